@@ -1,7 +1,7 @@
 # One entry point for people and for continuous integration. Every target sets up first; that is quick when done.
 PYTHON ?= python3
 BIN := .venv/bin
-NATIVE_SOURCES = $(shell git ls-files 'profiling/*/native/*.cpp' 'profiling/*/native/*.h')
+NATIVE_SOURCES = $(shell git ls-files '*/native/*.cpp' '*/native/*.h')
 
 .PHONY: setup demo test test-full lint bench sanitize fuzz vsix clean distclean
 SECONDS ?= 600
@@ -42,7 +42,7 @@ vsix: setup
 	@$(BIN)/python -m tools.vsix
 
 clean:
-	rm -rf build out demo-out vscode/out .pytest_cache .mypy_cache .ruff_cache .hypothesis profiling/sim/*.so
+	rm -rf build out demo-out vscode/out .pytest_cache .mypy_cache .ruff_cache .hypothesis simulator/*.so
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
 
 distclean: clean

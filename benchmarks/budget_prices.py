@@ -10,11 +10,10 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from hipsynth.profiling import devices
-from hipsynth.profiling.sim import api
-from hipsynth.profiling.sim.build import build_runnable
-from hipsynth.profiling.sim.limits import Limits
-from hipsynth.profiling.sim.spending import work_s
+from hipsynth.simulator import api, devices
+from hipsynth.simulator.build import build_runnable
+from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.spending import work_s
 
 SOURCE = Path(__file__).with_name("budget_prices.hip")
 TIMES = {"stream": 8, "stencil": 8, "gather": 4, "alu": 2, "doubles": 2, "tiles": 2, "count": 8, "small": 2000}

@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from hipsynth.profiling.toolchain import archs, compile_device, compile_host, find, parse_flags
-from hipsynth.profiling.toolchain.compile import RUNTIME
-from hipsynth.profiling.toolchain.driver import device_arguments
-from hipsynth.synth.core.scratch import scratch_folder
+from hipsynth.core.scratch import scratch_folder
+from hipsynth.toolchain import archs, compile_device, compile_host, find, parse_flags
+from hipsynth.toolchain.compile import RUNTIME
+from hipsynth.toolchain.driver import device_arguments
 
 KERNEL = """#include <hip/hip_runtime.h>
 __global__ void copy(const double* a, double* b, int n) {

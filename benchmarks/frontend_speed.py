@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from hipsynth.synth.core.program import iter_programs
+from hipsynth.core.program import iter_programs
 from hipsynth.synth.frontend.clang import DETAILED_RECORD, INCOMPLETE, TU
 from hipsynth.synth.frontend.config import frontend_config
 from hipsynth.synth.frontend.parse import ALWAYS, HOST, VIRTUAL, ParseConfig, parse

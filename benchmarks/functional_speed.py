@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from hipsynth.profiling.sim.device import SimDevice
+from hipsynth.simulator.device import SimDevice
 
 SOURCE = Path(__file__).with_name("kernels.hip")
 DEVICES = ("mi250", "mi300x")

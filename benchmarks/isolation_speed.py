@@ -16,14 +16,14 @@ import time
 from collections.abc import Callable
 from unittest import mock
 
-from hipsynth.profiling import sandbox
+from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import SimBackend
-from hipsynth.profiling.sandbox import jail
-from hipsynth.profiling.sim.limits import Limits
-from hipsynth.synth.core.scratch import scratch_folder
+from hipsynth.simulator.limits import Limits
 from hipsynth.synth.generate.producer import generate
 from hipsynth.synth.generate.sizes import shrunk
+from hipsynth.toolchain import sandbox
+from hipsynth.toolchain.sandbox import jail
 
 TARGET = Target("gfx90a", "-O3", "mi250")
 STARTS = 40
@@ -74,7 +74,7 @@ def batch(count: int, isolate: bool) -> float:
 
 def batches(count: int) -> dict[str, float]:
     """Seconds of a batch with and without the sandbox: with a cache folder of its own for each, cold and then warm."""
-    from hipsynth.profiling.toolchain import locate
+    from hipsynth.toolchain import locate
 
     rows: dict[str, float] = {}
     tree = locate.tree_path()

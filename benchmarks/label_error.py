@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hipsynth.core.store import Corpus
 from hipsynth.profiling.metrics.definitions import answer_ids
 from hipsynth.profiling.metrics.uncertainty import DURATION, bounds
-from hipsynth.synth.core.store import Corpus
 
 KEY = ("program_id", "arguments", "arch", "flags", "device", "kernel_index")
 # Which lines are still dirty at the end; their sum and the bytes are compared.
@@ -118,7 +118,7 @@ def make(folder: Path, count: int, seed: int) -> tuple[Path, Path]:
     """The programs' corpora, sampled and in full."""
 
     def synth(*words: str) -> None:
-        subprocess.run([sys.executable, "-m", "hipsynth.synth.cli.main", *words], check=True, stdout=sys.stderr)
+        subprocess.run([sys.executable, "-m", "hipsynth.cli.main", *words], check=True, stdout=sys.stderr)
 
     programs, sampled, exact = str(folder / "programs"), folder / "sampled", folder / "exact"
     synth("generate", "--count", str(count), "--seed", str(seed), "--out", programs)

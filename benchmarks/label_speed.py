@@ -18,11 +18,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from hipsynth.core.program import Program, Run
 from hipsynth.profiling.backends.protocol import Target, TargetResult
 from hipsynth.profiling.matrix.job import Job, run_job
 from hipsynth.profiling.matrix.targets import targets
-from hipsynth.profiling.sim.limits import CORPUS_EFFORT, CORPUS_ERROR, CORPUS_UNITS, Limits
-from hipsynth.synth.core.program import Program, Run
+from hipsynth.simulator.limits import CORPUS_EFFORT, CORPUS_ERROR, CORPUS_UNITS, Limits
 from hipsynth.synth.generate.producer import generate
 
 LIMITS = Limits(effort=CORPUS_EFFORT, sampling_units=CORPUS_UNITS, largest_error=CORPUS_ERROR)

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from hipsynth.profiling.sim.device import SimDevice
+from hipsynth.simulator.device import SimDevice
 
 SOURCE = Path(__file__).with_name("kernels.hip")
 DEVICES = ("mi250", "mi300x")

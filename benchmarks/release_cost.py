@@ -20,15 +20,14 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from hipsynth.profiling import sandbox
+from hipsynth.core.workers import Outcome
 from hipsynth.profiling.backends import equal_builds, sim
 from hipsynth.profiling.matrix import collect
-from hipsynth.profiling.sim.api import RunResult
-from hipsynth.profiling.toolchain import builds
-from hipsynth.synth.core.workers import Outcome
+from hipsynth.simulator.api import RunResult
 from hipsynth.synth.generate.producer import generate
 from hipsynth.synth.generate.sizes import expected_output
 from hipsynth.synth.release.plan import LIMITS, plan
+from hipsynth.toolchain import builds, sandbox
 
 
 @dataclass

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from hipsynth.synth.core.scratch import scratch_folder
+from hipsynth.core.scratch import scratch_folder
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 sys.path[:0] = [str(TESTS / "kernels"), str(TESTS / "support")]
@@ -41,7 +41,8 @@ def timed(name: str, kernel: str, size: int, **options: Any) -> tuple[dict[str, 
 
 def compared(kernel: str, name: str, exact: tuple[dict[str, Any], float], part: tuple[dict[str, Any], float]) -> str:
     """A row of the table from (result, CPU seconds) of both runs."""
-    from hipsynth.profiling import devices, metrics
+    from hipsynth.profiling import metrics
+    from hipsynth.simulator import devices
 
     whole, sampled = exact[0], part[0]
     arch = devices.load(name).arch
@@ -72,7 +73,7 @@ def row(name: str, kernel: str, size: int, above: int) -> str:
 
 def product(name: str, kernel: str, rows: int, sampling_units: int) -> tuple[dict[str, Any], float]:
     """The result and CPU seconds of a matrix product in kernels.hip of `rows` rows and columns."""
-    from hipsynth.profiling.sim.device import SimDevice
+    from hipsynth.simulator.device import SimDevice
 
     with scratch_folder() as scratch:
         source = Path(__file__).with_name("kernels.hip")

@@ -110,7 +110,7 @@ def typed(client: Client, first: int, edits: int, per_minute: float) -> list[tup
 @contextlib.contextmanager
 def served() -> Iterator[tuple[Client, int]]:
     """A server of its own: a client, and its process."""
-    command = [sys.executable, "-m", "hipsynth.synth.cli.main", "serve", "--port", "0", "--json", "--quiet"]
+    command = [sys.executable, "-m", "hipsynth.cli.main", "serve", "--port", "0", "--json", "--quiet"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     try:

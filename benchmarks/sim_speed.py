@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from hipsynth.profiling import toolchain
-from hipsynth.profiling.sim.device import SimDevice
-from hipsynth.synth.core.scratch import scratch_folder
+from hipsynth import toolchain
+from hipsynth.core.scratch import scratch_folder
+from hipsynth.simulator.device import SimDevice
 
 SOURCE = Path(__file__).with_name("kernels.hip")
 DEVICES = ("mi250", "mi300x")

@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 from starlette.staticfiles import StaticFiles
 
-from hipsynth.profiling import devices
+from hipsynth.core.errors import HipsynthError
 from hipsynth.profiling.matrix.targets import matrix
 from hipsynth.profiling.metrics import bottleneck, paper_ids, roofline, table
 from hipsynth.serving.meter import Meter
@@ -26,7 +26,7 @@ from hipsynth.serving.pool import Problem as WorkerProblem
 from hipsynth.serving.schema import Accepted, Chat, Compare, Job, Predict, Problem, Profile
 from hipsynth.serving.service import JobState, Service
 from hipsynth.serving.worker import problem_of
-from hipsynth.synth.core.errors import HipsynthError
+from hipsynth.simulator import devices
 
 WEB = Path(__file__).parent / "web"
 SHARED_WEB = Path(roofline.__file__).parents[1] / "reports" / "web"

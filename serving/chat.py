@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hipsynth.synth.core.errors import BadInput
+from hipsynth.core.errors import BadInput
 from hipsynth.training.models.predict import Predictor
 
 

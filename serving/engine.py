@@ -11,17 +11,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hipsynth.profiling import sandbox
+from hipsynth.core.errors import BadInput
+from hipsynth.core.program import Program, Project, Run, SourceFile
+from hipsynth.core.time_limit import PREDICTION_SECONDS
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.profiling.devices import device_of
 from hipsynth.profiling.matrix.job import Job, open_backend, run_job
 from hipsynth.profiling.reports.documents import profile_document
-from hipsynth.profiling.sim.limits import Limits
-from hipsynth.profiling.toolchain import check_flags
 from hipsynth.serving.limits import MOST_KERNELS
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.program import Program, Project, Run, SourceFile
-from hipsynth.synth.core.time_limit import PREDICTION_SECONDS
+from hipsynth.simulator.devices import device_of
+from hipsynth.simulator.limits import Limits
+from hipsynth.toolchain import check_flags, sandbox
 
 if TYPE_CHECKING:
     from hipsynth.training.analytic.predict import AnalyticPredictor

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from hipsynth.synth.core.time_limit import PREDICTION_SECONDS
+from hipsynth.core.time_limit import PREDICTION_SECONDS
 
 SOURCE_BYTES = 1 << 20  # of one program
 BODY_BYTES = 3 << 20  # of a request: two programs of a comparison, written as JSON

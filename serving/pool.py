@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from hipsynth.core.errors import HipsynthError
 from hipsynth.serving.worker import HEADER, TAKEN
-from hipsynth.synth.core.errors import HipsynthError
 
 GRACE_S = 1.5  # for a worker to give up a request before it is killed
 SIGNAL_S = 0.1

@@ -18,13 +18,13 @@ from pathlib import Path
 
 import uvicorn
 
+from hipsynth.core.cache import cache_dir
+from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.serving.app import make_app
 from hipsynth.serving.connections import configure_server
 from hipsynth.serving.guard import Guard
 from hipsynth.serving.limits import Settings
 from hipsynth.serving.service import Service
-from hipsynth.synth.core.cache import cache_dir
-from hipsynth.synth.core.errors import BadInput, UsageError
 
 TOKEN_BYTES = 32
 STOP_S = 1  # for answers in progress once the server shall end

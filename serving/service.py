@@ -11,12 +11,12 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hipsynth.core.errors import HipsynthError, Missing
 from hipsynth.profiling.metrics import paper_ids
 from hipsynth.serving.cache import Cache, key_of
 from hipsynth.serving.limits import DOCUMENTS, Settings, wall_limit
 from hipsynth.serving.pool import Busy, Pool, Problem, elapsed
 from hipsynth.serving.worker import problem_of
-from hipsynth.synth.core.errors import HipsynthError, Missing
 
 Body = Mapping[str, Any]
 DEFAULT_TARGET = {"arch": "gfx942", "device": None, "flags": "-O3"}

@@ -19,8 +19,8 @@ import traceback
 from types import FrameType
 from typing import BinaryIO
 
-from hipsynth.synth.core.errors import HipsynthError
-from hipsynth.synth.core.stopping import importing
+from hipsynth.core.errors import HipsynthError
+from hipsynth.core.stopping import importing
 
 HEADER = 8  # bytes of a length
 TAKEN = bytes(HEADER)

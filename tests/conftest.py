@@ -9,10 +9,10 @@ from pathlib import Path
 import needs
 import pytest
 
-from hipsynth.profiling import sandbox
-from hipsynth.synth.core.errors import Missing
+from hipsynth.core.errors import Missing
 from hipsynth.synth.frontend.config import frontend_config
 from hipsynth.synth.frontend.parse import ParseConfig
+from hipsynth.toolchain import sandbox
 
 
 def pytest_report_header() -> str:

@@ -20,8 +20,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from hipsynth.core.files import write_whole
 from hipsynth.profiling.metrics.definitions import answer_ids
-from hipsynth.synth.core.files import write_whole
 from hipsynth.training.data.dataset import Sample, load_samples, split
 from hipsynth.training.evaluation.scores import mean_within, score
 from hipsynth.training.models.base import TinyShape

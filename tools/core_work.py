@@ -17,12 +17,11 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import sampling_error, sim_speed
-from hipsynth.profiling import devices
-from hipsynth.profiling.sim import api
-from hipsynth.profiling.sim.build import build_runnable
-from hipsynth.profiling.sim.device import SimDevice
-from hipsynth.profiling.sim.limits import SAMPLING_UNITS, Limits
-from hipsynth.synth.core.scratch import scratch_folder
+from hipsynth.core.scratch import scratch_folder
+from hipsynth.simulator import api, devices
+from hipsynth.simulator.build import build_runnable
+from hipsynth.simulator.device import SimDevice
+from hipsynth.simulator.limits import SAMPLING_UNITS, Limits
 from hipsynth.synth.generate.producer import generate
 from hipsynth.synth.generate.sizes import shrunk
 

@@ -25,10 +25,10 @@ import matplotlib
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
-from hipsynth.profiling.devices import default_device
-from hipsynth.synth.core.errors import HipsynthError
-from hipsynth.synth.core.program import load_program
-from hipsynth.synth.core.workers import map_unordered
+from hipsynth.core.errors import HipsynthError
+from hipsynth.core.program import load_program
+from hipsynth.core.workers import map_unordered
+from hipsynth.simulator.devices import default_device
 from hipsynth.training.analytic.documents import executed
 from hipsynth.training.analytic.predict import AnalyticPrediction, AnalyticPredictor, Question
 

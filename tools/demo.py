@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hipsynth.profiling import sandbox
-from hipsynth.profiling.devices import architectures
-from hipsynth.synth.core.files import write_whole
+from hipsynth.core.files import write_whole
+from hipsynth.simulator.devices import architectures
+from hipsynth.toolchain import sandbox
 
 ROOT = Path(__file__).resolve().parent.parent
 SYNTH = Path(sys.executable).with_name("synth")

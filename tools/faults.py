@@ -21,12 +21,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hipsynth.profiling import toolchain
-from hipsynth.synth.core.errors import BadInput, HipsynthError
-from hipsynth.synth.core.program import write_programs
-from hipsynth.synth.core.scratch import scratch_folder
-from hipsynth.synth.core.store import Corpus
-from hipsynth.synth.core.store.schema import KINDS
+from hipsynth import toolchain
+from hipsynth.core.errors import BadInput, HipsynthError
+from hipsynth.core.program import write_programs
+from hipsynth.core.scratch import scratch_folder
+from hipsynth.core.store import Corpus
+from hipsynth.core.store.schema import KINDS
 from hipsynth.synth.generate import generate
 from hipsynth.synth.generate.sizes import shrunk
 
@@ -85,7 +85,7 @@ class Bench:
             if limit is not None:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
-        command = [sys.executable, "-m", "hipsynth.synth.cli.main", *verb.arguments, "--out", str(out)]
+        command = [sys.executable, "-m", "hipsynth.cli.main", *verb.arguments, "--out", str(out)]
         return subprocess.Popen(
             command, cwd=ROOT, env={**os.environ, "TMPDIR": str(self.tmp), "HIPSYNTH_CACHE": str(cache)}, text=True,
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True, preexec_fn=set_limit,
@@ -185,7 +185,7 @@ def end(process: subprocess.Popen[str]) -> None:
 
 def left_over(bench: Bench, out: Path, cache: Path) -> list[str]:
     """Files that nobody needs after a complete run, once another process has used the temporary folder."""
-    use = [sys.executable, "-c", "from hipsynth.synth.core.scratch import process_folder; process_folder()"]
+    use = [sys.executable, "-c", "from hipsynth.core.scratch import process_folder; process_folder()"]
     subprocess.run(use, cwd=ROOT, env={**os.environ, "TMPDIR": str(bench.tmp)}, check=True)
     waste = [*bench.tmp.iterdir(), *out.rglob("*.partial"), *cache.rglob("*.partial"), *cache.rglob("*.making")]
     return [str(path.relative_to(bench.folder)) for path in waste]

@@ -14,8 +14,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hipsynth.profiling import devices, toolchain
-from hipsynth.synth.core.errors import HipsynthError
+from hipsynth import toolchain
+from hipsynth.core.errors import HipsynthError
+from hipsynth.simulator import devices
 from tools.native_build import ROOT, NativeBuild
 
 BUILD = NativeBuild("fuzz", ("-DHIPSYNTH_SANITIZE=ON", "-DHIPSYNTH_FUZZ=ON"))
@@ -31,7 +32,7 @@ def strip_comments(disassembly: str) -> str:
 
 
 def head(arch: str) -> bytes:
-    """Launch parameters of the `launch` target: struct Parameters of profiling/sim/native/fuzz/launch.cpp."""
+    """Launch parameters of the `launch` target: struct Parameters of simulator/native/fuzz/launch.cpp."""
     return struct.pack("<4B4H6I", arch == "gfx942", 15, 15, 0, 1024, 64, 0x3F0, 0, 2, 1, 1, 64, 1, 1)
 
 
@@ -83,7 +84,7 @@ def fuzz(target: str, seconds: int, corpus: Path) -> bool:
     }
     print(f"== {target}: {seconds} s", flush=True)
     command = [
-        str(BUILD.folder / "profiling" / "sim" / "native" / "fuzz" / f"fuzz_{target}"),
+        str(BUILD.folder / "simulator" / "native" / "fuzz" / f"fuzz_{target}"),
         str(corpus / target),
         f"-max_total_time={seconds}",
         f"-timeout={HANG_S}",

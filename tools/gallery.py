@@ -13,8 +13,8 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from hipsynth.profiling import devices
 from hipsynth.profiling.metrics import bottleneck
+from hipsynth.simulator import devices
 from tools import handwritten
 from tools.handwritten import Figures, Step
 

@@ -19,14 +19,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hipsynth.core.kernel_record import KernelRecord
+from hipsynth.core.program import Run, load_program
+from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.backends.protocol import Target, TargetResult
 from hipsynth.profiling.backends.sim import SimBackend
-from hipsynth.profiling.devices import architectures, default_device
 from hipsynth.profiling.metrics import bottleneck
-from hipsynth.profiling.sim.limits import Limits
-from hipsynth.synth.core.kernel_record import KernelRecord
-from hipsynth.synth.core.program import Run, load_program
-from hipsynth.synth.core.scratch import scratch_folder
+from hipsynth.simulator.devices import architectures, default_device
+from hipsynth.simulator.limits import Limits
 
 CORPUS = Path(__file__).resolve().parents[1] / "corpus" / "handwritten"
 FLAGS = "-O3"

@@ -1,4 +1,4 @@
-"""Writes the tables of constants in docs/explanation/model/ from profiling/devices/*.toml.
+"""Writes the tables of constants in docs/explanation/model/ from simulator/devices/*.toml.
 
     python -m tools.model_pages            # rewrite the tables
     python -m tools.model_pages --check    # exit code 1 when a page is stale
@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "docs" / "explanation" / "model"
-DEVICES = ROOT / "profiling" / "devices"
+DEVICES = ROOT / "simulator" / "devices"
 BLOCK = re.compile(r"(<!-- constants: ([^>]*?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -41,7 +41,7 @@ def table(patterns: list[str]) -> str:
     for pattern in patterns:
         found = sorted(row for row in constants() if fnmatch.fnmatchcase(row[0], pattern))
         if not found:
-            raise ValueError(f"no constant of profiling/devices matches {pattern!r}")
+            raise ValueError(f"no constant of simulator/devices matches {pattern!r}")
         rows += [f"| `{name}` | {device} | {value} | {source} |" for name, device, value, source in found]
     return "\n".join(["", "| constant | device | value | source |", "|---|---|---:|---|", *rows, "", ""])
 

@@ -34,7 +34,7 @@ class NativeBuild:
     @property
     def module(self) -> Path:
         """The folder of the installed module and runtime library."""
-        return self.folder / "installed" / "hipsynth" / "profiling" / "sim"
+        return self.folder / "installed" / "hipsynth" / "simulator"
 
     def compile(self) -> None:
         """Configures (only the first time) and compiles. Raises CalledProcessError."""

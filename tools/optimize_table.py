@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hipsynth.synth.core.cache import cache_dir
-from hipsynth.synth.core.errors import HipsynthError
-from hipsynth.synth.core.files import write_whole
+from hipsynth.core.cache import cache_dir
+from hipsynth.core.errors import HipsynthError
+from hipsynth.core.files import write_whole
 from hipsynth.tuning.optimize.optimize import Request, optimize
 from hipsynth.tuning.trial import target_of
 

@@ -3,7 +3,7 @@
     python -m tools.profile_core            # build an instrumented core, run tools/core_work.py, write the profile
     python -m tools.profile_core --check    # list functions that have changed since, with their share of executions
 
-The default build uses profiling/sim/native/core.proftext (see profiling/sim/native/profile.cmake). An outdated profile
+The default build uses simulator/native/core.proftext (see simulator/native/profile.cmake). An outdated profile
 only costs speed: changed functions are compiled without it. Results never depend on it. Recording again from the same
 sources gives the same text.
 """
@@ -21,12 +21,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from hipsynth.profiling import toolchain
-from hipsynth.synth.core.errors import HipsynthError, Missing
-from hipsynth.synth.core.scratch import scratch_folder
+from hipsynth import toolchain
+from hipsynth.core.errors import HipsynthError, Missing
+from hipsynth.core.scratch import scratch_folder
 from tools.native_build import ROOT, NativeBuild, compiler_runtime
 
-NATIVE = ROOT / "profiling" / "sim" / "native"
+NATIVE = ROOT / "simulator" / "native"
 PROFILE = NATIVE / "core.proftext"
 BUILD = NativeBuild("profile", ("-DHIPSYNTH_RECORD_PROFILE=ON",))
 FOLDERS = ("core", "dispatch", "execute", "memory", "sampling", "timing")  # sources of the static library hipsynth_core
@@ -120,8 +120,8 @@ def sources() -> list[Path]:
 
 def generate_headers(folder: Path) -> None:
     """Writes the headers that the build generates from the tables of opcodes, devices and metrics."""
-    for package in ("devices", "metrics", "sim/isa"):
-        subprocess.run([sys.executable, ROOT / "profiling" / package / "generate.py", folder], check=True)
+    for package in ("simulator/devices", "profiling/metrics", "simulator/isa"):
+        subprocess.run([sys.executable, ROOT / package / "generate.py", folder], check=True)
 
 
 def known(source: Path, profile: Path, headers: Path) -> set[str]:

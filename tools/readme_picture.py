@@ -18,8 +18,8 @@ import matplotlib
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
-from hipsynth.profiling import devices
 from hipsynth.profiling.metrics import roofline
+from hipsynth.simulator import devices
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs" / "images" / "roofline.svg"
@@ -41,7 +41,7 @@ def profile(program: str) -> list[tuple[float, float]]:
     """Arithmetic intensity (FLOP/B at the HBM) and GFLOP/s of each kernel of the program on the device."""
     source = ROOT / "corpus" / "handwritten" / f"{program}.hip"
     arch = devices.load(DEVICE).arch
-    command = [sys.executable, "-m", "hipsynth.synth.cli.main", "profile", source, "--json", "--arch", arch]
+    command = [sys.executable, "-m", "hipsynth.cli.main", "profile", source, "--json", "--arch", arch]
     done = subprocess.run([*map(str, command), "--flags=-O3"], cwd=ROOT, capture_output=True, text=True, check=True)
     kernels: list[dict[str, Any]] = json.loads(done.stdout)["results"][0]["kernels"]
     return sorted((k["metrics"]["HBM_Arithmetic_Intensity"], k["metrics"]["HBM_GFLOPS"]) for k in kernels)

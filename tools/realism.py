@@ -22,16 +22,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hipsynth.core.program import Program
+from hipsynth.core.scratch import scratch_folder
+from hipsynth.core.skeletons import device_code
+from hipsynth.core.store import Corpus
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.profiling.devices import architectures, default_device
 from hipsynth.profiling.matrix.collect import Options, collect
-from hipsynth.profiling.sim.build import build_program
-from hipsynth.profiling.sim.limits import CORPUS_EFFORT, CORPUS_UNITS, Limits
-from hipsynth.profiling.sim.opcodes import opcodes
-from hipsynth.synth.core.program import Program
-from hipsynth.synth.core.scratch import scratch_folder
-from hipsynth.synth.core.skeletons import device_code
-from hipsynth.synth.core.store import Corpus
+from hipsynth.simulator.build import build_program
+from hipsynth.simulator.devices import architectures, default_device
+from hipsynth.simulator.limits import CORPUS_EFFORT, CORPUS_UNITS, Limits
+from hipsynth.simulator.opcodes import opcodes
 from hipsynth.synth.generate.producer import generate
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -20,9 +20,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from hipsynth.core.errors import HipsynthError
+from hipsynth.core.files import write_whole
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.synth.core.errors import HipsynthError
-from hipsynth.synth.core.files import write_whole
 from hipsynth.training.models.base import load_base, load_trained
 from hipsynth.training.models.fit import computes_bf16
 from hipsynth.training.models.train import model_record

@@ -214,13 +214,13 @@ def editable() -> str:
 
 
 def native() -> str:
-    """Builds the simulator core and the HIP runtime library into profiling/sim (incremental)."""
-    folders = [ROOT / "profiling" / name for name in ("sandbox/native", "sim/native", "sim/isa")]
+    """Builds the simulator core and the HIP runtime library into simulator/ (incremental)."""
+    folders = [ROOT / name for name in ("toolchain/sandbox/native", "simulator/native", "simulator/isa")]
     found = [path for folder in folders for path in sorted(folder.rglob("*")) if is_native(path)]
     sources = [ROOT / "CMakeLists.txt", *found]
     identity = digest(sources) + str(ROOT) + sys.version
-    wanted = ("sim/_core*.so", "sim/libhipsynth_hip.so", "sandbox/hipsynth-supervisor")
-    if stamped("native", identity) and all(any((ROOT / "profiling").glob(name)) for name in wanted):
+    wanted = ("simulator/_core*.so", "simulator/libhipsynth_hip.so", "toolchain/sandbox/hipsynth-supervisor")
+    if stamped("native", identity) and all(any(ROOT.glob(name)) for name in wanted):
         return f"built from {len(sources)} files"
     print("simulator: building (a few minutes the first time)", flush=True)
     # A CMake build folder cannot change its compiler or Python: start a new one if they change.
@@ -251,11 +251,11 @@ def native() -> str:
 def header_tree() -> str:
     # Check in this process, to start a second interpreter only if there is something to build.
     sys.path.insert(0, str(ROOT))
-    from hipsynth.profiling.toolchain import locate
+    from hipsynth.toolchain import locate
 
     manifest = locate.read_manifest(locate.tree_path())
     if manifest is None:
-        code = subprocess.run([str(PYTHON), "-m", "hipsynth.profiling.toolchain"], cwd=ROOT, check=False).returncode
+        code = subprocess.run([str(PYTHON), "-m", "hipsynth.toolchain"], cwd=ROOT, check=False).returncode
         if code != 0:
             raise StepFailed("the header tree cannot be built", "see the line above, then run `make setup` again")
         manifest = locate.read_manifest(locate.tree_path()) or {}

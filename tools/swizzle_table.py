@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from hipsynth.synth.core.files import write_whole
+from hipsynth.core.files import write_whole
 from hipsynth.tuning.swizzle.search import HIT_RATE, Answer, Question, Result, swizzle
 from hipsynth.tuning.trial import target_of
 

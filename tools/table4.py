@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from hipsynth.synth.core.files import write_whole
+from hipsynth.core.files import write_whole
 from hipsynth.training.data.copies import add_copies, split_at_random
 from hipsynth.training.data.dataset import Sample, load_samples
 from hipsynth.training.evaluation.scores import BOUNDS
@@ -90,7 +90,7 @@ def make_corpus(folder: Path, form: Form, workers: int) -> None:
 
 def synth(*arguments: object) -> None:
     """Runs one command of synth, its output on stderr; raises CalledProcessError if it fails altogether."""
-    command = [sys.executable, "-m", "hipsynth.synth.cli.main", *map(str, arguments)]
+    command = [sys.executable, "-m", "hipsynth.cli.main", *map(str, arguments)]
     done = subprocess.run(command, stdout=sys.stderr, check=False)
     if done.returncode not in (0, SOME_FAILED):
         raise subprocess.CalledProcessError(done.returncode, command)

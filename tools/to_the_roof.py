@@ -19,10 +19,10 @@ import matplotlib
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
-from hipsynth.profiling import devices
+from hipsynth.core.errors import HipsynthError
+from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.profiling.metrics import roofline
-from hipsynth.synth.core.errors import HipsynthError
-from hipsynth.synth.core.kernel_record import KernelRecord
+from hipsynth.simulator import devices
 from hipsynth.tuning.optimize.optimize import Request, optimize
 from hipsynth.tuning.swizzle.search import Answer, Question, swizzle
 from hipsynth.tuning.trial import target_of, trial

@@ -6,8 +6,8 @@ import importlib
 from dataclasses import dataclass
 from typing import Any
 
+from hipsynth.core.errors import UsageError
 from hipsynth.profiling.backends.protocol import Backend
-from hipsynth.synth.core.errors import UsageError
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,13 @@ import math
 from dataclasses import asdict
 from pathlib import Path
 
-from hipsynth.profiling import devices, metrics
+from hipsynth.core.errors import HipsynthError
+from hipsynth.core.kernel_record import KernelRecord, decode
+from hipsynth.core.program import Program
+from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Backend, Target, TargetResult
-from hipsynth.profiling.sim.limits import Limits
-from hipsynth.synth.core.errors import HipsynthError
-from hipsynth.synth.core.kernel_record import KernelRecord, decode
-from hipsynth.synth.core.program import Program
+from hipsynth.simulator import devices
+from hipsynth.simulator.limits import Limits
 
 
 def check(

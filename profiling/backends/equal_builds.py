@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import replace
 
-from hipsynth.profiling.devices import DeviceTable
-from hipsynth.profiling.sim.api import Artefacts, RunResult
-from hipsynth.profiling.sim.limits import Limits
-from hipsynth.synth.core.program import Program
+from hipsynth.core.program import Program
+from hipsynth.simulator.api import Artefacts, RunResult
+from hipsynth.simulator.devices import DeviceTable
+from hipsynth.simulator.limits import Limits
 
 Key = tuple[object, ...]
 _known: ContextVar[dict[Key, RunResult] | None] = ContextVar("runs of this job", default=None)

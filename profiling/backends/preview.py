@@ -15,16 +15,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hipsynth.profiling import devices, metrics, preview, toolchain
+from hipsynth import toolchain
+from hipsynth.core.errors import BadInput, CompileFailed, UsageError
+from hipsynth.core.kernel_record import KernelRecord, Limits, Occupancy, Registers, Sampling, Source, Work
+from hipsynth.core.program import Program
+from hipsynth.profiling import metrics, preview
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
 from hipsynth.profiling.backends.sim import SimBackend, failure, per_dispatch
 from hipsynth.profiling.preview.interpret import Preview
 from hipsynth.profiling.preview.programs import MOST_PREVIEWS, Found, code_of, previews
-from hipsynth.profiling.sim.build import compile_limits
-from hipsynth.profiling.sim.limits import Limits as RunLimits
-from hipsynth.synth.core.errors import BadInput, CompileFailed, UsageError
-from hipsynth.synth.core.kernel_record import KernelRecord, Limits, Occupancy, Registers, Sampling, Source, Work
-from hipsynth.synth.core.program import Program
+from hipsynth.simulator import devices
+from hipsynth.simulator.build import compile_limits
+from hipsynth.simulator.limits import Limits as RunLimits
 
 SOURCES = Path(preview.__file__).parent
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from hipsynth.core.kernel_record import KernelRecord
+from hipsynth.core.program import Program
 from hipsynth.profiling.lines.records import KernelLines
-from hipsynth.profiling.sim.limits import Limits
-from hipsynth.profiling.sim.spending import Spending
-from hipsynth.profiling.sim.transfers import Transfer
-from hipsynth.synth.core.kernel_record import KernelRecord
-from hipsynth.synth.core.program import Program
+from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.spending import Spending
+from hipsynth.simulator.transfers import Transfer
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Target:
 
     arch: str  # "gfx90a" | "gfx942"
     flags: str  # as given on the command line, e.g. "-O3 -ffast-math"
-    device: str  # name of a table in profiling/devices, e.g. "mi250"
+    device: str  # name of a table in simulator/devices, e.g. "mi250"
 
 
 @dataclass(frozen=True)

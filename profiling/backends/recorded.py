@@ -10,12 +10,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from hipsynth.core.errors import BadInput
+from hipsynth.core.kernel_record import KernelRecord, decode
+from hipsynth.core.program import Program
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
-from hipsynth.profiling.sim.limits import Limits
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.kernel_record import KernelRecord, decode
-from hipsynth.synth.core.program import Program
+from hipsynth.simulator.limits import Limits
 
 SCHEMA = "hipsynth-recorded-2"
 

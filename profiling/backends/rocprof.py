@@ -10,14 +10,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
+from hipsynth.core.errors import BadInput, CompileFailed, Missing
+from hipsynth.core.expressions import names
+from hipsynth.core.program import Program
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
 from hipsynth.profiling.backends.recorded import capture_name
 from hipsynth.profiling.backends.rocprof_csv import read_folder
-from hipsynth.profiling.sim.limits import Limits
-from hipsynth.synth.core.errors import BadInput, CompileFailed, Missing
-from hipsynth.synth.core.expressions import names
-from hipsynth.synth.core.program import Program
+from hipsynth.simulator.limits import Limits
 
 # Counters of one hardware block that fit into one pass (MI200 and MI300 counter slots per block).
 SLOTS = {"SQ": 8, "TCP": 4, "TCC": 4}

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hipsynth.core.errors import BadInput
+from hipsynth.core.kernel_record import Dim, KernelRecord, Source
 from hipsynth.profiling import metrics
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.kernel_record import Dim, KernelRecord, Source
 
 Row = Mapping[str, str]
 

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hipsynth.profiling.sim.artefacts import Artefacts
-from hipsynth.synth.core.folders import copy_folder
-from hipsynth.synth.core.program import Project
+from hipsynth.core.folders import copy_folder
+from hipsynth.core.program import Project
+from hipsynth.simulator.artefacts import Artefacts
 
 
 @dataclass(frozen=True)

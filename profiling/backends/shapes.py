@@ -6,9 +6,9 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
+from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import TargetResult
-from hipsynth.synth.core.kernel_record import KernelRecord
 
 
 def records_by_shape(result: TargetResult) -> list[KernelRecord]:

@@ -10,20 +10,22 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hipsynth.profiling import devices, metrics, sandbox, toolchain
+from hipsynth import toolchain
+from hipsynth.core.errors import BadInput, CompileFailed, Missing, UsageError
+from hipsynth.core.kernel_record import KernelRecord, Source
+from hipsynth.core.oracle_check import mismatch
+from hipsynth.core.program import Program
+from hipsynth.profiling import metrics
 from hipsynth.profiling.backends import equal_builds
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
 from hipsynth.profiling.backends.run_folder import place
 from hipsynth.profiling.lines import attribute
 from hipsynth.profiling.lines.table import FLAG
-from hipsynth.profiling.sim import api
-from hipsynth.profiling.sim.build import build_program, compile_limits
-from hipsynth.profiling.sim.limits import REFINED, SAMPLING_UNITS, Limits
-from hipsynth.profiling.sim.opcodes import opcodes
-from hipsynth.synth.core.errors import BadInput, CompileFailed, Missing, UsageError
-from hipsynth.synth.core.kernel_record import KernelRecord, Source
-from hipsynth.synth.core.oracle_check import mismatch
-from hipsynth.synth.core.program import Program
+from hipsynth.simulator import api, devices
+from hipsynth.simulator.build import build_program, compile_limits
+from hipsynth.simulator.limits import REFINED, SAMPLING_UNITS, Limits
+from hipsynth.simulator.opcodes import opcodes
+from hipsynth.toolchain import sandbox
 
 USAGE_LINES = 8
 TABLES = Path(api.__file__).parent / "isa"

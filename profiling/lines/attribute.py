@@ -6,15 +6,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from hipsynth.profiling.devices import DeviceTable
+from hipsynth.core.kernel_record import KernelRecord, Work
+from hipsynth.core.program import Program
 from hipsynth.profiling.lines import loops as loop_ranges
 from hipsynth.profiling.lines.records import Amounts, KernelLines, Line, Loop
 from hipsynth.profiling.lines.table import Place, module_of, own_files, places
-from hipsynth.profiling.sim.artefacts import Artefacts
-from hipsynth.profiling.sim.instructions import EVENTS, Instruction, KernelInstructions
-from hipsynth.profiling.toolchain import CompileLimits
-from hipsynth.synth.core.kernel_record import KernelRecord, Work
-from hipsynth.synth.core.program import Program
+from hipsynth.simulator.artefacts import Artefacts
+from hipsynth.simulator.devices import DeviceTable
+from hipsynth.simulator.instructions import EVENTS, Instruction, KernelInstructions
+from hipsynth.toolchain import CompileLimits
 
 # Event -> the kernel's counters that it sums to.
 COUNTERS: Mapping[str, tuple[str, ...]] = {

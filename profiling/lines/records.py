@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from hipsynth.profiling.sim.instructions import CLASSES, Instruction
+from hipsynth.simulator.instructions import CLASSES, Instruction
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hipsynth.profiling import sandbox, toolchain
-from hipsynth.profiling.sim.artefacts import Artefacts
-from hipsynth.profiling.toolchain import CompileLimits, driver
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.files import copy_regular, read_regular
-from hipsynth.synth.core.program import Program
+from hipsynth import toolchain
+from hipsynth.core.errors import BadInput
+from hipsynth.core.files import copy_regular, read_regular
+from hipsynth.core.program import Program
+from hipsynth.simulator.artefacts import Artefacts
+from hipsynth.toolchain import CompileLimits, driver, sandbox
 
 FLAG = "-gline-tables-only"  # adds the line table and leaves the machine code as it is
 MOST_BYTES = 256 << 20

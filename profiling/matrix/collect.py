@@ -10,16 +10,16 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from hipsynth.core.errors import BadInput, UsageError
+from hipsynth.core.kernel_record import KernelRecord
+from hipsynth.core.program import Program, Run
+from hipsynth.core.store import CorpusWriter, Item, measurement_id
+from hipsynth.core.workers import map_unordered
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Backend, Target, TargetResult
 from hipsynth.profiling.matrix.job import MESSAGE_CHARS, Job, hard_limit, labelled, open_backend, results_of, run_job
 from hipsynth.profiling.metrics import uncertainty
-from hipsynth.profiling.sim.limits import SAMPLING_UNITS, Limits
-from hipsynth.synth.core.errors import BadInput, UsageError
-from hipsynth.synth.core.kernel_record import KernelRecord
-from hipsynth.synth.core.program import Program, Run
-from hipsynth.synth.core.store import CorpusWriter, Item, measurement_id
-from hipsynth.synth.core.workers import map_unordered
+from hipsynth.simulator.limits import SAMPLING_UNITS, Limits
 
 # Failures that may not be caused by the program: the next run retries them.
 TRANSIENT = frozenset({"worker_died", "missing", "internal_error", "disk_full"})
@@ -58,7 +58,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Options:
-    """Options of a matrix run: backend (see backends.get), engine (see synth.core.workers), what to run again."""
+    """Options of a matrix run: backend (see backends.get), engine (see core.workers), what to run again."""
 
     backend: str = "sim"
     engine: str = "local"

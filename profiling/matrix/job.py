@@ -10,15 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hipsynth.profiling import backends, sandbox
+from hipsynth.core import stopping
+from hipsynth.core.errors import BadInput, HipsynthError, Missing, UsageError
+from hipsynth.core.program import Program, Run
+from hipsynth.core.scratch import scratch_folder
+from hipsynth.core.workers import Outcome, each, map_unordered
+from hipsynth.profiling import backends
 from hipsynth.profiling.backends import equal_builds
 from hipsynth.profiling.backends.protocol import Backend, Target, TargetResult
-from hipsynth.profiling.sim.limits import Limits
-from hipsynth.synth.core import stopping
-from hipsynth.synth.core.errors import BadInput, HipsynthError, Missing, UsageError
-from hipsynth.synth.core.program import Program, Run
-from hipsynth.synth.core.scratch import scratch_folder
-from hipsynth.synth.core.workers import Outcome, each, map_unordered
+from hipsynth.simulator.limits import Limits
+from hipsynth.toolchain import sandbox
 
 NO_KERNEL = "the program launched no kernel"
 MESSAGE_CHARS = 2000

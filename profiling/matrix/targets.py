@@ -9,10 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from hipsynth.core.errors import UsageError
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.profiling.devices import architectures, default_device, load
-from hipsynth.profiling.toolchain import check_flags
-from hipsynth.synth.core.errors import UsageError
+from hipsynth.simulator.devices import architectures, default_device, load
+from hipsynth.toolchain import check_flags
 
 TABLE_PATH = Path(__file__).with_name("matrix.toml")
 

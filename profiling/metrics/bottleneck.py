@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hipsynth.profiling import devices
-from hipsynth.synth.core.kernel_record import KernelRecord
+from hipsynth.core.kernel_record import KernelRecord
+from hipsynth.simulator import devices
 
 # Display names of the timing model's units; others are shown by their identifier.
 UNITS: Mapping[str, str] = {

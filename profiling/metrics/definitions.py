@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hipsynth.synth.core.errors import UsageError
-from hipsynth.synth.core.expressions import FormulaError, Node, evaluate, names, parse
+from hipsynth.core.errors import UsageError
+from hipsynth.core.expressions import FormulaError, Node, evaluate, names, parse
 
 TABLE_PATH = Path(__file__).with_name("metrics.toml")
 DURATION = "duration_ns"

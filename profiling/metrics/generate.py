@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a script by the build
 
-from hipsynth.profiling import devices
+from hipsynth.simulator import devices
 
 TABLE = Path(__file__).with_name("metrics.toml")
 

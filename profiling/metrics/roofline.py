@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hipsynth.profiling.devices import DeviceTable, load
+from hipsynth.simulator.devices import DeviceTable, load
 
 LANES = 64
 # level -> (bandwidth metrics that are summed, intensity metric)
@@ -23,7 +23,7 @@ LEVELS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "HBM": (("L2_Fabric_Read_BW", "L2_Fabric_Write_BW"), "HBM_Arithmetic_Intensity"),
 }
 THROUGHPUT = "HBM_GFLOPS"
-MATRIX_TABLE = Path(__file__).resolve().parents[1] / "sim" / "isa" / "mfma.toml"  # shapes and cycles, read as data
+MATRIX_TABLE = Path(__file__).resolve().parents[2] / "simulator" / "isa" / "mfma.toml"  # shapes and cycles
 MATRIX_NAMES = {"f64": "FP64", "f32": "FP32", "xf32": "TF32", "f16": "FP16", "bf16": "BF16", "fp8": "FP8"}
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.profiling import metrics
-from hipsynth.synth.core.kernel_record import KernelRecord
 
 WIDEST = 1.0  # log width of a duration's interval (a factor of e each way) beyond which a prediction abstains
 # Pairs with anticorrelated errors: an event counted as one of them is missing from the other, so their sum is more

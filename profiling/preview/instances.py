@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hipsynth.core.errors import BadInput
+from hipsynth.core.kernel_names import base_name, short_name
 from hipsynth.profiling.preview.launching import UNTOLD, HostLaunch
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.kernel_names import base_name, short_name
 
 _CONSTANT = re.compile(r"(?:\([\w: ]+\))?(-?\d+)[ul]*$")
 _TRUTH = {"true": 1, "false": 0}

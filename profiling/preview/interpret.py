@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hipsynth.core.kernel_names import short_name
+from hipsynth.core.time_limit import seconds_left
 from hipsynth.profiling import metrics
-from hipsynth.profiling.devices import DeviceTable
 from hipsynth.profiling.preview.instances import explicit_arguments, resolve_template_instance
 from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.preview.packing import GUESSED_BYTES, packed
-from hipsynth.profiling.sim.device import native_core
-from hipsynth.profiling.sim.errors import SimError
-from hipsynth.synth.core.kernel_names import short_name
-from hipsynth.synth.core.time_limit import seconds_left
+from hipsynth.simulator.device import native_core
+from hipsynth.simulator.devices import DeviceTable
+from hipsynth.simulator.errors import SimError
 
 CUS_PER_XCD = 2  # of the small device; 8 on devices with one XCD
 FEWEST_CUS = 8

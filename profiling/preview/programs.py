@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hipsynth.profiling.devices import DeviceTable, load
+from hipsynth.core.arguments import stated_arguments
+from hipsynth.core.errors import BadInput, TimeLimitReached
+from hipsynth.core.program import text_id
+from hipsynth.core.scratch import scratch_folder
+from hipsynth.core.time_limit import OutOfTime
 from hipsynth.profiling.preview.host import host_launches
 from hipsynth.profiling.preview.interpret import MOST_SWAY, Code, Interpreter, Preview
 from hipsynth.profiling.preview.launching import HostLaunch
-from hipsynth.profiling.sim.errors import SimError
-from hipsynth.profiling.toolchain import CompileLimits, compile_device
-from hipsynth.synth.core.arguments import stated_arguments
-from hipsynth.synth.core.errors import BadInput, TimeLimitReached
-from hipsynth.synth.core.program import text_id
-from hipsynth.synth.core.scratch import scratch_folder
-from hipsynth.synth.core.time_limit import OutOfTime
+from hipsynth.simulator.devices import DeviceTable, load
+from hipsynth.simulator.errors import SimError
+from hipsynth.toolchain import CompileLimits, compile_device
 
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b", re.MULTILINE)
 FRAGMENT = "#include <hip/hip_runtime.h>\n#line 1\n"

@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from hipsynth.core.errors import BadInput
 from hipsynth.profiling.preview.interpret import BASIC, BUSIEST, Counted, Interpreter, Preview
 from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.preview.programs import Failure, no_interpretation, unknown_argument
-from hipsynth.synth.core.errors import BadInput
 
 TOLERANCE = 0.03  # relative, of time and metrics at a check
 HIT_RATE_TOLERANCE = 1.0  # in points: rates near zero have large relative errors

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hipsynth.profiling.backends.protocol import TargetResult
-from hipsynth.profiling.sim.spending import Spending, lost, work_s
+from hipsynth.simulator.spending import Spending, lost, work_s
 
 MOST_KERNELS = 8  # listed, those with the most work first
 

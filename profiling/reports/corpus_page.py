@@ -16,12 +16,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from hipsynth.core.errors import BadInput
+from hipsynth.core.store import Corpus
 from hipsynth.profiling import metrics
 from hipsynth.profiling.metrics import roofline
 from hipsynth.profiling.metrics.bottleneck import unit_name
 from hipsynth.profiling.reports.page import WEB, component, embedded
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.store import Corpus
 
 CELLS = 5  # of a roofline plot, per decade and axis
 LOOKED_AT = 1000  # labels of a bin among which an example is looked for

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from hipsynth.profiling import devices, metrics
+from hipsynth.core.errors import BadInput, Missing, Partial
+from hipsynth.core.kernel_record import KernelRecord, Sampling
+from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import TargetResult
 from hipsynth.profiling.lines.records import KernelLines
 from hipsynth.profiling.metrics import bottleneck, roofline, uncertainty
-from hipsynth.profiling.sim.api import RunResult
 from hipsynth.profiling.validation import expected_error
-from hipsynth.synth.core.errors import BadInput, Missing, Partial
-from hipsynth.synth.core.kernel_record import KernelRecord, Sampling
+from hipsynth.simulator import devices
+from hipsynth.simulator.api import RunResult
 
 
 def result_document(result: TargetResult) -> dict[str, Any]:

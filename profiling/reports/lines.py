@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from hipsynth.core.errors import BadInput
+from hipsynth.core.files import SOURCE_BYTES, read_regular
 from hipsynth.profiling.backends.protocol import TargetResult
 from hipsynth.profiling.lines.records import Amounts, KernelLines, Line
 from hipsynth.profiling.reports.numbers import number
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.files import SOURCE_BYTES, read_regular
 
 HEAT = 6  # width of the bar in characters, for the whole time
 TOP = 5  # lines that are listed first

@@ -7,12 +7,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from hipsynth.profiling import devices, metrics
+from hipsynth.core.kernel_record import KernelRecord
+from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import TargetResult
 from hipsynth.profiling.metrics import bottleneck, roofline, uncertainty
 from hipsynth.profiling.reports.numbers import number, percent, prefix, quantity
 from hipsynth.profiling.validation import expected_error
-from hipsynth.synth.core.kernel_record import KernelRecord
+from hipsynth.simulator import devices
 
 # Not in the table: the three GFLOP/s metrics are the same number, and the duration is printed above the table.
 HIDDEN = {"L1_Cache_GFLOPS", "L2_Cache_GFLOPS", "Duration"}

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hipsynth.profiling import toolchain
-from hipsynth.profiling.sim import api
+from hipsynth import toolchain
+from hipsynth.core.errors import BadInput, CompileFailed, HipsynthError
 from hipsynth.profiling.survey.libraries import (
     PRESENT,
     absent_libraries,
@@ -21,10 +21,10 @@ from hipsynth.profiling.survey.libraries import (
 )
 from hipsynth.profiling.survey.plan import BuildPlan, Program, SourceUnit
 from hipsynth.profiling.survey.sources import own_headers
-from hipsynth.profiling.toolchain import CompileLimits, older
-from hipsynth.profiling.toolchain.flags import OPENMP
-from hipsynth.profiling.toolchain.project import Unit, compile_project
-from hipsynth.synth.core.errors import BadInput, CompileFailed, HipsynthError
+from hipsynth.simulator import api
+from hipsynth.toolchain import CompileLimits, older
+from hipsynth.toolchain.flags import OPENMP
+from hipsynth.toolchain.project import Unit, compile_project
 
 DEFAULT_FLAGS = "-O3"
 MESSAGE_CHARS = 1500

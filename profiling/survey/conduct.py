@@ -9,11 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from hipsynth.profiling import devices, sandbox, toolchain
+from hipsynth import toolchain
+from hipsynth.core.errors import BadInput, HipsynthError
+from hipsynth.core.files import SOURCE_BYTES, read_regular, whole_file
+from hipsynth.core.scratch import scratch_folder
+from hipsynth.core.store.journal import Journal, read
+from hipsynth.core.workers import map_unordered
 from hipsynth.profiling.backends.sim import SimBackend
-from hipsynth.profiling.sim.api import RunResult
-from hipsynth.profiling.sim.limits import SAMPLING_UNITS, Limits
-from hipsynth.profiling.sim.spending import incomplete
 from hipsynth.profiling.survey.build import Built, try_plans
 from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.profiling.survey.execute import ATTEMPTS, USAGE_CHARS, try_call, try_calls
@@ -22,11 +24,11 @@ from hipsynth.profiling.survey.page import provenance
 from hipsynth.profiling.survey.plan import Call, Program
 from hipsynth.profiling.survey.report import Report, Row, row_of
 from hipsynth.profiling.survey.shrink import command_line, proposals, with_defines
-from hipsynth.synth.core.errors import BadInput, HipsynthError
-from hipsynth.synth.core.files import SOURCE_BYTES, read_regular, whole_file
-from hipsynth.synth.core.scratch import scratch_folder
-from hipsynth.synth.core.store.journal import Journal, read
-from hipsynth.synth.core.workers import map_unordered
+from hipsynth.simulator import devices
+from hipsynth.simulator.api import RunResult
+from hipsynth.simulator.limits import SAMPLING_UNITS, Limits
+from hipsynth.simulator.spending import incomplete
+from hipsynth.toolchain import sandbox
 
 Progress = Callable[[str], None]
 OUTPUT_CHARS = 1500

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from hipsynth.profiling import devices, sandbox
+from hipsynth.core.folders import copy_folder
 from hipsynth.profiling.backends.run_folder import put_executable
-from hipsynth.profiling.sim import api
-from hipsynth.profiling.sim.limits import Limits
 from hipsynth.profiling.survey.build import Built
 from hipsynth.profiling.survey.judge import Verdict, judge
 from hipsynth.profiling.survey.plan import Call, Program
-from hipsynth.synth.core.folders import copy_folder
+from hipsynth.simulator import api, devices
+from hipsynth.simulator.limits import Limits
+from hipsynth.toolchain import sandbox
 
 ATTEMPTS = 3
 # Failures after which a run with other arguments may succeed.

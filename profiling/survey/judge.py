@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hipsynth.profiling.sim.api import RunResult
-from hipsynth.profiling.sim.spending import lost
+from hipsynth.simulator.api import RunResult
+from hipsynth.simulator.spending import lost
 
 TABLE = Path(__file__).with_name("judge.toml")
 _UNSUPPORTED = re.compile(r"^hipsynth: (.+) is not supported by the simulator$", re.MULTILINE)

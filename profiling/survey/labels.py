@@ -10,18 +10,19 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from hipsynth.profiling import devices, toolchain
+from hipsynth import toolchain
+from hipsynth.core.errors import BadInput
+from hipsynth.core.files import SOURCE_BYTES, read_regular
+from hipsynth.core.kernel_record import Dim, KernelRecord
+from hipsynth.core.program import text_id
+from hipsynth.core.store import Item
 from hipsynth.profiling.backends.sim import SimBackend, measured
 from hipsynth.profiling.matrix.collect import settings, with_sure_labels
-from hipsynth.profiling.sim.api import RunResult
-from hipsynth.profiling.sim.limits import Limits
 from hipsynth.profiling.survey.build import code_flags
 from hipsynth.profiling.survey.plan import BuildPlan, Call, Program, SourceUnit
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.files import SOURCE_BYTES, read_regular
-from hipsynth.synth.core.kernel_record import Dim, KernelRecord
-from hipsynth.synth.core.program import text_id
-from hipsynth.synth.core.store import Item
+from hipsynth.simulator import devices
+from hipsynth.simulator.api import RunResult
+from hipsynth.simulator.limits import Limits
 
 ORIGIN = "surveyed"
 LICENCE_FILES = ("LICENSE", "LICENSE.md", "LICENSE.txt", "LICENCE", "COPYING")

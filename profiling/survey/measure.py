@@ -7,15 +7,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hipsynth.profiling import devices, toolchain
-from hipsynth.profiling.sim.api import RunResult
-from hipsynth.profiling.sim.limits import CORPUS_UNITS, Limits
+from hipsynth import toolchain
+from hipsynth.core.store import Item
 from hipsynth.profiling.survey.build import Built, try_plans
 from hipsynth.profiling.survey.execute import USAGE_CHARS, try_call
 from hipsynth.profiling.survey.labels import identity, item_of, program_record
 from hipsynth.profiling.survey.plan import Call, Program
 from hipsynth.profiling.survey.sizes import Sized, other_sizes
-from hipsynth.synth.core.store import Item
+from hipsynth.simulator import devices
+from hipsynth.simulator.api import RunResult
+from hipsynth.simulator.limits import CORPUS_UNITS, Limits
 
 Labels = tuple[dict[str, Any], Item]  # the program's record with its text, and the item
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from hipsynth.core.errors import BadInput
+from hipsynth.core.files import whole_file
 from hipsynth.profiling.survey.report import OUTSIDE, Report, Row
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.files import whole_file
 
 BEGIN, END = "<!-- survey: begin -->", "<!-- survey: end -->"
 NOT_COMPILED = {

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from hipsynth.core.errors import BadInput, CompileFailed
+from hipsynth.core.program import Program as Profiled
+from hipsynth.core.program import Project, Run, SourceFile, project_program
 from hipsynth.profiling.backends.run_folder import named_files
 from hipsynth.profiling.survey.build import Built, try_plans, unit_flags
 from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.profiling.survey.plan import NO_MAIN, BuildPlan, Program
 from hipsynth.profiling.survey.sources import own_headers, scan
-from hipsynth.profiling.toolchain import CompileLimits
-from hipsynth.synth.core.errors import BadInput, CompileFailed
-from hipsynth.synth.core.program import Program as Profiled
-from hipsynth.synth.core.program import Project, Run, SourceFile, project_program
+from hipsynth.toolchain import CompileLimits
 
 CAUSE = "no such file with a main() that uses HIP"
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from hipsynth.profiling.sim.spending import Spending, incomplete
+from hipsynth.core.kernel_record import decode
 from hipsynth.profiling.survey.plan import NO_MAIN
-from hipsynth.synth.core.kernel_record import decode
+from hipsynth.simulator.spending import Spending, incomplete
 
 # Failures caused by neither the program nor the simulator: these programs are not counted as "should run".
 OUTSIDE = {

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hipsynth.profiling.sim.spending import Spending
 from hipsynth.profiling.survey.knobs import Knob, knobs_of
 from hipsynth.profiling.survey.plan import BuildPlan, Call
 from hipsynth.profiling.survey.sources import read_text, without_comments
+from hipsynth.simulator.spending import Spending
 
 ATTEMPTS = 5
 # Divisors of iterations and of sizes, one pair for each attempt: iterations first where launches repeat.

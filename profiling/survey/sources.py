@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from hipsynth.profiling import toolchain
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.files import SOURCE_BYTES, read_regular
-from hipsynth.synth.core.folders import SKIPPED_FOLDERS
+from hipsynth import toolchain
+from hipsynth.core.errors import BadInput
+from hipsynth.core.files import SOURCE_BYTES, read_regular
+from hipsynth.core.folders import SKIPPED_FOLDERS
 
 SOURCE_ENDINGS = frozenset({".hip", ".cpp", ".cc", ".cxx", ".c++", ".cu", ".c", ".C"})
 HEADER_ENDINGS = frozenset({".h", ".hpp", ".hh", ".hxx", ".cuh", ".inl", ".inc", ".ipp", ".tpp", ".H", ""})

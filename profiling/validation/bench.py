@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from hipsynth.profiling.sim.device import SimDevice
+from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.validation.frame import KERNELS
-from hipsynth.synth.core.scratch import scratch_folder
+from hipsynth.simulator.device import SimDevice
 
 
 @contextlib.contextmanager

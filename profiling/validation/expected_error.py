@@ -20,9 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hipsynth.profiling import devices, metrics
+from hipsynth.core.expressions import evaluate, parse
+from hipsynth.profiling import metrics
 from hipsynth.profiling.validation import classes
-from hipsynth.synth.core.expressions import evaluate, parse
+from hipsynth.simulator import devices
 
 TABLE_PATH = Path(__file__).with_name("errors.toml")
 RANGES_PATH = Path(__file__).with_name("ranges.toml")

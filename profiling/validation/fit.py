@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hipsynth.profiling import devices
-from hipsynth.profiling.sim.device import native_core
 from hipsynth.profiling.validation.timed import Spec, Timed
+from hipsynth.simulator import devices
+from hipsynth.simulator.device import native_core
 
 LEAST_NS = 1e-3
 ROUNDS = 12

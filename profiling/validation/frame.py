@@ -86,7 +86,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of one recording. `device`: name of a device table of profiling/devices; `kernels`: short description."""
+    """Rows of one recording. `device`: name of a device table of simulator/devices; `kernels`: short description."""
 
     title: str
     device: str

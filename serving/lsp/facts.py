@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hipsynth.synth.core.kernel_names import base_name
+from hipsynth.core.kernel_names import base_name
 
 MOST_PAIRS = 250_000  # of edited lines that are compared
 _OCCUPANCY = re.compile(r"(\d+) % occupancy")  # in the reasons of a prediction

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from hipsynth.core.errors import HipsynthError
 from hipsynth.profiling.reports.numbers import number, quantity
 from hipsynth.serving.lsp import view
 from hipsynth.serving.lsp.facts import KernelFacts
 from hipsynth.serving.lsp.session import Document, Options
-from hipsynth.synth.core.errors import HipsynthError
 
 SAVED, EDITED = "saved", "edited"
 THROUGHPUT = "HBM_GFLOPS"  # the metric that is the height of a kernel's points
@@ -37,8 +37,8 @@ def panel(document: Document, options: Options) -> dict[str, Any]:
 
 def targets() -> dict[str, Any]:
     """What can be predicted for: {"devices": [{"name", "title", "arch"}], "flags": [{"flags", "doc"}]}."""
-    from hipsynth.profiling.devices import load, names
     from hipsynth.profiling.matrix.targets import matrix
+    from hipsynth.simulator.devices import load, names
 
     tables = [load(name) for name in names()]
     return {
@@ -124,8 +124,8 @@ def _rounded(change: float) -> str:
 
 
 def _roofline(document: Document, options: Options, edited: bool) -> dict[str, Any] | None:
-    from hipsynth.profiling.devices import default_device
     from hipsynth.profiling.metrics import roofline
+    from hipsynth.simulator.devices import default_device
 
     plotted = []
     for name in dict.fromkeys(kernel.name for kernel in document.found):

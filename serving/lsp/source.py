@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
+from hipsynth.core.errors import HipsynthError
 from hipsynth.serving.limits import Settings, wall_limit
 from hipsynth.serving.pool import Pool, Problem
-from hipsynth.synth.core.errors import HipsynthError
 
 QUEUE = 10_000  # each open document waits for one answer at most
 

@@ -11,11 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hipsynth.profiling import sandbox
-from hipsynth.synth.core.errors import BadInput, HipsynthError
-from hipsynth.synth.core.files import sole_writer, write_whole
-from hipsynth.synth.core.journal import Journal
-from hipsynth.synth.core.program import (
+from hipsynth.core.errors import BadInput, HipsynthError
+from hipsynth.core.files import sole_writer, write_whole
+from hipsynth.core.journal import Journal
+from hipsynth.core.program import (
     INDEX,
     check_record,
     program_path,
@@ -23,12 +22,13 @@ from hipsynth.synth.core.program import (
     read_text,
     text_id,
 )
-from hipsynth.synth.core.workers import Outcome, map_unordered
+from hipsynth.core.workers import Outcome, map_unordered
 from hipsynth.synth.frontend.isolation import RENAME, Request, vary_isolated
 from hipsynth.synth.frontend.parse import Diagnostic, ParseConfig, load_source
 from hipsynth.synth.frontend.passes.flatten import HEADERS, SOURCES, has_main, program_sources
 from hipsynth.synth.frontend.texts import DEFAULT_TEXTS, Texts
 from hipsynth.synth.frontend.vary import Failure, Item, Varied
+from hipsynth.toolchain import sandbox
 
 FAILURES = "failures.jsonl"
 KEPT = "kept.jsonl"  # the names of each program that are the same in all its copies, and why

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import subprocess
 
-from hipsynth.profiling.toolchain import find
-from hipsynth.profiling.toolchain.driver import COMPATIBILITY
-from hipsynth.synth.core.cache import cache_dir
-from hipsynth.synth.core.errors import Missing
+from hipsynth.core.cache import cache_dir
+from hipsynth.core.errors import Missing
 from hipsynth.synth.frontend.parse import ParseConfig
+from hipsynth.toolchain import find
+from hipsynth.toolchain.driver import COMPATIBILITY
 
 
 @functools.cache

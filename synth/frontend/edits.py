@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hipsynth.synth.core.errors import HipsynthError
+from hipsynth.core.errors import HipsynthError
 
 
 class EditConflict(HipsynthError):

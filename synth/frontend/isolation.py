@@ -17,16 +17,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import hipsynth
-from hipsynth.profiling import sandbox
-from hipsynth.profiling.toolchain import find
-from hipsynth.synth.core.errors import BadInput, HipsynthError
-from hipsynth.synth.core.files import read_regular
-from hipsynth.synth.core.program import Program
+from hipsynth.core.errors import BadInput, HipsynthError
+from hipsynth.core.files import read_regular
+from hipsynth.core.program import Program
 from hipsynth.synth.frontend.entities import Entity
 from hipsynth.synth.frontend.parse import MAX_BYTES, VIRTUAL, ParseConfig, Token, Unit, prepare
 from hipsynth.synth.frontend.proof import same_code
 from hipsynth.synth.frontend.texts import DEFAULT_TEXTS, Texts
 from hipsynth.synth.frontend.vary import Failure, Item, Varied, copy_seed, with_base
+from hipsynth.toolchain import find, sandbox
 
 LIMITS = sandbox.SandboxLimits(cpu_s=1e6, memory_bytes=4 << 30, file_bytes=1 << 20, threads=64)
 RENAME = "rename"
@@ -288,7 +287,7 @@ util.Finalize(None, close, exitpriority=0)
 def python_folders() -> list[Path]:
     """What a Python process of ours reads: the interpreter, its packages, and this package's modules."""
     package = Path(next(iter(hipsynth.__path__)))
-    ours = [package, *((package / name).resolve() for name in ("synth", "profiling"))]
+    ours = [package, *((package / name).resolve() for name in ("core", "toolchain", "synth"))]
     packages = [Path(entry) for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages")]
     found = [Path(sys.base_prefix), Path(sys.prefix), *packages, *ours]
     return [path for path in dict.fromkeys(found) if not path.is_relative_to("/usr")]

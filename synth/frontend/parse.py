@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from hipsynth.synth.core.cache import cache_dir
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.files import read_regular
+from hipsynth.core.cache import cache_dir
+from hipsynth.core.errors import BadInput
+from hipsynth.core.files import read_regular
 from hipsynth.synth.frontend import clang
 from hipsynth.synth.frontend.clang import TU, Kind
 from hipsynth.synth.frontend.encoding import misplaced

@@ -8,7 +8,7 @@ import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from hipsynth.synth.core.errors import UsageError
+from hipsynth.core.errors import UsageError
 from hipsynth.synth.frontend import passes
 from hipsynth.synth.frontend.parse import Diagnostic, ParseConfig
 from hipsynth.synth.frontend.source import Source

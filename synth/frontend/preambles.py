@@ -15,8 +15,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.files import replacing, write_whole
+from hipsynth.core.errors import BadInput
+from hipsynth.core.files import replacing, write_whole
 from hipsynth.synth.frontend import clang
 from hipsynth.synth.frontend.clang import TU
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 
-from hipsynth.profiling.toolchain import compile_device, compile_host
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.scratch import scratch_folder
+from hipsynth.core.errors import BadInput
+from hipsynth.core.scratch import scratch_folder
+from hipsynth.toolchain import compile_device, compile_host
 
 ARCH, FLAGS = "gfx942", "-O3"
 NAME = "program.hip"  # in its folder; the same for both, as __FILE__ may be in the code

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from hipsynth.synth.core.program import Program
+from hipsynth.core.program import Program
 from hipsynth.synth.frontend.parse import ParseConfig, parse
 from hipsynth.synth.frontend.pipeline import run
 from hipsynth.synth.frontend.source import Build, Settings, Source

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from hipsynth.synth.core.errors import UsageError
+from hipsynth.core.errors import UsageError
 from hipsynth.synth.frontend.clang import TOKEN_COMMENT, TOKEN_LITERAL, Kind
 from hipsynth.synth.frontend.edits import Edit
 from hipsynth.synth.frontend.names import word_list

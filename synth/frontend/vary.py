@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hipsynth.synth.core.program import Program
+from hipsynth.core.program import Program
 from hipsynth.synth.frontend.encoding import to_utf8
 from hipsynth.synth.frontend.parse import Diagnostic, ParseConfig, Unit, load_source, parse
 from hipsynth.synth.frontend.passes.rename import rename

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hipsynth.synth.core.program import Program
+from hipsynth.core.program import Program
 from hipsynth.synth.generate import emit
 from hipsynth.synth.generate.choices import Choices
 from hipsynth.synth.generate.context import Context

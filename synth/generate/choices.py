@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import TypeVar
 
-from hipsynth.synth.core.errors import BadInput
+from hipsynth.core.errors import BadInput
 
 T = TypeVar("T")
 MASK64 = (1 << 64) - 1

@@ -13,8 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from hipsynth.synth.core.errors import BadInput, Missing, UsageError
-from hipsynth.synth.core.expressions import CONSTRAINT, FormulaError, compiled, parse
+from hipsynth.core.errors import BadInput, Missing, UsageError
+from hipsynth.core.expressions import CONSTRAINT, FormulaError, compiled, parse
 
 KEYS = {"name", "family", "summary", "parameters", "constraints", "launch", "oracle", "tags"}
 REQUIRED = KEYS - {"constraints"}

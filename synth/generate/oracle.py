@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hipsynth.synth.core.program import Expected
+from hipsynth.core.program import Expected
 from hipsynth.synth.generate import ir
 from hipsynth.synth.generate.ir import Buffer, Expr, HostBuffer, Kernel, Module
 from hipsynth.synth.generate.matrix import Matrix

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from hipsynth.synth.core.errors import BadInput
+from hipsynth.core.errors import BadInput
 from hipsynth.synth.generate.choices import Choices
 from hipsynth.synth.generate.headers import Parameter, Template, templates, templates_dir
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.program import Program
-from hipsynth.synth.core.workers import end_with_parent, in_order, map_unordered
+from hipsynth.core.errors import BadInput
+from hipsynth.core.program import Program
+from hipsynth.core.workers import end_with_parent, in_order, map_unordered
 from hipsynth.synth.generate.build import make_program
 from hipsynth.synth.generate.choices import Choices, Stream
 from hipsynth.synth.generate.headers import find_template

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hipsynth.synth.core.cache import REPOSITORY
+from hipsynth.core.cache import REPOSITORY
 from hipsynth.synth.generate.headers import Parameter, Template, templates
 from hipsynth.synth.generate.policy import Policy, default_policy
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hipsynth.synth.core.errors import BadInput
+from hipsynth.core.errors import BadInput
 
 
 class IRError(BadInput):

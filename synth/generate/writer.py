@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.files import PARTIAL as SUFFIX
-from hipsynth.synth.core.files import open_regular, read_regular, sole_writer, write_error, write_whole
-from hipsynth.synth.core.program import (
+from hipsynth.core.errors import BadInput
+from hipsynth.core.files import PARTIAL as SUFFIX
+from hipsynth.core.files import open_regular, read_regular, sole_writer, write_error, write_whole
+from hipsynth.core.program import (
     INDEX,
     INDEX_BYTES,
     RECORD_BYTES,

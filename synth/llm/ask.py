@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hipsynth.synth.core.journal import Journal
+from hipsynth.core.journal import Journal
 from hipsynth.synth.llm.endpoint import Answer, Client, EndpointFailed, NoAnswer, read_answer
 from hipsynth.synth.llm.plan import Request
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hipsynth.synth.core.files import SOURCE_BYTES
+from hipsynth.core.files import SOURCE_BYTES
 from hipsynth.synth.llm.endpoint import Answer
 
 _FENCED = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n`]*\n(.*?)^[ \t]*\1[`~]*[ \t]*$", re.M | re.S)

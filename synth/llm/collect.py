@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hipsynth.profiling import sandbox
+from hipsynth.core.errors import BadInput
+from hipsynth.core.files import sole_writer, write_whole
+from hipsynth.core.program import INDEX, Program, is_id, write_programs
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.profiling.sim.limits import Limits
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.files import sole_writer, write_whole
-from hipsynth.synth.core.program import INDEX, Program, is_id, write_programs
+from hipsynth.simulator.limits import Limits
 from hipsynth.synth.llm.ask import Asked, Manner, answer_journal, ask_all
 from hipsynth.synth.llm.code import find_code
 from hipsynth.synth.llm.endpoint import Answer, Client
 from hipsynth.synth.llm.judge import Verdict, judge_all
 from hipsynth.synth.llm.plan import Request
+from hipsynth.toolchain import sandbox
 
 ANSWERS, VERDICTS, EXCLUDED, REPORT = "answers.jsonl", "verdicts.jsonl", "excluded.jsonl", "report.json"
 Step = Callable[[str], None]

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from hipsynth.synth.core.errors import HipsynthError, Missing, UsageError
+from hipsynth.core.errors import HipsynthError, Missing, UsageError
 
 MOST_BYTES = 1 << 20  # of an answer's body: 250,000 tokens
 MOST_WAIT_S = 300.0  # of Retry-After

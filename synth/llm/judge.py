@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hipsynth.profiling import sandbox
+from hipsynth.core.journal import Journal
+from hipsynth.core.program import Program, Run
+from hipsynth.core.workers import map_unordered
 from hipsynth.profiling.backends.protocol import Target, TargetResult
 from hipsynth.profiling.matrix.collect import TRANSIENT
 from hipsynth.profiling.matrix.job import Job, hard_limit, labelled, open_backend, results_of, run_job
-from hipsynth.profiling.sim.limits import Limits
-from hipsynth.synth.core.journal import Journal
-from hipsynth.synth.core.program import Program, Run
-from hipsynth.synth.core.workers import map_unordered
+from hipsynth.simulator.limits import Limits
+from hipsynth.toolchain import sandbox
 
 BACKEND = "sim"
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import jinja2
 
-from hipsynth.synth.core.errors import BadInput, UsageError
-from hipsynth.synth.core.files import SOURCE_BYTES, read_regular
-from hipsynth.synth.core.program import text_id
+from hipsynth.core.errors import BadInput, UsageError
+from hipsynth.core.files import SOURCE_BYTES, read_regular
+from hipsynth.core.program import text_id
 
 TEMPLATES = Path(__file__).parents[2] / "templates" / "llm"
 PROBLEMS = "problems.toml"

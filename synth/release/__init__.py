@@ -1,1 +1,1 @@
-"""Making, packing and checking a release (its format: synth/core/store/release.py)."""
+"""Making, packing and checking a release (its format: core/store/release.py)."""

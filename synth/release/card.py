@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hipsynth.core.store.splits import RELEASED
 from hipsynth.profiling.metrics.bottleneck import unit_name
-from hipsynth.synth.core.store.splits import RELEASED
 
 ABOUT = {
     "train": "80 % of the lineages",

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from hipsynth.core.files import write_whole
+from hipsynth.core.program import iter_programs
 from hipsynth.profiling.matrix.collect import Options, collect
-from hipsynth.synth.core.files import write_whole
-from hipsynth.synth.core.program import iter_programs
 from hipsynth.synth.generate.sizes import expected_output
 from hipsynth.synth.generate.writer import generate_into
 from hipsynth.synth.release.plan import LIMITS, Folders, Plan

@@ -12,11 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hipsynth.profiling import metrics
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.files import sole_writer, write_whole
-from hipsynth.synth.core.store import SCHEMA_VERSION, Corpus
-from hipsynth.synth.core.store.release import (
+from hipsynth.core.errors import BadInput
+from hipsynth.core.files import sole_writer, write_whole
+from hipsynth.core.store import SCHEMA_VERSION, Corpus
+from hipsynth.core.store.release import (
     CARD,
     CONFIGS,
     FACTS,
@@ -27,7 +26,8 @@ from hipsynth.synth.core.store.release import (
     checksum,
     labels_schema,
 )
-from hipsynth.synth.core.store.splits import RELEASED, splits_of
+from hipsynth.core.store.splits import RELEASED, splits_of
+from hipsynth.profiling import metrics
 from hipsynth.synth.release.card import card
 from hipsynth.synth.release.plan import Folders, Plan
 from hipsynth.synth.release.rows import build_opcodes, kept_counters, label_row, program_row, tools_of

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from hipsynth.core.errors import UsageError
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.matrix.targets import targets
-from hipsynth.profiling.sim.limits import CORPUS_EFFORT, CORPUS_ERROR, CORPUS_UNITS, Limits
-from hipsynth.synth.core.errors import UsageError
+from hipsynth.simulator.limits import CORPUS_EFFORT, CORPUS_ERROR, CORPUS_UNITS, Limits
 
 TABLE_PATH = Path(__file__).with_name("release.toml")
 LIMITS = Limits(sampling_units=CORPUS_UNITS, effort=CORPUS_EFFORT, largest_error=CORPUS_ERROR)  # of `synth profile`

@@ -12,16 +12,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hipsynth.core.errors import HipsynthError, UsageError
+from hipsynth.core.kernel_record import KernelRecord
+from hipsynth.core.program import Program, Run
+from hipsynth.core.store import Item
+from hipsynth.core.store.release import TOOLS, Release, labels_schema
+from hipsynth.core.store.schema import item_rows, schema_of
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.matrix.collect import with_sure_labels
 from hipsynth.profiling.matrix.job import Job, open_backend, run_job
-from hipsynth.synth.core.errors import HipsynthError, UsageError
-from hipsynth.synth.core.kernel_record import KernelRecord
-from hipsynth.synth.core.program import Program, Run
-from hipsynth.synth.core.store import Item
-from hipsynth.synth.core.store.release import TOOLS, Release, labels_schema
-from hipsynth.synth.core.store.schema import item_rows, schema_of
 from hipsynth.synth.generate.build import replay
 from hipsynth.synth.generate.sizes import expected_output
 from hipsynth.synth.release.plan import LIMITS

@@ -11,15 +11,15 @@ import needs
 import pytest
 from profiling_samples import VCOPY_GFX90A, captures, failure, kernel, program, result, target
 
+from hipsynth.core.kernel_record import Source
+from hipsynth.core.program import Program
 from hipsynth.profiling import backends
 from hipsynth.profiling.backends import conformance
 from hipsynth.profiling.backends.preview import PreviewBackend
 from hipsynth.profiling.backends.protocol import Backend, Target
 from hipsynth.profiling.backends.recorded import RecordedBackend, capture
 from hipsynth.profiling.backends.rocprof import RocprofBackend, _folder_name
-from hipsynth.profiling.sim.limits import Limits
-from hipsynth.synth.core.kernel_record import Source
-from hipsynth.synth.core.program import Program
+from hipsynth.simulator.limits import Limits
 
 VCOPY = """
 #include <hip/hip_runtime.h>

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.profiling import devices
+from hipsynth.core.errors import BadInput
 from hipsynth.profiling.validation import classes, expected_error
 from hipsynth.profiling.validation.fit import Prepared
 from hipsynth.profiling.validation.frame import FOLDER, studies
 from hipsynth.profiling.validation.leave_one_out import __main__ as command
 from hipsynth.profiling.validation.leave_one_out import constants, evidence, page, ranges, score
 from hipsynth.profiling.validation.leave_one_out.kinds import divided, kinds, matching
-from hipsynth.synth.core.errors import BadInput
+from hipsynth.simulator import devices
 
 QUICK = ("vcopy", "strides")
 FRESH = 1.0  # published scores may differ from measured ones by this much, in per cent or points

@@ -17,8 +17,8 @@ import needs
 import pytest
 import training_corpus as made
 
+from hipsynth.core.errors import BadInput, HipsynthError, Missing, UsageError
 from hipsynth.profiling.metrics.definitions import paper_ids
-from hipsynth.synth.core.errors import BadInput, HipsynthError, Missing, UsageError
 from hipsynth.training.analytic.predict import PREDICTOR, SHIPPED, AnalyticPredictor
 from hipsynth.training.models.base import TinyShape
 from hipsynth.training.models.predict import Predictor

@@ -6,10 +6,10 @@ import dataclasses
 
 import pytest
 
-from hipsynth.profiling import devices
 from hipsynth.profiling.validation.sweeps import __main__ as command
 from hipsynth.profiling.validation.sweeps import pages
 from hipsynth.profiling.validation.sweeps.frame import DEVICES, Known, Point, Result, Sweep, judged, run, sweeps
+from hipsynth.simulator import devices
 
 
 def by_sweep() -> list[object]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from pcode_values import V, fma_bits, make, round_fraction
 
-from hipsynth.profiling.sim.isa.table import Row
+from hipsynth.simulator.isa.table import Row
 
 LANES = 64
 EDGES_F32 = [
@@ -428,7 +428,7 @@ TOLERANCE = {
 # Opcodes evaluated by another opcode's equivalent pseudo-code, because the evaluator cannot parse their own.
 ALIASES = {"v_div_fixup_legacy_f16": "v_div_fixup_f16"}
 
-# Corrections of the published pseudo-code; for the reasons see profiling/sim/native/isa/division.h.
+# Corrections of the published pseudo-code; for the reasons see simulator/native/isa/division.h.
 PATCHES: dict[str, list[tuple[str, str]]] = {
     "v_div_scale_f32": [
         ("1.0 / 64'F(S1.f32) == DENORM.f64", "1.0F / S1.f32 == DENORM.f32"),

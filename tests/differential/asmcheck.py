@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from hipsynth.synth.core.errors import CompileFailed, Missing
+from hipsynth.core.errors import CompileFailed, Missing
 
 # Lines that only carry names, paths or versions.
 _DROPPED = re.compile(r"^\s*(?:\.file\b|\.ident\b|\.addrsig|\.section\s+\"?\.note\.GNU-stack|;|#|//)")

@@ -6,7 +6,7 @@ import re
 import struct
 from typing import Any
 
-from hipsynth.profiling.sim.isa.table import Row
+from hipsynth.simulator.isa.table import Row
 
 SPECIALS = ("src_vccz", "src_execz", "src_scc", "src_shared_base", "src_shared_limit", "src_private_base")
 SPECIALS += ("src_private_limit", "src_pops_exiting_wave_id")

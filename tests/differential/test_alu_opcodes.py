@@ -25,9 +25,9 @@ from alu_cases import (
 from pcode import Evaluator, opcode_texts
 from pcode_parser import Node, Parser
 
-from hipsynth.profiling.sim import _core
-from hipsynth.profiling.sim.isa.coverage import HOST_ORACLE
-from hipsynth.profiling.sim.isa.table import Row, load_rows
+from hipsynth.simulator import _core
+from hipsynth.simulator.isa.coverage import HOST_ORACLE
+from hipsynth.simulator.isa.table import Row, load_rows
 
 ROWS = {r.name: r for r in load_rows() if r.unit in ("valu", "salu") and r.executes}
 # Tested one by one in test_special_opcodes.py and test_matrix_opcodes.py: cross-lane, MODE and matrix instructions.

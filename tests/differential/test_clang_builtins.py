@@ -18,8 +18,7 @@ import numpy as np
 import pytest
 from llvm_tools import CLANG, OBJDUMP, library_of
 
-from hipsynth.profiling import devices
-from hipsynth.profiling.sim import _core
+from hipsynth.simulator import _core, devices
 
 ARCHS = ("gfx90a", "gfx942")
 # Instructions that builtins generate and the simulator does not implement.

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from wave_helpers import ALL, LANE, LANES, Wave
 
-from hipsynth.profiling import devices
-from hipsynth.profiling.sim import _core
+from hipsynth.simulator import _core, devices
 
 MASKS = (ALL, 0xFFFF_0000_FFFF_0000, 0x8000_0000_0000_0001, 0x0123_4567_89AB_CDEF, 1 << 63, 0x5555_5555_5555_5555)
 HEAD = """

@@ -13,7 +13,7 @@ import needs
 import numpy as np
 import pytest
 
-from hipsynth.profiling.sim.isa.table import ARCHS, Row, load_rows
+from hipsynth.simulator.isa.table import ARCHS, Row, load_rows
 
 core = needs.core()
 

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hipsynth.profiling import devices
-from hipsynth.profiling.sim import _core
-from hipsynth.profiling.sim.isa.coverage import evidence
-from hipsynth.profiling.sim.isa.table import load_rows
+from hipsynth.simulator import _core, devices
+from hipsynth.simulator.isa.coverage import evidence
+from hipsynth.simulator.isa.table import load_rows
 
 DEVICES = {"gfx90a": "mi250", "gfx942": "mi300x"}
 STORE = "v_mov_b32 v1, 0\nv_mov_b32 v2, s20\nv_mov_b32 v3, s21\nglobal_store_dwordx2 v1, v[2:3], s[4:5]\ns_endpgm\n"

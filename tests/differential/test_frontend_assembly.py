@@ -28,7 +28,7 @@ FOLDERS = ("guards", "conditional")
 
 @pytest.fixture(scope="module")
 def assembler() -> Assembler:
-    from hipsynth.profiling.toolchain.driver import COMPATIBILITY
+    from hipsynth.toolchain.driver import COMPATIBILITY
 
     toolchain = needs.compiler()
     args = ("-x", "hip", f"--rocm-path={toolchain.root}", *COMPATIBILITY, *toolchain.include_flags)

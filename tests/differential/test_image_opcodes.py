@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hipsynth.profiling import devices
-from hipsynth.profiling.sim import _core
+from hipsynth.simulator import _core, devices
 
 LANES = 64
 SIZE = (7, 5)  # width, height

@@ -14,7 +14,7 @@ import pytest
 from alu_cases import EDGES_INT
 from wave_helpers import LANES, Wave
 
-from hipsynth.profiling.sim.isa.table import Row, load_rows
+from hipsynth.simulator.isa.table import Row, load_rows
 
 ROWS = {r.name: r for r in load_rows() if r.unit == "valu"}
 

@@ -60,7 +60,7 @@ v_mfma_f64_16x16x4f64 v[16:23], v[4:5], v[6:7], v[16:23]
 CHILD = """
 import sys, hashlib
 import numpy as np
-from hipsynth.profiling.sim import _core
+from hipsynth.simulator import _core
 rng = np.random.default_rng(7)
 print(_core.isa_level())
 for text in sys.stdin.read().strip().splitlines():

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 import needs
 from llvm_tools import library_of
 
-from hipsynth.profiling.sim.isa.table import Row, load_rows
+from hipsynth.simulator.isa.table import Row, load_rows
 
 LLC = shutil.which("llc-22") or shutil.which("llc")
 LIBRARY = library_of(LLC, "libLLVM")

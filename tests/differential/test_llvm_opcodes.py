@@ -9,7 +9,7 @@ import needs
 import pytest
 from llvm_tools import MC, library_of
 
-from hipsynth.profiling.sim.isa.table import ARCHS, load_rows
+from hipsynth.simulator.isa.table import ARCHS, load_rows
 
 UNKNOWN = re.compile(r"<stdin>:(\d+):\d+: error: .*(not supported on this GPU|invalid instruction)")
 

@@ -15,8 +15,8 @@ import llvm_syntax
 import pytest
 from llvm_tools import MC, OBJDUMP
 
-from hipsynth.profiling.sim import _core
-from hipsynth.profiling.sim.isa.table import ARCHS, Row, load_rows
+from hipsynth.simulator import _core
+from hipsynth.simulator.isa.table import ARCHS, Row, load_rows
 
 ROWS = {r.name: r for r in load_rows() if r.executes}
 VGPRS = {"d": 40, "a": 4, "b": 8, "c": 12, "x": 16}

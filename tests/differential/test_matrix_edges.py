@@ -16,7 +16,7 @@ from exact_floats import F16, F32, F64, NAN, Format, Real, add, decode, encode, 
 from test_matrix_opcodes import ROWS, A, B, D, accumulator_place, registers
 from wave_helpers import LANES, Wave
 
-from hipsynth.profiling.sim.isa.table import Row
+from hipsynth.simulator.isa.table import Row
 
 BF16 = Format(16, 8, 127)
 FLOATS = {"f16": F16, "bf16": BF16, "f32": F32, "xf32": F32, "f64": F64}

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from wave_helpers import LANES, Wave
 
-from hipsynth.profiling.sim.isa.table import Mfma, Row, load_rows
+from hipsynth.simulator.isa.table import Mfma, Row, load_rows
 
 ROWS = {r.name: r for r in load_rows() if r.mfma is not None and not r.mfma.sparse}
 SPARSE = {r.name: r for r in load_rows() if r.mfma is not None and r.mfma.sparse}

@@ -16,9 +16,8 @@ from exact_floats import F32, flush
 from pcode import Evaluator, opcode_texts
 from pcode_parser import Parser
 
-from hipsynth.profiling import devices
-from hipsynth.profiling.sim import _core
-from hipsynth.profiling.sim.isa.table import Row, load_rows
+from hipsynth.simulator import _core, devices
+from hipsynth.simulator.isa.table import Row, load_rows
 
 LANES = 64
 STEP = 16  # bytes of memory and of operands that each lane has

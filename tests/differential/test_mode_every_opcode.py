@@ -42,7 +42,7 @@ from exact_floats import (
 from mode_lanes import MODES, get_lanes, operand, register, same, set_lanes
 from wave_helpers import LANES, Wave
 
-from hipsynth.profiling.sim.isa.table import load_rows
+from hipsynth.simulator.isa.table import load_rows
 
 FIELDS = ("round_f32", "round_f16_f64", "denorm_f32", "denorm_f16_f64")
 ROWS = {row.name: row for row in load_rows()}

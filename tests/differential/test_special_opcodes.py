@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from wave_helpers import ALL, LANE, LANES, Wave
 
-from hipsynth.profiling.sim.isa.coverage import evidence
-from hipsynth.profiling.sim.isa.table import load_rows
+from hipsynth.simulator.isa.coverage import evidence
+from hipsynth.simulator.isa.table import load_rows
 
 PARTIAL = 0xF0F0_1234_8000_0001
 

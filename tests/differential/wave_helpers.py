@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hipsynth.profiling.sim import _core
+from hipsynth.simulator import _core
 
 LANES = 64
 LANE = np.arange(LANES, dtype=np.uint32)

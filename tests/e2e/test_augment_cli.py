@@ -11,7 +11,7 @@ from pathlib import Path
 import needs
 import pytest
 
-from hipsynth.synth.core.errors import Missing
+from hipsynth.core.errors import Missing
 from hipsynth.synth.frontend.config import frontend_config
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,7 +27,7 @@ def _toolchain() -> None:
 
 
 def _synth(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "hipsynth.synth.cli.main", "augment", *map(str, arguments)]
+    command = [sys.executable, "-m", "hipsynth.cli.main", "augment", *map(str, arguments)]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=cwd, env=env)
 

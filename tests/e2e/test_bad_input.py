@@ -18,7 +18,7 @@ import needs
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMAND = [sys.executable, "-m", "hipsynth.synth.cli.main"]
+COMMAND = [sys.executable, "-m", "hipsynth.cli.main"]
 START = "#include <hip/hip_runtime.h>\n#include <cassert>\n#include <cstdio>\n#include <unistd.h>\n"
 HOST = "int main() { int* p; if (hipMalloc(&p, 1024)) return 9; k<<<1, 256>>>(p); (void)hipDeviceSynchronize(); "
 
@@ -289,7 +289,7 @@ def test_progress_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
 def test_help_loads_little(tmp_path: Path) -> None:
     """What makes help slow is what it imports: that it is few modules does not depend on the machine's load."""
     code = (
-        "import sys; from hipsynth.synth.cli.main import main\n"
+        "import sys; from hipsynth.cli.main import main\n"
         "try: main(['--help'])\n"
         "except SystemExit: print(len(sys.modules), file=sys.stderr)"
     )
@@ -299,7 +299,7 @@ def test_help_loads_little(tmp_path: Path) -> None:
 
 @pytest.mark.full
 def test_every_verb_has_help_with_examples(tmp_path: Path) -> None:
-    from hipsynth.synth.cli.main import VERBS
+    from hipsynth.cli.main import VERBS
 
     for verb in VERBS:
         done = synth(verb, "--help", cwd=tmp_path)

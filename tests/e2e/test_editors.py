@@ -93,7 +93,7 @@ def written(tmp_path: Path) -> Path:
 @pytest.mark.skipif(shutil.which("nvim") is None, reason="Neovim is not installed")
 def test_neovim(tmp_path: Path) -> None:
     script = tmp_path / "client.lua"
-    command = f"{{ '{sys.executable}', '-m', 'hipsynth.synth.cli.main', 'lsp' }}"
+    command = f"{{ '{sys.executable}', '-m', 'hipsynth.cli.main', 'lsp' }}"
     script.write_text(NEOVIM.replace("COMMAND", command))
     said = run(tmp_path, "nvim", "--headless", "--clean", str(written(tmp_path)), "-c", f"luafile {script}")
     assert shows_a_prediction(said), said

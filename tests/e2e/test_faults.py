@@ -11,7 +11,7 @@ from pathlib import Path
 import needs
 import pytest
 
-from hipsynth.synth.core.cache import cache_dir
+from hipsynth.core.cache import cache_dir
 from tools import faults
 
 SEED = "5"

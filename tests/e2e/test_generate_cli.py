@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.synth.cli.main import main
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.program import Program, iter_programs
+from hipsynth.cli.main import main
+from hipsynth.core.errors import BadInput
+from hipsynth.core.program import Program, iter_programs
 from hipsynth.synth.generate import writer
 from hipsynth.synth.generate.writer import generate_into
 

@@ -11,10 +11,10 @@ from types import ModuleType
 import needs
 import pytest
 
-from hipsynth.profiling import sandbox
-from hipsynth.synth.cli import profile as profile_verb
-from hipsynth.synth.cli import run as run_verb
-from hipsynth.synth.core.errors import Missing
+from hipsynth.cli import profile as profile_verb
+from hipsynth.cli import run as run_verb
+from hipsynth.core.errors import Missing
+from hipsynth.toolchain import sandbox
 
 PROGRAM = Path(__file__).parents[1] / "kernels" / "programs" / "hostile.hip"
 
@@ -25,7 +25,7 @@ def hostile(*arguments: str, options: tuple[str, ...] = ()) -> subprocess.Comple
     command = [
         sys.executable,
         "-m",
-        "hipsynth.synth.cli.main",
+        "hipsynth.cli.main",
         "run",
         str(PROGRAM),
         *options,
@@ -85,7 +85,7 @@ def test_a_missing_bubblewrap_is_noticed(tmp_path: Path) -> None:
     broken = tmp_path / "bwrap"
     broken.write_text("#!/bin/sh\nexit 1\n")
     broken.chmod(0o755)
-    code = "from hipsynth.profiling import sandbox; print(sandbox.available())"
+    code = "from hipsynth.toolchain import sandbox; print(sandbox.available())"
     for path in (str(tmp_path), "/nonexistent"):
         done = subprocess.run(
             [sys.executable, "-c", code], env={**os.environ, "PATH": path}, capture_output=True, text=True, check=True

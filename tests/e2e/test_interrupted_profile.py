@@ -31,7 +31,7 @@ def interrupted(folder: Path, number: int, pause_s: float, *options: str) -> tup
     """The exit code and output of a profile that gets a signal after a pause."""
     source = folder / "kernels.hip"
     source.write_text(KERNELS)
-    command = [sys.executable, "-m", "hipsynth.synth.cli.main", "profile", str(source), "--arch", "gfx90a", *options]
+    command = [sys.executable, "-m", "hipsynth.cli.main", "profile", str(source), "--arch", "gfx90a", *options]
     pipe = subprocess.PIPE
     child = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
     try:

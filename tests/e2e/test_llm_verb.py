@@ -16,7 +16,7 @@ import needs
 import pytest
 from chat_server import Handler, Server, completion, serving
 
-from hipsynth.synth.core.program import iter_programs
+from hipsynth.core.program import iter_programs
 
 ROOT = Path(__file__).resolve().parents[2]
 ANSWERS = json.loads((ROOT / "tests" / "e2e" / "llm_answers.json").read_text())
@@ -44,7 +44,7 @@ def _command(url: str, out: Path, *arguments: object) -> list[str]:
         0,
         "--json",
     )
-    return [sys.executable, "-m", "hipsynth.synth.cli.main", "llm", *map(str, (*words, *arguments))]
+    return [sys.executable, "-m", "hipsynth.cli.main", "llm", *map(str, (*words, *arguments))]
 
 
 def _llm(url: str, out: Path, *arguments: object) -> tuple[int, dict[str, Any]]:

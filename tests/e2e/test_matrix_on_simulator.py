@@ -11,13 +11,13 @@ import pytest
 from click.testing import CliRunner
 from generated_samples import small
 
-from hipsynth.profiling import toolchain
+from hipsynth import toolchain
+from hipsynth.cli.main import cli
+from hipsynth.core.program import Program, Run, load_program
+from hipsynth.core.store import Corpus
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.matrix import collect, targets
-from hipsynth.profiling.sim.limits import Limits
-from hipsynth.synth.cli.main import cli
-from hipsynth.synth.core.program import Program, Run, load_program
-from hipsynth.synth.core.store import Corpus
+from hipsynth.simulator.limits import Limits
 from hipsynth.synth.generate.sizes import expected_output, run_at
 
 HANDWRITTEN = Path(__file__).resolve().parents[2] / "corpus" / "handwritten"

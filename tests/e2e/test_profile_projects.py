@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.synth.core.store import Corpus
+from hipsynth.core.store import Corpus
 
 KERNEL = """#include <hip/hip_runtime.h>
 #include "scale.h"
@@ -52,7 +52,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def profile(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "hipsynth.synth.cli.main", "profile", *arguments, "--arch", "gfx90a"]
+    command = [sys.executable, "-m", "hipsynth.cli.main", "profile", *arguments, "--arch", "gfx90a"]
     return subprocess.run([*command, "--flags=-O3"], capture_output=True, text=True, check=False, timeout=600)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import needs
 import pytest
 
-from hipsynth.synth.core.workers import map_unordered
+from hipsynth.core.workers import map_unordered
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.full
@@ -38,7 +38,7 @@ def cluster() -> Iterator[Any]:
 
 
 def synth(*words: object) -> dict[str, Any]:
-    command = [sys.executable, "-m", "hipsynth.synth.cli.main", *map(str, words), "--workers", "2", "--json"]
+    command = [sys.executable, "-m", "hipsynth.cli.main", *map(str, words), "--workers", "2", "--json"]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False, env=environment)
     assert done.returncode == 0, (done.stdout, done.stderr)

@@ -22,7 +22,7 @@ def synth(arguments: list[str], cwd: Path | None) -> subprocess.CompletedProcess
     needs.compiler()
     root = str(Path(__file__).parents[2])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))}
-    command = [sys.executable, "-m", "hipsynth.synth.cli.main", *arguments]
+    command = [sys.executable, "-m", "hipsynth.cli.main", *arguments]
     return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=cwd, timeout=120, check=False)
 
 
@@ -248,7 +248,7 @@ int main(int argc, char** argv) {
 def test_input_is_passed_on_and_files_are_kept_when_asked(tmp_path: Path) -> None:
     (tmp_path / "writes.hip").write_text(WRITES)
     (tmp_path / "data.txt").write_text("original")
-    command = [sys.executable, "-m", "hipsynth.synth.cli.main", "run", "writes.hip"]
+    command = [sys.executable, "-m", "hipsynth.cli.main", "run", "writes.hip"]
     done = subprocess.run(
         command, input="given\n", cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
     )

@@ -17,7 +17,7 @@ import needs
 import pytest
 from click.testing import CliRunner
 
-from hipsynth.synth.cli.main import cli
+from hipsynth.cli.main import cli
 
 KERNEL = """#include <hip/hip_runtime.h>
 __global__ void twice(float* a, int n) {
@@ -42,7 +42,7 @@ class Server:
     """A running `synth serve --port 0 --json`."""
 
     def __init__(self, folder: Path, *options: str) -> None:
-        command = [sys.executable, "-m", "hipsynth.synth.cli.main", "serve", "--port", "0", "--json", "--workers", "1"]
+        command = [sys.executable, "-m", "hipsynth.cli.main", "serve", "--port", "0", "--json", "--workers", "1"]
         command += options
         self.log = (folder / "log").open("w+")
         environment = {**os.environ, "XDG_RUNTIME_DIR": str(folder)}

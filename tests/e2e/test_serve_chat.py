@@ -11,7 +11,7 @@ import training_corpus as made
 from click.testing import CliRunner
 from test_serve import BODY, KERNEL, Server
 
-from hipsynth.synth.cli.main import cli
+from hipsynth.cli.main import cli
 from hipsynth.synth.llm.endpoint import Client, NoAnswer
 
 pytestmark = pytest.mark.full

@@ -14,18 +14,18 @@ from pathlib import Path
 import needs
 import pytest
 
-from hipsynth.profiling import sandbox
-from hipsynth.synth.cli import survey as survey_verb
-from hipsynth.synth.core.errors import Missing
-from hipsynth.synth.core.store import Corpus
-from hipsynth.synth.core.store.journal import read
+from hipsynth.cli import survey as survey_verb
+from hipsynth.core.errors import Missing
+from hipsynth.core.store import Corpus
+from hipsynth.core.store.journal import read
+from hipsynth.toolchain import sandbox
 
 MAIN = '#include <hip/hip_runtime.h>\n#include <cstdio>\nint main() { hipDeviceSynchronize(); std::puts("PASSED"); }\n'
 
 
 def synth(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "hipsynth.synth.cli.main", *arguments], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "hipsynth.cli.main", *arguments], capture_output=True, text=True, check=False
     )
 
 
@@ -69,7 +69,7 @@ def test_an_interrupted_survey_ends_its_programs_and_keeps_what_is_finished(
     (folder / "a_good.hip").write_text(MAIN)
     (folder / "b_endless.hip").write_text(MAIN.replace("std::puts", "for (volatile int i = 0;; i = 1) {} std::puts"))
     arguments = ("survey", str(folder), "--workers", "1", "--out", str(out), "--timeout", "500")
-    command = [sys.executable, "-m", "hipsynth.synth.cli.main", *arguments]
+    command = [sys.executable, "-m", "hipsynth.cli.main", *arguments]
     with subprocess.Popen(
         command, stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)}
     ) as run:

@@ -17,11 +17,12 @@ from pathlib import Path
 import needs
 import pytest
 
-from hipsynth.profiling.toolchain import locate
+from hipsynth.toolchain import locate
 
 ROOT = Path(__file__).resolve().parents[2]
 MISSING = 4  # the exit code of what is missing
-FOLDERS = ("synth", "profiling", "training", "tuning", "serving", "templates", "corpus")
+FOLDERS = ("core", "cli", "toolchain", "simulator", "synth", "profiling", "training", "tuning", "serving")
+DATA = ("templates", "corpus")
 BUILT = ("_core", "libhipsynth_hip.so", "libhipsynth_hip.version")
 
 
@@ -71,7 +72,7 @@ def outside(tmp_path: Path) -> dict[str, str]:
 
 def tracked() -> set[str]:
     """What the wheel must hold of the checkout: everything but C++ sources and the released corpus."""
-    return {f"hipsynth/{line}" for line in sources() if not re.match(r"profiling/(sim|sandbox)/native/", line)}
+    return {f"hipsynth/{line}" for line in sources() if not re.match(r"(simulator|toolchain/sandbox)/native/", line)}
 
 
 def sources() -> list[str]:
@@ -83,9 +84,9 @@ def sources() -> list[str]:
 @pytest.mark.full
 def test_the_wheel_holds_the_packages_and_nothing_else(wheel: Path) -> None:
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    own = {name for name in names if name.startswith("hipsynth/profiling/sim/") and Path(name).name.startswith(BUILT)}
+    own = {name for name in names if name.startswith("hipsynth/simulator/") and Path(name).name.startswith(BUILT)}
     assert len(own) == len(BUILT)
-    assert names - own == tracked() | {"hipsynth/__init__.py", "hipsynth/profiling/sandbox/hipsynth-supervisor"}
+    assert names - own == tracked() | {"hipsynth/__init__.py", "hipsynth/toolchain/sandbox/hipsynth-supervisor"}
 
 
 @pytest.mark.full
@@ -93,14 +94,14 @@ def test_an_installed_wheel_generates_profiles_and_answers(
     environment: Path, outside: dict[str, str], tmp_path: Path
 ) -> None:
     needs.compiler()
-    python, synth = environment / "bin" / "python", [environment / "bin" / "python", "-m", "hipsynth.synth.cli.main"]
+    python, synth = environment / "bin" / "python", [environment / "bin" / "python", "-m", "hipsynth.cli.main"]
     place = run([python, "-c", "import hipsynth; print(hipsynth.__file__)"], tmp_path, outside)
     assert place.stdout.startswith(str(environment)), place.stdout + place.stderr
 
     doctor = run([*synth, "doctor"], tmp_path, outside)
-    assert doctor.returncode == MISSING and "python -m hipsynth.profiling.toolchain" in doctor.stdout, doctor.stdout
+    assert doctor.returncode == MISSING and "python -m hipsynth.toolchain" in doctor.stdout, doctor.stdout
     shutil.copytree(locate.tree_path(), tmp_path / "cache" / locate.tree_path().name, symlinks=True)
-    tree = run([python, "-m", "hipsynth.profiling.toolchain"], tmp_path, outside)
+    tree = run([python, "-m", "hipsynth.toolchain"], tmp_path, outside)
     assert tree.returncode == 0 and "header tree:" in tree.stdout, tree.stderr
 
     made = run([*synth, "generate", "--count", "3", "--seed", "5", "--out", "programs"], tmp_path, outside)

@@ -13,8 +13,8 @@ from typing import Any
 import needs
 import numpy as np
 
-from hipsynth.profiling.sim.device import SimDevice
-from hipsynth.synth.core.errors import Missing
+from hipsynth.core.errors import Missing
+from hipsynth.simulator.device import SimDevice
 
 SOURCE = Path(__file__).with_name("programs_grids.hip")
 

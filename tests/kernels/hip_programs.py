@@ -8,10 +8,9 @@ from pathlib import Path
 
 import needs
 
-from hipsynth.profiling import devices
-from hipsynth.profiling.sim import api
-from hipsynth.profiling.sim.build import build_runnable
-from hipsynth.profiling.sim.limits import Limits
+from hipsynth.simulator import api, devices
+from hipsynth.simulator.build import build_runnable
+from hipsynth.simulator.limits import Limits
 
 FOLDER = Path(__file__).with_name("programs")
 RUNTIME_SOURCES = Path(api.__file__).parent / "native" / "runtime"

@@ -9,9 +9,9 @@ from typing import Any
 
 import needs
 
-from hipsynth.profiling import toolchain
-from hipsynth.profiling.sim import device
-from hipsynth.synth.core.errors import Missing
+from hipsynth import toolchain
+from hipsynth.core.errors import Missing
+from hipsynth.simulator import device
 
 core = needs.core()
 SOURCE = Path(__file__).with_name("programs_sim.hip")

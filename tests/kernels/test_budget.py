@@ -13,11 +13,10 @@ from pathlib import Path
 import needs
 import pytest
 
-from hipsynth.profiling import devices
-from hipsynth.profiling.sim import api
-from hipsynth.profiling.sim.build import build_runnable
-from hipsynth.profiling.sim.limits import Limits
-from hipsynth.profiling.sim.spending import Spending, incomplete, work_s
+from hipsynth.simulator import api, devices
+from hipsynth.simulator.build import build_runnable
+from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.spending import Spending, incomplete, work_s
 
 # argv: elements, launches, side of a matrix, then "spin" to compute on the host forever after the first kernel.
 SOURCE = """#include <hip/hip_runtime.h>
@@ -185,7 +184,7 @@ def synth(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [
         sys.executable,
         "-m",
-        "hipsynth.synth.cli.main",
+        "hipsynth.cli.main",
         "profile",
         str(source()),
         "--arch",

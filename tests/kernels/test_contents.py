@@ -8,14 +8,14 @@ from pathlib import Path
 import needs
 import pytest
 
+from hipsynth.core.program import load_program
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.profiling.devices import load
 from hipsynth.profiling.matrix.job import profile_program
 from hipsynth.profiling.preview.host import host_launches
 from hipsynth.profiling.preview.interpret import Interpreter
 from hipsynth.profiling.preview.programs import device_code
-from hipsynth.profiling.sim.limits import Limits
-from hipsynth.synth.core.program import load_program
+from hipsynth.simulator.devices import load
+from hipsynth.simulator.limits import Limits
 
 GATHER = """#include <hip/hip_runtime.h>
 #include <vector>

@@ -7,9 +7,9 @@ from pathlib import Path
 import needs
 import pytest
 
-from hipsynth.profiling import toolchain
-from hipsynth.profiling.devices import architectures
+from hipsynth import toolchain
 from hipsynth.profiling.matrix.targets import matrix
+from hipsynth.simulator.devices import architectures
 
 PROGRAM = Path(__file__).with_name("flag_sets.hip")
 SAME_CODE = {"--std=c++17 -O3 -ffast-math": "-O3 -ffast-math"}  # C++17 is the default

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sim_device import SimDevice, core
 
-from hipsynth.profiling.sim import device
+from hipsynth.simulator import device
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks" / "kernels.hip"
 REPEATED = Path(__file__).with_name("repeated.hip")

@@ -9,12 +9,12 @@ import needs
 import pytest
 from generated_samples import small
 
-from hipsynth.profiling import toolchain
+from hipsynth import toolchain
+from hipsynth.core.arguments import run_text
+from hipsynth.core.oracle_check import mismatch
+from hipsynth.core.program import Program, Run
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.profiling.sim.limits import Limits
-from hipsynth.synth.core.arguments import run_text
-from hipsynth.synth.core.oracle_check import mismatch
-from hipsynth.synth.core.program import Program, Run
+from hipsynth.simulator.limits import Limits
 from hipsynth.synth.generate.headers import templates
 from hipsynth.synth.generate.sizes import expected_output
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import needs
 import pytest
 
-from hipsynth.profiling import devices
 from hipsynth.profiling.metrics import bottleneck
-from hipsynth.profiling.sim.limits import Limits
+from hipsynth.simulator import devices
+from hipsynth.simulator.limits import Limits
 from tools import gallery, handwritten
 from tools.handwritten import Figures, Step
 

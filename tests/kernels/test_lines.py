@@ -9,16 +9,16 @@ from pathlib import Path
 import needs
 import pytest
 
-from hipsynth.profiling import devices, toolchain
+from hipsynth import toolchain
+from hipsynth.core.program import Program, Project, SourceFile
 from hipsynth.profiling.backends.protocol import Target, TargetResult
 from hipsynth.profiling.backends.sim import SimBackend, per_dispatch
 from hipsynth.profiling.lines.attribute import COUNTERS, exposed_cycles, scaled, totals_of
 from hipsynth.profiling.lines.table import FLAG
 from hipsynth.profiling.reports.documents import result_document
-from hipsynth.profiling.sim import api
-from hipsynth.profiling.sim.build import build_file
-from hipsynth.profiling.sim.limits import Limits
-from hipsynth.synth.core.program import Program, Project, SourceFile
+from hipsynth.simulator import api, devices
+from hipsynth.simulator.build import build_file
+from hipsynth.simulator.limits import Limits
 
 needs.simulator()
 SOURCE = Path(__file__).with_name("lines.hip")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from hipsynth.synth.cli.main import cli
+from hipsynth.cli.main import cli
 from hipsynth.training.data.dataset import load_samples
 from tools.preview_errors import compare
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from hipsynth.synth.cli.main import cli
-from hipsynth.synth.core.errors import UsageError
+from hipsynth.cli.main import cli
+from hipsynth.core.errors import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = {

@@ -7,17 +7,16 @@ from pathlib import Path
 import pytest
 from hip_programs import FOLDER, run
 
-from hipsynth.profiling import devices
+from hipsynth.core.errors import Missing
+from hipsynth.core.program import Expected, Program, Project, SourceFile, project_program
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.profiling.matrix.job import labelled, profile_program
 from hipsynth.profiling.reports.documents import profile_document
 from hipsynth.profiling.reports.terminal import render
-from hipsynth.profiling.sim import channel
-from hipsynth.profiling.sim.api import STOP_EXIT
-from hipsynth.profiling.sim.limits import Limits
-from hipsynth.synth.core.errors import Missing
-from hipsynth.synth.core.program import Expected, Program, Project, SourceFile, project_program
+from hipsynth.simulator import channel, devices
+from hipsynth.simulator.api import STOP_EXIT
+from hipsynth.simulator.limits import Limits
 
 
 def test_write_out_of_bounds(tmp_path: Path) -> None:

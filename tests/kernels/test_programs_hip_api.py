@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from hip_programs import FOLDER, RUNTIME_SOURCES, require_compiler, run
 
-from hipsynth.profiling import toolchain
-from hipsynth.profiling.sim import api
+from hipsynth import toolchain
+from hipsynth.simulator import api
 
 # The calls that real HIP programs make, by how many of 937 public programs make them (our own count), most first.
 # hipLaunchKernelGGL and hipGetDeviceProperties are macros over hipLaunchKernel and hipGetDevicePropertiesR0600.

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from hip_programs import FOLDER, require_compiler
 
-from hipsynth.profiling import devices
-from hipsynth.profiling.sim import api
-from hipsynth.profiling.sim.build import build_runnable
-from hipsynth.profiling.sim.limits import Limits
+from hipsynth.simulator import api, devices
+from hipsynth.simulator.build import build_runnable
+from hipsynth.simulator.limits import Limits
 from hipsynth.synth.frontend.config import frontend_config
 from hipsynth.synth.frontend.pipeline import run
 from hipsynth.synth.frontend.source import Source

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from hip_programs import built, run
 
-from hipsynth.profiling import devices
-from hipsynth.profiling.sim import api
-from hipsynth.profiling.sim.limits import Limits
+from hipsynth.simulator import api, devices
+from hipsynth.simulator.limits import Limits
 
 # program -> (what it prints last, its dispatches by kernel)
 PROGRAMS: dict[str, tuple[str, dict[str, int]]] = {

@@ -11,10 +11,10 @@ import needs
 import numpy as np
 import pytest
 
-from hipsynth.profiling.sim.api import RunResult, run_program
-from hipsynth.profiling.sim.device import SimDevice
-from hipsynth.profiling.sim.limits import Limits
-from hipsynth.profiling.toolchain import find
+from hipsynth.simulator.api import RunResult, run_program
+from hipsynth.simulator.device import SimDevice
+from hipsynth.simulator.limits import Limits
+from hipsynth.toolchain import find
 
 SOURCE = Path(__file__).with_name("repeated.hip")
 DEVICES = ("mi250", "mi300x")
@@ -214,7 +214,7 @@ def test_per_kernel_counts_the_first_launches_of_each_shape(name: str, tmp_path:
 
 def both_ways(name: str, scratch: Path, arch: str) -> list[RunResult]:
     """The program with every launch counted, and with reuse."""
-    from hipsynth.profiling import devices
+    from hipsynth.simulator import devices
 
     device = devices.load(devices.default_device(arch))
     found = []

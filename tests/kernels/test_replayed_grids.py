@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hipsynth.profiling.sim.device import SimDevice
+from hipsynth.simulator.device import SimDevice
 
 SOURCE = Path(__file__).with_name("replayed.hip")
 PRODUCTS = Path(__file__).parents[2] / "benchmarks" / "kernels.hip"

@@ -8,11 +8,11 @@ from pathlib import Path
 import needs
 import pytest
 
-from hipsynth.profiling import devices
+from hipsynth.core.program import load_program
 from hipsynth.profiling.backends import sim
-from hipsynth.profiling.sim.build import build_program
-from hipsynth.profiling.sim.limits import CORPUS_EFFORT, CORPUS_ERROR, CORPUS_UNITS, Limits
-from hipsynth.synth.core.program import load_program
+from hipsynth.simulator import devices
+from hipsynth.simulator.build import build_program
+from hipsynth.simulator.limits import CORPUS_EFFORT, CORPUS_ERROR, CORPUS_UNITS, Limits
 
 SOURCE = Path(__file__).with_name("channels.hip")
 CORPUS = Limits(sampling_units=CORPUS_UNITS, effort=CORPUS_EFFORT, largest_error=CORPUS_ERROR)

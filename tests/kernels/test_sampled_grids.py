@@ -10,9 +10,10 @@ import pytest
 from grids import KERNELS, SOURCE, launch
 from hip_programs import run
 
-from hipsynth.profiling import devices, metrics
-from hipsynth.profiling.sim.device import SimDevice
-from hipsynth.profiling.sim.limits import SAMPLING_UNITS, Limits
+from hipsynth.profiling import metrics
+from hipsynth.simulator import devices
+from hipsynth.simulator.device import SimDevice
+from hipsynth.simulator.limits import SAMPLING_UNITS, Limits
 
 PRODUCTS = Path(__file__).parents[2] / "benchmarks" / "kernels.hip"
 BOTH = pytest.mark.parametrize("name", ["mi250", "mi300x"])

@@ -11,9 +11,9 @@ import needs
 import pytest
 from hip_programs import require_compiler
 
+from hipsynth.core.store.journal import Journal
 from hipsynth.profiling.survey import Options, Report, Row, survey
 from hipsynth.profiling.survey.report import table
-from hipsynth.synth.core.store.journal import Journal
 
 HIP = "#include <hip/hip_runtime.h>\n#include <cstdio>\n"
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from hipsynth.cli.main import cli
 from hipsynth.profiling.preview.instances import template_of
-from hipsynth.synth.cli.main import cli
 
 # Every launch means another instance than the first of its kernel in the code object.
 SEVERAL = """#include <hip/hip_runtime.h>

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hipsynth.profiling.sim.device import SimDevice
+from hipsynth.simulator.device import SimDevice
 
 SOURCE = Path(__file__).with_name("uneven.hip")
 DEVICES = pytest.mark.parametrize("name", ["mi250", "mi300x"])

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hipsynth.profiling.sim.device import SimDevice
 from hipsynth.profiling.validation import bench
 from hipsynth.profiling.validation.studies import kernel_times
+from hipsynth.simulator.device import SimDevice
 
 STEPS, LINE_BYTES = 64, 128
 

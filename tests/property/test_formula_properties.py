@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hipsynth.synth.core.expressions import evaluate, parse
+from hipsynth.core.expressions import evaluate, parse
 
 NAMES = {"TCC_HIT": 70029.0, "TCC_MISS": 131082.0, "x": 0.5, "zero": 0.0}
 

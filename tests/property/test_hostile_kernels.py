@@ -10,7 +10,7 @@ from pathlib import Path
 import needs
 import pytest
 
-from hipsynth.profiling import devices
+from hipsynth.simulator import devices
 
 core = needs.core()
 KERNELS = 400

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.profiling.toolchain import locate
+from hipsynth.toolchain import locate
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = "/usr/bin/python3"
@@ -55,7 +55,7 @@ def test_the_attacks_of(name: str, folder: Path) -> None:
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
         )  # fmt: skip
 
-    usable = as_user("-c", "import pytest, numpy, hipsynth.profiling.sim._core")
+    usable = as_user("-c", "import pytest, numpy, hipsynth.simulator._core")
     if usable.returncode != 0:
         pytest.skip(f"no Python that another user may run has the packages: {usable.stdout[-200:]}")
     done = as_user("-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/security/{name}.py")

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import pytest
 from leftovers import left_running
 
-from hipsynth.profiling import sandbox
-from hipsynth.profiling.sandbox import SandboxLimits, SandboxResult
-from hipsynth.synth.core.scratch import process_folder
+from hipsynth.core.scratch import process_folder
 from hipsynth.synth.frontend import isolation
+from hipsynth.toolchain import sandbox
+from hipsynth.toolchain.sandbox import SandboxLimits, SandboxResult
 
 pytestmark = pytest.mark.usefixtures("sandboxed", "system_python")
 PYTHON = "/usr/bin/python3"

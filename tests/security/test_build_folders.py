@@ -12,18 +12,17 @@ import pytest
 from click.testing import CliRunner
 from leftovers import left_running
 
-from hipsynth.profiling import sandbox
+from hipsynth.cli.main import cli
+from hipsynth.core.errors import BadInput
+from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import SimBackend
-from hipsynth.profiling.sim.limits import Limits
 from hipsynth.profiling.survey.build import try_plans
 from hipsynth.profiling.survey.build_files import cmake, makefile
 from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.profiling.survey.project import folder_programs
-from hipsynth.profiling.toolchain import CompileLimits, parse_flags
-from hipsynth.synth.cli.main import cli
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.scratch import scratch_folder
+from hipsynth.simulator.limits import Limits
+from hipsynth.toolchain import CompileLimits, parse_flags, sandbox
 
 pytestmark = pytest.mark.usefixtures("with_make")
 MAIN = "#include <hip/hip_runtime.h>\n__global__ void k(int* p) { *p = 1; }\nint main() { return 0; }\n"

@@ -9,12 +9,11 @@ from pathlib import Path
 import needs
 import pytest
 
-from hipsynth.profiling import sandbox
+from hipsynth.core.errors import BadInput, CompileFailed, HipsynthError, UsageError
+from hipsynth.core.files import copy_regular
+from hipsynth.core.folders import copy_folder
 from hipsynth.profiling.matrix.targets import resolve_flags
-from hipsynth.profiling.toolchain import CompileLimits, allowed_flags, compile_device, compile_host, parse_flags
-from hipsynth.synth.core.errors import BadInput, CompileFailed, HipsynthError, UsageError
-from hipsynth.synth.core.files import copy_regular
-from hipsynth.synth.core.folders import copy_folder
+from hipsynth.toolchain import CompileLimits, allowed_flags, compile_device, compile_host, parse_flags, sandbox
 
 pytestmark = pytest.mark.usefixtures("sandboxed")
 SECRET = "int the_secret_of_another_folder;"
@@ -197,7 +196,7 @@ def test_a_compiler_that_leaves_links_gives_nothing_away(
     own: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stands for a compiler that the program has taken over: after each run, its outputs are links."""
-    from hipsynth.profiling.toolchain import driver
+    from hipsynth.toolchain import driver
 
     real = driver.run_tool
 

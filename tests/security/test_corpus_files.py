@@ -14,10 +14,10 @@ import pytest
 from corpus_samples import METRICS, fill, item
 from profiling_samples import program
 
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.program import INDEX, Program, iter_programs, load_program, write_programs
-from hipsynth.synth.core.store import SCHEMA_VERSION, Corpus, CorpusWriter, corpus
-from hipsynth.synth.core.store.journal import Journal
+from hipsynth.core.errors import BadInput
+from hipsynth.core.program import INDEX, Program, iter_programs, load_program, write_programs
+from hipsynth.core.store import SCHEMA_VERSION, Corpus, CorpusWriter, corpus
+from hipsynth.core.store.journal import Journal
 from hipsynth.synth.frontend.augment import JOURNAL as AUGMENT_JOURNAL
 from hipsynth.synth.frontend.augment import augment, find_items
 from hipsynth.synth.frontend.parse import ParseConfig, load_source

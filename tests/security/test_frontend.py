@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.profiling.sandbox import bubblewrap
-from hipsynth.synth.core.errors import Missing
+from hipsynth.core.errors import Missing
 from hipsynth.synth.frontend import isolation
 from hipsynth.synth.frontend.augment import augment
 from hipsynth.synth.frontend.config import frontend_config
 from hipsynth.synth.frontend.isolation import ParserLost, Request, vary_isolated
 from hipsynth.synth.frontend.vary import Item
+from hipsynth.toolchain.sandbox import bubblewrap
 
 pytestmark = pytest.mark.usefixtures("sandboxed")
 SECRET = "int the_secret_of_the_user = 4711;\n"

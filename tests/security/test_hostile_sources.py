@@ -11,11 +11,11 @@ import needs
 import pytest
 from leftovers import left_running
 
-from hipsynth.profiling import devices, sandbox
-from hipsynth.profiling.sim import api
-from hipsynth.profiling.sim.build import build_runnable
-from hipsynth.profiling.sim.limits import Limits
-from hipsynth.synth.core.scratch import process_folder
+from hipsynth.core.scratch import process_folder
+from hipsynth.simulator import api, devices
+from hipsynth.simulator.build import build_runnable
+from hipsynth.simulator.limits import Limits
+from hipsynth.toolchain import sandbox
 
 pytestmark = pytest.mark.usefixtures("sandboxed")
 FOLDER = Path(__file__).with_name("hostile")

@@ -12,9 +12,9 @@ from pathlib import Path
 import needs
 import pytest
 
-from hipsynth.synth.cli import main as entry
-from hipsynth.synth.core.folders import changed, copy_out, stamps
-from hipsynth.synth.core.scratch import scratch_folder
+from hipsynth.cli import main as entry
+from hipsynth.core.folders import changed, copy_out, stamps
+from hipsynth.core.scratch import scratch_folder
 
 SOURCE = """#include <hip/hip_runtime.h>
 __global__ void one(int* p) { *p = 1; }
@@ -37,7 +37,7 @@ def synth(*words: bytes, cwd: bytes, env: dict[str, str] | None = None, shell: b
     needs.sandbox()
     command = [b"/bin/sh", b"-c", b'exec "$0" "$@" ' + shell, os.fsencode(sys.executable), b"-m"]
     done = subprocess.run(
-        [*command, b"hipsynth.synth.cli.main", *words],
+        [*command, b"hipsynth.cli.main", *words],
         cwd=cwd, env={**os.environ, **(env or {})}, capture_output=True, timeout=120, check=False,
     )  # fmt: skip
     assert b"Traceback" not in done.stderr and b"hipsynth itself failed" not in done.stderr, done.stderr

@@ -13,13 +13,13 @@ from pathlib import Path
 import needs
 import pytest
 
+from hipsynth.cli.terminal import Decoder
+from hipsynth.core.program import Expected, Program
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import SimBackend
-from hipsynth.profiling.sim.api import RunResult
-from hipsynth.profiling.sim.limits import Limits
 from hipsynth.profiling.survey.judge import judge
-from hipsynth.synth.cli.terminal import Decoder
-from hipsynth.synth.core.program import Expected, Program
+from hipsynth.simulator.api import RunResult
+from hipsynth.simulator.limits import Limits
 
 pytestmark = pytest.mark.usefixtures("sandboxed")
 ATTACKS = {
@@ -58,7 +58,7 @@ def test_no_control_character_reaches_a_terminal(name: str, piece: int) -> None:
 def synth(*words: str, cwd: Path, terminal: bool) -> tuple[int, bytes]:
     """Exit code, and what reached stdout and stderr: a terminal, or pipes."""
     needs.compiler()
-    command = [sys.executable, "-m", "hipsynth.synth.cli.main", *words]
+    command = [sys.executable, "-m", "hipsynth.cli.main", *words]
     if not terminal:
         done = subprocess.run(command, cwd=cwd, capture_output=True, timeout=60, check=False)
         return done.returncode, done.stdout + done.stderr
@@ -99,7 +99,7 @@ def test_messages_and_names_are_harmless_on_a_terminal(words: tuple[str, ...], f
 
 def test_cut_output_says_so(folder: Path) -> None:
     needs.compiler()
-    command = [sys.executable, "-m", "hipsynth.synth.cli.main", "run", "flood.hip", "--json"]
+    command = [sys.executable, "-m", "hipsynth.cli.main", "run", "flood.hip", "--json"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=True)
     document = json.loads(done.stdout)
     assert document["output_cut"] and len(document["stdout"]) == 4 << 20

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from hipsynth.cli.main import main
+from hipsynth.core.errors import TimeLimitReached
+from hipsynth.core.time_limit import PREDICTION_SECONDS
 from hipsynth.profiling.preview.interpret import Counted, Interpreter, Preview
 from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.serving import engine
 from hipsynth.serving.limits import Settings
-from hipsynth.synth.cli.main import main
-from hipsynth.synth.core.errors import TimeLimitReached
-from hipsynth.synth.core.time_limit import PREDICTION_SECONDS
 
 HEAD = "#include <hip/hip_runtime.h>\n"
 MAIN = "int main() { int* p; (void)hipMalloc(&p, 1 << 16); k<<<64, 64>>>(p); }\n"

@@ -11,16 +11,15 @@ from typing import Any
 import needs
 import pytest
 
-from hipsynth.profiling import devices
+from hipsynth.core.program import Program
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.profiling.matrix.collect import with_sure_labels
 from hipsynth.profiling.reports.documents import result_document, run_document
 from hipsynth.profiling.reports.terminal import render
-from hipsynth.profiling.sim import api, channel, document
-from hipsynth.profiling.sim.build import build_runnable
-from hipsynth.profiling.sim.limits import Limits
-from hipsynth.synth.core.program import Program
+from hipsynth.simulator import api, channel, devices, document
+from hipsynth.simulator.build import build_runnable
+from hipsynth.simulator.limits import Limits
 
 pytestmark = pytest.mark.usefixtures("sandboxed")
 PROGRAMS = Path(__file__).with_name("programs")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.profiling import sandbox
-from hipsynth.profiling.sandbox import SandboxLimits, SandboxResult
+from hipsynth.toolchain import sandbox
+from hipsynth.toolchain.sandbox import SandboxLimits, SandboxResult
 
 pytestmark = pytest.mark.usefixtures("sandboxed", "system_python")
 PYTHON = "/usr/bin/python3"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from profiling_samples import VCOPY_GFX90A, program
 
-from hipsynth.synth.core.kernel_record import KernelRecord
-from hipsynth.synth.core.store import CorpusWriter, Item
-from hipsynth.synth.core.store.schema import KINDS
+from hipsynth.core.kernel_record import KernelRecord
+from hipsynth.core.store import CorpusWriter, Item
+from hipsynth.core.store.schema import KINDS
 
 METRICS = ("L1_Cache_Hit_Rate", "HBM_GFLOPS")
 

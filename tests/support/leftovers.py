@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from hipsynth.profiling.sandbox import processes
+from hipsynth.toolchain.sandbox import processes
 
 KEPT = {"bwrap", "hipsynth-superv"}  # sandboxes live as long as this process
 

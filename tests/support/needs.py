@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from hipsynth.synth.core.errors import Missing
+from hipsynth.core.errors import Missing
 
 PARTIAL = "HIPSYNTH_PARTIAL"
 
@@ -39,12 +39,12 @@ def package(name: str) -> Any:
 
 def core() -> Any:
     """The simulator's native module."""
-    return package("hipsynth.profiling.sim._core")
+    return package("hipsynth.simulator._core")
 
 
 def compiler() -> Any:
     """The AMDGPU toolchain."""
-    from hipsynth.profiling import toolchain
+    from hipsynth import toolchain
 
     try:
         return toolchain.find()
@@ -66,7 +66,7 @@ def simulator() -> Any:
 
 def sandbox() -> None:
     """Bubblewrap, with the right to make namespaces."""
-    from hipsynth.profiling.sandbox import available
+    from hipsynth.toolchain.sandbox import available
 
     if not available():
         missing("bubblewrap cannot make a sandbox on this machine")

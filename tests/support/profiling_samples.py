@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hipsynth.core.kernel_record import KernelRecord, Source
+from hipsynth.core.program import Program
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Target, TargetResult
 from hipsynth.profiling.backends.recorded import capture
-from hipsynth.synth.core.kernel_record import KernelRecord, Source
-from hipsynth.synth.core.program import Program
 
 ZERO_FLOPS = {f"SQ_INSTS_VALU_{op}_F{bits}": 0 for op in ("ADD", "MUL", "FMA", "TRANS") for bits in (16, 32, 64)} | {
     f"SQ_INSTS_VALU_MFMA_MOPS_{kind}": 0 for kind in ("F16", "BF16", "F32", "F64")

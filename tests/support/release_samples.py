@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from hipsynth.core.kernel_record import KernelRecord, Limits, Registers, Sampling, Source, Traffic
+from hipsynth.core.program import Program, Run
+from hipsynth.core.store import CorpusWriter, Item
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.synth.core.kernel_record import KernelRecord, Limits, Registers, Sampling, Source, Traffic
-from hipsynth.synth.core.program import Program, Run
-from hipsynth.synth.core.store import CorpusWriter, Item
 from hipsynth.synth.generate.producer import generate
 from hipsynth.synth.release.plan import Folders, Kind, Plan
 

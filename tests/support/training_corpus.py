@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from hipsynth.core.program import Program, text_id
+from hipsynth.core.store import CorpusWriter, Item
 from hipsynth.profiling.metrics.definitions import answer_ids
-from hipsynth.synth.core.program import Program, text_id
-from hipsynth.synth.core.store import CorpusWriter, Item
 from hipsynth.training.data.dataset import Sample
 
 SOURCE = """#include <hip/hip_runtime.h>

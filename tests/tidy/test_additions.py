@@ -15,18 +15,18 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 CLANG = shutil.which("clang++-22") or shutil.which("clang++")
-NATIVE = ROOT / "profiling" / "sim" / "native"
+NATIVE = ROOT / "simulator" / "native"
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """The packages that generators import, with the tables."""
-    for name in ("profiling/devices", "profiling/metrics", "profiling/sim/isa", "synth/core"):
+    for name in ("simulator/devices", "profiling/metrics", "simulator/isa", "core"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     package = tmp_path / "hipsynth"
     package.mkdir()
     (package / "__init__.py").touch()
-    for name in ("profiling", "synth"):
+    for name in ("core", "simulator", "profiling"):
         (package / name).symlink_to(tmp_path / name)
         for folder in (tmp_path / name, *(tmp_path / name).rglob("*/")):
             if not (folder / "__init__.py").exists() and folder.is_dir():
@@ -38,7 +38,7 @@ def generated(tree: Path) -> dict[str, str]:
     """File name -> text of what all generators write."""
     out = tree / "out"
     shutil.rmtree(out, ignore_errors=True)
-    for script in ("profiling/devices/generate.py", "profiling/metrics/generate.py", "profiling/sim/isa/generate.py"):
+    for script in ("simulator/devices/generate.py", "profiling/metrics/generate.py", "simulator/isa/generate.py"):
         subprocess.run([sys.executable, "-S", str(tree / "hipsynth" / script), str(out)], check=True, cwd=tree)
     return {path.name: path.read_text() for path in sorted(out.iterdir())}
 
@@ -51,7 +51,7 @@ def append(path: Path, text: str) -> str:
 
 
 def test_an_opcode_is_one_row(tree: Path) -> None:
-    table, before = tree / "profiling/sim/isa/salu.toml", generated(tree)
+    table, before = tree / "simulator/isa/salu.toml", generated(tree)
     row = 's_twice_u32 = { sig = "d:u32 a:u32", sem = "d = a + a + scc; scc = d < a" }\n'
     old = append(table, row)
     after = generated(tree)
@@ -63,7 +63,7 @@ def test_an_opcode_is_one_row(tree: Path) -> None:
 
 
 def test_an_opcode_with_an_unknown_register_is_refused(tree: Path) -> None:
-    append(tree / "profiling/sim/isa/salu.toml", 's_odd = { sig = "", sem = "", reads = ["scd"] }\n')
+    append(tree / "simulator/isa/salu.toml", 's_odd = { sig = "", sem = "", reads = ["scd"] }\n')
     with pytest.raises(subprocess.CalledProcessError):
         generated(tree)
 
@@ -72,7 +72,7 @@ def test_a_memory_operation_is_one_row(tree: Path) -> None:
     before = generated(tree)
     mem = '{ space = "lds", kind = "atomic", op = "triple_u32" }'
     row = f'ds_triple_rtn_u32 = {{ sig = "d:b32 a:addr b:b32", mem = {mem} }}\n'
-    table = tree / "profiling/sim/isa/lds.toml"
+    table = tree / "simulator/isa/lds.toml"
     text = table.read_text()
     table.write_text(text.replace("[op]\n", "[op]\n" + row, 1))
     after = generated(tree)
@@ -81,7 +81,7 @@ def test_a_memory_operation_is_one_row(tree: Path) -> None:
     assert generated(tree) == before
 
 
-ARCHITECTURES = "profiling/devices/architectures.toml"
+ARCHITECTURES = "simulator/devices/architectures.toml"
 
 
 def test_an_architecture_is_one_section(tree: Path) -> None:
@@ -91,7 +91,7 @@ def test_an_architecture_is_one_section(tree: Path) -> None:
     old = append(table, section)
     # Opcodes that name no architecture are on all of them; matrix instructions give the cycles of each.
     header = subprocess.run(
-        [sys.executable, "-S", str(tree / "hipsynth/profiling/devices/generate.py"), str(tree / "more")],
+        [sys.executable, "-S", str(tree / "hipsynth/simulator/devices/generate.py"), str(tree / "more")],
         check=True,
         cwd=tree,
         capture_output=True,
@@ -119,7 +119,7 @@ def test_an_architecture_fact_is_one_row_for_each(tree: Path) -> None:
 def test_generated_headers_compile(tree: Path) -> None:
     if CLANG is None:
         needs.missing("clang is not installed")
-    append(tree / "profiling/sim/isa/salu.toml", 's_twice_u32 = { sig = "d:u32 a:u32", sem = "d = a + a" }\n')
+    append(tree / "simulator/isa/salu.toml", 's_twice_u32 = { sig = "d:u32 a:u32", sem = "d = a + a" }\n')
     generated(tree)
     command = [CLANG, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", f"-I{NATIVE}", f"-I{tree / 'out'}"]
     subprocess.run([*command, str(tree / "out" / "table.cpp")], check=True)
@@ -127,12 +127,12 @@ def test_generated_headers_compile(tree: Path) -> None:
 
 def test_a_device_is_one_file(tree: Path) -> None:
     """A device that inherits restates only what differs."""
-    path = tree / "profiling/devices/mi999.toml"
+    path = tree / "simulator/devices/mi999.toml"
     path.write_text(
         'inherits = "mi300x"\nname = "mi999"\ntitle = "AMD Instinct MI999"\n\n'
         '[topology]\ncus = { value = 999, source = "sheet" }\n'
     )
-    show = "from hipsynth.profiling import devices as d; t = d.load('mi999'); print(t.arch, t['topology.cus'], t.name)"
+    show = "from hipsynth.simulator import devices as d; t = d.load('mi999'); print(t.arch, t['topology.cus'], t.name)"
     environment = {"PYTHONPATH": str(tree), "PATH": "/usr/bin:/bin"}
 
     def run() -> subprocess.CompletedProcess[str]:
@@ -148,7 +148,7 @@ def test_a_device_is_one_file(tree: Path) -> None:
 def test_a_device_constant_is_one_row_in_each_file(tree: Path) -> None:
     before = generated(tree)
     row = 'spare_lanes = { value = 1, source = "guide" }\n'
-    tables = [tree / "profiling/devices" / f"{name}.toml" for name in ("mi250", "mi300x")]
+    tables = [tree / "simulator/devices" / f"{name}.toml" for name in ("mi250", "mi300x")]
     texts = [append(path, row) for path in tables]
     header = generated(tree)["device_spec.h"]
     assert "    double spare_lanes = 0;\n" in header and '{"timing.spare_lanes", ' in header

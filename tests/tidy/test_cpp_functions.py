@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-NATIVE = Path(__file__).resolve().parents[2] / "profiling" / "sim" / "native"
+NATIVE = Path(__file__).resolve().parents[2] / "simulator" / "native"
 MAX_FUNCTION_LINES = 70
 
 _NOT_CODE = re.compile(

@@ -12,25 +12,26 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOTS = ("synth", "profiling", "serving", "training", "tuning")
+# The rooms, the lowest first: each imports only those before it.
+ROOMS = ("core", "toolchain", "simulator", "profiling", "synth", "training", "tuning", "serving", "cli")
 
 # Package -> the packages that it may import besides itself; the longest prefix of a module's name counts.
 ALLOWED: dict[str, tuple[str, ...]] = {
-    "synth.core": (),
-    "synth.generate": ("synth.core",),
-    "profiling.devices": ("synth.core",),
-    "profiling.metrics": ("synth.core", "profiling.devices"),
-    "profiling.sandbox": ("synth.core",),
-    "profiling.toolchain": ("synth.core", "profiling.sandbox"),
-    "profiling.sim": ("synth.core", "profiling.devices", "profiling.sandbox", "profiling.toolchain"),
+    "core": (),
+    "synth.generate": ("core",),
+    "simulator.devices": ("core",),
+    "profiling.metrics": ("core", "simulator.devices"),
+    "toolchain.sandbox": ("core",),
+    "toolchain": ("core", "toolchain.sandbox"),
+    "simulator": ("core", "simulator.devices", "toolchain.sandbox", "toolchain"),
 }
-ALLOWED["profiling.lines"] = (*ALLOWED["profiling.sim"], "profiling.sim")
+ALLOWED["profiling.lines"] = (*ALLOWED["simulator"], "simulator")
 _BACKENDS = (*ALLOWED["profiling.lines"], "profiling.metrics", "profiling.lines")
 _MATRIX = (*_BACKENDS, "profiling.backends", "profiling.preview")
 _REPORTS = (*_MATRIX, "profiling.validation")
-_TRAINING = ("synth.core", "profiling")
+_TRAINING = ("core", "toolchain", "simulator", "profiling")
 ALLOWED |= {
-    "synth.frontend": ("synth.core", "profiling.sandbox", "profiling.toolchain"),
+    "synth.frontend": ("core", "toolchain.sandbox", "toolchain"),
     "profiling.preview": _BACKENDS,
     "profiling.backends": (*_BACKENDS, "profiling.preview"),
     "profiling.matrix": _MATRIX,
@@ -43,7 +44,7 @@ ALLOWED |= {
     "training.models": (*_TRAINING, "training.data"),
     "training.analytic": (*_TRAINING, "training.data", "training.models"),
     "training.evaluation": (*_TRAINING, "training.data", "training.models", "training.analytic"),
-    "serving": ("synth.core", "profiling", "training"),
+    "serving": (*_TRAINING, "training"),
     "tuning.trial": _MATRIX,
     "tuning.optimize": (*_TRAINING, "synth.frontend", "training.analytic", "tuning.trial"),
     "tuning.swizzle": (*_TRAINING, "synth.frontend", "training.analytic", "tuning.trial"),
@@ -74,15 +75,15 @@ ALLOWED |= {
         "tuning.agent",
         "synth.llm",
     ),
-    "serving.mcp": ("synth.core", "tuning.tools"),
-    "synth.cli": ("synth", "profiling", "training", "tuning", "serving"),
+    "serving.mcp": ("core", "tuning.tools"),
+    "cli": ROOMS[:-1],
 }
 MAX_FUNCTION_LINES = 70
 MAX_FILE_LINES = 500
 
 
 def modules() -> Iterator[tuple[str, Path]]:
-    for root in ROOTS:
+    for root in ROOMS:
         for path in sorted((ROOT / root).rglob("*.py")):
             dotted = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
             yield dotted, path
@@ -110,7 +111,7 @@ def wrong_imports(module: str, text: str) -> Iterator[str]:
     """Imports of a module that violate ALLOWED or bypass the import root."""
     own = package_of(module)
     for line, target in imports(ast.parse(text)):
-        if target.split(".")[0] in ROOTS:
+        if target.split(".")[0] in ROOMS:
             yield f"{module}:{line} imports {target}, which is hipsynth.{target}"
         if own is None or not target.startswith("hipsynth."):
             continue
@@ -124,14 +125,23 @@ def test_imports_go_one_way() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def room_of(package: str) -> int:
+    return ROOMS.index(package.split(".")[0])
+
+
+def test_no_room_imports_one_above_it() -> None:
+    pairs = [(package, other) for package, allowed in ALLOWED.items() for other in allowed]
+    assert not [pair for pair in pairs if room_of(pair[1]) > room_of(pair[0])]
+
+
 def test_an_import_against_the_direction_is_found() -> None:
-    assert list(wrong_imports("profiling.sim.api", "from hipsynth.training.data import prompt"))
-    assert list(wrong_imports("synth.core.files", "import profiling.sim"))
-    assert not list(wrong_imports("profiling.sim.api", "from hipsynth.synth.core.errors import Missing"))
+    assert list(wrong_imports("simulator.api", "from hipsynth.training.data import prompt"))
+    assert list(wrong_imports("core.files", "import simulator"))
+    assert not list(wrong_imports("simulator.api", "from hipsynth.core.errors import Missing"))
 
 
 def test_every_module_lies_in_a_package() -> None:
-    """Nothing loose at the top of profiling/, training/, tuning/ or synth/."""
+    """Nothing loose at the top of a room that has packages."""
     loose = [name for name, path in modules() if package_of(name) is None and path.read_text().strip()]
     assert not loose, loose
 
@@ -199,7 +209,7 @@ def test_no_test_asserts_elapsed_time() -> None:
 def test_every_verb_has_help_with_an_example() -> None:
     from click.testing import CliRunner
 
-    from hipsynth.synth.cli.main import VERBS, cli
+    from hipsynth.cli.main import VERBS, cli
 
     for verb in VERBS:
         result = CliRunner().invoke(cli, [verb, "--help"], prog_name="synth")
@@ -209,7 +219,7 @@ def test_every_verb_has_help_with_an_example() -> None:
 
 def test_help_imports_no_heavy_library() -> None:
     code = (
-        "import sys; from hipsynth.synth.cli.main import main\n"
+        "import sys; from hipsynth.cli.main import main\n"
         "try: main(['--help'])\n"
         "except SystemExit: pass\n"
         "heavy = {'numpy', 'torch', 'pyarrow', 'jinja2', 'clang', 'transformers'} & set(sys.modules)\n"

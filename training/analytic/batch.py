@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from hipsynth.profiling.devices import load
+from hipsynth.core.time_limit import OutOfTime, require_time
 from hipsynth.profiling.preview.interpret import Interpreter, Preview
 from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.preview.many import launches_of_many
 from hipsynth.profiling.preview.programs import MOST_PREVIEWS, Failure, properties
 from hipsynth.profiling.preview.sweep import Line, Swept
-from hipsynth.synth.core.time_limit import OutOfTime, require_time
+from hipsynth.simulator.devices import load
 from hipsynth.training.analytic.features import features, preview_quantities
 from hipsynth.training.analytic.predict import (
     AnalyticPrediction,

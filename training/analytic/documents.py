@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hipsynth.synth.core.errors import CompileFailed, Missing, TimeLimitReached
-from hipsynth.synth.core.kernel_names import base_name
-from hipsynth.synth.core.program import Program, Run
-from hipsynth.synth.core.time_limit import PREDICTION_SECONDS, OutOfTime, processor_time_limit, require_time
+from hipsynth.core.errors import CompileFailed, Missing, TimeLimitReached
+from hipsynth.core.kernel_names import base_name
+from hipsynth.core.program import Program, Run
+from hipsynth.core.time_limit import PREDICTION_SECONDS, OutOfTime, processor_time_limit, require_time
 from hipsynth.training.analytic.predict import AnalyticPredictor, Question
 
 Asked = Sequence[tuple[str, str, str]]  # (arch, flags, device)
@@ -103,7 +103,7 @@ def executed(program: Program, arch: str, flags: str, device: str, arguments: tu
     from hipsynth.profiling.backends.protocol import Target
     from hipsynth.profiling.backends.shapes import records_by_shape
     from hipsynth.profiling.matrix.job import profile_program
-    from hipsynth.profiling.sim.limits import Limits
+    from hipsynth.simulator.limits import Limits
 
     chosen = program.with_runs([Run(arguments)]) if arguments else program
     result = profile_program(chosen, [Target(arch, flags, device)], "sim", Limits())[0]

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from hipsynth.profiling.devices import load
 from hipsynth.profiling.preview.interpret import Preview
+from hipsynth.simulator.devices import load
 from hipsynth.training.analytic.quantities import NAMES, Quantities, quantities
 
 # Facts of the device that a correction may depend on, so that it can be asked about devices it never saw.

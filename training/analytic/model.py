@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hipsynth.core.errors import BadInput
+from hipsynth.core.files import read_regular, replacing
 from hipsynth.profiling.metrics.definitions import answer_ids
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.files import read_regular, replacing
 from hipsynth.training.analytic.features import vector
 from hipsynth.training.analytic.quantities import NAMES, Quantities, metrics_of
 from hipsynth.training.analytic.trees import Trees

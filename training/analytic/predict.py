@@ -11,7 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from hipsynth.profiling.devices import DeviceTable, device_of, load
+from hipsynth.core.errors import BadInput, Missing
+from hipsynth.core.kernel_names import base_name
+from hipsynth.core.time_limit import OutOfTime
 from hipsynth.profiling.metrics import roofline
 from hipsynth.profiling.metrics.uncertainty import WIDEST
 from hipsynth.profiling.preview.host import host_launches
@@ -20,10 +22,8 @@ from hipsynth.profiling.preview.interpret import BUFFER, Code, Interpreter, Prev
 from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.preview.programs import Failure, Found, device_code, interpret_all, out_of_time, properties
 from hipsynth.profiling.preview.values import UNKNOWN
-from hipsynth.profiling.toolchain import check_flags
-from hipsynth.synth.core.errors import BadInput, Missing
-from hipsynth.synth.core.kernel_names import base_name
-from hipsynth.synth.core.time_limit import OutOfTime
+from hipsynth.simulator.devices import DeviceTable, device_of, load
+from hipsynth.toolchain import check_flags
 from hipsynth.training.analytic.features import features, preview_quantities
 from hipsynth.training.analytic.model import DURATION, AnalyticModel
 from hipsynth.training.data.source import kernel_names

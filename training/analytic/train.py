@@ -9,8 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.files import write_whole
+from hipsynth.core.errors import BadInput
+from hipsynth.core.files import write_whole
 from hipsynth.training.analytic.examples import examples, preview_samples
 from hipsynth.training.analytic.model import AnalyticModel
 from hipsynth.training.analytic.predict import PREDICTOR

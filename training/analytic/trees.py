@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hipsynth.synth.core.errors import Missing
+from hipsynth.core.errors import Missing
 
 FLOAT64, ROW_MAJOR, NORMAL = 1, 1, 0  # LightGBM's c_api.h
 PARAMETERS = b"num_threads=1"

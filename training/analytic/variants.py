@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hipsynth.core.errors import BadInput, HipsynthError, UsageError
+from hipsynth.core.files import SOURCE_BYTES, read_regular
 from hipsynth.profiling.matrix.targets import resolve_devices
-from hipsynth.profiling.toolchain import check_flags
-from hipsynth.synth.core.errors import BadInput, HipsynthError, UsageError
-from hipsynth.synth.core.files import SOURCE_BYTES, read_regular
+from hipsynth.toolchain import check_flags
 from hipsynth.training.analytic.batch import Variant
 from hipsynth.training.analytic.predict import Question, Shape
 

@@ -1,6 +1,6 @@
 """Samples of a corpus, their split into training and test parts, and the leak check.
 
-The splits are those of releases and exports (synth.core.store.splits), under the names of PARTS: `lineage` is the test
+The splits are those of releases and exports (core.store.splits), under the names of PARTS: `lineage` is the test
 split, `families` and `device` are what is never trained on. They depend on hashes alone, so they do not change when a
 corpus grows or is stored in another order. Besides:
 
@@ -19,10 +19,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from hipsynth.core.arguments import run_text
+from hipsynth.core.errors import BadInput
+from hipsynth.core.store import Corpus, splits_of
 from hipsynth.profiling.metrics.definitions import answer_ids, extra_ids, normalise
-from hipsynth.synth.core.arguments import run_text
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.store import Corpus, splits_of
 from hipsynth.training.data import auxiliary
 from hipsynth.training.data.samples import no_labels, select_labels
 

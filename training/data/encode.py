@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hipsynth.core.errors import BadInput
 from hipsynth.profiling.metrics.definitions import answer_ids
-from hipsynth.synth.core.errors import BadInput
 from hipsynth.training.data import auxiliary, prompt
 from hipsynth.training.data.dataset import Sample
 from hipsynth.training.data.inputs import ANY_TARGET, Options, launch_lines

@@ -10,9 +10,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 
-from hipsynth.profiling.devices import architectures
-from hipsynth.profiling.sim.isa.table import Mem, Row
-from hipsynth.profiling.sim.isa.table import row as opcode
+from hipsynth.simulator.devices import architectures
+from hipsynth.simulator.isa.table import Mem, Row
+from hipsynth.simulator.isa.table import row as opcode
 from hipsynth.training.data.source import kernel_names
 
 # Instruction classes: feature names, in the order of the feature vector.

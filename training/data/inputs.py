@@ -8,11 +8,11 @@ from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
 
-from hipsynth.profiling.devices import default_device, load
+from hipsynth.core.errors import HipsynthError
 from hipsynth.profiling.preview.host import host_launches
 from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.preview.values import Buffer
-from hipsynth.synth.core.errors import HipsynthError
+from hipsynth.simulator.devices import default_device, load
 from hipsynth.training.data.numbers import number_format
 
 ANY_TARGET = "any"  # stands for architecture and flags where a model must not read them

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hipsynth.synth.core.errors import UsageError
+from hipsynth.core.errors import UsageError
 
 FIGURES, NONZERO = "0123456789", "123456789"
 # state -> (characters, next state); reading starts at "start".

@@ -18,10 +18,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from hipsynth.core.errors import BadInput
+from hipsynth.core.files import whole_file
+from hipsynth.core.store import Corpus
 from hipsynth.profiling.metrics.bottleneck import unit_name
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.files import whole_file
-from hipsynth.synth.core.store import Corpus
 from hipsynth.training.data import auxiliary
 from hipsynth.training.data.dataset import canonical_id
 from hipsynth.training.data.samples import FACTS, no_labels, select_labels, with_sources

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from hipsynth.core.errors import BadInput
+from hipsynth.core.files import RESULT_BYTES, read_regular, write_whole
 from hipsynth.profiling import metrics as table
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.files import RESULT_BYTES, read_regular, write_whole
 from hipsynth.training.analytic.baseline import Analytic
 from hipsynth.training.analytic.model import DURATION, AnalyticModel
 from hipsynth.training.analytic.predict import PREDICTOR

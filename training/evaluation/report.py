@@ -11,17 +11,17 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from hipsynth.core.errors import BadInput
+from hipsynth.core.files import RESULT_BYTES, read_regular, whole_file
+from hipsynth.core.store import Corpus
 from hipsynth.profiling import metrics as table
-from hipsynth.profiling.devices import load
 from hipsynth.profiling.metrics import roofline
 from hipsynth.profiling.metrics.bottleneck import unit_name
 from hipsynth.profiling.reports.corpus_statistics import bottlenecks
 from hipsynth.profiling.reports.numbers import number
 from hipsynth.profiling.reports.page import component, embedded
 from hipsynth.profiling.validation import expected_error
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.files import RESULT_BYTES, read_regular, whole_file
-from hipsynth.synth.core.store import Corpus
+from hipsynth.simulator.devices import load
 from hipsynth.training.data.dataset import Sample, load_samples
 from hipsynth.training.data.source import view_source
 from hipsynth.training.evaluation.charts import colour, histogram

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hipsynth.synth.core.store.splits import held_out_family
+from hipsynth.core.store.splits import held_out_family
 from hipsynth.training.data.copies import split_at_random
 from hipsynth.training.data.dataset import Sample, canonical_id, leak, split
 from hipsynth.training.evaluation.scores import BOUNDS, RULES, mean_within, score

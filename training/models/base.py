@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hipsynth.synth.core.cache import cache_dir
-from hipsynth.synth.core.errors import BadInput, Missing
-from hipsynth.synth.core.files import replacing
+from hipsynth.core.cache import cache_dir
+from hipsynth.core.errors import BadInput, Missing
+from hipsynth.core.files import replacing
 from hipsynth.training.models.pack import PACKED, unpack
 
 # No access to a model hub unless the user sets HF_HUB_OFFLINE=0.

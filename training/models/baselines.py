@@ -13,9 +13,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from hipsynth.core.errors import HipsynthError
+from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.metrics.definitions import answer_ids
-from hipsynth.synth.core.errors import HipsynthError
-from hipsynth.synth.core.scratch import scratch_folder
 from hipsynth.training.data.dataset import Sample, declared_names, tokens
 from hipsynth.training.data.features import build_features
 
@@ -180,8 +180,8 @@ class GradientBoosting:
 
 def compiled(source: str, arch: str, flags: str) -> str | None:
     """The disassembly of a program's device code, from the build cache if possible; None if it does not compile."""
-    from hipsynth.profiling.toolchain import compile_device
-    from hipsynth.synth.core.program import text_id
+    from hipsynth.core.program import text_id
+    from hipsynth.toolchain import compile_device
 
     with scratch_folder() as scratch:
         path = scratch / f"{text_id(source)}.hip"

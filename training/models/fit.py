@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hipsynth.synth.core.errors import Missing
+from hipsynth.core.errors import Missing
 from hipsynth.training.data.encode import pad
 from hipsynth.training.models.decode import visible
 from hipsynth.training.models.monitor import FLOPS_PER_TOKEN, Progress, Throughput, monitor, peak_flops

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hipsynth.core.errors import BadInput, Missing
 from hipsynth.profiling import metrics as table
-from hipsynth.profiling.devices import device_of
 from hipsynth.profiling.metrics import roofline
 from hipsynth.profiling.metrics.uncertainty import WIDEST
-from hipsynth.profiling.toolchain import check_flags
-from hipsynth.synth.core.errors import BadInput, Missing
+from hipsynth.simulator.devices import device_of
+from hipsynth.toolchain import check_flags
 from hipsynth.training.data import auxiliary
 from hipsynth.training.data.encode import Encoder
 from hipsynth.training.data.inputs import Options

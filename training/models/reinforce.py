@@ -13,8 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hipsynth.core.errors import BadInput, Missing, UsageError
 from hipsynth.profiling import metrics
-from hipsynth.synth.core.errors import BadInput, Missing, UsageError
 from hipsynth.training.data.dataset import Sample
 from hipsynth.training.data.encode import split_answer
 from hipsynth.training.data.inputs import Options

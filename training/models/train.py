@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from hipsynth.synth.core.errors import BadInput, Missing, UsageError
-from hipsynth.synth.core.files import RESULT_BYTES, SOURCE_BYTES, read_regular, write_whole
+from hipsynth.core.errors import BadInput, Missing, UsageError
+from hipsynth.core.files import RESULT_BYTES, SOURCE_BYTES, read_regular, write_whole
 from hipsynth.training.data.dataset import (
     LEAK_FREE,
     TEST_PARTS,

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hipsynth.core.errors import HipsynthError
+from hipsynth.core.files import write_whole
+from hipsynth.core.journal import Journal
+from hipsynth.core.program import Program
+from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.synth.core.errors import HipsynthError
-from hipsynth.synth.core.files import write_whole
-from hipsynth.synth.core.journal import Journal
-from hipsynth.synth.core.program import Program
-from hipsynth.synth.core.scratch import scratch_folder
 from hipsynth.tuning.agent.lessons import NoLesson, Sample, from_trace, lessons, steps_of, workshop
 from hipsynth.tuning.agent.trace import read_trace
 from hipsynth.tuning.optimize.optimize import Request, optimize

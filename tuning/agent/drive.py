@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hipsynth.synth.core.errors import HipsynthError
-from hipsynth.synth.core.program import text_id
+from hipsynth.core.errors import HipsynthError
+from hipsynth.core.program import text_id
 from hipsynth.synth.llm.endpoint import Answer, Call, Client, NoAnswer
 from hipsynth.tuning.agent.conclude import conclude
 from hipsynth.tuning.agent.trace import Trace

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hipsynth.synth.core.errors import HipsynthError
-from hipsynth.synth.core.program import text_id
+from hipsynth.core.errors import HipsynthError
+from hipsynth.core.program import text_id
 from hipsynth.tuning.agent.words import DONE, asked, opening, told
 from hipsynth.tuning.optimize.optimize import RUN_TIME_S, Optimized, Request
 from hipsynth.tuning.optimize.search import Step

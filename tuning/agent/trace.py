@@ -8,9 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.files import open_regular, write_error
-from hipsynth.synth.core.kernel_record import decode
+from hipsynth.core.errors import BadInput
+from hipsynth.core.files import open_regular, write_error
+from hipsynth.core.kernel_record import decode
 from hipsynth.tuning.tools import Version, Workshop
 
 TRACE_BYTES = 256 << 20

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hipsynth.core.errors import HipsynthError
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.synth.core.errors import HipsynthError
 from hipsynth.training.analytic.predict import AnalyticPredictor, Question
 from hipsynth.tuning.optimize.aggregate import uses_results
 from hipsynth.tuning.optimize.candidates import State

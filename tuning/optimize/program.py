@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from hipsynth.synth.core.errors import BadInput
+from hipsynth.core.errors import BadInput
 from hipsynth.synth.frontend.config import frontend_config
 from hipsynth.synth.frontend.entities import Entity
 from hipsynth.synth.frontend.isolation import parse_isolated

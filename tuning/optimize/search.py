@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
-from hipsynth.synth.core.errors import HipsynthError
+from hipsynth.core.errors import HipsynthError
 from hipsynth.tuning.optimize.candidates import State, candidates
 from hipsynth.tuning.optimize.evaluate import Evaluation, Evaluator, moved
 from hipsynth.tuning.optimize.fuse import fusions

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from hipsynth.profiling import devices
 from hipsynth.profiling.backends.protocol import Target
+from hipsynth.simulator import devices
 from hipsynth.tuning.optimize.evaluate import Evaluation, original_name
 from hipsynth.tuning.optimize.sizes import Arguments
 from hipsynth.tuning.trial import BIT_FOR_BIT, Conditions, Tolerance, Trial, compare, differing, trial

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hipsynth.synth.core.program import text_id
+from hipsynth.core.program import text_id
 from hipsynth.synth.llm.endpoint import Answer, Call
 from hipsynth.tuning.agent.words import DONE
 from hipsynth.tuning.reason.local import LocalModel

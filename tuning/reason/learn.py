@@ -12,8 +12,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.files import open_regular, write_whole
+from hipsynth.core.errors import BadInput
+from hipsynth.core.files import open_regular, write_whole
 from hipsynth.training.data.encode import IGNORED
 from hipsynth.training.models.base import load_base, torch_or_missing
 from hipsynth.training.models.fit import adapted, fit, prepare_deepspeed, versions

@@ -15,10 +15,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from hipsynth.core.errors import HipsynthError, Missing
+from hipsynth.core.files import write_whole
+from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.synth.core.errors import HipsynthError, Missing
-from hipsynth.synth.core.files import write_whole
-from hipsynth.synth.core.scratch import scratch_folder
 from hipsynth.training.models.base import load_trained, torch_or_missing
 from hipsynth.training.models.fit import computes_bf16, versions
 from hipsynth.training.models.monitor import Progress

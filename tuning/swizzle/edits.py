@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hipsynth.synth.core.errors import BadInput
+from hipsynth.core.errors import BadInput
 from hipsynth.synth.frontend.config import frontend_config
 from hipsynth.synth.frontend.edits import Edit, apply_edits
 from hipsynth.synth.frontend.isolation import parse_isolated

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hipsynth.synth.core.errors import UsageError
+from hipsynth.core.errors import UsageError
 
 Array = np.ndarray[Any, np.dtype[np.int64]]
 NAMES = ("id", "n", "X", "Y", "Z")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hipsynth.profiling import devices, sandbox
+from hipsynth.core.errors import BadInput
+from hipsynth.core.kernel_record import KernelRecord
+from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import measured
-from hipsynth.profiling.sim import api
-from hipsynth.profiling.sim.build import build_text, compile_limits
-from hipsynth.profiling.sim.limits import Limits
-from hipsynth.profiling.sim.sharing import FILE, Following, Sharing, read
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.kernel_record import KernelRecord
-from hipsynth.synth.core.scratch import scratch_folder
+from hipsynth.simulator import api, devices
+from hipsynth.simulator.build import build_text, compile_limits
+from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.sharing import FILE, Following, Sharing, read
+from hipsynth.toolchain import sandbox
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from hipsynth.synth.core.kernel_record import KernelRecord
+from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.tuning.swizzle.search import HIT_RATE, Answer, Result
 
 

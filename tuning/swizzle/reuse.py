@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hipsynth.profiling.sim.sharing import LINE_BYTES, Sharing
+from hipsynth.simulator.sharing import LINE_BYTES, Sharing
 from hipsynth.tuning.swizzle.expression import Array
 
 

@@ -7,12 +7,12 @@ import functools
 import shlex
 from typing import Annotated, Any
 
+from hipsynth.core.program import Program as Source
+from hipsynth.core.program import Run
+from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.matrix.job import profile_program
-from hipsynth.profiling.sim.build import build_text, compile_limits
-from hipsynth.profiling.sim.limits import Limits as RunLimits
-from hipsynth.synth.core.program import Program as Source
-from hipsynth.synth.core.program import Run
-from hipsynth.synth.core.scratch import scratch_folder
+from hipsynth.simulator.build import build_text, compile_limits
+from hipsynth.simulator.limits import Limits as RunLimits
 from hipsynth.training.analytic.predict import AnalyticPredictor
 from hipsynth.training.analytic.predict import Question as Assumed
 from hipsynth.tuning.optimize.evaluate import KernelTime, moved

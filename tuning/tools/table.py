@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
-from hipsynth.synth.core.errors import HipsynthError
+from hipsynth.core.errors import HipsynthError
 from hipsynth.tuning.tools import functions
 from hipsynth.tuning.tools.workshop import Refused, Workshop
 

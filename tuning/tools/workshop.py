@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from hipsynth.core.errors import HipsynthError
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.synth.core.errors import HipsynthError
 from hipsynth.tuning.optimize.aggregate import uses_results
 from hipsynth.tuning.optimize.candidates import State, candidates
 from hipsynth.tuning.optimize.evaluate import Evaluation, Evaluator

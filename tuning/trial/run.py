@@ -7,19 +7,18 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hipsynth.profiling import devices, sandbox
+from hipsynth.core.errors import BadInput, CompileFailed
+from hipsynth.core.files import read_regular
+from hipsynth.core.kernel_record import KernelRecord
+from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import measured
-from hipsynth.profiling.sim import api
-from hipsynth.profiling.sim.build import build_text, compile_limits
-from hipsynth.profiling.sim.limits import SAMPLING_UNITS, Limits
-from hipsynth.profiling.sim.observation import RECORD_FILE, Observation, Output
-from hipsynth.profiling.sim.transfers import Transfer
-from hipsynth.profiling.toolchain import check_flags
-from hipsynth.synth.core.errors import BadInput, CompileFailed
-from hipsynth.synth.core.files import read_regular
-from hipsynth.synth.core.kernel_record import KernelRecord
-from hipsynth.synth.core.scratch import scratch_folder
+from hipsynth.simulator import api, devices
+from hipsynth.simulator.build import build_text, compile_limits
+from hipsynth.simulator.limits import SAMPLING_UNITS, Limits
+from hipsynth.simulator.observation import RECORD_FILE, Observation, Output
+from hipsynth.simulator.transfers import Transfer
+from hipsynth.toolchain import check_flags, sandbox
 
 OUTPUT_BYTES = 1 << 20  # of stdout
 

@@ -19,15 +19,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hipsynth.profiling import sandbox, toolchain
+from hipsynth import toolchain
+from hipsynth.core.folders import copy_folder
+from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.survey.build_files import rocm
 from hipsynth.profiling.survey.build_files.calls import seen_from
 from hipsynth.profiling.survey.build_files.commands import linked_plans, simple_commands, steps_of
 from hipsynth.profiling.survey.libraries import present_packages
 from hipsynth.profiling.survey.plan import BuildPlan, Call, CodeObject
 from hipsynth.profiling.survey.sources import HEADER_ENDINGS, SOURCE_ENDINGS, read_text
-from hipsynth.synth.core.folders import copy_folder
-from hipsynth.synth.core.scratch import scratch_folder
+from hipsynth.toolchain import sandbox
 
 _LIMITS = sandbox.SandboxLimits(
     **sandbox.time_limits(20),

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hipsynth.profiling import sandbox
+from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.survey.build_files import rocm
 from hipsynth.profiling.survey.build_files.calls import calls_of
 from hipsynth.profiling.survey.build_files.commands import plans_of, simple_commands, steps_of
 from hipsynth.profiling.survey.plan import BuildPlan, Call
 from hipsynth.profiling.survey.sources import read_text
-from hipsynth.synth.core.scratch import scratch_folder
+from hipsynth.toolchain import sandbox
 
 _LIMITS = sandbox.SandboxLimits(
     **sandbox.time_limits(20), memory_bytes=1 << 30, output_bytes=4 << 20, file_bytes=16 << 20, processes=64

@@ -13,14 +13,14 @@ import os
 import sys
 from collections.abc import Sequence
 
-from hipsynth.profiling import devices
+from hipsynth.core.files import write_whole
 from hipsynth.profiling.validation import expected_error
 from hipsynth.profiling.validation.__main__ import DOCS
 from hipsynth.profiling.validation.leave_one_out import evidence, page, picture, ranges
 from hipsynth.profiling.validation.leave_one_out.kinds import divided
 from hipsynth.profiling.validation.leave_one_out.refit import all_left_out
 from hipsynth.profiling.validation.leave_one_out.score import Score
-from hipsynth.synth.core.files import write_whole
+from hipsynth.simulator import devices
 
 PAGE = DOCS / "validation" / "leave-one-out.md"
 PICTURE = DOCS.parent / "images" / "leave-one-out.svg"

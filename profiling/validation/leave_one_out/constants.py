@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hipsynth.profiling import devices
+from hipsynth.core.errors import BadInput
 from hipsynth.profiling.validation.leave_one_out.kinds import matching
-from hipsynth.synth.core.errors import BadInput
+from hipsynth.simulator import devices
 
 PATH = Path(__file__).with_name("fits.toml")
 TIMES, COUNTERS = "times", "counters"

@@ -16,11 +16,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from hipsynth.core.files import write_whole
 from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.profiling.validation import classes, expected_error
 from hipsynth.profiling.validation.frame import FOLDER, Row, Study, Table, studies
 from hipsynth.profiling.validation.timed import Timed
-from hipsynth.synth.core.files import write_whole
 
 CACHE = FOLDER.resolve().parents[1] / "build" / "leave-one-out"
 TRAFFIC = (

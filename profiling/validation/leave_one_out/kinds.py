@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from hipsynth.core.errors import BadInput
 from hipsynth.profiling.validation.leave_one_out.evidence import Figure
-from hipsynth.synth.core.errors import BadInput
 
 PATH = Path(__file__).with_name("kinds.toml")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from hipsynth.profiling import devices
 from hipsynth.profiling.validation import classes
 from hipsynth.profiling.validation.expected_error import SORTS, Range
 from hipsynth.profiling.validation.leave_one_out.evidence import HIT_RATES, TIME, Figure
 from hipsynth.profiling.validation.leave_one_out.score import class_of, part, quantile, size
+from hipsynth.simulator import devices
 
 SHARE = 0.8
 ENOUGH = 3  # kinds

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hipsynth.profiling import devices
 from hipsynth.profiling.validation.fit import Prepared, Vector, descend
 from hipsynth.profiling.validation.leave_one_out.constants import Fit, owner, timing_fits, with_values
 from hipsynth.profiling.validation.leave_one_out.evidence import TIME, Figure
 from hipsynth.profiling.validation.leave_one_out.kinds import kinds
+from hipsynth.simulator import devices
 
 PER_KIND = 6  # figures of a kind on a device that a fit uses
 PRIOR_WEIGHT = 0.02  # of a constant's distance from its prior, as a share of a kind's weight

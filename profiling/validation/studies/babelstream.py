@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hipsynth.profiling import devices
-from hipsynth.profiling.sim.device import SimDevice
 from hipsynth.profiling.validation import bench
 from hipsynth.profiling.validation.frame import DURATION, Row, Table, features, recorded, worst_error
 from hipsynth.profiling.validation.timed import Timed
+from hipsynth.simulator import devices
+from hipsynth.simulator.device import SimDevice
 
 TITLE = "BabelStream on partitions of an MI300A"
 SHOWS = """Four streams and a scalar product of 2 GiB arrays, block 1024. An APU can be partitioned into one device

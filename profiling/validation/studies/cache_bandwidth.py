@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from hipsynth.profiling.sim.device import SimDevice
 from hipsynth.profiling.validation import bench
 from hipsynth.profiling.validation.frame import Check, Row, Table, features, median_error, recorded
 from hipsynth.profiling.validation.points import Point
+from hipsynth.simulator.device import SimDevice
 
 TITLE = "Cache bandwidth"
 SHOWS = """Three kernels of gpu-benches. Sweep: one group per CU, all reading the same arrays of float4. Shared

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from hipsynth.profiling.sim.device import SimDevice
 from hipsynth.profiling.validation import bench
 from hipsynth.profiling.validation.frame import Row, Table, features, recorded
 from hipsynth.profiling.validation.points import Point
+from hipsynth.simulator.device import SimDevice
 
 TITLE = "Compute and LDS ceilings"
 SHOWS = """Peak rates of the vector ALU, the matrix cores and the LDS of a gfx90a device, each unit alone. The

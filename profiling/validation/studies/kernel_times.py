@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from hipsynth.profiling.sim.device import SimDevice
 from hipsynth.profiling.validation import bench, expected_error
 from hipsynth.profiling.validation.frame import DURATION, Row, Table, features, mean_error, rank_correlation, recorded
 from hipsynth.profiling.validation.timed import Timed
+from hipsynth.simulator.device import SimDevice
 
 TITLE = "Kernel times"
 SHOWS = """Eleven benchmarks with about twenty sizes each, timed by the recorded programs themselves: the mean of 51

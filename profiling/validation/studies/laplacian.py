@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from hipsynth.profiling.sim.device import SimDevice
 from hipsynth.profiling.validation import bench
 from hipsynth.profiling.validation.frame import Row, Table, features, median_error, recorded
 from hipsynth.profiling.validation.timed import Timed
+from hipsynth.simulator.device import SimDevice
 
 TITLE = "Laplacian variants"
 SHOWS = """A finite-difference stencil of doubles in the published variants: one point per lane, several rows per

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from hipsynth.profiling.sim.device import SimDevice
 from hipsynth.profiling.validation import bench
 from hipsynth.profiling.validation.frame import Table, features, recorded
 from hipsynth.profiling.validation.points import Point
+from hipsynth.simulator.device import SimDevice
 
 TITLE = "Load latency"
 SHOWS = """One work-item follows pointers, one per 128 bytes, in a random cycle through a buffer. The plateaus of the

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from hipsynth.profiling.sim.device import SimDevice
 from hipsynth.profiling.validation import bench
 from hipsynth.profiling.validation.frame import (
     DURATION,
@@ -20,6 +19,7 @@ from hipsynth.profiling.validation.frame import (
     worst_error,
 )
 from hipsynth.profiling.validation.timed import Timed
+from hipsynth.simulator.device import SimDevice
 
 TITLE = "mixbench"
 SHOWS = """Every work-item reads eight values one block width apart, does N multiply-adds on each, and writes

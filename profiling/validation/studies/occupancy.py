@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from hipsynth.profiling.sim.device import SimDevice
 from hipsynth.profiling.validation import bench
 from hipsynth.profiling.validation.frame import Table, features, median_error, recorded
 from hipsynth.profiling.validation.points import Point
+from hipsynth.simulator.device import SimDevice
 
 TITLE = "Bandwidth by occupancy"
 SHOWS = """Six streams of doubles, one element per work-item, with one or two work-groups per CU (limited by dynamic

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from hipsynth.profiling.sim.device import SimDevice
 from hipsynth.profiling.validation import bench
 from hipsynth.profiling.validation.frame import Table, recorded
 from hipsynth.profiling.validation.studies.vcopy import compare
+from hipsynth.simulator.device import SimDevice
 
 TITLE = "Read and write streams"
 SHOWS = """A stream that only reads (mixbench's kernel with no operations between its loads; float, double and int)

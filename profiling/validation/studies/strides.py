@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from hipsynth.profiling.sim.device import SimDevice
 from hipsynth.profiling.validation import bench
 from hipsynth.profiling.validation.frame import Table, features, median_error, recorded
 from hipsynth.profiling.validation.points import Point
+from hipsynth.simulator.device import SimDevice
 
 TITLE = "Strides"
 SHOWS = """A work-group of 1024 on one CU loads floats or doubles with a stride of 0 to 64 elements between lanes, or

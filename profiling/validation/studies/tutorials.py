@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from hipsynth.profiling import metrics
-from hipsynth.profiling.sim.device import SimDevice
 from hipsynth.profiling.validation import bench
 from hipsynth.profiling.validation.frame import DURATION, Row, Table, counter_rows, features, mean_error, recorded
 from hipsynth.profiling.validation.timed import Timed
+from hipsynth.simulator.device import SimDevice
 
 TITLE = "Micro-kernels of the profiler's tutorials"
 SHOWS = """Each kernel repeats one instruction class. Event counts must be equal: memory instructions by address

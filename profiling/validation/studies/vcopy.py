@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from hipsynth.profiling.sim.device import SimDevice
 from hipsynth.profiling.validation import bench
 from hipsynth.profiling.validation.frame import DURATION, Row, Table, counter_rows, features, metric_rows, recorded
 from hipsynth.profiling.validation.timed import Timed
+from hipsynth.simulator.device import SimDevice
 
 TITLE = "Vector copy"
 SHOWS = """`c[id] = a[id]` over 1,048,576 doubles, block 256, first and second dispatch. Instruction and vL1D counts

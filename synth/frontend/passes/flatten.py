@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.files import SOURCE_BYTES, read_regular
-from hipsynth.synth.core.scratch import scratch_folder
+from hipsynth.core.errors import BadInput
+from hipsynth.core.files import SOURCE_BYTES, read_regular
+from hipsynth.core.scratch import scratch_folder
 from hipsynth.synth.frontend.edits import Edit, apply_edits
 from hipsynth.synth.frontend.encoding import BOM, pieces
 from hipsynth.synth.frontend.parse import DEVICE, HOST, Diagnostic, ParseConfig, inclusions, load_source, parse

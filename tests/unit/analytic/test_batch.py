@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.profiling.devices import load
+from hipsynth.core.errors import BadInput, CompileFailed, UsageError
 from hipsynth.profiling.preview.interpret import Interpreter
 from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.preview.programs import device_code
 from hipsynth.profiling.preview.sweep import TOLERANCE, Line
 from hipsynth.profiling.preview.values import Buffer
-from hipsynth.synth.core.errors import BadInput, CompileFailed, UsageError
+from hipsynth.simulator.devices import load
 from hipsynth.training.analytic.batch import Variant, predict_variants
 from hipsynth.training.analytic.predict import AnalyticPredictor, Question
 from hipsynth.training.analytic.variants import MOST_VARIANTS, axis, from_file, swept

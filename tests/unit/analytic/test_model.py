@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hipsynth.core.errors import BadInput
 from hipsynth.profiling.metrics.definitions import answer_ids
-from hipsynth.synth.core.errors import BadInput
 from hipsynth.training.analytic.model import DURATION, AnalyticModel, Example, applied, best_threshold, interval
 from hipsynth.training.analytic.quantities import NAMES, metrics_of, quantities
 

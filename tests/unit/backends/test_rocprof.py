@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from profiling_samples import ATOMICS, VCOPY_GFX90A, ZERO_FLOPS, program, target
 
+from hipsynth.core.errors import BadInput, CompileFailed, Missing
 from hipsynth.profiling.backends import rocprof
 from hipsynth.profiling.backends.rocprof import RocprofBackend, needed_counters, passes
 from hipsynth.profiling.backends.rocprof_csv import read_folder
-from hipsynth.profiling.sim.limits import Limits
-from hipsynth.synth.core.errors import BadInput, CompileFailed, Missing
+from hipsynth.simulator.limits import Limits
 
 # Column layouts: rocprofv3 as in the "Using rocprofv3" page of the ROCprofiler-SDK documentation; pmc_perf.csv and
 # SQ_*.csv as in the test workloads of ROCm/rocprofiler-compute. Values: second dispatch of the recorded vector copy.

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from hipsynth.profiling import devices
+from hipsynth.core.kernel_record import KernelRecord, Sampling
+from hipsynth.core.program import Program, Run
 from hipsynth.profiling.backends import equal_builds, sim
-from hipsynth.profiling.sim.api import Artefacts, RunResult
-from hipsynth.profiling.sim.limits import REFINED, SAMPLING_UNITS, Limits
-from hipsynth.synth.core.kernel_record import KernelRecord, Sampling
-from hipsynth.synth.core.program import Program, Run
+from hipsynth.simulator import devices
+from hipsynth.simulator.api import Artefacts, RunResult
+from hipsynth.simulator.limits import REFINED, SAMPLING_UNITS, Limits
 
 COARSE = Limits(sampling_units=2, effort=0.03, largest_error=0.02)
 

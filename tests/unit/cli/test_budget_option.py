@@ -8,10 +8,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from hipsynth.synth.cli.options import LEAST_BUDGET, MOST_BUDGET, Duration
-from hipsynth.synth.cli.profile import command as profile
-from hipsynth.synth.cli.survey import command as survey
-from hipsynth.synth.core.errors import UsageError
+from hipsynth.cli.options import LEAST_BUDGET, MOST_BUDGET, Duration
+from hipsynth.cli.profile import command as profile
+from hipsynth.cli.survey import command as survey
+from hipsynth.core.errors import UsageError
 
 DURATION = Duration(LEAST_BUDGET, MOST_BUDGET)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from hipsynth.profiling import sandbox
-from hipsynth.synth.cli import doctor_checks
-from hipsynth.synth.cli.doctor import command
+from hipsynth.cli import doctor_checks
+from hipsynth.cli.doctor import command
+from hipsynth.toolchain import sandbox
 
 EXPECTED = {
     "python", "clang", "lld", "llvm-objdump", "libclang", "header tree", "fp16", "bf16", "cooperative groups", "thrust",

@@ -13,13 +13,13 @@ import pytest
 from click.testing import CliRunner
 from profiling_samples import captures, failure, kernel, program, result, target
 
+from hipsynth.cli.main import cli
+from hipsynth.core.errors import BadInput, UsageError
+from hipsynth.core.store import Corpus, CorpusWriter, Item
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.recorded import capture
 from hipsynth.profiling.matrix.collect import Options, collect
 from hipsynth.profiling.reports.corpus_statistics import bottlenecks
-from hipsynth.synth.cli.main import cli
-from hipsynth.synth.core.errors import BadInput, UsageError
-from hipsynth.synth.core.store import Corpus, CorpusWriter, Item
 from hipsynth.training.data.prompt import parse_answer
 from hipsynth.training.data.samples import export_chat, iter_samples, select_labels
 

@@ -14,12 +14,12 @@ import pytest
 from click.testing import CliRunner
 from profiling_samples import VCOPY_GFX90A, captures, failure, kernel, program, result, target
 
+from hipsynth.cli.main import cli
+from hipsynth.core.errors import BadInput, HipsynthError, Missing, UsageError
+from hipsynth.core.kernel_record import Sampling
+from hipsynth.core.program import write_programs
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.recorded import capture
-from hipsynth.synth.cli.main import cli
-from hipsynth.synth.core.errors import BadInput, HipsynthError, Missing, UsageError
-from hipsynth.synth.core.kernel_record import Sampling
-from hipsynth.synth.core.program import write_programs
 
 PROGRAM = program(7)
 TARGETS = [target("gfx90a"), target("gfx942")]
@@ -191,7 +191,7 @@ def test_a_folder_without_failures_is_exit_0(tmp_path: Path, recorded: str) -> N
 
 def test_the_process_exits_with_the_code_and_one_json_document(hip: Path, recorded: str, tmp_path: Path) -> None:
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])}
-    command = [sys.executable, "-m", "hipsynth.synth.cli.main", "profile"]
+    command = [sys.executable, "-m", "hipsynth.cli.main", "profile"]
     missing = subprocess.run([*command, "nowhere.hip", "--json"], env=env, capture_output=True, text=True)
     assert missing.returncode == 3 and json.loads(missing.stdout)["error"] == "bad_input"
     assert "Traceback" not in missing.stderr

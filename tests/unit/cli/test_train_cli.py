@@ -15,8 +15,8 @@ import pytest
 import training_corpus as made
 from click.testing import CliRunner, Result
 
-from hipsynth.synth.cli.main import cli
-from hipsynth.synth.core.errors import BadInput, Missing, UsageError
+from hipsynth.cli.main import cli
+from hipsynth.core.errors import BadInput, Missing, UsageError
 
 needs.package("torch")
 needs.package("transformers")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hipsynth.synth.core.expressions import FormulaError, evaluate, names, parse
+from hipsynth.core.expressions import FormulaError, evaluate, names, parse
 
 VALUES = {"A": 6.0, "B": 3.0, "ZERO": 0.0}
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.files import open_regular, read_regular, replacing, sole_writer, whole_file, write_whole
+from hipsynth.core.errors import BadInput
+from hipsynth.core.files import open_regular, read_regular, replacing, sole_writer, whole_file, write_whole
 
 
 def test_a_file_appears_only_when_complete(tmp_path: Path) -> None:

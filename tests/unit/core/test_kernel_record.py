@@ -12,9 +12,9 @@ import needs
 import pyarrow as pa
 import pytest
 
-from hipsynth.profiling import devices
-from hipsynth.synth.core.kernel_record import KernelRecord, Sampling, decode, optional, types_of
-from hipsynth.synth.core.store.columns import arrow_row, columns
+from hipsynth.core.kernel_record import KernelRecord, Sampling, decode, optional, types_of
+from hipsynth.core.store.columns import arrow_row, columns
+from hipsynth.simulator import devices
 
 # Known only to Python: the core does not say who it is, what the metrics are and of what kernel a dispatch is.
 NOT_OF_A_DISPATCH = {"name", "symbol", "signature", "dispatches", "same_shape", "metrics", "source"}

@@ -10,9 +10,9 @@ import pytest
 from corpus_samples import METRICS, content, fill, item
 from profiling_samples import program
 
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.store import SCHEMA_VERSION, Corpus, CorpusWriter, corpus
-from hipsynth.synth.core.store.journal import Journal
+from hipsynth.core.errors import BadInput
+from hipsynth.core.store import SCHEMA_VERSION, Corpus, CorpusWriter, corpus
+from hipsynth.core.store.journal import Journal
 
 ITEMS = [item(n, reason="timeout" if n % 5 == 0 else "", kernels=1 + n % 2) for n in range(40)]
 

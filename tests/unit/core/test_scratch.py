@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.synth.core import scratch
-from hipsynth.synth.core.errors import BadInput, Missing
-from hipsynth.synth.core.scratch import process_folder, remove_tree, scratch_folder
+from hipsynth.core import scratch
+from hipsynth.core.errors import BadInput, Missing
+from hipsynth.core.scratch import process_folder, remove_tree, scratch_folder
 
 ROOT = Path(__file__).resolve().parents[3]
 HOLDER = """
 import sys
-from hipsynth.synth.core.scratch import scratch_folder
+from hipsynth.core.scratch import scratch_folder
 with scratch_folder() as folder:
     (folder / "file").touch()
     print(folder, flush=True)

@@ -17,10 +17,10 @@ import pytest
 from corpus_samples import METRICS, content, fill, item
 from profiling_samples import VCOPY_GFX90A, program
 
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.store import Corpus, CorpusWriter, corpus, measurement_id, splits
-from hipsynth.synth.core.store.journal import Journal, read
-from hipsynth.synth.core.store.schema import KINDS, schema_of
+from hipsynth.core.errors import BadInput
+from hipsynth.core.store import Corpus, CorpusWriter, corpus, measurement_id, splits
+from hipsynth.core.store.journal import Journal, read
+from hipsynth.core.store.schema import KINDS, schema_of
 
 
 def test_stored_items_read_back(tmp_path: Path) -> None:
@@ -293,8 +293,8 @@ def test_a_disk_that_fills_up_while_shards_are_written_loses_nothing(
 FILE_LIMIT = """
 import resource, signal, sys
 from corpus_samples import METRICS, item
-from hipsynth.synth.core.store import CorpusWriter
-from hipsynth.synth.core.errors import BadInput
+from hipsynth.core.store import CorpusWriter
+from hipsynth.core.errors import BadInput
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
 writer = CorpusWriter(sys.argv[1], METRICS)
@@ -326,7 +326,7 @@ def child_environment() -> dict[str, str]:
 WRITER = """
 import sys
 from corpus_samples import METRICS, item
-from hipsynth.synth.core.store import CorpusWriter, corpus
+from hipsynth.core.store import CorpusWriter, corpus
 corpus.ROWS_PER_SHARD = 16
 while True:
     with CorpusWriter(sys.argv[1], METRICS) as writer:

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from hipsynth.synth.core import stopping
-from hipsynth.synth.core.errors import BadInput, Missing, UsageError
-from hipsynth.synth.core.workers import Outcome, WorkerDied, WorkerTimeout, each, map_unordered
+from hipsynth.core import stopping
+from hipsynth.core.errors import BadInput, Missing, UsageError
+from hipsynth.core.workers import Outcome, WorkerDied, WorkerTimeout, each, map_unordered
 
 
 def work(item: int) -> int:
@@ -109,7 +109,7 @@ def test_stopping_early_leaves_no_process() -> None:
 
 INTERRUPTED = """
 from test_workers import work
-from hipsynth.synth.core.workers import map_unordered
+from hipsynth.core.workers import map_unordered
 if __name__ == "__main__":
     try:
         for outcome in map_unordered(work, [1, 16, 16], workers=2):
@@ -135,7 +135,7 @@ def test_interrupting_ends_the_workers(tmp_path: Path) -> None:
 
 COLLECTED = """
 from test_workers import work
-from hipsynth.synth.core.workers import each, map_unordered
+from hipsynth.core.workers import each, map_unordered
 if __name__ == "__main__":
     outcomes = map_unordered(work, [17, 17, 17], workers=2, collect_interrupted=True)
     print("interrupted" if each(outcomes, lambda outcome: print(outcome.get(), flush=True)) else "complete")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.profiling import devices
-from hipsynth.synth.core.errors import BadInput, UsageError
+from hipsynth.core.errors import BadInput, UsageError
+from hipsynth.simulator import devices
 from hipsynth.synth.generate.builder import WAVE
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hipsynth.profiling import devices
-from hipsynth.synth.core.errors import UsageError
+from hipsynth.core.errors import UsageError
+from hipsynth.simulator import devices
 
 
 @pytest.mark.parametrize("name", devices.names())

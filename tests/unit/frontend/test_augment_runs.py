@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from generated_samples import small
 
-from hipsynth.synth.core.arguments import with_defaults
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.program import INDEX, Expected, Program, Run, iter_programs, program_path, write_programs
+from hipsynth.core.arguments import with_defaults
+from hipsynth.core.errors import BadInput
+from hipsynth.core.program import INDEX, Expected, Program, Run, iter_programs, program_path, write_programs
 from hipsynth.synth.frontend.augment import FAILURES, JOURNAL, augment, find_items
 from hipsynth.synth.frontend.parse import ParseConfig
 from hipsynth.synth.frontend.vary import copy_seed

@@ -86,7 +86,7 @@ def test_units_are_merged_and_their_internal_names_kept_distinct(config: ParseCo
 
 
 def test_unknown_passes_are_refused(config: ParseConfig) -> None:
-    from hipsynth.synth.core.errors import UsageError
+    from hipsynth.core.errors import UsageError
 
     with pytest.raises(UsageError, match="polish"):
         run(Source(b"int a;"), ["polish"], config)

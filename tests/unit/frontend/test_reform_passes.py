@@ -7,8 +7,8 @@ from dataclasses import replace
 import needs
 import pytest
 
-from hipsynth.synth.core.errors import Missing
-from hipsynth.synth.core.program import Program
+from hipsynth.core.errors import Missing
+from hipsynth.core.program import Program
 from hipsynth.synth.frontend import isolation
 from hipsynth.synth.frontend.config import frontend_config
 from hipsynth.synth.frontend.isolation import Request

@@ -10,7 +10,7 @@ from typing import Any
 import jinja2
 import pytest
 
-from hipsynth.synth.core.errors import BadInput, UsageError
+from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.synth.generate import producer
 from hipsynth.synth.generate.choices import Choices, Stream
 from hipsynth.synth.generate.emit import environment

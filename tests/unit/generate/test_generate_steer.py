@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner
 from corpus_samples import METRICS, fill, item
 
+from hipsynth.cli.main import cli
+from hipsynth.cli.toward import labels_of
+from hipsynth.core.errors import UsageError
+from hipsynth.core.store import CorpusWriter
 from hipsynth.profiling.reports.coverage import bins, coverage, heaviest
-from hipsynth.synth.cli.main import cli
-from hipsynth.synth.cli.toward import labels_of
-from hipsynth.synth.core.errors import UsageError
-from hipsynth.synth.core.store import CorpusWriter
 from hipsynth.synth.generate.build import replay
 from hipsynth.synth.generate.policy import default_policy
 from hipsynth.synth.generate.producer import generate

@@ -12,8 +12,8 @@ from hipsynth.profiling.lines.attribute import COUNTERS, UNITS, scaled
 from hipsynth.profiling.lines.loops import Range
 from hipsynth.profiling.lines.records import Amounts, KernelLines, Line
 from hipsynth.profiling.reports.lines import _kernel, compact, heat
-from hipsynth.profiling.sim import instructions
-from hipsynth.profiling.sim.instructions import CLASSES, EVENTS, Instruction
+from hipsynth.simulator import instructions
+from hipsynth.simulator.instructions import CLASSES, EVENTS, Instruction
 
 NATIVE = Path(instructions.__file__).parent / "native"
 DISASSEMBLY = """

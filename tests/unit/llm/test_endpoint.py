@@ -12,7 +12,7 @@ from chat_server import Handler, completion, serving
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hipsynth.synth.core.errors import UsageError
+from hipsynth.core.errors import UsageError
 from hipsynth.synth.llm.endpoint import MOST_BYTES, Client, NoAnswer, read_answer
 
 KEY = "sk-secret"

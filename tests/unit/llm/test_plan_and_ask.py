@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from chat_server import Handler, completion, serving
 
-from hipsynth.synth.core.errors import BadInput, UsageError
+from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.synth.llm import ask
 from hipsynth.synth.llm.ask import Manner, answer_journal, ask_all
 from hipsynth.synth.llm.endpoint import Client, EndpointFailed

@@ -18,18 +18,18 @@ from typing import Any
 import pytest
 from profiling_samples import captures, failure, kernel, program, result, target
 
+from hipsynth.core import scratch
+from hipsynth.core.errors import BadInput, CompileFailed, Missing, UsageError
+from hipsynth.core.kernel_record import Sampling
+from hipsynth.core.program import Program, Run, write_programs
+from hipsynth.core.store import Corpus
+from hipsynth.core.workers import Outcome
 from hipsynth.profiling import backends
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
 from hipsynth.profiling.backends.recorded import capture
 from hipsynth.profiling.matrix import collect, job
 from hipsynth.profiling.matrix.collect import Options
-from hipsynth.profiling.sim.limits import Limits
-from hipsynth.synth.core import scratch
-from hipsynth.synth.core.errors import BadInput, CompileFailed, Missing, UsageError
-from hipsynth.synth.core.kernel_record import Sampling
-from hipsynth.synth.core.program import Program, Run, write_programs
-from hipsynth.synth.core.store import Corpus
-from hipsynth.synth.core.workers import Outcome
+from hipsynth.simulator.limits import Limits
 
 TARGETS = [target("gfx90a"), target("gfx90a", "-O3 -ffast-math"), target("gfx942")]
 PROGRAMS = [program(n, lineage="base" if n < 2 else "") for n in range(4)]
@@ -361,7 +361,7 @@ def test_ending_the_command_loses_nothing(tmp_path: Path, recorded: str, how: si
     programs = [program(n) for n in range(60)]
     folder = captures(tmp_path / "many", programs, TARGETS)
     write_programs(tmp_path / "programs", programs)
-    command = [sys.executable, "-m", "hipsynth.synth.cli.main", "profile", str(tmp_path / "programs"), "--workers", "2"]
+    command = [sys.executable, "-m", "hipsynth.cli.main", "profile", str(tmp_path / "programs"), "--workers", "2"]
     command += [
         "--out",
         str(tmp_path / "c"),

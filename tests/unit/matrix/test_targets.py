@@ -6,9 +6,9 @@ import tomllib
 
 import pytest
 
+from hipsynth.core.errors import UsageError
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.matrix import targets
-from hipsynth.synth.core.errors import UsageError
 
 
 def test_defaults_are_both_architectures_with_the_papers_flags() -> None:

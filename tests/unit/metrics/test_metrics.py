@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from profiling_samples import VCOPY, VCOPY_GFX90A, ZERO_FLOPS
 
+from hipsynth.core.errors import UsageError
 from hipsynth.profiling import metrics
 from hipsynth.profiling.metrics import reference
-from hipsynth.synth.core.errors import UsageError
 
 
 def raw() -> dict[str, Any]:
@@ -103,7 +103,7 @@ def test_every_paper_metric_is_known_when_all_counters_are() -> None:
 
 def test_every_counter_is_used_or_shown_on_each_of_its_architectures() -> None:
     facts = metrics.table()
-    from hipsynth.synth.core.expressions import names
+    from hipsynth.core.expressions import names
 
     for counter in facts.counters.values():
         for arch in counter.archs:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from profiling_samples import kernel
 
-from hipsynth.profiling.devices import load, names
+from hipsynth.core.errors import UsageError
 from hipsynth.profiling.metrics import roofline
-from hipsynth.synth.core.errors import UsageError
+from hipsynth.simulator.devices import load, names
 
 
 def test_ceilings_are_those_of_the_hardware() -> None:

@@ -13,9 +13,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from hipsynth.profiling.devices import names
 from hipsynth.profiling.metrics import roofline
 from hipsynth.profiling.metrics.roofline import Plotted
+from hipsynth.simulator.devices import names
 
 COMPONENT = Path(roofline.__file__).parents[1] / "reports" / "web" / "roofline.js"
 METRICS = {

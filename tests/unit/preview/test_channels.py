@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hipsynth.profiling.devices import load
 from hipsynth.profiling.preview.host import host_launches
 from hipsynth.profiling.preview.interpret import UNEVEN, Interpreter, Way
 from hipsynth.profiling.preview.programs import device_code
+from hipsynth.simulator.devices import load
 
 TRANSPOSE = """#include <hip/hip_runtime.h>
 __global__ void transpose(const float* in, float* out, int n) {

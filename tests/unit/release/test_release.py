@@ -12,14 +12,14 @@ import pytest
 import release_samples
 from release_samples import PLAN, labelled
 
+from hipsynth.cli.main import main
+from hipsynth.core.cache import REPOSITORY
+from hipsynth.core.errors import BadInput, UsageError
+from hipsynth.core.store import Corpus, CorpusWriter, held_out_device, held_out_family, splits_of
+from hipsynth.core.store.release import SUMS, Release
 from hipsynth.profiling import metrics
 from hipsynth.profiling.matrix.collect import Options
 from hipsynth.profiling.reports.corpus_statistics import corpus_statistics
-from hipsynth.synth.cli.main import main
-from hipsynth.synth.core.cache import REPOSITORY
-from hipsynth.synth.core.errors import BadInput, UsageError
-from hipsynth.synth.core.store import Corpus, CorpusWriter, held_out_device, held_out_family, splits_of
-from hipsynth.synth.core.store.release import SUMS, Release
 from hipsynth.synth.release.leaks import leaks
 from hipsynth.synth.release.make import make
 from hipsynth.synth.release.pack import Packed, pack

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 import release_samples
 
+from hipsynth.cli.main import main
+from hipsynth.core.errors import BadInput
+from hipsynth.core.store import Corpus, CorpusWriter
 from hipsynth.profiling.reports.corpus_page import corpus_page
 from hipsynth.profiling.reports.corpus_statistics import corpus_statistics
-from hipsynth.synth.cli.main import main
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.store import Corpus, CorpusWriter
 
 ATTACK = "</script><script>document.title = 'taken'</script><img src=x onerror=alert(1)>"
 

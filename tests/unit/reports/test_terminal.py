@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from profiling_samples import failure, kernel, result, target
 
+from hipsynth.core.kernel_record import KernelRecord, Limits, Occupancy, Sampling, Source, Work
 from hipsynth.profiling import metrics
 from hipsynth.profiling.metrics import bottleneck, uncertainty
 from hipsynth.profiling.reports import documents, numbers, terminal
 from hipsynth.profiling.validation import expected_error
-from hipsynth.synth.core.kernel_record import KernelRecord, Limits, Occupancy, Sampling, Source, Work
 
 ROOM = Occupancy(groups_per_cu=4, waves_per_cu=16, fraction=0.5, peak_waves=0, limited_by="VGPRs")
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.profiling import sandbox
-from hipsynth.profiling.sandbox import SandboxLimits, cgroup, jail
-from hipsynth.synth.core.errors import UsageError
+from hipsynth.core.errors import UsageError
+from hipsynth.toolchain import sandbox
+from hipsynth.toolchain.sandbox import SandboxLimits, cgroup, jail
 
 VARIABLE = "HIPSYNTH_CGROUP"
 LIMITS = SandboxLimits(memory_bytes=1 << 30, scratch_bytes=1 << 20, processes=8, threads=100)

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.profiling import sandbox
-from hipsynth.profiling.sandbox import SandboxLimits, SandboxResult, bubblewrap, processes
-from hipsynth.profiling.sandbox.limits import MIB
-from hipsynth.profiling.sandbox.seccomp import seccomp_program
-from hipsynth.synth.core.errors import Missing
+from hipsynth.core.errors import Missing
+from hipsynth.toolchain import sandbox
+from hipsynth.toolchain.sandbox import SandboxLimits, SandboxResult, bubblewrap, processes
+from hipsynth.toolchain.sandbox.limits import MIB
+from hipsynth.toolchain.sandbox.seccomp import seccomp_program
 
 TIGHT = SandboxLimits(
     wall_s=10,

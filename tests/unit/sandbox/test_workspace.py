@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.profiling import sandbox
-from hipsynth.profiling.sandbox import SandboxLimits, SandboxResult, transfer
-from hipsynth.profiling.sandbox.transfer import CopyIn, CopyOut, opened
+from hipsynth.toolchain import sandbox
+from hipsynth.toolchain.sandbox import SandboxLimits, SandboxResult, transfer
+from hipsynth.toolchain.sandbox.transfer import CopyIn, CopyOut, opened
 
 pytestmark = pytest.mark.usefixtures("sandboxed")
 MIB = 1 << 20

@@ -103,7 +103,7 @@ def test_only_the_last_of_many_edits_is_looked_at(monkeypatch: pytest.MonkeyPatc
     asyncio.run(edits())
 
 
-LSP = [sys.executable, "-m", "hipsynth.synth.cli.main", "lsp"]
+LSP = [sys.executable, "-m", "hipsynth.cli.main", "lsp"]
 
 
 def framed(method: str, params: Any, **more: Any) -> bytes:

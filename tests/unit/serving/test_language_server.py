@@ -294,7 +294,7 @@ def test_the_server_starts_without_torch_and_speaks_the_protocol() -> None:
 
     async def talk() -> None:
         client = LanguageClient("test", "1")
-        await client.start_io(sys.executable, "-m", "hipsynth.synth.cli.main", "lsp")
+        await client.start_io(sys.executable, "-m", "hipsynth.cli.main", "lsp")
         answer = await client.initialize_async(types.InitializeParams(types.ClientCapabilities()))
         assert answer.server_info and answer.server_info.name == "hipsynth"
         client.initialized(types.InitializedParams())
@@ -318,7 +318,7 @@ def test_the_server_starts_within_a_second() -> None:
 
     async def start() -> float:
         client = LanguageClient("test", "1")
-        await client.start_io(sys.executable, "-m", "hipsynth.synth.cli.main", "lsp")
+        await client.start_io(sys.executable, "-m", "hipsynth.cli.main", "lsp")
         await client.initialize_async(types.InitializeParams(types.ClientCapabilities()))
         assert client._server
         fields = Path(f"/proc/{client._server.pid}/stat").read_text().rpartition(")")[2].split()

@@ -34,7 +34,7 @@ def test_tools_are_listed_and_called() -> None:
 
 @pytest.mark.full
 def test_standard_input_and_output() -> None:
-    command = StdioServerParameters(command=sys.executable, args=["-m", "hipsynth.synth.cli.main", "mcp"])
+    command = StdioServerParameters(command=sys.executable, args=["-m", "hipsynth.cli.main", "mcp"])
     found = asked(Client(stdio_client(command)), "compile", {"source": "int main() {}"})
     assert found.is_error and found.structured_content["error"] == "no_kernel"
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
+from hipsynth.core.errors import BadInput, CompileFailed, UsageError
 from hipsynth.serving import engine, run
 from hipsynth.serving.pool import NotTaken, Pool, Problem, Worker, WorkerLost
 from hipsynth.serving.worker import encoded, problem_of
-from hipsynth.synth.core.errors import BadInput, CompileFailed, UsageError
 
 REQUEST: dict[str, Any] = {
     "source": "int x;",

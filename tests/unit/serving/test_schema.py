@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from hipsynth.profiling.toolchain import check_flags, flag_pattern
+from hipsynth.core.errors import UsageError
 from hipsynth.serving.schema import Chat, Predict
-from hipsynth.synth.core.errors import UsageError
+from hipsynth.toolchain import check_flags, flag_pattern
 
 FIELDS: list[tuple[dict[str, Any], bool]] = [
     ({}, True),

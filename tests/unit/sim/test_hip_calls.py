@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hipsynth.profiling.sim import hip_calls
+from hipsynth.simulator import hip_calls
 
 # Interoperation with graphics and other processes' memory, and texture references, which HIP has given up.
 ABSENT = {

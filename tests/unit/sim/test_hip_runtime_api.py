@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.profiling import devices
-from hipsynth.profiling.sim import api, channel, document
-from hipsynth.profiling.sim.limits import Limits
-from hipsynth.synth.core.oracle_check import mismatch
-from hipsynth.synth.core.program import Expected
+from hipsynth.core.oracle_check import mismatch
+from hipsynth.core.program import Expected
+from hipsynth.simulator import api, channel, devices, document
+from hipsynth.simulator.limits import Limits
 
 
 def test_configuration_names_every_table_entry(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import needs
 import pytest
 
-from hipsynth.profiling import devices
+from hipsynth.simulator import devices
 
 core = needs.core()
 DEVICES = {"gfx90a": "mi250", "gfx942": "mi300x"}

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from hipsynth.profiling.sim.isa.coverage import OF_THEIR_OWN, REPORT, everything, report
-from hipsynth.profiling.sim.isa.table import load_rows
+from hipsynth.simulator.isa.coverage import OF_THEIR_OWN, REPORT, everything, report
+from hipsynth.simulator.isa.table import load_rows
 
 TESTS = Path(__file__).parents[2] / "differential"
 
 
 def test_the_report_is_fresh() -> None:
-    assert REPORT.read_text() == report(), "run `python -m hipsynth.profiling.sim.isa.coverage --write`"
+    assert REPORT.read_text() == report(), "run `python -m hipsynth.simulator.isa.coverage --write`"
 
 
 def test_every_test_that_is_named_exists() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hipsynth.profiling.sim import _core
-from hipsynth.profiling.sim.isa import coverage as coverage_report
-from hipsynth.profiling.sim.isa.coverage import coverage, executing
+from hipsynth.simulator import _core
+from hipsynth.simulator.isa import coverage as coverage_report
+from hipsynth.simulator.isa.coverage import coverage, executing
 
 OBJDUMP = """
 x.co:\tfile format elf64-amdgpu

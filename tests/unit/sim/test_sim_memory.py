@@ -5,7 +5,7 @@ from __future__ import annotations
 import needs
 import pytest
 
-from hipsynth.profiling import devices
+from hipsynth.simulator import devices
 
 core = needs.core()
 BASE = 1 << 40

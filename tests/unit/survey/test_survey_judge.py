@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.profiling.sim.api import RunResult
-from hipsynth.profiling.sim.spending import Spending
+from hipsynth.core.errors import CompileFailed
 from hipsynth.profiling.survey.build import _classify
 from hipsynth.profiling.survey.execute import explain_by_absent_file
 from hipsynth.profiling.survey.judge import Verdict, judge
 from hipsynth.profiling.survey.plan import Call
 from hipsynth.profiling.survey.report import OUTSIDE, Report, Row, row_of, table
-from hipsynth.synth.core.errors import CompileFailed
+from hipsynth.simulator.api import RunResult
+from hipsynth.simulator.spending import Spending
 
 
 def run(stdout: str, code: int = 0, stderr: str = "", dispatches: int = 3) -> RunResult:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from hipsynth.core.program import check_record, text_id
 from hipsynth.profiling.survey.labels import NOT_KNOWN, licence_of, program_record, source_text
 from hipsynth.profiling.survey.plan import BuildPlan, Program, SourceUnit
-from hipsynth.synth.core.program import check_record, text_id
 
 MIT = "Permission is hereby granted, free\n of charge, to any person"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from hipsynth.core.errors import BadInput
 from hipsynth.profiling.survey import Report, Row, page
-from hipsynth.synth.core.errors import BadInput
 
 CONDITIONS = {
     "timeout_s": 60.0, "memory_bytes": 8 << 30, "simulator": "v1", "compiler": "clang 22", "headers": "HIP 7",

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.profiling.sim.spending import Spending
 from hipsynth.profiling.survey.knobs import evaluated, knobs_of
 from hipsynth.profiling.survey.plan import BuildPlan, Call, SourceUnit
 from hipsynth.profiling.survey.shrink import ATTEMPTS, Proposal, command_line, proposals, with_defines
+from hipsynth.simulator.spending import Spending
 
 POSITIONAL = """int main(int argc, char** argv) {
   int n = 1 << 20, iterations = 1000;

@@ -7,11 +7,11 @@ from pathlib import Path
 import needs
 import pytest
 
-from hipsynth.profiling import devices, toolchain
-from hipsynth.profiling.sim import api
-from hipsynth.profiling.sim.build import build_runnable
-from hipsynth.profiling.sim.limits import Limits
-from hipsynth.synth.core.errors import CompileFailed
+from hipsynth import toolchain
+from hipsynth.core.errors import CompileFailed
+from hipsynth.simulator import api, devices
+from hipsynth.simulator.build import build_runnable
+from hipsynth.simulator.limits import Limits
 
 HEAD = "#include <hip/hip_runtime.h>\n"
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.profiling.toolchain import DeviceBuild, archs, compile_device, compile_host, find, pch
-from hipsynth.profiling.toolchain.compile import RUNTIME
-from hipsynth.profiling.toolchain.driver import CompileLimits
-from hipsynth.profiling.toolchain.elf import kernels_in
-from hipsynth.profiling.toolchain.tree import sha256
-from hipsynth.synth.core.errors import BadInput, CompileFailed, Missing, UsageError
+from hipsynth.core.errors import BadInput, CompileFailed, Missing, UsageError
+from hipsynth.toolchain import DeviceBuild, archs, compile_device, compile_host, find, pch
+from hipsynth.toolchain.compile import RUNTIME
+from hipsynth.toolchain.driver import CompileLimits
+from hipsynth.toolchain.elf import kernels_in
+from hipsynth.toolchain.tree import sha256
 
 COPY = """// a comment
 #include <cstdio>

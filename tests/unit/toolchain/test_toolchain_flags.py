@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hipsynth.profiling.toolchain import parse_flags
-from hipsynth.synth.core.errors import UsageError
+from hipsynth.core.errors import UsageError
+from hipsynth.toolchain import parse_flags
 
 
 @pytest.mark.parametrize(

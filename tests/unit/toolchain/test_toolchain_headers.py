@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.profiling.toolchain import archs, compile_device, compile_host
-from hipsynth.synth.cli.doctor_checks import HEADER_PROBES
+from hipsynth.cli.doctor_checks import HEADER_PROBES
+from hipsynth.toolchain import archs, compile_device, compile_host
 
 GROUPS = """#include <hip/hip_runtime.h>
 #include <hip/hip_cooperative_groups.h>

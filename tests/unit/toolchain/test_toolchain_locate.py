@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.profiling.toolchain import check_arch, compile_device, find, locate
-from hipsynth.synth.core.cache import cache_dir
-from hipsynth.synth.core.errors import Missing, UsageError
+from hipsynth.core.cache import cache_dir
+from hipsynth.core.errors import Missing, UsageError
+from hipsynth.toolchain import check_arch, compile_device, find, locate
 
 KERNEL = "#include <hip/hip_runtime.h>\n__global__ void twice(float* p) { p[threadIdx.x] *= 2; }\n"
 

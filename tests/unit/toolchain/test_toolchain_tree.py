@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from hipsynth.profiling.toolchain import build_tree, find, locate, tree
-from hipsynth.synth.core.errors import BadInput, Missing
+from hipsynth.core.errors import BadInput, Missing
+from hipsynth.toolchain import build_tree, find, locate, tree
 
 
 @pytest.fixture

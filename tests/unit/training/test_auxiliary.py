@@ -14,7 +14,7 @@ import training_corpus as made
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hipsynth.synth.core.errors import BadInput, UsageError
+from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.training.data import auxiliary
 from hipsynth.training.data.encode import IGNORED, Encoder, answer_atoms, chat_text, pad, skeleton
 from hipsynth.training.data.inputs import Options, launch_lines

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.profiling.sim.isa.table import load_rows
+from hipsynth.simulator.isa.table import load_rows
 from hipsynth.training.data.features import CLASSES, code_features, instruction_class
 
 # Class of every opcode, as the patterns gave them that the opcode table's columns replaced.

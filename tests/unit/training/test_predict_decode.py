@@ -12,7 +12,7 @@ import training_corpus as made
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hipsynth.synth.core.errors import BadInput
+from hipsynth.core.errors import BadInput
 from hipsynth.training.data.encode import IGNORED, Encoder, answer_atoms, chat_text, skeleton, split_answer
 from hipsynth.training.data.numbers import FORMATS, format_number
 from hipsynth.training.data.prompt import answer, parse_answer

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from profiling_samples import kernel
 
+from hipsynth.core.errors import UsageError
 from hipsynth.profiling import metrics
-from hipsynth.synth.core.errors import UsageError
 from hipsynth.training.data.numbers import format_number
 from hipsynth.training.data.prompt import answer, answer_fields, parse_answer, prompt_messages
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import training_corpus as made
 
+from hipsynth.core.errors import BadInput
+from hipsynth.core.store import Corpus, CorpusWriter, Item
 from hipsynth.profiling.metrics.bottleneck import UNITS
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.store import Corpus, CorpusWriter, Item
 from hipsynth.training.data.auxiliary import COUNTERS, STRIDES
 from hipsynth.training.data.dataset import Sample
 from hipsynth.training.data.questions import asked, export_questions, facts, placeholders, texts

@@ -9,7 +9,7 @@ import needs
 import pytest
 import training_corpus as made
 
-from hipsynth.synth.core.errors import Missing, UsageError
+from hipsynth.core.errors import Missing, UsageError
 from hipsynth.training.data.prompt import answer
 from hipsynth.training.models.base import TinyShape
 from hipsynth.training.models.predict import Predictor

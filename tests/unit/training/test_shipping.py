@@ -12,7 +12,7 @@ import needs
 import pytest
 import training_corpus as made
 
-from hipsynth.synth.core.errors import BadInput
+from hipsynth.core.errors import BadInput
 from hipsynth.training.data.dataset import canonical_id, split
 from hipsynth.training.evaluation.evaluate import held_out
 from hipsynth.training.models import predict

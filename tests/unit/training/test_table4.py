@@ -9,8 +9,8 @@ import needs
 import pytest
 import training_corpus as made
 
-from hipsynth.synth.core.errors import BadInput
-from hipsynth.synth.core.program import Program, write_programs
+from hipsynth.core.errors import BadInput
+from hipsynth.core.program import Program, write_programs
 from hipsynth.training.data.copies import add_copies, split_at_random
 from hipsynth.training.data.dataset import Sample, leak
 from hipsynth.training.evaluation.table4 import (

@@ -25,7 +25,7 @@ def test_two_steps_under_torchrun(tmp_path: Path, stage: int, processes: int, me
     settings = f'method = "{method}"\nlora_r = 2\ndeepspeed = "{CONFIGS / f"zero{stage}.json"}"'
     recipe.write_text(made.TOY.replace('method = "full"', settings))
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
-    command = [*launcher, "-m", "hipsynth.synth.cli.main", "train", str(tmp_path / "corpus")]
+    command = [*launcher, "-m", "hipsynth.cli.main", "train", str(tmp_path / "corpus")]
     command += ["--config", str(recipe), "--out", str(tmp_path / "model")]
     environment = {**os.environ, "DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": "1"}
     environment["PYTHONPATH"] = str(CONFIGS.parents[1])

@@ -11,7 +11,7 @@ from typing import Any
 import needs
 import pytest
 
-from hipsynth.synth.core.errors import Missing
+from hipsynth.core.errors import Missing
 from hipsynth.training.models import base
 
 needs.package("torch")

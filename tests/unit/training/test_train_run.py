@@ -12,8 +12,8 @@ import needs
 import pytest
 import training_corpus as made
 
+from hipsynth.core.errors import BadInput, Missing, UsageError
 from hipsynth.profiling.metrics.definitions import paper_ids
-from hipsynth.synth.core.errors import BadInput, Missing, UsageError
 from hipsynth.training.evaluation.evaluate import evaluate, evaluation_table, held_out, save
 from hipsynth.training.models.base import TinyShape
 from hipsynth.training.models.fit import last_checkpoint

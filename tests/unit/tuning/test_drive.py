@@ -12,7 +12,7 @@ import pytest
 from chat_server import Handler, serving
 from fake_tuning import TEXT, measure, without_simulator
 
-from hipsynth.synth.core.errors import BadInput
+from hipsynth.core.errors import BadInput
 from hipsynth.synth.llm.endpoint import Client
 from hipsynth.tuning.agent import drive as drive_module
 from hipsynth.tuning.agent.drive import FAILED_CALLS, Driven, Manner, drive

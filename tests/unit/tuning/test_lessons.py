@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from fake_tuning import TEXT, measure, without_simulator
 
-from hipsynth.synth.core.program import Program
+from hipsynth.core.program import Program
 from hipsynth.tuning.agent import collect as collecting
 from hipsynth.tuning.agent.collect import Item, collect, write
 from hipsynth.tuning.agent.lessons import MOST_DETOURS, NoLesson, dead_ends, lessons, split_of, steps_of, winning

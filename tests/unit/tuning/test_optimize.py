@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from hipsynth.synth.core.errors import BadInput, HipsynthError
+from hipsynth.core.errors import BadInput, HipsynthError
 from hipsynth.tuning.optimize.emit import emit
 from hipsynth.tuning.optimize.evaluate import Evaluation, Evaluator, KernelTime, original_name
 from hipsynth.tuning.optimize.jam import jammed

@@ -14,8 +14,8 @@ import needs
 import pytest
 from fake_tuning import TEXT, without_simulator
 
-from hipsynth.synth.core.errors import BadInput, Missing
-from hipsynth.synth.core.program import Program
+from hipsynth.core.errors import BadInput, Missing
+from hipsynth.core.program import Program
 from hipsynth.synth.llm.endpoint import NoAnswer
 from hipsynth.training.data.encode import IGNORED
 from hipsynth.training.models.base import load_base

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hipsynth.synth.core.errors import BadInput
+from hipsynth.core.errors import BadInput
 from hipsynth.tuning.swizzle import edits
 from hipsynth.tuning.swizzle.edits import Source, call_of, patched, read_source, refusal
 from hipsynth.tuning.swizzle.mapping import Mapping, Spread

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hipsynth.synth.core.errors import UsageError
+from hipsynth.core.errors import UsageError
 from hipsynth.tuning.swizzle import expression as e
 from hipsynth.tuning.swizzle.mapping import CURVES, Along, Formula, Mapping, Spread, Tile, grammar
 from hipsynth.tuning.swizzle.proof import prove, swaps_digits

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hipsynth.profiling.sim.sharing import TOUCH, Sharing
+from hipsynth.simulator.sharing import TOUCH, Sharing
 from hipsynth.tuning.swizzle.mapping import Mapping, Spread, Tile
 from hipsynth.tuning.swizzle.reuse import Chips, Reuse, exchange, reuse_of
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hipsynth.profiling.sim.observation import Output
+from hipsynth.simulator.observation import Output
 from hipsynth.tuning.trial import Conditions, Tolerance, Trial, compare, target_of, trial
 
 PROGRAM = r"""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from hipsynth.profiling import devices
-from hipsynth.profiling.sim.device import native_core
 from hipsynth.profiling.validation.fit import Prepared, fit, loss
 from hipsynth.profiling.validation.timed import Timed
+from hipsynth.simulator import devices
+from hipsynth.simulator.device import native_core
 
 BYTES = (1e9, 2e9)
 

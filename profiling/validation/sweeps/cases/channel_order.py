@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from hipsynth.profiling.devices import DeviceTable
-from hipsynth.profiling.sim.device import SimDevice
 from hipsynth.profiling.validation.sweeps.frame import TIME, Point, cold, series, time_us, within
+from hipsynth.simulator.device import SimDevice
+from hipsynth.simulator.devices import DeviceTable
 
 TITLE = "L2 channels, all at once or one after the other"
 DEMANDS = """One wave on each CU reads the same 4096 blocks of 256 bytes, each once, sixteen at a time, in an order

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from hipsynth.profiling.devices import DeviceTable
-from hipsynth.profiling.sim.device import SimDevice
 from hipsynth.profiling.validation.sweeps.frame import (
     HITS,
     TIME,
@@ -18,6 +16,8 @@ from hipsynth.profiling.validation.sweeps.frame import (
     time_us,
     within,
 )
+from hipsynth.simulator.device import SimDevice
+from hipsynth.simulator.devices import DeviceTable
 
 TITLE = "Columns by row pitch and number of rows"
 DEMANDS = """One work-group reads one line of each row, dword by dword; each wave has 64 rows. Rows whose pitch is a

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hipsynth.profiling.devices import DeviceTable
-from hipsynth.profiling.sim.device import SimDevice
 from hipsynth.profiling.validation.sweeps.frame import Point, cold, cycles, series, within
+from hipsynth.simulator.device import SimDevice
+from hipsynth.simulator.devices import DeviceTable
 
 TITLE = "Length of a loop's iterations"
 DEMANDS = """A loop of n dependent additions on one CU. A lone wave on each SIMD takes four cycles for each

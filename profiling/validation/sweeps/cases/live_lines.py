@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hipsynth.profiling.devices import DeviceTable
-from hipsynth.profiling.sim.device import SimDevice
 from hipsynth.profiling.validation.sweeps.frame import HITS, Point, cold, cycles, hit_rate, rising, series, within
+from hipsynth.simulator.device import SimDevice
+from hipsynth.simulator.devices import DeviceTable
 
 TITLE = "Live lines per CU"
 DEMANDS = """The waves of a CU read their own lines in turn, again and again. The vL1D replaces the least recently

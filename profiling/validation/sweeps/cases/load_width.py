@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from hipsynth.profiling.devices import DeviceTable
-from hipsynth.profiling.sim.device import SimDevice
 from hipsynth.profiling.validation.sweeps.frame import Point, cold, cycles, rising, series
+from hipsynth.simulator.device import SimDevice
+from hipsynth.simulator.devices import DeviceTable
 
 TITLE = "Wide and divergent loads of a lone wave"
 DEMANDS = """A wave waits for each of its loads, all of which hit the vL1D. A contiguous load of a dword per lane

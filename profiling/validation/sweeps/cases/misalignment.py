@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hipsynth.profiling.devices import DeviceTable
-from hipsynth.profiling.sim.device import SimDevice
 from hipsynth.profiling.validation.sweeps.frame import TIME, Point, cold, series, time_us, within
+from hipsynth.simulator.device import SimDevice
+from hipsynth.simulator.devices import DeviceTable
 
 TITLE = "Misaligned streams"
 DEMANDS = """Each wave reads its own consecutive blocks of 64 dwords, displaced by 0 to 124 bytes. Sixteen lanes then

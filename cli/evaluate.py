@@ -1,0 +1,64 @@
+"""`synth evaluate`: score a model and three baselines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from hipsynth.cli.common import note, print_json
+from hipsynth.cli.options import NamedPath, json_option
+
+EPILOG = """\b
+Examples:
+  synth evaluate model corpus
+  synth evaluate model corpus --out evaluation
+  synth evaluate model corpus --json
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("model", type=NamedPath(readable=False, path_type=Path))
+@click.argument("corpus", type=NamedPath(readable=False, path_type=Path))
+@click.option(
+    "--out", type=NamedPath(file_okay=False, path_type=Path), help="Also write numbers and figures into this folder."
+)
+@click.option("--backend", help="Score against the labels of this backend (needed when the corpus holds several).")
+@click.option(
+    "--free-samples",
+    type=click.IntRange(min=0),
+    default=16,
+    show_default=True,
+    help="Samples per split decoded without a forced skeleton, to measure valid JSON.",
+)
+@json_option
+def command(model: Path, corpus: Path, out: Path | None, backend: str | None, free_samples: int, as_json: bool) -> None:
+    """Score MODEL on the held-out parts of CORPUS in the form of the paper's Table 4, with three baselines.
+
+    Splits: `lineage` (no copy of a test program in training), `random` (as in the paper; leaks copies into training),
+    `families` and `device` (kinds of programs and devices never trained on), `handwritten`, and `real` (surveyed). The
+    baselines are fitted on the model's training samples. The default predictor is scored on every kernel of a run, a
+    language model on the heaviest one, which is what it answers for.
+    """
+    from hipsynth.training.analytic.predict import is_analytic
+    from hipsynth.training.data.dataset import load_samples
+    from hipsynth.training.evaluation.evaluate import evaluate, evaluation_table, save
+
+    found = evaluate(
+        model,
+        load_samples(corpus, backend, every_device=is_analytic(model), every_kernel=is_analytic(model)),
+        free_samples=free_samples,
+        note=note,
+    )
+    save(found, model)
+    if out is not None:
+        from hipsynth.training.evaluation.figures import draw
+
+        save(found, out)
+        draw(out, found.predicted, found.parts)
+    if as_json:
+        print_json(found.document)
+        return
+    click.echo(evaluation_table(found.document))
+    if out is not None:
+        click.echo(f"\nFigures and numbers: {out}")

@@ -1,0 +1,44 @@
+"""`synth lsp`: the language server, on standard input and output."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+
+import click
+
+from hipsynth.cli.common import print_json
+from hipsynth.cli.options import json_option
+
+EPILOG = """\b
+Examples:
+  synth lsp                         # an editor starts it: docs/how-to/editors.md
+  synth lsp --json                  # only print its commands and initialization options
+
+Exit codes: 0 ok, 4 pygls is not installed.
+"""
+
+
+@click.command(epilog=EPILOG)
+@json_option
+def command(as_json: bool) -> int:
+    """Show predictions and profiles of HIP kernels in an editor.
+
+    Speaks the Language Server Protocol on standard input and output. Predictions run nothing of a program;
+    programs are executed, in the sandbox, only if the editor sets the initialization option "execute".
+    """
+    from hipsynth.core.errors import Missing
+
+    try:
+        from hipsynth.serving.lsp import server
+        from hipsynth.serving.lsp.session import Options
+    except ImportError as error:
+        raise Missing("the language server needs pygls", cause=str(error), remedy="run `make setup`") from error
+    if as_json:
+        offers = {"commands": [server.PROFILE, server.COMPARE, server.TARGETS], "notifications": [server.PREDICTION]}
+        print_json({**offers, "initialization_options": asdict(Options())})
+        return 0
+    if sys.stdin.isatty():
+        click.echo("waiting for an editor on standard input; Ctrl-C ends it", err=True)
+    server.serve()
+    return 0

@@ -1,0 +1,186 @@
+"""The `synth` command: a lazy group, so that `synth --help` imports no verb."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import importlib
+import json
+import os
+import signal
+import sys
+import traceback
+
+import click
+
+from hipsynth.cli import terminal
+from hipsynth.core import stopping
+from hipsynth.core.errors import BadInput, HipsynthError, UsageError
+
+# verb -> one-line help; the verb lives in cli/<verb>.py as `command`.
+VERBS = {
+    "generate": "Make HIP programs from the grammar.",
+    "llm": "Ask a language model for programs; keep those that work.",
+    "augment": "Rename and flatten programs; copies keep the lineage.",
+    "profile": "Compile for each arch and flag set, execute, count; one program or a corpus.",
+    "run": "Run an unmodified HIP program on the CPU.",
+    "survey": "Report which HIP programs of a folder compile, run and pass here.",
+    "stats": "Count and describe the contents of a corpus.",
+    "release": "Make, extend and check a release: a corpus as a dataset.",
+    "export": "Write training samples from a corpus.",
+    "train": "Fine-tune a causal language model on a corpus.",
+    "evaluate": "Score a model and three baselines.",
+    "predict": "Predict the twelve metrics of a HIP file.",
+    "lsp": "Show predictions and profiles of HIP kernels in an editor (LSP).",
+    "optimize": "Search for a faster program that does the same, and prove both.",
+    "serve": "Serve predictions and profiles over HTTP, and the workbench page.",
+    "swizzle": "Remap work-groups to a GPU's chiplets, with a proof.",
+    "mcp": "Offer the optimizer's tools to language models (MCP).",
+    "traces": "Write training samples of optimizing with tools.",
+    "report": "Write an HTML report of a corpus and its model.",
+    "doctor": "List what is installed, what is missing, and what that affects.",
+}
+
+BAR_VERBS = frozenset({"train", "evaluate", "predict"})  # their libraries draw progress bars on stderr
+
+
+class LazyGroup(click.Group):
+    """Lists verbs from the table; imports a verb's module only when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        command = importlib.import_module(f"hipsynth.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="hipsynth")
+def cli() -> None:
+    """Generate HIP kernels, execute their AMD machine code on the CPU, count what the hardware
+    counts, and learn to predict it.
+
+    \b
+    Examples:
+      synth generate --count 100 --out programs
+      synth profile programs --out corpus --arch gfx942
+      synth profile kernel.hip --arch gfx90a --flags "-O3 -ffast-math"
+    """
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Entry point: the only place that prints errors and exits."""
+    if argv is None:
+        speak_utf8()
+    args = sys.argv[1:] if argv is None else argv
+    with contextlib.suppress(ValueError):  # signal handlers can only be set in the main thread
+        signal.signal(signal.SIGTERM, terminated)
+    terminal.prepare(bars=bool(BAR_VERBS.intersection(args[:1])))
+    try:
+        code = cli.main(args=args, prog_name="synth", standalone_mode=False)
+        sys.stdout.flush()
+    except HipsynthError as error:
+        fail(args, error)
+    except click.exceptions.Abort:
+        interrupted(args)
+    except click.ClickException as error:
+        if wants_json(args):
+            print_error(UsageError(error.format_message(), remedy="synth --help"))
+        error.show()
+        sys.exit(error.exit_code)
+    except BrokenPipeError:  # the reader closed the pipe, for example `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except OSError as error:
+        fail(args, unusable(error))
+    except Exception as error:
+        if os.environ.get("HIPSYNTH_TRACEBACK"):
+            traceback.print_exc()
+        fail(args, InternalError(error))
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def speak_utf8() -> None:
+    """Starts this process again in Python's UTF-8 mode where the locale has another encoding: sources are UTF-8."""
+    if sys.getfilesystemencoding().lower() != "utf-8":
+        command = [sys.executable, "-X", "utf8", *sys.orig_argv[1:]]
+        os.execve(sys.executable, command, {**os.environ, "PYTHONUTF8": "1"})
+
+
+def unusable(error: OSError) -> BadInput:
+    """The typed error for an error of the operating system."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        remedy = "free some space; TMPDIR names another folder for temporary files"
+        return BadInput("there is no space left for a file", cause=str(error), remedy=remedy, reason="disk_full")
+    return BadInput(
+        "a file or folder cannot be used",
+        cause=str(error),
+        remedy="check its path and rights; TMPDIR names the folder for temporary files",
+    )
+
+
+class InternalError(HipsynthError):
+    """A bug in hipsynth (exit 1)."""
+
+    exit_code = 1
+    reason = "internal_error"
+
+    def __init__(self, error: Exception) -> None:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        super().__init__(
+            f"hipsynth itself failed: {type(error).__name__}: {error}",
+            cause=f"a defect, seen at {last.filename}:{last.lineno}",
+            remedy="report it with the output that HIPSYNTH_TRACEBACK=1 adds",
+        )
+
+
+def wants_json(args: list[str]) -> bool:
+    """True if --json is among the arguments before `--`; those after it belong to the program."""
+    return "--json" in (args[: args.index("--")] if "--" in args else args)
+
+
+def print_error(error: HipsynthError) -> None:
+    document = {"error": error.reason, "message": error.what, "cause": error.cause, "remedy": error.remedy}
+    click.echo(json.dumps(document))
+
+
+def fail(args: list[str], error: HipsynthError) -> None:
+    """Prints an error on stderr, with --json also as JSON on stdout, and exits with its code."""
+    click.echo(terminal.shown(f"error: {error}"), err=True)
+    diagnostics = getattr(error, "diagnostics", "")
+    if diagnostics:
+        click.echo(terminal.shown(diagnostics.rstrip()), err=True)
+    try:
+        if wants_json(args):
+            print_error(error)
+        sys.stdout.flush()
+    except OSError:  # stdout cannot be written
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(error.exit_code)
+
+
+def terminated(number: int, _frame: object) -> None:
+    """SIGTERM acts like Ctrl-C: running work is stopped, finished work is kept."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    stopping.note(number)
+    raise KeyboardInterrupt
+
+
+def interrupted(args: list[str]) -> None:
+    """Reports Ctrl-C or SIGTERM and exits with the shell's code for the signal (128 + its number)."""
+    if wants_json(args):
+        print_error(HipsynthError("interrupted", remedy="run the same command again to go on", reason="interrupted"))
+    click.echo("interrupted; finished work is kept: run the same command again to go on", err=True)
+    sys.exit(stopping.exit_code())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""`synth optimize`: a faster program, and the proof that it is the same."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hipsynth.cli.common import print_json
+from hipsynth.cli.options import Duration, NamedPath, json_option, one_arch_option, one_device_option
+from hipsynth.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from hipsynth.tuning.agent.drive import Manner
+    from hipsynth.tuning.optimize.optimize import Optimized, Request
+
+EPILOG = """\b
+Examples:
+  synth optimize gemm.hip --arch gfx942
+  synth optimize gemm.hip --arch gfx90a --budget 2m --out faster.hip
+  synth optimize gemm.hip --check 96 --check 100 -- 2048
+  synth optimize gemm.hip --journal work/gemm
+  synth optimize gemm.hip --llm http://127.0.0.1:8080/v1 --model local --trace work/gemm.jsonl
+  synth optimize gemm.hip --json
+
+Every candidate is compiled, executed and timed by the simulator. What is kept is compared with the original at small
+sizes, where every work-group runs: its own inputs, inputs drawn again, poisoned memory, other sizes. The patched
+program is written to --out, by default NAME.optimized.hip in this folder, and nothing else is changed.
+
+The budget is in seconds at fixed prices, so the same command finds the same program on every machine that keeps up with
+them; on a slower one, the answer is there after 1.2 times the budget. With --journal, what was measured is kept in that
+folder, and an interrupted search goes on where it was.
+
+With --llm, a language model drives the tools of `synth mcp` instead; what it finds is verified in the same way. Its run
+is kept in --trace, and the same command goes on with it.
+"""
+ANSWER_S = 300.0  # of one answer
+
+
+@click.command(epilog=EPILOG)
+@click.argument("file", type=NamedPath(path_type=Path), metavar="FILE")
+@click.argument("arguments", nargs=-1, metavar="[-- ARGS...]")
+@one_arch_option
+@one_device_option
+@click.option("--flags", default="-O3", show_default=True, help="Compiler flags.")
+@click.option(
+    "--budget", type=Duration(1.0, 24 * 3600.0), default=60.0, show_default="60s", metavar="30s|2m",
+    help="Work of the search, in seconds at fixed prices.",
+)  # fmt: skip
+@click.option(
+    "--check", "checks", multiple=True, metavar="ARGS", help="Arguments of a small run to verify; repeatable."
+)
+@click.option(
+    "--allow", "allowed", multiple=True, type=click.Choice(["fast-math"]), help="Changes of results; repeatable."
+)
+@click.option("--llm", "url", metavar="URL", help="Base URL of an OpenAI-compatible server whose model is to optimize.")
+@click.option("--model", default="", help="The model's name at that server.")
+@click.option("--api-key-env", metavar="NAME", help="Environment variable with the API key.  [default: no key]")
+@click.option(
+    "--trace",
+    type=NamedPath(dir_okay=False, path_type=Path),
+    help="Where the model's run is kept.  [default: NAME.trace.jsonl]",
+)
+@click.option("--calls", type=click.IntRange(1, 10_000), default=40, show_default=True, help="Most calls of tools.")
+@click.option(
+    "--tokens", type=click.IntRange(1), default=200_000, show_default=True, help="Most tokens that the model may use."
+)
+@click.option(
+    "--time", "seconds", type=Duration(1.0, 24 * 3600.0), default=900.0, show_default="15m", metavar="30s|2m",
+    help="Most time of the model's run.",
+)  # fmt: skip
+@click.option("--journal", type=NamedPath(file_okay=False, path_type=Path), help="Folder that keeps measurements.")
+@click.option("--out", type=NamedPath(dir_okay=False, path_type=Path), help="Where to write the patched program.")
+@json_option
+def command(
+    file: Path,
+    arguments: tuple[str, ...],
+    arch: str,
+    device: str,
+    flags: str,
+    budget: float,
+    checks: tuple[str, ...],
+    allowed: tuple[str, ...],
+    url: str | None,
+    model: str,
+    api_key_env: str | None,
+    trace: Path | None,
+    calls: int,
+    tokens: int,
+    seconds: float,
+    journal: Path | None,
+    out: Path | None,
+    as_json: bool,
+) -> int:
+    """Search for source changes that make a HIP program's kernels faster, and verify them.
+
+    ARGS after `--` are the program's arguments in the runs that are timed.
+    """
+    from hipsynth.core.errors import BadInput
+    from hipsynth.core.files import SOURCE_BYTES, read_regular, write_whole
+    from hipsynth.toolchain import sandbox
+    from hipsynth.tuning.optimize.optimize import Request, optimize
+    from hipsynth.tuning.trial import target_of
+
+    sandbox.require()
+    try:
+        text = read_regular(file, SOURCE_BYTES).decode()
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{file}: is not UTF-8", cause=str(error), remedy="give a HIP source file") from None
+    sizes = [tuple(shlex.split(one)) for one in checks]
+    request = Request(text, target_of(arch, flags, device), budget, arguments, sizes, journal, frozenset(allowed))
+    say: Callable[[str], None] = (lambda line: None) if as_json else click.echo
+    about: dict[str, Any] = {}
+    if url is None:
+        if model or trace:
+            raise UsageError("--model and --trace belong to --llm", remedy="give --llm URL, too")
+        found = optimize(request, say)
+    else:
+        from hipsynth.tuning.agent.drive import Manner
+
+        manner = Manner(model, calls, tokens, seconds)
+        where = trace or Path(f"{file.stem}.trace.jsonl")
+        found, about = driven(request, url, api_key_env, manner, where, say)
+    patched = out or Path(f"{file.stem}.optimized.hip")
+    if found.status == "improved":
+        write_whole(patched, found.text)
+    document = {"path": str(file), "arch": arch, "flags": flags, **found.document(), **about}
+    document["patched"] = str(patched) if found.status == "improved" else None
+    if as_json:
+        print_json(document)
+    else:
+        click.echo(summary(found, document))
+        if about:
+            click.echo("the model's run: {ended}, {calls} calls, {failed_calls} failed".format(**about["llm"]))
+    return BadInput.exit_code if found.status == "refused" else 0
+
+
+def driven(
+    request: Request, url: str, key_env: str | None, manner: Manner, trace: Path, say: Callable[[str], None]
+) -> tuple[Optimized, dict[str, Any]]:
+    """The answer of a model that drives the tools, and what its run used."""
+    from hipsynth.cli.llm import api_key
+    from hipsynth.synth.llm.endpoint import Client
+    from hipsynth.tuning.agent.drive import drive
+
+    if not manner.model:
+        raise UsageError("--llm needs a model", remedy="--model NAME, as the server calls it")
+    found = drive(request, Client(url, api_key(key_env, os.environ), ANSWER_S), manner, trace, say)
+    return found.found, {"llm": found.document()["llm"] | {"model": manner.model, "trace": str(trace)}}
+
+
+def summary(found: Optimized, document: dict[str, Any]) -> str:
+    lines = [f"kernel {name}: only hints and unrolling, because {why}" for name, why in found.refused.items()]
+    if found.status != "improved":
+        return "\n".join([*lines, f"{found.status}: {found.reason}"])
+    lines += [found.diff.rstrip(), ""]
+    for check in found.verification.checks:
+        passed = {True: "passed", False: "FAILED", None: "not possible"}[check.passed]
+        lines.append(f"{check.name.replace('_', ' ')}: {passed}{f' ({check.detail})' if check.detail else ''}")
+    lines.append(f"{found.before_ns / 1e3:.1f} us -> {found.after_ns / 1e3:.1f} us: {found.speedup:.2f} times as fast")
+    if found.uncertainty:
+        lines.append(f"uncertainty of that, as the grid was sampled: {100 * found.uncertainty:.1f} %")
+    return "\n".join([*lines, f"patched program: {document['patched']}"])

@@ -1,0 +1,186 @@
+"""`synth predict`: predict the metrics of every kernel of a HIP file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hipsynth.cli.common import print_json
+from hipsynth.cli.options import NamedPath, arch_option, device_option, json_option, timeout_of
+from hipsynth.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from hipsynth.core.program import Program
+    from hipsynth.training.analytic.predict import AnalyticPredictor, Question
+EPILOG = """\b
+Examples:
+  synth predict kernel.hip --arch gfx942 --flags "-O3 -ffast-math"
+  synth predict gemm.hip --check -- 4096
+  synth predict kernel.hip --grid 4096 --block 256 --value n=1048576
+  synth predict kernel.hip --sweep arg1=1024:1048576:2 --sweep block=64,128,256
+  synth predict kernel.hip --arch gfx90a --arch gfx942 --model out/model --json
+"""
+MOST_SIDE = 1 << 31
+
+
+class ShapeType(click.ParamType[tuple[int, int, int]]):
+    """X, X,Y or X,Y,Z as three numbers."""
+
+    name = "X[,Y[,Z]]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int, int]:
+        if isinstance(value, tuple):
+            return value
+        parts = str(value).split(",")
+        if not 1 <= len(parts) <= 3 or not all(part.isdecimal() and 0 < int(part) < MOST_SIDE for part in parts):
+            self.fail(f"{value!r} is not a shape such as 256 or 16,16")
+        x, y, z = [*map(int, parts), 1, 1][:3]
+        return x, y, z
+
+
+@click.command(epilog=EPILOG)
+@click.argument("file", type=NamedPath(readable=False, path_type=Path))
+@click.argument("arguments", nargs=-1, metavar="[-- ARGS...]")
+@arch_option()
+@device_option
+@click.option(
+    "--flags", multiple=True, default=("-O3",), show_default="-O3", help="Compiler flags, quoted; repeatable."
+)
+@click.option("--grid", type=ShapeType(), help="Work-groups of each launch, in place of the host code's.")
+@click.option("--block", type=ShapeType(), help="Work-items of a work-group, in place of the host code's.")
+@click.option(
+    "--value", "values", multiple=True, metavar="NAME=N", help="An argument of the kernels, by name; repeatable."
+)
+@click.option(
+    "--sweep",
+    "sweeps",
+    multiple=True,
+    metavar="NAME=RANGE",
+    help="Predict every combination of values: START:STOP:FACTOR, START:STOP:+STEP or a list. NAME is grid, block, "
+    "arg1 (the first word of ARGS) or an argument of the kernels; repeatable.",
+)
+@click.option(
+    "--variants", "listed", type=NamedPath(path_type=Path), help="Predict the variants of a file of JSON lines."
+)
+@click.option("--why", is_flag=True, help="Show the facts behind each prediction.")
+@click.option("--check", is_flag=True, help="Also execute the program in the simulator, and show both.")
+@click.option("--defer", is_flag=True, help="Execute the program where the prediction is unsure.")
+@click.option("--model", type=NamedPath(path_type=Path), help="Model folder.  [default: the shipped predictor]")
+@timeout_of("Seconds of processor time for all predictions together, compilers included.")
+@json_option
+def command(
+    file: Path,
+    arguments: tuple[str, ...],
+    archs: tuple[str, ...],
+    devices: tuple[str, ...],
+    flags: tuple[str, ...],
+    grid: tuple[int, int, int] | None,
+    block: tuple[int, int, int] | None,
+    values: tuple[str, ...],
+    sweeps: tuple[str, ...],
+    listed: Path | None,
+    why: bool,
+    check: bool,
+    defer: bool,
+    model: Path | None,
+    timeout: float,
+    as_json: bool,
+) -> None:
+    """Predict the metrics of the kernels in FILE without running it.
+
+    The default predictor compiles the device code, evaluates the host code's launches, interprets a few work-groups,
+    and corrects the result by what labels taught. A language model (`--model`) reads the source alone. ARGS after `--`
+    are the program's command line.
+    """
+    from hipsynth.core.program import load_program
+    from hipsynth.core.time_limit import processor_time_limit
+    from hipsynth.profiling.matrix.targets import resolve_devices
+    from hipsynth.toolchain import check_flags
+    from hipsynth.training.analytic.documents import predict_document
+    from hipsynth.training.analytic.predict import Question, is_analytic
+
+    program = load_program(file)
+    targets = resolve_devices(archs, devices)
+    for given in flags:
+        check_flags(given)
+    asked = [(arch, given, device) for arch, device in targets for given in flags]
+    question = Question(grid, block, _numbers(values), arguments)
+    if sweeps or listed is not None:
+        if check or defer or why or (model is not None and not is_analytic(model)) or (sweeps and listed is not None):
+            raise UsageError("variants are predicted by the default predictor alone", remedy="drop the other options")
+        with processor_time_limit(timeout):
+            _variants(program, asked, question, sweeps, listed, open_analytic(model), as_json)
+        return
+    if model is not None and not is_analytic(model):
+        if check or defer or why or question != Question():
+            raise UsageError("a language model reads the source alone", remedy="drop --model, or the other options")
+        with processor_time_limit(timeout):
+            _source_model(program, file, asked, model, as_json)
+        return
+    predictor = open_analytic(model)
+    execute = "always" if check else "unsure" if defer else "never"
+    document = predict_document(program, str(file), asked, question, predictor, execute, timeout)
+    if as_json:
+        print_json(document)
+        return
+    click.echo("\n\n".join(prediction_text(result, why) for result in document["results"]))
+
+
+def _variants(
+    program: Program,
+    builds: list[tuple[str, str, str]],
+    question: Question,
+    sweeps: tuple[str, ...],
+    listed: Path | None,
+    predictor: AnalyticPredictor,
+    as_json: bool,
+) -> None:
+    from hipsynth.training.analytic.batch import predict_variants
+    from hipsynth.training.analytic.show import variant_lines
+    from hipsynth.training.analytic.variants import from_file, swept
+
+    wanted = swept(sweeps, builds, question) if listed is None else from_file(listed, builds, question)
+    answers = [answer.document() for answer in predict_variants(predictor, program.text, wanted)]
+    if as_json:
+        for answer in answers:
+            click.echo(json.dumps(answer))
+        return
+    click.echo("\n".join(variant_lines(answers)))
+
+
+def open_analytic(model: Path | None) -> Any:
+    from hipsynth.training.analytic.predict import PREDICTOR, SHIPPED, AnalyticPredictor
+
+    return AnalyticPredictor.load(SHIPPED if model is None else model if model.is_file() else model / PREDICTOR)
+
+
+def _numbers(values: tuple[str, ...]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for text in values:
+        name, _, number = text.partition("=")
+        try:
+            found[name.strip()] = int(number, 0) if number.strip().lstrip("-").isalnum() else float(number)
+        except ValueError as error:
+            raise UsageError(f"--value {text}", cause="not NAME=NUMBER", remedy="for example --value n=4096") from error
+    return found
+
+
+def _source_model(program: Program, file: Path, asked: list[tuple[str, str, str]], model: Path, as_json: bool) -> None:
+    from hipsynth.training.analytic.documents import document_of
+    from hipsynth.training.models.predict import Predictor, find_model, prediction_table
+
+    predictor = Predictor.load(find_model(model))
+    found = [predictor.predict(program.text, arch, given, device) for arch, given, device in asked]
+    if as_json:
+        print_json(document_of(program, str(file), predictor.path, [prediction.document() for prediction in found]))
+        return
+    click.echo("\n\n".join(prediction_table(prediction) for prediction in found))
+
+
+def prediction_text(document: dict[str, Any], why: bool) -> str:
+    from hipsynth.training.analytic.show import prediction_lines
+
+    return "\n".join(prediction_lines(document, why))

@@ -1,0 +1,366 @@
+"""`synth profile`: print the profile of one program, or measure a folder of programs into a corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict, Unpack
+
+import click
+
+from hipsynth.cli.common import Progress, print_json, terminal_width
+from hipsynth.cli.options import (
+    FiniteRange,
+    NamedPath,
+    arch_option,
+    budget_option,
+    device_option,
+    engine_option,
+    json_option,
+    sandbox_option,
+    time_within,
+    timeout_option,
+    workers_option,
+)
+from hipsynth.cli.programs import ProgramCommand, hint, locate, source_options, split, with_defines
+from hipsynth.core import stopping
+from hipsynth.core.errors import BadInput, Partial, UsageError
+
+if TYPE_CHECKING:
+    from hipsynth.core.program import Program as CoreProgram
+    from hipsynth.core.program import Project
+    from hipsynth.profiling.backends.protocol import Target, TargetResult
+    from hipsynth.profiling.matrix.collect import Summary
+    from hipsynth.simulator.limits import Limits
+
+MOST_SAMPLING_UNITS, LEAST_EFFORT, MOST_EFFORT = 1000, 0.01, 1000
+EPILOG = """\b
+Examples:
+  synth profile vcopy.hip
+  synth profile vcopy.hip --arch gfx942 --flags "-O3 -ffast-math" --json
+  synth profile gemm.hip --exact -- 512
+  synth profile gemm.hip --effort 8 --timeout 300 -- 4096
+  synth profile solver.hip --budget 30s              # whatever it does: what does not fit is estimated or left out
+  synth profile vcopy.hip --lines                    # what each source line and loop costs
+  synth profile main.cpp kernels.cpp -Iinclude -DN=64 -- input.txt
+  synth profile heat/src/main.cpp --project heat     # as its Makefile or CMake file builds it
+  synth profile programs --out corpus
+  synth profile programs --out corpus --arch gfx90a --flags=-O3 --flags=@extended --workers 8
+
+Large grids are sampled: a representative part runs, its counts are scaled up, and the added error is estimated. The
+results of such a program are neither computed nor checked. Small grids run in full; with --exact, all grids do.
+
+Flags are given literally (`--flags=-O3`) or by tag (@default, @paper, @extended, @all).
+
+A folder of programs needs --out; after an interruption, run the same command again to continue.
+
+Exit codes: 0 ok, 2 usage, 3 bad input, 4 backend or toolchain missing, 5 some items failed.
+"""
+
+
+class Options(TypedDict):
+    """Options that are passed on to the measurement unchanged."""
+
+    backend: str
+    engine: str
+    workers: int
+    timeout: float
+    exact: bool
+    counters: bool | None
+    output: bool
+    retry_failed: bool
+    repair: bool
+    as_json: bool
+
+
+@click.command(cls=ProgramCommand, epilog=EPILOG)
+@click.argument("argv", nargs=-1, required=True, metavar="PATH... [-- ARGS...]")
+@source_options
+@click.option(
+    "--out",
+    type=NamedPath(file_okay=False, path_type=Path),
+    help="Corpus folder; needed when PATH is a folder of programs.",
+)
+@arch_option()
+@device_option
+@click.option(
+    "--flags", multiple=True, help="Compiler flags or @TAG, several allowed.  [default: -O3; folder: @default]"
+)
+@click.option("--backend", default="sim", show_default=True, help="sim, rocprof, or recorded:FOLDER.")
+@engine_option
+@click.option("--retry-failed", is_flag=True, help="Run failed items again.")
+@click.option("--repair", is_flag=True, help="Drop damaged shards and measure their items again.")
+@click.option(
+    "--counters/--no-counters", default=None, help="Show counters in the tables.  [default: for up to 3 kernels]"
+)
+@click.option("--output", is_flag=True, help="Also show what the program itself prints.")
+@click.option(
+    "--sample",
+    default="auto",
+    show_default=True,
+    help="Sampling units of a large grid besides the first and the last: 2 or more, or auto (12; folder: 2).",
+)
+@click.option(
+    "--effort",
+    type=FiniteRange(LEAST_EFFORT, MOST_EFFORT),
+    metavar="N",
+    help="Sample only grids whose full run or trace replay takes over N times the usual limit "
+    "(half a second; ten seconds).  [default: 1; folder: 0.03]",
+)
+@click.option(
+    "--per-kernel",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Count only the first N launches of each kernel and shape; later ones get the last counters.  [default: all]",
+)
+@budget_option
+@click.option("--lines", is_flag=True, help="Attribute counters and time to source lines and loops.")
+@click.option("--exact", is_flag=True, help="Run every grid in full, and check the programs' results.")
+@sandbox_option
+@workers_option
+@timeout_option
+@json_option
+def command(
+    argv: tuple[str, ...],
+    defines: tuple[str, ...],
+    includes: tuple[str, ...],
+    project: Path | None,
+    out: Path | None,
+    archs: tuple[str, ...],
+    devices: tuple[str, ...],
+    flags: tuple[str, ...],
+    sandboxed: bool,
+    sample: str,
+    effort: float | None,
+    per_kernel: int,
+    budget: float,
+    lines: bool,
+    **options: Unpack[Options],
+) -> int:
+    """Compile for each architecture and flag set, run, and count hardware events.
+
+    PATH is one program: its source file, all its source files, or its folder with build files; the counters and
+    metrics of its kernels are printed. With --out, PATH is a folder of programs, of one or several files.
+    ARGS after `--` are passed to the program, which runs in the sandbox, in a copy of its folder.
+    """
+    from hipsynth.core.workers import check_engine
+    from hipsynth.profiling.matrix.targets import targets
+    from hipsynth.simulator.build import compile_limits
+    from hipsynth.simulator.limits import CORPUS_EFFORT, CORPUS_ERROR, CORPUS_UNITS, SAMPLING_UNITS, Limits
+    from hipsynth.toolchain import sandbox
+
+    check_engine(options["engine"])
+    _check_choices(options["backend"], budget, per_kernel, lines and out is not None, lines)
+    options["timeout"] = time_within(budget, options["timeout"])
+    if sandboxed and options["backend"] == "sim":  # the other backends do not start programs in a sandbox
+        sandbox.require()
+    elif not sandboxed:
+        click.echo("warning: programs run with your rights on files and network; only limits hold", err=True)
+    coarse = out is not None and options["backend"] == "sim" and not options["exact"]
+    limits = Limits(
+        time_s=options["timeout"],
+        sampling_units=_sampling_units(sample, options["exact"], effort, CORPUS_UNITS if coarse else SAMPLING_UNITS),
+        effort=effort or (CORPUS_EFFORT if coarse else 1.0),
+        largest_error=CORPUS_ERROR if coarse and effort is None else 0.0,
+        per_kernel=per_kernel,
+        budget_s=budget,
+        lines=lines,
+        isolate=sandboxed,
+    )
+    paths, own = split(argv)
+    path = paths[0]
+    if not path.exists():
+        raise BadInput(f"{path}: no such file or folder", remedy="give a HIP source file or a folder of programs")
+    if out is not None:
+        if not path.is_dir() or own or len(paths) > 1 or project:
+            remedy = f"put {path.name} into a folder, or drop --out"
+            raise UsageError("--out needs a folder of programs, and nothing else", remedy=remedy)
+        wanted, excluded = targets(archs, flags, devices)
+        return _folder(path, out, wanted, excluded, limits, options)
+    flags = tuple(with_defines(given, defines) for given in flags or ("-O3",))
+    wanted, _ = targets(archs, flags, devices)
+    try:
+        found = locate(paths, own, wanted[0].arch, includes=includes, project=project, limits=compile_limits(limits))
+    except BadInput as error:
+        if error.reason not in ("no_programs", "several_programs"):
+            raise
+        what = f"{error.what} (a folder of programs for a corpus needs --out)"
+        raise UsageError(what, cause=error.cause, remedy=error.remedy or "name the program's files") from None
+    return _program(found, _echo(wanted, flags), limits, options)
+
+
+def _check_choices(backend: str, budget: float, per_kernel: int, lines_of_many: bool, lines: bool) -> None:
+    """Raises UsageError for options that exclude each other."""
+    if budget and per_kernel:
+        raise UsageError("--budget excludes --per-kernel", remedy="drop --per-kernel: a budget decides what is counted")
+    if budget and backend != "sim":
+        raise UsageError("--budget needs the simulator", cause="a device is not slower", remedy="drop one of them")
+    if lines_of_many or (lines and backend != "sim"):
+        raise UsageError("--lines is for one program on the simulator", remedy="drop --lines, or --out and --backend")
+
+
+def _sampling_units(sample: str, exact: bool, effort: float | None, default: int) -> int:
+    if exact:
+        if sample != "auto" or effort is not None:
+            raise UsageError("--exact excludes --sample and --effort", remedy="give one of them")
+        return 0
+    if sample == "auto":
+        return default
+    if not sample.isdecimal() or not 2 <= int(sample) <= MOST_SAMPLING_UNITS:
+        raise UsageError(f"--sample {sample}", remedy=f"give auto, or a number from 2 to {MOST_SAMPLING_UNITS}")
+    return int(sample)
+
+
+def _echo(wanted: Sequence[Target], flags: tuple[str, ...]) -> list[Target]:
+    """The targets, with flags spelled exactly as given, including spaces."""
+    from hipsynth.toolchain import check_flags
+
+    given = {check_flags(text): text for text in reversed(flags) if not text.startswith("@")}
+    return [replace(target, flags=given.get(target.flags, target.flags)) for target in wanted]
+
+
+def _program(found: Project, wanted: Sequence[Target], limits: Limits, options: Options) -> int:
+    from hipsynth.core.program import project_program
+    from hipsynth.profiling.matrix.job import INTERRUPTED, profile_program
+    from hipsynth.profiling.reports.budget import notes
+    from hipsynth.profiling.reports.documents import exit_code, profile_document
+    from hipsynth.profiling.reports.lines import listing
+    from hipsynth.profiling.reports.terminal import render
+
+    program = project_program(found)
+    backend, workers = options["backend"], options["workers"]
+    results = profile_program(program, wanted, backend, limits, workers, keep_interrupted=True)
+    interrupted = any(result.reason == INTERRUPTED for result in results)
+    if interrupted and not any(result.kernels for result in results):
+        raise KeyboardInterrupt  # there is nothing to show
+    if options["as_json"]:
+        print_json(profile_document(program.id, str(found.sources[0].path), results))
+    else:
+        click.echo(render(results, terminal_width(), options["counters"]))
+        if limits.lines:
+            click.echo("\n" + listing(results, terminal_width()))
+        for result in results if options["output"] else ():
+            click.echo(
+                f"\n{result.arch} ({result.device})  {result.flags}: output of the program\n{result.stdout}".rstrip()
+            )
+    for line in notes(results, limits.budget_s):
+        click.echo(line, err=True)
+    for result in results:
+        if result.status != "ok":
+            kind = "partial" if result.status == "partial" else "error"
+            click.echo(f"{kind}: {result.arch} {result.flags}: {result.reason}: {result.message}", err=True)
+            if remedy := _remedy(result, options):
+                click.echo(f"  try:   {remedy}", err=True)
+            continue
+        if result.provenance.get("output_cut"):
+            click.echo(
+                f"note: {result.arch} {result.flags}: its output was longer than is kept; the rest was dropped",
+                err=True,
+            )
+        if result.exit_code:
+            click.echo(f"note: {result.arch} {result.flags}: {_ended(result)}", err=True)
+    return stopping.exit_code() if interrupted else exit_code(results)
+
+
+def _ended(result: TargetResult) -> str:
+    """The note for a program that was measured but ended with a nonzero exit code."""
+    text = f"the program ended with exit code {result.exit_code}"
+    if not result.spending and any(kernel.sampled for kernel in result.kernels):
+        return f"{text}; of a large grid only a part ran, so its results are not computed (--exact runs all)"
+    return text
+
+
+def _remedy(failed: TargetResult, options: Options) -> str:
+    """A suggested remedy, "" if none is known."""
+    if failed.reason == "timeout":
+        sampling = ", or no --exact" if options["exact"] else ""
+        return f"more than --timeout {options['timeout']:g}, or less to do by its arguments{sampling}"
+    if failed.reason == "budget":
+        return (
+            f"more than --timeout {options['timeout']:g}, or smaller arguments (synth survey --shrink looks for them)"
+        )
+    return hint(failed.message)
+
+
+def _folder(
+    path: Path,
+    out: Path,
+    wanted: Sequence[Target],
+    excluded: Sequence[tuple[Target, str]],
+    limits: Limits,
+    options: Options,
+) -> int:
+    from hipsynth.profiling.matrix.collect import Options as MatrixOptions
+    from hipsynth.profiling.matrix.collect import collect
+    from hipsynth.synth.generate.sizes import expected_output
+
+    bars: list[Progress] = []
+    unreadable: list[BadInput] = []
+
+    def start(total: int) -> Callable[[str], None]:
+        bars.append(Progress("profile", total))
+        return bars[-1].step
+
+    try:
+        how = MatrixOptions(
+            options["backend"],
+            options["engine"],
+            options["workers"],
+            limits,
+            options["retry_failed"],
+            options["repair"],
+        )
+        found = _programs_below(path, next((target.arch for target in wanted), ""), unreadable.append, limits)
+        programs = (replace(program, oracle=expected_output) for program in found)
+        summary = collect(programs, wanted, out, how, start)
+    except BadInput as error:
+        raise (unreadable[0] if error.reason == "no_programs" and unreadable else error) from None
+    finally:
+        for bar in bars:
+            bar.close()
+    summary.note_unreadable(unreadable)
+    summary.excluded = [{"arch": t.arch, "flags": t.flags, "device": t.device, "reason": why} for t, why in excluded]
+    if options["as_json"]:
+        print_json({"corpus": str(out), **summary.document()})
+    else:
+        _say(out, summary)
+    return Partial.exit_code if summary.failures else 0
+
+
+def _programs_below(path: Path, arch: str, on_bad: Callable[[BadInput], None], limits: Limits) -> Iterator[CoreProgram]:
+    """The programs of a folder: those of its index, else those that its build files define, else each *.hip file."""
+    from hipsynth.core.program import INDEX, iter_programs
+    from hipsynth.core.scratch import scratch_folder
+    from hipsynth.profiling.survey.project import folder_programs, is_mixed
+    from hipsynth.simulator.build import compile_limits
+
+    if not arch or (path / INDEX).exists() or not is_mixed(path):
+        return iter_programs(path, on_bad)
+    scratch = click.get_current_context().with_resource(scratch_folder())
+    return folder_programs(path, arch, scratch, on_bad, compile_limits(limits))
+
+
+def _say(out: Path, summary: Summary) -> None:
+    items = f"{summary.programs} programs x {summary.targets} targets"
+    failed = sum(summary.failed.values())
+    click.echo(f"{out}: {items}: {summary.measured} measured, {summary.already_done} done before, {failed} failed")
+    for row in summary.excluded:
+        click.echo(f"  excluded {row['arch']} {row['flags']}: {row['reason']}")
+    for note in summary.notes:
+        click.echo(f"note: {note}", err=True)
+    for part in summary.repaired:
+        click.echo(f"  dropped the damaged {part}")
+    for reason, count in summary.failed.items():
+        example = next(row for row in summary.failures if row["reason"] == reason)
+        click.echo(f"  {count} x {reason}, e.g. {_where(example)}")
+        if not example["program"]:
+            click.echo(f"    {example['message']}", err=True)
+
+
+def _where(failure: dict[str, str]) -> str:
+    """Names the failed item; a program that could not be read has neither id nor target."""
+    if not failure["program"]:
+        return failure["name"]
+    return f"{failure['program']} on {failure['arch']} {failure['flags']}"

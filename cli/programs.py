@@ -1,0 +1,121 @@
+"""Program arguments of `synth run` and `synth profile`: one file, several files, or a folder with build files."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from hipsynth.cli.options import NamedPath
+from hipsynth.core.errors import BadInput, UsageError
+
+if TYPE_CHECKING:
+    from hipsynth.core.program import Project
+    from hipsynth.toolchain import CompileLimits
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OWN = "synth.program_arguments"
+_SOURCES = frozenset({".hip", ".cpp", ".cc", ".cxx", ".c++", ".cu", ".c", ".C"})
+_BUILD_FILE = re.compile(r"(?:GNU)?[Mm]akefile.*|CMakeLists\.txt|.*\.(?:mk|make|sh)")
+_INCOMPLETE = re.compile(r"undefined symbol|fatal error: .* file not found")
+_ACROSS_FILES = re.compile(r"undefined (?:hidden|protected) symbol")
+HINT = "is this the whole program? give its other files too, -I FOLDER, or the folder with its Makefile"
+
+
+class ProgramCommand(click.Command):
+    """A verb that separates the arguments after `--`, which are passed to the program."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            at = args.index("--")
+            args, ctx.meta[_OWN] = args[:at], tuple(args[at + 1 :])
+            for word in sorted(_options_of(self, ctx).intersection(text.split("=")[0] for text in ctx.meta[_OWN])):
+                click.echo(f"warning: {word} behind -- goes to the program; options of synth go before it", err=True)
+        return super().parse_args(ctx, args)
+
+
+def _options_of(command: click.Command, ctx: click.Context) -> set[str]:
+    """The long options of a verb: a program's own are often short ones, which mean something else there."""
+    return {name for option in command.get_params(ctx) for name in option.opts if name.startswith("--")}
+
+
+def source_options(function: F) -> F:
+    """The options -I and -D, as of a compiler, and --project."""
+    for option in (
+        click.option("-D", "defines", multiple=True, metavar="NAME[=VALUE]", help="Define a macro, like a compiler."),
+        click.option("-I", "includes", multiple=True, metavar="FOLDER", help="Look for headers there too."),
+        click.option(
+            "--project", type=NamedPath(path_type=Path), help="Folder whose build files define how PATH is built."
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def with_defines(flags: str, defines: Sequence[str]) -> str:
+    return shlex.join([*shlex.split(flags), *(f"-D{text}" for text in defines)]) if defines else flags
+
+
+def split(argv: Sequence[str]) -> tuple[list[Path], tuple[str, ...]]:
+    """(paths, program arguments): leading source files are paths, everything after them is passed to the program."""
+    if not argv[0]:
+        raise UsageError("the first argument is empty", remedy="give a HIP source file, or the folder of a program")
+    paths = [Path(argv[0])]
+    for word in argv[1:]:
+        if Path(word).suffix not in _SOURCES or not os.path.isfile(word):  # noqa: PTH113 - false for long texts
+            break
+        paths.append(Path(word))
+    own: tuple[str, ...] = click.get_current_context().meta.get(_OWN, ())
+    return paths, (*argv[len(paths) :], *own)
+
+
+def locate(
+    paths: Sequence[Path],
+    arguments: tuple[str, ...],
+    arch: str,
+    *,
+    includes: Sequence[str] = (),
+    project: Path | None = None,
+    limits: CompileLimits | None = None,
+) -> Project:
+    """The program in these files, or as defined by the build files of a folder; it may read the files that `arguments`,
+    which the user typed, name. Raises BadInput, CompileFailed."""
+    from hipsynth.core.program import Project, SourceFile
+    from hipsynth.profiling.backends.run_folder import named_files
+
+    readable = named_files(arguments, Path.cwd())
+    if project is None and not paths[0].is_dir():
+        for path in paths:
+            if path.is_file() and path.suffix not in _SOURCES and _BUILD_FILE.fullmatch(path.name):
+                raise BadInput(f"{path}: is no source file", remedy=f"give its folder: {path.parent}")
+            if not path.is_file():
+                what = "is no file" if path.exists() else "no such file"
+                raise BadInput(f"{path}: {what}", remedy="give a HIP source file, or the folder of a program")
+        flags = shlex.join(f"-I{Path(folder).resolve()}" for folder in includes)
+        files = tuple(SourceFile(path, "c" if path.suffix == ".c" else "hip", flags) for path in paths)
+        return Project(files, paths[0].resolve().parent, arguments, readable)
+    from hipsynth.core.scratch import scratch_folder
+    from hipsynth.profiling.survey.project import find_project
+
+    folder = project or paths[0]
+    if not folder.is_dir():
+        raise BadInput(f"{folder}: no such folder", remedy="give the folder with the program's build files")
+    # Contains headers generated by configuration, so it must exist until the verb ends.
+    scratch = click.get_current_context().with_resource(scratch_folder())
+    shown = [Path(place) for place in includes]
+    found = find_project(folder, arch, scratch, paths[0] if project else None, shown, limits)
+    return replace(found, arguments=arguments, readable=readable)
+
+
+def hint(message: str) -> str:
+    """A suggestion if the compiler's diagnostics indicate that files are missing, else ""."""
+    if _ACROSS_FILES.search(message):
+        return "device functions and variables of other files want --flags '-O3 -fgpu-rdc', and those files"
+    return HINT if _INCOMPLETE.search(message) else ""

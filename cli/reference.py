@@ -1,0 +1,98 @@
+"""Writes docs/reference/cli.md from the commands themselves: `python -m hipsynth.cli.reference [--check]`."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+
+import click
+
+from hipsynth.cli.main import VERBS, InternalError, cli
+from hipsynth.core.cache import REPOSITORY
+from hipsynth.core.errors import BadInput, Missing, Partial, UsageError
+
+PAGE = REPOSITORY / "docs" / "reference" / "cli.md"
+EXIT_CODES = {
+    0: "ok",
+    InternalError.exit_code: "a bug in hipsynth; HIPSYNTH_TRACEBACK=1 shows where",
+    UsageError.exit_code: "invalid command line: an unknown verb, option, architecture, flag or device",
+    BadInput.exit_code: "a file, program or corpus cannot be used; `run`: the simulator stopped the program",
+    Missing.exit_code: "a compiler, backend, sandbox or package is not installed",
+    Partial.exit_code: "some items failed (all are listed); the others are finished and stored",
+    128 + signal.SIGINT: "interrupted by Ctrl-C (143: by SIGTERM); finished work is kept",
+}
+INTRODUCTION = """# Command line
+
+Generated from the commands by `python -m hipsynth.cli.reference`; do not edit. `synth VERB --help` shows
+examples.
+
+With `--json`, every verb prints exactly one JSON document on stdout; an error is a document with the keys `error`,
+`message`, `cause` and `remedy`. Progress is shown on stderr, and only on a terminal. An option has the same meaning on
+every verb. Write values that begin with a dash as `--flags=-O3`.
+
+"""
+
+
+def render() -> str:
+    """The page as Markdown."""
+    return INTRODUCTION + "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield from ("| exit code | meaning |", "|---|---|")
+    yield from (f"| {code} | {meaning} |" for code, meaning in sorted(EXIT_CODES.items()))
+    yield from ("", "Otherwise, `synth run` exits with the exit code of the program.")
+    context = click.Context(cli)
+    for verb, summary in VERBS.items():
+        command = cli.get_command(context, verb)
+        assert command is not None
+        yield from ("", f"## synth {verb}", "", summary)
+        if not isinstance(command, click.Group):
+            yield from _options(verb, command, context)
+            continue
+        for name, part in command.commands.items():
+            yield from ("", f"### synth {verb} {name}", "", part.get_short_help_str(200))
+            yield from _options(f"{verb} {name}", part, context)
+
+
+def _options(verb: str, command: click.Command, context: click.Context) -> Iterator[str]:
+    """How a command is called, and the table of its options."""
+    arguments = [p.make_metavar(context) for p in command.params if isinstance(p, click.Argument)]
+    yield from ("", f"    {' '.join(['synth', verb, '[OPTIONS]', *arguments])}")
+    yield from ("", "| option | meaning | default |", "|---|---|---|")
+    options = [p for p in command.params if isinstance(p, click.Option) and not p.hidden]
+    yield from (_row(option, context) for option in options)
+
+
+def _row(option: click.Option, context: click.Context) -> str:
+    names = ", ".join(option.opts) + "".join(f"/{name}" for name in option.secondary_opts)
+    metavar = option.make_metavar(context)
+    value = "" if option.is_flag else f" {'N' if metavar.endswith(' RANGE') else metavar}"
+    meaning, _, stated = (option.help or "").partition("[default: ")
+    cells = (f"`{names}{value}`", meaning, stated.rstrip("]") or _default(option))
+    return "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |"
+
+
+def _default(option: click.Option) -> str:
+    if option.required:
+        return "required"
+    if isinstance(option.show_default, str):
+        return option.show_default
+    if option.is_flag or option.default in (None, "", ()) or not option.show_default:
+        return ""
+    return str(option.default)
+
+
+def main(arguments: list[str]) -> int:
+    """Writes the page; with --check only compares it, and returns 1 if it is stale."""
+    if "--check" in arguments:
+        fresh = PAGE.exists() and PAGE.read_text() == render()
+        print("fresh" if fresh else f"{PAGE} is stale: run python -m hipsynth.cli.reference")
+        return 0 if fresh else 1
+    PAGE.write_text(render())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

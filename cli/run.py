@@ -1,0 +1,233 @@
+"""`synth run`: an unmodified HIP program on the CPU."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hipsynth.cli.common import print_json
+from hipsynth.cli.options import (
+    NamedPath,
+    caches_option,
+    json_option,
+    memory_option,
+    one_arch_option,
+    one_device_option,
+    sandbox_option,
+    timeout_option,
+)
+from hipsynth.cli.programs import ProgramCommand, hint, locate, source_options, split, with_defines
+from hipsynth.cli.terminal import forward
+from hipsynth.core.errors import BadInput, CompileFailed, UsageError
+from hipsynth.core.folders import changed, copy_out, stamps
+from hipsynth.core.scratch import scratch_folder
+
+if TYPE_CHECKING:
+    from hipsynth.core.program import Project
+    from hipsynth.simulator.api import Artefacts, RunResult
+    from hipsynth.simulator.devices import DeviceTable
+    from hipsynth.simulator.limits import Limits
+    from hipsynth.toolchain import CompileLimits
+
+EPILOG = """\b
+Examples:
+  synth run saxpy.hip
+  synth run saxpy.hip --arch gfx942 --flags "-O3 -ffast-math" -- 1024 --verbose
+  synth run main.cpp kernels.cpp -Iinclude -DN=64 -- input.txt
+  synth run heat/                          # as its Makefile or CMake file builds it
+  synth run heat/src/main.cpp --project heat
+  synth run untrusted.hip --timeout 10
+  synth run fluid/ --keep results          # copies what it writes into a new folder
+  synth run mine.hip --no-sandbox
+  synth run mine.hip --strict
+  synth run saxpy.hip --json
+
+The program runs in a sandbox, in a copy of its folder: it has no network, sees only the system's libraries, that copy
+and the files that ARGS name (read-only), and cannot start processes; its time, memory, files and output are limited.
+Standard input is passed on if it is a pipe or a file. If bubblewrap does not work, nothing is started (exit code 4).
+
+With --no-sandbox, the program uses this terminal and this folder with your rights, like any program you start.
+
+An out-of-bounds access stops the program, unless it is in memory that hardware maps around small arrays as well: then
+it is a warning on stderr, or an error with --strict.
+
+The exit code is that of the program. Compile errors, illegal accesses, traps and exceeded limits exit with 3 and a
+message on stderr.
+"""
+
+
+CONFINED = "no network, no file but those of the system and of its copied folder, and could write only there, 1 GiB"
+OUTPUT_BYTES = 4 << 20  # kept for --json; a program that prints 64 times as much is stopped
+LISTED = 8
+
+
+@click.command(cls=ProgramCommand, epilog=EPILOG)
+@click.argument("argv", nargs=-1, required=True, metavar="PATH... [-- ARGS...]")
+@one_arch_option
+@one_device_option
+@click.option("--flags", default="-O3", show_default=True, help="Compiler flags.")
+@source_options
+@sandbox_option
+@click.option(
+    "--keep", type=NamedPath(file_okay=False, path_type=Path), help="New folder for a copy of the files it writes."
+)
+@memory_option
+@caches_option
+@click.option("--strict", is_flag=True, help="Stop at accesses outside arrays even where hardware maps that memory.")
+@timeout_option
+@json_option
+def command(
+    argv: tuple[str, ...],
+    arch: str,
+    device: str,
+    flags: str,
+    defines: tuple[str, ...],
+    includes: tuple[str, ...],
+    project: Path | None,
+    sandboxed: bool,
+    keep: Path | None,
+    memory: float,
+    caches: bool,
+    strict: bool,
+    timeout: float,
+    as_json: bool,
+) -> int:
+    """Compile a HIP program, execute its kernels' machine code on the CPU, and pass its output through.
+
+    PATH is its source file, all its source files, or its folder with build files.
+    ARGS after `--` are passed to the program.
+    """
+    from hipsynth.simulator import api, devices
+    from hipsynth.simulator.build import compile_limits
+    from hipsynth.simulator.limits import Limits
+    from hipsynth.toolchain import sandbox
+
+    paths, args = split(argv)
+    flags = with_defines(flags, defines)
+    _check_keep(keep, sandboxed)
+    if sandboxed:
+        sandbox.require()
+    table = devices.device_of(arch, device)
+    limits = Limits(
+        timeout,
+        memory_bytes=int(memory * 2**30),
+        output_bytes=OUTPUT_BYTES,
+        sampling_units=0,
+        strict_bounds=strict,
+        isolate=sandboxed,
+    )
+    compiling = compile_limits(limits)
+    found = locate(paths, args, arch, includes=includes, project=project, limits=compiling)
+    made: list[str] = []
+    omitted: list[str] = []
+    with scratch_folder() as scratch, sandbox.job_folder() as job:
+        artefacts = compiled(found, arch, flags, scratch / "build", compiling)
+        folder = job / "run"
+        if sandboxed or as_json:
+            done, made = _in_copy(found, artefacts, table, folder, limits, count=caches, counters=as_json)
+            omitted = copy_out(folder, made, keep) if keep else []
+        else:
+            folder.mkdir()
+            done = api.run_attached(artefacts, table, folder, limits, args, count=caches, counters=False)
+    if as_json:
+        from hipsynth.profiling.reports.documents import run_document
+
+        print_json({"path": str(paths[0]), "arch": arch, "flags": flags, **run_document(done), "files": made})
+    if as_json and done.output_cut:
+        click.echo(f"note: its output was cut after {OUTPUT_BYTES >> 20} MiB", err=True)
+    for line in (*_files(made, omitted, keep), *([] if as_json else _end(done, sandboxed, timeout))):
+        click.echo(line, err=True)
+    return (done.exit_code or 0) if done.status == "ok" else BadInput.exit_code
+
+
+def _check_keep(keep: Path | None, sandboxed: bool) -> None:
+    """Raises UsageError for a --keep that is pointless, or that could replace the user's files."""
+    if keep is None:
+        return
+    if not sandboxed:
+        raise UsageError("--keep is for the sandbox", remedy="drop it: with --no-sandbox, files are written here")
+    if keep.is_symlink() or (keep.is_dir() and any(keep.iterdir())):
+        raise UsageError(f"--keep {keep}: is not empty", remedy="name a new folder: a program chooses its files' names")
+
+
+def _in_copy(
+    found: Project,
+    artefacts: Artefacts,
+    table: DeviceTable,
+    folder: Path,
+    limits: Limits,
+    *,
+    count: bool,
+    counters: bool,
+) -> tuple[RunResult, list[str]]:
+    """Runs the program in a copy of its folder, passing its output on unless JSON is wanted; with the files it made."""
+    from hipsynth.profiling.backends.run_folder import place
+    from hipsynth.simulator import api
+
+    placed = place(found, found.sources[0].path.stem, artefacts, folder)
+    before = stamps(folder)
+    done = api.run_program(
+        placed.artefacts,
+        table,
+        folder,
+        limits,
+        placed.arguments,
+        count=count,
+        counters=counters,
+        mounts=placed.mounts,
+        stdin=standard_input(),
+        on_output=None if counters else forward(),
+        interactive=not counters and sys.stdout.isatty(),
+    )
+    return done, changed(folder, before)
+
+
+def standard_input() -> int | None:
+    """A descriptor of the file or pipe on standard input; None for a terminal, anything else, or one open for writing.
+
+    The descriptor itself, not its path: a file that a shell has read the first lines of continues there.
+    """
+    try:
+        mode = os.fstat(0).st_mode
+        read_only = fcntl.fcntl(0, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
+    except OSError:
+        return None
+    return 0 if read_only and (stat.S_ISFIFO(mode) or stat.S_ISREG(mode)) else None
+
+
+def _files(made: list[str], omitted: list[str], keep: Path | None) -> Iterator[str]:
+    """A note about the files that the program wrote in the sandbox."""
+    if made and keep is None:
+        more = f" and {len(made) - LISTED} more" if len(made) > LISTED else ""
+        ways = "--keep FOLDER copies them out, --no-sandbox lets it write here"
+        yield f"note: it wrote into a copy of its folder, which is deleted: {', '.join(made[:LISTED])}{more} ({ways})"
+    elif made:
+        yield f"note: {len(made) - len(omitted)} of {len(made)} files that it wrote are in {keep}"
+
+
+def _end(done: RunResult, sandboxed: bool, timeout: float) -> Iterator[str]:
+    """How the program failed, if it did."""
+    if done.status != "ok":
+        yield f"error: {done.reason}: {done.message}"
+        if done.reason == "timeout":
+            yield f"  try:   more than --timeout {timeout:g}, or less to do by its arguments"
+    elif sandboxed and done.exit_code:
+        yield f"note: it ended with exit code {done.exit_code} where it had {CONFINED}"
+
+
+def compiled(found: Project, arch: str, flags: str, folder: Path, limits: CompileLimits) -> Artefacts:
+    """Compiles the program in `folder`; a CompileFailed error includes a suggestion."""
+    from hipsynth.simulator.build import build_project
+
+    try:
+        return build_project(found, arch, flags, folder, limits)
+    except CompileFailed as error:
+        error.remedy = error.remedy or hint(error.diagnostics)
+        raise

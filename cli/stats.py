@@ -1,0 +1,113 @@
+"""`synth stats`: count and describe the contents of a corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hipsynth.cli.common import print_json
+from hipsynth.cli.options import NamedPath, json_option
+
+EPILOG = """\b
+Examples:
+  synth stats corpus
+  synth stats corpus --json
+  synth stats corpus --html corpus.html
+"""
+SHOWN = ("p5", "p50", "p95")
+
+
+@click.command(epilog=EPILOG)
+@click.argument("corpus", type=NamedPath(readable=False, path_type=Path))
+@click.option("--skip-damaged", is_flag=True, help="Leave damaged shards out instead of stopping.")
+@click.option(
+    "--html", "page", type=NamedPath(dir_okay=False, path_type=Path), help="Write a page with plots and examples, too."
+)
+@json_option
+def command(corpus: Path, skip_damaged: bool, page: Path | None, as_json: bool) -> None:
+    """Count the programs, measurements and failures of CORPUS, and show the distribution of its metrics."""
+    from hipsynth.core.store import Corpus
+    from hipsynth.profiling.reports.corpus_statistics import corpus_statistics
+
+    opened = Corpus.open(corpus, skip_damaged=skip_damaged)
+    for note in opened.notes:
+        click.echo(f"note: {note}", err=True)
+    found = corpus_statistics(opened)
+    if page is not None:
+        from hipsynth.core.files import write_whole
+        from hipsynth.profiling.reports.corpus_page import corpus_page
+
+        write_whole(page, corpus_page(opened, found))
+    if as_json:
+        print_json(found)
+    else:
+        click.echo("\n".join(_lines(found)))
+
+
+def _lines(found: Mapping[str, Any]) -> Iterator[str]:
+    programs, items, failures = found["programs"], found["measurements"], found["failures"]
+    yield f"{found['corpus']}: {programs['total']:,} programs of {programs['lineages']:,} lineages"
+    yield from _group("origin", programs["by_origin"])
+    yield from _group("family", programs["by_family"])
+    yield f"{found['skeletons']:,} control skeletons, {found['opcodes'] or 'no record of'} opcodes"
+    yield f"{items['total']:,} measurements, {items['kernels']:,} kernels"
+    for name in ("arch", "flags", "device", "backend"):
+        yield from _group(name, items[f"by_{name}"])
+    yield from _limits(found["bottlenecks"])
+    yield from _covered(found["covered"])
+    yield f"{failures['total']:,} failures"
+    yield from _group("reason", failures["by_reason"])
+    copies = found["duplicates"]
+    yield f"equal labels: {copies['same_lineage']:,} within a lineage, {copies['other_lineage']:,} across lineages"
+    yield from _distribution(found["metrics"])
+    for line in found["damaged"]:
+        yield f"left out: {line}"
+
+
+def _group(name: str, counts: Mapping[str, int]) -> Iterator[str]:
+    for value, count in counts.items():
+        yield f"  {name:<8} {count:>8,}  {value or '(none)'}"
+
+
+def _limits(found: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """One line per limiting unit, one column per architecture."""
+    from hipsynth.profiling.metrics.bottleneck import unit_name
+
+    units = dict.fromkeys(unit for counts in found.values() for unit in counts)
+    if units:
+        yield "kernels limited by" + " " * 16 + "".join(f"{arch:>12}" for arch in found)
+    for unit in units:
+        cells = "".join(f"{counts.get(unit, 0):>12,}" for counts in found.values())
+        yield f"  {unit_name(unit):<32}{cells}"
+
+
+def _covered(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Iterator[str]:
+    """One line per axis of the label space: bins with labels, and how many equally full ones would be as varied."""
+    archs = sorted({arch for row in found.values() for arch in row})
+    if archs:
+        yield f"{'bins with labels (equally full)':<34}" + "".join(f"{arch:>16}" for arch in archs)
+    for axis, row in found.items():
+        if row:
+            cells = (f"{row[arch]['bins']} ({row[arch]['effective']:.1f})" if arch in row else "-" for arch in archs)
+            yield f"  {axis:<32}" + "".join(f"{cell:>16}" for cell in cells)
+
+
+def _distribution(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    from hipsynth.profiling import metrics
+
+    facts = metrics.table().metrics
+    names = max(32, *(len(metric) + 2 for metric in rows)) if rows else 32
+    yield f"{'metric':<{names}}{'unit':<20}" + "".join(f"{name:>12}" for name in (*SHOWN, "zero", "unknown"))
+    for metric, row in rows.items():
+        unit = facts[metric].unit if metric in facts else ""
+        values = "".join(f"{_value(row[name]):>12}" for name in SHOWN)
+        yield f"{metric:<{names}}{unit:<20}{values}{row['zero']:>12,}{row['unknown']:>12,}"
+
+
+def _value(value: float | None) -> str:
+    from hipsynth.profiling.reports.numbers import number
+
+    return "-" if value is None else number(value)

@@ -1,0 +1,224 @@
+"""`synth survey`: report which programs of a folder compile, run and pass their own checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hipsynth.cli.common import Progress, print_json
+from hipsynth.cli.options import (
+    NamedPath,
+    arch_option,
+    budget_option,
+    caches_option,
+    device_option,
+    json_option,
+    memory_option,
+    sandbox_option,
+    time_within,
+    timeout_option,
+    workers_option,
+)
+from hipsynth.core.errors import BadInput, UsageError
+
+if TYPE_CHECKING:
+    from hipsynth.core.store import Item
+    from hipsynth.profiling.survey import Options
+    from hipsynth.profiling.survey.plan import Program
+    from hipsynth.profiling.survey.report import Report
+
+    Label = Callable[[tuple[dict[str, Any], Item]], None]
+
+DEFAULT_ARCH = "gfx90a"
+CORPUS_BUDGET_S = 3.0  # of a program's own run, if its labels are wanted and --budget is not given
+EPILOG = """\b
+Examples:
+  synth survey examples
+  synth survey examples --arch gfx942 --timeout 300 --out survey.json
+  synth survey examples --match stencil --json
+  synth survey benchmarks --budget 30s --shrink
+  synth survey benchmarks --budget 30s --corpus real --keep-sources
+  synth survey first second --arch gfx90a --arch gfx942 --out reports --page programs.md
+
+Programs are found automatically: Makefiles are evaluated by a dry run and CMake projects configured, both in the
+sandbox, compile_commands.json is read, and other source files are tried one by one. Each program runs in the
+sandbox, in a copy of its folder.
+
+With --out, run the same command again to continue after an interruption.
+
+Exit codes: 0 ok (whatever the programs did), 2 usage, 3 bad input, 4 toolchain missing.
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("folders", nargs=-1, required=True, type=NamedPath(readable=False, path_type=Path))
+@arch_option(DEFAULT_ARCH)
+@device_option
+@click.option(
+    "--out",
+    type=NamedPath(path_type=Path),
+    help="JSON report, or a folder for several reports; programs finished in it are not run again.",
+)
+@click.option(
+    "--page", type=NamedPath(path_type=Path), help="Markdown page whose generated section is replaced by the result."
+)
+@click.option(
+    "--corpus",
+    type=NamedPath(file_okay=False, path_type=Path),
+    help="Corpus folder for the labels of all kernels of programs that ran to their end, there and in other sizes. "
+    f"Without --budget, each program has {CORPUS_BUDGET_S:g}s.",
+)
+@click.option(
+    "--keep-sources", is_flag=True, help="Store the programs' sources in the corpus too (see their licences)."
+)
+@click.option("--match", default="", help="Only programs whose path contains this text.")
+@budget_option
+@click.option(
+    "--shrink",
+    is_flag=True,
+    help="Look for smaller arguments of programs that do not fit --budget, and print the command that does.",
+)
+@caches_option
+@memory_option
+@sandbox_option
+@workers_option
+@timeout_option
+@json_option
+def command(
+    folders: tuple[Path, ...],
+    archs: tuple[str, ...],
+    devices: tuple[str, ...],
+    out: Path | None,
+    page: Path | None,
+    corpus: Path | None,
+    keep_sources: bool,
+    match: str,
+    budget: float,
+    shrink: bool,
+    caches: bool,
+    memory: float,
+    sandboxed: bool,
+    workers: int,
+    timeout: float,
+    as_json: bool,
+) -> int:
+    """Find, compile and run every HIP program below FOLDERS, and report the results.
+
+    Per program: passed (its own check succeeded), ran (exit code 0, no recognised check), partial (ended at its limit
+    with --budget), or failed with a reason.
+    """
+    from hipsynth.profiling.matrix.targets import resolve_devices
+    from hipsynth.profiling.survey import Options
+    from hipsynth.profiling.survey.page import update
+    from hipsynth.profiling.survey.report import summary, table
+    from hipsynth.toolchain import sandbox
+
+    if shrink and not budget:
+        raise UsageError("--shrink needs --budget", remedy="say what programs have to fit, such as --budget 30s")
+    if keep_sources and not corpus:
+        raise UsageError("--keep-sources needs --corpus", remedy="say where labels and sources are to be stored")
+    if corpus and not caches:
+        raise UsageError("--corpus excludes --no-caches", remedy="labels need the caches; drop one of them")
+    if corpus and not budget:
+        budget = CORPUS_BUDGET_S
+    timeout = time_within(budget, timeout)
+    if sandboxed:
+        sandbox.require()
+    else:
+        click.echo("warning: programs run with your rights on files and network; only limits hold", err=True)
+    wanted = [
+        Options(
+            arch, timeout, workers, caches, match, int(memory * 2**30), device, sandboxed, budget, shrink, bool(corpus)
+        )
+        for arch, device in resolve_devices(archs or (() if devices else (DEFAULT_ARCH,)), devices)
+    ]
+    reports: list[Report] = []
+    with _labels(corpus, keep_sources) as label:
+        for report in _surveys(folders, wanted, out, label):
+            reports.append(report)
+            if page:  # after each survey, because a later one may be interrupted
+                update(page, reports)
+    if as_json:
+        documents = [report.document() for report in reports]
+        print_json(documents[0] if len(documents) == 1 else {"surveys": documents})
+    else:
+        texts = [f"{_heading(report, len(reports))}{table(report)}" for report in reports]
+        click.echo("\n\n".join([*texts, *([summary(reports)] if len(reports) > 1 else [])]))
+    if not reports:
+        raise BadInput("no HIP program in any of the folders", remedy="give folders that contain the sources")
+    return 0
+
+
+def _heading(report: Report, reports: int) -> str:
+    return f"{report.folder} on {report.arch}\n" if reports > 1 else ""
+
+
+@contextmanager
+def _labels(corpus: Path | None, keep_sources: bool) -> Iterator[Label | None]:
+    """Yields a function that stores a program's labels in the corpus; None without a corpus."""
+    from hipsynth.core.store import CorpusWriter
+    from hipsynth.profiling import metrics
+    from hipsynth.profiling.survey.labels import identity
+
+    if corpus is None:
+        yield None
+        return
+    with ExitStack() as stack:
+        opened: list[CorpusWriter] = []  # at the first label: wrong folders leave no empty corpus
+        known: set[str] = set()
+
+        def label(labels: tuple[dict[str, Any], Item]) -> None:
+            record, item = labels
+            fresh = {identity(kernel, item.device): kernel for kernel in item.kernels}
+            item = replace(item, kernels=[kernel for key, kernel in fresh.items() if key not in known])
+            known.update(fresh)
+            if not item.kernels:
+                return  # another program has the same kernel, with the same counters
+            if not opened:
+                opened.append(stack.enter_context(CorpusWriter(corpus, metrics.all_ids())))
+            opened[0].add_program(record, record["text"] if keep_sources else "")
+            opened[0].add(item)
+
+        yield label
+
+
+def _surveys(
+    folders: Sequence[Path], wanted: Sequence[Options], out: Path | None, label: Label | None
+) -> Iterator[Report]:
+    """One survey after the other."""
+    from hipsynth.profiling.survey.conduct import find, survey
+    from hipsynth.simulator.devices import default_device
+
+    jobs = [(folder, options) for options in wanted for folder in dict.fromkeys(folders)]
+    found: dict[Path, list[Program]] = {}  # folders are searched and configured once, for the first architecture
+    for folder, options in jobs:
+        kept = out
+        if out and len(jobs) > 1:
+            name = (
+                options.arch if options.device == default_device(options.arch) else f"{options.arch}-{options.device}"
+            )
+            kept = out / f"{'-'.join(folder.parts[-3:]).strip('-/.')}-{name}.json"
+        bars: list[Progress] = []
+
+        def start(
+            total: int, bars: list[Progress] = bars, what: str = f"{folder.name} {options.arch}"
+        ) -> Callable[[str], None]:
+            bars.append(Progress(what, total))
+            return bars[-1].step
+
+        try:
+            if folder not in found:
+                found[folder] = find(folder, options)
+            yield survey(folder, options, kept, start, label, found[folder])
+        except BadInput as error:
+            if len(jobs) == 1 or error.reason != "no_programs":
+                raise
+            click.echo(f"warning: {error.what}: {error.cause}", err=True)  # the other folders are surveyed
+        finally:
+            for bar in bars:
+                bar.close()

@@ -1,0 +1,104 @@
+"""`synth swizzle`: which work-group computes what, so that neighbours share an L2."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import click
+
+from hipsynth.cli.common import note, print_json
+from hipsynth.cli.options import Duration, NamedPath, json_option, one_device_option, timeout_option
+from hipsynth.core.errors import BadInput, UsageError
+
+EPILOG = """\b
+Examples:
+  synth swizzle transpose.hip
+  synth swizzle gemm.hip --arch gfx942 --out faster.hip -- 4096
+  synth swizzle gemm.hip --check-args "512" -- 8192
+  synth swizzle stencil.hip --kernel step --tries 12
+  synth swizzle stencil.hip --mapping "select(id < n/8*8, id%8*(n/8) + id/8, id)"
+  synth swizzle stencil.hip --json
+
+The program runs in the simulator; its work-groups are followed to see which lines they share. Mappings of a grammar
+are ranked by a model of the chiplets' L2s, the best run, and the winner is kept if it is a bijection, its outputs are
+equal bit for bit, and it is faster by more than is uncertain, or hits more in the L2 in the same time. A patched
+program (FILE.swizzled.hip, or --out) and a patch beside it are written only then.
+
+A mapping of your own is an expression for the number of the work-group to compute: id is the number in dispatch order,
+n the number of groups, X, Y, Z the grid; operators as in C, and min, max, select(condition, then, else).
+
+A kernel is improved, at its ceiling (nothing gains; the largest possible L2 hit rate is given), or refused with a
+reason: its groups depend on their order, wait for each other, or choose their work themselves.
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("file", type=NamedPath(readable=False, path_type=Path), metavar="FILE")
+@click.argument("args", nargs=-1, metavar="[-- ARGS...]")
+@click.option("--arch", default="gfx942", show_default=True, help="gfx90a or gfx942.")
+@one_device_option
+@click.option("--flags", default="-O3", show_default=True, help="Compiler flags.")
+@click.option("--kernel", "kernels", multiple=True, metavar="NAME", help="Only this kernel; repeatable.")
+@click.option("--mapping", default="", metavar="EXPRESSION", help="Check and try this mapping alone.")
+@click.option("--tries", default=4, show_default=True, type=click.IntRange(1, 200), help="Mappings executed at first.")
+@click.option(
+    "--budget", type=Duration(1.0, 24 * 3600.0), default=60.0, show_default="60s", metavar="30s|2m",
+    help="No mapping is executed that would end later.",
+)  # fmt: skip
+@click.option("--check-args", default=None, metavar="ARGS", help="Arguments of the runs whose outputs are compared.")
+@click.option("--out", type=NamedPath(dir_okay=False, path_type=Path), help="Where the patched program goes.")
+@timeout_option
+@json_option
+def command(
+    file: Path,
+    args: tuple[str, ...],
+    arch: str,
+    device: str,
+    flags: str,
+    kernels: tuple[str, ...],
+    mapping: str,
+    tries: int,
+    budget: float,
+    check_args: str | None,
+    out: Path | None,
+    timeout: float,
+    as_json: bool,
+) -> int:
+    """Remap a kernel's work-groups to a GPU's chiplets, with a proof."""
+    from hipsynth.core.files import SOURCE_BYTES, read_regular
+    from hipsynth.simulator import devices
+    from hipsynth.tuning.swizzle import report
+    from hipsynth.tuning.swizzle.search import Question, swizzle
+    from hipsynth.tuning.trial import target_of
+
+    try:
+        text = read_regular(file, SOURCE_BYTES).decode()
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{file} is not UTF-8", cause=str(error), reason="not_utf8") from None
+    devices.device_of(arch, device)
+    chosen = out or file.with_name(f"{file.stem}.swizzled.hip")
+    if chosen.exists() and chosen.samefile(file):
+        raise UsageError(f"--out {chosen} is the program itself", remedy="name another file")
+    checked = None if check_args is None else tuple(shlex.split(check_args))
+    question = Question(target_of(arch, flags, device), args, checked, tries, mapping, kernels, timeout, budget)
+    result = swizzle(text, question, note)
+    found = report.document(result) | {"patched": None, "patch": None}
+    if result.text != text:
+        difference = chosen.with_name(chosen.name + ".patch")
+        _write(chosen, result.text)
+        _write(difference, report.patch(text, result.text, file.name))
+        found |= {"patched": str(chosen), "patch": str(difference)}
+    if as_json:
+        print_json(found)
+        return 0
+    click.echo(report.text(result))
+    if found["patched"]:
+        click.echo(f"\npatched program: {found['patched']}\npatch:           {found['patch']}")
+    return 0
+
+
+def _write(path: Path, text: str) -> None:
+    from hipsynth.core.files import write_whole
+
+    write_whole(path, text)

@@ -1,0 +1,94 @@
+"""`synth traces`: training samples in which an assistant optimizes programs with tools."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hipsynth.cli.common import print_json
+from hipsynth.cli.options import Duration, NamedPath, arch_option, device_option, json_option
+from hipsynth.core.errors import BadInput
+
+if TYPE_CHECKING:
+    from hipsynth.core.program import Program
+
+EPILOG = """\b
+Examples:
+  synth traces programs --out traces --budget 20s
+  synth traces gemm_naive.hip stencil.hip --arch gfx942 --out traces
+  synth traces programs --limit 100 --out traces --json      # 100 programs; later runs go on
+  synth traces work/gemm.trace.jsonl --out traces            # the run of a model
+
+Each program is optimized by the search. Its success becomes chats with tool calls in the form of transformers, in
+OUT/train.jsonl and OUT/held_out.jsonl: a lineage is in one of them, and what is handwritten is held out.
+"""
+BOTH = ("gfx90a", "gfx942")
+
+
+@click.command(epilog=EPILOG)
+@click.argument("sources", nargs=-1, required=True, type=NamedPath(path_type=Path), metavar="SOURCE...")
+@arch_option()
+@device_option
+@click.option("--flags", default="-O3", show_default=True, help="Compiler flags.")
+@click.option(
+    "--budget", type=Duration(1.0, 3600.0), default=20.0, show_default="20s", metavar="30s|2m",
+    help="Work of each search, in seconds at fixed prices.",
+)  # fmt: skip
+@click.option("--limit", type=click.IntRange(min=1), help="Only the first programs, this many.  [default: all]")
+@click.option("--out", required=True, type=NamedPath(file_okay=False, path_type=Path), help="Folder to write.")
+@json_option
+def command(
+    sources: tuple[Path, ...],
+    archs: tuple[str, ...],
+    devices: tuple[str, ...],
+    flags: str,
+    budget: float,
+    limit: int | None,
+    out: Path,
+    as_json: bool,
+) -> None:
+    """Turn the search's successes, and those of models, into training samples.
+
+    A SOURCE is a HIP file, a folder of `synth generate`, a folder with HIP files, or the trace of a model's run.
+    """
+    from hipsynth.profiling.matrix.targets import resolve_devices
+    from hipsynth.toolchain import sandbox
+    from hipsynth.tuning.agent.collect import Item, add_runs, collect
+    from hipsynth.tuning.trial import target_of
+
+    sandbox.require()
+    runs = [path for path in sources if path.suffix == ".jsonl"]
+    programs = itertools.islice((one for path in sources if path not in runs for one in programs_of(path)), limit)
+    targets = [target_of(arch, flags, device) for arch, device in resolve_devices(archs or BOTH, devices)]
+    items = (Item(program, target, budget) for program in programs for target in targets)
+    report = collect(items, out, (lambda line: None) if as_json else click.echo)
+    if runs:
+        report = add_runs(runs, out)
+    if as_json:
+        print_json(report)
+        return
+    counts = ", ".join(f"{number} {split.replace('_', ' ')}" for split, number in report["samples"].items())
+    click.echo(f"{report['programs']} programs; samples: {counts}; duplicates left out: {report['duplicates']}")
+    for reason, number in sorted(report["without"].items()):
+        click.echo(f"without a sample: {number} {reason}")
+
+
+def programs_of(path: Path) -> Iterator[Program]:
+    """The programs of a file or folder. Raises BadInput for a folder that does not exist or has none."""
+    from hipsynth.core.program import iter_programs, load_program
+
+    if path.is_file():
+        yield load_program(path)
+        return
+    programs = iter_programs(path)
+    first = next(programs, None)
+    if first is None:
+        raise BadInput(
+            f"{path} has no programs", cause="neither programs.jsonl nor *.hip", remedy="name another folder"
+        )
+    yield first
+    yield from programs

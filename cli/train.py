@@ -1,0 +1,154 @@
+"""`synth train`: train a predictor on a corpus."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hipsynth.cli.common import Progress, note, print_json
+from hipsynth.cli.options import NamedPath, json_option
+
+if TYPE_CHECKING:
+    from hipsynth.training.models.train import Config
+
+EPILOG = """\b
+Examples:
+  synth train corpus --config analytic --out model
+  synth train corpus --config tiny-cpu --out model
+  synth train corpus --config smollm2 --out model --max-steps 200
+  synth train corpus --config source --out model
+  synth train corpus --config grpo --base model --out reinforced
+  synth train traces --config tools-smollm2 --out agent
+  synth train traces --config tools-grpo --base agent --out practised
+  synth train corpus --config paper --base /models/Llama-3.2-3B-Instruct --out model
+  torchrun --nproc_per_node 8 -m hipsynth.cli.main train corpus --config paper --out model
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("corpus", type=NamedPath(readable=False, path_type=Path))
+@click.option("--config", "config_name", required=True, help="Recipe in training/configs, or path of a .toml file.")
+@click.option(
+    "--out", required=True, type=NamedPath(file_okay=False, path_type=Path), help="The model folder to write."
+)
+@click.option("--base", help="Another base model: `tiny`, `smollm2`, or a Hugging Face name or folder.")
+@click.option("--max-steps", type=click.IntRange(min=1), help="Stop after this many steps.")
+@click.option("--backend", help="Train on the labels of this backend (needed when the corpus holds several).")
+@click.option("--local_rank", "--local-rank", type=int, hidden=True, help="Given by the deepspeed launcher.")
+@json_option
+def command(
+    corpus: Path,
+    config_name: str,
+    out: Path,
+    base: str | None,
+    max_steps: int | None,
+    backend: str | None,
+    local_rank: int | None,
+    as_json: bool,
+) -> None:
+    """Train a predictor on CORPUS: the correction of the default one (`--config analytic`), or a causal language model.
+
+    The recipes tools-* train a model that optimizes with tools, and take a folder of `synth traces` as CORPUS.
+
+    Training of a language model writes checkpoints; after an interruption, run the same command again to continue.
+    """
+    from hipsynth.training.data.dataset import load_samples
+    from hipsynth.training.models.train import load_config, train
+
+    config = load_config(config_name)
+    changes: dict[str, Any] = {"base": base, "max_steps": max_steps}
+    config = replace(config, **{key: value for key, value in changes.items() if value is not None})
+    if config.task == "tools":
+        _train_tools(corpus, config, out, as_json)
+        return
+    if config.base == "analytic":
+        _train_analytic(corpus, config, out, backend, as_json)
+        return
+    with shown("train") as progress:
+        record = train(corpus, config, out, progress, load_samples(corpus, backend))
+    if as_json:
+        print_json({"model": str(out), **record})
+        return
+    if config.method == "grpo":
+        _show_rewards(out, record)
+        return
+    valid = record["valid_loss"]
+    counts = record["samples"]
+    click.echo(f"{out}: {record['status']}, {record['steps']} steps of {config.name} on {counts['train']} samples")
+    click.echo(
+        f"  {record['trained_parameters']:,} of {record['parameters']:,} parameters trained; "
+        f"{record['tokens_per_sample']} tokens per sample, {record['samples_cut']} samples cut to the context"
+    )
+    loss = f"  training loss {record['train_loss']:.3f}"
+    click.echo(loss + ("" if valid is None else f", validation loss {valid:.3f}"))
+    click.echo(
+        f"  held out: {counts['lineage']} by lineage, {counts['random']} at random, {counts['handwritten']} handwritten"
+    )
+
+
+@contextlib.contextmanager
+def shown(title: str) -> Iterator[Callable[[int, int, str], None]]:
+    """A progress line that begins with the first step, which may not be step 1 after an interruption."""
+    show: list[Progress] = []
+
+    def progress(done: int, total: int, note: str) -> None:
+        if not show:
+            show.append(Progress(title, total))
+            show[0].done = done - 1
+        show[0].step(note)
+
+    yield progress
+    if show:
+        show[0].close()
+
+
+def _train_tools(traces: Path, config: Config, out: Path, as_json: bool) -> None:
+    from hipsynth.tuning.reason.learn import learn
+    from hipsynth.tuning.reason.practise import practise
+
+    with shown("train") as progress:
+        record = (practise if config.method == "grpo" else learn)(traces, config, out, progress)
+    if as_json:
+        print_json({"model": str(out), **record})
+        return
+    if config.method == "grpo":
+        rewards = [row["reward"] for row in record["rollouts"]]
+        mean = sum(rewards) / max(1, len(rewards))
+        click.echo(f"{out}: {record['steps']} steps, {len(rewards)} runs, mean reward {mean:.3f}")
+        return
+    counts = record["samples"]
+    click.echo(f"{out}: {record['status']}, {record['steps']} steps of {config.name} on {counts['train']} chats")
+    click.echo(f"  {record['tokens_per_sample']} tokens per chat; too long: {record['too_long']['train']}")
+    valid = "" if record["valid_loss"] is None else f", held out {record['valid_loss']:.3f}"
+    click.echo(f"  training loss {record['train_loss']:.3f}{valid}")
+
+
+def _show_rewards(out: Path, record: dict[str, Any]) -> None:
+    click.echo(f"{out}: {record['status']}, {record['steps']} steps; reward and share of values within 10 %")
+    before, after = record["scores"]["before"], record["scores"]["after"]
+    for part in before:
+        shown = [f"{s[part]['reward']:.3f}, {100 * s[part]['within_10']:.1f} %" for s in (before, after)]
+        click.echo(f"  {part:<8} {shown[0]} before, {shown[1]} after")
+
+
+def _train_analytic(corpus: Path, config: Config, out: Path, backend: str | None, as_json: bool) -> None:
+    from hipsynth.training.analytic.train import train_analytic
+    from hipsynth.training.data.dataset import load_samples
+
+    record = train_analytic(corpus, config, out, load_samples(corpus, backend, every_device=True), note)
+    if as_json:
+        print_json({"model": str(out), **record})
+        return
+    counts = record["samples"]
+    click.echo(
+        f"{out}: {record['status']}, {record['previewed']} of {counts['train'] + counts['valid']} samples previewed"
+    )
+    used = [name for name, threshold in record["thresholds"].items() if threshold < math.inf]
+    click.echo(f"  corrected where labels say so: {', '.join(used) or 'nothing'}")
+    click.echo(f"  held out: {counts['lineage']} by lineage, {counts['random']} at random")

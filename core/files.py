@@ -1,0 +1,246 @@
+"""Atomic writes of files and folders (a reader sees either the complete old content or the complete new one), and reads
+that cannot hang, exhaust the memory or leave a folder."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import shutil
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from io import BufferedReader
+from pathlib import Path
+from typing import TextIO
+
+from hipsynth.core.errors import BadInput
+
+PARTIAL = ".partial"
+_UNFINISHED = re.compile(rf"\.\d+-\d+{re.escape(PARTIAL)}$")
+SOURCE_BYTES = 8 << 20  # limit of a source or header; larger ones are data or attacks
+RESULT_BYTES = 1 << 30  # limit of a file of results, such as the predictions of a model
+
+
+def open_regular(path: Path, limit: int, *, inside: Path | None = None) -> BufferedReader:
+    """Opens a regular file of at most `limit` bytes for reading.
+
+    A pipe or a device is refused without being opened. With `inside`, the opened file must lie in that folder after all
+    symbolic links are followed. Raises BadInput, its reason "missing_file", "unreadable_file", "not_a_file",
+    "too_large" or "outside".
+    """
+    try:
+        _check_kind(path, path.stat())  # before it is opened: opening a device can have effects
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:  # ValueError: a NUL character in the name
+        raise _read_error(path, error) from error
+    try:
+        found = os.fstat(descriptor)
+        _check_kind(path, found)  # again: the path may have been replaced in between
+        if found.st_size > limit:
+            raise _too_large(path, limit)
+        if inside is not None:
+            _check_inside(path, descriptor, inside)
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_regular(path: Path, limit: int, *, inside: Path | None = None) -> bytes:
+    """The content of a regular file of at most `limit` bytes, opened and refused like `open_regular`."""
+    with open_regular(path, limit, inside=inside) as file:
+        parts: list[bytes] = []
+        left = limit + 1  # the size that stat gives is not binding: the file may grow, those of /proc have size 0
+        try:
+            while left > 0 and (part := os.read(file.fileno(), min(left, 1 << 20))):
+                parts.append(part)
+                left -= len(part)
+        except OSError as error:
+            raise _read_error(path, error) from error
+    if left <= 0:
+        raise _too_large(path, limit)
+    return b"".join(parts)
+
+
+def copy_regular(source: Path, target: Path, limit: int = RESULT_BYTES) -> Path:
+    """Copies a regular file of at most `limit` bytes that an untrusted program made in the folder it lies in.
+
+    A link out of that folder is refused like a pipe (see `open_regular`). Returns `target`; raises BadInput, OSError.
+    """
+    with open_regular(source, limit, inside=source.parent) as file, target.open("wb") as out:
+        shutil.copyfileobj(file, out)
+    return target
+
+
+def _check_kind(path: Path, found: os.stat_result) -> None:
+    if stat.S_ISREG(found.st_mode):
+        return
+    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+    kind = kinds.get(stat.S_IFMT(found.st_mode), "a device")
+    raise BadInput(f"{path}: is not a file but {kind}", remedy="give the path of a regular file", reason="not_a_file")
+
+
+def _check_inside(path: Path, descriptor: int, folder: Path) -> None:
+    opened = Path(f"/proc/self/fd/{descriptor}").readlink()  # what was opened, not what is there now
+    if not opened.is_relative_to(folder.resolve()):
+        raise BadInput(
+            f"{path}: lies outside the folder {folder}",
+            cause=f"it is a link or a path to {opened}",
+            remedy="replace it by a copy of the file",
+            reason="outside",
+        )
+
+
+def _too_large(path: Path, limit: int) -> BadInput:
+    size = f"{limit >> 20} MiB" if limit >= 1 << 20 else f"{limit} bytes"
+    return BadInput(f"{path}: is larger than {size}", remedy="give a smaller file", reason="too_large")
+
+
+def _read_error(path: Path, error: OSError | ValueError) -> BadInput:
+    if isinstance(error, FileNotFoundError):
+        return BadInput(f"{path}: no such file", cause=str(error), remedy="check the path", reason="missing_file")
+    remedy = "check the path and the permissions of the file"
+    return BadInput(f"{path}: cannot be read", cause=str(error), remedy=remedy, reason="unreadable_file")
+
+
+def write_error(path: Path, error: OSError) -> BadInput:
+    """The BadInput that reports a failed write; its reason is "disk_full" if there is no space left."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return BadInput(
+            f"{path}: cannot be written, no space left",
+            cause=str(error),
+            remedy="free some space and run the same command again: what is finished is kept",
+            reason="disk_full",
+        )
+    remedy = "choose another folder, or check the permissions of this one"
+    return BadInput(f"{path}: cannot be written", cause=str(error), remedy=remedy)
+
+
+@contextmanager
+def replacing(
+    path: Path, *, durable: bool = False, is_finished: Callable[[Path], bool] = lambda _: False
+) -> Iterator[Path]:
+    """Yields a temporary path next to `path`; the file or folder created there replaces `path` if the block succeeds.
+
+    If the block raises, `path` is unchanged and the temporary one is removed. `durable` calls fsync on a file.
+    If another process has created a folder at `path` in the meantime and `is_finished` accepts it, that one is kept.
+    Raises BadInput when something cannot be written (see write_error).
+    """
+    fresh = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_native_id()}{PARTIAL}")  # as _UNFINISHED says
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield fresh
+        if fresh.is_dir():
+            _replace_folder(fresh, path, is_finished)
+            return
+        if durable:
+            _force_to_disk(fresh)
+        fresh.replace(path)
+        if durable:
+            _force_to_disk(path.parent)
+    except BaseException as error:
+        _remove(fresh)
+        if isinstance(error, OSError):
+            raise write_error(path, error) from error
+        raise
+
+
+def write_whole(path: Path, content: str | bytes, *, durable: bool = False) -> None:
+    """Writes text (UTF-8) or bytes to `path` atomically; raises BadInput."""
+    with replacing(path, durable=durable) as fresh, fresh.open("wb") as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[TextIO]:
+    """Yields a text file that replaces `path` if the block succeeds; raises BadInput.
+
+    A `path` that is not a regular file (a pipe, /dev/stdout) is written to directly, never replaced.
+    """
+    if path.is_dir():
+        raise write_error(path, IsADirectoryError(f"{path} is a folder"))
+    if not path.exists() or path.is_file():
+        with replacing(path) as fresh, fresh.open("w") as file:
+            yield file
+        return
+    try:
+        with path.open("w") as file:
+            yield file
+    except OSError as error:
+        raise write_error(path, error) from error
+
+
+@contextmanager
+def sole_writer(folder: Path) -> Iterator[None]:
+    """Makes the folder, locks it while the block runs, and removes what killed writers left in it (see replacing).
+    Raises BadInput if another process has it locked.
+
+    Processes forked in the block do not hold the lock: it ends with this process, however that ends.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise write_error(folder, error) from error
+    _locks.add(descriptor)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for path in folder.iterdir():
+            if _UNFINISHED.search(path.name):  # its writer is dead: the lock is ours
+                _remove(path)
+    except BlockingIOError as error:
+        _release(descriptor)
+        raise BadInput(f"{folder}: another command is writing to it", remedy="wait until it ends") from error
+    except OSError:  # a file system without locks
+        pass
+    try:
+        yield
+    finally:
+        _release(descriptor)
+
+
+_locks: set[int] = set()
+
+
+def _release(descriptor: int) -> None:
+    _locks.discard(descriptor)
+    os.close(descriptor)
+
+
+def _release_after_fork() -> None:
+    for descriptor in list(_locks):
+        _release(descriptor)
+
+
+os.register_at_fork(after_in_child=_release_after_fork)
+
+
+def _replace_folder(fresh: Path, path: Path, is_finished: Callable[[Path], bool]) -> None:
+    if not is_finished(path):
+        shutil.rmtree(path, ignore_errors=True)
+    try:
+        fresh.rename(path)
+    except OSError:
+        if not is_finished(path):
+            raise
+        _remove(fresh)
+
+
+def _force_to_disk(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)

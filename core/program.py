@@ -1,0 +1,302 @@
+"""Program: one self-contained HIP file with its provenance (parameters, lineage, passes), and folders of programs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from hipsynth.core.errors import BadInput
+from hipsynth.core.files import SOURCE_BYTES, open_regular, read_regular, write_whole
+
+INDEX = "programs.jsonl"
+INDEX_BYTES, RECORD_BYTES = 1 << 40, 8 << 20
+
+
+_ID = re.compile(r"[0-9a-f]{16}")
+
+
+def is_id(value: object) -> bool:
+    """Whether a value has the form of a program's or an item's id: 16 hex digits, so also a safe file name."""
+    return isinstance(value, str) and _ID.fullmatch(value) is not None
+
+
+def text_id(text: str) -> str:
+    """The id of a program: the first 16 hex digits of its text's SHA-256."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Output of a correct run: `lines` are compared word by word, numbers within `rtol`/`atol`."""
+
+    lines: tuple[str, ...] = ()
+    rtol: float = 0.0
+    atol: float = 0.0
+    exit_code: int = 0
+
+
+@dataclass(frozen=True)
+class Run:
+    """One way to run a program: its command-line arguments, and the generator's parameters that they change."""
+
+    arguments: tuple[str, ...] = ()
+    params: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One file of a program on disk. `language`: hip (host and device), c++ or c; `flags`: flags for this file only."""
+
+    path: Path
+    language: str = "hip"
+    flags: str = ""
+
+
+@dataclass(frozen=True)
+class Project:
+    """A program that is built from several files or has data files: sources, folder, arguments."""
+
+    sources: tuple[SourceFile, ...]
+    folder: Path  # the program runs in a copy of this folder
+    arguments: tuple[str, ...] = ()
+    # Files that its arguments name and that it may read where they are. What the user typed may lie anywhere; what a
+    # build file names lies in its folder (see named_files).
+    readable: frozenset[Path] = frozenset()
+    relocatable: bool = False  # -fgpu-rdc: the device code of all files is linked together
+    # The folders that its files may include from; None: each file's own folder and those that its flags name.
+    roots: tuple[Path, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Program:
+    """One HIP program. `lineage` is the id of the base program it descends from (its own id for a base)."""
+
+    text: str
+    origin: str  # "synthetic" | "handwritten" | "surveyed" | "llm"
+    family: str
+    name: str = ""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    choices: tuple[int, ...] = ()  # the generator's recorded choices, from which it can be regenerated
+    lineage: str = ""
+    derivation: tuple[str, ...] = ()  # passes applied since the base, e.g. ("rename:7", "flatten")
+    expected: Expected | None = None
+    runs: tuple[Run, ...] = (Run(),)  # how to run it: without arguments, or at several problem sizes
+    # Computes what a run must print, if `expected` is None; None if that is not known.
+    oracle: Callable[[Program, Run], Expected | None] | None = field(default=None, compare=False, repr=False)
+    project: Project | None = None  # only for programs built from files on disk; never set for programs of a corpus
+
+    @property
+    def id(self) -> str:
+        return text_id(self.text)
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The command-line arguments of its first run."""
+        return self.project.arguments if self.project else self.runs[0].arguments
+
+    def expectation(self) -> Expected | None:
+        """What its first run must print, if that is known."""
+        if self.expected is not None and not self.runs[0].arguments:
+            return self.expected
+        return self.oracle(self, self.runs[0]) if self.oracle else None
+
+    @property
+    def host_code(self) -> str:
+        """Who wrote its host code, on which trust in its labels depends: "generated" (this project) or "foreign"."""
+        return "generated" if self.origin == "synthetic" else "foreign"
+
+    def record(self) -> dict[str, Any]:
+        """The JSON object stored in programs.jsonl: all fields except the text and the project."""
+        expected = None
+        if self.expected is not None:
+            e = self.expected
+            expected = {"lines": list(e.lines), "rtol": e.rtol, "atol": e.atol, "exit_code": e.exit_code}
+        return {
+            "id": self.id,
+            "origin": self.origin,
+            "family": self.family,
+            "name": self.name,
+            "params": dict(self.params),
+            "choices": list(self.choices),
+            "lineage": self.lineage or self.id,
+            "derivation": list(self.derivation),
+            "expected": expected,
+            "runs": [{"arguments": list(run.arguments), "params": dict(run.params)} for run in self.runs],
+        }
+
+    @staticmethod
+    def from_record(record: Mapping[str, Any], text: str) -> Program:
+        """The program of a programs.jsonl record; raises KeyError, TypeError or ValueError for an invalid one."""
+        check_record(record)
+        e = record.get("expected")
+        expected = None if e is None else Expected(tuple(e["lines"]), e["rtol"], e["atol"], e["exit_code"])
+        return Program(
+            text=text,
+            origin=record["origin"],
+            family=record["family"],
+            name=record.get("name", ""),
+            params=record.get("params", {}),
+            choices=tuple(record.get("choices", ())),
+            lineage=record.get("lineage", ""),
+            derivation=tuple(record.get("derivation", ())),
+            expected=expected,
+            runs=tuple(Run(tuple(run["arguments"]), run["params"]) for run in record.get("runs", ())) or (Run(),),
+        )
+
+    def with_runs(self, runs: Iterable[Run]) -> Program:
+        """The same program with other runs."""
+        return replace(self, runs=tuple(runs))
+
+
+_TEXTS = ("origin", "family", "name", "lineage")
+
+
+def check_record(record: Mapping[str, Any]) -> None:
+    """Raises KeyError, TypeError or ValueError if an object is not a record that Program.record could have made."""
+    if not isinstance(record, dict) or not is_id(record["id"]):
+        raise ValueError("it has no valid id")
+    json.dumps(record, ensure_ascii=False).encode()  # fails for half a surrogate pair, which no later step can store
+    if not all(isinstance(record.get(name, ""), str) for name in _TEXTS):
+        raise ValueError(f"one of {', '.join(_TEXTS)} is not text")
+    if not isinstance(record.get("params", {}), dict) or not isinstance(record.get("expected"), dict | None):
+        raise ValueError("params or expected is not an object")
+    if not all(type(choice) is int and -(2**63) <= choice < 2**63 for choice in record.get("choices", ())):
+        raise ValueError("choices are not 64-bit integers")
+    for run in record.get("runs", ()):
+        words = run["arguments"]
+        if not isinstance(words, list) or not all(isinstance(text, str) and "\0" not in text for text in words):
+            raise ValueError("the arguments of a run are not a list of texts")
+        sizes = run["params"]
+        if not isinstance(sizes, dict) or not all(type(value) is int for value in sizes.values()):
+            raise ValueError("the parameters of a run are not integers by name")
+    if not all(isinstance(step, str) for step in record.get("derivation", ())):
+        raise ValueError("derivation is not a list of texts")
+
+
+def program_path(directory: Path, program_id: str) -> Path:
+    return directory / f"{program_id}.hip"
+
+
+def write_programs(directory: Path, programs: Iterable[Program]) -> int:
+    """Writes DIR/<id>.hip files, then DIR/programs.jsonl atomically. Returns the number of programs."""
+    directory.mkdir(parents=True, exist_ok=True)
+    lines = []
+    for program in programs:
+        write_whole(program_path(directory, program.id), program.text)
+        lines.append(json.dumps(program.record(), sort_keys=True))
+    write_whole(directory / INDEX, "".join(line + "\n" for line in lines))
+    return len(lines)
+
+
+def read_text(path: Path, remedy: str, inside: Path | None = None) -> str:
+    """Reads a source file of at most SOURCE_BYTES. Raises BadInput, its reason "not_utf8" or that of read_regular;
+    `remedy` is for a missing file."""
+    try:
+        return read_regular(path, SOURCE_BYTES, inside=inside).decode()
+    except UnicodeDecodeError as error:
+        remedy = f"convert it, for example: iconv -f latin1 -t utf-8 {path.name}"
+        raise BadInput(f"{path}: is not UTF-8 text", cause=str(error), remedy=remedy, reason="not_utf8") from error
+    except BadInput as error:
+        error.remedy = remedy if error.reason == "missing_file" else error.remedy
+        raise
+
+
+def load_program(path: Path, *, origin: str = "handwritten", family: str = "", inside: Path | None = None) -> Program:
+    """Reads one .hip file as a program; raises BadInput like `read_text`."""
+    text = read_text(path, "give the path of a HIP source file", inside)
+    return Program(text=text, origin=origin, family=family or _storable(path.parent.name), name=_storable(path.stem))
+
+
+def _storable(name: str) -> str:
+    """A file name as text for JSON and Parquet: bytes that are no UTF-8 become replacement characters."""
+    return os.fsencode(name).decode(errors="replace")
+
+
+def project_program(project: Project) -> Program:
+    """The program of a project; its text joins all sources. Raises BadInput if a source cannot be read."""
+    parts = [load_program(source.path) for source in project.sources]
+    return replace(parts[0], text="\n".join(part.text for part in parts), project=project)
+
+
+def iter_programs(directory: Path, on_bad: Callable[[BadInput], None] | None = None) -> Iterator[Program]:
+    """The programs of a folder: those listed in its programs.jsonl, or every *.hip file below it if there is none.
+
+    Errors of unreadable programs are passed to `on_bad`; without `on_bad`, the first one is raised as BadInput.
+    """
+    for take in _takers(directory):
+        try:
+            program = take()
+        except BadInput as error:
+            if on_bad is None:
+                raise
+            on_bad(error)
+        else:
+            yield program
+
+
+def _takers(directory: Path) -> Iterator[Callable[[], Program]]:
+    """One function per program of the folder; calling it reads that program."""
+    if not directory.is_dir():
+        raise BadInput(f"{directory}: no such folder", remedy="run `synth generate --out DIR` first")
+    if (directory / INDEX).exists():
+        for record in read_index(directory):
+            yield record.read
+        return
+    for path in sorted(directory.rglob("*.hip")):
+        if path.is_file() or not path.exists():  # reports broken links; skips folders and pipes
+            yield partial(load_program, path, inside=directory)
+
+
+@dataclass(frozen=True)
+class Record:
+    """One line of DIR/programs.jsonl. `where` identifies the line in messages."""
+
+    directory: Path
+    where: str
+    line: bytes
+
+    @property
+    def name(self) -> str:
+        """The program's id, or the line if it has none."""
+        try:
+            found = json.loads(self.line)["id"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return self.where
+        return str(found) if is_id(found) else self.where
+
+    def read(self) -> Program:
+        """Reads the program. Raises BadInput: "bad_record" for an invalid line or a text that does not match its id,
+        else as read_text."""
+        remedy = "generate the folder again"
+        try:
+            record = json.loads(self.line)
+            check_record(record)
+            path = program_path(self.directory, record["id"])
+            program = Program.from_record(record, read_text(path, remedy, self.directory))
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            what = f"{self.directory / self.where}: unreadable record"
+            raise BadInput(what, cause=str(error), remedy=remedy, reason="bad_record") from error
+        if program.id != record["id"]:
+            raise BadInput(
+                f"{path}: text does not match its id",
+                cause="the file was edited after it was generated",
+                remedy="move it to a folder without programs.jsonl, where any *.hip file is taken",
+                reason="bad_record",
+            )
+        return program
+
+
+def read_index(directory: Path) -> Iterator[Record]:
+    """The lines of DIR/programs.jsonl. One longer than RECORD_BYTES is cut, and so an unreadable record."""
+    with open_regular(directory / INDEX, INDEX_BYTES, inside=directory) as file:
+        number = 0
+        while line := file.readline(RECORD_BYTES):
+            number += 1
+            yield Record(directory, f"{INDEX}:{number}", line.rstrip(b"\n"))

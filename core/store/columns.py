@@ -1,0 +1,47 @@
+"""Dataclasses as Parquet columns: Arrow types of their fields, and conversion of their values for Arrow."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from hipsynth.core.kernel_record import optional, types_of
+
+_PLAIN = {float: pa.float64(), int: pa.int64(), bool: pa.bool_(), str: pa.string()}
+
+
+def columns(kind: type) -> dict[str, pa.DataType]:
+    """The Arrow type of each field of a dataclass."""
+    return {name: _arrow_type(part) for name, part in types_of(kind).items()}
+
+
+def _arrow_type(kind: Any) -> pa.DataType:
+    """Dataclasses become structs, mappings maps, tuples fixed-size lists; every column is nullable."""
+    kind = optional(kind) or kind
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if is_dataclass(kind):
+        return pa.struct(list(columns(typing.cast(type, kind)).items()))
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is Mapping:
+        return pa.map_(_arrow_type(arguments[0]), _arrow_type(arguments[1]))
+    if origin is tuple:
+        return pa.list_(_arrow_type(arguments[0]), len(arguments))
+    return pa.string()  # Literal
+
+
+def arrow_row(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass as values for Arrow; mappings are sorted, so equal values give equal bytes."""
+    return {part.name: _plain(getattr(value, part.name)) for part in fields(value)}
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return arrow_row(value)
+    if isinstance(value, Mapping):
+        return sorted(value.items())
+    return list(value) if isinstance(value, tuple) else value

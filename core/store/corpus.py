@@ -1,0 +1,399 @@
+"""Reading and writing a corpus folder."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+
+from hipsynth.core.errors import BadInput
+from hipsynth.core.files import PARTIAL, write_error
+from hipsynth.core.program import is_id
+from hipsynth.core.store import rebuild
+from hipsynth.core.store import shards as files
+from hipsynth.core.store.journal import Journal, damaged_record, mend, read, read_at
+from hipsynth.core.store.schema import (
+    KEY,
+    KINDS,
+    SCHEMA_VERSION,
+    Item,
+    item_rows,
+    program_row,
+    schema_of,
+    to_table,
+)
+
+JOURNAL = "journal.log"
+LOCK = ".lock"
+LOST = "lost"
+ROWS_PER_SHARD = 10_000
+
+
+class Corpus:
+    """A corpus opened for reading. Verifies shards by hash and includes the journal of an interrupted run."""
+
+    def __init__(self, root: Path, manifest: files.Manifest, bad: Sequence[tuple[files.Shard, str]]) -> None:
+        self.root = root
+        self.manifest = manifest
+        self.damaged = tuple(f"{root / shard.path}: {why}" for shard, why in bad)
+        self._fresh = _Fresh(root / JOURNAL)
+        self.notes = _notes(root, manifest, self._fresh)
+
+    @classmethod
+    def open(cls, path: Path | str, *, skip_damaged: bool = False) -> Corpus:
+        """Opens CORPUS. Raises BadInput naming damaged shards, unless `skip_damaged` leaves them out."""
+        root = Path(path)
+        if (root / "release.json").exists():
+            from hipsynth.core.store.release import Release  # it is a Corpus itself
+
+            return Release.load(root, skip_damaged=skip_damaged)
+        found = rebuild.contents(root)
+        if found is None:
+            if not (root / JOURNAL).exists():
+                raise BadInput(f"{root}: not a corpus", remedy="run `synth profile DIR --out CORPUS` first")
+            found = files.empty_manifest(_Fresh(root / JOURNAL).metric_ids), []
+        manifest, bad = found
+        if bad and not skip_damaged:
+            raise BadInput(
+                "damaged corpus: " + "; ".join(f"{root / shard.path}: {why}" for shard, why in bad),
+                cause="the file changed after it was written",
+                remedy="restore it from a copy, or run `synth profile DIR --out CORPUS --repair`, which drops it and "
+                "measures what it held again; `synth stats` and `export` read the intact ones with --skip-damaged",
+                reason="corrupt",
+            )
+        return cls(root, files.without(manifest, [shard for shard, _ in bad]), bad)
+
+    @property
+    def metric_ids(self) -> tuple[str, ...]:
+        return self.manifest.metric_ids
+
+    def programs(self) -> pa.Table:
+        """One row per program, sorted by id; `params` and `expected` are JSON text."""
+        return self._table("programs")
+
+    def measurements(self) -> pa.Table:
+        """One row per kernel of each finished item, sorted by measurement_id and kernel_index."""
+        return self._table("measurements")
+
+    def failures(self) -> pa.Table:
+        """One row per failed item, with `reason` and `message`."""
+        return self._table("failures")
+
+    def opcodes(self) -> set[str]:
+        """The opcodes in the builds of its items, where the profile recorded them."""
+        found: set[str] = set()
+        for provenance in set(map(tuple, self.measurements()["provenance"].to_pylist())):
+            found.update(dict(provenance).get("opcodes", "").split())
+        return found
+
+    def _table(self, kind: str) -> pa.Table:
+        if not self._fresh.ids and not self.manifest.rebuilt:
+            return self._stored(kind)
+        rows = _rows_between(self.root, self.manifest, self._fresh, kind, "", None)
+        return to_table(kind, rows, self.metric_ids)
+
+    def _stored(self, kind: str) -> pa.Table:
+        """The rows of the shards, without the journal; no row becomes a Python object."""
+        tables = [files.read_shard(self.root, shard) for shard in self.manifest.shards[kind]]
+        if not tables:
+            return schema_of(kind, self.metric_ids).empty_table()
+        return pa.concat_tables(tables).cast(schema_of(kind, self.metric_ids))
+
+
+class CorpusWriter:
+    """Writes a corpus folder, one writer at a time. Each finished item goes to the journal at once; `close` writes the
+    shards."""
+
+    def __init__(self, path: Path | str, metric_ids: Sequence[str], *, repair: bool = False) -> None:
+        self.root = Path(path)
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(self.root / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+        except OSError as error:
+            raise write_error(self.root, error) from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._lock)
+            raise BadInput(f"{self.root}: another command is writing to it", remedy="wait until it ends") from error
+        try:
+            self._dropped: tuple[str, ...] = ()
+            self._load(tuple(metric_ids), repair)
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def _load(self, metric_ids: tuple[str, ...], repair: bool) -> None:
+        """Reads the existing corpus; `repair` drops its damaged shards and records."""
+        if repair:
+            self._dropped = tuple(f"{JOURNAL}:{line}" for line in mend(self.root / JOURNAL))
+        if (self.root / "release.json").exists():
+            raise BadInput(
+                f"{self.root}: is a release, which only `synth release` writes", remedy="profile into another folder"
+            )
+        manifest = self._existing(metric_ids, repair)
+        known = manifest.metric_ids
+        added = tuple(metric for metric in metric_ids if metric not in known)
+        self.manifest = replace(manifest, metric_ids=known + added)
+        self._journal = Journal(self.root / JOURNAL)
+        self._fresh = _Fresh(self.root / JOURNAL)
+        self.notes = _notes(self.root, manifest, self._fresh)
+        self._programs = set(self._stored_ids("programs")) | set(self._fresh.of("programs"))
+        self._status = dict.fromkeys(self._stored_ids("measurements"), "ok")
+        self._status |= self._stored_reasons()
+        self._status |= {key: reason for key, (reason, _, _) in self._fresh.items.items()}
+        self._changed = bool(self._dropped or manifest.rebuilt or (added and known))
+
+    def _existing(self, metric_ids: tuple[str, ...], repair: bool) -> files.Manifest:
+        found = rebuild.contents(self.root)
+        if found is None:
+            return files.empty_manifest(_Fresh(self.root / JOURNAL).metric_ids or metric_ids)
+        if not repair:
+            return Corpus.open(self.root).manifest
+        manifest, bad = found
+        self._dropped += tuple(shard.path for shard, _ in bad)
+        return files.without(manifest, [shard for shard, _ in bad])
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """The damaged shards and records of the journal (as journal.log:LINE) that `repair` left out."""
+        return self._dropped
+
+    @property
+    def metric_ids(self) -> tuple[str, ...]:
+        return self.manifest.metric_ids
+
+    def _stored_ids(self, kind: str) -> Iterator[str]:
+        for shard in self.manifest.shards[kind]:
+            yield from (key for key in rebuild.ids_of(self.root, shard) if self.manifest.counts(kind, key, shard))
+
+    def _stored_reasons(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for shard in self.manifest.shards["failures"]:
+            table = files.read_shard(self.root, shard, ["measurement_id", "reason"])
+            rows = zip(table["measurement_id"].to_pylist(), table["reason"].to_pylist(), strict=True)
+            found |= {key: reason for key, reason in rows if self.manifest.counts("failures", key, shard)}
+        return found
+
+    def status(self, item_id: str) -> str | None:
+        """ "ok", the reason of the failure, or None if the item has no result yet."""
+        return self._status.get(item_id)
+
+    def add_program(self, record: Mapping[str, Any], text: str) -> None:
+        """Stores a program (a programs.jsonl record and its text) unless the corpus already has it."""
+        if record["id"] not in self._programs:
+            self._append({"kind": "programs", "row": program_row(record, text)})
+            self._programs.add(record["id"])
+
+    def add(self, item: Item) -> None:
+        """Stores a finished item; a later result of the same item replaces the earlier one."""
+        self._append({"kind": "item", "row": item.record()})
+        self._status[item.id] = "ok" if item.status == "ok" else item.reason
+
+    def _append(self, record: Mapping[str, Any]) -> None:
+        """Adds a record to the journal, whose first one is a header: a writer that adds nothing leaves no trace."""
+        header = {"kind": "header", "schema_version": SCHEMA_VERSION, "metric_ids": list(self.metric_ids)}
+        for added in [record] if self._fresh.metric_ids == self.metric_ids else [header, record]:
+            self._fresh.note(*self._journal.append(added), added)
+
+    def compact(self) -> None:
+        """Moves the journal's items into shards: writes the shards, then the manifest, then empties the journal."""
+        if not self._fresh.ids and not self._changed and (self.root / files.MANIFEST).exists():
+            return
+        self._journal.sync()
+        shards = {kind: tuple(self._write_kind(kind)) for kind in KINDS}
+        replaced = {shard.path for shard in self.manifest.all_shards()}
+        self.manifest = files.Manifest(self.manifest.schema_version, self.metric_ids, shards)
+        files.write_manifest(self.root, self.manifest)
+        self._journal.clear()
+        self._fresh = _Fresh(self.root / JOURNAL)
+        self._changed = False
+        self._remove(replaced)
+
+    def _write_kind(self, kind: str) -> Iterator[files.Shard]:
+        """Writes the shards of one kind: equal ranges of the id space, so that they depend only on the rows."""
+        fresh = self._fresh.of_kind(kind)
+        kept_rows = sum(key not in fresh for key in self._stored_ids(kind))
+        bits = _bits(kept_rows + self._fresh.rows(kind))
+        for low, high in _parts(bits):
+            kept = self._untouched(kind, low, high)
+            if kept is not None:
+                yield kept
+                continue
+            rows = self._rows(kind, low, high)
+            if rows:
+                yield files.write_shard(self.root, kind, to_table(kind, rows, self.metric_ids), KEY[kind])
+
+    def _rows(self, kind: str, low: str, high: str | None) -> list[dict[str, Any]]:
+        return _rows_between(self.root, self.manifest, self._fresh, kind, low, high)
+
+    def _untouched(self, kind: str, low: str, high: str | None) -> files.Shard | None:
+        """The existing shard that already equals this id range: the only one in it, within it, and without new rows."""
+        touching = [shard for shard in self.manifest.shards[kind] if _overlaps(shard, low, high)]
+        fresh = self._fresh.of_kind(kind)
+        if self._changed or len(touching) != 1 or any(_within(key, low, high) for key in fresh):
+            return None
+        shard = touching[0]
+        return shard if _within(shard.first, low, high) and _within(shard.last, low, high) else None
+
+    def _remove(self, replaced: set[str]) -> None:
+        """Deletes what the manifest just written replaces: the shards of the one before, those of interrupted rewrites
+        whose items are all stored, and unfinished files. Damaged shards move to lost/; other files stay."""
+        named = {shard.path for shard in self.manifest.all_shards()}
+        for kind in KINDS:
+            for path in rebuild.unnamed(self.root, kind, named):
+                relative = f"{kind}/{path.name}"
+                if relative in self._dropped:
+                    self._set_aside(path)
+                elif relative in replaced or self._has_all(kind, path):
+                    path.unlink()
+            for path in (self.root / kind).glob(f"*.parquet.*{PARTIAL}"):  # its writer is dead: the lock is ours
+                path.unlink()
+
+    def _set_aside(self, path: Path) -> None:
+        target = self.root / LOST / path.parent.name / path.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        path.replace(target)
+
+    def _has_all(self, kind: str, path: Path) -> bool:
+        """Whether a file is a whole shard of ours and the corpus has a result for each of its items."""
+        if not files.is_shard(kind, path.name):
+            return False
+        known = self._programs if kind == "programs" else self._status
+        with contextlib.suppress(BadInput):
+            shard, _ = rebuild.examine(self.root, kind, path)
+            return all(key in known for key in rebuild.ids_of(self.root, shard))
+        return False
+
+    def strangers(self) -> list[Path]:
+        """Files in the folders of the shards that are not part of the corpus; they are never changed."""
+        named = [shard.path for shard in self.manifest.all_shards()]
+        return [path for kind in KINDS for path in rebuild.unnamed(self.root, kind, named)]
+
+    def close(self, *, compact: bool = True) -> None:
+        try:
+            if compact:
+                self.compact()
+        finally:
+            self._journal.close()
+            os.close(self._lock)
+
+    def __enter__(self) -> CorpusWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
+        self.close(compact=kind is None)
+
+
+class _Fresh:
+    """Index of the journal: the file position of each record by id, not the record itself."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.metric_ids: tuple[str, ...] = ()
+        self.programs: dict[str, tuple[int, int]] = {}
+        self.items: dict[str, tuple[str, int, int]] = {}  # id -> ("ok" | reason, offset, length)
+        self._counts: dict[str, int] = {}
+        for number, (offset, length, record) in enumerate(read(path), 1):
+            try:
+                self.note(offset, length, record)
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                raise damaged_record(path, number, f"it is no record of a corpus ({error!r})") from error
+
+    def note(self, offset: int, length: int, record: Mapping[str, Any]) -> None:
+        """Adds one record. Raises BadInput for another schema version, KeyError, TypeError, ValueError or
+        AttributeError for anything but a record of this version."""
+        if record["kind"] == "header":
+            files.check_version(self.path, record.get("schema_version", 1))
+            self.metric_ids = tuple(record["metric_ids"])
+        elif record["kind"] == "programs":
+            if not is_id(record["row"]["id"]):
+                raise ValueError(f"not an id: {record['row']['id']!r}")
+            self.programs[record["row"]["id"]] = (offset, length)
+        else:
+            item = Item.from_record(record["row"])
+            self.items[item.id] = ("ok" if item.status == "ok" else item.reason, offset, length)
+            self._counts[item.id] = len(item.kernels)
+
+    @property
+    def ids(self) -> set[str]:
+        return set(self.programs) | set(self.items)
+
+    def of_kind(self, kind: str) -> Mapping[str, Any]:
+        """Journal entries that replace stored rows of a kind, by id; an item replaces measurements and failures."""
+        return self.programs if kind == "programs" else self.items
+
+    def of(self, kind: str) -> list[str]:
+        """Ids of the journal's rows of a kind, unsorted."""
+        if kind == "programs":
+            return list(self.programs)
+        ok = kind == "measurements"
+        return [key for key, (status, _, _) in self.items.items() if (status == "ok") == ok]
+
+    def rows(self, kind: str) -> int:
+        if kind == "measurements":
+            return sum(self._counts[key] for key in self.of(kind))
+        return len(self.of(kind))
+
+    def load(self, kind: str, low: str, high: str | None) -> list[dict[str, Any]]:
+        """The rows of a kind whose id lies in [low, high)."""
+        keys = [key for key in self.of(kind) if _within(key, low, high)]
+        places = [self.programs[key] if kind == "programs" else self.items[key][1:] for key in keys]
+        records = (record["row"] for record in read_at(self.path, places))
+        if kind == "programs":
+            return list(records)
+        return [row for record in records for row in item_rows(Item.from_record(record))]
+
+
+def _notes(root: Path, manifest: files.Manifest, fresh: _Fresh) -> tuple[str, ...]:
+    """What the user should know: that the manifest was rebuilt. A first run that was interrupted while it wrote shards
+    has no manifest either, but its journal still holds everything."""
+    stored = (key for shard in manifest.all_shards() for key in rebuild.ids_of(root, shard))
+    if not manifest.rebuilt or all(key in fresh.programs or key in fresh.items for key in stored):
+        return ()
+    count = sum(len(manifest.shards[kind]) for kind in KINDS)
+    what = f"{root / files.MANIFEST} {manifest.rebuilt}; it was rebuilt from the shards in the folder, {count} in all"
+    return (f"{what}; the next `synth profile` into the folder writes it",)
+
+
+def _bits(rows: int) -> int:
+    """Number of leading id bits that split `rows` rows into shards of about ROWS_PER_SHARD rows at most."""
+    return max(0, math.ceil(math.log2(max(1, rows / ROWS_PER_SHARD))))
+
+
+def _within(key: str, low: str, high: str | None) -> bool:
+    return key >= low and (high is None or key < high)
+
+
+def _overlaps(shard: files.Shard, low: str, high: str | None) -> bool:
+    return shard.last >= low and (high is None or shard.first < high)
+
+
+def _parts(bits: int) -> list[tuple[str, str | None]]:
+    """2**bits equal ranges of the id space, as [low, high) of hexadecimal ids; None: no upper bound."""
+    bounds = [f"{(index << 64) >> bits:016x}" for index in range(1 << bits)]
+    return list(zip(bounds, [*bounds[1:], None], strict=True))
+
+
+def _rows_between(
+    root: Path, manifest: files.Manifest, fresh: _Fresh, kind: str, low: str, high: str | None
+) -> list[dict[str, Any]]:
+    """Rows of shards and journal with an id in [low, high); rows of the journal replace those of the shards."""
+    rows = fresh.load(kind, low, high)
+    newer = fresh.of_kind(kind)
+    for shard in manifest.shards[kind]:
+        if not _overlaps(shard, low, high):
+            continue
+        for row in files.read_shard(root, shard).to_pylist():
+            key = row[KEY[kind]]
+            if _within(key, low, high) and key not in newer and manifest.counts(kind, key, shard):
+                rows.append(row)
+    return rows

@@ -1,0 +1,260 @@
+"""A release: a corpus in compact Parquet files that stand by themselves, read by the same interface as a corpus.
+
+    RELEASE/README.md       dataset card (Hugging Face's form: configurations and splits)
+    RELEASE/release.json    format version, metric and counter columns, tools and counts of every labelled shard
+    RELEASE/SHA256SUMS      of every other file
+    RELEASE/labels/<split>-<first>-<last>.parquet     one row per kernel of a run, of the labelled shards first..last
+    RELEASE/programs/<split>-<first>-<last>.parquet   one row per program, text and recorded choices included
+
+Counters are integers, the sums over all dispatches of a kernel, so that a mean divides exactly as the profile did. What
+the timing model was given (`work`, `bounds`) is left out. Programs with the same control skeleton are one lineage.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hipsynth.core.errors import BadInput
+from hipsynth.core.files import open_regular, read_regular
+from hipsynth.core.store import shards as files
+from hipsynth.core.store.corpus import Corpus
+from hipsynth.core.store.schema import KINDS, schema_of
+from hipsynth.core.store.splits import RELEASED
+
+FACTS, SUMS, CARD = "release.json", "SHA256SUMS", "README.md"
+FORMAT = 2
+FACTS_BYTES, FILE_BYTES = 64 << 20, 4 << 30
+CONFIGS = ("labels", "programs")
+TOOLS = ("backend", "backend_version", "compiler", "headers")
+REGISTERS = ("vgprs", "agprs", "sgprs", "lds_bytes", "scratch_bytes")
+TRAFFIC = ("hbm_read_bytes", "hbm_write_bytes", "infinity_hits")
+AXES = ("x", "y", "z")
+_SUM_LINE = re.compile(r"([0-9a-f]{64})  ([\w./-]+)")
+_FILE = re.compile(rf"({'|'.join(CONFIGS)})/({'|'.join(RELEASED)})-\d{{4}}-\d{{4}}\.parquet")
+
+_TEXT = pa.string()
+PROGRAMS = pa.schema(
+    [(name, _TEXT) for name in ("id", "family", "skeleton", "lineage", "params", "runs")]
+    + [("choices", pa.list_(pa.int64())), ("opcodes", pa.list_(_TEXT)), ("shard", pa.int32()), ("text", _TEXT)]
+)
+
+
+def labels_schema(metric_ids: Sequence[str], counters: Sequence[str]) -> pa.Schema:
+    """The columns of labels files."""
+    columns = [(name, _TEXT) for name in ("id", "program", "family", "lineage", "arguments", "arch", "device", "flags")]
+    columns += [("kernel_index", pa.int16()), ("kernel", _TEXT), ("dispatches", pa.int32())]
+    columns.append(("same_shape", pa.bool_()))
+    columns += [(f"{what}_{axis}", pa.int32()) for what in ("grid", "block") for axis in AXES]
+    columns += [("duration_ns", pa.float64()), ("bottleneck", _TEXT), ("sampling", _TEXT)]
+    columns += [("groups_simulated", pa.int64()), ("duration_error", pa.float32()), ("counter_error", pa.float32())]
+    columns.append(("occupancy", pa.float64()))  # 0 to 1
+    columns += [(name, pa.int32()) for name in REGISTERS] + [(name, pa.float64()) for name in TRAFFIC]
+    columns += [(name, pa.float32()) for name in metric_ids] + [(name, pa.int64()) for name in counters]
+    return pa.schema([*columns, ("code", _TEXT), ("exit_code", pa.int32()), ("shard", pa.int32())])
+
+
+class Release(Corpus):
+    """A release opened for reading as a corpus: the same tables; columns that it does not keep are null or empty."""
+
+    def __init__(self, root: Path, facts: Mapping[str, Any], named: Sequence[str], damaged: Sequence[str]) -> None:
+        self.root, self.facts = root, facts
+        empty: dict[str, tuple[files.Shard, ...]] = dict.fromkeys(KINDS, ())
+        self.manifest = files.Manifest(facts["schema_version"], tuple(facts["metric_ids"]), empty)
+        self.damaged = tuple(damaged)
+        failed = sum(shard["failures"] for shard in facts["shards"].values())
+        self.notes = (f"{root}: {failed:,} failed items of the labelled shards are not part of the release",)
+        self._named = named
+
+    @classmethod
+    def load(cls, root: Path, *, skip_damaged: bool = False) -> Release:
+        """Opens a release after comparing all checksums. Raises BadInput: "corrupt", "outside", "schema_version"."""
+        facts = read_facts(root)
+        sums = read_sums(root)
+        damaged = [f"{root / path}: {why}" for path, why in mismatches(root, sums)]
+        if damaged and not skip_damaged:
+            raise BadInput(
+                "damaged release: " + "; ".join(damaged),
+                cause="the file changed after it was written",
+                remedy="restore it, for example with git, or read the intact files with --skip-damaged",
+                reason="corrupt",
+            )
+        bad = {line.partition(": ")[0] for line in damaged}
+        named = [path for path in sorted(sums) if _FILE.fullmatch(path) and str(root / path) not in bad]
+        return cls(root, facts, named, damaged)
+
+    def read(self, config: str, split: str = "") -> pa.Table:
+        """The rows of "labels" or "programs" as stored, of one split or of all. Raises BadInput for a wrong file."""
+        wanted = [path for path in self._named if path.startswith(f"{config}/{split}-" if split else f"{config}/")]
+        schema = PROGRAMS if config == "programs" else self._labels_schema()
+        found = []
+        for path in wanted:
+            try:
+                table = pq.ParquetFile(self.root / path).read()
+                found.append(table.select(schema.names).cast(schema))
+            except (OSError, KeyError, ValueError, pa.ArrowException) as error:
+                what = f"{self.root / path}: not a file of this release"
+                raise BadInput(what, cause=str(error), remedy="restore it", reason="corrupt") from error
+        return pa.concat_tables(found) if found else schema.empty_table()
+
+    def opcodes(self) -> set[str]:
+        return {opcode for row in self.read("programs")["opcodes"].to_pylist() for opcode in row or ()}
+
+    def _labels_schema(self) -> pa.Schema:
+        return labels_schema(self.metric_ids, self.facts["counters"])
+
+    def _table(self, kind: str) -> pa.Table:
+        if kind == "programs":
+            return _as_programs(self.read("programs"))
+        if kind == "measurements":
+            return _as_measurements(self.read("labels"), self.facts, self.metric_ids)
+        return schema_of(kind, self.metric_ids).empty_table()
+
+
+def read_facts(root: Path) -> dict[str, Any]:
+    """The content of release.json. Raises BadInput: "corrupt", "schema_version", or a reason of read_regular."""
+    path = root / FACTS
+    try:
+        facts: dict[str, Any] = json.loads(read_regular(path, FACTS_BYTES, inside=root))
+        if facts["format"] != FORMAT:
+            raise BadInput(
+                f"{path}: release format {facts['format']}, this installation reads {FORMAT}",
+                remedy="use the hipsynth version that wrote it",
+                reason="schema_version",
+            )
+        files.check_version(path, facts["schema_version"])
+        names = [*facts["metric_ids"], *facts["counters"]]
+        if not all(isinstance(name, str) and name.isidentifier() for name in names):
+            raise ValueError("metric_ids or counters is not a list of names")
+        for number, shard in facts["shards"].items():
+            if not number.isdecimal() or not all(isinstance(shard["tools"][name], str) for name in TOOLS):
+                raise ValueError(f"shard {number!r} has no tools")
+            int(shard["failures"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise BadInput(f"{path}: damaged", cause=repr(error), remedy="restore it", reason="corrupt") from error
+    return facts
+
+
+def read_sums(root: Path) -> dict[str, str]:
+    """SHA256SUMS as path -> digest. Raises BadInput: "corrupt", "outside" for a path that no release has."""
+    text = read_regular(root / SUMS, FACTS_BYTES, inside=root).decode(errors="replace")
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        match = _SUM_LINE.fullmatch(line)
+        if match is None:
+            raise BadInput(f"{root / SUMS}: damaged", cause=f"the line {line[:80]!r}", reason="corrupt")
+        if match[2] not in (FACTS, CARD) and not _FILE.fullmatch(match[2]):
+            what = f"{root / SUMS}: names {match[2]!r}, which is no file of a release"
+            raise BadInput(what, cause="it was edited or comes from elsewhere", reason="outside")
+        found[match[2]] = match[1]
+    return found
+
+
+def mismatches(root: Path, sums: Mapping[str, str]) -> list[tuple[str, str]]:
+    """(path, why) of the files that are missing or not those of the checksums."""
+    found = []
+    for path, digest in sums.items():
+        try:
+            if checksum(root / path, root) != digest:
+                found.append((path, f"its hash is not the one in {SUMS}"))
+        except BadInput as error:
+            found.append((path, error.reason.replace("_", " ")))
+    return found
+
+
+def checksum(path: Path, inside: Path) -> str:
+    with open_regular(path, FILE_BYTES, inside=inside) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _as_programs(table: pa.Table) -> pa.Table:
+    n = table.num_rows
+    given = {name: table[name] for name in ("id", "family", "lineage", "params", "runs", "choices", "text")}
+    given |= {"origin": pa.repeat("synthetic", n), "name": pa.repeat("", n)}
+    given["derivation"] = pa.array([[]] * n, pa.list_(_TEXT))
+    return _filled(given, schema_of("programs", ()), n).sort_by("id")
+
+
+def _as_measurements(labels: pa.Table, facts: Mapping[str, Any], metric_ids: Sequence[str]) -> pa.Table:
+    """The labels as the rows of a corpus, sorted like them. Means per dispatch, as the profile stored them."""
+    n = labels.num_rows
+    same = ("arguments", "arch", "flags", "device", "lineage", "family", "exit_code", "kernel_index", "kernel")
+    given: dict[str, Any] = {name: labels[name] for name in (*same, "dispatches", "same_shape", "duration_ns")}
+    given |= {"measurement_id": labels["id"], "program_id": labels["program"], "origin": pa.repeat("synthetic", n)}
+    tools = [facts["shards"][f"{shard:04}"]["tools"] for shard in labels["shard"].to_pylist()]
+    given |= {name: pa.array([row[name] for row in tools], _TEXT) for name in TOOLS}
+    schema = schema_of("measurements", metric_ids)
+    given |= {what: _triples(labels, what, schema) for what in ("grid", "block")}
+    given["provenance"] = _provenance(labels, schema)
+    given["counters"] = _means(labels, facts["counters"], schema)
+    empty = pa.repeat("", n)
+    given |= {"symbol": empty, "signature": empty}
+    versions = pa.array([row["version"] for row in tools], _TEXT)
+    source = {"backend": given["backend"], "version": versions, "duration_from": empty}
+    given["source"] = _struct(source, schema, "source", n)
+    given["registers"] = _struct({name: labels[name] for name in REGISTERS}, schema, "registers", n)
+    given["traffic"] = _struct({name: labels[name] for name in TRAFFIC}, schema, "traffic", n)
+    given["occupancy"] = _struct({"fraction": labels["occupancy"]}, schema, "occupancy", n)
+    given["limits"] = _struct({"bottleneck": labels["bottleneck"]}, schema, "limits", n)
+    errors = [[("Duration", error)] if error else [] for error in labels["duration_error"].to_pylist()]
+    sampled = {"strategy": labels["sampling"], "groups_simulated": labels["groups_simulated"], "error": errors}
+    given["sampling"] = _struct(sampled, schema, "sampling", n)
+    given |= {name: labels[name] for name in metric_ids}
+    return _filled(given, schema, n).sort_by([("measurement_id", "ascending"), ("kernel_index", "ascending")])
+
+
+def _column(values: Any, kind: pa.DataType) -> pa.Array:
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    return values.cast(kind) if isinstance(values, pa.Array) else pa.array(values, kind)
+
+
+def _filled(given: Mapping[str, Any], schema: pa.Schema, rows: int) -> pa.Table:
+    """A table of the schema; columns that are not given are null."""
+    columns = [
+        _column(given[part.name], part.type) if part.name in given else pa.nulls(rows, part.type) for part in schema
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def _struct(given: Mapping[str, Any], schema: pa.Schema, name: str, rows: int) -> pa.Array:
+    parts = list(schema.field(name).type)
+    columns = [
+        _column(given[part.name], part.type) if part.name in given else pa.nulls(rows, part.type) for part in parts
+    ]
+    return pa.StructArray.from_arrays(columns, fields=parts)
+
+
+def _triples(labels: pa.Table, what: str, schema: pa.Schema) -> pa.Array:
+    values = np.stack([labels[f"{what}_{axis}"].to_numpy() for axis in AXES], axis=1).astype(np.int64).ravel()
+    return pa.FixedSizeListArray.from_arrays(pa.array(values), 3).cast(schema.field(what).type)
+
+
+def _provenance(labels: pa.Table, schema: pa.Schema) -> pa.Array:
+    fixed = [("host_code", "generated"), ("isolated", "true")]
+    rows = zip(labels["code"].to_pylist(), labels["sampling"].to_pylist(), strict=True)
+    pairs = [[("code", code), *fixed, ("sampled", str(how != "exact").lower())] for code, how in rows]
+    return pa.array(pairs, schema.field("provenance").type)
+
+
+def _means(labels: pa.Table, counters: Sequence[str], schema: pa.Schema) -> pa.Array:
+    """The counters of each row as a map of means per dispatch; one that is null in a row is not in its map."""
+    n = labels.num_rows
+    known = np.empty((n, len(counters)), bool)
+    values = np.empty((n, len(counters)), np.float64)
+    for index, name in enumerate(counters):
+        column = labels[name].combine_chunks()
+        known[:, index] = column.is_valid().to_numpy(zero_copy_only=False)
+        values[:, index] = column.fill_null(0).to_numpy().astype(np.float64)
+    values /= labels["dispatches"].to_numpy()[:, None]
+    offsets = np.concatenate([[0], np.cumsum(known.sum(axis=1))]).astype(np.int32)
+    names = pa.DictionaryArray.from_arrays(np.nonzero(known)[1].astype(np.int32), pa.array(counters)).cast(_TEXT)
+    return pa.MapArray.from_arrays(offsets, names, pa.array(values[known])).cast(schema.field("counters").type)

@@ -1,0 +1,140 @@
+"""Content of a corpus: the item record, and the Parquet schemas derived from it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from hipsynth.core.kernel_record import KernelRecord, decode
+from hipsynth.core.store.columns import arrow_row, columns
+
+SCHEMA_VERSION = 3
+KINDS = ("programs", "measurements", "failures")
+# The id column by which the rows of each kind of shard are sorted and found.
+KEY = {"programs": "id", "measurements": "measurement_id", "failures": "measurement_id"}
+
+# Everything that determines a result, in hashing order.
+_IDENTITY = ("program_id", "arguments", "arch", "flags", "device", "backend", "backend_version", "compiler", "headers")
+_COMMON = ("lineage", "origin", "family")
+
+
+def measurement_id(
+    program_id: str,
+    arguments: str,
+    arch: str,
+    flags: str,
+    device: str,
+    backend: str,
+    backend_version: str,
+    compiler: str,
+    headers: str,
+) -> str:
+    """The id of one item: 16 hex digits of a hash over everything that determines its result."""
+    parts = (program_id, arguments, arch, flags, device, backend, backend_version, compiler, headers)
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Item:
+    """Result of one run of a program on one target, with tool versions. `kernels` is empty for a failed item.
+
+    `arguments`: its command line, quoted as for a shell; "" without arguments.
+    """
+
+    program_id: str
+    arguments: str
+    lineage: str
+    origin: str
+    family: str
+    arch: str
+    flags: str
+    device: str
+    backend: str
+    backend_version: str
+    compiler: str
+    headers: str
+    status: str  # "ok" | "failed"
+    reason: str = ""
+    message: str = ""
+    exit_code: int | None = None
+    stdout: str = ""
+    provenance: Mapping[str, str] = field(default_factory=dict)
+    kernels: Sequence[KernelRecord] = ()
+
+    @property
+    def id(self) -> str:
+        return measurement_id(*(getattr(self, name) for name in _IDENTITY))
+
+    def record(self) -> dict[str, Any]:
+        """The JSON object stored in the journal."""
+        return asdict(self)
+
+    @staticmethod
+    def from_record(record: Mapping[str, Any]) -> Item:
+        return Item(**{**record, "kernels": [decode(KernelRecord, kernel) for kernel in record["kernels"]]})
+
+
+def program_row(record: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """The row of a programs shard for a programs.jsonl record and the program's text."""
+    return {
+        "id": record["id"],
+        "origin": record["origin"],
+        "family": record["family"],
+        "name": record.get("name", ""),
+        "lineage": record.get("lineage") or record["id"],
+        "derivation": list(record.get("derivation", ())),
+        "params": json.dumps(record.get("params", {}), sort_keys=True),
+        "choices": [int(choice) for choice in record.get("choices", ())],
+        "expected": json.dumps(record["expected"], sort_keys=True) if record.get("expected") else None,
+        "runs": json.dumps(record.get("runs", []), sort_keys=True),
+        "text": text,
+    }
+
+
+def item_rows(item: Item) -> list[dict[str, Any]]:
+    """The rows of an item: one measurement per kernel if it is ok, else one failure."""
+    common = {"measurement_id": item.id} | {name: getattr(item, name) for name in (*_IDENTITY, *_COMMON)}
+    common["provenance"] = sorted((key, str(value)) for key, value in item.provenance.items())
+    common["exit_code"] = item.exit_code
+    if item.status != "ok":
+        return [common | {"reason": item.reason, "message": item.message, "stdout": item.stdout}]
+    return [common | _kernel_row(index, kernel) for index, kernel in enumerate(item.kernels)]
+
+
+def _kernel_row(index: int, kernel: KernelRecord) -> dict[str, Any]:
+    found = arrow_row(kernel)
+    metrics = dict(found.pop("metrics"))
+    return {"kernel_index": index, "kernel": found.pop("name"), **found, **metrics}
+
+
+def schema_of(kind: str, metric_ids: Sequence[str]) -> pa.Schema:
+    """The Parquet schema of one kind of shard; `metric_ids` become nullable double columns of measurements."""
+    text = pa.string()
+    if kind == "programs":
+        common = [(name, text) for name in ("id", "origin", "family", "name", "lineage")]
+        common += [("derivation", pa.list_(text)), ("params", text), ("choices", pa.list_(pa.int64()))]
+        return pa.schema([*common, ("expected", text), ("runs", text), ("text", text)])
+    common = [(name, text) for name in ("measurement_id", *_IDENTITY, *_COMMON)]
+    common += [("provenance", pa.map_(text, text)), ("exit_code", pa.int32())]
+    if kind == "failures":
+        return pa.schema([*common, ("reason", text), ("message", text), ("stdout", text)])
+    kernel = columns(KernelRecord)
+    named = [("kernel_index", pa.int32()), ("kernel", kernel.pop("name"))]
+    del kernel["metrics"]  # each metric is a column
+    return pa.schema([*common, *named, *kernel.items(), *((name, pa.float64()) for name in metric_ids)])
+
+
+def sort_key(kind: str, row: Mapping[str, Any]) -> tuple[str, int]:
+    """Rows are ordered by id, and by kernel within an item."""
+    return row[KEY[kind]], int(row.get("kernel_index", 0))
+
+
+def to_table(kind: str, rows: Sequence[Mapping[str, Any]], metric_ids: Sequence[str]) -> pa.Table:
+    """The rows, sorted, as an Arrow table; leaves out metrics for which the corpus has no column."""
+    ordered = sorted(rows, key=lambda row: sort_key(kind, row))
+    return pa.Table.from_pylist(ordered, schema=schema_of(kind, metric_ids))

@@ -1,0 +1,326 @@
+"""Maps a function over many items with local processes or Ray. Results do not depend on engine or number of workers.
+
+If a worker dies, its item is retried once and then reported as failed; other items are not affected.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import multiprocessing
+import os
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from typing import Any, Generic, TypeVar
+
+from hipsynth.core import stopping
+from hipsynth.core.errors import HipsynthError, Missing, UsageError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+ENGINES = ("local", "ray")
+_ATTEMPTS = 2
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_HELD = (signal.SIGINT, signal.SIGUSR1)
+_GRACE_S = 8  # time for a worker to end its child processes
+_LAST_S = 10  # time for a worker to return what it has of an interrupted item
+
+
+class WorkerDied(HipsynthError):
+    """Two processes in a row ended without returning a result for an item."""
+
+    reason = "worker_died"
+
+
+class WorkerTimeout(HipsynthError):
+    """An item exceeded its hard time limit; its process was ended."""
+
+    reason = "timeout"
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[R]):
+    """Result of one item: `value`, or the `error` that the function raised or that ended its worker."""
+
+    index: int
+    value: R | None = None
+    error: Exception | None = None
+
+    def get(self) -> R:
+        if self.error is not None:
+            raise self.error
+        return self.value  # type: ignore[return-value]
+
+
+def check_engine(engine: str) -> None:
+    """Raises UsageError for an unknown engine."""
+    if engine not in ENGINES:
+        raise UsageError(f"no engine called {engine!r}", remedy=f"one of: {', '.join(ENGINES)}")
+
+
+def map_unordered(
+    function: Callable[[T], R],
+    items: Iterable[T],
+    workers: int = 1,
+    engine: str = "local",
+    item_timeout_s: float | None = None,
+    collect_interrupted: bool = False,
+) -> Iterator[Outcome[R]]:
+    """Yields one Outcome per item, in order of completion. `function` and items must be picklable; `items` is lazy.
+
+    `item_timeout_s` is the hard limit per item in seconds (local engine only). With `collect_interrupted`, Ctrl-C asks
+    the workers for what they have (see stopping.py; local engine only); KeyboardInterrupt is raised after that.
+    Raises UsageError for an unknown engine, Missing if the Ray engine is selected but not installed.
+    """
+    check_engine(engine)
+    if engine == "ray":
+        return _map_ray(function, items, workers)
+    return _Pool(function, max(1, workers), item_timeout_s, collect_interrupted).run(items)
+
+
+def each(outcomes: Iterator[Outcome[R]], use: Callable[[Outcome[R]], None]) -> bool:
+    """Calls `use` for the outcomes of map_unordered(..., collect_interrupted=True). True if Ctrl-C came, wherever it
+    found this process; what the workers had by then was used, too."""
+    try:
+        for outcome in outcomes:
+            use(outcome)
+    except KeyboardInterrupt as interruption:
+        with contextlib.suppress(KeyboardInterrupt, StopIteration):
+            # If it came between two outcomes, the iterator has not seen it.
+            use(outcomes.throw(interruption))  # type: ignore[attr-defined]
+            for outcome in outcomes:
+                use(outcome)
+        return True
+    return False
+
+
+def in_order(outcomes: Iterable[Outcome[R]]) -> Iterator[R]:
+    """The values of all outcomes in the order of their items; raises the first error."""
+    waiting: dict[int, R] = {}
+    following = 0
+    for outcome in outcomes:
+        waiting[outcome.index] = outcome.get()
+        while following in waiting:
+            yield waiting.pop(following)
+            following += 1
+
+
+def _serve(connection: Connection, function: Callable[[Any], Any]) -> None:
+    """Main loop of a worker: processes items until its connection closes. Ignores Ctrl-C: the parent handles it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGUSR1, stopping.note)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
+    end_with_parent()
+    while True:
+        try:
+            item = connection.recv()
+        except (EOFError, OSError):
+            return
+        try:
+            answer: tuple[bool, Any] = (True, function(item))
+        except Exception as error:
+            answer = (False, error)
+        try:
+            connection.send(answer)
+        except (BrokenPipeError, ConnectionResetError):
+            return
+        except Exception as error:  # a result that cannot be pickled fails only this item
+            connection.send((False, HipsynthError(f"the result cannot be sent: {error}", reason="internal_error")))
+
+
+def _leave(*_: object) -> None:
+    """Signal handler: raises SystemExit, so that child processes are ended and scratch folders removed."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise SystemExit(128 + signal.SIGTERM)
+
+
+def end_with_parent() -> None:
+    """Requests SIGTERM when the parent dies, which a busy worker would not notice otherwise. Linux only."""
+    parent = multiprocessing.parent_process()
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+    if parent is not None and parent.pid != os.getppid():  # the parent died before prctl
+        _leave()
+
+
+class _Worker:
+    """One process and the item it works on."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.process: SpawnProcess = context.Process(target=_serve, args=(theirs, function), daemon=False)
+        resource_tracker.ensure_running()  # would unblock signals below
+        signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)  # inherited, until _serve handles them
+        try:
+            self.process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
+        theirs.close()
+        self.index = -1
+        self.item: Any = None
+        self.started = 0.0
+
+    def give(self, index: int, item: Any) -> None:
+        self.index, self.item, self.started = index, item, time.monotonic()
+        self.connection.send(item)
+
+    def end(self) -> None:
+        self.connection.close()
+        self.process.join(0.2)
+        if self.process.is_alive():
+            self.process.terminate()
+            self.process.join(_GRACE_S)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+
+
+class _Pool(Generic[R]):
+    """Local worker processes, one item each; a process that died is replaced."""
+
+    def __init__(
+        self, function: Callable[[Any], R], workers: int, item_timeout_s: float | None, collect_interrupted: bool
+    ) -> None:
+        self.function = function
+        self.limit = workers
+        self.timeout = item_timeout_s
+        self.collect_interrupted = collect_interrupted
+        self.busy: list[_Worker] = []
+        self.idle: list[_Worker] = []
+        self.again: deque[tuple[int, Any]] = deque()
+        self.tries: dict[int, int] = {}
+
+    def run(self, items: Iterable[Any]) -> Iterator[Outcome[R]]:
+        source = enumerate(items)
+        exhausted = False
+        try:
+            while True:
+                while len(self.busy) < self.limit and not (exhausted and not self.again):
+                    following = self.again.popleft() if self.again else next(source, None)
+                    if following is None:
+                        exhausted = True
+                        break
+                    self._start(*following)
+                if not self.busy:
+                    return
+                yield from self._collect()
+        except KeyboardInterrupt:
+            if self.collect_interrupted:
+                yield from self._last()
+            raise
+        finally:
+            for worker in self.busy:  # interrupted, or the caller stopped iterating
+                worker.process.terminate()
+            for worker in [*self.busy, *self.idle]:
+                worker.end()
+
+    def _last(self) -> Iterator[Outcome[R]]:
+        """What the workers have of their items; they have a few seconds to tell. A second Ctrl-C ends the wait."""
+        for worker in self.busy:
+            os.kill(worker.process.pid or 0, signal.SIGUSR1)
+        end = time.monotonic() + _LAST_S
+        while self.busy and time.monotonic() < end:
+            yield from self._collect()
+
+    def _start(self, index: int, item: Any) -> None:
+        worker = self.idle.pop() if self.idle else _Worker(self.function)
+        self.busy.append(worker)
+        # If the worker died while idle, `_collect` sees the closed connection and retries the item.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            worker.give(index, item)
+
+    def _collect(self) -> Iterator[Outcome[R]]:
+        ready = wait([worker.connection for worker in self.busy], timeout=0.5)
+        for worker in [w for w in self.busy if w.connection in ready]:
+            outcome = self._receive(worker)
+            if outcome is not None:
+                yield outcome
+        for worker in [w for w in self.busy if self._late(w)]:
+            self.busy.remove(worker)
+            worker.process.kill()
+            worker.end()
+            what = f"no answer within {self.timeout:g} s"
+            yield Outcome(worker.index, error=WorkerTimeout(what, remedy="raise --timeout"))
+
+    def _late(self, worker: _Worker) -> bool:
+        return self.timeout is not None and time.monotonic() - worker.started > self.timeout
+
+    def _receive(self, worker: _Worker) -> Outcome[R] | None:
+        """The worker's result; None if it died and its item will be retried."""
+        self.busy.remove(worker)
+        try:
+            ok, value = worker.connection.recv()
+        except (EOFError, OSError):
+            return self._bury(worker)
+        self.idle.append(worker)
+        return Outcome(worker.index, value=value) if ok else Outcome(worker.index, error=value)
+
+    def _bury(self, worker: _Worker) -> Outcome[R] | None:
+        worker.process.join(2)
+        code = worker.process.exitcode
+        worker.end()
+        self.tries[worker.index] = self.tries.get(worker.index, 0) + 1
+        if self.tries[worker.index] < _ATTEMPTS:
+            self.again.append((worker.index, worker.item))
+            return None
+        how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+        return Outcome(
+            worker.index, error=WorkerDied(f"the worker process ended with {how}", cause="a crash or a full memory")
+        )
+
+
+def _map_ray(function: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[Outcome[R]]:
+    """map_unordered on a Ray cluster (an existing one, or one started on this machine)."""
+    try:
+        import ray
+    except ImportError as error:
+        raise Missing(
+            "the ray engine is not installed", remedy="pip install 'hipsynth[ray]', or use --engine local"
+        ) from error
+    if not ray.is_initialized():
+        try:
+            ray.init(address="auto", log_to_driver=False)
+        except ConnectionError:  # no cluster is running
+            ray.init(address="local", num_cpus=workers, include_dashboard=False, log_to_driver=False)
+    return _ray_outcomes(ray, function, items, workers)
+
+
+def _ray_outcomes(ray: Any, function: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[Outcome[R]]:
+    remote = ray.remote(max_retries=_ATTEMPTS - 1)(function)
+    source = enumerate(items)
+    pending: dict[Any, int] = {}
+    exhausted = False
+    while True:
+        while len(pending) < workers and not exhausted:
+            following = next(source, None)
+            if following is None:
+                exhausted = True
+                break
+            pending[remote.remote(following[1])] = following[0]
+        if not pending:
+            return
+        for reference in ray.wait(list(pending), num_returns=1)[0]:
+            index = pending.pop(reference)
+            try:
+                yield Outcome(index, value=ray.get(reference))
+            except Exception as error:
+                yield Outcome(index, error=_ray_error(ray, error))
+
+
+def _ray_error(ray: Any, error: Exception) -> Exception:
+    """The exception raised by the function, or WorkerDied if its process was lost."""
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, Exception):
+        return cause
+    if isinstance(error, ray.exceptions.RayTaskError):
+        return HipsynthError(str(error).strip().splitlines()[-1], reason="internal_error")
+    return WorkerDied("the Ray worker was lost", cause=str(error))

@@ -1,0 +1,388 @@
+"""Runs a compiled HIP program on the simulator: opens its channel, starts it in the sandbox, reads its results.
+
+The program is linked with libhipsynth_hip.so, which takes its configuration from the channel and leaves one JSON
+document there (see native/runtime/results.h). Nothing here compiles; hipsynth.toolchain does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hipsynth import toolchain
+from hipsynth.core.errors import Missing
+from hipsynth.core.kernel_record import KernelRecord
+from hipsynth.simulator import channel, document
+from hipsynth.simulator.artefacts import Artefacts as Artefacts  # part of this module's interface
+from hipsynth.simulator.channel import Channel
+from hipsynth.simulator.devices import DeviceTable
+from hipsynth.simulator.document import Document, Malformed
+from hipsynth.simulator.instructions import KernelInstructions
+from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.observation import Observation, Output
+from hipsynth.simulator.sharing import Following
+from hipsynth.simulator.spending import Spending, incomplete, lost
+from hipsynth.simulator.transfers import Transfer
+from hipsynth.toolchain import sandbox
+from hipsynth.toolchain.sandbox import processes
+
+LIBRARY = "libhipsynth_hip.so"
+VERSION_FILE = "libhipsynth_hip.version"
+STOP_EXIT = 113  # exit status of a program that the simulator stopped; kStopExit of native/runtime/results.h
+FIRST_FD = 3  # the first descriptor that sandbox.run passes on
+# The sandbox's name of an exceeded limit -> our reason.
+KILL_REASONS = {
+    "memory": "out_of_memory",
+    "output": "output_limit",
+    "file_size": "output_limit",
+    "disk": "output_limit",
+    "processes": "forbidden_call",
+    "threads": "forbidden_call",
+    "forbidden_call": "forbidden_call",
+    "moved": "forbidden_call",
+    "lost": "worker_died",
+}
+
+
+# Fields that are totals over a kernel's dispatches in RunResult, but means per dispatch in a backend's records.
+TOTALS = ("duration_ns", "counters", "limits", "work", "traffic")
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """Result of one run. `status` "ok" means that the program terminated by itself, with any exit code; "partial"
+    (with a budget, `reason` "budget"), that it was ended at its limits, or crashed after launches that did not run,
+    and that `kernels` holds those that ended; or (`reason` "settled") that Limits.settled_launches ended it.
+
+    `reason` of a failure: timeout, instruction_limit, illegal_access, assertion, trap, deadlock, unsupported_opcode,
+    bad_code_object, bad_configuration, bad_result (a malformed result document), internal_error, unsupported_service,
+    out_of_memory, host_crash, output_limit, forbidden_call.
+    Kernel records have no metrics and no source yet, and totals over dispatches instead of means (see TOTALS).
+    """
+
+    status: str
+    reason: str = ""
+    message: str = ""
+    exit_code: int | None = None
+    stdout: str = ""
+    stderr: str = ""
+    kernels: tuple[KernelRecord, ...] = ()
+    dispatches: tuple[KernelRecord, ...] = ()  # records of the first dispatches, at most kKeptDispatches
+    dispatch_count: int = 0
+    clock_ns: float = 0.0  # simulated time at the end: dispatches and copies
+    spending: tuple[Spending, ...] = ()  # with a budget: every kernel that was launched
+    instructions: tuple[KernelInstructions, ...] = ()  # with Limits.lines
+    outputs: tuple[Output, ...] = ()  # with an Observation
+    transfers: tuple[Transfer, ...] = ()  # copies and fills, by kind
+    device_s: float = 0.0  # processor time in launches; the rest of `cpu_s` is the program's own code
+    warnings: tuple[str, ...] = ()  # errors that hardware would not detect, such as an out-of-bounds access
+    wall_s: float = 0.0
+    cpu_s: float = 0.0  # processor time; 0 for an attached program
+    isolated: bool = False
+    output_cut: bool = False  # stdout or stderr is longer than Limits.output_bytes; the rest was dropped
+
+    @property
+    def sampled(self) -> bool:
+        """True if some launch was not executed in full, so that the program's results are not valid."""
+        if self.spending:
+            return incomplete(self.spending) > 0
+        return any(kernel.sampled for kernel in self.kernels)
+
+
+def library_path() -> Path:
+    """Path of the runtime library: next to this module, or of an editable install; raises Missing."""
+    override = os.environ.get("HIPSYNTH_RUNTIME")
+    folders = [Path(sysconfig.get_path(kind)) / "hipsynth" / "simulator" for kind in ("platlib", "purelib")]
+    candidates = [folder / LIBRARY for folder in (Path(__file__).parent, *folders)]
+    for path in [Path(override)] if override else candidates:
+        if path.is_file():
+            return path.resolve()
+    raise Missing(
+        f"{LIBRARY} is not installed",
+        cause="the simulator has not been built for this Python",
+        remedy="run `make setup`, or name the library by HIPSYNTH_RUNTIME",
+    )
+
+
+def core_version() -> str:
+    """Identity of the simulator's sources, written when it was built; raises Missing."""
+    path = library_path().with_name(VERSION_FILE)
+    try:
+        return path.read_text().strip()
+    except OSError as error:
+        raise Missing(f"{path} cannot be read", cause=str(error), remedy="build the simulator again") from error
+
+
+def run_program(
+    artefacts: Artefacts,
+    device: DeviceTable,
+    scratch: Path,
+    limits: Limits | None = None,
+    args: Sequence[str] = (),
+    *,
+    count: bool = True,
+    counters: bool = True,
+    mounts: Mapping[str, Path] | None = None,
+    stdin: Path | int | None = None,
+    on_output: Callable[[str, bytes], None] | None = None,
+    interactive: bool = False,
+    observation: Observation | Following | None = None,
+) -> RunResult:
+    """Runs the program in the sandbox with `scratch` as its folder; failures of the program are returned as results.
+
+    `count=False` executes kernels without the memory-hierarchy model. `counters=False` records only the duration of
+    each launch, which is faster for many short launches. `mounts`: folders visible read-only at other paths.
+    `stdin`: a file or descriptor for standard input. `on_output`: called with "out" or "err" and each piece of
+    output as it comes. `interactive`: the program writes each line at once, as to a terminal. `observation`: what
+    to digest and to change; recorded bytes are left in `scratch`. A program that loads or compiles code objects may
+    start the disassembler and compiler.
+    Raises Missing if the program cannot be isolated (unless `limits.isolate` is False) or started, or if the runtime
+    library does not match this version.
+    """
+    limits = limits or Limits()
+    library = library_path()
+    bounds = sandbox.SandboxLimits(
+        **sandbox.time_limits(limits.time_s * 1.1 + 1.0),  # the core stops itself first, with a better message
+        memory_bytes=limits.memory_bytes,
+        output_bytes=limits.output_bytes,
+        processes=8 if artefacts.mentions(b"hipModuleLoad", b"hiprtcCompileProgram") else 1,
+    )
+    observed = observation.entries(scratch) if observation else ()
+    settings = channel.configuration(
+        artefacts, device, limits, count=count, counters=counters, interactive=interactive, observed=observed
+    )
+    with channel.opened(settings) as results:
+        done = sandbox.run(
+            [_as_started(artefacts.executable.resolve(), scratch.resolve()), *args],
+            scratch,
+            bounds,
+            read_only=_readable(artefacts, library, scratch),
+            env=_environment(library, scratch, FIRST_FD),
+            mounts=mounts,
+            stdin=stdin,
+            isolate=limits.isolate,
+            fds=(results.fd,),
+            on_output=on_output,
+        )
+        if done.reason == "not_started":
+            raise Missing(f"{artefacts.executable}: cannot be started", cause=done.stderr, remedy="see `synth doctor`")
+        reason, message = _sandbox_failure(done, limits, bounds)
+        result = _partial(_result(results, reason, message))
+    _check_fit(result, library, settings)
+    return replace(
+        result,
+        exit_code=done.exit_code,
+        stdout=done.stdout,
+        stderr=done.stderr,
+        wall_s=done.wall_s,
+        cpu_s=done.cpu_s,
+        isolated=done.isolated,
+        output_cut=done.cut,
+    )
+
+
+def _readable(artefacts: Artefacts, library: Path, scratch: Path) -> list[Path]:
+    """The folders that the program needs to read besides its own."""
+    files = [artefacts.executable, library, *(path for module in artefacts.modules for path in module)]
+    folders = {path.resolve().parent for path in files}
+    if artefacts.mentions(b"hiprtcCompileProgram"):
+        folders.update(toolchain.find().folders)
+    return sorted(folders - {scratch.resolve()})
+
+
+def _check_fit(result: RunResult, library: Path, settings: bytes) -> None:
+    """Raises Missing if the library rejects the configuration, because it was built from another version.
+
+    The library is asked once more, outside the program, which may have forged the rejection.
+    """
+    refusal = channel.refusal(library, settings) if result.reason == "bad_configuration" else ""
+    if refusal:
+        what = f"{library} does not fit this version of hipsynth"
+        raise Missing(what, cause=refusal, remedy="run `make setup`, which builds it again")
+
+
+def _as_started(executable: Path, folder: Path) -> str:
+    """argv[0] as for a user: `./name` if it is in its own folder, since programs derive file names from it."""
+    return f"./{executable.name}" if executable.parent == folder else str(executable)
+
+
+def run_attached(
+    artefacts: Artefacts,
+    device: DeviceTable,
+    scratch: Path,
+    limits: Limits | None = None,
+    args: Sequence[str] = (),
+    *,
+    count: bool = True,
+    counters: bool = True,
+) -> RunResult:
+    """Runs a trusted program without a sandbox, with this process's standard streams and working folder.
+
+    Only the limits on time and memory and those of the simulator apply; see run_program for the other parameters.
+    `stdout` and `stderr` of the result are empty.
+    """
+    limits = limits or Limits()
+    library = library_path()
+    settings = channel.configuration(artefacts, device, limits, count=count, counters=counters)
+    sys.stdout.flush()
+    start = time.monotonic()
+    reason = message = ""
+    code: int | None = None
+    with channel.opened(settings) as results:
+        environment = {**os.environ, **_environment(library, scratch, results.fd)}
+        command = [str(artefacts.executable.resolve()), *args]
+        process = subprocess.Popen(command, env=environment, pass_fds=(results.fd,))
+        try:
+            reason, message = _watch(process, limits)
+            code = process.poll()
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        if code is not None and code < 0:
+            reason, message = "host_crash", f"the program died of {_signal_name(-code)}"
+        result = _result(results, reason, message)
+    _check_fit(result, library, settings)
+    return replace(result, exit_code=code, wall_s=time.monotonic() - start)
+
+
+def _watch(process: subprocess.Popen[bytes], limits: Limits) -> tuple[str, str]:
+    """Waits for the end of an attached program; (reason, message) if it exceeded a limit, else ("", "")."""
+    bounds = sandbox.SandboxLimits(**sandbox.time_limits(limits.time_s * 1.1 + 1.0))
+    meter = processes.Meter()
+    while True:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=processes.SAMPLE_S)
+            return "", ""
+        pids = processes.descendants(process.pid)
+        meter.sample(pids)
+        late = meter.passed(bounds.cpu_s, bounds.idle_s, bounds.wall_s)
+        if late:
+            return "timeout", _out_of_time(late, limits)
+        if sum(map(processes.resident_bytes, pids)) > limits.memory_bytes:
+            return "out_of_memory", _too_much(limits.memory_bytes)
+
+
+def _out_of_time(reason: str, limits: Limits) -> str:
+    kinds = {"cpu_time": "of processor time", "idle_time": "in which it did nothing"}
+    if reason in kinds:
+        return f"stopped after {limits.time_s:g} s {kinds[reason]}"
+    return f"stopped after {limits.time_s * sandbox.WALL_FACTOR + sandbox.WALL_EXTRA_S:g} s on a busy machine"
+
+
+def _environment(library: Path, scratch: Path, channel_fd: int) -> dict[str, str]:
+    made = {
+        channel.VARIABLE: str(channel_fd),
+        "LD_LIBRARY_PATH": str(library.parent),
+        "TMPDIR": str(scratch.resolve()),
+    }
+    preload = os.environ.get("HIPSYNTH_PRELOAD")  # a sanitized simulator's runtime: see tools/sanitize.py
+    if preload:
+        options = {key: os.environ[key] for key in ("ASAN_OPTIONS", "UBSAN_OPTIONS") if key in os.environ}
+        made |= {"LD_PRELOAD": preload, **options}
+    return made
+
+
+def _signal_name(number: int | None) -> str:
+    with contextlib.suppress(ValueError, TypeError):
+        return signal.Signals(number or 0).name
+    return f"signal {number}"
+
+
+def _sandbox_failure(done: sandbox.SandboxResult, limits: Limits, bounds: sandbox.SandboxLimits) -> tuple[str, str]:
+    """(reason, message) if the sandbox or a signal ended the program, ("", "") if it exited."""
+    if done.status == "timeout":
+        return "timeout", _out_of_time(done.reason, limits)
+    if done.reason == "interrupted":
+        return "interrupted", "stopped"
+    if done.status == "killed":
+        return KILL_REASONS.get(done.reason, done.reason), f"stopped by the sandbox: {_did(done.reason, bounds)}"
+    if done.reason == "signal":
+        return "host_crash", f"the program died of {_signal_name(done.signal)}"
+    return "", ""
+
+
+def _too_much(room: int) -> str:
+    what = "its own memory, the device memory it touched and the simulator's tables"
+    return f"{what} took more than the limit of {room >> 20} MiB"
+
+
+def _did(reason: str, bounds: sandbox.SandboxLimits) -> str:
+    """Describes how the program exceeded the limit `reason`."""
+    mib = 20
+    return {
+        "memory": _too_much(bounds.memory_bytes),
+        "output": f"it printed more than {64 * bounds.output_bytes >> mib} MiB",
+        "file_size": f"it wrote more than {bounds.file_bytes >> mib} MiB to one file",
+        "disk": f"its files took more than {bounds.scratch_bytes >> mib} MiB",
+        "processes": f"it started more than {bounds.processes} processes",
+        "threads": f"it started more than {bounds.threads} threads",
+        "moved": "it put something else in the place of its folder",
+        "lost": "something outside ended the sandbox, such as a machine that ran out of memory",
+        "forbidden_call": "it tried to start a process, or made another system call that is forbidden there",
+    }.get(reason, reason.replace("_", " "))
+
+
+def _progress(found: Document) -> str:
+    """Describes the progress of a program that ran out of time or was interrupted."""
+    if not found.kernels:
+        return ", before any kernel had ended"
+    busiest = max(found.kernels, key=lambda kernel: kernel.dispatches)
+    most = "" if busiest.dispatches == found.dispatch_count else f", {busiest.dispatches:,} of them"
+    launches = "launch" if found.dispatch_count == 1 else "launches"
+    return f", after {found.dispatch_count:,} {launches}{most} of kernel {busiest.name}"
+
+
+# Failures that launches which were not executed may cause: what they would have computed is used.
+_CONSEQUENCES = frozenset({"timeout", "host_crash"})
+
+
+def _partial(result: RunResult) -> RunResult:
+    """A run that ended because nothing new was launched is partial; within a budget, also one that ended at its time
+    limit, or after launches that were not executed."""
+    if result.reason == "settled":
+        return replace(result, status="partial")
+    ended = bool(result.kernels) and (result.reason == "timeout" or (result.reason in _CONSEQUENCES and result.sampled))
+    if not result.spending or not ended:
+        return result
+    message = "; ".join(filter(None, (result.message, lost(result.spending))))
+    return replace(result, status="partial", reason="budget", message=message)
+
+
+def _result(results: Channel, reason: str, message: str) -> RunResult:
+    """Combines the exit of the process with the result document, whose reason takes precedence.
+
+    A missing document (the program never called HIP) is an empty result.
+    """
+    try:
+        data = results.document()
+        found = Document() if data is None else document.read(data)
+    except Malformed as error:
+        return RunResult("failed", "bad_result", f"the program left a result that cannot be used: {error}")
+    if found.status != "ok":
+        reason, message = found.reason, found.message
+    if reason in ("timeout", "interrupted"):
+        message += _progress(found)
+    return RunResult(
+        status="failed" if reason else "ok",
+        reason=reason,
+        message=message,
+        kernels=found.kernels,
+        dispatches=found.dispatches,
+        dispatch_count=found.dispatch_count,
+        clock_ns=found.clock_ns,
+        spending=found.spending,
+        outputs=found.outputs,
+        transfers=found.transfers,
+        device_s=found.device_s,
+        warnings=found.warnings,
+        instructions=found.instructions,
+    )

@@ -1,0 +1,112 @@
+"""Compiles programs for the simulator: device code for an architecture, host code linked with our runtime library."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+from hipsynth import toolchain
+from hipsynth.core.errors import BadInput, CompileFailed
+from hipsynth.core.program import Program, Project
+from hipsynth.simulator.api import Artefacts, library_path
+from hipsynth.simulator.limits import Limits
+from hipsynth.toolchain import CompileLimits, older
+from hipsynth.toolchain.project import Unit, compile_project
+
+_RELOCATABLE = "-fgpu-rdc"
+LEAST_COMPILE_S = 10.0  # the headers alone take seconds on a slow machine
+
+
+def compile_limits(limits: Limits) -> CompileLimits:
+    """The limits of a program's compiles: those of its run, but not less time than the headers take."""
+    return CompileLimits(time_s=max(LEAST_COMPILE_S, limits.time_s), isolate=limits.isolate)
+
+
+def build_program(
+    program: Program, arch: str, flags: str, folder: Path, limits: CompileLimits | None = None
+) -> tuple[Artefacts, dict[str, str]]:
+    """Compiles a program from its text or its project's files in `folder`; returns artefacts and provenance.
+
+    A program of a project may have no kernel. Raises CompileFailed, BadInput ("no_kernel", of a text), UsageError (bad
+    flags), Missing (no compiler).
+    """
+    if program.project is None:
+        return build_text(program.text, program.name, arch, flags, folder, limits)
+    artefacts = build_project(program.project, arch, flags, folder, limits)
+    digest = hashlib.sha256(program.text.encode()).hexdigest()
+    return artefacts, toolchain.find().provenance() | {"arch": arch, "flags": flags, "source_sha256": digest}
+
+
+def build_project(
+    project: Project, arch: str, flags: str, folder: Path, limits: CompileLimits | None = None
+) -> Artefacts:
+    """Compiles each file with its own flags followed by `flags`, and links them. The program may have no kernel.
+
+    `-fgpu-rdc` links the device code of all files. If standard names are undeclared, compiles again with the headers
+    that HIP's headers included before release 7. Raises the errors of build_program.
+    """
+    if _RELOCATABLE in flags.split():
+        project = replace(project, relocatable=True)
+        flags = " ".join(word for word in flags.split() if word != _RELOCATABLE)
+    try:
+        return _build_sources(project, arch, flags, folder, limits)
+    except CompileFailed as error:
+        if not older.may_help(error.diagnostics):
+            raise
+        files = [replace(file, flags=f"{file.flags} {older.flags(file.language)}") for file in project.sources]
+        try:
+            return _build_sources(replace(project, sources=tuple(files)), arch, flags, folder, limits)
+        except CompileFailed:
+            raise error from None  # report the diagnostics of the first attempt, without the added headers
+
+
+def _build_sources(project: Project, arch: str, flags: str, folder: Path, limits: CompileLimits | None) -> Artefacts:
+    first = project.sources[0]
+    if len(project.sources) == 1 and first.language == "hip" and not first.flags and not project.relocatable:
+        return build_runnable(first.path, arch, flags, folder, limits)
+    units = [Unit(file.path, file.language, f"{file.flags} {flags}".strip()) for file in project.sources]
+    built = compile_project(
+        units,
+        arch,
+        folder,
+        runtime=library_path(),
+        relocatable=project.relocatable,
+        limits=limits,
+        roots=project.roots,
+    )
+    objdump = toolchain.find().objdump
+    if not built.devices:
+        return Artefacts(built.executable, objdump=objdump)
+    return Artefacts(built.executable, *built.devices[0], objdump, built.devices[1:])
+
+
+def build_text(
+    text: str, name: str, arch: str, flags: str, folder: Path, limits: CompileLimits | None = None
+) -> tuple[Artefacts, dict[str, str]]:
+    """Writes a program's text into `folder` and compiles it there; raises the errors of build_program."""
+    folder.mkdir(parents=True, exist_ok=True)
+    source = folder / f"{name or 'program'}.hip"
+    source.write_text(text)
+    return build_file(source, arch, flags, folder, limits)
+
+
+def build_file(
+    source: Path, arch: str, flags: str, folder: Path, limits: CompileLimits | None = None
+) -> tuple[Artefacts, dict[str, str]]:
+    """As build_text, for a source file; quoted includes are searched in its folder."""
+    device = toolchain.compile_device(source, arch, flags, folder, limits=limits)
+    host = toolchain.compile_host(source, flags, folder, runtime=library_path(), limits=limits)
+    artefacts = Artefacts(host.executable, device.code_object, device.disassembly, toolchain.find().objdump)
+    return artefacts, dict(device.provenance)
+
+
+def build_runnable(source: Path, arch: str, flags: str, folder: Path, limits: CompileLimits | None = None) -> Artefacts:
+    """As build_file, but the program may have no kernel, for example if it only queries device properties."""
+    try:
+        return build_file(source, arch, flags, folder, limits)[0]
+    except BadInput as error:
+        if error.reason != "no_kernel":
+            raise
+    host = toolchain.compile_host(source, flags, folder, runtime=library_path(), limits=limits)
+    return Artefacts(host.executable, objdump=toolchain.find().objdump)

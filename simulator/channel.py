@@ -1,0 +1,118 @@
+"""The memory shared with a simulated program: it holds the program's configuration and receives its result document.
+
+native/runtime/channel.h describes the layout; the numbers here are the same. The memory belongs to no file, has a fixed
+size, and is mapped by the runtime library before any code of the program runs. What the program does to files therefore
+cannot affect how its result is read. It shares its address space with the library, so it can write any document: the
+content is checked by `document`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import struct
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from hipsynth import toolchain
+from hipsynth.simulator.artefacts import Artefacts
+from hipsynth.simulator.devices import DeviceTable
+from hipsynth.simulator.document import Malformed
+from hipsynth.simulator.limits import Limits
+
+VARIABLE = "HIPSYNTH_CHANNEL"  # holds the number of the descriptor
+BYTES, CONFIGURATION_AT, SLOTS_AT, SLOTS = 64 << 20, 4096, 1 << 20, 3
+SLOT_BYTES = (BYTES - SLOTS_AT) // SLOTS
+_HEADER = struct.Struct("<QQ")
+_SEALS = fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+
+
+class Channel:
+    """An open channel; `fd` is to be inherited by the program."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def document(self) -> bytes | None:
+        """The latest complete document, None if there is none; raises Malformed if its header is invalid.
+
+        Call it only after the program has ended.
+        """
+        word, _ = _HEADER.unpack(os.pread(self.fd, _HEADER.size, 0))
+        if not word:
+            return None
+        size, slot = divmod(word, 4)
+        if size > SLOT_BYTES or slot >= SLOTS:
+            raise Malformed(f"it is longer than {SLOT_BYTES >> 20} MiB")
+        return os.pread(self.fd, size, SLOTS_AT + slot * SLOT_BYTES)
+
+
+@contextlib.contextmanager
+def opened(settings: bytes) -> Iterator[Channel]:
+    """A new channel with this configuration, while the block runs."""
+    if len(settings) > SLOTS_AT - CONFIGURATION_AT:
+        raise ValueError("the configuration of the run is too long")
+    fd = os.memfd_create("hipsynth", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        os.ftruncate(fd, BYTES)
+        os.pwrite(fd, _HEADER.pack(0, len(settings)), 0)
+        os.pwrite(fd, settings, CONFIGURATION_AT)
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
+        yield Channel(fd)
+    finally:
+        os.close(fd)
+
+
+def configuration(
+    artefacts: Artefacts,
+    device: DeviceTable,
+    limits: Limits,
+    *,
+    count: bool = True,
+    counters: bool = True,
+    interactive: bool = False,
+    observed: Iterable[tuple[str, object]] = (),
+) -> bytes:
+    """A run's configuration: entries `key=value`, each ended by a zero byte, which no path contains.
+
+    `observed`: the entries of an Observation.
+    """
+    entries: list[tuple[str, object]] = [
+        ("arch", device.arch),
+        ("title", device.title),
+        ("objdump", artefacts.objdump),
+        ("max_wave_instructions", limits.wave_instructions),
+        ("memory_bytes", int(device.spec()["hbm.bytes"])),  # untouched pages use no host memory
+        ("sampling_units", limits.sampling_units),
+        ("effort", limits.effort),
+        ("per_kernel", limits.per_kernel),
+        ("reuse", int(limits.reuse)),
+        ("lines", int(limits.lines)),
+        ("budget_s", limits.budget_s),
+        ("settled_launches", limits.settled_launches),
+        ("cpu_seconds", limits.time_s),
+        ("count", int(count)),
+        ("counters", int(counters)),
+        ("strict_bounds", int(limits.strict_bounds)),
+        ("line_output", int(interactive)),
+        *observed,
+    ]
+    for code_object, disassembly in artefacts.modules:
+        entries += [("code_object", code_object.resolve()), ("disassembly", disassembly.resolve())]
+    if artefacts.mentions(b"hiprtcCompileProgram"):
+        entries += [("compiler", word) for word in toolchain.run_time_compiler(toolchain.find(), device.arch)]
+    entries += [(f"spec.{key}", repr(value)) for key, value in device.spec().items()]
+    return b"".join(os.fsencode(f"{key}={value}") + b"\0" for key, value in entries)
+
+
+def refusal(library: Path, settings: bytes) -> str:
+    """Why the runtime library rejects this configuration, "" if it accepts it. Runs no code of any program."""
+    try:
+        ask = ctypes.CDLL(str(library)).hipsynthRefusal
+    except (OSError, AttributeError) as error:
+        return str(error)
+    ask.argtypes, ask.restype = (ctypes.c_char_p, ctypes.c_size_t), ctypes.c_char_p
+    answer: bytes = ask(settings, len(settings))
+    return answer.decode(errors="replace")

@@ -1,0 +1,66 @@
+"""Python access to a simulated device: compile a HIP source, launch its kernels on numpy arrays, read counters."""
+
+from __future__ import annotations
+
+import importlib
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hipsynth import toolchain
+from hipsynth.core.errors import Missing
+from hipsynth.simulator import devices
+
+
+def native_core() -> Any:
+    """The native module; raises Missing if it is not built."""
+    try:
+        return importlib.import_module("hipsynth.simulator._core")
+    except ImportError as error:
+        raise Missing("the simulator core is not built", cause=str(error), remedy="run `make setup`") from error
+
+
+class SimDevice:
+    """One simulated device with the kernels of one HIP source loaded. `scratch` is the build folder.
+
+    `constants` override constants of the device's table; `options` are passed to the core.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        source: Path,
+        scratch: Path,
+        flags: str = "-O3",
+        constants: Mapping[str, float] | None = None,
+        **options: Any,
+    ) -> None:
+        self.table = devices.load(name)
+        build = toolchain.compile_device(source, self.table.arch, flags, scratch / self.table.arch)
+        spec = {**self.table.spec(), **(constants or {})}
+        self.core = native_core().Device(self.table.arch, spec, **options)
+        self.module = self.core.load(build.code_object.read_bytes(), build.disassembly.read_text())
+
+    def upload(self, array: npt.NDArray[Any]) -> int:
+        """Allocates device memory and copies an array to it; returns the device address."""
+        address: int = self.core.allocate(array.nbytes)
+        self.core.write(address, np.ascontiguousarray(array).view(np.uint8).reshape(-1))
+        return address
+
+    def download(self, address: int, like: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Copies device memory at an address to a new 1-D array with the type and number of bytes of `like`."""
+        out = np.zeros(like.nbytes, np.uint8)
+        self.core.read(address, out)
+        return out.view(like.dtype)
+
+    def launch(
+        self, kernel: str, grid: tuple[int, ...], block: tuple[int, ...], layout: str, *args: Any, lds: int = 0
+    ) -> dict[str, Any]:
+        """Runs one dispatch. `grid` counts work-groups, `layout` is the struct format string of the arguments."""
+        sizes = [(*shape, 1, 1)[:3] for shape in (grid, block)]
+        result: dict[str, Any] = self.core.launch(self.module, kernel, *sizes, struct.pack("@" + layout, *args), lds)
+        return result

@@ -1,0 +1,141 @@
+"""Device tables: one TOML file per device, every number with its source; architectures.toml has the facts that all
+devices of an architecture share.
+
+A table may inherit from another one and list only the differences. Sources that begin with `fit` mark constants fitted
+to recorded counters or times of that device; all others come from documents or measurements.
+"""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hipsynth.core.errors import BadInput, UsageError
+
+FOLDER = Path(__file__).parent
+ARCHITECTURES = FOLDER / "architectures.toml"
+_HEAD = ("name", "title", "arch", "inherits")
+
+
+Fact = bool | int | str  # of an architecture
+
+
+@dataclass(frozen=True)
+class Constant:
+    """One number of a device table, with its source."""
+
+    value: float
+    source: str
+
+    @property
+    def fitted(self) -> bool:
+        return self.source.startswith("fit")
+
+
+@dataclass(frozen=True)
+class DeviceTable:
+    """One device: `constants` maps "section.key" (for instance "l2.bytes") to a sourced number."""
+
+    name: str
+    title: str
+    arch: str
+    constants: Mapping[str, Constant]
+
+    def __getitem__(self, key: str) -> float:
+        return self.constants[key].value
+
+    def spec(self) -> dict[str, float]:
+        """ "section.key" -> value, the form that the simulator core reads."""
+        return {key: constant.value for key, constant in sorted(self.constants.items())}
+
+
+def architectures() -> list[str]:
+    return list(_architectures())
+
+
+def load_architectures(path: Path = ARCHITECTURES) -> dict[str, dict[str, Fact]]:
+    """Architecture -> fact -> value. Raises BadInput if a fact lacks a source or some architecture lacks the fact."""
+    table: dict[str, dict[str, Fact]] = {}
+    for arch, rows in tomllib.loads(path.read_text()).items():
+        for key, row in rows.items():
+            if set(row) != {"value", "source"} or not row["source"]:
+                raise BadInput(f"{path.name}: {arch}.{key} needs a value and a source")
+        table[arch] = {key: row["value"] for key, row in rows.items()}
+    kinds = [{key: type(value) for key, value in facts.items()} for facts in table.values()]
+    if any(kind != kinds[0] for kind in kinds):
+        raise BadInput(f"{path.name}: the architectures do not have the same facts")
+    return table
+
+
+@functools.cache
+def _architectures() -> dict[str, dict[str, Fact]]:
+    return load_architectures()
+
+
+def fact(arch: str, key: str) -> Fact:
+    """A fact of architectures.toml; raises UsageError for an unknown architecture."""
+    default_device(arch)
+    return _architectures()[arch][key]
+
+
+def names() -> list[str]:
+    return sorted(path.stem for path in FOLDER.glob("*.toml") if path != ARCHITECTURES)
+
+
+def default_device(arch: str) -> str:
+    """The default device of an architecture; raises UsageError for an unknown architecture."""
+    try:
+        return str(_architectures()[arch]["default_device"])
+    except KeyError:
+        raise UsageError(f"unknown architecture {arch!r}", remedy=f"known: {', '.join(architectures())}") from None
+
+
+def devices_of(arch: str) -> list[str]:
+    default_device(arch)
+    return [name for name in names() if load(name).arch == arch]
+
+
+def _sections(document: Mapping[str, Any]) -> dict[str, Constant]:
+    flat: dict[str, Constant] = {}
+    for section, rows in document.items():
+        if section in _HEAD:
+            continue
+        for key, row in rows.items():
+            if set(row) != {"value", "source"} or not row["source"]:
+                raise BadInput(f"{section}.{key}: a constant needs a value and a source")
+            flat[f"{section}.{key}"] = Constant(float(row["value"]), row["source"])
+    return flat
+
+
+@functools.cache
+def load(name: str) -> DeviceTable:
+    """The table of a device; raises UsageError for an unknown name, BadInput for an invalid table."""
+    path = FOLDER / f"{name}.toml"
+    if name not in names():
+        raise UsageError(f"unknown device {name!r}", remedy=f"known: {', '.join(names())}")
+    document = tomllib.loads(path.read_text())
+    base = load(document["inherits"]) if "inherits" in document else None
+    own = _sections(document)
+    if base is not None and (unknown := set(own) - set(base.constants)):
+        raise BadInput(f"{path.name}: {', '.join(sorted(unknown))} not in the inherited table")
+    return DeviceTable(
+        name=document["name"],
+        title=document["title"],
+        arch=document["arch"] if base is None else base.arch,
+        constants=own if base is None else {**base.constants, **own},
+    )
+
+
+def device_of(arch: str, device: str | None = None) -> DeviceTable:
+    """The table of a device of `arch`, by default its default device. Raises UsageError if the device has another
+    architecture."""
+    default = default_device(arch)
+    table = load(device or default)
+    if table.arch != arch:
+        remedy = f"devices of {arch}: {', '.join(devices_of(arch))}"
+        raise UsageError(f"device {table.name} is a {table.arch}, not a {arch}", remedy=remedy)
+    return table

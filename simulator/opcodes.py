@@ -1,0 +1,30 @@
+"""The opcodes of a build, counted in LLVM's disassembly."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from hipsynth.simulator.isa.table import without_encoding
+
+# An instruction's line: its mnemonic after white space, with its address and encoding behind `//`.
+_LINE = re.compile(r"^\s+([a-z]\w+)\b.*//", re.MULTILINE)
+
+
+def opcodes(disassemblies: Iterable[Path]) -> Counter[str]:
+    """How often each opcode occurs in the text of `llvm-objdump -d`, whatever its encoding; padding is left out."""
+    found: Counter[str] = Counter()
+    for path in disassemblies:
+        found.update(without_encoding(name) for name in _without_padding(_LINE.findall(path.read_text())))
+    return found
+
+
+def _without_padding(mnemonics: Iterable[str]) -> Iterator[str]:
+    """The mnemonics without the `s_nop` that fill the space behind a kernel's end."""
+    ended = False
+    for name in mnemonics:
+        ended = name == "s_endpgm" or (ended and name == "s_nop")
+        if not ended or name == "s_endpgm":
+            yield name

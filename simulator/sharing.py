@@ -1,0 +1,96 @@
+"""Which lines of device memory each work-group of a launch reads and writes (native/core/sharing.h).
+
+The simulated program could have written anything to the file, so its content is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hipsynth.core.errors import BadInput
+from hipsynth.core.files import read_regular
+from hipsynth.core.kernel_record import Dim
+
+FILE = "hipsynth-sharing.bin"  # in the program's folder
+LINE_BYTES = 128
+TOUCH = np.dtype([(name, "<u4") for name in ("group", "line", "reads", "writes", "atomics")])
+MOST_BYTES = 256 << 20
+# Why the work-groups of a launch could not be followed.
+REASONS = {
+    "ordered": "its results depend on the order of atomics",
+    "following": "it uses clocks, host services, textures, grid barriers or indirect calls",
+    "too_long": "its work-groups are too long to follow",
+}
+_STATES = ("all", *REASONS)
+_FIELDS = 11
+
+
+@dataclass(frozen=True)
+class Following:
+    """Follows the first launch of each kernel and grid. `most_touches`: more thin out the lines (see Sharing.one_in);
+    `most_work`: wave instructions of a launch after which it is given up."""
+
+    most_touches: int = 1 << 20
+    most_work: int = 300_000_000
+
+    def entries(self, folder: Path) -> list[tuple[str, object]]:
+        """The entries of a run's configuration, for a program that runs in `folder`."""
+        path = folder.resolve() / FILE
+        limits = [("sharing_touches", self.most_touches), ("sharing_work", self.most_work)]
+        return [("sharing_path", path), *limits]
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """The lines of one launch. `state`: "all", or a key of REASONS, and then there are no touches.
+
+    `touches`: [touches] of TOUCH, ordered by work-group and line: a group's number (x fastest), a line's number in
+    device memory, and bit masks of its 32 words that the group reads, writes and updates by atomics. Only one line in
+    `one_in`, drawn by a hash, is there.
+    """
+
+    symbol: str
+    state: str
+    grid: Dim
+    block: Dim
+    cooperative: bool
+    one_in: int
+    touches: np.ndarray[Any, np.dtype[Any]]
+
+    @property
+    def groups(self) -> int:
+        return self.grid[0] * self.grid[1] * self.grid[2]
+
+
+def read(path: Path) -> list[Sharing]:
+    """What a run left behind. Raises BadInput if it is not what the runtime library writes."""
+    data = read_regular(path, MOST_BYTES) if path.exists() else b""
+    found, at = [], 0
+    while at < len(data):
+        end = data.find(b"\n", at, at + 4096)
+        words = data[at:end].decode(errors="replace").split(" ") if end > 0 else []
+        if len(words) != _FIELDS or words[1] not in _STATES or not all(word.isdecimal() for word in words[2:]):
+            raise _malformed(path)
+        numbers = [int(word) for word in words[2:]]
+        at = end + 1 + numbers[-1] * TOUCH.itemsize
+        if at > len(data):
+            raise _malformed(path)
+        touches = np.frombuffer(data, TOUCH, numbers[-1], end + 1)
+        one = Sharing(words[0], words[1], _dim(numbers[:3]), _dim(numbers[3:6]), bool(numbers[6]), numbers[7], touches)
+        if one.one_in < 1 or one.groups >= 1 << 32 or (len(touches) and int(touches["group"].max()) >= one.groups):
+            raise _malformed(path)
+        found.append(one)
+    return found
+
+
+def _dim(numbers: Sequence[int]) -> Dim:
+    return (numbers[0], numbers[1], numbers[2])
+
+
+def _malformed(path: Path) -> BadInput:
+    return BadInput(f"{path.name} is damaged", cause="the program wrote to it", reason="bad_result")

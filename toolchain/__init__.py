@@ -1,0 +1,40 @@
+"""The HIP compiler: locates it, provides HIP headers, runs it under limits, and caches results by content.
+
+>>> from hipsynth.toolchain import compile_device, compile_host
+>>> build = compile_device(Path("copy.hip"), "gfx90a", "-O3", Path("out"))
+>>> build.code_object, build.disassembly, build.kernels, build.provenance
+"""
+
+from hipsynth.toolchain.builds import prune_builds
+from hipsynth.toolchain.compile import DeviceBuild, HostBuild, compile_device, compile_host
+from hipsynth.toolchain.driver import CompileLimits, run_time_compiler
+from hipsynth.toolchain.elf import kernels_in
+from hipsynth.toolchain.flag_pattern import flag_pattern
+from hipsynth.toolchain.flags import Flags
+from hipsynth.toolchain.flags import check as check_flags
+from hipsynth.toolchain.flags import only_allowed as allowed_flags
+from hipsynth.toolchain.flags import parse as parse_flags
+from hipsynth.toolchain.locate import Toolchain, archs, check_arch, find, thrust_version
+from hipsynth.toolchain.tree import build_tree
+
+__all__ = [
+    "CompileLimits",
+    "DeviceBuild",
+    "Flags",
+    "HostBuild",
+    "Toolchain",
+    "allowed_flags",
+    "archs",
+    "build_tree",
+    "check_arch",
+    "check_flags",
+    "compile_device",
+    "compile_host",
+    "find",
+    "flag_pattern",
+    "kernels_in",
+    "parse_flags",
+    "prune_builds",
+    "run_time_compiler",
+    "thrust_version",
+]

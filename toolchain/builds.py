@@ -1,0 +1,66 @@
+"""Content-addressed build cache: an entry holds the outputs and the hashes of the user headers that were read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from hipsynth.core.cache import cache_dir
+from hipsynth.core.errors import BadInput
+from hipsynth.core.files import SOURCE_BYTES, copy_regular, read_regular, replacing
+from hipsynth.toolchain.unit import Job, check_shown
+
+_KEEP_BUILDS = 20_000
+
+
+def entry_of(job: Job) -> Path:
+    """The cache folder of a build (it may not exist)."""
+    return cache_dir() / "builds" / job.key[:2] / job.key[2:40]
+
+
+def load(job: Job, targets: Sequence[Path]) -> bool:
+    """Copies a stored build to `targets`; False if there is none, or a header has changed or may not be read now."""
+    entry = entry_of(job)
+    try:
+        headers: dict[str, str] = json.loads((entry / "headers.json").read_text())
+        if any(_digest(Path(path)) != digest for path, digest in headers.items()):
+            return False
+        check_shown(job, map(Path, headers))
+        for number, target in enumerate(targets):
+            shutil.copyfile(entry / str(number), target)
+        os.utime(entry)
+    except (OSError, ValueError, BadInput):
+        return False
+    return True
+
+
+def _digest(header: Path) -> str:
+    return hashlib.sha256(read_regular(header, SOURCE_BYTES)).hexdigest()
+
+
+def store(job: Job, made: Sequence[Path], headers: Sequence[Path]) -> None:
+    """Stores a build. Failure to cache is not an error."""
+    entry = entry_of(job)
+    try:
+        with replacing(entry) as fresh:
+            fresh.mkdir()
+            for number, path in enumerate(made):
+                copy_regular(path, fresh / str(number))
+            read = {str(path.resolve()): _digest(path) for path in headers}
+            (fresh / "headers.json").write_text(json.dumps(read))
+        if job.key.startswith("000"):
+            prune_builds()
+    except (OSError, BadInput):
+        return
+
+
+def prune_builds(keep: int = _KEEP_BUILDS) -> int:
+    """Deletes all but the `keep` most recently used builds; returns the number deleted."""
+    entries = sorted((cache_dir() / "builds").glob("*/*"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for entry in entries[keep:]:
+        shutil.rmtree(entry, ignore_errors=True)
+    return max(0, len(entries) - keep)

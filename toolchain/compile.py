@@ -1,0 +1,168 @@
+"""Compiles HIP programs: the device side to a code object with its disassembly, the host side to an executable."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hipsynth.core.errors import BadInput, Missing
+from hipsynth.core.files import copy_regular
+from hipsynth.toolchain import driver, sandbox
+from hipsynth.toolchain import flags as flag_parser
+from hipsynth.toolchain.builds import load, store
+from hipsynth.toolchain.driver import CompileLimits
+from hipsynth.toolchain.elf import kernels_in
+from hipsynth.toolchain.locate import Toolchain, check_arch, find
+from hipsynth.toolchain.unit import Job, check_shown, new_job, object_of, sha
+
+RUNTIME = Path(__file__).resolve().parents[1] / "simulator" / "libhipsynth_hip.so"
+
+
+@dataclass(frozen=True)
+class DeviceBuild:
+    """One program compiled for one architecture. Paths are inside the caller's output folder."""
+
+    code_object: Path  # ELF, not bundled
+    disassembly: Path  # text of `llvm-objdump -d`
+    kernels: tuple[str, ...]  # mangled names, at least one
+    arch: str
+    flags: str
+    key: str  # build cache key: equal keys mean equal machine code
+    provenance: Mapping[str, str] = field(default_factory=dict)
+    cached: bool = False
+    precompiled_header: bool = False
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class HostBuild:
+    """A program's host side, linked with the simulator's HIP runtime library."""
+
+    executable: Path
+    key: str
+    provenance: Mapping[str, str] = field(default_factory=dict)
+    cached: bool = False
+    seconds: float = 0.0
+
+
+def compile_device(
+    source: Path,
+    arch: str,
+    flags: str,
+    out_dir: Path,
+    *,
+    toolchain: Toolchain | None = None,
+    limits: CompileLimits | None = None,
+    use_cache: bool = True,
+    use_pch: bool = True,
+    roots: Iterable[Path] | None = None,
+) -> DeviceBuild:
+    """Compiles the kernels of `source` for `arch` into OUT_DIR/<stem>.co and OUT_DIR/<stem>.s.
+
+    `flags`: one string, split like a shell does; relative paths in it are resolved against the source's folder, then
+    the working folder. `roots`: the folders that the program may include files from, besides the toolchain's (default:
+    its own folder and those that its flags name).
+    Raises UsageError (unknown arch or flag), CompileFailed with the compiler's diagnostics, BadInput (reason
+    "no_kernel") if the file defines no kernel, Missing without a compiler.
+    """
+    check_arch(arch)
+    parsed = flag_parser.parse(flags)
+    toolchain = toolchain or find()
+    arguments = driver.device_arguments(toolchain, arch, parsed)
+    job = new_job(toolchain, source, f"device-{arch}", parsed, arguments, limits, roots)
+    start = time.monotonic()
+    out_dir.mkdir(parents=True, exist_ok=True)
+    targets = [out_dir / f"{source.stem}.co", out_dir / f"{source.stem}.s"]
+    cached = use_cache and load(job, targets)
+    header = False
+    if not cached:
+        with sandbox.job_folder() as scratch:
+            made, headers, header = _device(job, scratch, use_pch)
+            check_shown(job, headers)
+            if use_cache:
+                store(job, made, headers)
+            for path, target in zip(made, targets, strict=True):
+                copy_regular(path, target)
+    kernels = kernels_in(targets[0])
+    if not kernels:
+        raise BadInput(
+            f"{source}: no kernel in the file",
+            cause="the compiler found no __global__ function to emit",
+            remedy="templates need an instantiation; host-only programs cannot be profiled",
+            reason="no_kernel",
+        )
+    provenance = toolchain.provenance() | {
+        "arch": arch,
+        "flags": flags,
+        "source_sha256": sha(job.text),
+        "code_sha256": hashlib.sha256(targets[0].read_bytes()).hexdigest(),
+    }
+    seconds = time.monotonic() - start
+    return DeviceBuild(targets[0], targets[1], kernels, arch, flags, job.key, provenance, bool(cached), header, seconds)
+
+
+def compile_host(
+    source: Path,
+    flags: str,
+    out_dir: Path,
+    *,
+    toolchain: Toolchain | None = None,
+    limits: CompileLimits | None = None,
+    runtime: Path | None = None,
+    use_cache: bool = True,
+    use_pch: bool = True,
+    roots: Iterable[Path] | None = None,
+) -> HostBuild:
+    """Compiles the host side of `source` into the executable OUT_DIR/<stem>.
+
+    Of `flags`, only those that affect preprocessing and language are used (-D, -U, -I, -std, -include), plus -O1. The
+    executable is linked with `runtime` (default: the simulator's HIP runtime library) through an rpath.
+    Raises the same errors as compile_device.
+    """
+    parsed = flag_parser.parse(flags)
+    toolchain = toolchain or find()
+    runtime = runtime or RUNTIME
+    if not runtime.exists():
+        raise Missing("the HIP runtime library is not built", cause=f"no file {runtime}", remedy="make setup")
+    arguments = driver.host_arguments(toolchain, parsed, runtime)
+    job = new_job(toolchain, source, "host", parsed, arguments, limits, roots)
+    start = time.monotonic()
+    out_dir.mkdir(parents=True, exist_ok=True)
+    target = out_dir / source.stem
+    cached = use_cache and load(job, [target])
+    if not cached:
+        with sandbox.job_folder() as scratch:
+            built, headers = _host(job, scratch, use_pch, runtime)
+            check_shown(job, headers)
+            if use_cache:
+                store(job, [built], headers)
+            copy_regular(built, target)
+    target.chmod(0o755)
+    provenance = toolchain.provenance() | {"source_sha256": sha(job.text)}
+    return HostBuild(target, job.key, provenance, bool(cached), time.monotonic() - start)
+
+
+def _device(job: Job, scratch: Path, use_pch: bool) -> tuple[list[Path], list[Path], bool]:
+    unit, headers, header = object_of(job, scratch, use_pch)
+    return link_device(job, [unit], scratch), headers, header
+
+
+def link_device(job: Job, objects: Sequence[Path], scratch: Path) -> list[Path]:
+    """Links device objects with the linker arguments of `job`; returns the code object and its disassembly."""
+    linked, text = scratch / "kernel.co", scratch / "kernel.s"
+    words = job.template.linker([str(path) for path in objects], str(linked))
+    driver.run_tool(job.toolchain, words, scratch, job.limits, str(job.source), shows=job.shows)
+    command = ["/bin/sh", "-c", 'exec "$0" -d kernel.co > kernel.s', str(job.toolchain.objdump)]
+    driver.run_tool(job.toolchain, command, scratch, job.limits, str(job.source), shows=job.shows)
+    return [linked, text]
+
+
+def _host(job: Job, scratch: Path, use_pch: bool, runtime: Path) -> tuple[Path, list[Path]]:
+    unit, headers, _ = object_of(job, scratch, use_pch)
+    linked = scratch / "program"
+    words = job.template.linker([str(unit)], str(linked))
+    driver.run_tool(job.toolchain, words, scratch, job.limits, str(job.source), shows=(*job.shows, runtime))
+    return linked, headers

@@ -1,0 +1,199 @@
+"""Checks the user's compiler flags against the allowed ones, and sorts them into device and host flags."""
+
+from __future__ import annotations
+
+import functools
+import re
+import shlex
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hipsynth.core.errors import UsageError
+
+TABLE = Path(__file__).with_name("flags.toml")
+OPENMP = "-fopenmp"  # passed to the host side only
+PATH_FLAGS = ("-isystem", "-include", "-iquote", "-idirafter")  # besides -I; the path is the next argument
+_KINDS = frozenset({"codegen", "language", "files", "host", "project", "ignored"})
+_HOST_KINDS = frozenset({"language", "files", "host"})
+# What a value may hold, unless it is a macro or a path: no path, no list of files.
+_VALUE = re.compile(r"[\w.+,=:-]*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """One allowed flag. `value`: it ends with one; `values`: patterns that the value must match (default: any word)."""
+
+    name: str  # without the trailing *
+    kind: str
+    value: bool
+    next: bool  # the value may be the next argument
+    values: tuple[str, ...]
+    doc: str
+
+    def matches(self, word: str, following: str | None) -> int:
+        """How many arguments the flag takes of `word` and the one after it; 0 if it is another flag."""
+        if word == self.name and self.next:
+            return 2 if following is not None and self._takes(following) else 0
+        if self.value and word.startswith(self.name) and len(word) > len(self.name):
+            return 1 if self._takes(word[len(self.name) :]) else 0
+        return 1 if word == self.name and not self.value and not self.next else 0
+
+    def _takes(self, value: str) -> bool:
+        if (self.kind == "language" and self.next) or self.kind == "files":
+            return bool(value)
+        if not _VALUE.fullmatch(value):
+            return False
+        return not self.values or any(_fits(value, pattern) for pattern in self.values)
+
+
+def _fits(value: str, pattern: str) -> bool:
+    return value.startswith(pattern[:-1]) if pattern.endswith("*") else value == pattern
+
+
+@functools.cache
+def allowed() -> tuple[Allowed, ...]:
+    """The rows of flags.toml, one for each flag. Raises ValueError for a malformed row."""
+    found = []
+    for row in tomllib.loads(TABLE.read_text())["flag"]:
+        if row["kind"] not in _KINDS or not row["doc"]:
+            raise ValueError(f"{TABLE.name}: {row}: wants a kind of {sorted(_KINDS)} and a doc")
+        for text in row["flags"]:
+            patterns = tuple(row.get("values", ()))
+            found.append(
+                Allowed(
+                    text.removesuffix("*"), row["kind"], text[-1] == "*", row.get("next", False), patterns, row["doc"]
+                )
+            )
+    return tuple(sorted(found, key=lambda flag: -len(flag.name)))
+
+
+@dataclass(frozen=True)
+class Flags:
+    """Parsed flags. `text`: as given; `device`, `host`: argument lists for the two sides."""
+
+    text: str
+    device: tuple[str, ...]
+    host: tuple[str, ...]
+
+    @property
+    def plain(self) -> bool:
+        """Whether a precompiled header is usable: no flag affects hip_runtime.h or where includes are found."""
+        return not any(word.startswith(("-D", "-U", "-I", "-i")) for word in self.device)
+
+    @property
+    def names_files(self) -> bool:
+        """Whether the flags name files or folders, so that a build depends on more than the source's folder."""
+        return any(word.startswith(("-I", "-i")) for word in self.device)
+
+
+@functools.lru_cache(maxsize=1024)
+def parse(flags: str) -> Flags:
+    """Splits flags like a shell and checks them.
+
+    Raises UsageError (reason "bad_flag") naming the first flag that is not allowed, and for unbalanced quotes. Flags
+    that this clang does not know are reported later, by driver.template.
+    """
+    device: list[str] = []
+    host: list[str] = []
+    for kind, group in _groups(flags):
+        if kind == "project":
+            raise _bad(flags, f"{group[0]} is for programs of several files")
+        if kind != "ignored":
+            group = _joined(group)
+            device += group if kind != "host" else []
+            host += group if kind in _HOST_KINDS else []
+    return Flags(flags, tuple(device), tuple(host))
+
+
+def check(flags: str, *, files: bool = False) -> str:
+    """The flags separated by single spaces; `files`: whether they may name files and folders.
+
+    Raises UsageError naming the first flag that is not allowed.
+    """
+    words: list[str] = []
+    for kind, group in _groups(flags):
+        if kind == "files" and not files:
+            raise _bad(flags, f"{group[0]} names files, which a corpus cannot record")
+        words += group
+    if not words:
+        raise UsageError("empty --flags", remedy='for example --flags="-O3"')
+    return shlex.join(words)
+
+
+def only_allowed(flags: str) -> str:
+    """The allowed ones of flags that come from a build file, quoted for a shell."""
+    words = shlex.split(flags)
+    kept: list[str] = []
+    position = 0
+    while position < len(words):
+        _, taken = _first(words, position)
+        kept += words[position : position + taken]
+        position += max(1, taken)
+    return shlex.join(kept)
+
+
+def _groups(flags: str) -> list[tuple[str, list[str]]]:
+    """(kind, arguments) of each flag."""
+    try:
+        words = shlex.split(flags)
+    except ValueError as error:
+        raise _bad(flags, f"the flags cannot be split: {error}") from error
+    groups = []
+    position = 0
+    while position < len(words):
+        kind, taken = _first(words, position)
+        if not taken:
+            raise _bad(flags, _why(words, position))
+        groups.append((kind, words[position : position + taken]))
+        position += taken
+    return groups
+
+
+def _first(words: Sequence[str], position: int) -> tuple[str, int]:
+    """Kind and number of arguments of the flag at `position`; ("", 0) if it is not allowed."""
+    following = words[position + 1] if position + 1 < len(words) else None
+    for flag in allowed():
+        taken = flag.matches(words[position], following)
+        if taken:
+            return flag.kind, taken
+    return "", 0
+
+
+def _why(words: Sequence[str], position: int) -> str:
+    word = words[position]
+    if not word.startswith("-") or word == "-":
+        return f"{word!r} is not a flag (files and response files are not allowed here)"
+    if any(flag.name == word and flag.next for flag in allowed()):
+        if position + 1 == len(words):
+            return f"{word} requires a value"
+        return f"{word} {words[position + 1]} is not allowed"
+    return f"{word!r} is not allowed: only flags that change the generated code or the source's meaning are"
+
+
+def _joined(group: list[str]) -> list[str]:
+    """Normalizes `-D N=1` to `-DN=1` and `--std=` to `-std=`."""
+    if group[0] in ("-D", "-U", "-I"):
+        return [group[0] + group[1]]
+    if group[0].startswith("--std="):
+        return [group[0][1:]]
+    return _separate(group)
+
+
+def _separate(group: list[str]) -> list[str]:
+    """Splits `-isystemDIR` and `-includeFILE` into flag and value, as the rest of the package expects them."""
+    for name in PATH_FLAGS:
+        if len(group) == 1 and group[0].startswith(name):
+            return [name, group[0].removeprefix(name).removeprefix("=")]
+    return group
+
+
+def _bad(flags: str, cause: str) -> UsageError:
+    return UsageError(
+        f"cannot use the compiler flags {flags!r}",
+        cause=cause,
+        remedy='use flags such as --flags="-O3 -ffast-math" or --flags=-DN=1024; all allowed ones: '
+        "toolchain/flags.toml",
+        reason="bad_flag",
+    )

@@ -1,0 +1,240 @@
+"""Locates the compiler and the header tree."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hipsynth.core.cache import cache_dir
+from hipsynth.core.errors import Missing, UsageError
+
+HERE = Path(__file__).resolve().parent
+
+
+@functools.cache
+def inputs() -> Mapping[str, Any]:
+    """inputs.toml: the contents of the header tree (cached)."""
+    return tomllib.loads((HERE / "inputs.toml").read_text())
+
+
+def archs() -> tuple[str, ...]:
+    """The architectures that can be compiled for."""
+    return tuple(inputs()["archs"])
+
+
+def check_arch(arch: str) -> str:
+    """Returns `arch`, or raises UsageError (reason "bad_arch") naming the known ones."""
+    if arch not in inputs()["archs"]:
+        raise UsageError(f"unknown architecture {arch!r}", remedy="one of: " + ", ".join(archs()), reason="bad_arch")
+    return arch
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A usable compiler with its headers. `identity`: hash over everything that can affect generated code."""
+
+    kind: str  # "rocm" | "debian"
+    clang: Path
+    lld: Path
+    objdump: Path
+    root: Path  # for --rocm-path: a ROCm installation, or our tree with the same layout
+    include_flags: tuple[str, ...]
+    compiler_version: str
+    headers_version: str
+    identity: str
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """Folders that a compile reads besides system files."""
+        own = [HERE / name for name in ("include", "override")]
+        # Packages of ROCm may consist of links to other places.
+        parts = [self.root / name for name in ("include", "share", "amdgcn", "lib", "llvm")]
+        tools = [path.resolve().parents[1] for path in (self.clang, self.lld, self.objdump)]
+        linked = [path.resolve() for path in [*parts, *tools] if path.exists()]
+        apart = [path for path in linked if not path.is_relative_to(self.root.resolve()) and path != Path("/usr")]
+        return (self.root, *own, *dict.fromkeys(apart))
+
+    def provenance(self) -> dict[str, str]:
+        """The facts about the compiler that a label records."""
+        return {
+            "compiler": self.compiler_version,
+            "headers": self.headers_version,
+            "toolchain": self.kind,
+            "toolchain_identity": self.identity,
+        }
+
+
+def recipe_key() -> str:
+    """Hash of the entries of inputs.toml that determine the tree's contents."""
+    table = {key: inputs()[key] for key in ("recipe", "archs", "wheels", "controls")}
+    return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()[:12]
+
+
+@functools.cache
+def own_headers_identity() -> str:
+    """Hash of our own headers: include/ adds headers that the wheels lack, override/ precedes the system's thrust."""
+    digest = hashlib.sha256()
+    for path in sorted([*HERE.glob("include/**/*.h"), *HERE.glob("override/**/*.h")]):
+        digest.update(path.relative_to(HERE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def thrust_version() -> str:
+    """Version of the system's thrust headers ("1.17.2"), or "" if they are not installed."""
+    header = Path(inputs()["compiler"]["thrust_root"]) / "version.h"
+    try:
+        match = re.search(r"#define THRUST_VERSION (\d+)", header.read_text())
+    except OSError:
+        return ""
+    if not match:
+        return ""
+    number = int(match.group(1))
+    return f"{number // 100000}.{number // 100 % 1000}.{number % 100}"
+
+
+def identity_of(*parts: str) -> str:
+    """A short hash over the given versions and hashes, our own headers and the thrust version."""
+    return hashlib.sha256(json.dumps([*parts, own_headers_identity(), thrust_version()]).encode()).hexdigest()[:16]
+
+
+def tree_path() -> Path:
+    """Path of the header tree for this recipe (it may not exist yet)."""
+    return cache_dir() / f"tree-{recipe_key()}"
+
+
+def tool(name: str) -> Path | None:
+    """An LLVM tool of the required release: `name-22` on PATH, else in Debian's folder of that release."""
+    release = inputs()["compiler"]["release"]
+    found = shutil.which(f"{name}-{release}")
+    if found:
+        return Path(found)
+    path = Path(f"/usr/lib/llvm-{release}/bin/{name}")
+    return path if path.exists() else None
+
+
+@functools.cache
+def compiler_version(clang: Path) -> str:
+    """The first line of `clang --version`. Raises Missing if it does not run."""
+    try:
+        result = subprocess.run([clang, "--version"], capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise Missing(f"{clang} does not run", cause=str(error), remedy="run `make setup`") from error
+    return result.stdout.splitlines()[0].strip()
+
+
+def rocm_root() -> Path | None:
+    """A ROCm installation with a compiler and HIP headers: $ROCM_PATH, else /opt/rocm."""
+    for candidate in (os.environ.get("ROCM_PATH"), "/opt/rocm"):
+        if not candidate:
+            continue
+        root = Path(candidate)
+        if rocm_clang(root) and (root / "include/hip/hip_runtime.h").exists():
+            return root
+    return None
+
+
+def rocm_clang(root: Path) -> Path | None:
+    """The clang++ of a ROCm installation, if it has one."""
+    for folder in ("llvm/bin", "lib/llvm/bin"):
+        if (root / folder / "clang++").exists():
+            return root / folder / "clang++"
+    return None
+
+
+def find() -> Toolchain:
+    """The toolchain to use: ROCm if installed, else Debian's clang with our header tree.
+
+    Raises Missing (exit code 4) with the command that installs the missing part.
+    """
+    key = (os.environ.get("ROCM_PATH"), str(cache_dir()), os.environ.get("PATH"))
+    return _find(key)
+
+
+@functools.lru_cache(maxsize=8)
+def _find(_key: tuple[str | None, ...]) -> Toolchain:
+    root = rocm_root()
+    return _rocm(root) if root else _debian()
+
+
+def _rocm(root: Path) -> Toolchain:
+    clang = rocm_clang(root)
+    assert clang is not None
+    folder = clang.parent
+    headers = _rocm_headers(root)
+    compiler = compiler_version(clang)
+    own = () if (root / "include/thrust").exists() else ("-isystem", str(HERE / "override"))
+    return Toolchain(
+        kind="rocm",
+        clang=clang,
+        lld=folder / "lld",
+        objdump=folder / "llvm-objdump",
+        root=root,
+        include_flags=(*own, "-isystem", str(root / "include")),
+        compiler_version=compiler,
+        headers_version=headers,
+        identity=identity_of("rocm", str(root), compiler, headers),
+    )
+
+
+def _rocm_headers(root: Path) -> str:
+    text = (root / "include/hip/hip_version.h").read_text()
+    numbers = [re.search(rf"HIP_VERSION_{part}\s+(\d+)", text) for part in ("MAJOR", "MINOR", "PATCH")]
+    return "HIP " + ".".join(match.group(1) if match else "?" for match in numbers)
+
+
+def missing_packages() -> list[str]:
+    """Debian packages of the compiler that are not installed."""
+    tools = {"clang-22": "clang++", "lld-22": "lld", "llvm-22": "llvm-objdump"}
+    return [package for package in inputs()["compiler"]["apt"] if tool(tools[package]) is None]
+
+
+def _debian() -> Toolchain:
+    lacking = missing_packages()
+    if lacking:
+        raise Missing(
+            "the AMDGPU compiler is not installed",
+            cause="not found: " + ", ".join(lacking),
+            remedy="make setup    (or: apt-get install " + " ".join(lacking) + ")",
+        )
+    tree = tree_path()
+    manifest = read_manifest(tree)
+    if manifest is None:
+        raise Missing(
+            "the HIP header tree is not built",
+            cause=f"no manifest in {tree}",
+            remedy="make setup    (or: python -m hipsynth.toolchain)",
+        )
+    clang, lld, objdump = tool("clang++"), tool("lld"), tool("llvm-objdump")
+    assert clang and lld and objdump
+    compiler = compiler_version(clang)
+    own = [part for folder in ("override", "include") for part in ("-isystem", str(HERE / folder))]
+    return Toolchain(
+        kind="debian",
+        clang=clang,
+        lld=lld,
+        objdump=objdump,
+        root=tree,
+        include_flags=(*own, "-isystem", str(tree / "include")),
+        compiler_version=compiler,
+        headers_version=manifest["headers_version"],
+        identity=identity_of("debian", compiler, manifest["identity"]),
+    )
+
+
+def read_manifest(tree: Path) -> dict[str, Any] | None:
+    """The manifest of a complete tree, or None. It is written last, so its presence means that the tree is complete."""
+    try:
+        document: dict[str, Any] = json.loads((tree / "manifest.json").read_text())
+    except (OSError, ValueError):
+        return None
+    return document

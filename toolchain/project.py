@@ -1,0 +1,173 @@
+"""Compiles programs of several source files: one code object per file with kernels, one executable.
+
+hipcc embeds the code object into the host object; here the host object contains only its number, and the runtime
+library looks up the file by that number in the run's configuration (native/runtime/registry.cpp).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hipsynth.core.errors import BadInput
+from hipsynth.core.files import copy_regular
+from hipsynth.toolchain import driver, sandbox
+from hipsynth.toolchain import flags as flag_parser
+from hipsynth.toolchain.builds import load, store
+from hipsynth.toolchain.compile import RUNTIME, DeviceBuild, compile_device, link_device
+from hipsynth.toolchain.driver import CompileLimits
+from hipsynth.toolchain.elf import kernels_in
+from hipsynth.toolchain.locate import find
+from hipsynth.toolchain.unit import check_shown, new_job, object_of
+
+MARKER = "hipsynth-code-object {}"  # kNumberMagic of native/runtime/registry.cpp
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One source file with its own flags; `language`: hip (both sides), c++ or c (host only).
+
+    `name` distinguishes the files of a program: it becomes part of the symbols of static variables and kernels.
+    """
+
+    source: Path
+    language: str = "hip"
+    flags: str = ""
+    name: str = ""
+
+    @property
+    def naming(self) -> list[str]:
+        return [f"-cuid={self.name}"] if self.name and self.language == "hip" else []
+
+    @property
+    def suffix(self) -> str:
+        """The suffix that clang adds to the names of static kernels in linked device code, after a space."""
+        digest = hashlib.md5(self.name.encode(), usedforsecurity=False).digest()
+        return f" .intern.{int.from_bytes(digest[:8], 'little'):x}" if self.naming else ""
+
+    @property
+    def device_flags(self) -> str:
+        return " ".join([self.flags, *self.naming])
+
+
+@dataclass(frozen=True)
+class ProjectBuild:
+    """A built program: executable and (code object, disassembly) pairs in the order of their numbers."""
+
+    executable: Path
+    devices: tuple[tuple[Path, Path], ...]
+
+
+def compile_project(
+    units: Sequence[Unit],
+    arch: str,
+    out_dir: Path,
+    *,
+    libraries: Sequence[str] = (),
+    relocatable: bool = False,
+    runtime: Path | None = None,
+    limits: CompileLimits | None = None,
+    roots: Iterable[Path] | None = None,
+) -> ProjectBuild:
+    """Compiles and links `units` into OUT_DIR/program.
+
+    `libraries`: linker arguments such as -lm. `relocatable`: link the device code of all files into one code object,
+    as with -fgpu-rdc. `roots`: folders that included user headers must lie in.
+    Raises the same errors as compile_device and compile_host; a failed link is CompileFailed, reason "link_failed".
+    """
+    limits = limits or CompileLimits()
+    if len(units) > 1 or relocatable:
+        units = [replace(unit, name=f"unit{number}") for number, unit in enumerate(units)]
+    allowed = None if roots is None else tuple(roots)
+    out_dir.mkdir(parents=True, exist_ok=True)
+    devices: list[tuple[Path, Path]] = []
+    objects: list[Path] = []
+    if relocatable:
+        devices = _linked_device([unit for unit in units if unit.language == "hip"], arch, out_dir, limits, allowed)
+    for number, unit in enumerate(units):
+        index = 0
+        if unit.language == "hip" and not relocatable:
+            build = _device(unit, arch, out_dir / f"device{number}", limits, allowed)
+            index = len(devices)
+            devices += [(build.code_object, build.disassembly)] if build else []
+        objects.append(_host_object(unit, index, out_dir / f"unit{number}.o", limits, allowed))
+    executable = out_dir / "program"
+    openmp = any(flag_parser.OPENMP in flag_parser.parse(unit.flags).host for unit in units)
+    _link(objects, executable, libraries, runtime or RUNTIME, limits, flag_parser.OPENMP if openmp else "")
+    return ProjectBuild(executable, tuple(devices))
+
+
+def _device(
+    unit: Unit, arch: str, folder: Path, limits: CompileLimits, roots: Sequence[Path] | None
+) -> DeviceBuild | None:
+    try:
+        return compile_device(unit.source, arch, unit.device_flags, folder, limits=limits, roots=roots)
+    except BadInput as error:
+        if error.reason != "no_kernel":
+            raise
+    return None
+
+
+def _linked_device(
+    units: Sequence[Unit], arch: str, folder: Path, limits: CompileLimits, roots: Sequence[Path] | None
+) -> list[tuple[Path, Path]]:
+    """One code object of all files; an empty list if no file defines a kernel."""
+    toolchain = find()
+    with sandbox.job_folder() as scratch:
+        objects: list[Path] = []
+        for number, unit in enumerate(units):
+            parsed = flag_parser.parse(unit.device_flags)
+            arguments = driver.device_arguments(toolchain, arch, parsed, relocatable=True)
+            job = new_job(toolchain, unit.source, f"rdc-{arch}", parsed, arguments, limits, roots)
+            place = scratch / str(number)
+            place.mkdir()
+            built, headers, _ = object_of(job, place, use_pch=False)
+            check_shown(job, headers)
+            objects.append(built)
+        linked, text = link_device(job, objects, scratch)
+        if not kernels_in(linked):
+            return []
+        return [(copy_regular(linked, folder / "linked.co"), copy_regular(text, folder / "linked.s"))]
+
+
+def _host_object(unit: Unit, index: int, target: Path, limits: CompileLimits, roots: Sequence[Path] | None) -> Path:
+    """Compiles the host side of one file to an object file that refers to its code object by number."""
+    toolchain, parsed = find(), flag_parser.parse(unit.flags)
+    arguments = [*driver.host_arguments(toolchain, parsed, None, unit.language), *unit.naming]
+    marker = target.with_name(f"number{index}")
+    marker.write_text(MARKER.format(index) + unit.suffix + "\0")
+    side = f"object-{unit.language}-{index}{unit.suffix}"
+    job = new_job(toolchain, unit.source, side, parsed, arguments, limits, roots)
+    if load(job, [target]):
+        return target
+    if unit.language == "hip":
+        marker = marker.resolve()
+        job = replace(job, extra=("-fcuda-include-gpubinary", str(marker)), shows=(*job.shows, marker))
+    with sandbox.job_folder() as scratch:
+        built, headers, _ = object_of(job, scratch, use_pch=unit.language == "hip")
+        check_shown(job, headers)
+        store(job, [built], headers)
+        copy_regular(built, target)
+    return target
+
+
+def _link(
+    objects: Sequence[Path],
+    executable: Path,
+    libraries: Sequence[str],
+    runtime: Path,
+    limits: CompileLimits,
+    flags: str,
+) -> None:
+    toolchain, parsed = find(), flag_parser.parse(flags)
+    made = driver.template(toolchain, driver.host_arguments(toolchain, parsed, runtime), parsed, limits)
+    inputs = [path.resolve() for path in objects]
+    with sandbox.job_folder() as scratch:
+        linked = scratch / executable.name
+        command = [*made.linker([str(path) for path in inputs], str(linked)), *libraries]
+        shows = (*inputs, runtime)
+        driver.run_tool(toolchain, command, scratch, limits, executable.name, shows=shows, failure="link_failed")
+        copy_regular(linked, executable)
+    executable.chmod(0o755)

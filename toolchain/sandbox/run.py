@@ -1,0 +1,97 @@
+"""Runs an untrusted program: no network, read-only file system, one writable scratch folder, limits on all resources.
+
+Isolation uses bubblewrap and seccomp filters; where they do not work, nothing is started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from hipsynth.core.errors import Missing
+from hipsynth.toolchain.sandbox import bubblewrap, jail
+from hipsynth.toolchain.sandbox.feed import feed
+from hipsynth.toolchain.sandbox.limits import SandboxLimits, SandboxResult
+from hipsynth.toolchain.sandbox.view import view_of
+from hipsynth.toolchain.sandbox.watch import SandboxLost, Watch
+from hipsynth.toolchain.sandbox.workspace import WorkspaceFull
+
+
+def run(
+    command: Sequence[str | Path],
+    scratch: Path,
+    limits: SandboxLimits | None = None,
+    *,
+    read_only: Iterable[Path] = (),
+    env: Mapping[str, str] | None = None,
+    isolate: bool = True,
+    mounts: Mapping[str, Path] | None = None,
+    stdin: Path | int | None = None,
+    fds: Sequence[int] = (),
+    on_output: Callable[[str, bytes], None] | None = None,
+) -> SandboxResult:
+    """Runs `command` with `scratch` as its working folder, the only one it can write to: in a copy, if isolated.
+
+    `read_only`: further readable paths (/usr always is). `env`: its environment besides PATH, HOME and LC_ALL.
+    `isolate=False` applies only the limits. `mounts`: path in the sandbox -> folder mounted there read-only (only with
+    isolation). `stdin`: a file or descriptor whose bytes the program reads, through a pipe (default: none). `fds`:
+    descriptors that the program has as 3, 4, ... `on_output`: called with "out" or "err" and each piece of output as
+    it arrives.
+    Failures of the program are returned, not raised. Raises Missing if programs cannot be isolated here.
+    """
+    limits = limits or SandboxLimits()
+    scratch = scratch.resolve()
+    argv = [str(part) for part in command]
+    environment = {"PATH": bubblewrap.PATH, "HOME": str(scratch), "LC_ALL": "C.UTF-8", **(env or {})}
+    view = None
+    if isolate and not bubblewrap.switched_off():
+        bubblewrap.require()
+        view = view_of(scratch, limits.scratch_bytes, read_only, mounts or {})
+    with feed(stdin) as source:
+
+        def watched(leased: jail.Jail) -> SandboxResult:
+            job = leased.start(argv, scratch, environment, limits, source, fds)
+            return Watch(leased, job, scratch, limits, on_output).result()
+
+        run_there = _run_in_copy if view is not None else _run_in_place
+        for _ in range(2):  # a kept sandbox may have ended meanwhile
+            with jail.lease(view) as leased:
+                try:
+                    return run_there(leased, scratch, watched)
+                except (BrokenPipeError, ConnectionResetError):
+                    problem = leased.problem()
+                except SandboxLost as lost:
+                    problem = str(lost)
+    raise Missing("the sandbox could not be created", cause=problem, remedy="see `synth doctor`")
+
+
+def _run_in_copy(leased: jail.Jail, scratch: Path, watched: Callable[[jail.Jail], SandboxResult]) -> SandboxResult:
+    """Runs a job in a copy of its folder inside the sandbox, and copies back what it changed."""
+    workspace = leased.open_workspace()
+    try:
+        copied = workspace.copy_in(scratch)
+    except WorkspaceFull:
+        leased.usable = False
+        return SandboxResult("killed", "disk", None, None, "", "", 0.0, 0, True)
+    result = watched(leased)
+    if not workspace.copy_out(scratch, copied):
+        result = replace(result, status="killed", reason="moved")
+    leased.usable = leased.usable and workspace.clear()
+    return result
+
+
+def _run_in_place(leased: jail.Jail, scratch: Path, watched: Callable[[jail.Jail], SandboxResult]) -> SandboxResult:
+    """Runs a job that nothing isolates in its folder itself."""
+    place = _identity(scratch)
+    result = watched(leased)
+    return result if _identity(scratch) == place else replace(result, status="killed", reason="moved")
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    """Tells whether a job put something else in the place of its folder, such as a link to another one."""
+    try:
+        found = folder.lstat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

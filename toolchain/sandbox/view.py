@@ -1,0 +1,76 @@
+"""What a sandbox shows: read-only paths and one writable folder."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hipsynth.core.scratch import process_folder, scratch_folder
+from hipsynth.toolchain.sandbox import bubblewrap
+
+JOBS = "jobs"  # below the process's scratch folder: the folders that jobs write to
+
+
+@dataclass(frozen=True)
+class View:
+    """`read_only`: (path inside, path outside) pairs. `writable`: where jobs write at most `writable_bytes`.
+
+    `identities`: device and inode of each path outside. A sandbox keeps showing what it was created with, so it is not
+    used for a file that has been replaced since.
+    """
+
+    read_only: tuple[tuple[Path, Path], ...]
+    writable: Path
+    writable_bytes: int
+    identities: tuple[tuple[int, int], ...]
+
+
+def jobs_folder() -> Path:
+    """The folder of this process with those of its jobs; sandboxes with the same read-only paths are then shared."""
+    folder = process_folder().resolve() / JOBS
+    if not folder.is_dir():
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if os.geteuid() == 0:  # jobs of root run as another user
+            folder.parent.chmod(0o711)
+    return folder
+
+
+@contextlib.contextmanager
+def job_folder() -> Iterator[Path]:
+    """A folder for one job, which writes to it or to a folder inside; it is removed at the end of the block."""
+    with scratch_folder(within=jobs_folder()) as folder:
+        yield folder
+
+
+def view_of(scratch: Path, writable_bytes: int, read_only: Iterable[Path], mounts: Mapping[str, Path]) -> View:
+    """The view for a job that writes to `scratch` and reads the given paths.
+
+    All jobs of a process with a folder below `jobs_folder` share a view of the process's scratch folder.
+    """
+    own = process_folder().resolve()
+    jobs = own / JOBS
+    shared = scratch.is_relative_to(jobs) and not any(Path(inside).is_relative_to(jobs) for inside in mounts)
+    pairs = {path.resolve(): path.resolve() for path in read_only if path.exists()}
+    if shared:
+        bubblewrap.hand_over_below(own, pairs)
+        pairs = {inside: outside for inside, outside in pairs.items() if not outside.is_relative_to(own)}
+        pairs[own] = own
+    pairs |= {Path(inside): outside.resolve() for inside, outside in mounts.items()}
+    shown: dict[Path, Path] = {}
+    for inside, outside in sorted(pairs.items(), key=lambda pair: (len(pair[0].parts), pair[0])):  # parents first
+        if not _covered(inside, outside, shown):
+            shown[inside] = outside
+    found = [path.stat() for path in shown.values()]
+    identities = tuple((entry.st_dev, entry.st_ino) for entry in found)
+    return View(tuple(shown.items()), jobs if shared else scratch, writable_bytes, identities)
+
+
+def _covered(inside: Path, outside: Path, shown: Mapping[Path, Path]) -> bool:
+    """Whether a folder that is already shown has this path in it."""
+    return any(
+        inside.is_relative_to(folder) and (origin / inside.relative_to(folder)).resolve() == outside
+        for folder, origin in shown.items()
+    )

@@ -1,0 +1,184 @@
+"""Builds the header tree: HIP headers and device bitcode from two public wheels, in ROCm's layout.
+
+Clang's HIP driver accepts it as `--rocm-path`; our own headers stay beside this file. The tree's path contains the hash
+of its recipe. It is built in a temporary folder, with the manifest written last, and renamed, so an interrupted build
+leaves no partial tree.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from hipsynth.core.errors import BadInput, Missing
+from hipsynth.core.files import PARTIAL, replacing
+from hipsynth.toolchain import locate
+
+Say = Callable[[str], None]
+
+
+def build_tree(say: Say = lambda _line: None, *, wheels: Path | None = None) -> Path:
+    """Returns the path of the header tree, building it if it does not exist.
+
+    `say` receives progress lines. `wheels` (or $HIPSYNTH_WHEELS): a folder that may already contain the wheels; others
+    are downloaded from the package index. Raises Missing if a wheel cannot be downloaded or the compiler is not
+    installed, BadInput if a wheel's hash is wrong.
+    """
+    tree = locate.tree_path()
+    if locate.read_manifest(tree) is not None:
+        return tree
+    lacking = locate.missing_packages()
+    if lacking:
+        raise Missing(
+            "the compiler that builds the tree is not installed", remedy="apt-get install " + " ".join(lacking)
+        )
+    if wheels is None and os.environ.get("HIPSYNTH_WHEELS"):
+        wheels = Path(os.environ["HIPSYNTH_WHEELS"])
+    with replacing(tree, is_finished=lambda found: locate.read_manifest(found) is not None) as fresh:
+        taken = {spec["name"]: _take_wheel(spec, fresh, wheels, say) for spec in locate.inputs()["wheels"]}
+        _version_file(fresh)
+        _control_bitcode(fresh)
+        manifest = _manifest(fresh, taken)
+        (fresh / "manifest.json").write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
+    _remove_older(tree)
+    return tree
+
+
+def _remove_older(tree: Path) -> None:
+    for other in tree.parent.glob("tree-*"):
+        if other != tree and other.suffix != PARTIAL:  # may belong to another process
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _take_wheel(spec: Mapping[str, Any], tree: Path, wheels: Path | None, say: Say) -> int:
+    """Unpacks the listed parts of one wheel into the tree; returns the number of files."""
+    pattern = f"{spec['name'].replace('-', '_')}-{spec['version']}-*.whl"
+    local = sorted(wheels.glob(pattern)) if wheels else []
+    if local:
+        return _unpack(local[0], spec, tree)
+    say(f"fetching {spec['name']} {spec['version']} ({spec['megabytes']} MB, once): {spec['provides']}")
+    with tempfile.TemporaryDirectory(prefix="wheel-", dir=tree.parent) as folder:
+        _download(spec, Path(folder))
+        return _unpack(next(Path(folder).glob(pattern)), spec, tree)
+
+
+def _download(spec: Mapping[str, Any], folder: Path) -> None:
+    """Runs `pip download`, pinned to one file by platform tags, independent of this Python's version."""
+    tags = [part for tag in spec["platforms"] for part in ("--platform", tag)]
+    python = ["--python-version", spec["abi"].removeprefix("cp"), "--implementation", "cp", "--abi", spec["abi"]]
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    command += ["--no-cache-dir", "--only-binary=:all:", *tags, *python, "--dest", str(folder)]
+    command.append(f"{spec['name']}=={spec['version']}")
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        words = [line for line in result.stderr.splitlines() if line.startswith("ERROR")] or [result.stderr.strip()]
+        raise Missing(
+            f"could not download the wheel {spec['name']} {spec['version']}",
+            cause=words[-1][:300],
+            remedy="check the network and run `make setup` again (or set HIPSYNTH_WHEELS to a folder with the wheel)",
+        )
+
+
+def _unpack(wheel: Path, spec: Mapping[str, Any], tree: Path) -> int:
+    if sha256(wheel) != spec["sha256"]:
+        raise BadInput(
+            f"{wheel.name} is not the recorded file",
+            cause=f"its SHA-256 is not {spec['sha256']}",
+            remedy="delete it and run `make setup` again",
+        )
+    count = 0
+    with zipfile.ZipFile(wheel) as archive:
+        for name in archive.namelist():
+            target = _target(name, spec["take"])
+            if target is None:
+                continue
+            path = tree / target
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(archive.read(name))
+            count += 1
+    return count
+
+
+def _target(name: str, take: Mapping[str, str]) -> str | None:
+    """Target path of a wheel's member by an exact rule or a folder rule (both ends with a slash); None: not taken."""
+    if name in take:
+        return None if name.endswith("/") else take[name]
+    for prefix, folder in take.items():
+        if prefix.endswith("/") and name.startswith(prefix) and not name.endswith("/"):
+            return folder + name.removeprefix(prefix)
+    return None
+
+
+def _hip_version(tree: Path) -> tuple[str, str, str]:
+    text = (tree / "include/hip/hip_version.h").read_text()
+    numbers = [re.search(rf"#define HIP_VERSION_{part} (\d+)", text) for part in ("MAJOR", "MINOR", "PATCH")]
+    if not all(numbers):
+        raise BadInput("hip_version.h contains no version", cause="the wheel's layout is not the expected one")
+    major, minor, patch = (match.group(1) for match in numbers if match)
+    return major, minor, patch
+
+
+def _version_file(tree: Path) -> None:
+    """Writes share/hip/version, from which the driver reads the HIP version."""
+    major, minor, patch = _hip_version(tree)
+    path = tree / "share/hip/version"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"HIP_VERSION_MAJOR={major}\nHIP_VERSION_MINOR={minor}\nHIP_VERSION_PATCH={patch}\n")
+
+
+def _control_bitcode(tree: Path) -> None:
+    """Compiles the device libraries' control constants from OpenCL C, and makes the empty opencl.bc."""
+    bitcode = tree / "amdgcn/bitcode"
+    bitcode.mkdir(parents=True, exist_ok=True)
+    (bitcode / "opencl.bc").touch()
+    controls = dict(locate.inputs()["controls"])
+    for arch, value in locate.inputs()["archs"].items():
+        controls[f"oclc_isa_version_{arch.removeprefix('gfx')}"] = [["int", "__oclc_ISA_version", value]]
+    clang = locate.tool("clang++")
+    assert clang is not None
+    for stem, constants in controls.items():
+        source = "".join(
+            f"extern const __constant {ctype} {symbol};\nconst __constant {ctype} {symbol} = {value};\n"
+            for ctype, symbol, value in constants
+        )
+        command = [str(clang), "-x", "cl", "-cl-std=CL2.0", "--target=amdgcn-amd-amdhsa", "-nogpulib", "-emit-llvm"]
+        command += ["-Xclang", "-mcode-object-version=none", "-c", "-", "-o", str(bitcode / f"{stem}.bc")]
+        result = subprocess.run(command, input=source, capture_output=True, text=True, timeout=60, check=False)
+        if result.returncode != 0:
+            raise Missing("the compiler cannot build device bitcode", cause=result.stderr.strip()[:300])
+
+
+def _manifest(tree: Path, taken: Mapping[str, int]) -> dict[str, Any]:
+    """The tree's manifest: exact versions of its parts and one hash over the contents of all files."""
+    digest = hashlib.sha256()
+    files = sorted(path for path in tree.rglob("*") if path.is_file())
+    for path in files:
+        digest.update(path.relative_to(tree).as_posix().encode() + b"\0" + sha256(path).encode() + b"\0")
+    clang = locate.tool("clang++")
+    assert clang is not None
+    kept = ("name", "version", "sha256", "provides", "licence")
+    wheels = [{key: spec[key] for key in kept} | {"files": taken[spec["name"]]} for spec in locate.inputs()["wheels"]]
+    return {
+        "identity": digest.hexdigest()[:16],
+        "recipe": locate.recipe_key(),
+        "headers_version": "HIP " + ".".join(_hip_version(tree)),
+        "compiler": locate.compiler_version(clang),
+        "wheels": wheels,
+        "files": len(files),
+        "bytes": sum(path.stat().st_size for path in files),
+    }

@@ -1,0 +1,187 @@
+"""Compiles one source file to an object file; a Job holds everything the result depends on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hipsynth.core.errors import BadInput, CompileFailed
+from hipsynth.core.files import SOURCE_BYTES, read_regular
+from hipsynth.toolchain import driver, pch
+from hipsynth.toolchain import flags as flag_parser
+from hipsynth.toolchain.driver import CompileLimits
+from hipsynth.toolchain.locate import HERE, Toolchain
+
+CACHE_VERSION = 3  # of builds; raise it with the recipe of precompiled headers (pch.py), too
+# Text that may read files of the source's folder.
+_INCLUDES_FILES = re.compile(
+    r"^\s*#\s*(?:include(?:_next)?|import|embed)\s*(?:\"|[A-Za-z_])|incbin|__has_(?:include|embed)", re.MULTILINE
+)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One compile: everything that its result depends on."""
+
+    toolchain: Toolchain
+    source: Path
+    text: str
+    side: str  # "device-gfx90a", "host"
+    flags: flag_parser.Flags
+    template: driver.Template
+    limits: CompileLimits
+    shows: tuple[Path, ...] = ()  # what the compiler sees besides the toolchain
+    extra: tuple[str, ...] = ()  # further cc1 arguments; not in the key, so `side` must distinguish them
+
+    @property
+    def key(self) -> str:
+        """Build cache key. Contains the source's folder and name only if the result can depend on them."""
+        places = {str(self.toolchain.root): "{root}", str(HERE): "{here}"}  # independent of the checkout's path
+        words = [_replaced(word, places) for word in (*self.template.cc1, *self.template.link)]
+        parts: list[object] = [CACHE_VERSION, self.side, self.toolchain.identity, words]
+        if re.search(r"__FILE__|__FILE_NAME__|__BASE_FILE__|assert|source_location", self.text):
+            parts.append(self.source.name)
+        if self.flags.names_files or _INCLUDES_FILES.search(self.text):
+            parts.append(str(self.source.resolve().parent))
+        if self.flags.names_files:
+            parts.append(str(Path.cwd()))
+        digest = hashlib.sha256(json.dumps(parts).encode())
+        digest.update(self.text.encode(errors="surrogateescape"))
+        return digest.hexdigest()
+
+
+def _replaced(word: str, places: Mapping[str, str]) -> str:
+    for place, name in places.items():
+        word = word.replace(place, name)
+    return word
+
+
+def new_job(
+    toolchain: Toolchain,
+    source: Path,
+    side: str,
+    flags: flag_parser.Flags,
+    arguments: Sequence[str],
+    limits: CompileLimits | None,
+    roots: Iterable[Path] | None,
+) -> Job:
+    """The job that compiles `source` with driver `arguments`.
+
+    `roots`: the folders that the program may include files from, besides the toolchain's; default: its own folder and
+    those that its flags name. Raises BadInput for a source that is no regular file of at most 8 MiB or a link that
+    leads out of these folders, UsageError for flags that the compiler rejects.
+    """
+    limits = limits or CompileLimits()
+    text = read_source(source, roots)
+    made = driver.template(toolchain, arguments, flags, limits)
+    shows = _shown(source, text, flags) if roots is None else tuple(root.absolute() for root in roots)
+    return Job(toolchain, source, text, side, flags, made, limits, shows)
+
+
+def _shown(source: Path, text: str, flags: flag_parser.Flags) -> tuple[Path, ...]:
+    """What a program on its own may read: its source, its folder if it includes files of it, and what flags name."""
+    own = source.resolve()
+    needs_folder = flags.names_files or _INCLUDES_FILES.search(text)
+    shown = [own.parent if needs_folder and own.parent != Path("/") else own]
+    words = _anchored(list(flags.device), own.parent)
+    for position, word in enumerate(words):
+        is_path = word in flag_parser.PATH_FLAGS
+        named = word[2:] if word.startswith("-I") else words[position + 1] if is_path else ""
+        if named and Path(named).exists():
+            shown.append(Path(named).absolute())  # under the name that the compiler is given
+    if any(path.resolve() == Path("/") for path in shown):
+        raise BadInput(f"{source}: -I / would show the whole file system to the program", remedy="name its folders")
+    return tuple(dict.fromkeys(shown))
+
+
+def read_source(source: Path, roots: Iterable[Path] | None = None) -> str:
+    """A source's text; bytes that are not UTF-8 (old encodings in comments) are kept as surrogates. Raises BadInput."""
+    allowed = [source.absolute().parent] if roots is None else [root.resolve() for root in roots]
+    inside = next((root for root in allowed if source.resolve().is_relative_to(root)), allowed[0] if allowed else None)
+    return read_regular(source, SOURCE_BYTES, inside=inside).decode(errors="surrogateescape")
+
+
+def sha(text: str) -> str:
+    """SHA-256 of a source's text as read by read_source."""
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
+
+
+def object_of(job: Job, scratch: Path, use_pch: bool) -> tuple[Path, list[Path], bool]:
+    """Compiles a source; returns the object file, the user headers read, and whether a precompiled header was used.
+
+    Raises CompileFailed with the diagnostics.
+    """
+    words = None
+    if use_pch and job.flags.plain and pch.eligible(job.text):
+        words = pch.use(job.toolchain, job.template, job.limits)
+    try:
+        return *_compile_unit(job, scratch, words or job.template.cc1), words is not None
+    except CompileFailed as error:
+        if words is None or not re.search(r"precompiled|PCH|AST file", error.diagnostics):
+            raise
+    pch.forget(words)  # the precompiled header is damaged: retry without it
+    return *_compile_unit(job, scratch, job.template.cc1), False
+
+
+def _compile_unit(job: Job, scratch: Path, words: Sequence[str]) -> tuple[Path, list[Path]]:
+    made, dependencies = scratch / "unit.o", scratch / "unit.d"
+    source = job.source.resolve()
+    names = {"{input}": str(source), "{object}": str(made)}
+    command = _anchored([names.get(word, word) for word in words], source.parent)
+    command += [
+        *job.extra,
+        "-dependency-file",
+        str(dependencies),
+        "-MT",
+        "unit",
+        f"-fmacro-prefix-map={source.parent}/=",
+    ]
+    driver.run_tool(job.toolchain, command, scratch, job.limits, str(job.source), shows=job.shows)
+    ours = driver.precompiled_folder()
+    headers = [path for path in _dependencies(dependencies) if path != source and path.parent != ours]
+    return made, headers
+
+
+def _anchored(words: list[str], folder: Path) -> list[str]:
+    """Resolves relative paths of -I, -include and the like against the source's folder, then the working folder."""
+    result = list(words)
+    for position, word in enumerate(words):
+        if word.startswith("-I") and len(word) > 2:
+            places = [base / word[2:] for base in (folder, Path.cwd())]
+            result[position] = f"-I{next((place for place in places if place.exists()), word[2:])}"
+    for position in range(1, len(words)):
+        if words[position - 1] in ("-I", *flag_parser.PATH_FLAGS):
+            places = [base / words[position] for base in (folder, Path.cwd())]
+            result[position] = str(next((place for place in places if place.exists()), words[position]))
+    return result
+
+
+def _dependencies(path: Path) -> list[Path]:
+    """The files named in a make-style dependency file; a line break that is not escaped is part of a name."""
+    text = (
+        read_regular(path, SOURCE_BYTES, inside=path.parent)
+        .decode(errors="surrogateescape")
+        .replace("\\\n", " ")
+        .partition(":")[2]
+    )
+    words = re.findall(r"(?:\\ |[^ ])+", text.removesuffix("\n"))
+    return [Path(re.sub(r"\\([ #])", r"\1", word).replace("$$", "$")) for word in words]
+
+
+OUTSIDE = "includes a file from outside the allowed folders"
+
+
+def check_shown(job: Job, headers: Iterable[Path]) -> None:
+    """Raises CompileFailed if a header lies outside what the job may read.
+
+    In the sandbox the compiler cannot read such a header, but without it or in another program's build it could.
+    """
+    allowed = [path.resolve() for path in (*job.shows, *job.toolchain.folders)]
+    for path in headers:
+        resolved = path.resolve()
+        if not any(resolved.is_relative_to(root) for root in allowed):
+            raise CompileFailed(f"{job.source}: {OUTSIDE}", cause=str(path))
