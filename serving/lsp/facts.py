@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 from hipsynth.core.kernel_names import base_name
 
 MOST_PAIRS = 250_000  # of edited lines that are compared
-_OCCUPANCY = re.compile(r"(\d+) % occupancy")  # in the reasons of a prediction
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,6 @@ def _predicted(kernel: Mapping[str, Any]) -> KernelFacts:
     from hipsynth.profiling.metrics.bottleneck import unit_name
 
     intervals = {name: (low, high) for name, (low, high) in kernel["intervals"].items()}
-    found = _OCCUPANCY.search(" ".join(kernel["why"]))
     note = f"not to be relied on: {kernel['reason']}" if kernel["abstained"] else ""
     return KernelFacts(
         base_name(kernel["name"]),
@@ -47,7 +44,7 @@ def _predicted(kernel: Mapping[str, Any]) -> KernelFacts:
         kernel["duration_ns"],
         intervals.get("duration_ns"),
         unit_name(kernel["bottleneck"]) if kernel["bottleneck"] else "",
-        int(found[1]) / 100 if found else None,
+        kernel["occupancy"],
         kernel["metrics"],
         intervals,
         note,

@@ -30,15 +30,18 @@ SOURCE = made.SOURCE.format(
 TARGET = ("gfx942", "-O3", "mi300x")
 KERNEL: dict[str, type | tuple[type, ...]] = {
     "name": str,
+    "instance": str,
     "metrics": dict,
     "duration_ns": (float, int, type(None)),
     "intervals": dict,
     "abstained": bool,
     "reason": str,
+    "reason_code": str,
     "grid": (list, type(None)),
     "block": (list, type(None)),
     "bottleneck": str,
     "why": list,
+    "occupancy": (float, type(None)),
 }
 TOY = Config(
     name="toy",
@@ -101,7 +104,7 @@ def test_the_kernel_has_all_metrics_in_physical_units(case: Case) -> None:
     values = [value for value in kernel["metrics"].values() if value is not None]
     assert set(kernel["metrics"]) == set(paper_ids())
     assert len(values) >= 10 and all(math.isfinite(value) and value >= 0 for value in values)
-    assert kernel["abstained"] == bool(kernel["reason"])
+    assert kernel["abstained"] == bool(kernel["reason"]) == bool(kernel["reason_code"])
     for low, high in kernel["intervals"].values():
         assert 0 <= low <= high
 

@@ -6,12 +6,12 @@ import functools
 import math
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from hipsynth.core.errors import BadInput, Missing
+from hipsynth.core.errors import BadInput, Missing, UsageError
 from hipsynth.core.kernel_names import base_name
 from hipsynth.core.time_limit import OutOfTime
 from hipsynth.profiling.metrics import roofline
@@ -61,6 +61,7 @@ class KernelPrediction:
     why: tuple[str, ...] = ()
     reason_code: str = ""
     instance: str = ""
+    occupancy: float | None = None  # resident waves as a share of a CU's wave slots
 
     def document(self) -> dict[str, Any]:
         return {
@@ -76,6 +77,7 @@ class KernelPrediction:
             "block": list(self.block) if self.block else None,
             "bottleneck": self.bottleneck,
             "why": list(self.why),
+            "occupancy": self.occupancy,
         }
 
     def plotted(self) -> roofline.Plotted:
@@ -213,6 +215,7 @@ def described(
         reasons(preview),
         code,
         preview.instance,
+        float(preview.occupancy["fraction"]),
     )
 
 
@@ -294,8 +297,12 @@ def _assumed(name: str, interpreter: Interpreter, question: Question) -> list[Ho
 
 @functools.lru_cache(maxsize=256)
 def parameter_names(source: str, kernel: str) -> list[str]:
-    """The parameter names of a kernel as the source declares them."""
-    match = re.search(rf"__global__[^;{{]*?\b{re.escape(kernel)}\s*\(([^)]*)\)", source)
-    if not match:
-        return []
-    return [re.findall(r"\w+", part)[-1] if re.findall(r"\w+", part) else "" for part in match.group(1).split(",")]
+    """The parameter names of a kernel as its last declaration has them, which may be the only one with names."""
+    found = re.findall(rf"__global__[^;{{]*?\b{re.escape(kernel)}\s*\(([^)]*)\)", source)
+    return [_declared_name(part) for part in found[-1].split(",")] if found else []
+
+
+def _declared_name(parameter: str) -> str:
+    """The name in `const T* __restrict__ name = 0`; "" without one."""
+    words = re.findall(r"\w+", parameter.partition("=")[0])
+    return words[-1] if words else ""

@@ -84,6 +84,7 @@ class Prediction:
             "grid": None,
             "block": None,
             "bottleneck": self.facts.get("bottleneck", ""),
+            "occupancy": None,
             "why": [f"{key}: {value if isinstance(value, str) else f'{value:g}'}" for key, value in self.facts.items()],
         }
 

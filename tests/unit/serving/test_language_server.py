@@ -24,6 +24,7 @@ from hipsynth.serving.lsp.buffer import TextBuffer  # noqa: E402
 from hipsynth.serving.lsp.kernels import kernels  # noqa: E402
 from hipsynth.serving.lsp.session import Document, Options, Session  # noqa: E402
 from hipsynth.serving.lsp.source import Failed, Query, WorkerSource  # noqa: E402
+from hipsynth.training.analytic.predict import KernelPrediction  # noqa: E402
 
 TEXT = """#include <hip/hip_runtime.h>
 // __global__ void commented(int) {}
@@ -43,12 +44,13 @@ LINE = {
 }  # fmt: skip
 
 
-def prediction(ns: float = 5000.0, why: str = "28 waves per CU fit (88 % occupancy)") -> dict[str, Any]:
-    kernel = {
-        "name": "scale", "duration_ns": ns, "intervals": {"duration_ns": [ns / 2, 2 * ns]},
-        "bottleneck": "hbm", "why": [why], "metrics": {"L1_Cache_Hit_Rate": 50.0}, "abstained": False, "reason": "",
-    }  # fmt: skip
-    return {"kernels": [kernel], "model": "/m/predictor.json.gz"}
+def prediction(ns: float = 5000.0, occupancy: float = 0.88) -> dict[str, Any]:
+    """As `synth predict` answers."""
+    intervals = {"duration_ns": (ns / 2, 2 * ns)}
+    kernel = KernelPrediction(
+        "scale", {"L1_Cache_Hit_Rate": 50.0}, ns, intervals, bottleneck="hbm", why=("HBM: 5 us",), occupancy=occupancy
+    )
+    return {"kernels": [kernel.document()], "model": "/m/predictor.json.gz"}
 
 
 def profile(**more: Any) -> dict[str, Any]:
@@ -182,7 +184,7 @@ def test_findings_carry_their_evidence() -> None:
     assert "31 cycles per LDS instruction" in found["bank-conflict"].message and "64 bytes" in found["scratch"].message
     assert {d.severity for d in found.values()} == {types.DiagnosticSeverity.Information}
     assert found["scratch"].range.start.line == 4 and found["uncoalesced"].range.start.line == 6
-    shown.executed, low = None, prediction(why="2 waves per CU fit (6 % occupancy)")
+    shown.executed, low = None, prediction(occupancy=0.06)
     shown.predicted = server_outcome(shown, facts.predicted(low))
     [guess] = server.diagnostics_of(shown)
     assert guess.code == "low-occupancy" and guess.severity == types.DiagnosticSeverity.Hint

@@ -26,6 +26,7 @@ def predicted(ns: float, gflops: float = 50.0) -> dict[str, Any]:
     kernel = {
         "name": "scale", "duration_ns": ns, "intervals": {"duration_ns": [ns / 2, ns * 2], "HBM_GFLOPS": [25.0, 99.0]},
         "bottleneck": "hbm", "why": ["reads much"], "metrics": metrics, "abstained": False, "reason": "",
+        "occupancy": 0.5,
     }  # fmt: skip
     return {"kernels": [kernel], "model": "m.json.gz"}
 
