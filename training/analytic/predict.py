@@ -242,6 +242,7 @@ def find(source: str, code: Code, device: str, question: Question) -> tuple[Foun
     """Previews of the launches that the host code makes, changed by the question; where it launches nothing, of each
     kernel with the question's shape and arguments, or assumed ones (a note says so)."""
     table = load(device)
+    check_values(source, question.values)
     try:
         interpreter = Interpreter(code, table)
         made = host_launches(source, question.arguments, properties(table))
@@ -306,3 +307,15 @@ def _declared_name(parameter: str) -> str:
     """The name in `const T* __restrict__ name = 0`; "" without one."""
     words = re.findall(r"\w+", parameter.partition("=")[0])
     return words[-1] if words else ""
+
+
+def check_values(source: str, values: Iterable[str]) -> None:
+    """Raises UsageError for a name of --value that no kernel has a parameter of."""
+    known = {name for kernel in kernel_names(source) for name in parameter_names(source, kernel)}
+    for name in values:
+        if name not in known:
+            raise UsageError(
+                f"--value {name}=...: no kernel has a parameter {name}",
+                cause="parameters are: " + ", ".join(sorted(known)) if known else "no kernel has parameters",
+                remedy="name a parameter of a kernel",
+            )
