@@ -11,7 +11,7 @@ import re
 import shutil
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
@@ -64,6 +64,17 @@ def read_regular(path: Path, limit: int, *, inside: Path | None = None) -> bytes
     if left <= 0:
         raise _too_large(path, limit)
     return b"".join(parts)
+
+
+def folder_around(path: Path, roots: Sequence[Path] | None) -> Path | None:
+    """The first of `roots` that holds the file after all links, to read it `inside`; the first root if none does.
+
+    None without roots: the file may lie anywhere.
+    """
+    if not roots:
+        return None
+    own = path.resolve()
+    return next((root for root in roots if own.is_relative_to(root.resolve())), roots[0])
 
 
 def copy_regular(source: Path, target: Path, limit: int = RESULT_BYTES) -> Path:

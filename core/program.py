@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.core.errors import BadInput
-from hipsynth.core.files import SOURCE_BYTES, open_regular, read_regular, write_whole
+from hipsynth.core.files import SOURCE_BYTES, folder_around, open_regular, read_regular, write_whole
 
 INDEX = "programs.jsonl"
 INDEX_BYTES, RECORD_BYTES = 1 << 40, 8 << 20
@@ -220,8 +220,12 @@ def _storable(name: str) -> str:
 
 
 def project_program(project: Project) -> Program:
-    """The program of a project; its text joins all sources. Raises BadInput if a source cannot be read."""
-    parts = [load_program(source.path) for source in project.sources]
+    """The program of a project; its text joins all sources.
+
+    Raises BadInput if a source cannot be read, or (reason "outside") if it lies, after all links, in none of the
+    project's roots: a build file may name any file of the user, and a corpus stores the text.
+    """
+    parts = [load_program(source.path, inside=folder_around(source.path, project.roots)) for source in project.sources]
     return replace(parts[0], text="\n".join(part.text for part in parts), project=project)
 
 

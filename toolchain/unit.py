@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hipsynth.core.errors import BadInput, CompileFailed
-from hipsynth.core.files import SOURCE_BYTES, read_regular
+from hipsynth.core.files import SOURCE_BYTES, folder_around, read_regular
 from hipsynth.toolchain import driver, pch
 from hipsynth.toolchain import flags as flag_parser
 from hipsynth.toolchain.driver import CompileLimits
@@ -100,9 +100,8 @@ def _shown(source: Path, text: str, flags: flag_parser.Flags) -> tuple[Path, ...
 
 def read_source(source: Path, roots: Iterable[Path] | None = None) -> str:
     """A source's text; bytes that are not UTF-8 (old encodings in comments) are kept as surrogates. Raises BadInput."""
-    allowed = [source.absolute().parent] if roots is None else [root.resolve() for root in roots]
-    inside = next((root for root in allowed if source.resolve().is_relative_to(root)), allowed[0] if allowed else None)
-    return read_regular(source, SOURCE_BYTES, inside=inside).decode(errors="surrogateescape")
+    allowed = [source.absolute().parent] if roots is None else list(roots)
+    return read_regular(source, SOURCE_BYTES, inside=folder_around(source, allowed)).decode(errors="surrogateescape")
 
 
 def sha(text: str) -> str:

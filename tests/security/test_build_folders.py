@@ -203,6 +203,40 @@ def test_build_files_show_a_program_no_file_outside_its_folder(
     assert [kernel.grid for result in results for kernel in result.kernels] == ([grid] if grid else [])
 
 
+# Build files of a program of main.hip and a file outside, directly, by a link, and as a source whatever its name.
+NAMED_SOURCES = {
+    "make": {"Makefile": "prog: main.hip\n\thipcc -o prog main.hip {out}/secret.h.c\n"},
+    "a link": {"Makefile": "prog: main.hip\n\thipcc -o prog main.hip link.c\n"},
+    "any file": {"Makefile": "prog: main.hip\n\thipcc -o prog main.hip -x c {out}/secret.h\n"},
+    "script": {"build.sh": "hipcc -o prog main.hip {out}/secret.h.c\n"},
+    "commands": {
+        "compile_commands.json": '[{{"directory": "{out}", "arguments": ["hipcc", "-c", "{folder}/main.hip"]}},'
+        ' {{"directory": "{out}", "arguments": ["hipcc", "-c", "secret.h.c"]}}]'
+    },
+    "cmake": {"CMakeLists.txt": HEAD + "add_executable(x main.hip {out}/secret.h.c)\n"},
+}
+
+
+@pytest.mark.parametrize("what", NAMED_SOURCES)
+def test_build_files_bring_no_source_outside_the_folder_into_a_corpus(what: str, tmp_path: Path, outside: Path) -> None:
+    """The text of a program is stored even if it does not compile."""
+    needs.compiler()
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "main.hip").write_text(MAIN + "int broken = not_declared;\n")
+    (outside / "secret.h.c").write_text(f"int {SECRET};\n")
+    (folder / "link.c").symlink_to(outside / "secret.h.c")
+    for path in outside.glob("secret*"):
+        path.chmod(0o600)
+    for name, text in NAMED_SOURCES[what].items():
+        (folder / name).write_text(text.format(out=outside, folder=folder))
+    bad: list[BadInput] = []
+    with scratch_folder() as scratch:
+        found = list(folder_programs(folder, "gfx90a", scratch, bad.append))
+    assert not any(SECRET in program.text for program in found)
+    assert found or [(error.reason, "secret.h" in str(error)) for error in bad] == [("outside", True)]
+
+
 def test_files_that_the_user_names_are_shown_wherever_they_are(outside: Path, tmp_path: Path) -> None:
     needs.compiler()
     (tmp_path / "main.hip").write_text(READS)
