@@ -269,10 +269,10 @@ def _documented_calls(path: Path, folder: Folder, names: set[str]) -> tuple[Call
             break
         scripts = [file for file in sorted(place.iterdir()) if _RUN_SCRIPT.fullmatch(file.name) and file.is_file()]
         for file in scripts[:4]:
-            calls = calls_of(_COMMENT_LINE.sub("", read_text(file)), place, sorted(names), folder.root)
+            calls = calls_of(_COMMENT_LINE.sub("", read_text(file, folder.root)), place, sorted(names), folder.root)
             found += [call for _, call in calls if call.arguments or call.stdin]
         for file in sorted(place.glob("README*"))[:4]:
-            words = [_words(match.group(2)) for match in pattern.finditer(read_text(file))]
+            words = [_words(match.group(2)) for match in pattern.finditer(read_text(file, folder.root))]
             found += [Call(line) for line in words if line and not any(map(_PLACEHOLDER.search, line))]
     plausible = [call for call in found if len(call.arguments) < 20 and not _compiles(call.arguments)]
     return tuple(dict.fromkeys(plausible))[:3]

@@ -171,7 +171,7 @@ def _distance(start: Path, end: Path) -> tuple[int, int, str]:
 
 
 def scan(root: Path) -> Folder:
-    """Collects the sources, headers and build files below `root`; symbolic links to folders are not followed."""
+    """Collects the sources, headers and build files below `root`; links to folders and out of `root` do not count."""
     root = root.resolve()
     folder = Folder(root)
     for place, names, files in os.walk(root):
@@ -179,6 +179,8 @@ def scan(root: Path) -> Folder:
         for name in sorted(files):
             path = Path(place) / name
             if not path.is_file():  # a broken link, or a pipe on which a read would block
+                continue
+            if path.is_symlink() and not path.resolve().is_relative_to(root):
                 continue
             ending = path.suffix
             if ending in SOURCE_ENDINGS:

@@ -266,3 +266,18 @@ def test_long_lists_of_programs_end(tmp_path: Path) -> None:
     for number in itertools.chain(range(2000)):
         (tmp_path / f"{number}.hip").symlink_to("/dev/zero" if number % 2 else "nowhere")
     assert find_programs(tmp_path, "gfx90a") == []
+
+
+def test_links_out_of_a_folder_are_not_read(tmp_path: Path) -> None:
+    """Of a survey: a link would bring the lines of a file elsewhere into its report."""
+    folder, outside = tmp_path / "folder", tmp_path / "outside"
+    folder.mkdir()
+    outside.mkdir()
+    (folder / "main.hip").write_text(MAIN.replace("main()", "main(int argc, char** argv)"))
+    secret = {"Makefile": "prog: main.hip\n\thipcc -DSECRET -o prog main.hip\n", "README.md": "$ ./main SECRET\n"}
+    secret |= {"run.sh": "./main SECRET\n", "secret.hip": MAIN}
+    for name, text in secret.items():
+        (outside / name).write_text(text)
+        (folder / name).symlink_to(outside / name)
+    (program,) = find_programs(folder, "gfx90a")
+    assert program.id == "main.hip" and "SECRET" not in repr((program.plans, program.calls))
