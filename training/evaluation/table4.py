@@ -33,7 +33,7 @@ PAPER = {
 }
 RANDOM = "random"
 UNSEEN = ("lineage", "families", "handwritten", "real")
-MODEL, PRINTED = "language model", "the label itself, in three decimals"
+NEAREST, PRINTED = "nearest neighbour", "the label itself, in three decimals"
 Predicted = Sequence[Mapping[str, float | None]]
 
 
