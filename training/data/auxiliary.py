@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from hipsynth.profiling.metrics.bottleneck import UNITS
 
 LINE = 64  # bytes that one look-up of the vL1D covers
+ITEMS = "SQ_ITEMS"  # a release leaves it out, because it follows from the launch
 COUNTERS = (
-    "SQ_ITEMS",
     "EXACT_READ_BYTES",
     "EXACT_WRITE_BYTES",
     "EXACT_ATOMIC_BYTES",
@@ -48,6 +48,11 @@ def _bytes(row: Row) -> float:
     return float(row["EXACT_READ_BYTES"] + row["EXACT_WRITE_BYTES"] + row["EXACT_ATOMIC_BYTES"])
 
 
+def _items(row: Row) -> float:
+    """Work-items of a launch."""
+    return float(row.get(ITEMS) or math.prod(row["grid"]) * math.prod(row["block"]))
+
+
 def _stride(row: Row) -> str:
     moved, covered = _bytes(row), row["TCP_TOTAL_CACHE_ACCESSES"] * LINE
     if not moved or not covered:
@@ -58,9 +63,9 @@ def _stride(row: Row) -> str:
 FACTS = (
     Fact("work_groups", 0, lambda row: float(math.prod(row["grid"]))),
     Fact("group_size", 0, lambda row: float(math.prod(row["block"]))),
-    Fact("bytes_per_item", 1, lambda row: _bytes(row) / row["SQ_ITEMS"]),
-    Fact("flops_per_item", 1, lambda row: row["EXACT_FLOPS"] / row["SQ_ITEMS"]),
-    Fact("vl1d_accesses_per_item", 1, lambda row: row["TCP_TOTAL_CACHE_ACCESSES"] / row["SQ_ITEMS"]),
+    Fact("bytes_per_item", 1, lambda row: _bytes(row) / _items(row)),
+    Fact("flops_per_item", 1, lambda row: row["EXACT_FLOPS"] / _items(row)),
+    Fact("vl1d_accesses_per_item", 1, lambda row: row["TCP_TOTAL_CACHE_ACCESSES"] / _items(row)),
     Fact("stride", 1, _stride, (*(name for name, _ in STRIDES), NO_ACCESS)),
     Fact("occupancy", 2, lambda row: row["occupancy"]),
     Fact("bottleneck", 2, lambda row: row["bottleneck"] if row["bottleneck"] in UNITS else None, tuple(UNITS)),
@@ -75,7 +80,7 @@ LAST_STAGE = max(STAGE.values()) + 1  # the metrics'
 def with_counters(measurements: pa.Table) -> pa.Table:
     """Measurements with the columns that FACTS read and that do not exist yet: counters, and occupancy (0 to 1)."""
     counted = "counters" in measurements.column_names
-    for name in COUNTERS:
+    for name in (ITEMS, *COUNTERS):
         column = pc.map_lookup(measurements["counters"], name, "first") if counted else None
         measurements = measurements.append_column(name, _column(measurements, column))
     held = "occupancy" in measurements.column_names
@@ -92,7 +97,7 @@ def facts_of(row: Row) -> dict[str, Value]:
     """The facts of a label row (see with_counters); empty unless all are known."""
     if any(row.get(name) is None for name in (*COUNTERS, "occupancy", "bottleneck", "duration_ns")):
         return {}
-    if not row["SQ_ITEMS"]:
+    if not _items(row):
         return {}
     found = {fact.key: fact.value(row) for fact in FACTS}
     known = {key: value for key, value in found.items() if value is not None}

@@ -55,7 +55,7 @@ def select_labels(
     """
     plain = [part.name for part in measurements.schema if not _is_large(part.type)]
     plain = [name for name in plain if name != "occupancy"]
-    extra = ("bottleneck", "occupancy", *auxiliary.COUNTERS)
+    extra = ("bottleneck", "occupancy", auxiliary.ITEMS, *auxiliary.COUNTERS)
     rows = auxiliary.with_counters(_with_bottleneck(measurements)).select([*plain, *extra]).to_pylist()
     found = sorted({row["backend"] for row in rows})
     if backend is None and len(found) > 1:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.training.data import auxiliary
+from hipsynth.training.data.dataset import load_samples
 from hipsynth.training.data.encode import IGNORED, Encoder, answer_atoms, chat_text, pad, skeleton
 from hipsynth.training.data.inputs import Options, launch_lines
 from hipsynth.training.data.numbers import format_number, read_number, words
@@ -24,6 +25,7 @@ from hipsynth.training.models.base import TinyShape, tiny_model, train_tokenizer
 from hipsynth.training.models.decode import Decoder, advance, visible
 from hipsynth.training.models.train import load_config, parse_config, train
 
+RELEASE = Path(__file__).resolve().parents[3] / "corpus" / "release" / "v1"
 SOURCE_OPTIONS = Options(launches=True, auxiliary=True, parallel=True)
 ROW: dict[str, Any] = {
     "grid": [4, 2, 1],
@@ -88,6 +90,7 @@ def test_facts_follow_from_counters() -> None:
         "bottleneck": "hbm",
         "duration_ns": 9.0,
     }
+    assert auxiliary.facts_of({**ROW, "SQ_ITEMS": None}) == found  # grid x block
     assert auxiliary.facts_of({**ROW, "EXACT_FLOPS": None}) == {}
     assert auxiliary.facts_of({**ROW, "bottleneck": "no such unit"}) == {}
 
@@ -198,3 +201,13 @@ def test_labels_without_facts_are_refused(tmp_path: Path) -> None:
     config = replace(load_config("source"), max_steps=1)
     with pytest.raises(BadInput, match="auxiliary facts"):
         train(tmp_path, config, tmp_path / "m", samples=[replace(s, facts={}) for s in made.samples(18, 2)])
+
+
+@pytest.mark.full
+def test_the_recipe_of_the_shipped_model_trains_on_the_release(tmp_path: Path) -> None:
+    needs.package("torch")
+    samples = load_samples(RELEASE)[::100]
+    assert all(set(s.facts) == set(auxiliary.KEYS) for s in samples)
+    shape = TinyShape(400, 32, 1, 2, 64)
+    config = replace(load_config("source"), max_steps=2, batch=2, patience=0, bf16="no", tiny=shape)
+    assert train(RELEASE, config, tmp_path / "model", samples=samples)["steps"] == 2
