@@ -200,15 +200,15 @@ def tables(found: Mapping[str, Any]) -> str:
     rows = [[TITLES[name], *rest] for name, *rest in rows_of_sets(found["sets"])]
     rows = [[*row[:3], f"language model `{row[3]}`" if row[3] in found["models"] else row[3], *row[4:]] for row in rows]
     hours = ", ".join(f"{stage} {spent:.1f}" for stage, spent in found["times"].items())
-    models = [
+    models = [f"Processor hours by stage: {hours}.\n"] if found["models"] else []
+    models += [
         f"`{name}`: {model['parameters']:,} parameters, {model['steps']:,} steps, {model['valid_json']:.0%} of answers "
         "valid JSON when nothing forces them to be.\n"
         for name, model in found["models"].items()
     ]
     return "\n".join(
         [
-            f"\n{found['date']}; {found['train']:,} training samples of {found['programs']} programs; "
-            f"processor hours: {hours}.\n",
+            f"\n{found['date']}; {found['train']:,} training samples of {found['programs']} programs.\n",
             *models,
             f"**Table 4, {who}**: percent within the bound, both numbers in three decimals, in brackets the paper's.\n",
             markdown(heads, rows_of_metrics(found["sets"][RANDOM], who)),
