@@ -10,7 +10,7 @@ import needs
 import pytest
 import training_corpus as made
 
-from hipsynth.synth.core.program import Program, write_programs
+from hipsynth.core.program import Program, write_programs
 from hipsynth.training.models import train as training
 from hipsynth.training.models.base import TinyShape
 from tools import table4
