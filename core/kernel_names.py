@@ -12,7 +12,7 @@ def short_name(signature: str) -> str:
     """`void ns::axpy<float>(float, float*)` -> `ns::axpy<float>`: no return type, no parameters."""
     text = signature.removesuffix(_CLONE).replace(_ANONYMOUS, "{}")
     if text.endswith(")"):
-        text = text[: _opening(text)]
+        text = text[: _find_opening(text)]
     depth = 0
     for at in range(len(text) - 1, -1, -1):
         depth += {")": 1, ">": 1, "(": -1, "<": -1}.get(text[at], 0)
@@ -34,7 +34,7 @@ def base_name(name: str) -> str:
     return text[start:].partition("<")[0].strip()
 
 
-def _opening(text: str) -> int:
+def _find_opening(text: str) -> int:
     """The position of the bracket whose partner ends the text."""
     depth = 0
     for at in range(len(text) - 1, -1, -1):

@@ -39,7 +39,9 @@ def place(project: Project | None, name: str, artefacts: Artefacts, folder: Path
     else:
         copy_folder(project.folder, folder)
     words = tuple(_readable_path(word, folder, project.readable) for word in project.arguments)
-    elsewhere = {word: Path(word) for word in words if Path(word).is_absolute() and _resolved(word) in project.readable}
+    elsewhere = {
+        word: Path(word) for word in words if Path(word).is_absolute() and _resolve_file(word) in project.readable
+    }
     return Placed(folder, put_executable(artefacts, folder, name), words, elsewhere)
 
 
@@ -51,17 +53,17 @@ def _shared(folder: Path) -> bool:
 
 def named_files(arguments: Iterable[str], folder: Path) -> frozenset[Path]:
     """The files that arguments name, seen from `folder`, without links."""
-    found = (_resolved(folder / word) for word in arguments)
+    found = (_resolve_file(folder / word) for word in arguments)
     return frozenset(path for path in found if path is not None)
 
 
 def _readable_path(word: str, folder: Path, readable: frozenset[Path]) -> str:
     """The argument, made absolute if it names a readable file in the working folder that is missing from the copy."""
-    path = None if _resolved(folder / word) else _resolved(word)
+    path = None if _resolve_file(folder / word) else _resolve_file(word)
     return word if path is None or path not in readable or Path(word).is_absolute() else str(path)
 
 
-def _resolved(path: str | Path) -> Path | None:
+def _resolve_file(path: str | Path) -> Path | None:
     """The path of a file without links; None for what is no file, or text that is no path."""
     is_file = os.path.isfile(path)  # noqa: PTH113 - false for text that is no path, where Path.is_file raises
     return Path(path).resolve() if is_file else None

@@ -169,10 +169,10 @@ def _line(row: Row) -> str:
     if not row.completed and row.evidence:
         detail += f" | {row.evidence}"
     fits = f"\n        fits: {row.command}" if row.command else ""
-    return f"{_outcome(row):7s} {row.program}  {detail[:160]}".rstrip() + fits
+    return f"{_describe_outcome(row):7s} {row.program}  {detail[:160]}".rstrip() + fits
 
 
-def _outcome(row: Row) -> str:
+def _describe_outcome(row: Row) -> str:
     """The status; of a program with a budget that left out launches, how many of them it executed."""
     if not row.completed or row.whole:
         return row.status

@@ -14,7 +14,7 @@ _LOOK_MS = 50  # how long it may take to notice that the job has ended
 
 
 @contextlib.contextmanager
-def feed(source: Path | int | None) -> Iterator[int]:
+def feed_input(source: Path | int | None) -> Iterator[int]:
     """A descriptor to read the bytes of a file or open descriptor from; nothing if `source` is None.
 
     Reading goes ahead of the job by what a pipe holds, and ends with the block.

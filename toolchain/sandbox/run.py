@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hipsynth.core.errors import Missing
 from hipsynth.toolchain.sandbox import bubblewrap, jail
-from hipsynth.toolchain.sandbox.feed import feed
+from hipsynth.toolchain.sandbox.feed import feed_input
 from hipsynth.toolchain.sandbox.limits import SandboxLimits, SandboxResult
 from hipsynth.toolchain.sandbox.view import view_of
 from hipsynth.toolchain.sandbox.watch import SandboxLost, Watch
@@ -48,7 +48,7 @@ def run(
     if isolate and not bubblewrap.switched_off():
         bubblewrap.require()
         view = view_of(scratch, limits.scratch_bytes, read_only, mounts or {})
-    with feed(stdin) as source:
+    with feed_input(stdin) as source:
 
         def watched(leased: jail.Jail) -> SandboxResult:
             job = leased.start(argv, scratch, environment, limits, source, fds)

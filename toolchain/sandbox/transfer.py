@@ -38,7 +38,7 @@ class CopyIn:
         for name, kind in list_entries(source):
             if kind == stat.S_IFDIR:
                 os.mkdir(name, 0o700, dir_fd=target)
-                with opened(name, _FOLDER, source) as deeper, opened(name, _FOLDER, target) as copy:
+                with open_path(name, _FOLDER, source) as deeper, open_path(name, _FOLDER, target) as copy:
                     self.copy_folder(deeper, copy, f"{inside}{name}/")
             elif kind == stat.S_IFREG:
                 self._copy_file(source, target, name, inside)
@@ -46,7 +46,7 @@ class CopyIn:
                 os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)
 
     def _copy_file(self, source: int, target: int, name: str, inside: str) -> None:
-        with opened(name, _READ, source) as file, opened(name, _WRITE, target) as copy:
+        with open_path(name, _READ, source) as file, open_path(name, _WRITE, target) as copy:
             _copy_data(file, copy)
             self._give_away(copy, os.fstat(file).st_mode)
             self.stamps[inside + name] = _stamp(os.fstat(copy))
@@ -93,7 +93,7 @@ class CopyOut:
         if deeper is None:
             return
         try:
-            with opened(name, _FOLDER, target) as copy:
+            with open_path(name, _FOLDER, target) as copy:
                 self.copy_folder(deeper, copy, f"{inside}{name}/", depth + 1)
         finally:
             os.close(deeper)
@@ -105,7 +105,7 @@ class CopyOut:
         allow_entry(source, name, 0o400)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=target)
-        with opened(name, _READ, source) as file, opened(name, _WRITE, target) as copy:
+        with open_path(name, _READ, source) as file, open_path(name, _WRITE, target) as copy:
             _copy_data(file, copy)
             os.fchmod(copy, (found.st_mode & 0o777) | 0o600)
 
@@ -165,7 +165,7 @@ def list_entries(folder: int) -> list[tuple[str, int]]:
 
 
 @contextlib.contextmanager
-def opened(path: Path | str, flags: int = _FOLDER, within: int | None = None) -> Iterator[int]:
+def open_path(path: Path | str, flags: int = _FOLDER, within: int | None = None) -> Iterator[int]:
     """A descriptor of a file or folder, below the folder `within` if given; links are not followed there."""
     descriptor = os.open(path, flags | (os.O_NOFOLLOW if within is not None else 0), 0o600, dir_fd=within)
     try:

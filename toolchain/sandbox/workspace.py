@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hipsynth.core.scratch import open_folder, remove_contents
-from hipsynth.toolchain.sandbox.transfer import MOST_ENTRIES, CopyIn, CopyOut, Stamp, opened
+from hipsynth.toolchain.sandbox.transfer import MOST_ENTRIES, CopyIn, CopyOut, Stamp, open_path
 
 ENTRY_BYTES = 1 << 10  # memory that an empty file or folder takes at least
 
@@ -54,7 +54,7 @@ class Workspace:
             place.mkdir(mode=0o711)
         copy = CopyIn(self.owner)
         try:
-            with opened(folder) as source, opened(place) as target:
+            with open_path(folder) as source, open_path(place) as target:
                 copy.copy_folder(source, target)
                 return CopiedFolder(os.fstat(target).st_ino, copy.stamps)
         except OSError as error:
@@ -75,14 +75,14 @@ class Workspace:
                 place = inner
             if os.fstat(place).st_ino != before.inode:
                 return False
-            CopyOut(before.stamps).copy_folder(place, stack.enter_context(opened(folder)))
+            CopyOut(before.stamps).copy_folder(place, stack.enter_context(open_path(folder)))
         return True
 
     def clear(self) -> bool:
         """Removes all files; whether the file system is then as new."""
         self._root.chmod(0o755)
         if self.used_bytes() <= MOST_ENTRIES * ENTRY_BYTES:  # above that, a new sandbox is quicker
-            with opened(self._root) as top:
+            with open_path(self._root) as top:
                 remove_contents(top)
         return self._free() == self._free_at_first
 

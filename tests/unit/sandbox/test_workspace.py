@@ -10,7 +10,7 @@ import pytest
 
 from hipsynth.toolchain import sandbox
 from hipsynth.toolchain.sandbox import SandboxLimits, SandboxResult, transfer
-from hipsynth.toolchain.sandbox.transfer import CopyIn, CopyOut, opened
+from hipsynth.toolchain.sandbox.transfer import CopyIn, CopyOut, open_path
 
 pytestmark = pytest.mark.usefixtures("sandboxed")
 MIB = 1 << 20
@@ -114,7 +114,7 @@ def test_what_comes_back_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         (source / f"f{number}").touch()
     target.mkdir()
     (target / "old").touch()
-    with opened(source) as left, opened(target) as right:
+    with open_path(source) as left, open_path(target) as right:
         CopyOut({}, left=7).copy_folder(left, right)
     assert listing(target) == ["1", "1/2", "1/2/3", "f0", "f1", "f2"]
 
@@ -125,10 +125,10 @@ def test_files_that_were_copied_in_are_known_by_their_stamps(tmp_path: Path) -> 
     (source / "inner/file").write_text("x")
     target.mkdir()
     copy = CopyIn(None)
-    with opened(source) as left, opened(target) as right:
+    with open_path(source) as left, open_path(target) as right:
         copy.copy_folder(left, right)
     assert list(copy.stamps) == ["inner/file"] and (target / "inner/file").read_text() == "x"
     (source / "inner/file").unlink()  # as if the job's copy had not changed: it is not copied
-    with opened(target) as left, opened(source) as right:
+    with open_path(target) as left, open_path(source) as right:
         CopyOut(copy.stamps).copy_folder(left, right)
     assert listing(source) == ["inner"]
