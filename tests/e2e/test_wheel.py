@@ -21,8 +21,8 @@ from hipsynth.toolchain import locate
 
 ROOT = Path(__file__).resolve().parents[2]
 MISSING = 4  # the exit code of what is missing
-FOLDERS = ("core", "cli", "toolchain", "simulator", "synth", "profiling", "training", "tuning", "serving")
-DATA = ("templates", "corpus")
+ROOMS = ("core", "toolchain", "simulator", "profiling", "synth", "training", "tuning", "serving", "cli")
+FOLDERS = (*ROOMS, "templates", "corpus")
 BUILT = ("_core", "libhipsynth_hip.so", "libhipsynth_hip.version")
 
 
