@@ -18,10 +18,10 @@ import needs
 import pytest
 
 from hipsynth.toolchain import locate
+from tools.code_figures import ROOMS
 
 ROOT = Path(__file__).resolve().parents[2]
 MISSING = 4  # the exit code of what is missing
-ROOMS = ("core", "toolchain", "simulator", "profiling", "synth", "training", "tuning", "serving", "cli")
 FOLDERS = (*ROOMS, "templates", "corpus")
 BUILT = ("_core", "libhipsynth_hip.so", "libhipsynth_hip.version")
 
