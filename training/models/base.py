@@ -65,6 +65,7 @@ class TinyShape:
     layers: int = 5
     heads: int = 6
     ff: int = 512
+    init_std: float = 0.02  # of the weights before training; narrow models learn to look things up sooner with more
 
 
 def torch_or_missing() -> Any:
@@ -199,6 +200,7 @@ def tiny_model(tokenizer: Any, shape: TinyShape, context: int) -> Any:
         num_hidden_layers=shape.layers,
         num_attention_heads=shape.heads,
         num_key_value_heads=shape.heads,
+        initializer_range=shape.init_std,
         max_position_embeddings=context,
         tie_word_embeddings=True,
         bos_token_id=None,
