@@ -15,11 +15,11 @@ import time
 from pathlib import Path
 
 from hipsynth.core.program import iter_programs
-from hipsynth.synth.frontend.clang import DETAILED_RECORD, INCOMPLETE, TU
-from hipsynth.synth.frontend.config import frontend_config
-from hipsynth.synth.frontend.parse import ALWAYS, HOST, VIRTUAL, ParseConfig, parse
+from hipsynth.source.clang import DETAILED_RECORD, INCOMPLETE, TU
+from hipsynth.source.config import frontend_config
+from hipsynth.source.parse import ALWAYS, HOST, VIRTUAL, ParseConfig, parse
+from hipsynth.source.preambles import includes_of, preamble_of
 from hipsynth.synth.frontend.passes.rename import plan, rename
-from hipsynth.synth.frontend.preambles import includes_of, preamble_of
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 

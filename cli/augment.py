@@ -92,8 +92,8 @@ def command(
     OUT/kept.jsonl. After an interruption, run the same command again to continue.
     """
     from hipsynth.cli.bases import find_bases
+    from hipsynth.source.config import frontend_config
     from hipsynth.synth.frontend.augment import augment
-    from hipsynth.synth.frontend.config import frontend_config
     from hipsynth.synth.frontend.texts import Texts
 
     folders = tuple(_folder(name) for name in includes)

@@ -12,8 +12,8 @@ import click
 from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.core.program import INDEX
 from hipsynth.core.scratch import scratch_folder
+from hipsynth.source.parse import Diagnostic
 from hipsynth.synth.frontend.augment import find_items
-from hipsynth.synth.frontend.parse import Diagnostic
 from hipsynth.synth.frontend.source import Build, Settings
 from hipsynth.synth.frontend.vary import Item
 

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from hipsynth.core.kernel_names import short_name
 from hipsynth.core.kernel_record import KernelRecord, decode
 from hipsynth.simulator import instructions
 from hipsynth.simulator.instructions import KernelInstructions
 from hipsynth.simulator.observation import MOST_OUTPUTS, Output
 from hipsynth.simulator.spending import Spending
 from hipsynth.simulator.transfers import Transfer
+from hipsynth.source.names import short_name
 
 # Reasons of the core (SimError and Runtime::stop), and their names in corpora where those differ.
 CORE_REASONS = {

@@ -10,8 +10,8 @@ import needs
 import pytest
 
 from hipsynth.core.errors import Missing
-from hipsynth.synth.frontend.config import frontend_config
-from hipsynth.synth.frontend.parse import ParseConfig
+from hipsynth.source.config import frontend_config
+from hipsynth.source.parse import ParseConfig
 from hipsynth.toolchain import sandbox
 
 

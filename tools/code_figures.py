@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 # The top-level packages, the lowest first: each imports only those before it.
-ROOMS = ("core", "toolchain", "simulator", "profiling", "synth", "training", "tuning", "serving", "cli")
+ROOMS = ("core", "toolchain", "source", "simulator", "profiling", "synth", "training", "tuning", "serving", "cli")
 NO_PRODUCT = ("tests/", "tools/", "benchmarks/", "hipsynth/", "corpus/", "docs/", "vscode/")
 
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hipsynth.core.errors import BadInput, HipsynthError
-from hipsynth.core.kernel_names import base_name
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling.preview.programs import Found
+from hipsynth.source.names import base_name
 from hipsynth.training.analytic.examples import JOB_SECONDS, Build, builds, launches_of, matching, mean, previews_of
 from hipsynth.training.analytic.features import preview_quantities
 from hipsynth.training.analytic.quantities import NAMES, quantities

@@ -24,7 +24,6 @@ from typing import Any
 
 from hipsynth.core.program import Program
 from hipsynth.core.scratch import scratch_folder
-from hipsynth.core.skeletons import device_code
 from hipsynth.core.store import Corpus
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.matrix.collect import Options, collect
@@ -32,6 +31,7 @@ from hipsynth.simulator.build import build_program
 from hipsynth.simulator.devices import architectures, default_device
 from hipsynth.simulator.limits import CORPUS_EFFORT, CORPUS_UNITS, Limits
 from hipsynth.simulator.opcodes import opcodes
+from hipsynth.source.skeletons import device_code
 from hipsynth.synth.generate.producer import generate
 
 ROOT = Path(__file__).resolve().parents[1]

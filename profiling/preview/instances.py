@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hipsynth.core.errors import BadInput
-from hipsynth.core.kernel_names import base_name, short_name
 from hipsynth.profiling.preview.launching import UNTOLD, HostLaunch
+from hipsynth.source.names import base_name, short_name
 
 _CONSTANT = re.compile(r"(?:\([\w: ]+\))?(-?\d+)[ul]*$")
 _TRUTH = {"true": 1, "false": 0}

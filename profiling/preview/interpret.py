@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hipsynth.core.kernel_names import short_name
 from hipsynth.core.time_limit import seconds_left
 from hipsynth.profiling import metrics
 from hipsynth.profiling.preview.instances import explicit_arguments, resolve_template_instance
@@ -25,6 +24,7 @@ from hipsynth.profiling.preview.packing import GUESSED_BYTES, packed
 from hipsynth.simulator.device import native_core
 from hipsynth.simulator.devices import DeviceTable
 from hipsynth.simulator.errors import SimError
+from hipsynth.source.names import short_name
 
 CUS_PER_XCD = 2  # of the small device; 8 on devices with one XCD
 FEWEST_CUS = 8

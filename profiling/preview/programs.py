@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hipsynth.core.arguments import stated_arguments
 from hipsynth.core.errors import BadInput, TimeLimitReached
 from hipsynth.core.program import text_id
 from hipsynth.core.scratch import scratch_folder
@@ -18,6 +17,7 @@ from hipsynth.profiling.preview.interpret import MOST_SWAY, Code, Interpreter, P
 from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.simulator.devices import DeviceTable, load
 from hipsynth.simulator.errors import SimError
+from hipsynth.source.arguments import stated_arguments
 from hipsynth.toolchain import CompileLimits, compile_device
 
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b", re.MULTILINE)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hipsynth.core.skeletons import control_skeleton
 from hipsynth.core.store import Corpus
 from hipsynth.profiling import metrics
 from hipsynth.profiling.reports.coverage import AXES, coverage, heaviest
+from hipsynth.source.skeletons import control_skeleton
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 

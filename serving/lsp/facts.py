@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hipsynth.core.kernel_names import base_name
+from hipsynth.source.names import base_name
 
 MOST_PAIRS = 250_000  # of edited lines that are compared
 

@@ -23,8 +23,8 @@ from hipsynth.core.program import (
     text_id,
 )
 from hipsynth.core.workers import Outcome, map_unordered
+from hipsynth.source.parse import Diagnostic, ParseConfig, load_source
 from hipsynth.synth.frontend.isolation import RENAME, Request, vary_isolated
-from hipsynth.synth.frontend.parse import Diagnostic, ParseConfig, load_source
 from hipsynth.synth.frontend.passes.flatten import HEADERS, SOURCES, has_main, program_sources
 from hipsynth.synth.frontend.texts import DEFAULT_TEXTS, Texts
 from hipsynth.synth.frontend.vary import Failure, Item, Varied

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hipsynth.core.errors import UsageError
+from hipsynth.source.parse import Diagnostic, ParseConfig
 from hipsynth.synth.frontend import passes
-from hipsynth.synth.frontend.parse import Diagnostic, ParseConfig
 from hipsynth.synth.frontend.source import Source
 
 Pass = Callable[[Source, str, ParseConfig], tuple[Source | None, list[Diagnostic]]]

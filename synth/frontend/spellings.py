@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from hipsynth.synth.frontend.clang import TOKEN_LITERAL, Kind
-from hipsynth.synth.frontend.entities import Entity
-from hipsynth.synth.frontend.macros import Directive, Macro, arguments, calls, directives, macros, pasted_words
+from hipsynth.source.clang import TOKEN_LITERAL, Kind
+from hipsynth.source.entities import Entity
+from hipsynth.source.macros import Directive, Macro, arguments, calls, directives, macros, pasted_words
+from hipsynth.source.parse import COORDINATES, Unit
 from hipsynth.synth.frontend.names import RESERVED, word_list
-from hipsynth.synth.frontend.parse import COORDINATES, Unit
 
 _DIRECTIVE_WORDS = {"defined", "__has_include", "__VA_ARGS__", "__VA_OPT__"}
 _PRAGMA_WORDS = {"once", "unroll", "nounroll", "clang", "loop", "GCC", "omp", "pragma", "push", "pop", "pack"} | {

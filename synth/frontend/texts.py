@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from hipsynth.core.errors import UsageError
-from hipsynth.synth.frontend.clang import TOKEN_COMMENT, TOKEN_LITERAL, Kind
-from hipsynth.synth.frontend.edits import Edit
+from hipsynth.source.clang import TOKEN_COMMENT, TOKEN_LITERAL, Kind
+from hipsynth.source.edits import Edit
+from hipsynth.source.parse import Token, Unit
 from hipsynth.synth.frontend.names import word_list
-from hipsynth.synth.frontend.parse import Token, Unit
 
 COMMENTS = ("keep", "rewrite", "drop")
 STRINGS = ("keep", "rewrite")

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hipsynth.core.program import Program
-from hipsynth.synth.frontend.encoding import to_utf8
-from hipsynth.synth.frontend.parse import Diagnostic, ParseConfig, Unit, load_source, parse
+from hipsynth.source.encoding import to_utf8
+from hipsynth.source.parse import Diagnostic, ParseConfig, Unit, load_source, parse
 from hipsynth.synth.frontend.passes.rename import rename
 from hipsynth.synth.frontend.pipeline import run
 from hipsynth.synth.frontend.source import Build, Source

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from hipsynth.core.arguments import with_defaults
 from hipsynth.core.errors import UsageError
 from hipsynth.core.program import Expected, Program, Run, text_id
+from hipsynth.source.arguments import with_defaults
 from hipsynth.synth.generate import emit
 from hipsynth.synth.generate.build import build_module, replay
 from hipsynth.synth.generate.choices import Choices, ReplayError, Stream

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hipsynth.core.skeletons import control_skeleton, token_skeleton
 from hipsynth.core.store.release import Release
 from hipsynth.core.store.splits import RELEASED
+from hipsynth.source.skeletons import control_skeleton, token_skeleton
 
 TRAINED_ON = ("train", "validation")
 TESTS = ("test", "unseen_families", "unseen_devices")

@@ -9,9 +9,9 @@ from typing import Any
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.expressions import names
-from hipsynth.core.skeletons import control_skeleton, token_skeleton
 from hipsynth.core.store.release import AXES, REGISTERS, TOOLS, TRAFFIC
 from hipsynth.profiling import metrics
+from hipsynth.source.skeletons import control_skeleton, token_skeleton
 
 CODE_DIGITS = 16  # of the code object's SHA-256
 FACT_COUNTERS = frozenset({"SQ_ITEMS"})  # the others of training.data.auxiliary are parts of metrics

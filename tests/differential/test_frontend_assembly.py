@@ -12,7 +12,7 @@ import needs
 import pytest
 from asmcheck import Assembler, compare
 
-from hipsynth.synth.frontend.parse import ParseConfig, parse
+from hipsynth.source.parse import ParseConfig, parse
 from hipsynth.synth.frontend.passes.flatten import program_sources
 from hipsynth.synth.frontend.passes.rename import rename
 from hipsynth.synth.frontend.pipeline import run

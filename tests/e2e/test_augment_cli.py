@@ -12,7 +12,7 @@ import needs
 import pytest
 
 from hipsynth.core.errors import Missing
-from hipsynth.synth.frontend.config import frontend_config
+from hipsynth.source.config import frontend_config
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNEL = "#include <hip/hip_runtime.h>\n__global__ void kern_(int* p_) { p_[0] = 1; }\nint main() { return 0; }\n"

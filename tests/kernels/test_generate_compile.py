@@ -10,11 +10,11 @@ import pytest
 from generated_samples import small
 
 from hipsynth import toolchain
-from hipsynth.core.arguments import run_text
 from hipsynth.core.oracle_check import mismatch
 from hipsynth.core.program import Program, Run
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.simulator.limits import Limits
+from hipsynth.source.arguments import run_text
 from hipsynth.synth.generate.headers import templates
 from hipsynth.synth.generate.sizes import expected_output
 

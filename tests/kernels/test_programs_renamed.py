@@ -13,7 +13,7 @@ from hip_programs import FOLDER, require_compiler
 from hipsynth.simulator import api, devices
 from hipsynth.simulator.build import build_runnable
 from hipsynth.simulator.limits import Limits
-from hipsynth.synth.frontend.config import frontend_config
+from hipsynth.source.config import frontend_config
 from hipsynth.synth.frontend.pipeline import run
 from hipsynth.synth.frontend.source import Source
 from tools import handwritten

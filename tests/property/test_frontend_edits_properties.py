@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hipsynth.synth.frontend.edits import Edit, apply_edits
+from hipsynth.source.edits import Edit, apply_edits
 
 
 @st.composite

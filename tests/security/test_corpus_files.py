@@ -18,9 +18,9 @@ from hipsynth.core.errors import BadInput
 from hipsynth.core.program import INDEX, Program, iter_programs, load_program, write_programs
 from hipsynth.core.store import SCHEMA_VERSION, Corpus, CorpusWriter, corpus
 from hipsynth.core.store.journal import Journal
+from hipsynth.source.parse import ParseConfig, load_source
 from hipsynth.synth.frontend.augment import JOURNAL as AUGMENT_JOURNAL
 from hipsynth.synth.frontend.augment import augment, find_items
-from hipsynth.synth.frontend.parse import ParseConfig, load_source
 from hipsynth.synth.generate.writer import PARTIAL, RUN, generate_into
 
 SECRET = "secret of another folder"

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from hipsynth.core.errors import Missing
-from hipsynth.synth.frontend import isolation
+from hipsynth.source import parse_service
+from hipsynth.source.config import frontend_config
+from hipsynth.source.parse_service import ParserLost
 from hipsynth.synth.frontend.augment import augment
-from hipsynth.synth.frontend.config import frontend_config
-from hipsynth.synth.frontend.isolation import ParserLost, Request, vary_isolated
+from hipsynth.synth.frontend.isolation import Request, vary_isolated
 from hipsynth.synth.frontend.vary import Item
 from hipsynth.toolchain.sandbox import bubblewrap
 
@@ -112,6 +113,6 @@ def test_a_parser_that_was_taken_over_cannot_break_the_tool(
         def ask(self, _request: bytes) -> bytes:
             return answer
 
-    monkeypatch.setattr(isolation, "_session", lambda *_: Taken())
+    monkeypatch.setattr(parse_service, "_process_for", lambda *_: Taken())
     with pytest.raises(ParserLost):
         vary_isolated(Request(Item("spy", files=(source,), root=tmp_path), 1, 0, frontend_config()))

@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Iterator
 from functools import cache
 
-from hipsynth.core.arguments import run_text
 from hipsynth.core.program import Program, Run
+from hipsynth.source.arguments import run_text
 from hipsynth.synth.generate.build import build_module
 from hipsynth.synth.generate.choices import Choices
 from hipsynth.synth.generate.headers import find_template, template_of

@@ -18,20 +18,21 @@ ROOT = Path(__file__).resolve().parents[2]
 # Package -> the packages that it may import besides itself; the longest prefix of a module's name counts.
 ALLOWED: dict[str, tuple[str, ...]] = {
     "core": (),
-    "synth.generate": ("core",),
     "simulator.devices": ("core",),
     "profiling.metrics": ("core", "simulator.devices"),
     "toolchain.sandbox": ("core",),
     "toolchain": ("core", "toolchain.sandbox"),
-    "simulator": ("core", "simulator.devices", "toolchain.sandbox", "toolchain"),
 }
+ALLOWED["source"] = (*ALLOWED["toolchain"], "toolchain")
+ALLOWED["simulator"] = (*ALLOWED["source"], "source", "simulator.devices")
 ALLOWED["profiling.lines"] = (*ALLOWED["simulator"], "simulator")
 _BACKENDS = (*ALLOWED["profiling.lines"], "profiling.metrics", "profiling.lines")
 _MATRIX = (*_BACKENDS, "profiling.backends", "profiling.preview")
 _REPORTS = (*_MATRIX, "profiling.validation")
-_TRAINING = ("core", "toolchain", "simulator", "profiling")
+_TRAINING = ("core", "toolchain", "source", "simulator", "profiling")
 ALLOWED |= {
-    "synth.frontend": ("core", "toolchain.sandbox", "toolchain"),
+    "synth.generate": ("core", "source"),
+    "synth.frontend": (*ALLOWED["source"], "source"),
     "profiling.preview": _BACKENDS,
     "profiling.backends": (*_BACKENDS, "profiling.preview"),
     "profiling.matrix": _MATRIX,
@@ -46,11 +47,10 @@ ALLOWED |= {
     "training.evaluation": (*_TRAINING, "training.data", "training.models", "training.analytic"),
     "serving": (*_TRAINING, "training"),
     "tuning.trial": _MATRIX,
-    "tuning.optimize": (*_TRAINING, "synth.frontend", "training.analytic", "tuning.trial"),
-    "tuning.swizzle": (*_TRAINING, "synth.frontend", "training.analytic", "tuning.trial"),
+    "tuning.optimize": (*_TRAINING, "training.analytic", "tuning.trial"),
+    "tuning.swizzle": (*_TRAINING, "training.analytic", "tuning.trial"),
     "tuning.tools": (
         *_TRAINING,
-        "synth.frontend",
         "training.analytic",
         "tuning.trial",
         "tuning.optimize",
@@ -58,7 +58,6 @@ ALLOWED |= {
     ),
     "tuning.agent": (
         *_TRAINING,
-        "synth.frontend",
         "training.analytic",
         "tuning.trial",
         "tuning.optimize",

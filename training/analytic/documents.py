@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.core.errors import CompileFailed, Missing, TimeLimitReached
-from hipsynth.core.kernel_names import base_name
 from hipsynth.core.program import Program, Run
 from hipsynth.core.time_limit import PREDICTION_SECONDS, OutOfTime, processor_time_limit, require_time
+from hipsynth.source.names import base_name
 from hipsynth.training.analytic.predict import AnalyticPredictor, Question
 
 Asked = Sequence[tuple[str, str, str]]  # (arch, flags, device)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from hipsynth.core.errors import BadInput, HipsynthError
-from hipsynth.core.kernel_names import short_name
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling.preview.interpret import Preview
 from hipsynth.profiling.preview.programs import Found, device_code, previews
+from hipsynth.source.names import short_name
 from hipsynth.training.analytic.features import features, preview_quantities
 from hipsynth.training.analytic.model import SWAY, Example
 from hipsynth.training.analytic.quantities import NAMES, Quantities, quantities

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.core.errors import BadInput, Missing, UsageError
-from hipsynth.core.kernel_names import base_name
 from hipsynth.core.time_limit import OutOfTime
 from hipsynth.profiling.metrics import roofline
 from hipsynth.profiling.metrics.uncertainty import WIDEST
@@ -23,6 +22,7 @@ from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.preview.programs import Failure, Found, device_code, interpret_all, out_of_time, properties
 from hipsynth.profiling.preview.values import UNKNOWN
 from hipsynth.simulator.devices import DeviceTable, device_of, load
+from hipsynth.source.names import base_name
 from hipsynth.toolchain import check_flags
 from hipsynth.training.analytic.features import features, preview_quantities
 from hipsynth.training.analytic.model import DURATION, AnalyticModel

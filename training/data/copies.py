@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hipsynth.core.arguments import run_text
 from hipsynth.core.errors import BadInput
 from hipsynth.core.program import Program, iter_programs
+from hipsynth.source.arguments import run_text
 from hipsynth.training.data.dataset import TEST_PARTS, Sample, hash_share
 
 VALID_SHARE = 0.01  # of the pool: enough to see a loss

@@ -19,10 +19,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from hipsynth.core.arguments import run_text
 from hipsynth.core.errors import BadInput
 from hipsynth.core.store import Corpus, splits_of
 from hipsynth.profiling.metrics.definitions import answer_ids, extra_ids, normalise
+from hipsynth.source.arguments import run_text
 from hipsynth.training.data import auxiliary
 from hipsynth.training.data.samples import no_labels, select_labels
 

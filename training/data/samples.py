@@ -12,12 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hipsynth.core.arguments import run_text
 from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.core.files import whole_file
 from hipsynth.core.store import Corpus, split_names, splits
 from hipsynth.profiling import metrics
 from hipsynth.simulator.devices import default_device, load
+from hipsynth.source.arguments import run_text
 from hipsynth.training.data import auxiliary
 from hipsynth.training.data.numbers import DIGITS
 from hipsynth.training.data.prompt import sample_messages

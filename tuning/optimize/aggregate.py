@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from hipsynth.synth.frontend.edits import Edit
-from hipsynth.synth.frontend.reform import closing, split_at
+from hipsynth.source.edits import Edit
+from hipsynth.source.tokens import closing, split_at
 from hipsynth.tuning.optimize.privatise import STATEMENT_STARTS
 from hipsynth.tuning.optimize.program import ATOMIC_ADDS, Kernel, Program
 

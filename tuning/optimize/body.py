@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 
-from hipsynth.synth.frontend.parse import Token
+from hipsynth.source.parse import Token
 from hipsynth.tuning.optimize.program import COORDINATES, Kernel, Program
 from hipsynth.tuning.optimize.statements import NotUnderstood
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hipsynth.synth.frontend.edits import Edit, apply_edits
+from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.tuning.optimize.aggregate import AGGREGATE, aggregated
 from hipsynth.tuning.optimize.body import Body
 from hipsynth.tuning.optimize.in_place import FAST, fast_calls, padding, unrolled

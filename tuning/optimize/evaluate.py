@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from hipsynth.core.kernel_names import base_name
 from hipsynth.core.kernel_record import KernelRecord, decode
 from hipsynth.core.program import text_id
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.simulator.limits import SAMPLING_UNITS
+from hipsynth.source.names import base_name
 from hipsynth.tuning.optimize.plan import Shape
 from hipsynth.tuning.trial import Conditions, Trial, trial
 from hipsynth.tuning.trial.clock import Clock

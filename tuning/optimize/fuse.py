@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from hipsynth.synth.frontend.edits import Edit, apply_edits
-from hipsynth.synth.frontend.reform import closing, split_at
+from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.tokens import closing, split_at
 from hipsynth.tuning.optimize.body import Body
 from hipsynth.tuning.optimize.plan import AXES
 from hipsynth.tuning.optimize.program import Kernel, Launch, Parameter, Program

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hipsynth.synth.frontend.edits import Edit
-from hipsynth.synth.frontend.parse import Token
-from hipsynth.synth.frontend.reform import closing
+from hipsynth.source.edits import Edit
+from hipsynth.source.parse import Token
+from hipsynth.source.tokens import closing
 from hipsynth.tuning.optimize.program import Kernel, Program
 from hipsynth.tuning.optimize.statements import NotUnderstood, statements
 

@@ -7,8 +7,8 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hipsynth.synth.frontend.parse import Token
-from hipsynth.synth.frontend.reform import split_at
+from hipsynth.source.parse import Token
+from hipsynth.source.tokens import split_at
 from hipsynth.tuning.optimize.body import STEP, Body
 from hipsynth.tuning.optimize.plan import AXES
 from hipsynth.tuning.optimize.program import Kernel, Program

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hipsynth.synth.frontend.edits import Edit
+from hipsynth.source.edits import Edit
 from hipsynth.tuning.optimize.program import ATOMIC_ADDS, Kernel, Program
 
 STATEMENT_STARTS = frozenset({";", "{", "}", ")", "else"})

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hipsynth.core.errors import BadInput
-from hipsynth.synth.frontend.config import frontend_config
-from hipsynth.synth.frontend.entities import Entity
-from hipsynth.synth.frontend.isolation import parse_isolated
-from hipsynth.synth.frontend.parse import Token, Unit
-from hipsynth.synth.frontend.reform import closing, code_tokens, split_at, text_between
+from hipsynth.source.config import frontend_config
+from hipsynth.source.entities import Entity
+from hipsynth.source.parse import Token, Unit
+from hipsynth.source.parse_service import parse_isolated
+from hipsynth.source.tokens import closing, code_tokens, split_at, text_between
 
 COORDINATES = frozenset({"threadIdx", "blockIdx", "blockDim", "gridDim"})
 ATOMIC_ADDS = frozenset({"atomicAdd", "unsafeAtomicAdd"})

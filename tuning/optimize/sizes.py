@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from hipsynth.core.arguments import default_arguments
+from hipsynth.source.arguments import default_arguments
 
 _CHECK = re.compile(r"^// check:[ \t]*(.*)$", re.M)
 SCALES = (16, 64)

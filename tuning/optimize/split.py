@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hipsynth.synth.frontend.edits import Edit
-from hipsynth.synth.frontend.reform import closing, split_at, text_between
+from hipsynth.source.edits import Edit
+from hipsynth.source.tokens import closing, split_at, text_between
 from hipsynth.tuning.optimize.body import ASSIGN, STEP, Body
 from hipsynth.tuning.optimize.program import ATOMIC_ADDS
 from hipsynth.tuning.optimize.statements import JUMPS, NotUnderstood, Statement, statements

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hipsynth.synth.frontend.parse import Token
-from hipsynth.synth.frontend.reform import closing
+from hipsynth.source.parse import Token
+from hipsynth.source.tokens import closing
 
 JUMPS = frozenset({"return", "break", "continue", "goto"})
 

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hipsynth.core.errors import BadInput
-from hipsynth.synth.frontend.config import frontend_config
-from hipsynth.synth.frontend.edits import Edit, apply_edits
-from hipsynth.synth.frontend.isolation import parse_isolated
-from hipsynth.synth.frontend.parse import Token, Unit
-from hipsynth.synth.frontend.reform import closing, code_tokens
+from hipsynth.source.config import frontend_config
+from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.parse import Token, Unit
+from hipsynth.source.parse_service import parse_isolated
+from hipsynth.source.tokens import closing, code_tokens
 
 _SPELLED = re.compile(r"hipBlockIdx_([xyz])|__builtin_amdgcn_workgroup_id_([xyz])")
 _TOGETHER = re.compile(r"cooperative_groups|this_grid|grid_group|group_index|__ockl_get_group_id|get_group_id")

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from hipsynth.core.arguments import default_arguments
 from hipsynth.core.errors import BadInput, HipsynthError, UsageError
-from hipsynth.core.kernel_names import base_name
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.metrics import bottleneck
 from hipsynth.simulator import devices
 from hipsynth.simulator.sharing import REASONS, Following, Sharing
+from hipsynth.source.arguments import default_arguments
+from hipsynth.source.names import base_name
 from hipsynth.tuning.swizzle import edits
 from hipsynth.tuning.swizzle.mapping import Formula, Grid, Spread, Tile, grammar
 from hipsynth.tuning.swizzle.mapping import Mapping as GroupMapping

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
-from hipsynth.synth.frontend.clang import TOKEN_COMMENT
-from hipsynth.synth.frontend.edits import Edit
-from hipsynth.synth.frontend.parse import Diagnostic, ParseConfig, Unit
+from hipsynth.source.clang import TOKEN_COMMENT
+from hipsynth.source.edits import Edit
+from hipsynth.source.parse import Diagnostic, ParseConfig, Unit
 from hipsynth.synth.frontend.reform import Site, reform
 from hipsynth.synth.frontend.source import Source
 

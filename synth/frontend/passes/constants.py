@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 import re
 
-from hipsynth.synth.frontend.clang import TOKEN_LITERAL
-from hipsynth.synth.frontend.edits import Edit
-from hipsynth.synth.frontend.parse import Diagnostic, ParseConfig, Unit
-from hipsynth.synth.frontend.reform import Site, code_tokens, reform, sets_size
+from hipsynth.source.clang import TOKEN_LITERAL
+from hipsynth.source.edits import Edit
+from hipsynth.source.parse import Diagnostic, ParseConfig, Unit
+from hipsynth.source.tokens import code_tokens
+from hipsynth.synth.frontend.reform import Site, reform, sets_size
 from hipsynth.synth.frontend.source import Source
 
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|[1-9]\d*)([uU]?(?:ll|LL|[lL])?|(?:ll|LL|[lL])[uU])")

@@ -14,9 +14,9 @@ from pathlib import Path
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import SOURCE_BYTES, read_regular
 from hipsynth.core.scratch import scratch_folder
-from hipsynth.synth.frontend.edits import Edit, apply_edits
-from hipsynth.synth.frontend.encoding import BOM, pieces
-from hipsynth.synth.frontend.parse import DEVICE, HOST, Diagnostic, ParseConfig, inclusions, load_source, parse
+from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.encoding import BOM, pieces
+from hipsynth.source.parse import DEVICE, HOST, Diagnostic, ParseConfig, inclusions, load_source, parse
 from hipsynth.synth.frontend.passes.rename import rename_only
 from hipsynth.synth.frontend.source import Build, Source
 

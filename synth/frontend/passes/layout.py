@@ -7,10 +7,11 @@ import itertools
 import random
 import re
 
-from hipsynth.synth.frontend.clang import TOKEN_COMMENT, TOKEN_LITERAL
-from hipsynth.synth.frontend.edits import Edit
-from hipsynth.synth.frontend.parse import Diagnostic, ParseConfig, Unit
-from hipsynth.synth.frontend.reform import Site, code_tokens, reform, sets_size
+from hipsynth.source.clang import TOKEN_COMMENT, TOKEN_LITERAL
+from hipsynth.source.edits import Edit
+from hipsynth.source.parse import Diagnostic, ParseConfig, Unit
+from hipsynth.source.tokens import code_tokens
+from hipsynth.synth.frontend.reform import Site, reform, sets_size
 from hipsynth.synth.frontend.source import Source
 
 _LINE = re.compile(rb"^([ \t]+)(?=[^\s#])", re.M)

@@ -6,9 +6,10 @@ import random
 import re
 from collections.abc import Sequence
 
-from hipsynth.synth.frontend.edits import Edit
-from hipsynth.synth.frontend.parse import Diagnostic, ParseConfig, Token, Unit
-from hipsynth.synth.frontend.reform import Site, closing, code_tokens, reform, split_at, text_between
+from hipsynth.source.edits import Edit
+from hipsynth.source.parse import Diagnostic, ParseConfig, Token, Unit
+from hipsynth.source.tokens import closing, code_tokens, split_at, text_between
+from hipsynth.synth.frontend.reform import Site, reform
 from hipsynth.synth.frontend.source import Source
 
 _PRAGMA = re.compile(rb"#[ \t]*pragma[^\n]*\n\s*$")

@@ -6,9 +6,10 @@ import itertools
 import random
 from collections.abc import Sequence
 
-from hipsynth.synth.frontend.edits import Edit
-from hipsynth.synth.frontend.parse import Diagnostic, ParseConfig, Token, Unit
-from hipsynth.synth.frontend.reform import Site, code_tokens, reform, text_between
+from hipsynth.source.edits import Edit
+from hipsynth.source.parse import Diagnostic, ParseConfig, Token, Unit
+from hipsynth.source.tokens import code_tokens, text_between
+from hipsynth.synth.frontend.reform import Site, reform
 from hipsynth.synth.frontend.source import Source
 
 _EFFECTS = frozenset({"++", "--", "(", "{", "+=", "-=", "*=", "/=", "&", "return"})

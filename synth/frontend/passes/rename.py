@@ -12,11 +12,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from hipsynth.synth.frontend.clang import TOKEN_COMMENT
-from hipsynth.synth.frontend.edits import Edit, apply_edits
-from hipsynth.synth.frontend.entities import Entity
+from hipsynth.source.clang import TOKEN_COMMENT
+from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.entities import Entity
+from hipsynth.source.parse import Diagnostic, ParseConfig, Unit, parse
 from hipsynth.synth.frontend.names import Namer
-from hipsynth.synth.frontend.parse import Diagnostic, ParseConfig, Unit, parse
 from hipsynth.synth.frontend.source import Source
 from hipsynth.synth.frontend.spellings import Spelling, SpellingTable, collect_spellings
 from hipsynth.synth.frontend.texts import DEFAULT_TEXTS, Texts, text_edits

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from generated_samples import small
 
-from hipsynth.core.arguments import with_defaults
 from hipsynth.core.errors import BadInput
 from hipsynth.core.program import INDEX, Expected, Program, Run, iter_programs, program_path, write_programs
+from hipsynth.source.arguments import with_defaults
+from hipsynth.source.parse import ParseConfig
 from hipsynth.synth.frontend.augment import FAILURES, JOURNAL, augment, find_items
-from hipsynth.synth.frontend.parse import ParseConfig
 from hipsynth.synth.frontend.vary import copy_seed
 from hipsynth.synth.generate.sizes import expected_output
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.synth.frontend.parse import ParseConfig
+from hipsynth.source.parse import ParseConfig
 from hipsynth.synth.frontend.passes.flatten import flatten, program_sources
 from hipsynth.synth.frontend.pipeline import run
 from hipsynth.synth.frontend.source import Build, Source

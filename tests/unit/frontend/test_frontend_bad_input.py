@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from hipsynth.source.parse import MAX_BYTES, ParseConfig, parse
 from hipsynth.synth.frontend.augment import find_items
-from hipsynth.synth.frontend.parse import MAX_BYTES, ParseConfig, parse
 from hipsynth.synth.frontend.vary import vary
 
 HEAD = b"#include <hip/hip_runtime.h>\n"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from name_classifier import accuracy
 
-from hipsynth.synth.frontend.edits import apply_edits
+from hipsynth.source.edits import apply_edits
+from hipsynth.source.parse import ParseConfig, Unit, parse
 from hipsynth.synth.frontend.names import STYLES
-from hipsynth.synth.frontend.parse import ParseConfig, Unit, parse
 from hipsynth.synth.frontend.passes.rename import Renaming, plan
 
 ROOT = Path(__file__).resolve().parents[3]

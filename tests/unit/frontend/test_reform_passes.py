@@ -9,10 +9,10 @@ import pytest
 
 from hipsynth.core.errors import Missing
 from hipsynth.core.program import Program
+from hipsynth.source.config import frontend_config
+from hipsynth.source.parse import ParseConfig
 from hipsynth.synth.frontend import isolation
-from hipsynth.synth.frontend.config import frontend_config
 from hipsynth.synth.frontend.isolation import Request
-from hipsynth.synth.frontend.parse import ParseConfig
 from hipsynth.synth.frontend.pipeline import run
 from hipsynth.synth.frontend.proof import same_code
 from hipsynth.synth.frontend.source import Source

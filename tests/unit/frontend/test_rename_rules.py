@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from hipsynth.synth.frontend.parse import ParseConfig, Unit, parse
+from hipsynth.source.parse import ParseConfig, Unit, parse
 from hipsynth.synth.frontend.passes.rename import plan, rename
 
 HEAD = "#include <hip/hip_runtime.h>\n#include <stdio.h>\n"

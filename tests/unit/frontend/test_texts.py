@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hipsynth.core.errors import UsageError
-from hipsynth.synth.frontend.parse import ParseConfig, parse
+from hipsynth.source.parse import ParseConfig, parse
 from hipsynth.synth.frontend.passes.rename import rename
 from hipsynth.synth.frontend.texts import Texts
 

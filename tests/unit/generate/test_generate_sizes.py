@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from generated_samples import drawn, small
 
-from hipsynth.core.arguments import run_text
 from hipsynth.core.program import Expected, Program, Run, text_id
+from hipsynth.source.arguments import run_text
 from hipsynth.synth.generate import emit
 from hipsynth.synth.generate.build import build_module
 from hipsynth.synth.generate.choices import Choices

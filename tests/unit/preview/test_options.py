@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hipsynth.core.arguments import run_text, stated_arguments
 from hipsynth.profiling.preview.host import host_launches
+from hipsynth.source.arguments import run_text, stated_arguments
 
 KERNEL = "__global__ void add(int n) {}\n"
 PARSER = """

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from hipsynth.core.kernel_names import base_name
 from hipsynth.profiling.preview.host import host_launches
 from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.preview.packing import GUESSED_BYTES, packed
 from hipsynth.profiling.preview.values import UNKNOWN, Buffer, Vector, laid_out
+from hipsynth.source.names import base_name
 
 KERNEL = "__global__ void add(const float* a, float* b, int n) {}\n"
 

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 from hipsynth.cli.main import cli
 from hipsynth.core.errors import BadInput, UsageError
-from hipsynth.core.kernel_names import base_name
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.simulator.sharing import FILE, TOUCH, Following, read
+from hipsynth.source.names import base_name
 from hipsynth.tuning.swizzle import report, search
 from hipsynth.tuning.swizzle.edits import read_source
 from hipsynth.tuning.swizzle.mapping import Mapping as GroupMapping

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import replacing, write_whole
-from hipsynth.synth.frontend import clang
-from hipsynth.synth.frontend.clang import TU
+from hipsynth.source import clang
+from hipsynth.source.clang import TU
 
 KEPT = 32  # files of about 17 MB each
 INSTANCES = Path(__file__).with_name("instances.hpp")

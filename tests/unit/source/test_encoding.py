@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hipsynth.synth.frontend.encoding import misplaced, to_utf8
+from hipsynth.source.encoding import misplaced, to_utf8
 
 
 @pytest.mark.parametrize(

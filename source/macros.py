@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hipsynth.synth.frontend.parse import Token
+from hipsynth.source.parse import Token
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hipsynth.core.skeletons import control_skeleton, token_skeleton
+from hipsynth.source.skeletons import control_skeleton, token_skeleton
 
 BASE = """
 #include <hip/hip_runtime.h>

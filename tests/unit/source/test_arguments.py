@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hipsynth.core.arguments import default_arguments, run_text, with_defaults
+from hipsynth.source.arguments import default_arguments, run_text, with_defaults
 
 TEXT = """int main(int argc, char** argv) {
   const int count = argc > 1 ? std::atoi(argv[1]) : 4096;

@@ -15,11 +15,11 @@ from typing import NamedTuple
 from hipsynth.core.cache import cache_dir
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import read_regular
-from hipsynth.synth.frontend import clang
-from hipsynth.synth.frontend.clang import TU, Kind
-from hipsynth.synth.frontend.encoding import misplaced
-from hipsynth.synth.frontend.entities import NOTHING, Entity, Resolver
-from hipsynth.synth.frontend.preambles import (
+from hipsynth.source import clang
+from hipsynth.source.clang import TU, Kind
+from hipsynth.source.encoding import misplaced
+from hipsynth.source.entities import NOTHING, Entity, Resolver
+from hipsynth.source.preambles import (
     Macros,
     Preamble,
     forget,

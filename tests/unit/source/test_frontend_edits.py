@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hipsynth.synth.frontend.edits import Edit, EditConflict, apply_edits
+from hipsynth.source.edits import Edit, EditConflict, apply_edits
 
 
 def test_replacement_insertion_and_deletion() -> None:

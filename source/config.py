@@ -7,7 +7,7 @@ import subprocess
 
 from hipsynth.core.cache import cache_dir
 from hipsynth.core.errors import Missing
-from hipsynth.synth.frontend.parse import ParseConfig
+from hipsynth.source.parse import ParseConfig
 from hipsynth.toolchain import find
 from hipsynth.toolchain.driver import COMPATIBILITY
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hipsynth.synth.frontend import clang
-from hipsynth.synth.frontend.clang import TU, CCursor, Kind, is_null
+from hipsynth.source import clang
+from hipsynth.source.clang import TU, CCursor, Kind, is_null
 
 # cursor kind -> category of the entity
 _CATEGORIES = {

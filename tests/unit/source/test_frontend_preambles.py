@@ -7,8 +7,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from hipsynth.synth.frontend.parse import ParseConfig, parse
-from hipsynth.synth.frontend.preambles import KEPT
+from hipsynth.source.parse import ParseConfig, parse
+from hipsynth.source.preambles import KEPT
 
 TEXT = b"#include <hip/hip_runtime.h>\n#include <cstdio>\n__global__ void k(int* p) { *p = 1; }\nint main() {}\n"
 HOUR = 3600.0

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from hipsynth.core.kernel_names import base_name, short_name
+from hipsynth.source.names import base_name, short_name
 
 # What compilers and tools call a kernel -> without return type and parameters, and as its definition says.
 NAMES = {

@@ -1,0 +1,53 @@
+"""Tokens of a parsed file outside comments and directives, and the brackets among them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from hipsynth.source.clang import TOKEN_COMMENT
+from hipsynth.source.parse import Token, Unit
+
+_DIRECTIVE = re.compile(rb"^[ \t]*#(?:[^\n\\]|\\\r?\n|\\.)*", re.M)
+OPENING, CLOSING = "([{", ")]}"
+
+
+def code_tokens(unit: Unit) -> list[Token]:
+    """The tokens outside comments and preprocessor directives."""
+    ranges = [match.span() for match in _DIRECTIVE.finditer(unit.text)]
+    found: list[Token] = []
+    at = 0
+    for token in unit.tokens:
+        while at < len(ranges) and ranges[at][1] <= token.start:
+            at += 1
+        if token.kind != TOKEN_COMMENT and not (at < len(ranges) and ranges[at][0] <= token.start):
+            found.append(token)
+    return found
+
+
+def closing(tokens: Sequence[Token], at: int) -> int:
+    """The index of the bracket that closes the one at index `at`; -1 if there is none."""
+    depth = 0
+    for i in range(at, len(tokens)):
+        depth += (tokens[i].text in OPENING) - (tokens[i].text in CLOSING)
+        if depth == 0:
+            return i
+    return -1
+
+
+def split_at(tokens: Sequence[Token], start: int, end: int, separator: str) -> list[tuple[int, int]]:
+    """The [start, end) token ranges between separators that stand in no inner brackets."""
+    parts, depth, first = [], 0, start
+    for i in range(start, end):
+        depth += (tokens[i].text in OPENING) - (tokens[i].text in CLOSING)
+        if depth == 0 and tokens[i].text == separator:
+            parts.append((first, i))
+            first = i + 1
+    return [*parts, (first, end)]
+
+
+def text_between(unit: Unit, tokens: Sequence[Token], start: int, end: int) -> str:
+    """The source text of the tokens [start, end), with what stands between them."""
+    if start >= end:
+        return ""
+    return unit.text[tokens[start].start : tokens[end - 1].end].decode(errors="surrogateescape")
