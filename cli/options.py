@@ -11,6 +11,8 @@ from typing import Any, ClassVar, TypeVar
 import click
 from click.core import ParameterSource
 
+from hipsynth.simulator.devices import DEFAULT_ARCH
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 ARCHS = "gfx90a or gfx942"
@@ -121,7 +123,7 @@ device_option = click.option(
     show_default="each architecture's",
     help="Device table, e.g. mi210; repeatable.",
 )
-one_arch_option = click.option("--arch", default="gfx90a", show_default=True, help=f"{ARCHS}.")
+one_arch_option = click.option("--arch", default=DEFAULT_ARCH, show_default=True, help=f"{ARCHS}.")
 one_device_option = click.option(
     "--device", default="", show_default="the architecture's", help="Device table, e.g. mi210."
 )

@@ -25,6 +25,7 @@ from hipsynth.cli.options import (
     workers_option,
 )
 from hipsynth.core.errors import BadInput, UsageError
+from hipsynth.simulator.devices import DEFAULT_ARCH
 
 if TYPE_CHECKING:
     from hipsynth.core.store import Item
@@ -34,12 +35,11 @@ if TYPE_CHECKING:
 
     Label = Callable[[tuple[dict[str, Any], Item]], None]
 
-DEFAULT_ARCH = "gfx90a"
 CORPUS_BUDGET_S = 3.0  # of a program's own run, if its labels are wanted and --budget is not given
 EPILOG = """\b
 Examples:
   synth survey examples
-  synth survey examples --arch gfx942 --timeout 300 --out survey.json
+  synth survey examples --arch gfx90a --timeout 300 --out survey.json
   synth survey examples --match stencil --json
   synth survey benchmarks --budget 30s --shrink
   synth survey benchmarks --budget 30s --corpus real --keep-sources

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from hipsynth.cli.common import note, print_json
-from hipsynth.cli.options import Duration, NamedPath, json_option, one_device_option, timeout_option
+from hipsynth.cli.options import Duration, NamedPath, json_option, one_arch_option, one_device_option, timeout_option
 from hipsynth.core.errors import BadInput, UsageError
 
 EPILOG = """\b
@@ -36,7 +36,7 @@ reason: its groups depend on their order, wait for each other, or choose their w
 @click.command(epilog=EPILOG)
 @click.argument("file", type=NamedPath(readable=False, path_type=Path), metavar="FILE")
 @click.argument("args", nargs=-1, metavar="[-- ARGS...]")
-@click.option("--arch", default="gfx942", show_default=True, help="gfx90a or gfx942.")
+@one_arch_option
 @one_device_option
 @click.option("--flags", default="-O3", show_default=True, help="Compiler flags.")
 @click.option("--kernel", "kernels", multiple=True, metavar="NAME", help="Only this kernel; repeatable.")

@@ -206,6 +206,7 @@ def _add_state(app: FastAPI, service: Service, meter: Meter) -> None:
 def choices(service: Service) -> dict[str, Any]:
     return {
         "devices": [_device(name) for name in devices.names()],
+        "default_device": devices.default_device(devices.DEFAULT_ARCH),
         "flags": [{"flags": row.flags, "about": row.doc} for row in matrix().flag_sets],
         "metrics": [_metric(name) for name in paper_ids()],
         "units": dict(bottleneck.UNITS),

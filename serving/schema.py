@@ -8,11 +8,10 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, StringConstraints, model_validator
 
 from hipsynth.serving.limits import SOURCE_BYTES
-from hipsynth.simulator.devices import architectures, device_of, devices_of, names
+from hipsynth.simulator.devices import DEFAULT_ARCH, architectures, device_of, devices_of, names
 from hipsynth.toolchain import check_flags, flag_pattern
 
 WORD = 4096  # most characters of a word
-DEFAULT_ARCH = "gfx942"
 
 
 def whole(value: object) -> object:

@@ -17,9 +17,10 @@ from hipsynth.serving.cache import Cache, key_of
 from hipsynth.serving.limits import DOCUMENTS, Settings, wall_limit
 from hipsynth.serving.pool import Busy, Pool, Problem, elapsed
 from hipsynth.serving.worker import problem_of
+from hipsynth.simulator.devices import DEFAULT_ARCH
 
 Body = Mapping[str, Any]
-DEFAULT_TARGET = {"arch": "gfx942", "device": None, "flags": "-O3"}
+DEFAULT_TARGET = {"arch": DEFAULT_ARCH, "device": None, "flags": "-O3"}
 MOST_TARGETS = 64
 
 

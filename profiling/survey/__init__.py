@@ -1,7 +1,7 @@
 """Surveys a folder of HIP programs: finds, compiles, runs (sandboxed) and classifies each one by its own output.
 
->>> from hipsynth.profiling.survey import survey
->>> report = survey(Path("examples"), Options(arch="gfx90a"))
+>>> from hipsynth.profiling.survey import Options, survey
+>>> report = survey(Path("examples"), Options())
 >>> report.totals
 """
 

@@ -39,7 +39,7 @@ WAVE_INSTRUCTIONS = 10**13  # effectively unlimited: surveys are limited by time
 class Options:
     """How programs are run. `match`: survey only programs whose path contains this text."""
 
-    arch: str = "gfx90a"
+    arch: str = devices.DEFAULT_ARCH
     timeout_s: float = 60.0
     workers: int = 1
     count: bool = True

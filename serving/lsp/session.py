@@ -19,6 +19,7 @@ from hipsynth.serving.lsp.buffer import TextBuffer
 from hipsynth.serving.lsp.facts import KernelFacts
 from hipsynth.serving.lsp.kernels import Kernel, kernels
 from hipsynth.serving.lsp.source import Failed, Query, Source
+from hipsynth.simulator.devices import DEFAULT_ARCH
 
 NOT_TRUSTED = 'execution is off: set the initialization option "execute" for folders that you trust'
 
@@ -27,7 +28,7 @@ NOT_TRUSTED = 'execution is off: set the initialization option "execute" for fol
 class Options:
     """Initialization options. `execute`: programs may run, in the sandbox; `debounce_ms`: pause before predicting."""
 
-    arch: str = "gfx90a"
+    arch: str = DEFAULT_ARCH
     flags: str = "-O3"
     device: str = ""
     execute: bool = False

@@ -20,7 +20,7 @@ export class Side {
     for (const device of options.devices) {
       this.parts.device.append(new Option(`${device.title.replace("AMD Instinct ", "")} (${device.arch})`, device.name));
     }
-    this.parts.device.value = "mi300x";
+    this.parts.device.value = options.default_device;
     this.parts.source.addEventListener("input", () => this.edited());
     this.parts.source.addEventListener("scroll", () => { this.parts.gutter.scrollTop = this.parts.source.scrollTop; });
     this.parts.source.addEventListener("keydown", (event) => this.keyed(event));

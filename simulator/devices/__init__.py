@@ -18,6 +18,7 @@ from hipsynth.core.errors import BadInput, UsageError
 
 FOLDER = Path(__file__).parent
 ARCHITECTURES = FOLDER / "architectures.toml"
+DEFAULT_ARCH = "gfx942"  # where a user names none and only one is wanted: the newest that is modelled, MI300X
 _HEAD = ("name", "title", "arch", "inherits")
 
 

@@ -42,7 +42,7 @@ def test_a_folder_becomes_a_table_and_a_document(tmp_path: Path) -> None:
     assert [row["program"] for row in document["programs"]] == ["bad.hip", "good.hip"]
     page = tmp_path / "page.md"
     done = synth("survey", str(tmp_path), "--out", str(tmp_path / "report.json"), "--page", str(page))
-    assert done.returncode == 0 and "| gfx90a | 2 | 0 | 0 | 1 | 1 | 0 | 1 | 1 (100.0 %) | 1 |" in page.read_text()
+    assert done.returncode == 0 and "| gfx942 | 2 | 0 | 0 | 1 | 1 | 0 | 1 | 1 (100.0 %) | 1 |" in page.read_text()
 
 
 def test_a_folder_without_programs_does_not_end_the_survey_of_others(tmp_path: Path) -> None:
