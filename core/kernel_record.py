@@ -6,15 +6,11 @@ corpus columns are derived from these dataclasses.
 
 from __future__ import annotations
 
-import functools
-import types
-import typing
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, Literal, TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
 
 Dim = tuple[int, int, int]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -171,65 +167,3 @@ class KernelRecord:
     def error_estimate(self) -> Mapping[str, float]:
         """Counter, or "Duration" -> expected relative error of scaling up; empty if the whole grid ran."""
         return self.sampling.error if self.sampling is not None else {}
-
-
-@functools.cache
-def types_of(kind: type) -> dict[str, Any]:
-    """Field name -> resolved type, for a dataclass."""
-    hints = typing.get_type_hints(kind)
-    return {part.name: hints[part.name] for part in fields(kind)}
-
-
-def optional(kind: Any) -> Any:
-    """X for the type `X | None`, None for any other type."""
-    if typing.get_origin(kind) not in (typing.Union, types.UnionType):
-        return None
-    (inner,) = (part for part in typing.get_args(kind) if part is not types.NoneType)
-    return inner
-
-
-def decode(kind: type[T], value: Any) -> T:
-    """Rebuilds a dataclass from its `asdict` form after JSON or Arrow (lists for tuples, pairs for mappings).
-
-    Raises TypeError or ValueError for values that do not match the types; fields with a default may be missing.
-    """
-    make: Callable[[Any], T] = _decoder(typing.cast(Any, kind))
-    return make(value)
-
-
-@functools.cache
-def _decoder(kind: Any) -> Callable[[Any], Any]:
-    """The function that converts a decoded value to `kind`."""
-    if (inner := optional(kind)) is not None:
-        given = _decoder(inner)
-        return lambda value: None if value is None else given(value)
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if origin is tuple and arguments[-1] is Ellipsis:
-        each = _decoder(arguments[0])
-        return lambda value: tuple(each(item) for item in _checked((list, tuple), (), value))
-    if origin is tuple:
-        parts = [_decoder(part) for part in arguments]
-        return lambda value: tuple(part(item) for part, item in zip(parts, value, strict=True))
-    if origin is Mapping:
-        item = _decoder(arguments[1])
-        return lambda value: {name: item(one) for name, one in dict(value).items()}
-    if is_dataclass(kind):
-        known = {name: _decoder(part) for name, part in types_of(typing.cast(type, kind)).items()}
-        return functools.partial(_made, typing.cast(Any, kind), known)
-    # Floats with integral values are written as integers. Any type not listed here is str or a Literal of strings.
-    plain: Mapping[Any, tuple[type, ...]] = {float: (float, int), int: (int,), bool: (bool,)}
-    return functools.partial(_checked, plain.get(kind, (str,)), arguments)
-
-
-def _made(kind: Callable[..., Any], known: Mapping[str, Callable[[Any], Any]], value: Mapping[str, Any]) -> Any:
-    if unknown := sorted(value.keys() - known):
-        raise ValueError(f"unknown fields: {', '.join(unknown)}")
-    return kind(**{name: known[name](item) for name, item in value.items()})
-
-
-def _checked(allowed: tuple[type, ...], choice: tuple[str, ...], value: Any) -> Any:
-    if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
-        raise TypeError(f"{value!r} is no {allowed[0].__name__}")
-    if choice and value not in choice:
-        raise ValueError(f"{value!r} is none of {', '.join(choice)}")
-    return value

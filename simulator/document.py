@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from hipsynth.core.kernel_record import KernelRecord, decode
+from hipsynth.core.documents import from_json
+from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.simulator import instructions
 from hipsynth.simulator.instructions import KernelInstructions
 from hipsynth.simulator.observation import MOST_OUTPUTS, Output
@@ -131,8 +132,8 @@ def _document(record: Mapping[str, Any]) -> Document:
         spending=tuple(_spending(row) for row in _list(record["budget"], MOST_PARTS)),
         device_s=record["device_ms"] / 1000,
         instructions=instructions.decode(_list(record["instructions"], MOST_PARTS)),
-        outputs=tuple(decode(Output, row) for row in _list(record["outputs"], MOST_OUTPUTS)),
-        transfers=tuple(decode(Transfer, row) for row in _list(record["transfers"], MOST_TRANSFERS)),
+        outputs=tuple(from_json(Output, row) for row in _list(record["outputs"], MOST_OUTPUTS)),
+        transfers=tuple(from_json(Transfer, row) for row in _list(record["transfers"], MOST_TRANSFERS)),
     )
 
 
@@ -153,7 +154,7 @@ def _records(rows: Any, most: int) -> tuple[KernelRecord, ...]:
 
 
 def _spending(row: Mapping[str, Any]) -> Spending:
-    found = decode(Spending, {**row, "name": short_name(row["signature"])})
+    found = from_json(Spending, {**row, "name": short_name(row["signature"])})
     if not found.launches == found.counted + found.reused + found.uncounted or found.incomplete > found.launches:
         raise ValueError(f"the launches of kernel {found.name[:KEY_CHARS]} do not add up")
     return found
@@ -163,7 +164,7 @@ def _record(row: Mapping[str, Any]) -> KernelRecord:
     if row.keys() & _NOT_MEASURED:
         raise ValueError("a kernel has fields that are not measured")
     more = {"name": short_name(row["signature"]), "duration_ns": float(row["duration_ns"])}
-    record = decode(KernelRecord, {**row, **more})
+    record = from_json(KernelRecord, {**row, **more})
     if record.dispatches < 1 or not all(0 < size < 2**32 for size in (*record.grid, *record.block)):
         raise ValueError(f"kernel {record.name[:KEY_CHARS]} has no dispatch or no work")
     return record

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hipsynth.core.kernel_record import optional, types_of
+from hipsynth.core.documents import optional, types_of
 
 _PLAIN = {float: pa.float64(), int: pa.int64(), bool: pa.bool_(), str: pa.string()}
 

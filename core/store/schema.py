@@ -10,7 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from hipsynth.core.kernel_record import KernelRecord, decode
+from hipsynth.core.documents import from_json
+from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.store.columns import arrow_row, columns
 
 SCHEMA_VERSION = 3
@@ -76,7 +77,7 @@ class Item:
 
     @staticmethod
     def from_record(record: Mapping[str, Any]) -> Item:
-        return Item(**{**record, "kernels": [decode(KernelRecord, kernel) for kernel in record["kernels"]]})
+        return Item(**{**record, "kernels": [from_json(KernelRecord, kernel) for kernel in record["kernels"]]})
 
 
 def program_row(record: Mapping[str, Any], text: str) -> dict[str, Any]:

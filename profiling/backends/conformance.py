@@ -11,8 +11,9 @@ import math
 from dataclasses import asdict
 from pathlib import Path
 
+from hipsynth.core.documents import from_json
 from hipsynth.core.errors import HipsynthError
-from hipsynth.core.kernel_record import KernelRecord, decode
+from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import Program
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Backend, Target, TargetResult
@@ -115,7 +116,7 @@ def check_portable(result: TargetResult) -> None:
     """A result is unchanged by a round trip through JSON, as in worker processes and corpora."""
     document = json.loads(json.dumps(asdict(result)))
     for kernel, stored in zip(result.kernels, document["kernels"], strict=True):
-        assert decode(KernelRecord, stored) == kernel, f"{kernel.name}: does not survive JSON"
+        assert from_json(KernelRecord, stored) == kernel, f"{kernel.name}: does not survive JSON"
 
 
 def _profile(backend: Backend, program: Program, target: Target, scratch: Path, limits: Limits) -> TargetResult:

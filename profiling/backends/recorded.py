@@ -10,8 +10,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from hipsynth.core.documents import from_json
 from hipsynth.core.errors import BadInput
-from hipsynth.core.kernel_record import KernelRecord, decode
+from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import Program
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
@@ -62,7 +63,7 @@ def _result(row: Mapping[str, Any]) -> TargetResult:
 
 
 def _kernel(row: Mapping[str, Any], arch: str) -> KernelRecord:
-    kernel = decode(KernelRecord, row)
+    kernel = from_json(KernelRecord, row)
     return replace(kernel, metrics=metrics.compute(kernel.counters, kernel.duration_ns, arch))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from hipsynth.core.kernel_record import decode
+from hipsynth.core.documents import from_json
 from hipsynth.profiling.survey.plan import NO_MAIN
 from hipsynth.simulator.spending import Spending, incomplete
 
@@ -74,7 +74,7 @@ def row_of(document: dict[str, Any]) -> Row:
     known = {entry.name for entry in fields(Row)}
     values = {key: value for key, value in document.items() if key in known}
     lists = {key: tuple(values.get(key, ())) for key in ("arguments", "warnings")}
-    spent = tuple(decode(Spending, one) for one in values.get("spending", ()))
+    spent = tuple(from_json(Spending, one) for one in values.get("spending", ()))
     return Row(**{**values, **lists, "spending": spent})
 
 

@@ -8,9 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from hipsynth.core.documents import from_json
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import open_regular, write_error
-from hipsynth.core.kernel_record import decode
 from hipsynth.tuning.tools import Version, Workshop
 
 TRACE_BYTES = 256 << 20
@@ -57,7 +57,7 @@ class Trace:
         """Puts the trace's programs into a workshop. Raises BadInput if they are damaged."""
         for line in self.of("program"):
             try:
-                version = decode(Version, line["program"])
+                version = from_json(Version, line["program"])
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 cause = f"a program in it: {error}"
                 raise BadInput(f"{self.path} is damaged", cause=cause, remedy="name another file") from None

@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from hipsynth.core.kernel_record import KernelRecord, decode
+from hipsynth.core.documents import from_json
+from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import text_id
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import SimBackend
@@ -116,7 +117,7 @@ class Evaluator:
 
 def _stored(path: Path) -> Evaluation | None:
     try:
-        return decode(Evaluation, json.loads(path.read_text()))
+        return from_json(Evaluation, json.loads(path.read_text()))
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None  # missing or damaged: measured again
 

@@ -12,7 +12,8 @@ import needs
 import pyarrow as pa
 import pytest
 
-from hipsynth.core.kernel_record import KernelRecord, Sampling, decode, optional, types_of
+from hipsynth.core.documents import from_json, optional, types_of
+from hipsynth.core.kernel_record import KernelRecord, Sampling
 from hipsynth.core.store.columns import arrow_row, columns
 from hipsynth.simulator import devices
 
@@ -46,12 +47,12 @@ def filled(kind: Any) -> Any:
 
 
 def through_json(kind: type, record: Any) -> Any:
-    return decode(kind, json.loads(json.dumps(asdict(record))))
+    return from_json(kind, json.loads(json.dumps(asdict(record))))
 
 
 def through_arrow(kind: type, record: Any) -> Any:
     table = pa.Table.from_pylist([arrow_row(record)], schema=pa.schema(list(columns(kind).items())))
-    return decode(kind, table.to_pylist()[0])
+    return from_json(kind, table.to_pylist()[0])
 
 
 def test_every_field_survives_json_and_parquet() -> None:
@@ -77,7 +78,7 @@ def test_a_new_field_needs_no_other_edit() -> None:
 )
 def test_what_does_not_fit_is_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
-        decode(KernelRecord, asdict(filled(KernelRecord)) | change)
+        from_json(KernelRecord, asdict(filled(KernelRecord)) | change)
 
 
 def names(kind: type) -> dict[str, Any]:
@@ -101,5 +102,5 @@ def test_the_core_names_the_fields_as_the_record_does() -> None:
     }
     assert shape == wanted
     whole = {name: value for name, value in given.items() if name not in NOT_OF_A_RECORD}
-    record = decode(KernelRecord, {"name": "kernel", "dispatches": 1, **whole})
+    record = from_json(KernelRecord, {"name": "kernel", "dispatches": 1, **whole})
     assert record.sampling == Sampling("exact", 2) and record.work is not None and record.work.waves == 2
