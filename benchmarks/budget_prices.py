@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hipsynth.simulator import api, devices
 from hipsynth.simulator.build import build_runnable
-from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.limits import RunLimits
 from hipsynth.simulator.spending import work_s
 
 SOURCE = Path(__file__).with_name("budget_prices.hip")
@@ -23,7 +23,7 @@ ENOUGH_S = 10_000.0
 
 def measured(artefacts: api.Artefacts, device: str, kernel: str, times: int, *, count: bool) -> tuple[float, float]:
     """(processor seconds, price in seconds) of some launches of a kernel."""
-    limits = Limits(time_s=600, budget_s=ENOUGH_S, sampling_units=0, reuse=False)
+    limits = RunLimits(time_s=600, budget_s=ENOUGH_S, sampling_units=0, reuse=False)
     with tempfile.TemporaryDirectory() as folder:
         arguments = (kernel, str(times))
         done = api.run_program(artefacts, devices.load(device), Path(folder), limits, arguments, count=count)

@@ -19,7 +19,7 @@ from unittest import mock
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import SimBackend
-from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.limits import RunLimits
 from hipsynth.synth.generate.producer import generate
 from hipsynth.synth.generate.sizes import shrunk
 from hipsynth.toolchain import sandbox
@@ -63,7 +63,7 @@ def starts() -> dict[str, float]:
 
 def batch(count: int, isolate: bool) -> float:
     """Seconds for compiling and profiling `count` generated programs of small sizes, one after another."""
-    backend, limits = SimBackend(), Limits(isolate=isolate)
+    backend, limits = SimBackend(), RunLimits(isolate=isolate)
     began = time.perf_counter()
     for number, program in enumerate(map(shrunk, generate(count, 1, runs=8))):
         with scratch_folder() as folder:

@@ -18,19 +18,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hipsynth.core.program import Program, Run
+from hipsynth.core.program import Program, ProgramRun
 from hipsynth.profiling.backends.protocol import Target, TargetResult
-from hipsynth.profiling.matrix.job import Job, run_job
+from hipsynth.profiling.matrix.job import MatrixJob, run_job
 from hipsynth.profiling.matrix.targets import targets
-from hipsynth.simulator.limits import CORPUS_EFFORT, CORPUS_ERROR, CORPUS_UNITS, Limits
+from hipsynth.simulator.limits import CORPUS_EFFORT, CORPUS_ERROR, CORPUS_UNITS, RunLimits
 from hipsynth.synth.generate.producer import generate
 
-LIMITS = Limits(effort=CORPUS_EFFORT, sampling_units=CORPUS_UNITS, largest_error=CORPUS_ERROR)
-FULL = Limits(time_s=600, wave_instructions=10**13, sampling_units=0)
+LIMITS = RunLimits(effort=CORPUS_EFFORT, sampling_units=CORPUS_UNITS, largest_error=CORPUS_ERROR)
+FULL = RunLimits(time_s=600, wave_instructions=10**13, sampling_units=0)
 LARGE = 1000  # counters below this are not compared
 # They depend on which lines are dirty when a dispatch ends, and vary at random.
 END_STATE = {"TCC_ALL_TC_OP_WB_WRITEBACK", "TCC_NORMAL_WRITEBACK", "TCC_NORMAL_EVICT"}
-Cell = tuple[Program, Target, Run]
+Cell = tuple[Program, Target, ProgramRun]
 
 
 @dataclass
@@ -70,9 +70,9 @@ class Tally:
         }
 
 
-def profile(cell: Cell, limits: Limits) -> TargetResult:
+def profile(cell: Cell, limits: RunLimits) -> TargetResult:
     program, target, run = cell
-    return run_job(Job("sim", program, ((target, run),), limits))[0]
+    return run_job(MatrixJob("sim", program, ((target, run),), limits))[0]
 
 
 def cells(programs: list[Program]) -> Iterator[Cell]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from hipsynth.core.workers import Outcome
+from hipsynth.core.workers import ItemOutcome
 from hipsynth.profiling.backends import equal_builds, sim
 from hipsynth.profiling.matrix import collect
 from hipsynth.simulator.api import RunResult
@@ -80,10 +80,10 @@ def watched(costs: Costs) -> Iterator[None]:
         yield
 
 
-def here(function: Any, items: Any, *_: Any) -> Iterator[Outcome[Any]]:
+def here(function: Any, items: Any, *_: Any) -> Iterator[ItemOutcome[Any]]:
     """map_unordered in this process, where its parts can be watched."""
     for index, item in enumerate(items):
-        yield Outcome(index, function(item))
+        yield ItemOutcome(index, function(item))
 
 
 def measure(shard: int, count: int, apart: bool) -> tuple[Costs, int]:
@@ -96,7 +96,7 @@ def measure(shard: int, count: int, apart: bool) -> tuple[Costs, int]:
     never = patch.object(equal_builds, "key_of", lambda *_: None) if apart else contextlib.nullcontext()
     begin = time.process_time()
     with tempfile.TemporaryDirectory() as folder, watched(costs), never, patch.object(collect, "map_unordered", here):
-        options = collect.Options(limits=LIMITS)
+        options = collect.MatrixOptions(limits=LIMITS)
         summary = collect.collect(programs, made.targets(shard), Path(folder) / "corpus", options)
     costs.add("Python: jobs, metrics, store", time.process_time() - begin, summary.planned)
     return costs, summary.measured

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.training.analytic.batch import Variant, predict_variants
-from hipsynth.training.analytic.predict import AnalyticPredictor, Question
+from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
 
 CORPUS = Path(__file__).resolve().parents[1] / "corpus" / "handwritten"
 ARCH, FLAGS, DEVICE = "gfx942", "-O3", "mi300x"
@@ -31,7 +31,7 @@ PROGRAMS = {  # program -> first size, step, and how many sizes
 
 def measure(name: str, first: int, step: int, sizes: int) -> dict[str, Any]:
     text, predictor = (CORPUS / f"{name}.hip").read_text(), AnalyticPredictor.load()
-    asked = [Question(arguments=(str(first + step * i),)) for i in range(sizes)]
+    asked = [LaunchAssumptions(arguments=(str(first + step * i),)) for i in range(sizes)]
     variants = [Variant(ARCH, FLAGS, DEVICE, one) for one in asked]
     predict_variants(predictor, text, variants[:1])
     start = time.perf_counter()

@@ -11,7 +11,7 @@ import click
 from hipsynth.cli.common import Progress, print_json
 from hipsynth.cli.options import NamedPath, engine_option, json_option, sandbox_option, timeout_of, workers_option
 from hipsynth.cli.programs import source_options
-from hipsynth.core.errors import BadInput, Partial, UsageError
+from hipsynth.core.errors import BadInput, PartialFailure, UsageError
 
 COMMENTS, STRINGS = ("keep", "rewrite", "drop"), ("keep", "rewrite")
 KINDS = ("comments", "layout", "launch", "order", "loops", "constants", "rename")  # passes, in this order
@@ -112,7 +112,7 @@ def command(
         _say(summary)
     if path.is_file() and summary.failed and not summary.programs:
         return BadInput.exit_code
-    return Partial.exit_code if summary.failed else 0
+    return PartialFailure.exit_code if summary.failed else 0
 
 
 def _kinds(text: str) -> tuple[str, ...]:

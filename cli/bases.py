@@ -14,24 +14,24 @@ from hipsynth.core.program import INDEX
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.source.parse import Diagnostic
 from hipsynth.synth.frontend.augment import find_items
-from hipsynth.synth.frontend.source import Build, Settings
-from hipsynth.synth.frontend.vary import Item
+from hipsynth.synth.frontend.source import BuildConfiguration, CompileSettings
+from hipsynth.synth.frontend.vary import AugmentInput
 
 if TYPE_CHECKING:
-    from hipsynth.profiling.survey.plan import BuildPlan, Program, SourceUnit
+    from hipsynth.profiling.survey.plan import BuildPlan, SourceUnit, SurveyedProgram
 
 ARCH = "gfx90a"  # for which build files are read
 
 
 def find_bases(
     path: Path, project: Path | None, includes: Sequence[Path], defines: Sequence[str]
-) -> tuple[list[Item], tuple[Path, ...]]:
+) -> tuple[list[AugmentInput], tuple[Path, ...]]:
     """The base programs at `path`, and further folders with headers of theirs that build files generate.
 
     With `project`, `path` is a program of that folder. `includes` and `defines` hold for all programs, as -I and -D.
     Raises BadInput like `find_items`, UsageError for options that cannot apply.
     """
-    own = Settings(tuple(defines), includes=tuple(includes))
+    own = CompileSettings(tuple(defines), includes=tuple(includes))
     if (path / INDEX).is_file():
         if defines or project is not None:
             raise UsageError(f"{path}: its programs are complete: -D and --project are for source files")
@@ -62,13 +62,13 @@ def _has_build_files(folder: Path) -> bool:
     return bool(scan(folder).build_files)
 
 
-def _with_settings(item: Item, own: Settings) -> Item:
+def _with_settings(item: AugmentInput, own: CompileSettings) -> AugmentInput:
     if item.program is not None or not (own.defines or own.includes):
         return item
-    return replace(item, builds=(Build(item.files, (own,) * len(item.files)),))
+    return replace(item, builds=(BuildConfiguration(item.files, (own,) * len(item.files)),))
 
 
-def _built(folder: Path, scratch: Path, own: Settings) -> list[Item]:
+def _built(folder: Path, scratch: Path, own: CompileSettings) -> list[AugmentInput]:
     """The programs of a folder as its build files define them, then the sources with kernels that no program uses."""
     from hipsynth.profiling.survey.discover import find_programs
     from hipsynth.profiling.survey.plan import NO_MAIN
@@ -83,27 +83,29 @@ def _built(folder: Path, scratch: Path, own: Settings) -> list[Item]:
     return [*items, *(_with_settings(item, own) for item in loose)]
 
 
-def _item(program: Program, root: Path, scratch: Path, own: Settings) -> Item:
+def _item(program: SurveyedProgram, root: Path, scratch: Path, own: CompileSettings) -> AugmentInput:
     if program.refusal[0]:
-        return Item(program.id, files=(program.main,), root=root, problem=Diagnostic(*program.refusal))
+        return AugmentInput(program.id, files=(program.main,), root=root, problem=Diagnostic(*program.refusal))
     builds = tuple(_build(plan, program.main, scratch / str(n), own) for n, plan in enumerate(program.plans))
-    return Item(program.id, files=builds[0].files, root=root, builds=builds)
+    return AugmentInput(program.id, files=builds[0].files, root=root, builds=builds)
 
 
-def _build(plan: BuildPlan, main: Path, scratch: Path, own: Settings) -> Build:
+def _build(plan: BuildPlan, main: Path, scratch: Path, own: CompileSettings) -> BuildConfiguration:
     """A plan's files with the main file last; headers that configuring generates are written below `scratch`."""
     for path, text in plan.written:
         place = scratch / path.relative_to("/")
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text)
     units = sorted(plan.units, key=lambda unit: unit.path == main)
-    return Build(tuple(unit.path for unit in units), tuple(_settings(unit, plan, scratch, own) for unit in units))
+    return BuildConfiguration(
+        tuple(unit.path for unit in units), tuple(_settings(unit, plan, scratch, own) for unit in units)
+    )
 
 
-def _settings(unit: SourceUnit, plan: BuildPlan, scratch: Path, own: Settings) -> Settings:
+def _settings(unit: SourceUnit, plan: BuildPlan, scratch: Path, own: CompileSettings) -> CompileSettings:
     named = dict.fromkeys([unit.path.parent, *unit.includes, plan.folder])
     written = [place for folder in named if (place := scratch / folder.relative_to("/")).is_dir()]
-    return Settings(
+    return CompileSettings(
         (*unit.defines, *own.defines),
         unit.undefines,
         tuple(dict.fromkeys((*own.includes, *unit.includes, *written))),

@@ -10,7 +10,7 @@ import click
 
 from hipsynth.cli.common import print_json
 from hipsynth.cli.options import json_option
-from hipsynth.core.errors import Missing
+from hipsynth.core.errors import MissingDependency
 
 if TYPE_CHECKING:
     from hipsynth.cli.doctor_checks import Component
@@ -44,7 +44,7 @@ def command(check: bool, as_json: bool) -> int:
             click.echo(f"{len(lacking)} required part(s) missing: " + ", ".join(part.name for part in lacking))
         else:
             click.echo("everything that the default path needs is there")
-    return Missing.exit_code if lacking else 0
+    return MissingDependency.exit_code if lacking else 0
 
 
 def _print_table(components: Sequence[Component]) -> None:

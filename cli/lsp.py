@@ -27,16 +27,18 @@ def command(as_json: bool) -> int:
     Speaks the Language Server Protocol on standard input and output. Predictions run nothing of a program;
     programs are executed, in the sandbox, only if the editor sets the initialization option "execute".
     """
-    from hipsynth.core.errors import Missing
+    from hipsynth.core.errors import MissingDependency
 
     try:
         from hipsynth.serving.lsp import server
-        from hipsynth.serving.lsp.session import Options
+        from hipsynth.serving.lsp.session import EditorOptions
     except ImportError as error:
-        raise Missing("the language server needs pygls", cause=str(error), remedy="run `make setup`") from error
+        raise MissingDependency(
+            "the language server needs pygls", cause=str(error), remedy="run `make setup`"
+        ) from error
     if as_json:
         offers = {"commands": [server.PROFILE, server.COMPARE, server.TARGETS], "notifications": [server.PREDICTION]}
-        print_json({**offers, "initialization_options": asdict(Options())})
+        print_json({**offers, "initialization_options": asdict(EditorOptions())})
         return 0
     if sys.stdin.isatty():
         click.echo("waiting for an editor on standard input; Ctrl-C ends it", err=True)

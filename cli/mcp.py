@@ -12,7 +12,7 @@ import click
 
 from hipsynth.cli.common import print_json
 from hipsynth.cli.options import NamedPath, json_option, one_arch_option, one_device_option
-from hipsynth.core.errors import Missing, UsageError
+from hipsynth.core.errors import MissingDependency, UsageError
 
 EPILOG = """\b
 Examples:
@@ -50,7 +50,7 @@ def command(
     Speaks the Model Context Protocol on standard input and output, or over HTTP, where each request needs the token in
     the environment variable HIPSYNTH_TOKEN; without one, a new token is printed. --json only describes the tools.
     """
-    from hipsynth.tuning.tools import Limits, Workshop, definitions
+    from hipsynth.tuning.tools import Workshop, WorkshopLimits, definitions
     from hipsynth.tuning.trial import target_of
 
     if as_json:
@@ -65,8 +65,10 @@ def command(
     try:
         from hipsynth.serving.mcp.server import http_app, serve_stdio
     except ImportError as error:
-        raise Missing("the server needs the package mcp", cause=str(error), remedy="run `make setup`") from error
-    shop = Workshop(target_of(arch, flags, device), Limits(calls=calls or 0), journal)
+        raise MissingDependency(
+            "the server needs the package mcp", cause=str(error), remedy="run `make setup`"
+        ) from error
+    shop = Workshop(target_of(arch, flags, device), WorkshopLimits(calls=calls or 0), journal)
     if port is None:
         if sys.stdin.isatty():
             click.echo("waiting for a client on standard input; Ctrl-C ends it", err=True)

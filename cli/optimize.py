@@ -15,8 +15,8 @@ from hipsynth.cli.options import Duration, NamedPath, json_option, one_arch_opti
 from hipsynth.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from hipsynth.tuning.agent.drive import Manner
-    from hipsynth.tuning.optimize.optimize import Optimized, Request
+    from hipsynth.tuning.agent.drive import AgentSettings
+    from hipsynth.tuning.optimize.optimize import OptimizeRequest, OptimizeResult
 
 EPILOG = """\b
 Examples:
@@ -103,7 +103,7 @@ def command(
     from hipsynth.core.errors import BadInput
     from hipsynth.core.files import SOURCE_BYTES, read_regular, write_whole
     from hipsynth.toolchain import sandbox
-    from hipsynth.tuning.optimize.optimize import Request, optimize
+    from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize
     from hipsynth.tuning.trial import target_of
 
     sandbox.require()
@@ -112,7 +112,9 @@ def command(
     except UnicodeDecodeError as error:
         raise BadInput(f"{file}: is not UTF-8", cause=str(error), remedy="give a HIP source file") from None
     sizes = [tuple(shlex.split(one)) for one in checks]
-    request = Request(text, target_of(arch, flags, device), budget, arguments, sizes, journal, frozenset(allowed))
+    request = OptimizeRequest(
+        text, target_of(arch, flags, device), budget, arguments, sizes, journal, frozenset(allowed)
+    )
     say: Callable[[str], None] = (lambda line: None) if as_json else click.echo
     about: dict[str, Any] = {}
     if url is None:
@@ -120,9 +122,9 @@ def command(
             raise UsageError("--model and --trace belong to --llm", remedy="give --llm URL, too")
         found = optimize(request, say)
     else:
-        from hipsynth.tuning.agent.drive import Manner
+        from hipsynth.tuning.agent.drive import AgentSettings
 
-        manner = Manner(model, calls, tokens, seconds)
+        manner = AgentSettings(model, calls, tokens, seconds)
         where = trace or Path(f"{file.stem}.trace.jsonl")
         found, about = driven(request, url, api_key_env, manner, where, say)
     patched = out or Path(f"{file.stem}.optimized.hip")
@@ -140,8 +142,13 @@ def command(
 
 
 def driven(
-    request: Request, url: str, key_env: str | None, manner: Manner, trace: Path, say: Callable[[str], None]
-) -> tuple[Optimized, dict[str, Any]]:
+    request: OptimizeRequest,
+    url: str,
+    key_env: str | None,
+    manner: AgentSettings,
+    trace: Path,
+    say: Callable[[str], None],
+) -> tuple[OptimizeResult, dict[str, Any]]:
     """The answer of a model that drives the tools, and what its run used."""
     from hipsynth.cli.llm import api_key
     from hipsynth.synth.llm.endpoint import Client
@@ -153,7 +160,7 @@ def driven(
     return found.found, {"llm": found.document()["llm"] | {"model": manner.model, "trace": str(trace)}}
 
 
-def summary(found: Optimized, document: dict[str, Any]) -> str:
+def summary(found: OptimizeResult, document: dict[str, Any]) -> str:
     lines = [f"kernel {name}: only hints and unrolling, because {why}" for name, why in found.refused.items()]
     if found.status != "improved":
         return "\n".join([*lines, f"{found.status}: {found.reason}"])

@@ -14,7 +14,7 @@ from hipsynth.core.errors import UsageError
 
 if TYPE_CHECKING:
     from hipsynth.core.program import Program
-    from hipsynth.training.analytic.predict import AnalyticPredictor, Question
+    from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
 EPILOG = """\b
 Examples:
   synth predict kernel.hip --arch gfx942 --flags "-O3 -ffast-math"
@@ -100,14 +100,14 @@ def command(
     from hipsynth.profiling.matrix.targets import resolve_devices
     from hipsynth.toolchain import check_flags
     from hipsynth.training.analytic.documents import predict_document
-    from hipsynth.training.analytic.predict import Question, is_analytic
+    from hipsynth.training.analytic.predict import LaunchAssumptions, is_analytic
 
     program = load_program(file)
     targets = resolve_devices(archs, devices)
     for given in flags:
         check_flags(given)
     asked = [(arch, given, device) for arch, device in targets for given in flags]
-    question = Question(grid, block, _numbers(values), arguments)
+    question = LaunchAssumptions(grid, block, _numbers(values), arguments)
     if sweeps or listed is not None:
         if check or defer or why or (model is not None and not is_analytic(model)) or (sweeps and listed is not None):
             raise UsageError("variants are predicted by the default predictor alone", remedy="drop the other options")
@@ -115,7 +115,7 @@ def command(
             _variants(program, asked, question, sweeps, listed, open_analytic(model), as_json)
         return
     if model is not None and not is_analytic(model):
-        if check or defer or why or question != Question():
+        if check or defer or why or question != LaunchAssumptions():
             raise UsageError("a language model reads the source alone", remedy="drop --model, or the other options")
         with processor_time_limit(timeout):
             _source_model(program, file, asked, model, as_json)
@@ -132,7 +132,7 @@ def command(
 def _variants(
     program: Program,
     builds: list[tuple[str, str, str]],
-    question: Question,
+    question: LaunchAssumptions,
     sweeps: tuple[str, ...],
     listed: Path | None,
     predictor: AnalyticPredictor,

@@ -25,14 +25,13 @@ from hipsynth.cli.options import (
 )
 from hipsynth.cli.programs import ProgramCommand, hint, locate, source_options, split, with_defines
 from hipsynth.core import stopping
-from hipsynth.core.errors import BadInput, Partial, UsageError
+from hipsynth.core.errors import BadInput, PartialFailure, UsageError
 
 if TYPE_CHECKING:
-    from hipsynth.core.program import Program as CoreProgram
-    from hipsynth.core.program import Project
+    from hipsynth.core.program import Program, Project
     from hipsynth.profiling.backends.protocol import Target, TargetResult
-    from hipsynth.profiling.matrix.collect import Summary
-    from hipsynth.simulator.limits import Limits
+    from hipsynth.profiling.matrix.collect import MatrixSummary
+    from hipsynth.simulator.limits import RunLimits
 
 MOST_SAMPLING_UNITS, LEAST_EFFORT, MOST_EFFORT = 1000, 0.01, 1000
 EPILOG = """\b
@@ -59,7 +58,7 @@ Exit codes: 0 ok, 2 usage, 3 bad input, 4 backend or toolchain missing, 5 some i
 """
 
 
-class Options(TypedDict):
+class MeasurementOptions(TypedDict):
     """Options that are passed on to the measurement unchanged."""
 
     backend: str
@@ -137,7 +136,7 @@ def command(
     per_kernel: int,
     budget: float,
     lines: bool,
-    **options: Unpack[Options],
+    **options: Unpack[MeasurementOptions],
 ) -> int:
     """Compile for each architecture and flag set, run, and count hardware events.
 
@@ -148,7 +147,7 @@ def command(
     from hipsynth.core.workers import check_engine
     from hipsynth.profiling.matrix.targets import targets
     from hipsynth.simulator.build import compile_limits
-    from hipsynth.simulator.limits import CORPUS_EFFORT, CORPUS_ERROR, CORPUS_UNITS, SAMPLING_UNITS, Limits
+    from hipsynth.simulator.limits import CORPUS_EFFORT, CORPUS_ERROR, CORPUS_UNITS, SAMPLING_UNITS, RunLimits
     from hipsynth.toolchain import sandbox
 
     check_engine(options["engine"])
@@ -159,7 +158,7 @@ def command(
     elif not sandboxed:
         click.echo("warning: programs run with your rights on files and network; only limits hold", err=True)
     coarse = out is not None and options["backend"] == "sim" and not options["exact"]
-    limits = Limits(
+    limits = RunLimits(
         time_s=options["timeout"],
         sampling_units=_sampling_units(sample, options["exact"], effort, CORPUS_UNITS if coarse else SAMPLING_UNITS),
         effort=effort or (CORPUS_EFFORT if coarse else 1.0),
@@ -221,7 +220,7 @@ def _echo(wanted: Sequence[Target], flags: tuple[str, ...]) -> list[Target]:
     return [replace(target, flags=given.get(target.flags, target.flags)) for target in wanted]
 
 
-def _program(found: Project, wanted: Sequence[Target], limits: Limits, options: Options) -> int:
+def _program(found: Project, wanted: Sequence[Target], limits: RunLimits, options: MeasurementOptions) -> int:
     from hipsynth.core.program import project_program
     from hipsynth.profiling.matrix.job import INTERRUPTED, profile_program
     from hipsynth.profiling.reports.budget import notes
@@ -272,7 +271,7 @@ def _ended(result: TargetResult) -> str:
     return text
 
 
-def _remedy(failed: TargetResult, options: Options) -> str:
+def _remedy(failed: TargetResult, options: MeasurementOptions) -> str:
     """A suggested remedy, "" if none is known."""
     if failed.reason == "timeout":
         sampling = ", or no --exact" if options["exact"] else ""
@@ -289,11 +288,10 @@ def _folder(
     out: Path,
     wanted: Sequence[Target],
     excluded: Sequence[tuple[Target, str]],
-    limits: Limits,
-    options: Options,
+    limits: RunLimits,
+    options: MeasurementOptions,
 ) -> int:
-    from hipsynth.profiling.matrix.collect import Options as MatrixOptions
-    from hipsynth.profiling.matrix.collect import collect
+    from hipsynth.profiling.matrix.collect import MatrixOptions, collect
     from hipsynth.synth.generate.sizes import expected_output
 
     bars: list[Progress] = []
@@ -326,10 +324,10 @@ def _folder(
         print_json({"corpus": str(out), **summary.document()})
     else:
         _say(out, summary)
-    return Partial.exit_code if summary.failures else 0
+    return PartialFailure.exit_code if summary.failures else 0
 
 
-def _programs_below(path: Path, arch: str, on_bad: Callable[[BadInput], None], limits: Limits) -> Iterator[CoreProgram]:
+def _programs_below(path: Path, arch: str, on_bad: Callable[[BadInput], None], limits: RunLimits) -> Iterator[Program]:
     """The programs of a folder: those of its index, else those that its build files define, else each *.hip file."""
     from hipsynth.core.program import INDEX, iter_programs
     from hipsynth.core.scratch import scratch_folder
@@ -342,7 +340,7 @@ def _programs_below(path: Path, arch: str, on_bad: Callable[[BadInput], None], l
     return folder_programs(path, arch, scratch, on_bad, compile_limits(limits))
 
 
-def _say(out: Path, summary: Summary) -> None:
+def _say(out: Path, summary: MatrixSummary) -> None:
     items = f"{summary.programs} programs x {summary.targets} targets"
     failed = sum(summary.failed.values())
     click.echo(f"{out}: {items}: {summary.measured} measured, {summary.already_done} done before, {failed} failed")

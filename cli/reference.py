@@ -10,7 +10,7 @@ import click
 
 from hipsynth.cli.main import VERBS, InternalError, cli
 from hipsynth.core.cache import REPOSITORY
-from hipsynth.core.errors import BadInput, Missing, Partial, UsageError
+from hipsynth.core.errors import BadInput, MissingDependency, PartialFailure, UsageError
 
 PAGE = REPOSITORY / "docs" / "reference" / "cli.md"
 EXIT_CODES = {
@@ -18,8 +18,8 @@ EXIT_CODES = {
     InternalError.exit_code: "a bug in hipsynth; HIPSYNTH_TRACEBACK=1 shows where",
     UsageError.exit_code: "invalid command line: an unknown verb, option, architecture, flag or device",
     BadInput.exit_code: "a file, program or corpus cannot be used; `run`: the simulator stopped the program",
-    Missing.exit_code: "a compiler, backend, sandbox or package is not installed",
-    Partial.exit_code: "some items failed (all are listed); the others are finished and stored",
+    MissingDependency.exit_code: "a compiler, backend, sandbox or package is not installed",
+    PartialFailure.exit_code: "some items failed (all are listed); the others are finished and stored",
     128 + signal.SIGINT: "interrupted by Ctrl-C (143: by SIGTERM); finished work is kept",
 }
 INTRODUCTION = """# Command line

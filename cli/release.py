@@ -11,10 +11,10 @@ import click
 
 from hipsynth.cli.common import Progress, note, print_json
 from hipsynth.cli.options import NamedPath, engine_option, json_option, workers_option
-from hipsynth.core.errors import Partial
+from hipsynth.core.errors import PartialFailure
 
 if TYPE_CHECKING:
-    from hipsynth.synth.release.pack import Packed
+    from hipsynth.synth.release.pack import PackResult
 
 V1 = "corpus/release/v1"
 EPILOG = """\b
@@ -53,7 +53,7 @@ def make(shards: str, work: Path, out: Path, engine: str, workers: int, as_json:
 
     After an interruption, run the same command again to continue. The result does not depend on --workers and --engine.
     """
-    from hipsynth.profiling.matrix.collect import Options
+    from hipsynth.profiling.matrix.collect import MatrixOptions
     from hipsynth.synth.release.make import make as label
     from hipsynth.synth.release.plan import plan, shard_numbers
     from hipsynth.toolchain import sandbox
@@ -66,7 +66,7 @@ def make(shards: str, work: Path, out: Path, engine: str, workers: int, as_json:
         return bars[-1].step
 
     try:
-        label(plan(), work, shard_numbers(shards), Options(engine=engine, workers=workers), start)
+        label(plan(), work, shard_numbers(shards), MatrixOptions(engine=engine, workers=workers), start)
     finally:
         for bar in bars:
             bar.close()
@@ -94,7 +94,7 @@ def _pack(shards: str, work: Path, out: Path, as_json: bool) -> None:
         _say(found)
 
 
-def _say(found: Packed) -> None:
+def _say(found: PackResult) -> None:
     click.echo(
         f"{found.out}: {found.labels:,} labels of {found.programs:,} programs, {found.shards} shards, "
         f"{found.bytes / 1e6:.1f} MB ({found.bytes / max(1, found.labels):.0f} bytes a label)"
@@ -146,7 +146,7 @@ def verify(release: Path, row: str, sample: int, as_json: bool) -> int:
         for one in found:
             for line in (*one.differences, *(f"note: {text}" for text in one.notes)):
                 click.echo(f"  {one.id}: {line}")
-    return Partial.exit_code if wrong or crossing else 0
+    return PartialFailure.exit_code if wrong or crossing else 0
 
 
 def _existing(release: Path) -> Path:

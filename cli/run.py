@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hipsynth.core.program import Project
     from hipsynth.simulator.api import Artefacts, RunResult
     from hipsynth.simulator.devices import DeviceTable
-    from hipsynth.simulator.limits import Limits
+    from hipsynth.simulator.limits import RunLimits
     from hipsynth.toolchain import CompileLimits
 
 EPILOG = """\b
@@ -106,7 +106,7 @@ def command(
     """
     from hipsynth.simulator import api, devices
     from hipsynth.simulator.build import compile_limits
-    from hipsynth.simulator.limits import Limits
+    from hipsynth.simulator.limits import RunLimits
     from hipsynth.toolchain import sandbox
 
     paths, args = split(argv)
@@ -115,7 +115,7 @@ def command(
     if sandboxed:
         sandbox.require()
     table = devices.device_of(arch, device)
-    limits = Limits(
+    limits = RunLimits(
         timeout,
         memory_bytes=int(memory * 2**30),
         output_bytes=OUTPUT_BYTES,
@@ -162,7 +162,7 @@ def _in_copy(
     artefacts: Artefacts,
     table: DeviceTable,
     folder: Path,
-    limits: Limits,
+    limits: RunLimits,
     *,
     count: bool,
     counters: bool,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hipsynth.cli.options import FiniteRange, NamedPath, json_option, workers_option
-from hipsynth.core.errors import BadInput, Missing
+from hipsynth.core.errors import BadInput, MissingDependency
 
 if TYPE_CHECKING:
     from hipsynth.serving.run import Address
@@ -57,10 +57,10 @@ def command(
         if model_record(model) is None:
             raise BadInput(f"{model}: no finished model there", remedy="run `synth train`, or drop --model")
     try:
-        from hipsynth.serving.limits import Settings
+        from hipsynth.serving.limits import ServerSettings
         from hipsynth.serving.run import log_to_stderr, serve
     except ModuleNotFoundError as error:
-        raise Missing(
+        raise MissingDependency(
             f"the package {error.name} is not installed",
             cause="synth serve needs it",
             remedy="pip install 'hipsynth[serve]'",
@@ -76,4 +76,4 @@ def command(
         if open_page:
             webbrowser.open(address.link)
 
-    serve(port, Settings(predictors=workers, execute_s=timeout, model=model), say)
+    serve(port, ServerSettings(predictors=workers, execute_s=timeout, model=model), say)

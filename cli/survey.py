@@ -28,12 +28,12 @@ from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.simulator.devices import DEFAULT_ARCH
 
 if TYPE_CHECKING:
-    from hipsynth.core.store import Item
-    from hipsynth.profiling.survey import Options
-    from hipsynth.profiling.survey.plan import Program
-    from hipsynth.profiling.survey.report import Report
+    from hipsynth.core.store import CorpusItem
+    from hipsynth.profiling.survey import SurveyOptions
+    from hipsynth.profiling.survey.plan import SurveyedProgram
+    from hipsynth.profiling.survey.report import SurveyReport
 
-    Label = Callable[[tuple[dict[str, Any], Item]], None]
+    Label = Callable[[tuple[dict[str, Any], CorpusItem]], None]
 
 CORPUS_BUDGET_S = 3.0  # of a program's own run, if its labels are wanted and --budget is not given
 EPILOG = """\b
@@ -113,7 +113,7 @@ def command(
     with --budget), or failed with a reason.
     """
     from hipsynth.profiling.matrix.targets import resolve_devices
-    from hipsynth.profiling.survey import Options
+    from hipsynth.profiling.survey import SurveyOptions
     from hipsynth.profiling.survey.page import update
     from hipsynth.profiling.survey.report import summary, table
     from hipsynth.toolchain import sandbox
@@ -132,12 +132,12 @@ def command(
     else:
         click.echo("warning: programs run with your rights on files and network; only limits hold", err=True)
     wanted = [
-        Options(
+        SurveyOptions(
             arch, timeout, workers, caches, match, int(memory * 2**30), device, sandboxed, budget, shrink, bool(corpus)
         )
         for arch, device in resolve_devices(archs or (() if devices else (DEFAULT_ARCH,)), devices)
     ]
-    reports: list[Report] = []
+    reports: list[SurveyReport] = []
     with _labels(corpus, keep_sources) as label:
         for report in _surveys(folders, wanted, out, label):
             reports.append(report)
@@ -154,7 +154,7 @@ def command(
     return 0
 
 
-def _heading(report: Report, reports: int) -> str:
+def _heading(report: SurveyReport, reports: int) -> str:
     return f"{report.folder} on {report.arch}\n" if reports > 1 else ""
 
 
@@ -172,7 +172,7 @@ def _labels(corpus: Path | None, keep_sources: bool) -> Iterator[Label | None]:
         opened: list[CorpusWriter] = []  # at the first label: wrong folders leave no empty corpus
         known: set[str] = set()
 
-        def label(labels: tuple[dict[str, Any], Item]) -> None:
+        def label(labels: tuple[dict[str, Any], CorpusItem]) -> None:
             record, item = labels
             fresh = {identity(kernel, item.device): kernel for kernel in item.kernels}
             item = replace(item, kernels=[kernel for key, kernel in fresh.items() if key not in known])
@@ -188,14 +188,16 @@ def _labels(corpus: Path | None, keep_sources: bool) -> Iterator[Label | None]:
 
 
 def _surveys(
-    folders: Sequence[Path], wanted: Sequence[Options], out: Path | None, label: Label | None
-) -> Iterator[Report]:
+    folders: Sequence[Path], wanted: Sequence[SurveyOptions], out: Path | None, label: Label | None
+) -> Iterator[SurveyReport]:
     """One survey after the other."""
     from hipsynth.profiling.survey.conduct import find, survey
     from hipsynth.simulator.devices import default_device
 
     jobs = [(folder, options) for options in wanted for folder in dict.fromkeys(folders)]
-    found: dict[Path, list[Program]] = {}  # folders are searched and configured once, for the first architecture
+    found: dict[
+        Path, list[SurveyedProgram]
+    ] = {}  # folders are searched and configured once, for the first architecture
     for folder, options in jobs:
         kept = out
         if out and len(jobs) > 1:

@@ -69,7 +69,7 @@ def command(
     from hipsynth.core.files import SOURCE_BYTES, read_regular
     from hipsynth.simulator import devices
     from hipsynth.tuning.swizzle import report
-    from hipsynth.tuning.swizzle.search import Question, swizzle
+    from hipsynth.tuning.swizzle.search import SwizzleSettings, swizzle
     from hipsynth.tuning.trial import target_of
 
     try:
@@ -81,7 +81,7 @@ def command(
     if chosen.exists() and chosen.samefile(file):
         raise UsageError(f"--out {chosen} is the program itself", remedy="name another file")
     checked = None if check_args is None else tuple(shlex.split(check_args))
-    question = Question(target_of(arch, flags, device), args, checked, tries, mapping, kernels, timeout, budget)
+    question = SwizzleSettings(target_of(arch, flags, device), args, checked, tries, mapping, kernels, timeout, budget)
     result = swizzle(text, question, note)
     found = report.document(result) | {"patched": None, "patch": None}
     if result.text != text:

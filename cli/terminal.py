@@ -24,7 +24,7 @@ def harmless(text: str) -> str:
     return text.replace("\r\n", "\n").translate(_SHOWN)
 
 
-class Decoder:
+class OutputDecoder:
     """Decodes output that arrives in pieces for a terminal; bytes that are no UTF-8 become escapes such as \\x9b."""
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ def forward() -> Callable[[str, bytes], None]:
 
 
 def _writer(stream: TextIO) -> Callable[[bytes], None]:
-    decoder = Decoder()
+    decoder = OutputDecoder()
     stream.flush()
     raw: IO[bytes] | None = getattr(stream, "buffer", None)
 

@@ -59,14 +59,14 @@ class TimeLimitReached(BadInput):
     reason = "timeout"
 
 
-class Missing(HipsynthError):
+class MissingDependency(HipsynthError):
     """A required toolchain, backend or package is not installed (exit 4)."""
 
     exit_code = 4
     reason = "missing"
 
 
-class Partial(HipsynthError):
+class PartialFailure(HipsynthError):
     """Some items of a batch failed; the others are finished and stored (exit 5)."""
 
     exit_code = 5

@@ -13,7 +13,7 @@ from hipsynth.core.files import open_regular, write_error
 from hipsynth.core.program import INDEX_BYTES, RECORD_BYTES
 
 
-class Journal:
+class ResultJournal:
     """Results by key. Incomplete and invalid lines are ignored: their items are done again.
 
     `checked` returns the result that a line holds; KeyError, TypeError or ValueError rejects it.

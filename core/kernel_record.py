@@ -14,7 +14,7 @@ Dim = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Source:
+class MeasurementSource:
     """The backend that measured a kernel."""
 
     backend: str = ""
@@ -50,7 +50,7 @@ class Occupancy:
 
 
 @dataclass(frozen=True)
-class Limits:
+class TimingBounds:
     """The terms of the timing model from which the duration is computed."""
 
     bottleneck: str  # the largest of the bounds
@@ -147,13 +147,13 @@ class KernelRecord:
     duration_ns: float
     counters: Mapping[str, float]  # hardware names
     metrics: Mapping[str, float | None] = field(default_factory=dict)  # see profiling/metrics/metrics.toml
-    source: Source = field(default_factory=Source)
+    source: MeasurementSource = field(default_factory=MeasurementSource)
     symbol: str = ""  # in the code object
     signature: str = ""  # demangled
     same_shape: bool = True  # all dispatches have this grid and block
     registers: Registers | None = None
     occupancy: Occupancy | None = None
-    limits: Limits | None = None
+    limits: TimingBounds | None = None
     work: Work | None = None
     traffic: Traffic | None = None
     sampling: Sampling | None = None

@@ -43,7 +43,7 @@ class Expected:
 
 
 @dataclass(frozen=True)
-class Run:
+class ProgramRun:
     """One way to run a program: its command-line arguments, and the generator's parameters that they change."""
 
     arguments: tuple[str, ...] = ()
@@ -87,9 +87,9 @@ class Program:
     lineage: str = ""
     derivation: tuple[str, ...] = ()  # passes applied since the base, e.g. ("rename:7", "flatten")
     expected: Expected | None = None
-    runs: tuple[Run, ...] = (Run(),)  # how to run it: without arguments, or at several problem sizes
+    runs: tuple[ProgramRun, ...] = (ProgramRun(),)  # how to run it: without arguments, or at several problem sizes
     # Computes what a run must print, if `expected` is None; None if that is not known.
-    oracle: Callable[[Program, Run], Expected | None] | None = field(default=None, compare=False, repr=False)
+    oracle: Callable[[Program, ProgramRun], Expected | None] | None = field(default=None, compare=False, repr=False)
     project: Project | None = None  # only for programs built from files on disk; never set for programs of a corpus
 
     @property
@@ -147,10 +147,11 @@ class Program:
             lineage=record.get("lineage", ""),
             derivation=tuple(record.get("derivation", ())),
             expected=expected,
-            runs=tuple(Run(tuple(run["arguments"]), run["params"]) for run in record.get("runs", ())) or (Run(),),
+            runs=tuple(ProgramRun(tuple(run["arguments"]), run["params"]) for run in record.get("runs", ()))
+            or (ProgramRun(),),
         )
 
-    def with_runs(self, runs: Iterable[Run]) -> Program:
+    def with_runs(self, runs: Iterable[ProgramRun]) -> Program:
         """The same program with other runs."""
         return replace(self, runs=tuple(runs))
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from multiprocessing import util
 from pathlib import Path
 
-from hipsynth.core.errors import BadInput, HipsynthError, Missing
+from hipsynth.core.errors import BadInput, HipsynthError, MissingDependency
 
 PREFIX = "hipsynth-process-"
 _AS_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -31,14 +31,14 @@ _ATTEMPTS = 100
 
 
 @dataclass(frozen=True)
-class _Own:
+class _ProcessFolder:
     """This process's folder, and the descriptor that holds its lock."""
 
     path: Path
     descriptor: int
 
 
-_own: _Own | None = None
+_own: _ProcessFolder | None = None
 _making = threading.Lock()
 
 
@@ -46,7 +46,7 @@ _making = threading.Lock()
 def scratch_folder(prefix: str = "scratch-", *, within: Path | None = None) -> Iterator[Path]:
     """A new empty folder that is deleted when the block ends; `within`: below this folder of `process_folder()`.
 
-    Raises Missing or BadInput like `process_folder`.
+    Raises MissingDependency or BadInput like `process_folder`.
     """
     above = within or process_folder()
     try:
@@ -62,7 +62,8 @@ def scratch_folder(prefix: str = "scratch-", *, within: Path | None = None) -> I
 def process_folder() -> Path:
     """The folder of this process, made at its first use and deleted at its end; a forked process makes its own.
 
-    Raises Missing if $TMPDIR is no folder that can be written to, BadInput (reason "disk_full") if it is full.
+    Raises MissingDependency if $TMPDIR is no folder that can be written to, BadInput (reason "disk_full") if it is
+    full.
     """
     global _own
     with _making:
@@ -83,16 +84,16 @@ def _unusable(place: Path, error: OSError) -> HipsynthError:
         remedy = "free some space there, or set TMPDIR to a folder with space; what is finished is kept"
         return BadInput(f"{place}: no space for temporary files", cause=str(error), remedy=remedy, reason="disk_full")
     remedy = "set TMPDIR to a folder that exists and that you can write to"
-    return Missing(f"{place}: cannot hold temporary files", cause=str(error), remedy=remedy)
+    return MissingDependency(f"{place}: cannot hold temporary files", cause=str(error), remedy=remedy)
 
 
-def _make(place: Path) -> _Own:
+def _make(place: Path) -> _ProcessFolder:
     while True:
         path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
         with contextlib.suppress(FileNotFoundError):  # another process took it for abandoned before it was locked
             descriptor = os.open(path, _AS_FOLDER)
             if _lock(descriptor) and path.stat().st_ino == os.fstat(descriptor).st_ino:
-                return _Own(path, descriptor)
+                return _ProcessFolder(path, descriptor)
             os.close(descriptor)
 
 

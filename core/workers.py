@@ -20,7 +20,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Any, Generic, TypeVar
 
 from hipsynth.core import stopping
-from hipsynth.core.errors import HipsynthError, Missing, UsageError
+from hipsynth.core.errors import HipsynthError, MissingDependency, UsageError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -46,7 +46,7 @@ class WorkerTimeout(HipsynthError):
 
 
 @dataclass(frozen=True)
-class Outcome(Generic[R]):
+class ItemOutcome(Generic[R]):
     """Result of one item: `value`, or the `error` that the function raised or that ended its worker."""
 
     index: int
@@ -72,12 +72,12 @@ def map_unordered(
     engine: str = "local",
     item_timeout_s: float | None = None,
     collect_interrupted: bool = False,
-) -> Iterator[Outcome[R]]:
-    """Yields one Outcome per item, in order of completion. `function` and items must be picklable; `items` is lazy.
+) -> Iterator[ItemOutcome[R]]:
+    """Yields one ItemOutcome per item, in order of completion. `function` and items must be picklable; `items` is lazy.
 
     `item_timeout_s` is the hard limit per item in seconds (local engine only). With `collect_interrupted`, Ctrl-C asks
     the workers for what they have (see stopping.py; local engine only); KeyboardInterrupt is raised after that.
-    Raises UsageError for an unknown engine, Missing if the Ray engine is selected but not installed.
+    Raises UsageError for an unknown engine, MissingDependency if the Ray engine is selected but not installed.
     """
     check_engine(engine)
     if engine == "ray":
@@ -85,7 +85,7 @@ def map_unordered(
     return _Pool(function, max(1, workers), item_timeout_s, collect_interrupted).run(items)
 
 
-def each(outcomes: Iterator[Outcome[R]], use: Callable[[Outcome[R]], None]) -> bool:
+def each(outcomes: Iterator[ItemOutcome[R]], use: Callable[[ItemOutcome[R]], None]) -> bool:
     """Calls `use` for the outcomes of map_unordered(..., collect_interrupted=True). True if Ctrl-C came, wherever it
     found this process; what the workers had by then was used, too."""
     try:
@@ -101,7 +101,7 @@ def each(outcomes: Iterator[Outcome[R]], use: Callable[[Outcome[R]], None]) -> b
     return False
 
 
-def in_order(outcomes: Iterable[Outcome[R]]) -> Iterator[R]:
+def in_order(outcomes: Iterable[ItemOutcome[R]]) -> Iterator[R]:
     """The values of all outcomes in the order of their items; raises the first error."""
     waiting: dict[int, R] = {}
     following = 0
@@ -199,7 +199,7 @@ class _Pool(Generic[R]):
         self.again: deque[tuple[int, Any]] = deque()
         self.tries: dict[int, int] = {}
 
-    def run(self, items: Iterable[Any]) -> Iterator[Outcome[R]]:
+    def run(self, items: Iterable[Any]) -> Iterator[ItemOutcome[R]]:
         source = enumerate(items)
         exhausted = False
         try:
@@ -223,7 +223,7 @@ class _Pool(Generic[R]):
             for worker in [*self.busy, *self.idle]:
                 worker.end()
 
-    def _last(self) -> Iterator[Outcome[R]]:
+    def _last(self) -> Iterator[ItemOutcome[R]]:
         """What the workers have of their items; they have a few seconds to tell. A second Ctrl-C ends the wait."""
         for worker in self.busy:
             os.kill(worker.process.pid or 0, signal.SIGUSR1)
@@ -238,7 +238,7 @@ class _Pool(Generic[R]):
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             worker.give(index, item)
 
-    def _collect(self) -> Iterator[Outcome[R]]:
+    def _collect(self) -> Iterator[ItemOutcome[R]]:
         ready = wait([worker.connection for worker in self.busy], timeout=0.5)
         for worker in [w for w in self.busy if w.connection in ready]:
             outcome = self._receive(worker)
@@ -249,12 +249,12 @@ class _Pool(Generic[R]):
             worker.process.kill()
             worker.end()
             what = f"no answer within {self.timeout:g} s"
-            yield Outcome(worker.index, error=WorkerTimeout(what, remedy="raise --timeout"))
+            yield ItemOutcome(worker.index, error=WorkerTimeout(what, remedy="raise --timeout"))
 
     def _late(self, worker: _Worker) -> bool:
         return self.timeout is not None and time.monotonic() - worker.started > self.timeout
 
-    def _receive(self, worker: _Worker) -> Outcome[R] | None:
+    def _receive(self, worker: _Worker) -> ItemOutcome[R] | None:
         """The worker's result; None if it died and its item will be retried."""
         self.busy.remove(worker)
         try:
@@ -262,9 +262,9 @@ class _Pool(Generic[R]):
         except (EOFError, OSError):
             return self._bury(worker)
         self.idle.append(worker)
-        return Outcome(worker.index, value=value) if ok else Outcome(worker.index, error=value)
+        return ItemOutcome(worker.index, value=value) if ok else ItemOutcome(worker.index, error=value)
 
-    def _bury(self, worker: _Worker) -> Outcome[R] | None:
+    def _bury(self, worker: _Worker) -> ItemOutcome[R] | None:
         worker.process.join(2)
         code = worker.process.exitcode
         worker.end()
@@ -273,17 +273,17 @@ class _Pool(Generic[R]):
             self.again.append((worker.index, worker.item))
             return None
         how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
-        return Outcome(
+        return ItemOutcome(
             worker.index, error=WorkerDied(f"the worker process ended with {how}", cause="a crash or a full memory")
         )
 
 
-def _map_ray(function: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[Outcome[R]]:
+def _map_ray(function: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[ItemOutcome[R]]:
     """map_unordered on a Ray cluster (an existing one, or one started on this machine)."""
     try:
         import ray
     except ImportError as error:
-        raise Missing(
+        raise MissingDependency(
             "the ray engine is not installed", remedy="pip install 'hipsynth[ray]', or use --engine local"
         ) from error
     if not ray.is_initialized():
@@ -294,7 +294,7 @@ def _map_ray(function: Callable[[T], R], items: Iterable[T], workers: int) -> It
     return _ray_outcomes(ray, function, items, workers)
 
 
-def _ray_outcomes(ray: Any, function: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[Outcome[R]]:
+def _ray_outcomes(ray: Any, function: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[ItemOutcome[R]]:
     remote = ray.remote(max_retries=_ATTEMPTS - 1)(function)
     source = enumerate(items)
     pending: dict[Any, int] = {}
@@ -311,9 +311,9 @@ def _ray_outcomes(ray: Any, function: Callable[[T], R], items: Iterable[T], work
         for reference in ray.wait(list(pending), num_returns=1)[0]:
             index = pending.pop(reference)
             try:
-                yield Outcome(index, value=ray.get(reference))
+                yield ItemOutcome(index, value=ray.get(reference))
             except Exception as error:
-                yield Outcome(index, error=_ray_error(ray, error))
+                yield ItemOutcome(index, error=_ray_error(ray, error))
 
 
 def _ray_error(ray: Any, error: Exception) -> Exception:

@@ -21,9 +21,9 @@ from starlette.staticfiles import StaticFiles
 from hipsynth.core.errors import HipsynthError
 from hipsynth.profiling.matrix.targets import matrix
 from hipsynth.profiling.metrics import bottleneck, paper_ids, roofline, table
-from hipsynth.serving.meter import Meter
-from hipsynth.serving.pool import Problem as WorkerProblem
-from hipsynth.serving.schema import Accepted, Chat, Compare, Job, Predict, Problem, Profile
+from hipsynth.serving.meter import RequestMeter
+from hipsynth.serving.pool import WorkerProblem
+from hipsynth.serving.schema import AcceptedJob, Chat, Compare, Job, Predict, Problem, Profile
 from hipsynth.serving.service import JobState, Service
 from hipsynth.serving.worker import problem_of
 from hipsynth.simulator import devices
@@ -46,7 +46,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def make_app(service: Service, version: str) -> tuple[FastAPI, Meter]:
+def make_app(service: Service, version: str) -> tuple[FastAPI, RequestMeter]:
     """The application without its guard, and its metrics."""
 
     @contextlib.asynccontextmanager
@@ -56,7 +56,7 @@ def make_app(service: Service, version: str) -> tuple[FastAPI, Meter]:
         await service.close()
 
     app = FastAPI(title="hipsynth", version=version, docs_url=None, redoc_url=None, lifespan=life, responses=ERRORS)
-    meter = Meter(service)
+    meter = RequestMeter(service)
     _add_errors(app)
     _add_work(app, service)
     _add_state(app, service, meter)
@@ -139,10 +139,10 @@ def _add_work(app: FastAPI, service: Service) -> None:
         """Two predictions side by side, and the ratios b / a."""
         return await while_there(request, service.compare(body.a.model_dump(), body.b.model_dump()))
 
-    @app.post("/v1/profile", status_code=202, response_model=Accepted)
-    async def profile(body: Profile) -> Accepted:
+    @app.post("/v1/profile", status_code=202, response_model=AcceptedJob)
+    async def profile(body: Profile) -> AcceptedJob:
         """Starts a job that executes the program in the simulator."""
-        return Accepted(job=service.submit(body.model_dump()).id)
+        return AcceptedJob(job=service.submit(body.model_dump()).id)
 
     @app.get("/v1/jobs/{job}", response_model=Job)
     async def job_state(job: str, wait_s: Annotated[float, Query(ge=0, le=30)] = 0) -> Response:
@@ -182,7 +182,7 @@ def _completion(answer: dict[str, Any], body: Chat, model: str) -> Response:
     return PlainTextResponse(f"data: {chunk}\n\ndata: [DONE]\n\n", media_type="text/event-stream")
 
 
-def _add_state(app: FastAPI, service: Service, meter: Meter) -> None:
+def _add_state(app: FastAPI, service: Service, meter: RequestMeter) -> None:
     @app.get("/healthz", response_model=dict[str, str])
     async def healthz() -> dict[str, str]:
         """Whether the server is alive; needs no token."""

@@ -13,7 +13,7 @@ from hipsynth.training.models.predict import Predictor
 
 @functools.cache
 def model_of(folder: str) -> Predictor:
-    """Raises Missing without a finished model there or without torch, BadInput if it is damaged."""
+    """Raises MissingDependency without a finished model there or without torch, BadInput if it is damaged."""
     return Predictor.load(Path(folder))
 
 

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hipsynth.core.errors import BadInput
-from hipsynth.core.program import Program, Project, Run, SourceFile
+from hipsynth.core.program import Program, ProgramRun, Project, SourceFile
 from hipsynth.core.time_limit import PREDICTION_SECONDS
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.profiling.matrix.job import Job, open_backend, run_job
+from hipsynth.profiling.matrix.job import MatrixJob, open_backend, run_job
 from hipsynth.profiling.reports.documents import profile_document
 from hipsynth.serving.limits import MOST_KERNELS
 from hipsynth.simulator.devices import device_of
-from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.limits import RunLimits
 from hipsynth.toolchain import check_flags, sandbox
 
 if TYPE_CHECKING:
@@ -56,17 +56,17 @@ def program_of(request: Request) -> Program:
     project = Project((SourceFile(path),), path.parent) if path else None
     name = Path(request["name"]).stem
     program = Program(text=text, origin="handwritten", family="", name=name, project=project)
-    return program.with_runs([Run(tuple(request.get("arguments", ())))])
+    return program.with_runs([ProgramRun(tuple(request.get("arguments", ())))])
 
 
 def predict(request: Request) -> dict[str, Any]:
     """The document of `synth predict --json`. Raises TimeLimitReached."""
     from hipsynth.training.analytic.documents import document_of, predict_each
-    from hipsynth.training.analytic.predict import Question
+    from hipsynth.training.analytic.predict import LaunchAssumptions
 
     program, target = program_of(request), target_of(request)
     grid, block = _shape(request.get("grid")), _shape(request.get("block"))
-    question = Question(grid, block, request.get("values", {}), program.runs[0].arguments)
+    question = LaunchAssumptions(grid, block, request.get("values", {}), program.runs[0].arguments)
     asked = [(target.arch, target.flags, target.device)]
     seconds = request.get("limit_s", PREDICTION_SECONDS)
     found = predict_each(program.text, asked, question, predictor(), seconds)
@@ -86,8 +86,8 @@ def profile(request: Request) -> dict[str, Any]:
     program, target = program_of(request), target_of(request)
     sandbox.require()
     open_backend("sim")
-    limits = Limits(time_s=request["limit_s"], lines=request["lines"])
-    results = run_job(Job("sim", program, ((target, program.runs[0]),), limits))
+    limits = RunLimits(time_s=request["limit_s"], lines=request["lines"])
+    results = run_job(MatrixJob("sim", program, ((target, program.runs[0]),), limits))
     return profile_document(program.id, request["name"], results)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from hipsynth.serving.limits import BODY_BYTES
-from hipsynth.serving.meter import Meter
+from hipsynth.serving.meter import RequestMeter
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -35,7 +35,7 @@ HEADERS = (
 log = logging.getLogger("hipsynth.access")
 
 
-class TooLarge(Exception):
+class BodyTooLarge(Exception):
     """The body is longer than BODY_BYTES."""
 
 
@@ -55,7 +55,7 @@ TOO_LARGE = Refusal(413, "too_large", f"a request may have {BODY_BYTES >> 20} Mi
 class Guard:
     """Middleware. `port` is part of the origin, and of the cookie's name: cookies do not tell ports apart."""
 
-    def __init__(self, app: App, token: str, port: int, meter: Meter) -> None:
+    def __init__(self, app: App, token: str, port: int, meter: RequestMeter) -> None:
         self.app, self.token, self.port, self.meter = app, token, port, meter
         self.hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
         self.cookie = f"hipsynth-{port}"
@@ -72,7 +72,7 @@ class Guard:
             message = await receive()
             size += len(message.get("body", b""))
             if size > BODY_BYTES:
-                raise TooLarge
+                raise BodyTooLarge
             return message
 
         async def answered(message: Message) -> None:

@@ -23,7 +23,7 @@ def wall_limit(limit_s: float) -> float:
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServerSettings:
     """`predictors`, `executors`: worker processes. `queue`: requests that may wait for a predictor, `jobs`: those that
     may wait for an executor; further ones are refused. `predict_s`, `execute_s`: the most seconds of processor
     time of one prediction and of one executed program. `cache_bytes`: stored answers. `kept_jobs`: finished

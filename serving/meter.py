@@ -14,7 +14,7 @@ BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.35, 0.5, 0.75, 1.0, 2.5, 5
 OUTCOMES = {409: "superseded", 429: "busy", 401: "unauthorised", 403: "forbidden", 413: "too_large", 0: "gone"}
 
 
-class Meter:
+class RequestMeter:
     """Counts requests by route and outcome; reads the rest from the service when it is asked."""
 
     def __init__(self, service: Service) -> None:

@@ -20,7 +20,7 @@ SIGNAL_S = 0.1
 MOST_ANSWER = 256 << 20
 
 
-class Busy(HipsynthError):
+class QueueFull(HipsynthError):
     """More requests wait than may."""
 
     reason = "busy"
@@ -36,11 +36,11 @@ class NotTaken(WorkerLost):
     """It ended before it had read the request, which another worker may take."""
 
 
-class TooSlow(HipsynthError):
+class WorkerTooSlow(HipsynthError):
     reason = "timeout"
 
 
-class Problem(Exception):
+class WorkerProblem(Exception):
     """A typed error that a worker answered: the JSON object of worker.problem_of."""
 
     def __init__(self, document: dict[str, str]) -> None:
@@ -81,7 +81,7 @@ class Worker:
             lost = WorkerLost if self.taken else NotTaken
             raise lost("the worker process ended", cause=cause, remedy="ask again") from error
         if "problem" in answer:
-            raise Problem(answer["problem"])
+            raise WorkerProblem(answer["problem"])
         document: dict[str, Any] = answer["document"]
         return document
 
@@ -144,12 +144,14 @@ class Pool:
         limit_s: float | None = None,
         on_start: Callable[[], None] | None = None,
     ) -> dict[str, Any]:
-        """The document of a request; `on_start` is called when a worker takes it. Raises Busy, TooSlow, WorkerLost or
-        Problem."""
+        """The document of a request; `on_start` is called when a worker takes it. Raises QueueFull, WorkerTooSlow,
+        WorkerLost or WorkerProblem."""
         if self._closed:
             raise WorkerLost("the workers have ended", cause="the server ends", remedy="start it again")
         if self._slots.locked() and self.waiting >= self.queue:
-            raise Busy("too many requests wait", cause=f"the {self.name} queue is full", remedy="try again in a second")
+            raise QueueFull(
+                "too many requests wait", cause=f"the {self.name} queue is full", remedy="try again in a second"
+            )
         self.waiting += 1
         try:
             await self._slots.acquire()
@@ -179,7 +181,7 @@ class Pool:
             async with asyncio.timeout(limit_s):
                 return await worker.ask(kind, body)
         except TimeoutError:
-            raise TooSlow(f"no answer within {limit_s:g} s", remedy="give it less to do") from None
+            raise WorkerTooSlow(f"no answer within {limit_s:g} s", remedy="give it less to do") from None
         finally:
             if worker.alive and not self._closed:
                 self._idle.append(worker)

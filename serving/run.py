@@ -23,7 +23,7 @@ from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.serving.app import make_app
 from hipsynth.serving.connections import configure_server
 from hipsynth.serving.guard import Guard
-from hipsynth.serving.limits import Settings
+from hipsynth.serving.limits import ServerSettings
 from hipsynth.serving.service import Service
 
 TOKEN_BYTES = 32
@@ -115,7 +115,7 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
 
-def serve(port: int, settings: Settings, on_listen: Callable[[Address], None]) -> None:
+def serve(port: int, settings: ServerSettings, on_listen: Callable[[Address], None]) -> None:
     """Serves on loopback until SIGTERM or Ctrl-C; `on_listen` is called once connections are accepted.
 
     Raises UsageError for a port in use, BadInput if the runtime file cannot be written.
@@ -128,7 +128,11 @@ def serve(port: int, settings: Settings, on_listen: Callable[[Address], None]) -
 
 
 async def _serve(
-    listening: socket.socket, number: int, address: Address, settings: Settings, on_listen: Callable[[Address], None]
+    listening: socket.socket,
+    number: int,
+    address: Address,
+    settings: ServerSettings,
+    on_listen: Callable[[Address], None],
 ) -> None:
     service = Service(settings)
     app, meter = make_app(service, version("hipsynth"))

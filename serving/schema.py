@@ -132,7 +132,7 @@ class Problem(BaseModel):
     diagnostics: str = ""
 
 
-class Accepted(BaseModel):
+class AcceptedJob(BaseModel):
     job: str
 
 

@@ -11,11 +11,11 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hipsynth.core.errors import HipsynthError, Missing
+from hipsynth.core.errors import HipsynthError, MissingDependency
 from hipsynth.profiling.metrics import paper_ids
 from hipsynth.serving.cache import Cache, key_of
-from hipsynth.serving.limits import DOCUMENTS, Settings, wall_limit
-from hipsynth.serving.pool import Busy, Pool, Problem, elapsed
+from hipsynth.serving.limits import DOCUMENTS, ServerSettings, wall_limit
+from hipsynth.serving.pool import Pool, QueueFull, WorkerProblem, elapsed
 from hipsynth.serving.worker import problem_of
 from hipsynth.simulator.devices import DEFAULT_ARCH
 
@@ -24,14 +24,14 @@ DEFAULT_TARGET = {"arch": DEFAULT_ARCH, "device": None, "flags": "-O3"}
 MOST_TARGETS = 64
 
 
-class Superseded(HipsynthError):
+class RequestSuperseded(HipsynthError):
     """A newer version of the document was sent."""
 
     reason = "superseded"
 
 
 @dataclass
-class Running:
+class DocumentWork:
     """The newest version of a document, and the work on it."""
 
     version: int
@@ -67,13 +67,13 @@ class JobState:
 class Service:
     """One per server; all methods run on its event loop."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
         self.cache = Cache(settings.cache_bytes)
         self.predictors = Pool("prediction", settings.predictors, settings.queue, wall_limit(settings.predict_s))
         self.executors = Pool("job", settings.executors, settings.jobs, settings.execute_s, nice=5)
         self.chats = Pool("chat", 1, 4, settings.chat_s)
-        self.documents: OrderedDict[str, Running] = OrderedDict()
+        self.documents: OrderedDict[str, DocumentWork] = OrderedDict()
         self.jobs: OrderedDict[str, JobState] = OrderedDict()
         self.targets: set[tuple[str, str]] = {(DEFAULT_TARGET["arch"] or "", DEFAULT_TARGET["flags"] or "")}
         self.ready = asyncio.Event()
@@ -107,8 +107,8 @@ class Service:
     # --- predictions
 
     async def predict(self, body: Body) -> dict[str, Any]:
-        """The document of `synth predict --json`. Raises Superseded, Busy, WorkerLost, TooSlow or Problem; code that
-        does not compile is answered by the language model, if the server has one."""
+        """The document of `synth predict --json`. Raises RequestSuperseded, QueueFull, WorkerLost, WorkerTooSlow or
+        Problem; code that does not compile is answered by the language model, if the server has one."""
         return await self._newest(body, self._predict(body))
 
     async def _predict(self, body: Body) -> dict[str, Any]:
@@ -119,18 +119,18 @@ class Service:
         self._prepare(asked)
         try:
             document = await self.predictors.ask("predict", {**asked, "limit_s": self.settings.predict_s})
-        except Problem as problem:
+        except WorkerProblem as problem:
             if problem.document["error"] != "compile_failed" or self.settings.model is None:
                 raise
             document = await self._by_model(asked, problem)
         self.cache.put(key, document)
         return document
 
-    async def _by_model(self, asked: Body, problem: Problem) -> dict[str, Any]:
+    async def _by_model(self, asked: Body, problem: WorkerProblem) -> dict[str, Any]:
         body = {**asked, "model_folder": str(self.settings.model)}
         try:
             return await self.chats.ask("read_by_model", body)
-        except (Problem, HipsynthError):
+        except (WorkerProblem, HipsynthError):
             raise problem from None  # what is wrong is the code, not the model
 
     def _prepare(self, asked: Body) -> None:
@@ -143,7 +143,7 @@ class Service:
         self._later(self._quietly(wanted))
 
     async def _quietly(self, wanted: Body) -> None:
-        with contextlib.suppress(Problem, HipsynthError):
+        with contextlib.suppress(WorkerProblem, HipsynthError):
             await self.executors.ask("prepare", wanted)
 
     async def _newest(self, body: Body, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
@@ -156,11 +156,11 @@ class Service:
         except asyncio.CancelledError:
             task.cancel()
             if running is not None and running.version > version:
-                raise Superseded("a newer version was sent", cause=f"version {running.version}") from None
+                raise RequestSuperseded("a newer version was sent", cause=f"version {running.version}") from None
             raise
 
-    def _running(self, name: str, version: int, task: asyncio.Task[Any]) -> Running:
-        known = self.documents.setdefault(name, Running(version))
+    def _running(self, name: str, version: int, task: asyncio.Task[Any]) -> DocumentWork:
+        known = self.documents.setdefault(name, DocumentWork(version))
         self.documents.move_to_end(name)
         while len(self.documents) > DOCUMENTS:
             self.documents.popitem(last=False)
@@ -183,10 +183,12 @@ class Service:
     # --- jobs
 
     def submit(self, body: Body) -> JobState:
-        """Starts a job; one of an older version of the same document is cancelled. Raises Busy."""
+        """Starts a job; one of an older version of the same document is cancelled. Raises QueueFull."""
         waiting = sum(job.state == "queued" for job in self.jobs.values())
         if waiting >= self.settings.jobs:
-            raise Busy("too many jobs wait", cause="the job queue is full", remedy="try again later, or cancel some")
+            raise QueueFull(
+                "too many jobs wait", cause="the job queue is full", remedy="try again later, or cancel some"
+            )
         limit = min(body["limit_s"] or self.settings.execute_s, self.settings.execute_s)
         asked = {name: value for name, value in body.items() if name not in ("document", "version")}
         job = JobState(secrets.token_hex(12), limit)
@@ -207,7 +209,7 @@ class Service:
                 if all(result["status"] == "ok" for result in document["results"]):
                     self.cache.put(key, document)
             job.state, job.document = "done", document
-        except Problem as problem:
+        except WorkerProblem as problem:
             job.state, job.problem = "failed", problem.document
         except HipsynthError as error:
             job.state, job.problem = "failed", problem_of(error)
@@ -240,11 +242,11 @@ class Service:
     # --- the language model
 
     async def chat(self, body: Body) -> dict[str, Any]:
-        """The model's answer: content, finish, and numbers of tokens. Raises Missing without a model."""
+        """The model's answer: content, finish, and numbers of tokens. Raises MissingDependency without a model."""
         if self.settings.model is None:
             remedy = "train one, and start `synth serve --model DIR`"
             cause = "--model was not given"
-            raise Missing("this server has no language model", cause=cause, remedy=remedy, reason="no_model")
+            raise MissingDependency("this server has no language model", cause=cause, remedy=remedy, reason="no_model")
         return await self.chats.ask("chat", {**body, "model_folder": str(self.settings.model)})
 
 

@@ -27,11 +27,11 @@ TAKEN = bytes(HEADER)
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
-class Cancelled(BaseException):
+class RequestCancelled(BaseException):
     """Nobody wants the answer any more."""
 
 
-class Loop:
+class RequestLoop:
     """Answers requests; `busy` tells the signal handler whether there is work to give up."""
 
     def __init__(self, requests: BinaryIO, answers: BinaryIO) -> None:
@@ -39,17 +39,17 @@ class Loop:
         signal.signal(signal.SIGUSR1, self._give_up)
 
     def _give_up(self, _: int, frame: FrameType | None) -> None:
-        """Raises Cancelled, but not within an import: a module that is half loaded may never load again. The server
-        repeats its signal."""
+        """Raises RequestCancelled, but not within an import: a module that is half loaded may never load again. The
+        server repeats its signal."""
         if self.busy and not importing(frame):
             self.busy = False
-            raise Cancelled
+            raise RequestCancelled
 
     def run(self) -> None:
         while request := self._read():
             self._write(TAKEN)
             answer: dict[str, object] = {"cancelled": True}
-            with contextlib.suppress(Cancelled):
+            with contextlib.suppress(RequestCancelled):
                 try:
                     self.busy = True
                     answer = handled(request)
@@ -120,7 +120,7 @@ def main() -> None:
         os.nice(int(sys.argv[1]))  # executed programs give way to predictions
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print must not get among the answers
-    Loop(sys.stdin.buffer, answers).run()
+    RequestLoop(sys.stdin.buffer, answers).run()
 
 
 if __name__ == "__main__":

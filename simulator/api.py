@@ -18,17 +18,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hipsynth import toolchain
-from hipsynth.core.errors import Missing
+from hipsynth.core.errors import MissingDependency
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.simulator import channel, document
 from hipsynth.simulator.artefacts import Artefacts as Artefacts  # part of this module's interface
 from hipsynth.simulator.channel import Channel
 from hipsynth.simulator.devices import DeviceTable
-from hipsynth.simulator.document import Document, Malformed
+from hipsynth.simulator.document import MalformedDocument, RunDocument
 from hipsynth.simulator.instructions import KernelInstructions
-from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.limits import RunLimits
 from hipsynth.simulator.observation import Observation, Output
-from hipsynth.simulator.sharing import Following
+from hipsynth.simulator.sharing import SharingObservation
 from hipsynth.simulator.spending import Spending, incomplete, lost
 from hipsynth.simulator.transfers import Transfer
 from hipsynth.toolchain import sandbox
@@ -60,7 +60,7 @@ TOTALS = ("duration_ns", "counters", "limits", "work", "traffic")
 class RunResult:
     """Result of one run. `status` "ok" means that the program terminated by itself, with any exit code; "partial"
     (with a budget, `reason` "budget"), that it was ended at its limits, or crashed after launches that did not run,
-    and that `kernels` holds those that ended; or (`reason` "settled") that Limits.settled_launches ended it.
+    and that `kernels` holds those that ended; or (`reason` "settled") that RunLimits.settled_launches ended it.
 
     `reason` of a failure: timeout, instruction_limit, illegal_access, assertion, trap, deadlock, unsupported_opcode,
     bad_code_object, bad_configuration, bad_result (a malformed result document), internal_error, unsupported_service,
@@ -79,7 +79,7 @@ class RunResult:
     dispatch_count: int = 0
     clock_ns: float = 0.0  # simulated time at the end: dispatches and copies
     spending: tuple[Spending, ...] = ()  # with a budget: every kernel that was launched
-    instructions: tuple[KernelInstructions, ...] = ()  # with Limits.lines
+    instructions: tuple[KernelInstructions, ...] = ()  # with RunLimits.lines
     outputs: tuple[Output, ...] = ()  # with an Observation
     transfers: tuple[Transfer, ...] = ()  # copies and fills, by kind
     device_s: float = 0.0  # processor time in launches; the rest of `cpu_s` is the program's own code
@@ -87,7 +87,7 @@ class RunResult:
     wall_s: float = 0.0
     cpu_s: float = 0.0  # processor time; 0 for an attached program
     isolated: bool = False
-    output_cut: bool = False  # stdout or stderr is longer than Limits.output_bytes; the rest was dropped
+    output_cut: bool = False  # stdout or stderr is longer than RunLimits.output_bytes; the rest was dropped
 
     @property
     def sampled(self) -> bool:
@@ -98,14 +98,14 @@ class RunResult:
 
 
 def library_path() -> Path:
-    """Path of the runtime library: next to this module, or of an editable install; raises Missing."""
+    """Path of the runtime library: next to this module, or of an editable install; raises MissingDependency."""
     override = os.environ.get("HIPSYNTH_RUNTIME")
     folders = [Path(sysconfig.get_path(kind)) / "hipsynth" / "simulator" for kind in ("platlib", "purelib")]
     candidates = [folder / LIBRARY for folder in (Path(__file__).parent, *folders)]
     for path in [Path(override)] if override else candidates:
         if path.is_file():
             return path.resolve()
-    raise Missing(
+    raise MissingDependency(
         f"{LIBRARY} is not installed",
         cause="the simulator has not been built for this Python",
         remedy="run `make setup`, or name the library by HIPSYNTH_RUNTIME",
@@ -113,19 +113,21 @@ def library_path() -> Path:
 
 
 def core_version() -> str:
-    """Identity of the simulator's sources, written when it was built; raises Missing."""
+    """Identity of the simulator's sources, written when it was built; raises MissingDependency."""
     path = library_path().with_name(VERSION_FILE)
     try:
         return path.read_text().strip()
     except OSError as error:
-        raise Missing(f"{path} cannot be read", cause=str(error), remedy="build the simulator again") from error
+        raise MissingDependency(
+            f"{path} cannot be read", cause=str(error), remedy="build the simulator again"
+        ) from error
 
 
 def run_program(
     artefacts: Artefacts,
     device: DeviceTable,
     scratch: Path,
-    limits: Limits | None = None,
+    limits: RunLimits | None = None,
     args: Sequence[str] = (),
     *,
     count: bool = True,
@@ -134,7 +136,7 @@ def run_program(
     stdin: Path | int | None = None,
     on_output: Callable[[str, bytes], None] | None = None,
     interactive: bool = False,
-    observation: Observation | Following | None = None,
+    observation: Observation | SharingObservation | None = None,
 ) -> RunResult:
     """Runs the program in the sandbox with `scratch` as its folder; failures of the program are returned as results.
 
@@ -144,10 +146,10 @@ def run_program(
     output as it comes. `interactive`: the program writes each line at once, as to a terminal. `observation`: what
     to digest and to change; recorded bytes are left in `scratch`. A program that loads or compiles code objects may
     start the disassembler and compiler.
-    Raises Missing if the program cannot be isolated (unless `limits.isolate` is False) or started, or if the runtime
-    library does not match this version.
+    Raises MissingDependency if the program cannot be isolated (unless `limits.isolate` is False) or started, or if the
+    runtime library does not match this version.
     """
-    limits = limits or Limits()
+    limits = limits or RunLimits()
     library = library_path()
     bounds = sandbox.SandboxLimits(
         **sandbox.time_limits(limits.time_s * 1.1 + 1.0),  # the core stops itself first, with a better message
@@ -173,7 +175,9 @@ def run_program(
             on_output=on_output,
         )
         if done.reason == "not_started":
-            raise Missing(f"{artefacts.executable}: cannot be started", cause=done.stderr, remedy="see `synth doctor`")
+            raise MissingDependency(
+                f"{artefacts.executable}: cannot be started", cause=done.stderr, remedy="see `synth doctor`"
+            )
         reason, message = _sandbox_failure(done, limits, bounds)
         result = _partial(_result(results, reason, message))
     _check_fit(result, library, settings)
@@ -199,14 +203,14 @@ def _readable(artefacts: Artefacts, library: Path, scratch: Path) -> list[Path]:
 
 
 def _check_fit(result: RunResult, library: Path, settings: bytes) -> None:
-    """Raises Missing if the library rejects the configuration, because it was built from another version.
+    """Raises MissingDependency if the library rejects the configuration, because it was built from another version.
 
     The library is asked once more, outside the program, which may have forged the rejection.
     """
     refusal = channel.refusal(library, settings) if result.reason == "bad_configuration" else ""
     if refusal:
         what = f"{library} does not fit this version of hipsynth"
-        raise Missing(what, cause=refusal, remedy="run `make setup`, which builds it again")
+        raise MissingDependency(what, cause=refusal, remedy="run `make setup`, which builds it again")
 
 
 def _as_started(executable: Path, folder: Path) -> str:
@@ -218,7 +222,7 @@ def run_attached(
     artefacts: Artefacts,
     device: DeviceTable,
     scratch: Path,
-    limits: Limits | None = None,
+    limits: RunLimits | None = None,
     args: Sequence[str] = (),
     *,
     count: bool = True,
@@ -229,7 +233,7 @@ def run_attached(
     Only the limits on time and memory and those of the simulator apply; see run_program for the other parameters.
     `stdout` and `stderr` of the result are empty.
     """
-    limits = limits or Limits()
+    limits = limits or RunLimits()
     library = library_path()
     settings = channel.configuration(artefacts, device, limits, count=count, counters=counters)
     sys.stdout.flush()
@@ -254,10 +258,10 @@ def run_attached(
     return replace(result, exit_code=code, wall_s=time.monotonic() - start)
 
 
-def _watch(process: subprocess.Popen[bytes], limits: Limits) -> tuple[str, str]:
+def _watch(process: subprocess.Popen[bytes], limits: RunLimits) -> tuple[str, str]:
     """Waits for the end of an attached program; (reason, message) if it exceeded a limit, else ("", "")."""
     bounds = sandbox.SandboxLimits(**sandbox.time_limits(limits.time_s * 1.1 + 1.0))
-    meter = processes.Meter()
+    meter = processes.ProcessTimeMeter()
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=processes.SAMPLE_S)
@@ -271,7 +275,7 @@ def _watch(process: subprocess.Popen[bytes], limits: Limits) -> tuple[str, str]:
             return "out_of_memory", _too_much(limits.memory_bytes)
 
 
-def _out_of_time(reason: str, limits: Limits) -> str:
+def _out_of_time(reason: str, limits: RunLimits) -> str:
     kinds = {"cpu_time": "of processor time", "idle_time": "in which it did nothing"}
     if reason in kinds:
         return f"stopped after {limits.time_s:g} s {kinds[reason]}"
@@ -297,7 +301,7 @@ def _signal_name(number: int | None) -> str:
     return f"signal {number}"
 
 
-def _sandbox_failure(done: sandbox.SandboxResult, limits: Limits, bounds: sandbox.SandboxLimits) -> tuple[str, str]:
+def _sandbox_failure(done: sandbox.SandboxResult, limits: RunLimits, bounds: sandbox.SandboxLimits) -> tuple[str, str]:
     """(reason, message) if the sandbox or a signal ended the program, ("", "") if it exited."""
     if done.status == "timeout":
         return "timeout", _out_of_time(done.reason, limits)
@@ -331,7 +335,7 @@ def _did(reason: str, bounds: sandbox.SandboxLimits) -> str:
     }.get(reason, reason.replace("_", " "))
 
 
-def _progress(found: Document) -> str:
+def _progress(found: RunDocument) -> str:
     """Describes the progress of a program that ran out of time or was interrupted."""
     if not found.kernels:
         return ", before any kernel had ended"
@@ -364,8 +368,8 @@ def _result(results: Channel, reason: str, message: str) -> RunResult:
     """
     try:
         data = results.document()
-        found = Document() if data is None else document.read(data)
-    except Malformed as error:
+        found = RunDocument() if data is None else document.read(data)
+    except MalformedDocument as error:
         return RunResult("failed", "bad_result", f"the program left a result that cannot be used: {error}")
     if found.status != "ok":
         reason, message = found.reason, found.message

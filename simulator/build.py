@@ -10,15 +10,15 @@ from hipsynth import toolchain
 from hipsynth.core.errors import BadInput, CompileFailed
 from hipsynth.core.program import Program, Project
 from hipsynth.simulator.api import Artefacts, library_path
-from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.limits import RunLimits
 from hipsynth.toolchain import CompileLimits, older
-from hipsynth.toolchain.project import Unit, compile_project
+from hipsynth.toolchain.project import CompileUnit, compile_project
 
 _RELOCATABLE = "-fgpu-rdc"
 LEAST_COMPILE_S = 10.0  # the headers alone take seconds on a slow machine
 
 
-def compile_limits(limits: Limits) -> CompileLimits:
+def compile_limits(limits: RunLimits) -> CompileLimits:
     """The limits of a program's compiles: those of its run, but not less time than the headers take."""
     return CompileLimits(time_s=max(LEAST_COMPILE_S, limits.time_s), isolate=limits.isolate)
 
@@ -29,7 +29,7 @@ def build_program(
     """Compiles a program from its text or its project's files in `folder`; returns artefacts and provenance.
 
     A program of a project may have no kernel. Raises CompileFailed, BadInput ("no_kernel", of a text), UsageError (bad
-    flags), Missing (no compiler).
+    flags), MissingDependency (no compiler).
     """
     if program.project is None:
         return build_text(program.text, program.name, arch, flags, folder, limits)
@@ -65,7 +65,7 @@ def _build_sources(project: Project, arch: str, flags: str, folder: Path, limits
     first = project.sources[0]
     if len(project.sources) == 1 and first.language == "hip" and not first.flags and not project.relocatable:
         return build_runnable(first.path, arch, flags, folder, limits)
-    units = [Unit(file.path, file.language, f"{file.flags} {flags}".strip()) for file in project.sources]
+    units = [CompileUnit(file.path, file.language, f"{file.flags} {flags}".strip()) for file in project.sources]
     built = compile_project(
         units,
         arch,

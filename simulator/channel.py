@@ -19,8 +19,8 @@ from pathlib import Path
 from hipsynth import toolchain
 from hipsynth.simulator.artefacts import Artefacts
 from hipsynth.simulator.devices import DeviceTable
-from hipsynth.simulator.document import Malformed
-from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.document import MalformedDocument
+from hipsynth.simulator.limits import RunLimits
 
 VARIABLE = "HIPSYNTH_CHANNEL"  # holds the number of the descriptor
 BYTES, CONFIGURATION_AT, SLOTS_AT, SLOTS = 64 << 20, 4096, 1 << 20, 3
@@ -36,7 +36,7 @@ class Channel:
         self.fd = fd
 
     def document(self) -> bytes | None:
-        """The latest complete document, None if there is none; raises Malformed if its header is invalid.
+        """The latest complete document, None if there is none; raises MalformedDocument if its header is invalid.
 
         Call it only after the program has ended.
         """
@@ -45,7 +45,7 @@ class Channel:
             return None
         size, slot = divmod(word, 4)
         if size > SLOT_BYTES or slot >= SLOTS:
-            raise Malformed(f"it is longer than {SLOT_BYTES >> 20} MiB")
+            raise MalformedDocument(f"it is longer than {SLOT_BYTES >> 20} MiB")
         return os.pread(self.fd, size, SLOTS_AT + slot * SLOT_BYTES)
 
 
@@ -68,7 +68,7 @@ def opened(settings: bytes) -> Iterator[Channel]:
 def configuration(
     artefacts: Artefacts,
     device: DeviceTable,
-    limits: Limits,
+    limits: RunLimits,
     *,
     count: bool = True,
     counters: bool = True,

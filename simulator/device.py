@@ -12,16 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from hipsynth import toolchain
-from hipsynth.core.errors import Missing
+from hipsynth.core.errors import MissingDependency
 from hipsynth.simulator import devices
 
 
 def native_core() -> Any:
-    """The native module; raises Missing if it is not built."""
+    """The native module; raises MissingDependency if it is not built."""
     try:
         return importlib.import_module("hipsynth.simulator._core")
     except ImportError as error:
-        raise Missing("the simulator core is not built", cause=str(error), remedy="run `make setup`") from error
+        raise MissingDependency(
+            "the simulator core is not built", cause=str(error), remedy="run `make setup`"
+        ) from error
 
 
 class SimDevice:

@@ -1,7 +1,7 @@
 """Checks and decodes the result document that a program leaves behind (native/runtime/results.h).
 
 The program may have forged it. Whatever its bytes are, `read` returns records with the right types and finite,
-bounded values, or raises Malformed.
+bounded values, or raises MalformedDocument.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ LARGEST = 2**63 - 1
 _NOT_MEASURED = frozenset({"name", "metrics", "source"})  # set by the tool
 
 
-class Malformed(ValueError):
+class MalformedDocument(ValueError):
     """The document is not one that the runtime library writes."""
 
 
 @dataclass(frozen=True)
-class Document:
+class RunDocument:
     """A run's results. `status` "failed" has one of the corpora's reasons."""
 
     status: str = "ok"
@@ -58,10 +58,10 @@ class Document:
     transfers: tuple[Transfer, ...] = ()
 
 
-def read(data: bytes) -> Document:
-    """Decodes a document; raises Malformed."""
+def read(data: bytes) -> RunDocument:
+    """Decodes a document; raises MalformedDocument."""
     if sum(data.count(mark) for mark in (b",", b"[", b"{")) > MOST_PARTS:  # bounds the memory that decoding takes
-        raise Malformed("it has too many parts")
+        raise MalformedDocument("it has too many parts")
     try:
         record = json.loads(
             data.decode(errors="replace"), parse_int=_integer, parse_float=_number, parse_constant=_constant
@@ -69,9 +69,9 @@ def read(data: bytes) -> Document:
         _check_texts(record)
         return _document(record)
     except KeyError as error:
-        raise Malformed(f"it has no {error}") from None
+        raise MalformedDocument(f"it has no {error}") from None
     except (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
-        raise Malformed(str(error)[:200] or type(error).__name__) from None
+        raise MalformedDocument(str(error)[:200] or type(error).__name__) from None
 
 
 def _integer(text: str) -> int:
@@ -106,7 +106,7 @@ def _check_texts(value: Any) -> None:
             _check_texts(item)
 
 
-def _document(record: Mapping[str, Any]) -> Document:
+def _document(record: Mapping[str, Any]) -> RunDocument:
     reason, count = record["reason"], record["dispatch_count"]
     if record["status"] == "failed" and reason in CORE_REASONS:
         reason = CORE_REASONS[reason]
@@ -120,7 +120,7 @@ def _document(record: Mapping[str, Any]) -> Document:
     dispatches = _records(record["dispatches"], MOST_DISPATCHES)
     if not {dispatch.symbol for dispatch in dispatches} <= {kernel.symbol for kernel in kernels}:
         raise ValueError("a dispatch has no kernel")
-    return Document(
+    return RunDocument(
         status=record["status"],
         reason=reason,
         message=_text(record["message"]),

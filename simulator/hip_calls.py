@@ -20,7 +20,7 @@ TABLE = Path(__file__).with_suffix(".toml")
 
 
 @dataclass(frozen=True)
-class Coverage:
+class HipCallCoverage:
     """`done`, `missing`: implemented and unimplemented calls -> number of programs that use them."""
 
     programs: int
@@ -38,8 +38,8 @@ class Coverage:
         return 1 - max(self.missing.values(), default=0) / self.programs
 
 
-def coverage() -> Coverage:
-    """Compares hip_calls.toml with the library. Raises Missing if the library is not built."""
+def coverage() -> HipCallCoverage:
+    """Compares hip_calls.toml with the library. Raises MissingDependency if the library is not built."""
     table = tomllib.loads(TABLE.read_text())
     library = ctypes.CDLL(str(library_path()))
     library.hipsynthUnsupportedCalls.restype = ctypes.c_char_p
@@ -50,7 +50,7 @@ def coverage() -> Coverage:
         function = table["spelled"].get(call, call)
         works = hasattr(library, function) and function not in declared
         (done if works else missing)[call] = count
-    return Coverage(table["programs"], done, missing)
+    return HipCallCoverage(table["programs"], done, missing)
 
 
 def main() -> None:

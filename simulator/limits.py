@@ -12,7 +12,7 @@ REFINED = 10  # times the effort of a run whose expected error is too large
 
 
 @dataclass(frozen=True)
-class Limits:
+class RunLimits:
     """Limits of one run. Exceeding one ends the run with a failed result and a reason.
 
     `time_s`: on the simulator, seconds of the program's processor time (independent of machine load), and the longest

@@ -31,9 +31,9 @@ _FIELDS = 11
 
 
 @dataclass(frozen=True)
-class Following:
-    """Follows the first launch of each kernel and grid. `most_touches`: more thin out the lines (see Sharing.one_in);
-    `most_work`: wave instructions of a launch after which it is given up."""
+class SharingObservation:
+    """Follows the first launch of each kernel and grid. `most_touches`: more thin out the lines (see
+    LineSharing.one_in); `most_work`: wave instructions of a launch after which it is given up."""
 
     most_touches: int = 1 << 20
     most_work: int = 300_000_000
@@ -46,7 +46,7 @@ class Following:
 
 
 @dataclass(frozen=True)
-class Sharing:
+class LineSharing:
     """The lines of one launch. `state`: "all", or a key of REASONS, and then there are no touches.
 
     `touches`: [touches] of TOUCH, ordered by work-group and line: a group's number (x fastest), a line's number in
@@ -67,7 +67,7 @@ class Sharing:
         return self.grid[0] * self.grid[1] * self.grid[2]
 
 
-def read(path: Path) -> list[Sharing]:
+def read(path: Path) -> list[LineSharing]:
     """What a run left behind. Raises BadInput if it is not what the runtime library writes."""
     data = read_regular(path, MOST_BYTES) if path.exists() else b""
     found, at = [], 0
@@ -81,7 +81,9 @@ def read(path: Path) -> list[Sharing]:
         if at > len(data):
             raise _malformed(path)
         touches = np.frombuffer(data, TOUCH, numbers[-1], end + 1)
-        one = Sharing(words[0], words[1], _dim(numbers[:3]), _dim(numbers[3:6]), bool(numbers[6]), numbers[7], touches)
+        one = LineSharing(
+            words[0], words[1], _dim(numbers[:3]), _dim(numbers[3:6]), bool(numbers[6]), numbers[7], touches
+        )
         if one.one_in < 1 or one.groups >= 1 << 32 or (len(touches) and int(touches["group"].max()) >= one.groups):
             raise _malformed(path)
         found.append(one)

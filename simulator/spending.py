@@ -1,4 +1,4 @@
-"""What became of the launches of a program that ran within a budget (Limits.budget_s)."""
+"""What became of the launches of a program that ran within a budget (RunLimits.budget_s)."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def version() -> str:
 
 
 @dataclass(frozen=True)
-class Message:
+class CompilerMessage:
     """One compiler error: `line` and `column` count from 1; `file` is "" if the error has no location."""
 
     text: str
@@ -215,7 +215,7 @@ class TU:
         """Writes the unit as a precompiled header; returns whether that succeeded."""
         return bool(self.lib.clang_saveTranslationUnit(self.handle, str(path).encode(), 0) == 0)
 
-    def errors(self) -> list[Message]:
+    def errors(self) -> list[CompilerMessage]:
         """Errors and fatal errors, in order."""
         found = []
         for number in range(self.lib.clang_getNumDiagnostics(self.handle)):
@@ -224,7 +224,7 @@ class TU:
                 location = self.lib.clang_getDiagnosticLocation(item)
                 file, line, column, _ = self._position(location, self.lib.clang_getExpansionLocation)
                 found.append(
-                    Message(text_of(self.lib.clang_getDiagnosticSpelling(item)), self.name(file), line, column)
+                    CompilerMessage(text_of(self.lib.clang_getDiagnosticSpelling(item)), self.name(file), line, column)
                 )
             self.lib.clang_disposeDiagnostic(item)
         return found

@@ -6,7 +6,7 @@ import functools
 import subprocess
 
 from hipsynth.core.cache import cache_dir
-from hipsynth.core.errors import Missing
+from hipsynth.core.errors import MissingDependency
 from hipsynth.source.parse import ParseConfig
 from hipsynth.toolchain import find
 from hipsynth.toolchain.driver import COMPATIBILITY
@@ -14,12 +14,15 @@ from hipsynth.toolchain.driver import COMPATIBILITY
 
 @functools.cache
 def frontend_config(arch: str = "gfx90a") -> ParseConfig:
-    """Parser settings for `arch` with the headers of the installed toolchain; raises Missing if there is none."""
+    """Parser settings for `arch` with the headers of the installed toolchain; raises MissingDependency if there is
+    none."""
     toolchain = find()
     try:
         command = [str(toolchain.clang), "-print-resource-dir"]
         resources = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
     except (OSError, subprocess.SubprocessError) as error:
-        raise Missing(f"{toolchain.clang} does not run", cause=str(error), remedy="run `make setup`") from error
+        raise MissingDependency(
+            f"{toolchain.clang} does not run", cause=str(error), remedy="run `make setup`"
+        ) from error
     args = ("-x", "hip", f"--offload-arch={arch}", "-nogpulib", f"--rocm-path={toolchain.root}", *COMPATIBILITY)
     return ParseConfig((*args, *toolchain.include_flags, "-resource-dir", resources), cache_dir() / "preambles")

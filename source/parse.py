@@ -97,7 +97,7 @@ class Token(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Unit:
+class ParsedUnit:
     """A parsed file. `referents[i]` are the entities that token i refers to in the host and device compilations.
 
     `cursor_kinds[i]` is the kind of token i's AST node in the host compilation. `functions` are [start, end) byte
@@ -148,7 +148,7 @@ def check_source(text: bytes) -> Diagnostic | None:
 
 def parse(
     source: bytes | Path, config: ParseConfig, *, path: str | None = None
-) -> tuple[Unit | None, list[Diagnostic]]:
+) -> tuple[ParsedUnit | None, list[Diagnostic]]:
     """The parsed unit, or None and diagnostics.
 
     `source` is a file or its content; for content, `path` gives the file's path, so that headers beside it are found.
@@ -177,7 +177,7 @@ def parse(
             skipped &= device.skipped
     words, macros = host.words
     macro_words = reserved_by(macros, {t.text for t in host.tokens if t.identifier})
-    unit = Unit(
+    unit = ParsedUnit(
         path, text, host.tokens, tuple(referents), host.kinds, host.functions, words, macro_words, skipped
     )  # fmt: skip
     return unit, []

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import hipsynth
 from hipsynth.core.errors import BadInput, HipsynthError
 from hipsynth.source.entities import Entity
-from hipsynth.source.parse import VIRTUAL, ParseConfig, Token, Unit, prepare
+from hipsynth.source.parse import VIRTUAL, ParseConfig, ParsedUnit, Token, prepare
 from hipsynth.toolchain import find, sandbox
 
 LIMITS = sandbox.SandboxLimits(cpu_s=1e6, memory_bytes=4 << 30, file_bytes=1 << 20, threads=64)
@@ -34,7 +34,7 @@ class ParserLost(HipsynthError):
     reason = "worker_died"
 
 
-def parse_isolated(text: str, config: ParseConfig, isolate: bool = True) -> Unit:
+def parse_isolated(text: str, config: ParseConfig, isolate: bool = True) -> ParsedUnit:
     """The tokens of a program and what they refer to, parsed in the sandbox; quoted includes are not found.
 
     Ranges of functions, kinds of cursors and the words of headers are left empty. Raises BadInput for code that cannot
@@ -45,7 +45,7 @@ def parse_isolated(text: str, config: ParseConfig, isolate: bool = True) -> Unit
     return session.ask("the program", {"do": "parse", "text": text}, partial(_read_unit, text))
 
 
-def _read_unit(text: str, answer: Mapping[str, Any]) -> Unit:
+def _read_unit(text: str, answer: Mapping[str, Any]) -> ParsedUnit:
     if "problem" in answer:
         raise BadInput("the program cannot be parsed", cause=short_text(answer["problem"]), reason="syntax_error")
     data = text.encode()
@@ -55,7 +55,7 @@ def _read_unit(text: str, answer: Mapping[str, Any]) -> Unit:
     referents = tuple(frozenset(entities[i] for i in found) for found in answer["referents"])
     if len(referents) != len(tokens):
         raise ValueError("a token has no referents")
-    return Unit(VIRTUAL, data, tokens, referents, (), (), frozenset(), frozenset())
+    return ParsedUnit(VIRTUAL, data, tokens, referents, (), (), frozenset(), frozenset())
 
 
 def short_text(value: Any) -> str:
@@ -103,7 +103,7 @@ class _Process:
         config, root = session.config, session.root
         shows = [*find().folders, config.cache, *config.include, *_python_folders(), *([root] if root else [])]
         command = [sys.executable, "-B", "-s", "-m", session.server]
-        self.session = sandbox.Session(command, LIMITS, read_only=shows, isolate=session.isolate)
+        self.session = sandbox.SandboxSession(command, LIMITS, read_only=shows, isolate=session.isolate)
 
     def ask(self, request: bytes) -> bytes:
         try:

@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 
 from hipsynth.source.clang import TOKEN_COMMENT
-from hipsynth.source.parse import Token, Unit
+from hipsynth.source.parse import ParsedUnit, Token
 
 _DIRECTIVE = re.compile(rb"^[ \t]*#(?:[^\n\\]|\\\r?\n|\\.)*", re.M)
 OPENING, CLOSING = "([{", ")]}"
 
 
-def code_tokens(unit: Unit) -> list[Token]:
+def code_tokens(unit: ParsedUnit) -> list[Token]:
     """The tokens outside comments and preprocessor directives."""
     ranges = [match.span() for match in _DIRECTIVE.finditer(unit.text)]
     found: list[Token] = []
@@ -46,7 +46,7 @@ def split_at(tokens: Sequence[Token], start: int, end: int, separator: str) -> l
     return [*parts, (first, end)]
 
 
-def text_between(unit: Unit, tokens: Sequence[Token], start: int, end: int) -> str:
+def text_between(unit: ParsedUnit, tokens: Sequence[Token], start: int, end: int) -> str:
     """The source text of the tokens [start, end), with what stands between them."""
     if start >= end:
         return ""

@@ -9,7 +9,7 @@ from pathlib import Path
 import needs
 import pytest
 
-from hipsynth.core.errors import Missing
+from hipsynth.core.errors import MissingDependency
 from hipsynth.source.config import frontend_config
 from hipsynth.source.parse import ParseConfig
 from hipsynth.toolchain import sandbox
@@ -35,7 +35,7 @@ def config() -> ParseConfig:
     """The front end's parser settings on this machine."""
     try:
         return frontend_config()
-    except Missing as error:
+    except MissingDependency as error:
         needs.missing(str(error))
 
 

@@ -12,17 +12,17 @@ from pathlib import Path
 from hipsynth.core.cache import cache_dir
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import SOURCE_BYTES, copy_regular, read_regular, replacing
-from hipsynth.toolchain.unit import Job, check_shown
+from hipsynth.toolchain.unit import CompileJob, check_shown
 
 _KEEP_BUILDS = 20_000
 
 
-def entry_of(job: Job) -> Path:
+def entry_of(job: CompileJob) -> Path:
     """The cache folder of a build (it may not exist)."""
     return cache_dir() / "builds" / job.key[:2] / job.key[2:40]
 
 
-def load(job: Job, targets: Sequence[Path]) -> bool:
+def load(job: CompileJob, targets: Sequence[Path]) -> bool:
     """Copies a stored build to `targets`; False if there is none, or a header has changed or may not be read now."""
     entry = entry_of(job)
     try:
@@ -42,7 +42,7 @@ def _digest(header: Path) -> str:
     return hashlib.sha256(read_regular(header, SOURCE_BYTES)).hexdigest()
 
 
-def store(job: Job, made: Sequence[Path], headers: Sequence[Path]) -> None:
+def store(job: CompileJob, made: Sequence[Path], headers: Sequence[Path]) -> None:
     """Stores a build. Failure to cache is not an error."""
     entry = entry_of(job)
     try:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hipsynth.core.errors import BadInput, Missing
+from hipsynth.core.errors import BadInput, MissingDependency
 from hipsynth.core.files import copy_regular
 from hipsynth.toolchain import driver, sandbox
 from hipsynth.toolchain import flags as flag_parser
@@ -16,7 +16,7 @@ from hipsynth.toolchain.builds import load, store
 from hipsynth.toolchain.driver import CompileLimits
 from hipsynth.toolchain.elf import kernels_in
 from hipsynth.toolchain.locate import Toolchain, check_arch, find
-from hipsynth.toolchain.unit import Job, check_shown, new_job, object_of, sha
+from hipsynth.toolchain.unit import CompileJob, check_shown, new_job, object_of, sha
 
 RUNTIME = Path(__file__).resolve().parents[1] / "simulator" / "libhipsynth_hip.so"
 
@@ -66,7 +66,7 @@ def compile_device(
     the working folder. `roots`: the folders that the program may include files from, besides the toolchain's (default:
     its own folder and those that its flags name).
     Raises UsageError (unknown arch or flag), CompileFailed with the compiler's diagnostics, BadInput (reason
-    "no_kernel") if the file defines no kernel, Missing without a compiler.
+    "no_kernel") if the file defines no kernel, MissingDependency without a compiler.
     """
     check_arch(arch)
     parsed = flag_parser.parse(flags)
@@ -126,7 +126,7 @@ def compile_host(
     toolchain = toolchain or find()
     runtime = runtime or RUNTIME
     if not runtime.exists():
-        raise Missing("the HIP runtime library is not built", cause=f"no file {runtime}", remedy="make setup")
+        raise MissingDependency("the HIP runtime library is not built", cause=f"no file {runtime}", remedy="make setup")
     arguments = driver.host_arguments(toolchain, parsed, runtime)
     job = new_job(toolchain, source, "host", parsed, arguments, limits, roots)
     start = time.monotonic()
@@ -145,12 +145,12 @@ def compile_host(
     return HostBuild(target, job.key, provenance, bool(cached), time.monotonic() - start)
 
 
-def _device(job: Job, scratch: Path, use_pch: bool) -> tuple[list[Path], list[Path], bool]:
+def _device(job: CompileJob, scratch: Path, use_pch: bool) -> tuple[list[Path], list[Path], bool]:
     unit, headers, header = object_of(job, scratch, use_pch)
     return link_device(job, [unit], scratch), headers, header
 
 
-def link_device(job: Job, objects: Sequence[Path], scratch: Path) -> list[Path]:
+def link_device(job: CompileJob, objects: Sequence[Path], scratch: Path) -> list[Path]:
     """Links device objects with the linker arguments of `job`; returns the code object and its disassembly."""
     linked, text = scratch / "kernel.co", scratch / "kernel.s"
     words = job.template.linker([str(path) for path in objects], str(linked))
@@ -160,7 +160,7 @@ def link_device(job: Job, objects: Sequence[Path], scratch: Path) -> list[Path]:
     return [linked, text]
 
 
-def _host(job: Job, scratch: Path, use_pch: bool, runtime: Path) -> tuple[Path, list[Path]]:
+def _host(job: CompileJob, scratch: Path, use_pch: bool, runtime: Path) -> tuple[Path, list[Path]]:
     unit, headers, _ = object_of(job, scratch, use_pch)
     linked = scratch / "program"
     words = job.template.linker([str(unit)], str(linked))

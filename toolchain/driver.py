@@ -13,7 +13,7 @@ from pathlib import Path
 
 from hipsynth.core import time_limit
 from hipsynth.core.cache import cache_dir
-from hipsynth.core.errors import BadInput, CompileFailed, HipsynthError, Missing, UsageError
+from hipsynth.core.errors import BadInput, CompileFailed, HipsynthError, MissingDependency, UsageError
 from hipsynth.core.files import write_whole
 from hipsynth.toolchain import sandbox
 from hipsynth.toolchain.flags import Flags, parse
@@ -48,7 +48,7 @@ class CompileLimits:
 
 
 @dataclass(frozen=True)
-class Template:
+class DriverCommands:
     """The driver's commands: arguments of cc1 and the linker with placeholders {input}, {object}, {output}."""
 
     cc1: tuple[str, ...]
@@ -108,11 +108,11 @@ def _common(toolchain: Toolchain) -> list[str]:
 
 def template(
     toolchain: Toolchain, arguments: Sequence[str], flags: Flags, limits: CompileLimits | None = None
-) -> Template:
+) -> DriverCommands:
     """The cc1 and linker commands for driver `arguments`, from the driver's `-###` output (cached on disk).
 
-    Raises UsageError (reason "bad_flag") with the compiler's message for an unknown flag, Missing if the compiler does
-    not run.
+    Raises UsageError (reason "bad_flag") with the compiler's message for an unknown flag, MissingDependency if the
+    compiler does not run.
     """
     key = hashlib.sha256(json.dumps([1, toolchain.identity, str(toolchain.clang), *arguments]).encode()).hexdigest()[
         :24
@@ -120,7 +120,7 @@ def template(
     path = cache_dir() / "commands" / f"{key}.json"
     try:
         stored = json.loads(path.read_text())
-        return Template(tuple(stored["cc1"]), tuple(stored["link"]))
+        return DriverCommands(tuple(stored["cc1"]), tuple(stored["link"]))
     except (OSError, ValueError, KeyError):
         pass
     made = _ask(toolchain, arguments, flags, limits or CompileLimits())
@@ -129,13 +129,13 @@ def template(
     return made
 
 
-def _ask(toolchain: Toolchain, arguments: Sequence[str], flags: Flags, limits: CompileLimits) -> Template:
+def _ask(toolchain: Toolchain, arguments: Sequence[str], flags: Flags, limits: CompileLimits) -> DriverCommands:
     with sandbox.job_folder() as folder:
         (folder / _UNIT).touch()
         command = [str(toolchain.clang), "-###", *arguments, _UNIT, "-o", _OUTPUT]
         result = _start(toolchain, command, folder, limits, ())
     if result.reason == "not_started":
-        raise Missing(f"{toolchain.clang} does not run", cause=result.stderr, remedy="run `make setup`")
+        raise MissingDependency(f"{toolchain.clang} does not run", cause=result.stderr, remedy="run `make setup`")
     errors = [line for line in result.stderr.splitlines() if re.search(r"\berror: ", line)]
     if errors or result.status != "ok":
         messages = "; ".join(line.split("error: ", 1)[-1] for line in errors) or result.stderr.strip()[-300:]
@@ -147,11 +147,11 @@ def _ask(toolchain: Toolchain, arguments: Sequence[str], flags: Flags, limits: C
         )
     commands = [shlex.split(line) for line in result.stderr.splitlines() if line.startswith(' "')]
     if len(commands) != 2 or commands[0][1] != "-cc1":
-        raise Missing("unexpected output of the compiler driver (-###)", cause=result.stderr.strip()[-300:])
+        raise MissingDependency("unexpected output of the compiler driver (-###)", cause=result.stderr.strip()[-300:])
     return _generalise(*commands)
 
 
-def _generalise(cc1: list[str], link: list[str]) -> Template:
+def _generalise(cc1: list[str], link: list[str]) -> DriverCommands:
     """Replaces input, object and output paths by placeholders; drops options with temporary paths."""
     out = cc1.index("-o")
     temporary = cc1[out + 1]
@@ -162,7 +162,7 @@ def _generalise(cc1: list[str], link: list[str]) -> Template:
         at = cc1.index("-dumpdir")
         del cc1[at : at + 2]
     link = ["{object}" if word == temporary else "{output}" if word == _OUTPUT else word for word in link]
-    return Template(tuple(cc1), tuple(link))
+    return DriverCommands(tuple(cc1), tuple(link))
 
 
 def run_tool(
@@ -179,13 +179,13 @@ def run_tool(
 
     It sees the toolchain, the header tree and `shows`, and writes to `folder` only (see sandbox.job_folder). `what`
     names the input in messages. Raises CompileFailed with the diagnostics if it fails (reason `failure`) or exceeds a
-    limit, Missing if it cannot be started.
+    limit, MissingDependency if it cannot be started.
     """
     result = _start(toolchain, command, folder, limits, shows)
     if result.status == "ok":
         return result.stderr
     if result.reason == "not_started":
-        raise Missing(f"{command[0]} does not run", cause=result.stderr, remedy="run `make setup`")
+        raise MissingDependency(f"{command[0]} does not run", cause=result.stderr, remedy="run `make setup`")
     if result.reason == "lost":  # says nothing about the program
         raise HipsynthError(f"{what}: something outside ended the compiler's sandbox", reason="worker_died")
     if result.reason != "exit_code":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from hipsynth.toolchain.flags import Allowed, allowed
+from hipsynth.toolchain.flags import AllowedFlag, allowed
 
 _SPACE = r"[ \t\r\n]"
 _VALUE = "[A-Za-z0-9_.+,=:-]"
@@ -23,7 +23,7 @@ def flag_pattern() -> str:
     return f"^{_SPACE}*(?:{flag})(?:{_SPACE}+(?:{flag}))*{_SPACE}*$"
 
 
-def _alternative(flag: Allowed) -> str:
+def _alternative(flag: AllowedFlag) -> str:
     name = flag.name.replace(".", r"\.").replace("+", r"\+")
     if flag.kind == "language" and flag.next:
         return f"{name}{_SPACE}*(?:{_MACRO})"

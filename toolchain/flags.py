@@ -22,7 +22,7 @@ _VALUE = re.compile(r"[\w.+,=:-]*", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Allowed:
+class AllowedFlag:
     """One allowed flag. `value`: it ends with one; `values`: patterns that the value must match (default: any word)."""
 
     name: str  # without the trailing *
@@ -53,7 +53,7 @@ def _fits(value: str, pattern: str) -> bool:
 
 
 @functools.cache
-def allowed() -> tuple[Allowed, ...]:
+def allowed() -> tuple[AllowedFlag, ...]:
     """The rows of flags.toml, one for each flag. Raises ValueError for a malformed row."""
     found = []
     for row in tomllib.loads(TABLE.read_text())["flag"]:
@@ -62,7 +62,7 @@ def allowed() -> tuple[Allowed, ...]:
         for text in row["flags"]:
             patterns = tuple(row.get("values", ()))
             found.append(
-                Allowed(
+                AllowedFlag(
                     text.removesuffix("*"), row["kind"], text[-1] == "*", row.get("next", False), patterns, row["doc"]
                 )
             )

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.core.cache import cache_dir
-from hipsynth.core.errors import Missing, UsageError
+from hipsynth.core.errors import MissingDependency, UsageError
 
 HERE = Path(__file__).resolve().parent
 
@@ -124,11 +124,11 @@ def tool(name: str) -> Path | None:
 
 @functools.cache
 def compiler_version(clang: Path) -> str:
-    """The first line of `clang --version`. Raises Missing if it does not run."""
+    """The first line of `clang --version`. Raises MissingDependency if it does not run."""
     try:
         result = subprocess.run([clang, "--version"], capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError) as error:
-        raise Missing(f"{clang} does not run", cause=str(error), remedy="run `make setup`") from error
+        raise MissingDependency(f"{clang} does not run", cause=str(error), remedy="run `make setup`") from error
     return result.stdout.splitlines()[0].strip()
 
 
@@ -154,7 +154,7 @@ def rocm_clang(root: Path) -> Path | None:
 def find() -> Toolchain:
     """The toolchain to use: ROCm if installed, else Debian's clang with our header tree.
 
-    Raises Missing (exit code 4) with the command that installs the missing part.
+    Raises MissingDependency (exit code 4) with the command that installs the missing part.
     """
     key = (os.environ.get("ROCM_PATH"), str(cache_dir()), os.environ.get("PATH"))
     return _find(key)
@@ -201,7 +201,7 @@ def missing_packages() -> list[str]:
 def _debian() -> Toolchain:
     lacking = missing_packages()
     if lacking:
-        raise Missing(
+        raise MissingDependency(
             "the AMDGPU compiler is not installed",
             cause="not found: " + ", ".join(lacking),
             remedy="make setup    (or: apt-get install " + " ".join(lacking) + ")",
@@ -209,7 +209,7 @@ def _debian() -> Toolchain:
     tree = tree_path()
     manifest = read_manifest(tree)
     if manifest is None:
-        raise Missing(
+        raise MissingDependency(
             "the HIP header tree is not built",
             cause=f"no manifest in {tree}",
             remedy="make setup    (or: python -m hipsynth.toolchain)",

@@ -14,7 +14,7 @@ from pathlib import Path
 from hipsynth.core.errors import HipsynthError
 from hipsynth.core.files import copy_regular, replacing, write_whole
 from hipsynth.toolchain import locate, sandbox
-from hipsynth.toolchain.driver import CompileLimits, Template, precompiled_folder, run_tool
+from hipsynth.toolchain.driver import CompileLimits, DriverCommands, precompiled_folder, run_tool
 
 RECIPE = 2  # of a header; raise it with unit.CACHE_VERSION when its compiler arguments change
 KEEP = 48  # precompiled headers to keep, about 13 MB each; the least recently used are deleted first
@@ -46,7 +46,7 @@ def eligible(text: str) -> bool:
     return False
 
 
-def use(toolchain: locate.Toolchain, template: Template, limits: CompileLimits) -> list[str] | None:
+def use(toolchain: locate.Toolchain, template: DriverCommands, limits: CompileLimits) -> list[str] | None:
     """The cc1 arguments of `template` with its precompiled header.
 
     A missing header is built, which takes as long as several compiles, at its second use. None means to compile
@@ -90,7 +90,7 @@ def forget(words: Sequence[str]) -> None:
 _USED, _BUILDING = "used", "building"  # what a header's lock file says
 
 
-def _build(path: Path, toolchain: locate.Toolchain, template: Template, limits: CompileLimits) -> bool:
+def _build(path: Path, toolchain: locate.Toolchain, template: DriverCommands, limits: CompileLimits) -> bool:
     """Builds the header if this is the time to do so (see `use`); whether it is there."""
     with (path.parent / f"{path.stem}.lock").open("a+") as lock:
         try:
@@ -110,7 +110,7 @@ def _build(path: Path, toolchain: locate.Toolchain, template: Template, limits: 
     return begins
 
 
-def _compile(path: Path, toolchain: locate.Toolchain, template: Template, limits: CompileLimits) -> None:
+def _compile(path: Path, toolchain: locate.Toolchain, template: DriverCommands, limits: CompileLimits) -> None:
     # The header refers to its source, which is therefore kept beside it; concurrent writers may race for it.
     source = path.parent / "prefix.hip"
     if not source.exists():

@@ -26,7 +26,7 @@ MARKER = "hipsynth-code-object {}"  # kNumberMagic of native/runtime/registry.cp
 
 
 @dataclass(frozen=True)
-class Unit:
+class CompileUnit:
     """One source file with its own flags; `language`: hip (both sides), c++ or c (host only).
 
     `name` distinguishes the files of a program: it becomes part of the symbols of static variables and kernels.
@@ -61,7 +61,7 @@ class ProjectBuild:
 
 
 def compile_project(
-    units: Sequence[Unit],
+    units: Sequence[CompileUnit],
     arch: str,
     out_dir: Path,
     *,
@@ -100,7 +100,7 @@ def compile_project(
 
 
 def _device(
-    unit: Unit, arch: str, folder: Path, limits: CompileLimits, roots: Sequence[Path] | None
+    unit: CompileUnit, arch: str, folder: Path, limits: CompileLimits, roots: Sequence[Path] | None
 ) -> DeviceBuild | None:
     try:
         return compile_device(unit.source, arch, unit.device_flags, folder, limits=limits, roots=roots)
@@ -111,7 +111,7 @@ def _device(
 
 
 def _linked_device(
-    units: Sequence[Unit], arch: str, folder: Path, limits: CompileLimits, roots: Sequence[Path] | None
+    units: Sequence[CompileUnit], arch: str, folder: Path, limits: CompileLimits, roots: Sequence[Path] | None
 ) -> list[tuple[Path, Path]]:
     """One code object of all files; an empty list if no file defines a kernel."""
     toolchain = find()
@@ -132,7 +132,9 @@ def _linked_device(
         return [(copy_regular(linked, folder / "linked.co"), copy_regular(text, folder / "linked.s"))]
 
 
-def _host_object(unit: Unit, index: int, target: Path, limits: CompileLimits, roots: Sequence[Path] | None) -> Path:
+def _host_object(
+    unit: CompileUnit, index: int, target: Path, limits: CompileLimits, roots: Sequence[Path] | None
+) -> Path:
     """Compiles the host side of one file to an object file that refers to its code object by number."""
     toolchain, parsed = find(), flag_parser.parse(unit.flags)
     arguments = [*driver.host_arguments(toolchain, parsed, None, unit.language), *unit.naming]

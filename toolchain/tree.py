@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from hipsynth.core.errors import BadInput, Missing
+from hipsynth.core.errors import BadInput, MissingDependency
 from hipsynth.core.files import PARTIAL, replacing
 from hipsynth.toolchain import locate
 
@@ -31,15 +31,15 @@ def build_tree(say: Say = lambda _line: None, *, wheels: Path | None = None) -> 
     """Returns the path of the header tree, building it if it does not exist.
 
     `say` receives progress lines. `wheels` (or $HIPSYNTH_WHEELS): a folder that may already contain the wheels; others
-    are downloaded from the package index. Raises Missing if a wheel cannot be downloaded or the compiler is not
-    installed, BadInput if a wheel's hash is wrong.
+    are downloaded from the package index. Raises MissingDependency if a wheel cannot be downloaded or the compiler is
+    not installed, BadInput if a wheel's hash is wrong.
     """
     tree = locate.tree_path()
     if locate.read_manifest(tree) is not None:
         return tree
     lacking = locate.missing_packages()
     if lacking:
-        raise Missing(
+        raise MissingDependency(
             "the compiler that builds the tree is not installed", remedy="apt-get install " + " ".join(lacking)
         )
     if wheels is None and os.environ.get("HIPSYNTH_WHEELS"):
@@ -87,7 +87,7 @@ def _download(spec: Mapping[str, Any], folder: Path) -> None:
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode != 0:
         words = [line for line in result.stderr.splitlines() if line.startswith("ERROR")] or [result.stderr.strip()]
-        raise Missing(
+        raise MissingDependency(
             f"could not download the wheel {spec['name']} {spec['version']}",
             cause=words[-1][:300],
             remedy="check the network and run `make setup` again (or set HIPSYNTH_WHEELS to a folder with the wheel)",
@@ -160,7 +160,7 @@ def _control_bitcode(tree: Path) -> None:
         command += ["-Xclang", "-mcode-object-version=none", "-c", "-", "-o", str(bitcode / f"{stem}.bc")]
         result = subprocess.run(command, input=source, capture_output=True, text=True, timeout=60, check=False)
         if result.returncode != 0:
-            raise Missing("the compiler cannot build device bitcode", cause=result.stderr.strip()[:300])
+            raise MissingDependency("the compiler cannot build device bitcode", cause=result.stderr.strip()[:300])
 
 
 def _manifest(tree: Path, taken: Mapping[str, int]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ _INCLUDES_FILES = re.compile(
 
 
 @dataclass(frozen=True)
-class Job:
+class CompileJob:
     """One compile: everything that its result depends on."""
 
     toolchain: Toolchain
@@ -32,7 +32,7 @@ class Job:
     text: str
     side: str  # "device-gfx90a", "host"
     flags: flag_parser.Flags
-    template: driver.Template
+    template: driver.DriverCommands
     limits: CompileLimits
     shows: tuple[Path, ...] = ()  # what the compiler sees besides the toolchain
     extra: tuple[str, ...] = ()  # further cc1 arguments; not in the key, so `side` must distinguish them
@@ -68,7 +68,7 @@ def new_job(
     arguments: Sequence[str],
     limits: CompileLimits | None,
     roots: Iterable[Path] | None,
-) -> Job:
+) -> CompileJob:
     """The job that compiles `source` with driver `arguments`.
 
     `roots`: the folders that the program may include files from, besides the toolchain's; default: its own folder and
@@ -79,7 +79,7 @@ def new_job(
     text = read_source(source, roots)
     made = driver.template(toolchain, arguments, flags, limits)
     shows = _shown(source, text, flags) if roots is None else tuple(root.absolute() for root in roots)
-    return Job(toolchain, source, text, side, flags, made, limits, shows)
+    return CompileJob(toolchain, source, text, side, flags, made, limits, shows)
 
 
 def _shown(source: Path, text: str, flags: flag_parser.Flags) -> tuple[Path, ...]:
@@ -109,7 +109,7 @@ def sha(text: str) -> str:
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
 
 
-def object_of(job: Job, scratch: Path, use_pch: bool) -> tuple[Path, list[Path], bool]:
+def object_of(job: CompileJob, scratch: Path, use_pch: bool) -> tuple[Path, list[Path], bool]:
     """Compiles a source; returns the object file, the user headers read, and whether a precompiled header was used.
 
     Raises CompileFailed with the diagnostics.
@@ -126,7 +126,7 @@ def object_of(job: Job, scratch: Path, use_pch: bool) -> tuple[Path, list[Path],
     return *_compile_unit(job, scratch, job.template.cc1), False
 
 
-def _compile_unit(job: Job, scratch: Path, words: Sequence[str]) -> tuple[Path, list[Path]]:
+def _compile_unit(job: CompileJob, scratch: Path, words: Sequence[str]) -> tuple[Path, list[Path]]:
     made, dependencies = scratch / "unit.o", scratch / "unit.d"
     source = job.source.resolve()
     names = {"{input}": str(source), "{object}": str(made)}
@@ -174,7 +174,7 @@ def _dependencies(path: Path) -> list[Path]:
 OUTSIDE = "includes a file from outside the allowed folders"
 
 
-def check_shown(job: Job, headers: Iterable[Path]) -> None:
+def check_shown(job: CompileJob, headers: Iterable[Path]) -> None:
     """Raises CompileFailed if a header lies outside what the job may read.
 
     In the sandbox the compiler cannot read such a header, but without it or in another program's build it could.

@@ -22,7 +22,7 @@ from typing import Any
 
 from hipsynth.core.files import write_whole
 from hipsynth.profiling.metrics.definitions import answer_ids
-from hipsynth.training.data.dataset import Sample, load_samples, split
+from hipsynth.training.data.dataset import LabelledSample, load_samples, split
 from hipsynth.training.evaluation.scores import mean_within, score
 from hipsynth.training.models.base import TinyShape
 from hipsynth.training.models.predict import Predictor, normalised
@@ -80,7 +80,7 @@ def variants(steps: int, context: int, batch: int = BASE.batch, config: str = ""
     return found
 
 
-def measure(config: Config, samples: Sequence[Sample], folder: Path, limit: int) -> dict[str, Any]:
+def measure(config: Config, samples: Sequence[LabelledSample], folder: Path, limit: int) -> dict[str, Any]:
     """Trains one variant in `folder` and scores it on at most `limit` samples of each part."""
     begun = time.monotonic()
     train(folder, config, folder, samples=samples)

@@ -42,8 +42,6 @@ def count_figures(modules: Mapping[str, str]) -> dict[str, float]:
     nodes = [(path, node) for path, tree in trees.items() for node in ast.walk(tree)]
     functions = [n for _, n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
     named = [f.name.strip("_") for f in functions if not f.name.startswith("__")]
-    classes = Counter(n.name for _, tree in trees.items() for n in tree.body if isinstance(n, ast.ClassDef))
-    doubled = [name for name, times in classes.items() if times > 1 and not name.startswith("_")]
     anys = sum(isinstance(n, ast.Name) and n.id == "Any" for _, n in nodes)
     lengths = [(f.end_lineno or f.lineno) - f.lineno + 1 for f in functions]
     rooms = Counter(path.split("/")[0] for path, text in modules.items() for _ in text.splitlines())
@@ -54,10 +52,20 @@ def count_figures(modules: Mapping[str, str]) -> dict[str, float]:
         "functions over 40 lines": sum(length > 40 for length in lengths),
         "one-word function names, %": round(100 * sum("_" not in name for name in named) / max(1, len(named)), 1),
         "Any per 100 functions": round(100 * anys / max(1, len(functions)), 1),
-        "doubled class names": len(doubled),
+        "doubled class names": len(doubled_classes(modules)),
         "largest room, % of lines": round(100 * max(rooms.values(), default=0) / max(1, sum(rooms.values())), 1),
         "pairs of rooms with an upward import": len(set(upward_imports(trees))),
     }
+
+
+def doubled_classes(modules: Mapping[str, str]) -> dict[str, list[str]]:
+    """Public names of classes that several modules define -> those modules' paths."""
+    homes: dict[str, list[str]] = {}
+    for path, text in modules.items():
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(path)
+    return {name: paths for name, paths in homes.items() if len(paths) > 1}
 
 
 def upward_imports(trees: Mapping[str, ast.Module]) -> Iterator[tuple[str, str]]:

@@ -21,7 +21,7 @@ from hipsynth.core.scratch import scratch_folder
 from hipsynth.simulator import api, devices
 from hipsynth.simulator.build import build_runnable
 from hipsynth.simulator.device import SimDevice
-from hipsynth.simulator.limits import SAMPLING_UNITS, Limits
+from hipsynth.simulator.limits import SAMPLING_UNITS, RunLimits
 from hipsynth.synth.generate.producer import generate
 from hipsynth.synth.generate.sizes import shrunk
 
@@ -96,7 +96,7 @@ def programs(scratch: Path) -> Iterator[Step]:
 def run(built: api.Artefacts, device: devices.DeviceTable, folder: Path) -> None:
     """Runs a trusted program without the sandbox, so that it can write its part of the core's profile."""
     with (folder / "output").open("w") as output, contextlib.redirect_stdout(output):
-        done = api.run_attached(built, device, folder, Limits())
+        done = api.run_attached(built, device, folder, RunLimits())
     if done.status != "ok":
         raise SystemExit(f"core_work: {built.executable}: {done.reason}: {done.message}")
 

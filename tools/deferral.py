@@ -30,7 +30,7 @@ from hipsynth.core.program import load_program
 from hipsynth.core.workers import map_unordered
 from hipsynth.simulator.devices import default_device
 from hipsynth.training.analytic.documents import executed
-from hipsynth.training.analytic.predict import AnalyticPrediction, AnalyticPredictor, Question
+from hipsynth.training.analytic.predict import AnalyticPrediction, AnalyticPredictor, LaunchAssumptions
 
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAMS = ROOT / "corpus" / "handwritten"
@@ -72,7 +72,7 @@ def trial(job: tuple[Path, str]) -> Trial | None:
     program, device = load_program(path), default_device(arch)
     predictor = AnalyticPredictor.load()
     start = time.monotonic()
-    found = predictor.predict(program.text, arch, FLAGS, device, Question())
+    found = predictor.predict(program.text, arch, FLAGS, device, LaunchAssumptions())
     middle = time.monotonic()
     kernels = [k for k in executed(program, arch, FLAGS, device, ()) if k.get("duration_ns")]
     end = time.monotonic()

@@ -20,13 +20,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hipsynth.core.kernel_record import KernelRecord
-from hipsynth.core.program import Run, load_program
+from hipsynth.core.program import ProgramRun, load_program
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.backends.protocol import Target, TargetResult
 from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.profiling.metrics import bottleneck
 from hipsynth.simulator.devices import architectures, default_device
-from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.limits import RunLimits
 
 CORPUS = Path(__file__).resolve().parents[1] / "corpus" / "handwritten"
 FLAGS = "-O3"
@@ -130,11 +130,11 @@ def steps(corpus: Path = CORPUS) -> Iterator[Step]:
     yield from sorted(found, key=lambda step: (step.problem, step.number))
 
 
-def run(step: Step, arch: str, arguments: tuple[str, ...] = (), limits: Limits | None = None) -> TargetResult:
+def run(step: Step, arch: str, arguments: tuple[str, ...] = (), limits: RunLimits | None = None) -> TargetResult:
     """Profiles a program on the default device of an architecture, as `synth profile` does."""
-    program = replace(load_program(step.path), runs=(Run(arguments),))
+    program = replace(load_program(step.path), runs=(ProgramRun(arguments),))
     with scratch_folder() as scratch:
-        return SimBackend().profile(program, Target(arch, FLAGS, default_device(arch)), scratch, limits or Limits())
+        return SimBackend().profile(program, Target(arch, FLAGS, default_device(arch)), scratch, limits or RunLimits())
 
 
 def figures(step: Step, arch: str) -> Figures:

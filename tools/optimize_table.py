@@ -20,7 +20,7 @@ from typing import Any
 from hipsynth.core.cache import cache_dir
 from hipsynth.core.errors import HipsynthError
 from hipsynth.core.files import write_whole
-from hipsynth.tuning.optimize.optimize import Request, optimize
+from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize
 from hipsynth.tuning.trial import target_of
 
 ROOT = Path(__file__).parents[1]
@@ -52,7 +52,9 @@ def naive() -> Iterator[tuple[str, Path]]:
 def measure(path: Path, arch: str, budget: float, journal: Path) -> dict[str, Any]:
     load = os.getloadavg()[0]
     try:
-        found = optimize(Request(path.read_text(), target_of(arch), budget, journal=journal / "runs")).document()
+        found = optimize(
+            OptimizeRequest(path.read_text(), target_of(arch), budget, journal=journal / "runs")
+        ).document()
     except HipsynthError as error:
         found = {"status": "failed", "reason": f"{error.what}: {error.cause}", "speedup": 1.0}
     return {**found, "budget": budget, "load": load}

@@ -18,10 +18,18 @@ from hipsynth.core.errors import BadInput, HipsynthError
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling.preview.programs import Found
 from hipsynth.source.names import base_name
-from hipsynth.training.analytic.examples import JOB_SECONDS, Build, builds, launches_of, matching, mean, previews_of
+from hipsynth.training.analytic.examples import (
+    JOB_SECONDS,
+    BuildSamples,
+    builds,
+    launches_of,
+    matching,
+    mean,
+    previews_of,
+)
 from hipsynth.training.analytic.features import preview_quantities
 from hipsynth.training.analytic.quantities import NAMES, quantities
-from hipsynth.training.data.dataset import Sample, load_samples
+from hipsynth.training.data.dataset import LabelledSample, load_samples
 
 
 @dataclass(frozen=True)
@@ -42,13 +50,15 @@ class Row:
         return math.exp(abs(math.log(self.ratios["duration"]))) if self.ratios else math.inf
 
 
-def row_of(sample: Sample, ratios: dict[str, float], reason: str, by_data: bool = False, limit: str = "") -> Row:
+def row_of(
+    sample: LabelledSample, ratios: dict[str, float], reason: str, by_data: bool = False, limit: str = ""
+) -> Row:
     name = str(sample.extra.get("name") or sample.program_id)
     limits = str(sample.extra.get("bottleneck") or ""), limit
     return Row(name, sample.arch, sample.kernel, ratios, reason, by_data, limits)
 
 
-def compared(sample: Sample, found: Found) -> Row:
+def compared(sample: LabelledSample, found: Found) -> Row:
     """A label beside the preview among those that were found of its run."""
     preview = matching(found.previews, sample)
     if preview is None:
@@ -61,14 +71,14 @@ def compared(sample: Sample, found: Found) -> Row:
     return row_of(sample, ratios, "", preview.by_data, preview.bottleneck)
 
 
-def rows_of(build: Build) -> list[Row]:
+def rows_of(build: BuildSamples) -> list[Row]:
     try:
         return [compared(sample, found) for sample, found in zip(build.samples, previews_of(build), strict=True)]
     except BadInput as error:
         return [row_of(sample, {}, error.reason) for sample in build.samples]
 
 
-def compare(samples: Iterable[Sample], workers: int) -> list[Row]:
+def compare(samples: Iterable[LabelledSample], workers: int) -> list[Row]:
     """The rows of all samples, the worst first."""
     jobs = builds(samples)
     rows: list[Row] = []

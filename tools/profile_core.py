@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hipsynth import toolchain
-from hipsynth.core.errors import HipsynthError, Missing
+from hipsynth.core.errors import HipsynthError, MissingDependency
 from hipsynth.core.scratch import scratch_folder
 from tools.native_build import ROOT, NativeBuild, compiler_runtime
 
@@ -59,11 +59,11 @@ def read(text: str) -> list[Function]:
 
 
 def profdata() -> Path:
-    """The llvm-profdata of the compiler's LLVM release. Raises Missing if it is not installed."""
+    """The llvm-profdata of the compiler's LLVM release. Raises MissingDependency if it is not installed."""
     objdump = toolchain.find().objdump
     tool = objdump.with_name(objdump.name.replace("objdump", "profdata"))
     if not tool.exists():
-        raise Missing(f"{tool} not found", remedy="install it (Debian: llvm-22)")
+        raise MissingDependency(f"{tool} not found", remedy="install it (Debian: llvm-22)")
     return tool
 
 

@@ -26,10 +26,10 @@ from hipsynth.core.program import Program
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.core.store import Corpus
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.profiling.matrix.collect import Options, collect
+from hipsynth.profiling.matrix.collect import MatrixOptions, collect
 from hipsynth.simulator.build import build_program
 from hipsynth.simulator.devices import architectures, default_device
-from hipsynth.simulator.limits import CORPUS_EFFORT, CORPUS_UNITS, Limits
+from hipsynth.simulator.limits import CORPUS_EFFORT, CORPUS_UNITS, RunLimits
 from hipsynth.simulator.opcodes import opcodes
 from hipsynth.source.skeletons import device_code
 from hipsynth.synth.generate.producer import generate
@@ -40,7 +40,7 @@ PAGE = ROOT / "docs" / "explanation" / "realism.md"
 PICTURE = ROOT / "docs" / "images" / "realism.svg"
 COUNT, SEED = 120, 7  # programs of each mix
 ARCH = "gfx90a"  # on which kernels are compared
-LIMITS = Limits(sampling_units=CORPUS_UNITS, effort=CORPUS_EFFORT)
+LIMITS = RunLimits(sampling_units=CORPUS_UNITS, effort=CORPUS_EFFORT)
 WAVE = 64
 PADDING = "s_nop"  # how much of it a listing shows depends on the alignment of kernels
 AIM = 0.5  # of the paper family's distance
@@ -159,7 +159,7 @@ def generated(family: str | None) -> Mix:
     """Programs of the default policy, or of one family, drawn, compiled and profiled anew."""
     programs = list(generate(COUNT, seed=SEED, family=family))
     with scratch_folder() as scratch:
-        collect(programs, [Target(ARCH, "-O3", default_device(ARCH))], scratch / "corpus", Options(limits=LIMITS))
+        collect(programs, [Target(ARCH, "-O3", default_device(ARCH))], scratch / "corpus", MatrixOptions(limits=LIMITS))
         rows = rows_of(Corpus.open(scratch / "corpus"))
     names = (program.text for program in programs)
     labelled = len({row["program_id"] for row in rows})

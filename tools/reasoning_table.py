@@ -27,7 +27,7 @@ from hipsynth.training.models.base import load_base, load_trained
 from hipsynth.training.models.fit import computes_bf16
 from hipsynth.training.models.train import model_record
 from hipsynth.tuning.agent.conclude import conclude
-from hipsynth.tuning.optimize.optimize import Optimized, Request, optimize
+from hipsynth.tuning.optimize.optimize import OptimizeRequest, OptimizeResult, optimize
 from hipsynth.tuning.reason.chance import RandomMoves
 from hipsynth.tuning.reason.learn import read_chats, source_of
 from hipsynth.tuning.reason.local import LocalModel
@@ -69,10 +69,10 @@ Rows = list[Row]
 
 
 def searched(text: str, target: Target) -> Row:
-    return row_of(optimize(Request(text, target, BUDGET_S)), "finished", 0)
+    return row_of(optimize(OptimizeRequest(text, target, BUDGET_S)), "finished", 0)
 
 
-def row_of(found: Optimized, ended: str, calls: int, wrong: bool = False) -> Row:
+def row_of(found: OptimizeResult, ended: str, calls: int, wrong: bool = False) -> Row:
     made = found.status == "improved" or (bool(found.steps) and calls > 0) or wrong
     bad = wrong or (calls > 0 and any(step.reason not in HARMLESS and not step.kept for step in found.steps))
     return {"speedup": round(found.speedup, 4), "calls": calls, "ended": ended, "made": made, "wrong": bad}

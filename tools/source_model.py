@@ -22,7 +22,7 @@ from typing import Any
 
 from hipsynth.core.files import write_whole
 from hipsynth.profiling.metrics.definitions import answer_ids
-from hipsynth.training.data.dataset import Sample, load_samples, split
+from hipsynth.training.data.dataset import LabelledSample, load_samples, split
 from hipsynth.training.evaluation.evaluate import held_out
 from hipsynth.training.evaluation.scores import mean_within, score, score_metric
 from hipsynth.training.models.calibrate import calibrate
@@ -36,7 +36,7 @@ KEPT = ("version", "status", "fingerprint", "config", "base", "format", "context
 KEPT_TOO = ("samples", "train_loss", "valid_loss", "backends", "targets", "versions")
 
 
-def scores(predictor: Predictor, parts: Mapping[str, Sequence[Sample]]) -> dict[str, Any]:
+def scores(predictor: Predictor, parts: Mapping[str, Sequence[LabelledSample]]) -> dict[str, Any]:
     """For each part: samples, share of the twelve metrics within 10 %, medians of their errors and the duration's."""
     found: dict[str, Any] = {}
     for name, part in parts.items():

@@ -27,7 +27,7 @@ from typing import Any
 
 from hipsynth.core.files import write_whole
 from hipsynth.training.data.copies import add_copies, split_at_random
-from hipsynth.training.data.dataset import Sample, load_samples
+from hipsynth.training.data.dataset import LabelledSample, load_samples
 from hipsynth.training.evaluation.scores import BOUNDS
 from hipsynth.training.evaluation.table4 import (
     NEAREST,
@@ -98,7 +98,7 @@ def synth(*arguments: object) -> None:
         raise subprocess.CalledProcessError(done.returncode, command)
 
 
-def load_pool(folder: Path) -> list[Sample]:
+def load_pool(folder: Path) -> list[LabelledSample]:
     """The labelled programs of a folder of `make_corpus`, with their copies."""
     return add_copies(pool_of(load_samples(folder / "corpus")), folder / "programs")
 
@@ -150,7 +150,7 @@ def ask_model(predictor: Predictor, tests: TestSets) -> dict[str, Any]:
     return {name: [normalised(answer) for answer in predictor.answers(asked)] for name, asked in questions.items()}
 
 
-def valid_json(predictor: Predictor, samples: Sequence[Sample]) -> float:
+def valid_json(predictor: Predictor, samples: Sequence[LabelledSample]) -> float:
     """The share of answers that are valid when nothing forces them to be."""
     from hipsynth.training.data.prompt import parse_answer
 

@@ -23,8 +23,8 @@ from hipsynth.core.errors import HipsynthError
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.profiling.metrics import roofline
 from hipsynth.simulator import devices
-from hipsynth.tuning.optimize.optimize import Request, optimize
-from hipsynth.tuning.swizzle.search import Answer, Question, swizzle
+from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize
+from hipsynth.tuning.swizzle.search import KernelSwizzle, SwizzleSettings, swizzle
 from hipsynth.tuning.trial import target_of, trial
 from tools.readme_picture import INTENSITIES, draw_roofs
 
@@ -80,7 +80,7 @@ def draw_points(versions: list[Version], limits: roofline.Ceilings) -> None:
     save(figure, axes, "to-the-roof.svg")
 
 
-def draw_traffic(answer: Answer) -> None:
+def draw_traffic(answer: KernelSwizzle) -> None:
     """The lines that each XCD has to bring into its L2, before and after the mapping."""
     before, after = answer.sharing["lines_by_xcd"], answer.sharing["lines_by_xcd_after"]
     assert isinstance(before, list) and isinstance(after, list)
@@ -111,9 +111,9 @@ def main() -> int:
     plt.rcParams.update({"svg.hashsalt": "hipsynth", "svg.fonttype": "none", "font.family": "sans-serif"})
     target, limits = target_of(ARCH), roofline.ceilings(DEVICE)
     versions = [version("naive", PROGRAM.read_text())]
-    faster = optimize(Request(versions[0].text, target, options.budget), print)
+    faster = optimize(OptimizeRequest(versions[0].text, target, options.budget), print)
     versions.append(version("optimize", faster.text))
-    mapped = swizzle(faster.text, Question(target, budget_s=options.budget), print)
+    mapped = swizzle(faster.text, SwizzleSettings(target, budget_s=options.budget), print)
     (answer,) = mapped.answers
     print(f"swizzle: {answer.status}: {answer.reason} [{answer.mapping.label}]")
     if answer.status == "improved":

@@ -12,14 +12,14 @@ never stored twice. The bytes of the shards depend only on the set of items, not
 """
 
 from hipsynth.core.store.corpus import Corpus, CorpusWriter
-from hipsynth.core.store.schema import SCHEMA_VERSION, Item, measurement_id
+from hipsynth.core.store.schema import SCHEMA_VERSION, CorpusItem, measurement_id
 from hipsynth.core.store.splits import held_out_device, held_out_family, split_names, splits, splits_of
 
 __all__ = [
     "SCHEMA_VERSION",
     "Corpus",
+    "CorpusItem",
     "CorpusWriter",
-    "Item",
     "held_out_device",
     "held_out_family",
     "measurement_id",

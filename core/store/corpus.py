@@ -19,12 +19,12 @@ from hipsynth.core.files import PARTIAL, write_error
 from hipsynth.core.program import is_id
 from hipsynth.core.store import rebuild
 from hipsynth.core.store import shards as files
-from hipsynth.core.store.journal import Journal, damaged_record, mend, read, read_at
+from hipsynth.core.store.journal import CorpusJournal, damaged_record, mend, read, read_at
 from hipsynth.core.store.schema import (
     KEY,
     KINDS,
     SCHEMA_VERSION,
-    Item,
+    CorpusItem,
     item_rows,
     program_row,
     schema_of,
@@ -44,7 +44,7 @@ class Corpus:
         self.root = root
         self.manifest = manifest
         self.damaged = tuple(f"{root / shard.path}: {why}" for shard, why in bad)
-        self._fresh = _Fresh(root / JOURNAL)
+        self._fresh = _JournalIndex(root / JOURNAL)
         self.notes = _notes(root, manifest, self._fresh)
 
     @classmethod
@@ -59,7 +59,7 @@ class Corpus:
         if found is None:
             if not (root / JOURNAL).exists():
                 raise BadInput(f"{root}: not a corpus", remedy="run `synth profile DIR --out CORPUS` first")
-            found = files.empty_manifest(_Fresh(root / JOURNAL).metric_ids), []
+            found = files.empty_manifest(_JournalIndex(root / JOURNAL).metric_ids), []
         manifest, bad = found
         if bad and not skip_damaged:
             raise BadInput(
@@ -143,8 +143,8 @@ class CorpusWriter:
         known = manifest.metric_ids
         added = tuple(metric for metric in metric_ids if metric not in known)
         self.manifest = replace(manifest, metric_ids=known + added)
-        self._journal = Journal(self.root / JOURNAL)
-        self._fresh = _Fresh(self.root / JOURNAL)
+        self._journal = CorpusJournal(self.root / JOURNAL)
+        self._fresh = _JournalIndex(self.root / JOURNAL)
         self.notes = _notes(self.root, manifest, self._fresh)
         self._programs = set(self._stored_ids("programs")) | set(self._fresh.of("programs"))
         self._status = dict.fromkeys(self._stored_ids("measurements"), "ok")
@@ -155,7 +155,7 @@ class CorpusWriter:
     def _existing(self, metric_ids: tuple[str, ...], repair: bool) -> files.Manifest:
         found = rebuild.contents(self.root)
         if found is None:
-            return files.empty_manifest(_Fresh(self.root / JOURNAL).metric_ids or metric_ids)
+            return files.empty_manifest(_JournalIndex(self.root / JOURNAL).metric_ids or metric_ids)
         if not repair:
             return Corpus.open(self.root).manifest
         manifest, bad = found
@@ -193,7 +193,7 @@ class CorpusWriter:
             self._append({"kind": "programs", "row": program_row(record, text)})
             self._programs.add(record["id"])
 
-    def add(self, item: Item) -> None:
+    def add(self, item: CorpusItem) -> None:
         """Stores a finished item; a later result of the same item replaces the earlier one."""
         self._append({"kind": "item", "row": item.record()})
         self._status[item.id] = "ok" if item.status == "ok" else item.reason
@@ -214,7 +214,7 @@ class CorpusWriter:
         self.manifest = files.Manifest(self.manifest.schema_version, self.metric_ids, shards)
         files.write_manifest(self.root, self.manifest)
         self._journal.clear()
-        self._fresh = _Fresh(self.root / JOURNAL)
+        self._fresh = _JournalIndex(self.root / JOURNAL)
         self._changed = False
         self._remove(replaced)
 
@@ -293,7 +293,7 @@ class CorpusWriter:
         self.close(compact=kind is None)
 
 
-class _Fresh:
+class _JournalIndex:
     """Index of the journal: the file position of each record by id, not the record itself."""
 
     def __init__(self, path: Path) -> None:
@@ -319,7 +319,7 @@ class _Fresh:
                 raise ValueError(f"not an id: {record['row']['id']!r}")
             self.programs[record["row"]["id"]] = (offset, length)
         else:
-            item = Item.from_record(record["row"])
+            item = CorpusItem.from_record(record["row"])
             self.items[item.id] = ("ok" if item.status == "ok" else item.reason, offset, length)
             self._counts[item.id] = len(item.kernels)
 
@@ -350,10 +350,10 @@ class _Fresh:
         records = (record["row"] for record in read_at(self.path, places))
         if kind == "programs":
             return list(records)
-        return [row for record in records for row in item_rows(Item.from_record(record))]
+        return [row for record in records for row in item_rows(CorpusItem.from_record(record))]
 
 
-def _notes(root: Path, manifest: files.Manifest, fresh: _Fresh) -> tuple[str, ...]:
+def _notes(root: Path, manifest: files.Manifest, fresh: _JournalIndex) -> tuple[str, ...]:
     """What the user should know: that the manifest was rebuilt. A first run that was interrupted while it wrote shards
     has no manifest either, but its journal still holds everything."""
     stored = (key for shard in manifest.all_shards() for key in rebuild.ids_of(root, shard))
@@ -384,7 +384,7 @@ def _parts(bits: int) -> list[tuple[str, str | None]]:
 
 
 def _rows_between(
-    root: Path, manifest: files.Manifest, fresh: _Fresh, kind: str, low: str, high: str | None
+    root: Path, manifest: files.Manifest, fresh: _JournalIndex, kind: str, low: str, high: str | None
 ) -> list[dict[str, Any]]:
     """Rows of shards and journal with an id in [low, high); rows of the journal replace those of the shards."""
     rows = fresh.load(kind, low, high)

@@ -98,7 +98,7 @@ def read_at(path: Path, places: Sequence[tuple[int, int]]) -> Iterator[dict[str,
             yield record
 
 
-class Journal:
+class CorpusJournal:
     """A journal opened for appending. Opening it truncates an incomplete last line."""
 
     def __init__(self, path: Path) -> None:
@@ -147,7 +147,7 @@ class Journal:
             os.close(self._fd)
             self._fd = -1
 
-    def __enter__(self) -> Journal:
+    def __enter__(self) -> CorpusJournal:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:

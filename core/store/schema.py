@@ -41,7 +41,7 @@ def measurement_id(
 
 
 @dataclass(frozen=True)
-class Item:
+class CorpusItem:
     """Result of one run of a program on one target, with tool versions. `kernels` is empty for a failed item.
 
     `arguments`: its command line, quoted as for a shell; "" without arguments.
@@ -76,8 +76,8 @@ class Item:
         return asdict(self)
 
     @staticmethod
-    def from_record(record: Mapping[str, Any]) -> Item:
-        return Item(**{**record, "kernels": [from_json(KernelRecord, kernel) for kernel in record["kernels"]]})
+    def from_record(record: Mapping[str, Any]) -> CorpusItem:
+        return CorpusItem(**{**record, "kernels": [from_json(KernelRecord, kernel) for kernel in record["kernels"]]})
 
 
 def program_row(record: Mapping[str, Any], text: str) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def program_row(record: Mapping[str, Any], text: str) -> dict[str, Any]:
     }
 
 
-def item_rows(item: Item) -> list[dict[str, Any]]:
+def item_rows(item: CorpusItem) -> list[dict[str, Any]]:
     """The rows of an item: one measurement per kernel if it is ok, else one failure."""
     common = {"measurement_id": item.id} | {name: getattr(item, name) for name in (*_IDENTITY, *_COMMON)}
     common["provenance"] = sorted((key, str(value)) for key, value in item.provenance.items())

@@ -11,7 +11,7 @@ from hipsynth.profiling.backends.protocol import Backend
 
 
 @dataclass(frozen=True)
-class Entry:
+class BackendEntry:
     """Module and class of a backend, and whether it takes a folder."""
 
     module: str
@@ -20,10 +20,10 @@ class Entry:
 
 
 REGISTRY = {
-    "sim": Entry("hipsynth.profiling.backends.sim", "SimBackend", takes_path=False),
-    "preview": Entry("hipsynth.profiling.backends.preview", "PreviewBackend", takes_path=False),
-    "recorded": Entry("hipsynth.profiling.backends.recorded", "RecordedBackend", takes_path=True),
-    "rocprof": Entry("hipsynth.profiling.backends.rocprof", "RocprofBackend", takes_path=True),
+    "sim": BackendEntry("hipsynth.profiling.backends.sim", "SimBackend", takes_path=False),
+    "preview": BackendEntry("hipsynth.profiling.backends.preview", "PreviewBackend", takes_path=False),
+    "recorded": BackendEntry("hipsynth.profiling.backends.recorded", "RecordedBackend", takes_path=True),
+    "rocprof": BackendEntry("hipsynth.profiling.backends.rocprof", "RocprofBackend", takes_path=True),
 }
 
 

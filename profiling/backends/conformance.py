@@ -18,14 +18,14 @@ from hipsynth.core.program import Program
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Backend, Target, TargetResult
 from hipsynth.simulator import devices
-from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.limits import RunLimits
 
 
 def check(
-    backend: Backend, program: Program, target: Target, scratch: Path, limits: Limits | None = None
+    backend: Backend, program: Program, target: Target, scratch: Path, limits: RunLimits | None = None
 ) -> TargetResult:
     """Checks all rules with a program and target that must work; returns the result."""
-    limits = limits or Limits()
+    limits = limits or RunLimits()
     check_identity(backend)
     assert backend.supports(target), f"{backend.name}: says it does not support {target}"
     first = _profile(backend, program, target, scratch / "first", limits)
@@ -39,16 +39,21 @@ def check(
 
 def check_repeatable(backend: Backend, program: Program, target: Target, scratch: Path) -> None:
     """The same request gives the same result, even in another scratch folder. For deterministic backends."""
-    results = [_profile(backend, program, target, scratch / name, Limits()) for name in ("one", "two")]
+    results = [_profile(backend, program, target, scratch / name, RunLimits()) for name in ("one", "two")]
     assert results[0] == results[1], f"{backend.name}: two runs of the same program differ"
 
 
 def check_failure(
-    backend: Backend, program: Program, target: Target, scratch: Path, reasons: set[str], limits: Limits | None = None
+    backend: Backend,
+    program: Program,
+    target: Target,
+    scratch: Path,
+    reasons: set[str],
+    limits: RunLimits | None = None,
 ) -> TargetResult:
     """A program that cannot work gives a failed result with one of `reasons`, or raises HipsynthError with one."""
     try:
-        result = _profile(backend, program, target, scratch, limits or Limits())
+        result = _profile(backend, program, target, scratch, limits or RunLimits())
     except HipsynthError as error:
         assert error.reason in reasons, f"{backend.name}: reason {error.reason!r}, expected one of {sorted(reasons)}"
         return TargetResult(target.arch, target.flags, target.device, "failed", error.reason, str(error))
@@ -119,6 +124,6 @@ def check_portable(result: TargetResult) -> None:
         assert from_json(KernelRecord, stored) == kernel, f"{kernel.name}: does not survive JSON"
 
 
-def _profile(backend: Backend, program: Program, target: Target, scratch: Path, limits: Limits) -> TargetResult:
+def _profile(backend: Backend, program: Program, target: Target, scratch: Path, limits: RunLimits) -> TargetResult:
     scratch.mkdir(parents=True, exist_ok=True)
     return backend.profile(program, target, scratch, limits)

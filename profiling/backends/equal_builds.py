@@ -15,7 +15,7 @@ from dataclasses import replace
 from hipsynth.core.program import Program
 from hipsynth.simulator.api import Artefacts, RunResult
 from hipsynth.simulator.devices import DeviceTable
-from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.limits import RunLimits
 
 Key = tuple[object, ...]
 _known: ContextVar[dict[Key, RunResult] | None] = ContextVar("runs of this job", default=None)
@@ -31,7 +31,7 @@ def shared() -> Iterator[None]:
         _known.reset(token)
 
 
-def key_of(program: Program, artefacts: Artefacts, device: DeviceTable, limits: Limits) -> Key | None:
+def key_of(program: Program, artefacts: Artefacts, device: DeviceTable, limits: RunLimits) -> Key | None:
     """What the result of a run depends on; None where nothing is shared, or the program reads files of its own."""
     if _known.get() is None or program.project is not None:
         return None

@@ -17,7 +17,15 @@ from pathlib import Path
 
 from hipsynth import toolchain
 from hipsynth.core.errors import BadInput, CompileFailed, UsageError
-from hipsynth.core.kernel_record import KernelRecord, Limits, Occupancy, Registers, Sampling, Source, Work
+from hipsynth.core.kernel_record import (
+    KernelRecord,
+    MeasurementSource,
+    Occupancy,
+    Registers,
+    Sampling,
+    TimingBounds,
+    Work,
+)
 from hipsynth.core.program import Program
 from hipsynth.profiling import metrics, preview
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
@@ -26,7 +34,7 @@ from hipsynth.profiling.preview.interpret import Preview
 from hipsynth.profiling.preview.programs import MOST_PREVIEWS, Found, code_of, previews
 from hipsynth.simulator import devices
 from hipsynth.simulator.build import compile_limits
-from hipsynth.simulator.limits import Limits as RunLimits
+from hipsynth.simulator.limits import RunLimits
 
 SOURCES = Path(preview.__file__).parent
 
@@ -46,7 +54,7 @@ class PreviewBackend:
     name = "preview"
 
     def version(self) -> str:
-        """The simulator's version and that of the preview; raises Missing if the simulator is not built."""
+        """The simulator's version and that of the preview; raises MissingDependency if the simulator is not built."""
         return f"{SimBackend().version()}-{sources_hash()}"
 
     def available(self) -> Availability:
@@ -61,7 +69,7 @@ class PreviewBackend:
 
     def profile(self, program: Program, target: Target, scratch: Path, limits: RunLimits) -> TargetResult:
         """Previews one program on one target. Raises UsageError for an invalid target or a program of several files,
-        Missing if nothing can be compiled."""
+        MissingDependency if nothing can be compiled."""
         device = devices.device_of(target.arch, target.device)
         if program.project is not None and len(program.project.sources) > 1:
             raise UsageError("a program of several files has no preview", remedy="profile it with --backend sim")
@@ -93,11 +101,11 @@ class PreviewBackend:
             block=first.launch.block,
             duration_ns=sum(one.duration_ns for one in launches),
             counters={name: float(round(n)) for name, n in _sum(one.counters for one in launches).items()},
-            source=Source(self.name, self.version()),
+            source=MeasurementSource(self.name, self.version()),
             same_shape=all((one.launch.grid, one.launch.block) == shape for one in launches),
             registers=Registers(**{name: first.registers[name] for name in Registers.__annotations__}),
             occupancy=Occupancy(**{name: first.occupancy[name] for name in Occupancy.__annotations__}),
-            limits=Limits(first.bottleneck, 0.0, _sum(one.bounds for one in launches)),
+            limits=TimingBounds(first.bottleneck, 0.0, _sum(one.bounds for one in launches)),
             work=Work(**_sum(one.work for one in launches)),
             sampling=_sampling(launches),
         )

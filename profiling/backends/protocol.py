@@ -10,7 +10,7 @@ from typing import Protocol
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import Program
 from hipsynth.profiling.lines.records import KernelLines
-from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.limits import RunLimits
 from hipsynth.simulator.spending import Spending
 from hipsynth.simulator.transfers import Transfer
 
@@ -46,7 +46,7 @@ class TargetResult:
     spending: tuple[Spending, ...] = ()
     transfers: tuple[Transfer, ...] = ()  # copies and fills; a program of nothing else is "ok" without kernels
     clock_ns: float = 0.0  # simulated time from the first operation to the end of the last; host code takes none
-    lines: tuple[KernelLines, ...] = ()  # with Limits.lines: of the kernels that were compiled with the program
+    lines: tuple[KernelLines, ...] = ()  # with RunLimits.lines: of the kernels that were compiled with the program
     times: Mapping[str, float] = field(
         default_factory=dict, compare=False
     )  # compiling (elapsed), host code, device code
@@ -74,4 +74,4 @@ class Backend(Protocol):
         """Further versions that affect results: `compiler`, `headers`; {} if the backend compiles nothing."""
         ...
 
-    def profile(self, program: Program, target: Target, scratch: Path, limits: Limits) -> TargetResult: ...
+    def profile(self, program: Program, target: Target, scratch: Path, limits: RunLimits) -> TargetResult: ...

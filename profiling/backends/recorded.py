@@ -16,7 +16,7 @@ from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import Program
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
-from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.limits import RunLimits
 
 SCHEMA = "hipsynth-recorded-2"
 
@@ -94,7 +94,7 @@ class RecordedBackend:
         """Empty: this backend compiles nothing. The provenance of each result has its original versions."""
         return {}
 
-    def profile(self, program: Program, target: Target, scratch: Path, limits: Limits) -> TargetResult:
+    def profile(self, program: Program, target: Target, scratch: Path, limits: RunLimits) -> TargetResult:
         path = self.folder / capture_name(program.id, target, program.arguments)
         if not path.exists():
             return TargetResult(

@@ -10,14 +10,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from hipsynth.core.errors import BadInput, CompileFailed, Missing
+from hipsynth.core.errors import BadInput, CompileFailed, MissingDependency
 from hipsynth.core.expressions import names
 from hipsynth.core.program import Program
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
 from hipsynth.profiling.backends.recorded import capture_name
 from hipsynth.profiling.backends.rocprof_csv import read_folder
-from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.limits import RunLimits
 
 # Counters of one hardware block that fit into one pass (MI200 and MI300 counter slots per block).
 SLOTS = {"SQ": 8, "TCP": 4, "TCC": 4}
@@ -93,8 +93,9 @@ class RocprofBackend:
         version = _first_line(["hipcc", "--version"])
         return {"compiler": version, "headers": version}
 
-    def profile(self, program: Program, target: Target, scratch: Path, limits: Limits) -> TargetResult:
-        """Profiles one program. Raises BadInput, CompileFailed or Missing; a failure on the GPU is a failed result."""
+    def profile(self, program: Program, target: Target, scratch: Path, limits: RunLimits) -> TargetResult:
+        """Profiles one program. Raises BadInput, CompileFailed or MissingDependency; a failure on the GPU is a failed
+        result."""
         if self.folder is not None:
             folder = self.folder / _folder_name(program.id, target, program.arguments)
             if not folder.is_dir():
@@ -104,11 +105,13 @@ class RocprofBackend:
         if program.origin == "llm":
             return _failed(target, "untrusted", "programs written by a language model run only in the simulator")
         if target.arch not in _gpu_archs():
-            raise Missing(f"no {target.arch} GPU on this machine", remedy="choose another --arch, or --backend sim")
+            raise MissingDependency(
+                f"no {target.arch} GPU on this machine", remedy="choose another --arch, or --backend sim"
+            )
         binary = _compile(program, target, scratch, limits)
         return self._run([str(binary), *program.arguments], target, scratch, limits)
 
-    def _run(self, program: Sequence[str], target: Target, scratch: Path, limits: Limits) -> TargetResult:
+    def _run(self, program: Sequence[str], target: Target, scratch: Path, limits: RunLimits) -> TargetResult:
         """Runs the program once per pass, and once without counters to measure undisturbed times."""
         out = scratch / "profile"
         stdout, exit_code = "", None
@@ -140,7 +143,7 @@ class RocprofBackend:
         )
 
 
-def _compile(program: Program, target: Target, scratch: Path, limits: Limits) -> Path:
+def _compile(program: Program, target: Target, scratch: Path, limits: RunLimits) -> Path:
     source, binary = scratch / "program.hip", scratch / "program"
     source.write_text(program.text)
     command = ["hipcc", f"--offload-arch={target.arch}", *target.flags.split(), str(source), "-o", str(binary)]

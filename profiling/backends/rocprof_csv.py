@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hipsynth.core.errors import BadInput
-from hipsynth.core.kernel_record import Dim, KernelRecord, Source
+from hipsynth.core.kernel_record import Dim, KernelRecord, MeasurementSource
 from hipsynth.profiling import metrics
 
 Row = Mapping[str, str]
@@ -182,7 +182,7 @@ def _kernel(name: str, files: Sequence[_File], arch: str, backend_version: str) 
         counters=counters,
         metrics=metrics.compute(counters, duration, arch),
         duration_ns=duration,
-        source=Source("rocprof", backend_version, source),
+        source=MeasurementSource("rocprof", backend_version, source),
     )
 
 

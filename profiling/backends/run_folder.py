@@ -15,7 +15,7 @@ from hipsynth.simulator.artefacts import Artefacts
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedProgram:
     """A program that is ready to run in `folder`. `mounts`: files that it may read, at these paths."""
 
     folder: Path
@@ -24,7 +24,7 @@ class Placed:
     mounts: Mapping[str, Path] | None = None
 
 
-def place(project: Project | None, name: str, artefacts: Artefacts, folder: Path) -> Placed:
+def place(project: Project | None, name: str, artefacts: Artefacts, folder: Path) -> PlacedProgram:
     """Makes `folder` as a copy of the project's folder with the executable in it; empty if there is no project.
 
     Of the files that its arguments name, those that are `project.readable` will be visible read-only at their absolute
@@ -33,7 +33,7 @@ def place(project: Project | None, name: str, artefacts: Artefacts, folder: Path
     """
     if project is None:
         folder.mkdir(parents=True, exist_ok=True)
-        return Placed(folder, artefacts)
+        return PlacedProgram(folder, artefacts)
     if _shared(project.folder):
         folder.mkdir(parents=True)
     else:
@@ -42,7 +42,7 @@ def place(project: Project | None, name: str, artefacts: Artefacts, folder: Path
     elsewhere = {
         word: Path(word) for word in words if Path(word).is_absolute() and _resolve_file(word) in project.readable
     }
-    return Placed(folder, put_executable(artefacts, folder, name), words, elsewhere)
+    return PlacedProgram(folder, put_executable(artefacts, folder, name), words, elsewhere)
 
 
 def _shared(folder: Path) -> bool:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth import toolchain
-from hipsynth.core.errors import BadInput, CompileFailed, Missing, UsageError
-from hipsynth.core.kernel_record import KernelRecord, Source
+from hipsynth.core.errors import BadInput, CompileFailed, MissingDependency, UsageError
+from hipsynth.core.kernel_record import KernelRecord, MeasurementSource
 from hipsynth.core.oracle_check import mismatch
 from hipsynth.core.program import Program
 from hipsynth.profiling import metrics
@@ -23,7 +23,7 @@ from hipsynth.profiling.lines import attribute
 from hipsynth.profiling.lines.table import FLAG
 from hipsynth.simulator import api, devices
 from hipsynth.simulator.build import build_program, compile_limits
-from hipsynth.simulator.limits import REFINED, SAMPLING_UNITS, Limits
+from hipsynth.simulator.limits import REFINED, SAMPLING_UNITS, RunLimits
 from hipsynth.simulator.opcodes import opcodes
 from hipsynth.toolchain import sandbox
 
@@ -46,14 +46,15 @@ class SimBackend:
     name = "sim"
 
     def version(self) -> str:
-        """Version of simulator sources and tables, e.g. "0.1.0-1f2e3d4c-5b6a7988"; raises Missing if not built."""
+        """Version of simulator sources and tables, e.g. "0.1.0-1f2e3d4c-5b6a7988"; raises MissingDependency if not
+        built."""
         return f"{api.core_version()}-{tables_hash()}"
 
     def available(self) -> Availability:
         try:
             found = toolchain.find()
             version = self.version()
-        except Missing as error:
+        except MissingDependency as error:
             return Availability(False, error.what, error.remedy)
         where = "in a sandbox" if sandbox.available() else "only with --no-sandbox (bubblewrap does not work here)"
         return Availability(True, f"simulator {version}, {found.compiler_version}, programs run {where}")
@@ -68,8 +69,9 @@ class SimBackend:
         """Further versions that affect results: compiler and headers."""
         return toolchain.find().provenance()
 
-    def profile(self, program: Program, target: Target, scratch: Path, limits: Limits) -> TargetResult:
-        """Profiles one program on one target. Raises UsageError for an invalid target, Missing if nothing can run."""
+    def profile(self, program: Program, target: Target, scratch: Path, limits: RunLimits) -> TargetResult:
+        """Profiles one program on one target. Raises UsageError for an invalid target, MissingDependency if nothing can
+        run."""
         device = devices.device_of(target.arch, target.device)
         provenance = {"program": program.id, "device": target.device, "backend": self.name, "version": self.version()}
         provenance["host_code"] = program.host_code
@@ -143,7 +145,7 @@ def duration_error(kernels: Iterable[KernelRecord]) -> float:
 
 def measured(kernels: Iterable[KernelRecord], arch: str) -> tuple[KernelRecord, ...]:
     """The kernels of a RunResult as the backend reports them: means per dispatch, with their metrics."""
-    source = Source(SimBackend.name, SimBackend().version())
+    source = MeasurementSource(SimBackend.name, SimBackend().version())
     means = map(per_dispatch, kernels)
     return tuple(
         replace(mean, metrics=metrics.compute(mean.counters, mean.duration_ns, arch), source=source) for mean in means
@@ -156,8 +158,11 @@ def _own_words(stderr: str, message: str) -> list[str]:
     return [line for line in lines if not (line.startswith("hipsynth: ") and line.split(": ", 2)[-1] in message)]
 
 
-def execute(program: Program, artefacts: api.Artefacts, device: devices.DeviceTable, limits: Limits) -> api.RunResult:
-    """Runs a built program; again where sampling is too coarse for Limits.largest_error, or made the program fail."""
+def execute(
+    program: Program, artefacts: api.Artefacts, device: devices.DeviceTable, limits: RunLimits
+) -> api.RunResult:
+    """Runs a built program; again where sampling is too coarse for RunLimits.largest_error, or made the program
+    fail."""
     done = run_in_copy(program, artefacts, device, limits)
     if done.status == "ok" and limits.largest_error > 0 and _too_coarse(done, device, limits):
         finer = replace(limits, effort=REFINED * limits.effort, sampling_units=SAMPLING_UNITS)
@@ -169,12 +174,12 @@ def execute(program: Program, artefacts: api.Artefacts, device: devices.DeviceTa
     return done
 
 
-def _too_coarse(done: api.RunResult, device: devices.DeviceTable, limits: Limits) -> bool:
+def _too_coarse(done: api.RunResult, device: devices.DeviceTable, limits: RunLimits) -> bool:
     return duration_error(done.kernels) > limits.largest_error
 
 
 def run_in_copy(
-    program: Program, artefacts: api.Artefacts, device: devices.DeviceTable, limits: Limits
+    program: Program, artefacts: api.Artefacts, device: devices.DeviceTable, limits: RunLimits
 ) -> api.RunResult:
     """Runs a built program in a folder of its own (see run_folder.place); texts call that folder <scratch>."""
     with sandbox.job_folder() as job:

@@ -2,5 +2,5 @@
 
 from hipsynth.profiling.lines.attribute import attribute as attribute
 from hipsynth.profiling.lines.records import KernelLines as KernelLines
-from hipsynth.profiling.lines.records import Line as Line
-from hipsynth.profiling.lines.records import Loop as Loop
+from hipsynth.profiling.lines.records import SourceLine as SourceLine
+from hipsynth.profiling.lines.records import SourceLoop as SourceLoop

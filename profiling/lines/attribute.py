@@ -9,8 +9,8 @@ from dataclasses import replace
 from hipsynth.core.kernel_record import KernelRecord, Work
 from hipsynth.core.program import Program
 from hipsynth.profiling.lines import loops as loop_ranges
-from hipsynth.profiling.lines.records import Amounts, KernelLines, Line, Loop
-from hipsynth.profiling.lines.table import Place, module_of, own_files, places
+from hipsynth.profiling.lines.records import Amounts, KernelLines, SourceLine, SourceLoop
+from hipsynth.profiling.lines.table import SourceLocation, module_of, own_files, places
 from hipsynth.simulator.artefacts import Artefacts
 from hipsynth.simulator.devices import DeviceTable
 from hipsynth.simulator.instructions import EVENTS, Instruction, KernelInstructions
@@ -145,8 +145,10 @@ def _load(rows: Sequence[Instruction], event: str, kinds: tuple[str, ...]) -> li
     return [row.amounts[event] if not kinds or row.kind in kinds else 0.0 for row in rows]
 
 
-def _grouped(rows: Iterable[Instruction], key: Callable[[int], Place]) -> dict[Place, list[Instruction]]:
-    groups: dict[Place, list[Instruction]] = defaultdict(list)
+def _grouped(
+    rows: Iterable[Instruction], key: Callable[[int], SourceLocation]
+) -> dict[SourceLocation, list[Instruction]]:
+    groups: dict[SourceLocation, list[Instruction]] = defaultdict(list)
     for row in rows:
         groups[key(row.address)].append(row)
     return groups
@@ -156,18 +158,20 @@ def _sum(rows: Sequence[Instruction], share: Mapping[int, float]) -> Amounts:
     return Amounts.of(rows, sum(share[row.address] for row in rows))
 
 
-def _lines(rows: Sequence[Instruction], where: Mapping[int, Place], share: Mapping[int, float]) -> tuple[Line, ...]:
-    groups = _grouped(rows, lambda address: where.get(address, Place()))
-    return tuple(Line(at.file, at.line, _sum(own, share)) for at, own in sorted(groups.items()))
+def _lines(
+    rows: Sequence[Instruction], where: Mapping[int, SourceLocation], share: Mapping[int, float]
+) -> tuple[SourceLine, ...]:
+    groups = _grouped(rows, lambda address: where.get(address, SourceLocation()))
+    return tuple(SourceLine(at.file, at.line, _sum(own, share)) for at, own in sorted(groups.items()))
 
 
 def _loops(
-    rows: Sequence[Instruction], where: Mapping[int, Place], share: Mapping[int, float], disassembly: str
-) -> tuple[Loop, ...]:
+    rows: Sequence[Instruction], where: Mapping[int, SourceLocation], share: Mapping[int, float], disassembly: str
+) -> tuple[SourceLoop, ...]:
     """Loops that ran. Copies of one source loop, such as its unrolled part and the remainder, are one."""
     ran = {row.address: row for row in rows}
     every = [one for one in loop_ranges.ranges(disassembly) if one.head in ran]
-    copies: dict[Place, list[loop_ranges.Range]] = defaultdict(list)
+    copies: dict[SourceLocation, list[loop_ranges.LoopRange]] = defaultdict(list)
     for one in every:
         copies[_named(one, ran, where)].append(one)
     found = []
@@ -176,13 +180,13 @@ def _loops(
         last = max((where[row.address].line for row in inside if where[row.address].file == at.file), default=at.line)
         passes = sum(ran[one.head].amounts["times"] for one in parts)
         depth = min(loop_ranges.depth(one, every) for one in parts)
-        found.append(Loop(at.file, at.line, max(last, at.line), depth, passes, _sum(inside, share)))
+        found.append(SourceLoop(at.file, at.line, max(last, at.line), depth, passes, _sum(inside, share)))
     return tuple(found)
 
 
-def _named(one: loop_ranges.Range, ran: Iterable[int], where: Mapping[int, Place]) -> Place:
+def _named(one: loop_ranges.LoopRange, ran: Iterable[int], where: Mapping[int, SourceLocation]) -> SourceLocation:
     """The place of the branch back, else the first line of the loop."""
-    latch = where.get(one.latch, Place())
+    latch = where.get(one.latch, SourceLocation())
     if latch.line:
         return latch
-    return min((where[address] for address in ran if address in one and where[address].line), default=Place())
+    return min((where[address] for address in ran if address in one and where[address].line), default=SourceLocation())

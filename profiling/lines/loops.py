@@ -11,7 +11,7 @@ _BRANCH = re.compile(r"^\s+s_c?branch\w*\s.*// ([0-9A-F]{8,16}):.*<(.+?)(?:\+0x(
 
 
 @dataclass(frozen=True)
-class Range:
+class LoopRange:
     """The instructions of a loop: from `head` to the last branch back to it, `latch`, both addresses."""
 
     head: int
@@ -20,11 +20,11 @@ class Range:
     def __contains__(self, address: int) -> bool:
         return self.head <= address <= self.latch
 
-    def inside(self, other: Range) -> bool:
+    def inside(self, other: LoopRange) -> bool:
         return self != other and self.head in other and self.latch in other
 
 
-def ranges(disassembly: str) -> list[Range]:
+def ranges(disassembly: str) -> list[LoopRange]:
     """All loops in the text of `llvm-objdump -d`, in the order of their heads; branches to one head are one loop."""
     starts = {match[2]: int(match[1], 16) for match in map(_LABEL.match, disassembly.splitlines()) if match}
     latches: dict[int, int] = {}
@@ -34,9 +34,9 @@ def ranges(disassembly: str) -> list[Range]:
         at, head = int(match[1], 16), starts[match[2]] + int(match[3] or "0", 16)
         if head <= at:
             latches[head] = max(at, latches.get(head, 0))
-    return [Range(head, latch) for head, latch in sorted(latches.items())]
+    return [LoopRange(head, latch) for head, latch in sorted(latches.items())]
 
 
-def depth(one: Range, loops: Iterable[Range]) -> int:
+def depth(one: LoopRange, loops: Iterable[LoopRange]) -> int:
     """1 for an outermost loop."""
     return 1 + sum(one.inside(other) for other in loops)

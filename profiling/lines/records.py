@@ -44,7 +44,7 @@ _EVENTS = [part.name for part in fields(Amounts) if part.name not in ("instructi
 
 
 @dataclass(frozen=True)
-class Line:
+class SourceLine:
     """One line of a user's file. Line 0 of file "": instructions that the compiler attributes to no line."""
 
     file: str
@@ -56,7 +56,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Loop:
+class SourceLoop:
     """A loop of the machine code, named by the source line that continues it, usually the `for` or `while`.
 
     `last`: the last line of its body. `depth`: 1 for an outermost loop. `passes`: of waves through its body. Amounts
@@ -83,6 +83,6 @@ class KernelLines:
     """
 
     symbol: str
-    lines: tuple[Line, ...]
-    loops: tuple[Loop, ...]
+    lines: tuple[SourceLine, ...]
+    loops: tuple[SourceLoop, ...]
     outside: tuple[str, ...] = ()

@@ -20,7 +20,7 @@ MOST_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, order=True)
-class Place:
+class SourceLocation:
     """A line of a user's file; file "" and line 0 if an instruction belongs to none."""
 
     file: str = ""
@@ -29,7 +29,7 @@ class Place:
 
 def places(
     code_object: Path, addresses: Iterable[int], own: Callable[[str], str], limits: CompileLimits
-) -> dict[int, Place]:
+) -> dict[int, SourceLocation]:
     """The place of each instruction address: of the innermost inlined frame that lies in the user's files.
 
     `own`: the user's name of a file in the line table, "" for files of the toolchain. Raises the errors of run_tool.
@@ -50,12 +50,12 @@ def places(
         raise BadInput(f"{code_object.name}: its line table cannot be read", cause=str(error)) from error
 
 
-def _place(frames: Sequence[Mapping[str, Any]], own: Callable[[str], str]) -> Place:
+def _place(frames: Sequence[Mapping[str, Any]], own: Callable[[str], str]) -> SourceLocation:
     for frame in frames:  # innermost first
         name = own(frame["FileName"])
         if name and frame["Line"]:
-            return Place(name, int(frame["Line"]))
-    return Place()
+            return SourceLocation(name, int(frame["Line"]))
+    return SourceLocation()
 
 
 def own_files(program: Program) -> Callable[[str], str]:

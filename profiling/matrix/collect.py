@@ -12,14 +12,22 @@ from typing import Any
 
 from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.core.kernel_record import KernelRecord
-from hipsynth.core.program import Program, Run
-from hipsynth.core.store import CorpusWriter, Item, measurement_id
+from hipsynth.core.program import Program, ProgramRun
+from hipsynth.core.store import CorpusItem, CorpusWriter, measurement_id
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Backend, Target, TargetResult
-from hipsynth.profiling.matrix.job import MESSAGE_CHARS, Job, hard_limit, labelled, open_backend, results_of, run_job
+from hipsynth.profiling.matrix.job import (
+    MESSAGE_CHARS,
+    MatrixJob,
+    hard_limit,
+    labelled,
+    open_backend,
+    results_of,
+    run_job,
+)
 from hipsynth.profiling.metrics import uncertainty
-from hipsynth.simulator.limits import SAMPLING_UNITS, Limits
+from hipsynth.simulator.limits import SAMPLING_UNITS, RunLimits
 
 # Failures that may not be caused by the program: the next run retries them.
 TRANSIENT = frozenset({"worker_died", "missing", "internal_error", "disk_full"})
@@ -29,7 +37,7 @@ Note = Callable[[str], None]
 
 
 @dataclass
-class Summary:
+class MatrixSummary:
     """Result of a matrix run. `failed` counts the failures of this matrix by reason, including earlier runs."""
 
     programs: int = 0
@@ -57,13 +65,13 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Options:
+class MatrixOptions:
     """Options of a matrix run: backend (see backends.get), engine (see core.workers), what to run again."""
 
     backend: str = "sim"
     engine: str = "local"
     workers: int = 1
-    limits: Limits = field(default_factory=Limits)
+    limits: RunLimits = field(default_factory=RunLimits)
     retry_failed: bool = False
     repair: bool = False
 
@@ -72,21 +80,21 @@ def collect(
     programs: Iterable[Program],
     targets: Sequence[Target],
     out: Path,
-    options: Options | None = None,
+    options: MatrixOptions | None = None,
     progress: Callable[[int], Note] | None = None,
-) -> Summary:
+) -> MatrixSummary:
     """Measures every program on every target into the corpus folder `out`; an interrupted run can be resumed.
 
     `progress` is called once with the number of items to run; it returns a function that is called with a note for
-    each item. Raises Missing if the backend cannot run here, BadInput for an unusable corpus or a full disk.
+    each item. Raises MissingDependency if the backend cannot run here, BadInput for an unusable corpus or a full disk.
     """
-    options = options or Options()
+    options = options or MatrixOptions()
     tool = open_backend(options.backend)
     if not targets:
         raise UsageError(
             "no targets are left to profile", remedy="every chosen cell is excluded by profiling/matrix/matrix.toml"
         )
-    summary = Summary(targets=len(targets))
+    summary = MatrixSummary(targets=len(targets))
     with CorpusWriter(out, metrics.all_ids(), repair=options.repair) as corpus:
         summary.repaired = list(corpus.dropped)
         summary.notes = [*corpus.notes, *(f"{path} is not part of the corpus; it stays" for path in corpus.strangers())]
@@ -127,7 +135,7 @@ def _sure(value: float | None, error: float) -> bool:
     return value is not None and error <= LABEL_TOLERANCE * abs(value)
 
 
-def settings(limits: Limits) -> str:
+def settings(limits: RunLimits) -> str:
     """The settings that affect results, like the version of the tool."""
     found = ""
     if limits.sampling_units != SAMPLING_UNITS:
@@ -146,7 +154,7 @@ def settings(limits: Limits) -> str:
 class _Context:
     """One matrix run: computes item ids and stores results."""
 
-    def __init__(self, tool: Backend, options: Options, corpus: CorpusWriter, summary: Summary) -> None:
+    def __init__(self, tool: Backend, options: MatrixOptions, corpus: CorpusWriter, summary: MatrixSummary) -> None:
         self.tool, self.options, self.corpus, self.summary = tool, options, corpus, summary
         self.made_by = tool.version()
         self.version = self.made_by + settings(options.limits)
@@ -157,7 +165,7 @@ class _Context:
             self.environments[target] = self.tool.environment(target)
         return self.environments[target]
 
-    def plan(self, programs: Iterable[Program], targets: Sequence[Target]) -> Iterator[Job]:
+    def plan(self, programs: Iterable[Program], targets: Sequence[Target]) -> Iterator[MatrixJob]:
         """Yields the items that remain to be run; stores each program in the corpus."""
         seen: set[str] = set()
         for program in programs:
@@ -167,15 +175,15 @@ class _Context:
             seen.add(program.id)
             self.summary.programs += 1
             self.corpus.add_program(program.record(), program.text)
-            wanted: dict[str, list[tuple[Target, Run]]] = {}
+            wanted: dict[str, list[tuple[Target, ProgramRun]]] = {}
             for target, run in itertools.product(targets, program.runs):
                 self.summary.planned += 1
                 if self._wanted(program, run, target):
                     wanted.setdefault(target.arch, []).append((target, run))
             for cells in wanted.values():
-                yield Job(self.options.backend, program, tuple(cells), self.options.limits)
+                yield MatrixJob(self.options.backend, program, tuple(cells), self.options.limits)
 
-    def _wanted(self, program: Program, run: Run, target: Target) -> bool:
+    def _wanted(self, program: Program, run: ProgramRun, target: Target) -> bool:
         status = self.corpus.status(self._id(program, run, target))
         if status is None or status in TRANSIENT or (self.options.retry_failed and status != "ok"):
             return True
@@ -184,18 +192,18 @@ class _Context:
             self._fail(program, run, target, status, "")
         return False
 
-    def _id(self, program: Program, run: Run, target: Target) -> str:
+    def _id(self, program: Program, run: ProgramRun, target: Target) -> str:
         env = self._environment(target)
         tools = (self.tool.name, self.version, env.get("compiler", ""), env.get("headers", ""))
         return measurement_id(program.id, shlex.join(run.arguments), target.arch, target.flags, target.device, *tools)
 
-    def _fail(self, program: Program, run: Run, target: Target, reason: str, message: str) -> None:
+    def _fail(self, program: Program, run: ProgramRun, target: Target, reason: str, message: str) -> None:
         cell = {"arguments": shlex.join(run.arguments), "arch": target.arch, "device": target.device}
         cell["flags"] = target.flags
         row = {"program": program.id, "name": program.name, **cell, "reason": reason, "message": message}
         self.summary.failures.append(row)
 
-    def record(self, program: Program, run: Run, target: Target, result: TargetResult) -> None:
+    def record(self, program: Program, run: ProgramRun, target: Target, result: TargetResult) -> None:
         """Stores a finished item in the corpus."""
         result = labelled(result)
         self.corpus.add(self.item(program, run, target, result))
@@ -204,13 +212,13 @@ class _Context:
         else:
             self._fail(program, run, target, result.reason, result.message)
 
-    def item(self, program: Program, run: Run, target: Target, result: TargetResult) -> Item:
+    def item(self, program: Program, run: ProgramRun, target: Target, result: TargetResult) -> CorpusItem:
         env = self._environment(target)
         provenance = {**env, **result.provenance, "host_code": program.host_code}
         measured_by = {f"{kernel.source.backend} {kernel.source.version}" for kernel in result.kernels}
         if measured_by - {f"{self.tool.name} {self.made_by}"}:
             provenance["measured_by"] = ", ".join(sorted(measured_by))
-        return Item(
+        return CorpusItem(
             program_id=program.id,
             arguments=shlex.join(run.arguments),
             lineage=program.lineage or program.id,

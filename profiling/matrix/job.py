@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hipsynth.core import stopping
-from hipsynth.core.errors import BadInput, HipsynthError, Missing, UsageError
-from hipsynth.core.program import Program, Run
+from hipsynth.core.errors import BadInput, HipsynthError, MissingDependency, UsageError
+from hipsynth.core.program import Program, ProgramRun
 from hipsynth.core.scratch import scratch_folder
-from hipsynth.core.workers import Outcome, each, map_unordered
+from hipsynth.core.workers import ItemOutcome, each, map_unordered
 from hipsynth.profiling import backends
 from hipsynth.profiling.backends import equal_builds
 from hipsynth.profiling.backends.protocol import Backend, Target, TargetResult
-from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.limits import RunLimits
 from hipsynth.toolchain import sandbox
 
 NO_KERNEL = "the program launched no kernel"
@@ -31,31 +31,32 @@ HARD_LIMIT_FACTOR, HARD_LIMIT_EXTRA_S = 1.5, 600.0
 
 
 @dataclass(frozen=True)
-class Job:
+class MatrixJob:
     """A program and its cells (target, run) of one architecture: flag sets, devices and arguments.
 
     They are one job because flag sets often give the same machine code (backends.equal_builds)."""
 
     backend: str
     program: Program
-    cells: tuple[tuple[Target, Run], ...]
-    limits: Limits
+    cells: tuple[tuple[Target, ProgramRun], ...]
+    limits: RunLimits
 
 
 def open_backend(spec: str) -> Backend:
-    """Opens a backend; raises UsageError for an unknown name, Missing (with a remedy) if it cannot run here."""
+    """Opens a backend; raises UsageError for an unknown name, MissingDependency (with a remedy) if it cannot run
+    here."""
     backend = backends.get(spec)
     found = backend.available()
     if not found.ok:
-        raise Missing(f"backend {backend.name} is not available", cause=found.detail, remedy=found.remedy)
+        raise MissingDependency(f"backend {backend.name} is not available", cause=found.detail, remedy=found.remedy)
     return backend
 
 
-def run_job(job: Job) -> list[TargetResult]:
+def run_job(job: MatrixJob) -> list[TargetResult]:
     """Profiles a program in each cell of a job; failures of the program are returned as results. What does not compile
     is tried once, and equal runs of equal machine code are one.
 
-    Raises only errors that concern every program (UsageError, Missing), such as a TMPDIR that cannot be used.
+    Raises only errors that concern every program (UsageError, MissingDependency), such as a TMPDIR that cannot be used.
     """
     results: list[TargetResult] = []
     refused: dict[tuple[str, str], TargetResult] = {}
@@ -75,7 +76,7 @@ def _on(result: TargetResult, target: Target) -> TargetResult:
     return replace(result, device=target.device, provenance=provenance)
 
 
-def _run_cell(job: Job, target: Target, run: Run) -> TargetResult:
+def _run_cell(job: MatrixJob, target: Target, run: ProgramRun) -> TargetResult:
     try:
         with scratch_folder() as scratch:
             result = _tidy(_run_in(job, target, run, scratch), str(scratch))
@@ -84,10 +85,10 @@ def _run_cell(job: Job, target: Target, run: Run) -> TargetResult:
     return failed(target, INTERRUPTED, NO_KERNEL_YET) if stopping.asked() and not result.kernels else result
 
 
-def _run_in(job: Job, target: Target, run: Run, scratch: Path) -> TargetResult:
+def _run_in(job: MatrixJob, target: Target, run: ProgramRun, scratch: Path) -> TargetResult:
     try:
         return _backend(job.backend).profile(job.program.with_runs([run]), target, scratch, job.limits)
-    except (UsageError, Missing):
+    except (UsageError, MissingDependency):
         raise
     except HipsynthError as error:
         details = "\n".join(part for part in (str(error), getattr(error, "diagnostics", "")) if part)
@@ -141,7 +142,7 @@ def profile_program(
     program: Program,
     targets: Sequence[Target],
     backend: str,
-    limits: Limits,
+    limits: RunLimits,
     workers: int = 1,
     *,
     keep_interrupted: bool = False,
@@ -150,11 +151,11 @@ def profile_program(
     failed. With `keep_interrupted`, Ctrl-C ends the runs and is not raised: results with the reason "interrupted" have
     the kernels that had ended by then."""
     open_backend(backend)
-    jobs = [Job(backend, program, ((target, program.runs[0]),), limits) for target in targets]
+    jobs = [MatrixJob(backend, program, ((target, program.runs[0]),), limits) for target in targets]
     results: dict[int, TargetResult] = {}
     limit_s = hard_limit(limits)
 
-    def keep(outcome: Outcome[list[TargetResult]]) -> None:
+    def keep(outcome: ItemOutcome[list[TargetResult]]) -> None:
         results[outcome.index] = results_of(outcome, jobs[outcome.index])[0]
 
     workers = min(workers, len(jobs))
@@ -164,15 +165,15 @@ def profile_program(
     return [results.get(index) or failed(target, INTERRUPTED, NO_KERNEL_YET) for index, target in enumerate(targets)]
 
 
-def hard_limit(limits: Limits, cells: int = 1) -> float:
+def hard_limit(limits: RunLimits, cells: int = 1) -> float:
     """The wall-clock limit of a job of so many cells in seconds."""
     return cells * sandbox.time_limits(limits.time_s)["wall_s"] * HARD_LIMIT_FACTOR + HARD_LIMIT_EXTRA_S
 
 
-def results_of(outcome: Outcome[list[TargetResult]], job: Job) -> list[TargetResult]:
+def results_of(outcome: ItemOutcome[list[TargetResult]], job: MatrixJob) -> list[TargetResult]:
     """A result for each cell of a finished job; all are failed if its worker ended."""
     if outcome.error is None:
         return outcome.get()
-    if isinstance(outcome.error, UsageError | Missing) or not isinstance(outcome.error, HipsynthError):
+    if isinstance(outcome.error, UsageError | MissingDependency) or not isinstance(outcome.error, HipsynthError):
         raise outcome.error
     return [failed(target, outcome.error.reason, str(outcome.error)) for target, _ in job.cells]

@@ -27,7 +27,7 @@ class FlagSet:
 
 
 @dataclass(frozen=True)
-class Matrix:
+class TargetMatrix:
     """The content of matrix.toml: flag sets and excluded cells."""
 
     flag_sets: tuple[FlagSet, ...]
@@ -35,12 +35,12 @@ class Matrix:
 
 
 @cache
-def matrix() -> Matrix:
+def matrix() -> TargetMatrix:
     with TABLE_PATH.open("rb") as file:
         return parse_matrix(tomllib.load(file))
 
 
-def parse_matrix(data: Mapping[str, Any]) -> Matrix:
+def parse_matrix(data: Mapping[str, Any]) -> TargetMatrix:
     """Builds the table from the TOML document; raises UsageError or ValueError for invalid rows."""
     rows = tuple(FlagSet(row["flags"], tuple(row["tags"]), row["doc"]) for row in data["flags"])
     excluded = tuple(dict(row) for row in data.get("exclude", ()))
@@ -48,7 +48,7 @@ def parse_matrix(data: Mapping[str, Any]) -> Matrix:
         unknown = set(row) - {"arch", "flags", "device", "reason"}
         if unknown or not row.get("reason") or len(row) < 2:
             raise ValueError(f"matrix exclusion {row}: wants arch, flags or device, and a reason")
-    table = Matrix(rows, excluded)
+    table = TargetMatrix(rows, excluded)
     for flag_set in rows:
         check_flags(flag_set.flags)
     return table
@@ -112,7 +112,7 @@ def targets(
     return tuple(wanted), tuple(left_out)
 
 
-def exclusion(target: Target, table: Matrix) -> str | None:
+def exclusion(target: Target, table: TargetMatrix) -> str | None:
     """The reason why a target is excluded, or None."""
     for row in table.excluded:
         if all(getattr(target, key) == value for key, value in row.items() if key != "reason"):

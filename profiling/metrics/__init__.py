@@ -3,8 +3,8 @@
 from hipsynth.profiling.metrics.definitions import (
     DURATION,
     TABLE_PATH,
-    Expression,
-    Table,
+    MetricExpression,
+    MetricTable,
     TableError,
     all_ids,
     answer_ids,
@@ -21,8 +21,8 @@ from hipsynth.profiling.metrics.definitions import (
 __all__ = [
     "DURATION",
     "TABLE_PATH",
-    "Expression",
-    "Table",
+    "MetricExpression",
+    "MetricTable",
     "TableError",
     "all_ids",
     "answer_ids",

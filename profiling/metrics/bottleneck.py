@@ -72,7 +72,7 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Occupancy:
+class SimdOccupancy:
     """Resident waves per SIMD: possible for this kernel, maximum of the device, and reached by the grid."""
 
     waves: float
@@ -145,7 +145,7 @@ def summary(found: list[Bound], waits: Sequence[tuple[str, float]] = ()) -> str:
     return text
 
 
-def occupancy(kernel: KernelRecord, device: str) -> Occupancy | None:
+def occupancy(kernel: KernelRecord, device: str) -> SimdOccupancy | None:
     """The kernel's occupancy on a device; None if the backend does not report it."""
     if kernel.occupancy is None:
         return None
@@ -158,7 +158,7 @@ def occupancy(kernel: KernelRecord, device: str) -> Occupancy | None:
     if limited_by == "wave slots":
         limited_by = "the work-group's size"
     offered = groups * math.ceil(math.prod(kernel.block) / 64) / (cus * simds)
-    return Occupancy(waves, most, limited_by, min(waves, offered), groups, cus)
+    return SimdOccupancy(waves, most, limited_by, min(waves, offered), groups, cus)
 
 
 def document(kernel: KernelRecord, device: str) -> dict[str, Any] | None:

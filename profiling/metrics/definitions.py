@@ -34,7 +34,7 @@ class Counter:
 
 
 @dataclass(frozen=True)
-class Expression:
+class MetricExpression:
     """A named sub-expression. `formula` and `text` map each architecture to the parsed tree and the source text."""
 
     id: str
@@ -47,7 +47,7 @@ class Expression:
 
 
 @dataclass(frozen=True)
-class Metric(Expression):
+class Metric(MetricExpression):
     """One metric. Value / `scale` is in the paper's 0..1 range; None if the paper does not have the metric."""
 
     kind: str  # hit_rate | bandwidth | intensity | throughput | time | utilisation | conflict_rate
@@ -58,21 +58,21 @@ class Metric(Expression):
 
 
 @dataclass(frozen=True)
-class Table:
+class MetricTable:
     """The validated content of metrics.toml: no unknown names, no cycles, a formula for every architecture."""
 
     version: int
     archs: tuple[str, ...]
     counters: Mapping[str, Counter]
     others: Mapping[str, Counter]  # reported by the simulator, used by no formula
-    expressions: Mapping[str, Expression]
+    expressions: Mapping[str, MetricExpression]
     metrics: Mapping[str, Metric]
     answer_order: tuple[str, ...]  # the twelve, as printed in the paper's Figure 3
     table_order: tuple[str, ...]  # the twelve, as in the paper's Table 4
 
 
 @cache
-def table() -> Table:
+def table() -> MetricTable:
     """The validated metric table of this installation."""
     with TABLE_PATH.open("rb") as file:
         return parse_table(tomllib.load(file))
@@ -113,11 +113,11 @@ def compute(
 
 
 def evaluate_all(
-    facts: Table, counters: Mapping[str, float], duration_ns: float, arch: str, only: Sequence[str] | None = None
+    facts: MetricTable, counters: Mapping[str, float], duration_ns: float, arch: str, only: Sequence[str] | None = None
 ) -> dict[str, float | None]:
     """`compute` for any validated table; evaluates each name once."""
     known: dict[str, float | None] = {}
-    rows: dict[str, Expression] = {**facts.expressions, **facts.metrics}
+    rows: dict[str, MetricExpression] = {**facts.expressions, **facts.metrics}
 
     def lookup(name: str) -> float | None:
         if name == DURATION:
@@ -150,7 +150,7 @@ def _scale(metric_id: str) -> float:
     return metric.scale
 
 
-def parse_table(data: Mapping[str, Any]) -> Table:
+def parse_table(data: Mapping[str, Any]) -> MetricTable:
     """Validates the parsed TOML document and builds the table; raises TableError naming the first invalid row."""
     archs = tuple(data["archs"])
     counters = {key: _counter(key, row, archs) for key, row in data["counters"].items()}
@@ -159,7 +159,7 @@ def parse_table(data: Mapping[str, Any]) -> Table:
         raise TableError(f"others.{min(twice)}: two rows carry this name")
     expressions = {key: _expression(key, row, archs) for key, row in data["expressions"].items()}
     metrics = {key: _metric(key, row, archs) for key, row in data["metrics"].items()}
-    facts = Table(
+    facts = MetricTable(
         version=data["version"],
         archs=archs,
         counters=counters,
@@ -198,11 +198,11 @@ def _formulas(where: str, row: Mapping[str, Any], archs: tuple[str, ...]) -> tup
         raise TableError(f"{where}: {error}") from error
 
 
-def _expression(key: str, row: Mapping[str, Any], archs: tuple[str, ...]) -> Expression:
+def _expression(key: str, row: Mapping[str, Any], archs: tuple[str, ...]) -> MetricExpression:
     where = f"expressions.{key}"
     _check_keys(where, row, _EXPRESSION_KEYS, _EXPRESSION_KEYS)
     formula, text = _formulas(where, row, archs)
-    return Expression(key, row["title"], row["unit"], formula, text, row["doc"], row["source"])
+    return MetricExpression(key, row["title"], row["unit"], formula, text, row["doc"], row["source"])
 
 
 def _metric(key: str, row: Mapping[str, Any], archs: tuple[str, ...]) -> Metric:
@@ -235,9 +235,9 @@ def _check_keys(where: str, row: Mapping[str, Any], allowed: set[str], required:
             raise TableError(f"{where}: {key} is missing")
 
 
-def _check_names(facts: Table) -> None:
+def _check_names(facts: MetricTable) -> None:
     """Checks that formulas use only counters of their architecture, expressions, metrics and the duration."""
-    rows: dict[str, Expression] = {**facts.expressions, **facts.metrics}
+    rows: dict[str, MetricExpression] = {**facts.expressions, **facts.metrics}
     clashes = set(facts.expressions) & set(facts.metrics) | set(rows) & set(facts.counters) | set(rows) & {DURATION}
     if clashes:
         raise TableError(f"{min(clashes)}: two rows carry this name")
@@ -251,8 +251,8 @@ def _check_names(facts: Table) -> None:
                     raise TableError(f"{row.id}: counter {name} does not exist on {arch}")
 
 
-def _check_cycles(facts: Table, arch: str) -> None:
-    rows: dict[str, Expression] = {**facts.expressions, **facts.metrics}
+def _check_cycles(facts: MetricTable, arch: str) -> None:
+    rows: dict[str, MetricExpression] = {**facts.expressions, **facts.metrics}
     done: set[str] = set()
 
     def visit(key: str, path: tuple[str, ...]) -> None:
@@ -268,7 +268,7 @@ def _check_cycles(facts: Table, arch: str) -> None:
         visit(key, ())
 
 
-def _check_orders(facts: Table) -> None:
+def _check_orders(facts: MetricTable) -> None:
     scaled = {key for key, metric in facts.metrics.items() if metric.scale is not None}
     for label, order in (("answer_order", facts.answer_order), ("table_order", facts.table_order)):
         if len(set(order)) != len(order) or set(order) != scaled:

@@ -48,7 +48,7 @@ def _lines() -> Iterator[str]:
         yield f"| `{counter.id}` | {', '.join(counter.archs)} | {counter.doc} |"
 
 
-def _formula(row: metrics.Expression) -> Iterator[str]:
+def _formula(row: metrics.MetricExpression) -> Iterator[str]:
     yield ""
     yield f"### `{row.id}`"
     yield ""

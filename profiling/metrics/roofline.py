@@ -42,7 +42,7 @@ class Ceilings:
 
 
 @dataclass(frozen=True)
-class Point:
+class RooflinePoint:
     """A kernel at one memory level: intensity in FLOP/B, performance and attainable performance in GFLOP/s."""
 
     level: str
@@ -52,7 +52,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Position:
+class RooflinePosition:
     """The roof that a kernel is nearest to ("L1", "L2", "HBM" or "compute"), and the share of it that it reaches.
 
     `shares` is the utilisation of every ceiling, 0..1 (above 1 if it exceeds the table's value); None: unknown.
@@ -61,7 +61,7 @@ class Position:
     roof: str | None
     share: float | None
     shares: Mapping[str, float | None]
-    points: tuple[Point, ...]
+    points: tuple[RooflinePoint, ...]
 
     def document(self) -> dict[str, Any]:
         """The field `roofline` of a prediction's JSON."""
@@ -99,7 +99,7 @@ def _vector_peak(arch: DeviceTable, cycles: str, clock: str) -> float:
     return 2 * LANES / arch[f"issue.{cycles}"] * simds * arch[f"clock.{clock}"] / 1000
 
 
-def position(metrics: Mapping[str, float | None], device: str) -> Position:
+def position(metrics: Mapping[str, float | None], device: str) -> RooflinePosition:
     """The position of a kernel with these metrics (physical units) on the device's roofline."""
     limits = ceilings(device)
     shares: dict[str, float | None] = {}
@@ -111,17 +111,17 @@ def position(metrics: Mapping[str, float | None], device: str) -> Position:
     shares["compute"] = gflops / limits.peak if gflops is not None else None
     used = {roof: share for roof, share in shares.items() if share is not None}
     roof = max(used, key=lambda name: used[name]) if used else None
-    return Position(roof, used[roof] if roof else None, shares, points(metrics, limits))
+    return RooflinePosition(roof, used[roof] if roof else None, shares, points(metrics, limits))
 
 
-def points(metrics: Mapping[str, float | None], limits: Ceilings) -> tuple[Point, ...]:
+def points(metrics: Mapping[str, float | None], limits: Ceilings) -> tuple[RooflinePoint, ...]:
     """The kernel's points for a plot, one per level whose intensity is known and above zero."""
     gflops = metrics.get(THROUGHPUT)
     found = []
     for level, (_, name) in LEVELS.items():
         intensity = metrics.get(name)
         if gflops is not None and intensity:
-            found.append(Point(level, intensity, gflops, attainable(intensity, level, limits)))
+            found.append(RooflinePoint(level, intensity, gflops, attainable(intensity, level, limits)))
     return tuple(found)
 
 
@@ -140,7 +140,7 @@ def curve(level: str, limits: Ceilings, intensities: Sequence[float]) -> list[tu
     return [(intensity, attainable(intensity, level, limits)) for intensity in intensities]
 
 
-def describe(found: Position) -> str:
+def describe(found: RooflinePosition) -> str:
     """One line for reports, for instance "nearest to the HBM bandwidth roof, at 84 % of it"."""
     if found.roof is None or found.share is None:
         return "not on the roofline: nothing was counted"
@@ -150,7 +150,7 @@ def describe(found: Position) -> str:
 
 
 @dataclass(frozen=True)
-class Plotted:
+class PlottedKernel:
     """A kernel to plot: `series` tells apart versions or devices, `kind` is "predicted", "executed" or "measured".
 
     `low` and `high` are the ends of its performance's interval in GFLOP/s, if there is one.
@@ -164,7 +164,7 @@ class Plotted:
     high: float | None = None
 
 
-def document(device: str, kernels: Sequence[Plotted]) -> dict[str, Any]:
+def document(device: str, kernels: Sequence[PlottedKernel]) -> dict[str, Any]:
     """The input of profiling/reports/web/roofline.js: what a plot of these kernels on a device shows.
 
     `peaks` in GFLOP/s by number format and unit, `bandwidths` in GB/s, `points` one per kernel and memory level. `axes`
@@ -189,7 +189,7 @@ def document(device: str, kernels: Sequence[Plotted]) -> dict[str, Any]:
     }
 
 
-def _rows(kernel: Plotted, limits: Ceilings) -> list[dict[str, Any]]:
+def _rows(kernel: PlottedKernel, limits: Ceilings) -> list[dict[str, Any]]:
     shared = {"name": kernel.name, "series": kernel.series, "kind": kernel.kind, "low": kernel.low, "high": kernel.high}
     return [
         {

@@ -10,8 +10,8 @@ from hipsynth.profiling.preview.values import (
     FUNCTIONS,
     SIZES,
     UNKNOWN,
-    Buffer,
     Dim,
+    HostAllocation,
     Reference,
     Vector,
     binary,
@@ -82,7 +82,7 @@ def _read_back(to: Reference) -> None:
 
 def _moves(host: Host, name: str, values: list[Any]) -> None:
     """Notes what a call puts into an array, unless it is in a loop that is noted as a whole."""
-    arrays = [v for v in values[:2] if isinstance(v, Buffer | Vector)]
+    arrays = [v for v in values[:2] if isinstance(v, HostAllocation | Vector)]
     if host.quiet or not arrays or arrays[0] is not values[0]:
         return
     to, last = arrays[0], values[-1] if values else UNKNOWN
@@ -135,7 +135,7 @@ def _allocate(name: str, values: list[Any]) -> Any:
     if name in PITCHED and len(values) > 3 and known(values[2], values[3]):
         size = values[2] * values[3]
     if isinstance(target, Reference):
-        target.set(Buffer(whole(size) if isinstance(size, int | float) else None))
+        target.set(HostAllocation(whole(size) if isinstance(size, int | float) else None))
     return 0
 
 

@@ -13,9 +13,9 @@ from hipsynth.profiling.preview.values import (
     SIZES,
     UNKNOWN,
     Alias,
-    Buffer,
     Dim,
     Function,
+    HostAllocation,
     Object,
     Reference,
     Unknown,
@@ -443,4 +443,4 @@ def value_of(words: list[str]) -> Any:
         value = Directive(words).expression()
     except (TooMuch, RecursionError, IndexError):
         return 0
-    return 0 if isinstance(value, Unknown | Buffer) else value
+    return 0 if isinstance(value, Unknown | HostAllocation) else value

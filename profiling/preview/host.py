@@ -21,11 +21,11 @@ from hipsynth.profiling.preview.values import (
     SIZES,
     UNKNOWN,
     Alias,
-    Buffer,
     Class,
     Dim,
     Function,
     GuessedType,
+    HostAllocation,
     Object,
     Vector,
     binary,
@@ -397,14 +397,14 @@ class Host(Noting):
                 value.length, value.items = binary("+", value.length, 1), None
             elif name == "insert":
                 value.length, value.items = UNKNOWN, None
-            elif name == "get" and value.items and isinstance(value.items[0], Buffer):
+            elif name == "get" and value.items and isinstance(value.items[0], HostAllocation):
                 return value.items[0]  # a smart pointer in braces: {pointer, deleter}
             if name in ("resize", "assign", "reserve") and values and name != "reserve":
                 value.length = values[0]
             return {"size": value.length, "length": value.length}.get(name, value)
         if self.peek() == "(":
             self.call_arguments()
-            if isinstance(value, Buffer) and name in ("get", "data", "release"):
+            if isinstance(value, HostAllocation) and name in ("get", "data", "release"):
                 return value
         return self.properties.get(name, UNKNOWN)
 

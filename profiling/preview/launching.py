@@ -13,9 +13,9 @@ from hipsynth.profiling.preview.statements import Statements
 from hipsynth.profiling.preview.tokens import arguments
 from hipsynth.profiling.preview.values import (
     UNKNOWN,
-    Buffer,
     Function,
     GuessedType,
+    HostAllocation,
     Object,
     Reference,
     TemplateParameters,
@@ -161,5 +161,5 @@ def _buffers(values: Iterable[Any]) -> Iterator[Any]:
             yield from _buffers(value.fields.values())
         elif isinstance(value, Vector) and value.items is not None:
             yield from _buffers(value.items)
-        elif isinstance(value, Vector | Buffer):
+        elif isinstance(value, Vector | HostAllocation):
             yield value

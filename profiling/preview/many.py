@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from hipsynth.profiling.preview.host import host_launches
 from hipsynth.profiling.preview.launching import HostLaunch
-from hipsynth.profiling.preview.values import Buffer, Object, Vector
+from hipsynth.profiling.preview.values import HostAllocation, Object, Vector
 
 Launches = tuple[list[HostLaunch], list[str]]  # as host_launches() returns them
 MOST_DIGITS = 16  # of numbers that a double holds exactly
@@ -133,8 +133,8 @@ def _one(value: Any, place: int) -> Any:
     if isinstance(value, HostLaunch):
         parts = {name: _one(getattr(value, name), place) for name in ("grid", "block", "dynamic_lds", "arguments")}
         return replace(value, **parts)
-    if isinstance(value, Buffer):
-        return Buffer(_one(value.bytes, place))
+    if isinstance(value, HostAllocation):
+        return HostAllocation(_one(value.bytes, place))
     if isinstance(value, Vector):
         return Vector(_one(value.length, place), _one(value.element, place), value.items)
     if isinstance(value, Object):

@@ -11,7 +11,7 @@ from hipsynth.profiling.preview.expressions import ASSIGNS, Scope
 from hipsynth.profiling.preview.launching import Launching
 from hipsynth.profiling.preview.statements import GROWING
 from hipsynth.profiling.preview.tokens import matching
-from hipsynth.profiling.preview.values import Alias, Buffer, Object, Reference, Vector, known
+from hipsynth.profiling.preview.values import Alias, HostAllocation, Object, Reference, Vector, known
 
 DECLARED = " "  # after a name: the words of its type
 CHANGING = {*GROWING, "resize", "assign", "insert", "back"}
@@ -37,13 +37,13 @@ class Noting(Launching):
         self.kept.append(scope)
         return id(scope), name
 
-    def _array_of(self, name: str) -> Vector | Buffer | None:
+    def _array_of(self, name: str) -> Vector | HostAllocation | None:
         name, *members = name.split(".")
         held = self.lookup(name)
         held = held.get() if isinstance(held, Reference) else held
         for member in members:
             held = held.fields.get(member) if isinstance(held, Object) else None
-        return held if isinstance(held, Vector | Buffer) else None
+        return held if isinstance(held, Vector | HostAllocation) else None
 
     def _type_of(self, name: str) -> list[str]:
         """The words of the type that a name, or a member, was declared with."""
@@ -62,7 +62,7 @@ class Noting(Launching):
         array, value = self._array_of(name), self.lookup(name)
         if array is not None:
             kind = element_kind(words)
-            fits = kind and (isinstance(array, Buffer) or array.element in (1, kind.bits // 8))
+            fits = kind and (isinstance(array, HostAllocation) or array.element in (1, kind.bits // 8))
             return Array(kind, array) if kind and fits else None
         kind = kind_of(words) or (REAL if isinstance(value, float) else INT)
         later = self._place(name) in self.fills.written

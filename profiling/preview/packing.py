@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hipsynth.profiling.preview.values import Buffer, Object, Unknown, Vector, laid_out
+from hipsynth.profiling.preview.values import HostAllocation, Object, Unknown, Vector, laid_out
 
 GUESSED_BYTES = 1 << 28  # of a buffer whose size is not known
 POINTER = 8
@@ -22,7 +22,7 @@ def packed(value: Any, size: int, pointer: bool, allocate: Allocate = lambda siz
         return _object(value, size, allocate)
     if isinstance(value, Vector) and value.items is not None:
         return _braced(value.items, size, allocate)
-    if isinstance(value, Buffer) and size == POINTER:
+    if isinstance(value, HostAllocation) and size == POINTER:
         return struct.pack("<Q", allocate(buffer_bytes(value), value))
     if isinstance(value, float):
         return struct.pack({2: "<e", 4: "<f", 8: "<d"}.get(size, "<d"), value)[:size].ljust(size, b"\0")
@@ -33,7 +33,7 @@ def packed(value: Any, size: int, pointer: bool, allocate: Allocate = lambda siz
 
 def buffer_bytes(value: Any) -> int:
     """The bytes of an argument that is a pointer."""
-    if isinstance(value, Buffer) and value.bytes is not None:
+    if isinstance(value, HostAllocation) and value.bytes is not None:
         return value.bytes
     if isinstance(value, Vector) and isinstance(value.length, int):
         return value.length * value.element
@@ -67,7 +67,7 @@ def _braced(items: Sequence[Any], size: int, allocate: Allocate) -> bytes | None
     """Members in braces, of which only the number and the bytes of all are known: numbers of four bytes if that fits,
     else of eight."""
     for number in (4, 8):
-        sizes = [(POINTER if isinstance(item, Buffer | Vector | Unknown) else number, 1) for item in items]
+        sizes = [(POINTER if isinstance(item, HostAllocation | Vector | Unknown) else number, 1) for item in items]
         starts, whole = laid_out(sizes)
         if whole == size:
             made = [packed(item, one, one == POINTER and not isinstance(item, int | float), allocate)

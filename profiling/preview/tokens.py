@@ -25,7 +25,7 @@ MOST_EXPANSIONS = 2000
 
 
 @dataclass(frozen=True)
-class Macro:
+class HostMacro:
     parameters: tuple[str, ...] | None  # None: object-like
     body: tuple[str, ...]
 
@@ -50,7 +50,7 @@ class Preprocessor:
     def __init__(self, evaluate: Callable[[list[str]], object], defines: Mapping[str, str] | None = None) -> None:
         self.evaluate = evaluate
         given = {**PREDEFINED, **(defines or {})}
-        self.macros = {name: Macro(None, tuple(split(value))) for name, value in given.items()}
+        self.macros = {name: HostMacro(None, tuple(split(value))) for name, value in given.items()}
 
     def run(self, text: str) -> list[str]:
         """The tokens of the lines that conditionals keep, with expanded macros."""
@@ -89,7 +89,7 @@ class Preprocessor:
         match = re.match(r"(\w+)(\(([^)]*)\))?(.*)", rest, re.DOTALL)
         if match:
             parameters = tuple(p.strip() for p in match.group(3).split(",")) if match.group(2) else None
-            self.macros[match.group(1)] = Macro(parameters, tuple(split(match.group(4))))
+            self.macros[match.group(1)] = HostMacro(parameters, tuple(split(match.group(4))))
 
     def _holds(self, condition: str) -> bool:
         text = re.sub(r"\bdefined\s*\(?\s*(\w+)\s*\)?", lambda m: str(int(m.group(1) in self.macros)), condition)

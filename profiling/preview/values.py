@@ -44,7 +44,7 @@ class Dim:
 
 
 @dataclass
-class Buffer:
+class HostAllocation:
     """An allocation of `bytes` bytes (None: not known)."""
 
     bytes: int | None = None
@@ -187,7 +187,7 @@ LARGEST = 1 << 80
 
 def binary(sign: str, a: Any, b: Any) -> Any:
     """The value of `a sign b`. A pointer plus a number is the pointer."""
-    if isinstance(a, Buffer) and sign in "+-":
+    if isinstance(a, HostAllocation) and sign in "+-":
         return a
     if isinstance(a, str) and isinstance(b, str) and sign in ("==", "!=", "+"):
         return a + b if sign == "+" else int((a == b) == (sign == "=="))

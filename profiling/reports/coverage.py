@@ -47,7 +47,7 @@ def bins(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 @dataclass
-class Coverage:
+class LabelCoverage:
     """Labels per bin, by (architecture, axis)."""
 
     counts: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
@@ -81,9 +81,9 @@ class Coverage:
         return (2 * counts[name] + counts[str(int(name) - 1)] + counts[str(int(name) + 1)]) / 4
 
 
-def coverage(rows: Iterable[Mapping[str, Any]]) -> Coverage:
+def coverage(rows: Iterable[Mapping[str, Any]]) -> LabelCoverage:
     """The coverage of labels."""
-    found = Coverage()
+    found = LabelCoverage()
     for row in rows:
         found.add(row)
     return found

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from hipsynth.core.errors import BadInput, Missing, Partial
+from hipsynth.core.errors import BadInput, MissingDependency, PartialFailure
 from hipsynth.core.kernel_record import KernelRecord, Sampling
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import TargetResult
@@ -42,8 +42,8 @@ def result_document(result: TargetResult) -> dict[str, Any]:
     }
 
 
-def _plotted(kernel: KernelRecord) -> roofline.Plotted:
-    return roofline.Plotted(kernel.name, kernel.metrics, kernel.source.kind)
+def _plotted(kernel: KernelRecord) -> roofline.PlottedKernel:
+    return roofline.PlottedKernel(kernel.name, kernel.metrics, kernel.source.kind)
 
 
 def profile_document(program: str, path: str, results: Sequence[TargetResult]) -> dict[str, Any]:
@@ -158,5 +158,9 @@ def exit_code(results: Sequence[TargetResult]) -> int:
     if not bad:
         return 0
     if len(bad) < len(results) or any(result.status == "partial" for result in bad):
-        return Partial.exit_code
-    return Missing.exit_code if all(result.reason == Missing.reason for result in bad) else BadInput.exit_code
+        return PartialFailure.exit_code
+    return (
+        MissingDependency.exit_code
+        if all(result.reason == MissingDependency.reason for result in bad)
+        else BadInput.exit_code
+    )

@@ -8,7 +8,7 @@ from pathlib import Path
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import SOURCE_BYTES, read_regular
 from hipsynth.profiling.backends.protocol import TargetResult
-from hipsynth.profiling.lines.records import Amounts, KernelLines, Line
+from hipsynth.profiling.lines.records import Amounts, KernelLines, SourceLine
 from hipsynth.profiling.reports.numbers import number
 
 HEAT = 6  # width of the bar in characters, for the whole time
@@ -63,7 +63,7 @@ def _kernel(kernel: KernelLines, width: int) -> Iterator[str]:
         yield f"  {_cells(loop.amounts)}  {inner}{_place(loop.file, loop.line)}  {number(loop.passes)} passes of waves"
 
 
-def _short(line: Line) -> str:
+def _short(line: SourceLine) -> str:
     return _place(line.file, line.line)
 
 
@@ -79,7 +79,7 @@ def source_lines(file: str) -> list[str]:
         return []
 
 
-def _file(lines: Sequence[Line], text: Sequence[str], width: int) -> Iterator[str]:
+def _file(lines: Sequence[SourceLine], text: Sequence[str], width: int) -> Iterator[str]:
     costs = {line.line: line.amounts for line in lines}
     blank = " " * len(_head())
     shown = sorted({n for line in costs for n in range(line - CONTEXT, line + CONTEXT + 1) if n > 0})

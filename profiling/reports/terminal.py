@@ -355,7 +355,7 @@ def _scaling_error(name: str, column: Column) -> str:
     return _plus_minus(error, "%") if error else ""
 
 
-def _expected(name: str, column: Column) -> expected_error.Error | None:
+def _expected(name: str, column: Column) -> expected_error.ErrorRow | None:
     return expected_error.expected(name, column.result.device, column.kernel.duration_ns)
 
 

@@ -5,9 +5,9 @@
 >>> report.totals
 """
 
-from hipsynth.profiling.survey.conduct import Options, survey
+from hipsynth.profiling.survey.conduct import SurveyOptions, survey
 from hipsynth.profiling.survey.discover import find_programs
-from hipsynth.profiling.survey.plan import BuildPlan, Program
-from hipsynth.profiling.survey.report import Report, Row
+from hipsynth.profiling.survey.plan import BuildPlan, SurveyedProgram
+from hipsynth.profiling.survey.report import SurveyReport, SurveyRow
 
-__all__ = ["BuildPlan", "Options", "Program", "Report", "Row", "find_programs", "survey"]
+__all__ = ["BuildPlan", "SurveyOptions", "SurveyReport", "SurveyRow", "SurveyedProgram", "find_programs", "survey"]

@@ -19,12 +19,12 @@ from hipsynth.profiling.survey.libraries import (
     missing_header,
     undefined_symbols,
 )
-from hipsynth.profiling.survey.plan import BuildPlan, Program, SourceUnit
+from hipsynth.profiling.survey.plan import BuildPlan, SourceUnit, SurveyedProgram
 from hipsynth.profiling.survey.sources import own_headers
 from hipsynth.simulator import api
 from hipsynth.toolchain import CompileLimits, older
 from hipsynth.toolchain.flags import OPENMP
-from hipsynth.toolchain.project import Unit, compile_project
+from hipsynth.toolchain.project import CompileUnit, compile_project
 
 DEFAULT_FLAGS = "-O3"
 MESSAGE_CHARS = 1500
@@ -33,7 +33,7 @@ _NO_IMAGES = re.compile(r"error: .* is unavailable: The image/texture API not su
 
 
 @dataclass(frozen=True)
-class Built:
+class BuildResult:
     """Result of building one plan: `artefacts` on success, else `reason` (an error class) and `message`."""
 
     plan: BuildPlan
@@ -44,7 +44,7 @@ class Built:
 
 
 @dataclass(frozen=True)
-class _Where:
+class _BuildContext:
     """Target and folder of a build, the folders that it may read, and its limits."""
 
     arch: str
@@ -54,17 +54,17 @@ class _Where:
 
 
 def try_plans(
-    program: Program, arch: str, folder: Path, roots: Sequence[Path], limits: CompileLimits | None = None
-) -> Built:
+    program: SurveyedProgram, arch: str, folder: Path, roots: Sequence[Path], limits: CompileLimits | None = None
+) -> BuildResult:
     """Tries the program's plans in order and returns the first that builds.
 
     If all fail, returns the first failure, or the one that names a missing library if there is one.
     `roots`: sources and headers must lie below these folders (or in the toolchain).
     """
-    failures: list[Built] = []
+    failures: list[BuildResult] = []
     for number, plan in enumerate(program.plans):
         written = folder / f"written{number}"
-        where = _Where(arch, folder / f"plan{number}", (*roots, written, own_headers()), limits)
+        where = _BuildContext(arch, folder / f"plan{number}", (*roots, written, own_headers()), limits)
         made = _attempt(_with_written(plan, written), where)
         if made.artefacts is not None:
             return made
@@ -81,7 +81,7 @@ def try_plans(
     return chosen
 
 
-def _without_configuration(guess: Built, problem: str) -> Built:
+def _without_configuration(guess: BuildResult, problem: str) -> BuildResult:
     """The failure of a guessed plan of a program whose CMake project could not be configured.
 
     What lacks a header or a symbol may do so because nothing was configured. Any other error of the compiler is the
@@ -110,7 +110,7 @@ def _with_written(plan: BuildPlan, folder: Path) -> BuildPlan:
     return replace(plan, units=tuple(units))
 
 
-def _attempt(plan: BuildPlan, where: _Where) -> Built:
+def _attempt(plan: BuildPlan, where: _BuildContext) -> BuildResult:
     """Compiles the plan; on unknown standard names, retries with the headers that HIP included before release 7."""
     made = _compile(plan, where)
     if made.reason == "compile_failed" and older.may_help(made.diagnostics):
@@ -125,9 +125,9 @@ def _with_older_headers(unit: SourceUnit) -> SourceUnit:
     return replace(unit, preludes=(*unit.preludes, *map(Path, older.headers(unit.language))))
 
 
-def _compile(plan: BuildPlan, where: _Where) -> Built:
+def _compile(plan: BuildPlan, where: _BuildContext) -> BuildResult:
     wanted = [name for name in plan.libraries if not PRESENT.match(name.rpartition("/")[2]) and not _threads(name)]
-    units = [Unit(unit.path, unit.language, unit_flags(unit, plan)) for unit in plan.units]
+    units = [CompileUnit(unit.path, unit.language, unit_flags(unit, plan)) for unit in plan.units]
     try:
         build = compile_project(
             units,
@@ -144,13 +144,13 @@ def _compile(plan: BuildPlan, where: _Where) -> Built:
         outside = _outside(missing_header(error.diagnostics), plan, where.roots)
         if outside:
             message = f"{outside} lies outside the surveyed folder: survey the one above"
-        return Built(plan, None, reason, message, error.diagnostics[:MESSAGE_CHARS])
+        return BuildResult(plan, None, reason, message, error.diagnostics[:MESSAGE_CHARS])
     except BadInput as error:
-        return Built(plan, None, error.reason, str(error))
+        return BuildResult(plan, None, error.reason, str(error))
     objdump = toolchain.find().objdump
     if not build.devices:
-        return Built(plan, api.Artefacts(build.executable, objdump=objdump))
-    return Built(plan, api.Artefacts(build.executable, *build.devices[0], objdump, build.devices[1:]))
+        return BuildResult(plan, api.Artefacts(build.executable, objdump=objdump))
+    return BuildResult(plan, api.Artefacts(build.executable, *build.devices[0], objdump, build.devices[1:]))
 
 
 def _outside(header: str | None, plan: BuildPlan, roots: Sequence[Path]) -> Path | None:
@@ -160,7 +160,7 @@ def _outside(header: str | None, plan: BuildPlan, roots: Sequence[Path]) -> Path
     return next((path for path in found if not any(path.is_relative_to(root.resolve()) for root in roots)), None)
 
 
-def _code_objects(plan: BuildPlan, where: _Where) -> None:
+def _code_objects(plan: BuildPlan, where: _BuildContext) -> None:
     """Compiles code objects that the program loads at run time into FOLDER/run, under the names it expects."""
     for number, wanted in enumerate(plan.code_objects):
         unit = wanted.unit

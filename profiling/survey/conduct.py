@@ -13,20 +13,20 @@ from hipsynth import toolchain
 from hipsynth.core.errors import BadInput, HipsynthError
 from hipsynth.core.files import SOURCE_BYTES, read_regular, whole_file
 from hipsynth.core.scratch import scratch_folder
-from hipsynth.core.store.journal import Journal, read
+from hipsynth.core.store.journal import CorpusJournal, read
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling.backends.sim import SimBackend
-from hipsynth.profiling.survey.build import Built, try_plans
+from hipsynth.profiling.survey.build import BuildResult, try_plans
 from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.profiling.survey.execute import ATTEMPTS, USAGE_CHARS, try_call, try_calls
-from hipsynth.profiling.survey.measure import Labels, Run, all_labels
+from hipsynth.profiling.survey.measure import Labels, SurveyRun, all_labels
 from hipsynth.profiling.survey.page import provenance
-from hipsynth.profiling.survey.plan import Call, Program
-from hipsynth.profiling.survey.report import Report, Row, row_of
+from hipsynth.profiling.survey.plan import Invocation, SurveyedProgram
+from hipsynth.profiling.survey.report import SurveyReport, SurveyRow, row_of
 from hipsynth.profiling.survey.shrink import command_line, proposals, with_defines
 from hipsynth.simulator import devices
 from hipsynth.simulator.api import RunResult
-from hipsynth.simulator.limits import SAMPLING_UNITS, Limits
+from hipsynth.simulator.limits import SAMPLING_UNITS, RunLimits
 from hipsynth.simulator.spending import incomplete
 from hipsynth.toolchain import sandbox
 
@@ -36,7 +36,7 @@ WAVE_INSTRUCTIONS = 10**13  # effectively unlimited: surveys are limited by time
 
 
 @dataclass(frozen=True)
-class Options:
+class SurveyOptions:
     """How programs are run. `match`: survey only programs whose path contains this text."""
 
     arch: str = devices.DEFAULT_ARCH
@@ -58,17 +58,17 @@ class Options:
 
 @dataclass(frozen=True)
 class _Task:
-    program: Program
+    program: SurveyedProgram
     root: Path
-    options: Options
+    options: SurveyOptions
     key: str
 
 
-def find(root: Path, options: Options) -> list[Program]:
+def find(root: Path, options: SurveyOptions) -> list[SurveyedProgram]:
     """The programs below `root` that `options` choose.
 
-    Raises BadInput if `root` is not a folder or has no such program, UsageError for an unknown architecture, Missing
-    without a compiler.
+    Raises BadInput if `root` is not a folder or has no such program, UsageError for an unknown architecture,
+    MissingDependency without a compiler.
     """
     if not root.is_dir():
         raise BadInput(f"{root}: no such folder", remedy="give a folder with HIP programs")
@@ -95,12 +95,12 @@ def find(root: Path, options: Options) -> list[Program]:
 
 def survey(
     root: Path,
-    options: Options,
+    options: SurveyOptions,
     out: Path | None = None,
     start: Callable[[int], Progress] | None = None,
     label: Callable[[Labels], None] | None = None,
-    programs: Sequence[Program] | None = None,
-) -> Report:
+    programs: Sequence[SurveyedProgram] | None = None,
+) -> SurveyReport:
     """Surveys the HIP programs below `root`.
 
     `out`: where to write a JSON report; a later call with the same `out` reuses its finished rows.
@@ -114,7 +114,7 @@ def survey(
     rows = {task.key: known[task.key] for task in tasks if task.key in known}
     waiting = [task for task in tasks if task.key not in rows]
     step = start(len(waiting)) if start else None
-    with _Keeper(out) as keeper:
+    with _RowJournal(out) as keeper:
         for outcome in map_unordered(_work, waiting, options.workers, "local", _hard_limit(options)):
             task = waiting[outcome.index]
             row, labels = outcome.value if outcome.value is not None else (_broken(task, outcome.error), ())
@@ -126,19 +126,19 @@ def survey(
             if step:
                 step(row.program)
     facts = {**conditions(options), "provenance": provenance(root)}
-    report = Report(str(root), options.arch, [rows[task.key] for task in tasks], facts)
+    report = SurveyReport(str(root), options.arch, [rows[task.key] for task in tasks], facts)
     if out:
         _write(out, report)
         _journal(out).unlink(missing_ok=True)
     return report
 
 
-def _hard_limit(options: Options) -> float:
+def _hard_limit(options: SurveyOptions) -> float:
     """Wall-clock seconds after which a worker is killed: a backstop for the limits on each build and run."""
     return ATTEMPTS * sandbox.time_limits(options.timeout_s)["wall_s"] + 3600
 
 
-def conditions(options: Options) -> dict[str, object]:
+def conditions(options: SurveyOptions) -> dict[str, object]:
     """The settings and versions needed to repeat the survey."""
     return {
         "device": options.table.name,
@@ -157,7 +157,7 @@ def conditions(options: Options) -> dict[str, object]:
 # --- one program ---------------------------------------------------------------------------------------------------
 
 
-def _work(task: _Task) -> tuple[Row, tuple[Labels, ...]]:
+def _work(task: _Task) -> tuple[SurveyRow, tuple[Labels, ...]]:
     """Surveys one program in a worker; errors become a failed row. Temporary paths are replaced in the texts."""
     try:
         with scratch_folder() as scratch:
@@ -180,21 +180,21 @@ def _hidden(text: str, places: Mapping[str, str]) -> str:
     return text
 
 
-def _survey_one(task: _Task, scratch: Path) -> tuple[Row, tuple[Labels, ...]]:
+def _survey_one(task: _Task, scratch: Path) -> tuple[SurveyRow, tuple[Labels, ...]]:
     program, options = task.program, task.options
     reason, message = program.refusal
     if reason:
-        return Row(program.id, "failed", reason, message, key=task.key), ()
+        return SurveyRow(program.id, "failed", reason, message, key=task.key), ()
     start = time.monotonic()
     compiling = toolchain.CompileLimits(isolate=options.isolate)
     built = try_plans(program, options.arch, scratch / "build", [task.root], compiling)
-    row = Row(
+    row = SurveyRow(
         program.id, "failed", built.reason, built.message, plan=built.plan.origin, files=len(built.plan.units),
         build_s=round(time.monotonic() - start, 2), diagnostics=built.diagnostics, key=task.key,
     )  # fmt: skip
     if built.artefacts is None:
         return row, ()
-    limits = Limits(
+    limits = RunLimits(
         options.timeout_s, WAVE_INSTRUCTIONS, options.memory_bytes, sampling_units=0, strict_bounds=False,
         isolate=options.isolate, budget_s=options.budget_s,
     )  # fmt: skip
@@ -217,12 +217,14 @@ def _survey_one(task: _Task, scratch: Path) -> tuple[Row, tuple[Labels, ...]]:
     if not (options.labels and options.count and row.completed and done.kernels):
         return row, ()
     start = time.monotonic()
-    labels = tuple(all_labels(Run(program, built, task.root, options.table, limits, call, done), scratch))
+    labels = tuple(all_labels(SurveyRun(program, built, task.root, options.table, limits, call, done), scratch))
     stored = sum(len(item.kernels) for _, item in labels)
     return replace(row, labels=stored, label_s=round(time.monotonic() - start, 2)), labels
 
 
-def _shrunk(task: _Task, row: Row, built: Built, limits: Limits, done: RunResult, call: Call, scratch: Path) -> Row:
+def _shrunk(
+    task: _Task, row: SurveyRow, built: BuildResult, limits: RunLimits, done: RunResult, call: Invocation, scratch: Path
+) -> SurveyRow:
     """The row with a smaller start of the program that fits its budget, if one of a few proposals does."""
     program, options = task.program, task.options
     printed = f"{done.stdout}\n{done.stderr}"[:USAGE_CHARS]
@@ -249,15 +251,15 @@ def _output(stdout: str, stderr: str, status: str) -> str:
     return "\n".join(part[-OUTPUT_CHARS:].strip() for part in (stdout, stderr) if part.strip())
 
 
-def _broken(task: _Task, error: Exception | None) -> Row:
+def _broken(task: _Task, error: Exception | None) -> SurveyRow:
     reason = error.reason if isinstance(error, HipsynthError) else "internal_error"
-    return Row(task.program.id, "failed", reason, str(error), key=task.key)
+    return SurveyRow(task.program.id, "failed", reason, str(error), key=task.key)
 
 
 # --- resuming ------------------------------------------------------------------------------------------------------
 
 
-def _key(program: Program, options: Options) -> str:
+def _key(program: SurveyedProgram, options: SurveyOptions) -> str:
     """What a row depends on: plans, sources, architecture, tools. The time limit is looked at separately."""
     depends = [program.id, repr((program.plans, program.calls)), options.arch, options.count, options.memory_bytes]
     if options.table.name != devices.default_device(options.arch):
@@ -280,7 +282,7 @@ def _journal(out: Path) -> Path:
     return out.with_name(out.name + ".journal")
 
 
-def _known(out: Path, options: Options) -> dict[str, Row]:
+def _known(out: Path, options: SurveyOptions) -> dict[str, SurveyRow]:
     """Finished rows of an earlier call, by key, except time-outs under a lower limit than the current one."""
     documents = [record for _, _, record in read(_journal(out))]
     limits = [options.timeout_s] * len(documents)
@@ -292,7 +294,7 @@ def _known(out: Path, options: Options) -> dict[str, Row]:
             limits += [float(report["conditions"]["timeout_s"])] * len(rows)
         except (ValueError, KeyError, TypeError) as error:
             raise BadInput(f"{out}: not a survey report", cause=str(error), remedy="choose another --out") from error
-    known: dict[str, Row] = {}
+    known: dict[str, SurveyRow] = {}
     for document, limit in zip(documents, limits, strict=True):
         row = row_of(document)
         if row.key and (row.reason not in ("timeout", "budget") or limit >= options.timeout_s):
@@ -300,27 +302,27 @@ def _known(out: Path, options: Options) -> dict[str, Row]:
     return known
 
 
-class _Keeper:
+class _RowJournal:
     """Appends each finished row to the journal beside the report; does nothing without a report."""
 
     def __init__(self, out: Path | None) -> None:
         if out:
             out.parent.mkdir(parents=True, exist_ok=True)
-        self.journal = Journal(_journal(out)) if out else None
+        self.journal = CorpusJournal(_journal(out)) if out else None
 
-    def __enter__(self) -> _Keeper:
+    def __enter__(self) -> _RowJournal:
         return self
 
     def __exit__(self, *_: object) -> None:
         if self.journal:
             self.journal.close()
 
-    def keep(self, row: Row) -> None:
+    def keep(self, row: SurveyRow) -> None:
         if self.journal:
             self.journal.append(asdict(row))
 
 
-def _write(out: Path, report: Report) -> None:
+def _write(out: Path, report: SurveyReport) -> None:
     document = report.document()
     document["programs"] = [asdict(row) for row in report.rows]
     with whole_file(out) as file:

@@ -15,7 +15,7 @@ from hipsynth.profiling.survey.build_files.cmake import cmake_plans
 from hipsynth.profiling.survey.build_files.commands import parse_compiler, plans_of, simple_commands, steps_of
 from hipsynth.profiling.survey.build_files.makefile import make_plans
 from hipsynth.profiling.survey.libraries import library_of_header
-from hipsynth.profiling.survey.plan import NO_MAIN, BuildPlan, Call, Program, SourceUnit
+from hipsynth.profiling.survey.plan import NO_MAIN, BuildPlan, Invocation, SourceUnit, SurveyedProgram
 from hipsynth.profiling.survey.sources import (
     CMAKE_FILE,
     SOURCE_ENDINGS,
@@ -33,7 +33,7 @@ _COMMENT_LINE = re.compile(r"^[ \t]*#[^\n]*", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"[<>\[\]{}$*|&;`]|\.\.\.")
 
 
-def find_programs(root: Path, arch: str, shows: Sequence[Path] = ()) -> list[Program]:
+def find_programs(root: Path, arch: str, shows: Sequence[Path] = ()) -> list[SurveyedProgram]:
     """The programs below `root`, ordered by the path of their main file. Malformed files are skipped, not raised.
 
     Folders with HIP sources that belong to no program come last (refusal NO_MAIN).
@@ -63,7 +63,9 @@ def find_programs(root: Path, arch: str, shows: Sequence[Path] = ()) -> list[Pro
     return [*programs, *_folders_without_main(folder, programs, found)]
 
 
-def _folders_without_main(folder: Folder, programs: Sequence[Program], plans: Sequence[BuildPlan]) -> list[Program]:
+def _folders_without_main(
+    folder: Folder, programs: Sequence[SurveyedProgram], plans: Sequence[BuildPlan]
+) -> list[SurveyedProgram]:
     """One entry for each folder with HIP sources that no program is built from or includes."""
     units = {unit.path for program in programs for plan in program.plans for unit in plan.units}
     used = {file for unit in units for file in folder.closure(unit)} | units | {program.main for program in programs}
@@ -74,14 +76,14 @@ def _folders_without_main(folder: Folder, programs: Sequence[Program], plans: Se
     return [_without_main(path, folder, plans) for path in first.values()]
 
 
-def _without_main(path: Path, folder: Folder, plans: Sequence[BuildPlan]) -> Program:
+def _without_main(path: Path, folder: Folder, plans: Sequence[BuildPlan]) -> SurveyedProgram:
     """`path`: the first of the folder's sources."""
     message = "it has HIP sources, and no main() of the surveyed folder uses them"
     named = [unit.path for plan in plans for unit in plan.units if path.parent in (plan.folder, unit.path.parent)]
     outside = [name for name in named if not name.resolve().is_relative_to(folder.root)]
     if outside:
         message += f"; its build files name {outside[0]}: survey a folder that holds both"
-    return Program(path.relative_to(folder.root).as_posix(), path, refusal=(NO_MAIN, message))
+    return SurveyedProgram(path.relative_to(folder.root).as_posix(), path, refusal=(NO_MAIN, message))
 
 
 def _cmake_plans(
@@ -151,17 +153,19 @@ def _mains(plan: BuildPlan, root: Path) -> list[Path]:
     return [path for path in own if source_facts(path).has_main]
 
 
-def _program(path: Path, folder: Folder, plans: list[BuildPlan], problems: Mapping[Path, str]) -> Program | None:
+def _program(
+    path: Path, folder: Folder, plans: list[BuildPlan], problems: Mapping[Path, str]
+) -> SurveyedProgram | None:
     name = path.relative_to(folder.root).as_posix()
     units = {path, *(unit.path for plan in plans for unit in plan.units), *_companions(path, folder, _parts(folder))}
     if not any(folder.is_hip(unit) or folder.is_portable(unit) for unit in units):
         if folder.is_cuda(path):
-            return Program(name, path, refusal=("cuda_source", "CUDA source: it uses no HIP header or call"))
+            return SurveyedProgram(name, path, refusal=("cuda_source", "CUDA source: it uses no HIP header or call"))
         return None
     ordered = sorted(plans, key=lambda plan: (_TRUST[plan.origin], -len(plan.folder.parts)))
     found = [_completed(plan, folder) for plan in _distinct([*ordered, *_guesses(path, folder)])]
     names = {plan.name for plan in found} | {path.stem}
-    return Program(
+    return SurveyedProgram(
         name,
         path,
         tuple(found),
@@ -258,9 +262,9 @@ def _words(text: str) -> tuple[str, ...]:
         return ()
 
 
-def _documented_calls(path: Path, folder: Folder, names: set[str]) -> tuple[Call, ...]:
+def _documented_calls(path: Path, folder: Folder, names: set[str]) -> tuple[Invocation, ...]:
     """Run lines such as `./name 1024` from scripts and READMEs in the program's folder and above (at most 3)."""
-    found: list[Call] = []
+    found: list[Invocation] = []
     pattern = re.compile(
         r"(?:^|[\s`$>])\./(?:[\w.-]+/)*(" + "|".join(map(re.escape, sorted(names))) + r")((?:[ \t]+[^\s`]+)+)"
     )
@@ -273,6 +277,6 @@ def _documented_calls(path: Path, folder: Folder, names: set[str]) -> tuple[Call
             found += [call for _, call in calls if call.arguments or call.stdin]
         for file in sorted(place.glob("README*"))[:4]:
             words = [_words(match.group(2)) for match in pattern.finditer(read_text(file, folder.root))]
-            found += [Call(line) for line in words if line and not any(map(_PLACEHOLDER.search, line))]
+            found += [Invocation(line) for line in words if line and not any(map(_PLACEHOLDER.search, line))]
     plausible = [call for call in found if len(call.arguments) < 20 and not _compiles(call.arguments)]
     return tuple(dict.fromkeys(plausible))[:3]

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from hipsynth.core.folders import copy_folder
 from hipsynth.profiling.backends.run_folder import put_executable
-from hipsynth.profiling.survey.build import Built
-from hipsynth.profiling.survey.judge import Verdict, judge
-from hipsynth.profiling.survey.plan import Call, Program
+from hipsynth.profiling.survey.build import BuildResult
+from hipsynth.profiling.survey.judge import RunVerdict, judge
+from hipsynth.profiling.survey.plan import Invocation, SurveyedProgram
 from hipsynth.simulator import api, devices
-from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.limits import RunLimits
 from hipsynth.toolchain import sandbox
 
 ATTEMPTS = 3
@@ -34,21 +34,21 @@ _LITERAL = re.compile(r"-{0,2}\d[\w.x,]*|--?[a-zA-Z][\w-]*(=[\w.-]+)?")
 
 
 def try_calls(
-    program: Program,
-    built: Built,
+    program: SurveyedProgram,
+    built: BuildResult,
     device: devices.DeviceTable,
     root: Path,
     scratch: Path,
-    limits: Limits,
+    limits: RunLimits,
     count: bool,
     counters: bool = False,
-) -> tuple[Verdict, api.RunResult, Call]:
+) -> tuple[RunVerdict, api.RunResult, Invocation]:
     """Runs a program with the arguments from its build files, else none, else those from scripts and READMEs.
 
     Because programs read paths such as `../data`, the run folder is mounted inside a read-only view of the surveyed
     folder `root`, at the program's own relative path. Returns the best verdict with its run and call.
     """
-    tries: list[tuple[Verdict, api.RunResult, Call]] = []
+    tries: list[tuple[RunVerdict, api.RunResult, Invocation]] = []
     calls = _calls(program, built)
     while len(tries) < min(len(calls), ATTEMPTS):
         call, view = calls[len(tries)], scratch / f"run{len(tries)}"
@@ -62,22 +62,22 @@ def try_calls(
     return tries[-1] if tries[-1][0].reason == "needs_data" else tries[0]  # a missing file is the more specific reason
 
 
-def _inside(built: Built, root: Path) -> Path:
+def _inside(built: BuildResult, root: Path) -> Path:
     own = built.plan.folder.resolve()
     return own.relative_to(root) if own.is_relative_to(root) else Path()
 
 
 def try_call(
-    program: Program,
-    built: Built,
+    program: SurveyedProgram,
+    built: BuildResult,
     device: devices.DeviceTable,
     root: Path,
     view: Path,
-    limits: Limits,
-    call: Call,
+    limits: RunLimits,
+    call: Invocation,
     count: bool,
     counters: bool = False,
-) -> tuple[Verdict, api.RunResult]:
+) -> tuple[RunVerdict, api.RunResult]:
     """Runs a program once, in a copy of its folder below the new folder `view`, and judges it."""
     folder = view / _inside(built, root)
     done = _run(built, device, folder, limits, call, count, {str(view): root}, counters)
@@ -86,7 +86,7 @@ def try_call(
     return (explain_by_absent_file(verdict, call, folder) if before_kernels else verdict), done
 
 
-def explain_by_absent_file(verdict: Verdict, call: Call, folder: Path) -> Verdict:
+def explain_by_absent_file(verdict: RunVerdict, call: Invocation, folder: Path) -> RunVerdict:
     """The verdict on a run in `folder` that launched no kernel: needs_data if its arguments name an absent file."""
     if verdict.reason not in _MAY_LACK_DATA:
         return verdict
@@ -96,7 +96,7 @@ def explain_by_absent_file(verdict: Verdict, call: Call, folder: Path) -> Verdic
     return verdict
 
 
-def _advised(verdict: Verdict, call: Call, limits: Limits) -> Verdict:
+def _advised(verdict: RunVerdict, call: Invocation, limits: RunLimits) -> RunVerdict:
     """Adds to a time-out how the program could finish: a higher limit or smaller arguments."""
     if verdict.reason not in ("timeout", "budget"):
         return verdict
@@ -106,27 +106,27 @@ def _advised(verdict: Verdict, call: Call, limits: Limits) -> Verdict:
     return replace(verdict, message=f"{verdict.message}; {advice}")
 
 
-def _calls(program: Program, built: Built) -> list[Call]:
-    calls = [*built.plan.calls[:1], Call(), *built.plan.calls[1:], *program.calls]
+def _calls(program: SurveyedProgram, built: BuildResult) -> list[Invocation]:
+    calls = [*built.plan.calls[:1], Invocation(), *built.plan.calls[1:], *program.calls]
     return list(dict.fromkeys(calls))
 
 
-def _own_examples(done: api.RunResult, built: Built, folder: Path) -> list[Call]:
+def _own_examples(done: api.RunResult, built: BuildResult, folder: Path) -> list[Invocation]:
     """Example command lines of itself in the program's output, if they use only numbers, options and present files."""
     name = re.escape(Path(built.plan.name).name)
     pattern = re.compile(rf"(?:^|[\s`'\"$>])(?:[\w./-]*/)?{name}((?:[ \t]+[^\s`'\"]+)+)[ \t]*[`'\"]?\.?$", re.MULTILINE)
     text = f"{done.stdout}\n{done.stderr}"[:USAGE_CHARS]
     found = [tuple(match.split()) for match in pattern.findall(text)]
     plain = [words for words in found if all(_LITERAL.fullmatch(word) or (folder / word).is_file() for word in words)]
-    return [Call(words) for words in (*plain, *(tuple(match.split()) for match in _NAMED_OPTION.findall(text)))]
+    return [Invocation(words) for words in (*plain, *(tuple(match.split()) for match in _NAMED_OPTION.findall(text)))]
 
 
 def _run(
-    built: Built,
+    built: BuildResult,
     device: devices.DeviceTable,
     folder: Path,
-    limits: Limits,
-    call: Call,
+    limits: RunLimits,
+    call: Invocation,
     count: bool,
     around: Mapping[str, Path],
     counters: bool,
@@ -144,7 +144,7 @@ def _run(
     )
 
 
-def _prepare(call: Call, folder: Path, around: Mapping[str, Path]) -> None:
+def _prepare(call: Invocation, folder: Path, around: Mapping[str, Path]) -> None:
     """Runs, in the run folder, the commands that precede the program in its Makefile or script (unpacking data)."""
     if call.before and sandbox.available():
         lines = "\n".join(call.before)
@@ -154,7 +154,7 @@ def _prepare(call: Call, folder: Path, around: Mapping[str, Path]) -> None:
         sandbox.run(["/bin/sh", "-c", lines], folder, _PREPARING, env=environment, mounts=around)
 
 
-def _standard_input(call: Call, own: Path, folder: Path) -> Path | None:
+def _standard_input(call: Invocation, own: Path, folder: Path) -> Path | None:
     """The file for standard input; commands that ran in the folder may have left a link there, which does not count."""
     for place in (folder, own) if call.stdin else ():
         file = (place / call.stdin).resolve()
@@ -163,7 +163,7 @@ def _standard_input(call: Call, own: Path, folder: Path) -> Path | None:
     return None
 
 
-def _own_output(built: Built) -> Path | None:
+def _own_output(built: BuildResult) -> Path | None:
     """The folder with the code objects that the program loads at run time, if the build made any."""
     assert built.artefacts is not None
     place = built.artefacts.executable.parent / "run"

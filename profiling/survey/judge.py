@@ -20,7 +20,7 @@ _LINES = 20_000
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RunVerdict:
     """`status`: passed (its self-check printed success), ran (exited normally without a self-check), partial (`reason`
     budget: ended at its limit), failed (`reason`).
 
@@ -47,16 +47,16 @@ def _line_with(text: str, section: str, name: str, but: re.Pattern[str] | None =
     return ""
 
 
-def judge(done: RunResult, *, unasked: bool = False) -> Verdict:
+def judge(done: RunResult, *, unasked: bool = False) -> RunVerdict:
     """Classifies a finished or stopped run.
 
     `unasked`: main() reads argv but the run passed none; an early exit then counts as `needs_arguments`.
     """
     if done.status == "partial":
-        return Verdict("partial", done.reason, done.message, last_line(done.stderr))
+        return RunVerdict("partial", done.reason, done.message, last_line(done.stderr))
     if done.status == "ok" and done.dispatch_count and (left_out := lost(done.spending)):
         code = f", and exit code {done.exit_code}" if done.exit_code else ""
-        return Verdict("ran", evidence=f"self-check{code} not judged: {left_out}")
+        return RunVerdict("ran", evidence=f"self-check{code} not judged: {left_out}")
     own = "\n".join(line for line in done.stderr.splitlines() if not line.startswith("hipsynth: "))
     text = f"{done.stdout}\n{own}"
     verdict = _stopped(done, unasked) if done.status != "ok" else _ended(done, text, unasked)
@@ -65,18 +65,18 @@ def judge(done: RunResult, *, unasked: bool = False) -> Verdict:
     refused = _REFUSED_MEMORY.search(done.stderr)
     absent = _NO_CODE_OBJECT.search(done.stderr)
     if absent and verdict.status == "failed":
-        return Verdict("failed", "needs_data", f"loads the code object {absent.group(1)}", verdict.evidence)
+        return RunVerdict("failed", "needs_data", f"loads the code object {absent.group(1)}", verdict.evidence)
     if done.reason == "out_of_memory":
-        return Verdict("failed", "needs_memory", done.message, verdict.evidence)
+        return RunVerdict("failed", "needs_memory", done.message, verdict.evidence)
     starved = _line_with(own, "wants", "memory")
     if starved and verdict.reason in ("host_crash", "exit_code"):
-        return Verdict("failed", "needs_memory", "host memory exhausted", starved)
+        return RunVerdict("failed", "needs_memory", "host memory exhausted", starved)
     if refused and verdict.status == "failed":
-        return Verdict("failed", "needs_memory", refused.group(1), verdict.evidence)
+        return RunVerdict("failed", "needs_memory", refused.group(1), verdict.evidence)
     return verdict
 
 
-def _ended(done: RunResult, text: str, unasked: bool) -> Verdict:
+def _ended(done: RunResult, text: str, unasked: bool) -> RunVerdict:
     failed = _line_with(text, "check", "fails", _patterns("check", "harmless"))
     passed = _line_with(text, "check", "passes", _patterns("check", "none_passed"))
     code = done.exit_code or 0
@@ -84,50 +84,54 @@ def _ended(done: RunResult, text: str, unasked: bool) -> Verdict:
         return _ended_well(done, text, failed, passed)
     unsupported = _UNSUPPORTED.findall(done.stderr)
     if unsupported:
-        return Verdict("failed", "unsupported_call", "not supported by the simulator: " + ", ".join(unsupported))
+        return RunVerdict("failed", "unsupported_call", "not supported by the simulator: " + ", ".join(unsupported))
     if _line_with(text, "wants", "devices"):
-        return Verdict("failed", "needs_devices", f"exit code {code}", _line_with(text, "wants", "devices"))
+        return RunVerdict("failed", "needs_devices", f"exit code {code}", _line_with(text, "wants", "devices"))
     usage = _line_with(text, "wants", "arguments")
     if usage:
-        return Verdict("failed", "needs_arguments", f"exit code {code}", usage)
+        return RunVerdict("failed", "needs_arguments", f"exit code {code}", usage)
     data = _line_with(text, "wants", "data")
     if data:
-        return Verdict("failed", "needs_data", f"exit code {code}", data)
+        return RunVerdict("failed", "needs_data", f"exit code {code}", data)
     if unasked and not done.dispatch_count and not done.clock_ns:
-        return Verdict("failed", "needs_arguments", f"exit code {code} before any use of the device", last_line(text))
+        return RunVerdict(
+            "failed", "needs_arguments", f"exit code {code} before any use of the device", last_line(text)
+        )
     if failed and done.dispatch_count:
-        return Verdict("failed", "self_check_failed", f"exit code {code}", failed)
-    return Verdict("failed", "exit_code", f"exit code {code}", failed or last_line(text))
+        return RunVerdict("failed", "self_check_failed", f"exit code {code}", failed)
+    return RunVerdict("failed", "exit_code", f"exit code {code}", failed or last_line(text))
 
 
-def _ended_well(done: RunResult, text: str, failed: str, passed: str) -> Verdict:
+def _ended_well(done: RunResult, text: str, failed: str, passed: str) -> RunVerdict:
     if not done.dispatch_count:
         usage = _line_with(text, "wants", "arguments")
         if usage:
-            return Verdict("failed", "needs_arguments", "launched no kernel", usage)
+            return RunVerdict("failed", "needs_arguments", "launched no kernel", usage)
     if failed and not done.dispatch_count and _patterns("wants", "data").search(failed):
-        return Verdict("failed", "needs_data", "launched no kernel", failed)
+        return RunVerdict("failed", "needs_data", "launched no kernel", failed)
     unsupported = _UNSUPPORTED.findall(done.stderr)
     if failed and unsupported:
-        return Verdict(
+        return RunVerdict(
             "failed", "unsupported_call", "not supported by the simulator: " + ", ".join(unsupported), failed
         )
     if failed:
-        return Verdict("failed", "self_check_failed", "exit code 0", failed)
-    return Verdict("passed", evidence=passed) if passed else Verdict("ran")
+        return RunVerdict("failed", "self_check_failed", "exit code 0", failed)
+    return RunVerdict("passed", evidence=passed) if passed else RunVerdict("ran")
 
 
-def _stopped(done: RunResult, unasked: bool) -> Verdict:
+def _stopped(done: RunResult, unasked: bool) -> RunVerdict:
     unsupported = _UNSUPPORTED.findall(done.stderr)
     message = done.message
     if unsupported and done.reason == "host_crash":
-        return Verdict("failed", "unsupported_call", f"{message} after: " + ", ".join(unsupported))
+        return RunVerdict("failed", "unsupported_call", f"{message} after: " + ", ".join(unsupported))
     data = _line_with(f"{done.stdout}\n{done.stderr}", "wants", "data")
     if done.reason == "host_crash" and data and not done.dispatch_count:
-        return Verdict("failed", "needs_data", f"{message} before any kernel", data)
+        return RunVerdict("failed", "needs_data", f"{message} before any kernel", data)
     if done.reason == "host_crash" and unasked and not done.dispatch_count and not done.clock_ns:
-        return Verdict("failed", "needs_arguments", f"{message} before any use of the device", last_line(done.stderr))
-    return Verdict("failed", done.reason, message, last_line(done.stderr))
+        return RunVerdict(
+            "failed", "needs_arguments", f"{message} before any use of the device", last_line(done.stderr)
+        )
+    return RunVerdict("failed", done.reason, message, last_line(done.stderr))
 
 
 def last_line(text: str) -> str:

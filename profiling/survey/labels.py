@@ -15,14 +15,14 @@ from hipsynth.core.errors import BadInput
 from hipsynth.core.files import SOURCE_BYTES, read_regular
 from hipsynth.core.kernel_record import Dim, KernelRecord
 from hipsynth.core.program import text_id
-from hipsynth.core.store import Item
+from hipsynth.core.store import CorpusItem
 from hipsynth.profiling.backends.sim import SimBackend, measured
 from hipsynth.profiling.matrix.collect import settings, with_sure_labels
 from hipsynth.profiling.survey.build import code_flags
-from hipsynth.profiling.survey.plan import BuildPlan, Call, Program, SourceUnit
+from hipsynth.profiling.survey.plan import BuildPlan, Invocation, SourceUnit, SurveyedProgram
 from hipsynth.simulator import devices
 from hipsynth.simulator.api import RunResult
-from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.limits import RunLimits
 
 ORIGIN = "surveyed"
 LICENCE_FILES = ("LICENSE", "LICENSE.md", "LICENSE.txt", "LICENCE", "COPYING")
@@ -105,7 +105,13 @@ def _with_headers(text: str, folder: Path, unit: SourceUnit, root: Path, seen: s
 
 
 def program_record(
-    program: Program, plan: BuildPlan, root: Path, arguments: tuple[str, ...], *, base: str = "", change: str = ""
+    program: SurveyedProgram,
+    plan: BuildPlan,
+    root: Path,
+    arguments: tuple[str, ...],
+    *,
+    base: str = "",
+    change: str = "",
 ) -> dict[str, Any]:
     """The record of a surveyed program as in programs.jsonl, with `text`; its family is the surveyed folder.
 
@@ -141,14 +147,19 @@ def identity(kernel: KernelRecord, device: str) -> str:
 
 
 def item_of(
-    record: Mapping[str, Any], plan: BuildPlan, call: Call, done: RunResult, device: devices.DeviceTable, limits: Limits
-) -> Item:
+    record: Mapping[str, Any],
+    plan: BuildPlan,
+    call: Invocation,
+    done: RunResult,
+    device: devices.DeviceTable,
+    limits: RunLimits,
+) -> CorpusItem:
     """The item of a run: the kernels that have counters, with their metrics; one for each shape of a kernel."""
     backend = SimBackend()
     env = toolchain.find().provenance()
     arch = device.arch
     kernels = [with_sure_labels(kernel, arch) for kernel in measured(by_shape(done), arch)]
-    return Item(
+    return CorpusItem(
         program_id=record["id"],
         arguments=shlex.join(call.arguments),
         lineage=record["lineage"],

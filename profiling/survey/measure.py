@@ -8,36 +8,36 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth import toolchain
-from hipsynth.core.store import Item
-from hipsynth.profiling.survey.build import Built, try_plans
+from hipsynth.core.store import CorpusItem
+from hipsynth.profiling.survey.build import BuildResult, try_plans
 from hipsynth.profiling.survey.execute import USAGE_CHARS, try_call
 from hipsynth.profiling.survey.labels import identity, item_of, program_record
-from hipsynth.profiling.survey.plan import Call, Program
-from hipsynth.profiling.survey.sizes import Sized, other_sizes
+from hipsynth.profiling.survey.plan import Invocation, SurveyedProgram
+from hipsynth.profiling.survey.sizes import ResizedInvocation, other_sizes
 from hipsynth.simulator import devices
 from hipsynth.simulator.api import RunResult
-from hipsynth.simulator.limits import CORPUS_UNITS, Limits
+from hipsynth.simulator.limits import CORPUS_UNITS, RunLimits
 
-Labels = tuple[dict[str, Any], Item]  # the program's record with its text, and the item
+Labels = tuple[dict[str, Any], CorpusItem]  # the program's record with its text, and the item
 
 # A run in another size is for its labels alone, so it may leave out what a program's own run shows: its self-check, and
 # the hundredth launch of a kernel.
 SIZE_BUDGET_S, SIZE_TIME_S = 1.0, 6.0
 SETTLED_LAUNCHES = 16
 MOST_IDLE = 3  # sizes in a row that bring no label
-HELP = Call(("--help",))
+HELP = Invocation(("--help",))
 
 
 @dataclass(frozen=True)
-class Run:
+class SurveyRun:
     """A finished run of a program, with all that a label names."""
 
-    program: Program
-    built: Built
+    program: SurveyedProgram
+    built: BuildResult
     root: Path
     device: devices.DeviceTable
-    limits: Limits
-    call: Call
+    limits: RunLimits
+    call: Invocation
     done: RunResult
 
     def labels(self, base: str = "", change: str = "") -> Labels:
@@ -45,7 +45,7 @@ class Run:
         return record, item_of(record, self.built.plan, self.call, self.done, self.device, self.limits)
 
 
-def all_labels(own: Run, scratch: Path) -> Iterator[Labels]:
+def all_labels(own: SurveyRun, scratch: Path) -> Iterator[Labels]:
     """The labels of a program's own run, then those of other sizes that differ from all before. The same run gives the
     same sizes."""
     first = own.labels()
@@ -70,7 +70,7 @@ def all_labels(own: Run, scratch: Path) -> Iterator[Labels]:
             return
 
 
-def _printed(own: Run, scratch: Path) -> str:
+def _printed(own: SurveyRun, scratch: Path) -> str:
     """What the program prints about its arguments, if it takes any."""
     text = f"{own.done.stdout}\n{own.done.stderr}"[:USAGE_CHARS]
     if not own.program.reads_arguments:
@@ -80,7 +80,7 @@ def _printed(own: Run, scratch: Path) -> str:
     return text if asked.dispatch_count else f"{asked.stdout}\n{asked.stderr}"[:USAGE_CHARS] + text
 
 
-def _run(own: Run, size: Sized, scratch: Path) -> Run | None:
+def _run(own: SurveyRun, size: ResizedInvocation, scratch: Path) -> SurveyRun | None:
     """The run in another size; None if it fails there."""
     built = own.built
     if size.plan is not None:
@@ -97,5 +97,5 @@ def _run(own: Run, size: Sized, scratch: Path) -> Run | None:
         own.program, built, own.device, own.root, scratch / "view", limits, size.call, count=True, counters=True
     )
     if verdict.status in ("passed", "ran") or done.reason == "settled":
-        return Run(own.program, built, own.root, own.device, limits, size.call, done) if done.kernels else None
+        return SurveyRun(own.program, built, own.root, own.device, limits, size.call, done) if done.kernels else None
     return None

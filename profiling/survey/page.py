@@ -13,7 +13,7 @@ from pathlib import Path
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import whole_file
-from hipsynth.profiling.survey.report import OUTSIDE, Report, Row
+from hipsynth.profiling.survey.report import OUTSIDE, SurveyReport, SurveyRow
 
 BEGIN, END = "<!-- survey: begin -->", "<!-- survey: end -->"
 NOT_COMPILED = {
@@ -63,7 +63,7 @@ def machine() -> str:
     return f"{model}, {os.cpu_count()} cores, {memory:.0f} GiB"
 
 
-def update(page: Path, reports: Sequence[Report]) -> None:
+def update(page: Path, reports: Sequence[SurveyReport]) -> None:
     """Replaces the page's generated section, or appends one. Raises BadInput if the page cannot be read."""
     try:
         text = page.read_text() if page.exists() else "# Real programs\n\n"
@@ -76,7 +76,7 @@ def update(page: Path, reports: Sequence[Report]) -> None:
         file.write(f"{before}{BEGIN}\n{section(reports)}\n{END}{rest.partition(END)[2]}")
 
 
-def section(reports: Sequence[Report]) -> str:
+def section(reports: Sequence[SurveyReport]) -> str:
     """The generated Markdown: conditions, counts per collection, and the programs behind them by reason."""
     parts = [_conditions(reports), _counts(reports)]
     arches = list(dict.fromkeys(report.arch for report in reports))
@@ -87,7 +87,7 @@ def section(reports: Sequence[Report]) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _conditions(reports: Sequence[Report]) -> str:
+def _conditions(reports: Sequence[SurveyReport]) -> str:
     first = reports[0].conditions
     memory = int(first["memory_bytes"]) / 2**30
     parts = [
@@ -105,7 +105,7 @@ def _conditions(reports: Sequence[Report]) -> str:
     return " ".join(parts)
 
 
-def _budget(reports: Sequence[Report], budget_s: float) -> str:
+def _budget(reports: Sequence[SurveyReport], budget_s: float) -> str:
     rows = [row for report in reports for row in report.rows if row.completed]
     whole = sum(row.whole for row in rows)
     text = f"Launches had a budget of {budget_s:g} s: {whole} of {len(rows)} programs that ended executed all"
@@ -115,14 +115,14 @@ def _budget(reports: Sequence[Report], budget_s: float) -> str:
     return f"{text}; for {shrunk} others smaller arguments fit."
 
 
-def _title(report: Report) -> str:
+def _title(report: SurveyReport) -> str:
     where = report.conditions.get("provenance", {})
     name = where.get("name") or Path(report.folder).name
     path = f", `{where['path']}`" if where.get("path") else ""
     return f"{name}{path} {where.get('commit', '')}".strip()
 
 
-def _counts(reports: Sequence[Report]) -> str:
+def _counts(reports: Sequence[SurveyReport]) -> str:
     lines = ["| " + " | ".join(_HEAD) + " |", "|---|---|" + "---:|" * (len(_HEAD) - 2)]
     sums: dict[str, Counter[str]] = {}
     for report in reports:
@@ -134,7 +134,7 @@ def _counts(reports: Sequence[Report]) -> str:
     return "\n".join(lines)
 
 
-def count(rows: Iterable[Row]) -> Counter[str]:
+def count(rows: Iterable[SurveyRow]) -> Counter[str]:
     """How many rows fall into each column of the table."""
     counts: Counter[str] = Counter()
     for row in rows:
@@ -164,7 +164,7 @@ def _count_line(title: str, arch: str, counts: Mapping[str, int]) -> str:
     return f"| {title} | {arch} | " + " | ".join(cells) + " |"
 
 
-def _stopped(arch: str, reports: Sequence[Report]) -> list[str]:
+def _stopped(arch: str, reports: Sequence[SurveyReport]) -> list[str]:
     """Programs that should run but failed, and those that completed with a simulator warning."""
     failed = [
         f"- `{row.program}`: {row.reason}: {_short(row.message)}"
@@ -182,7 +182,7 @@ def _stopped(arch: str, reports: Sequence[Report]) -> list[str]:
     return [*parts, f"### Ran with a warning ({arch})\n\n" + "\n".join(warned)] if warned else parts
 
 
-def _outside(rows: Sequence[tuple[Report, Row]]) -> str:
+def _outside(rows: Sequence[tuple[SurveyReport, SurveyRow]]) -> str:
     by_reason: dict[str, list[str]] = {}
     for _, row in rows:
         if row.compiled and row.reason in OUTSIDE:
@@ -191,7 +191,7 @@ def _outside(rows: Sequence[tuple[Report, Row]]) -> str:
     return "### Compiled, but lack something\n\n" + "\n".join(lines) if lines else ""
 
 
-def _not_compiled(rows: Sequence[tuple[Report, Row]]) -> str:
+def _not_compiled(rows: Sequence[tuple[SurveyReport, SurveyRow]]) -> str:
     lines = [
         f"- `{row.program}`: {NOT_COMPILED[row.reason]}: {_short(row.message)}"
         for _, row in rows
@@ -200,7 +200,7 @@ def _not_compiled(rows: Sequence[tuple[Report, Row]]) -> str:
     return "### Do not compile\n\n" + "\n".join(lines) if lines else ""
 
 
-def _libraries(rows: Sequence[Row]) -> str:
+def _libraries(rows: Sequence[SurveyRow]) -> str:
     wanted: Counter[str] = Counter()
     for row in rows:
         found = _NEEDS.match(row.message) if row.reason == "needs_library" else None
@@ -211,7 +211,7 @@ def _libraries(rows: Sequence[Row]) -> str:
     return f"### Libraries that programs need\n\n{listed}"
 
 
-def _differences(reports: Sequence[Report], arches: Sequence[str]) -> str:
+def _differences(reports: Sequence[SurveyReport], arches: Sequence[str]) -> str:
     """Programs whose outcome depends on the architecture."""
     outcomes: dict[tuple[str, str], dict[str, str]] = {}
     for report in reports:

@@ -41,7 +41,7 @@ class CodeObject:
 
 
 @dataclass(frozen=True)
-class Call:
+class Invocation:
     """How a program is started in its folder: arguments, file on standard input, shell lines to run first."""
 
     arguments: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class BuildPlan:
     libraries: tuple[str, ...] = ()  # names after -l
     relocatable: bool = False  # -fgpu-rdc: device code of all files is linked
     code_objects: tuple[CodeObject, ...] = ()
-    calls: tuple[Call, ...] = ()  # run lines from the build files, most likely first
+    calls: tuple[Invocation, ...] = ()  # run lines from the build files, most likely first
     written: tuple[tuple[Path, str], ...] = ()  # (path, text) of files that configuring generates
 
 
@@ -68,7 +68,7 @@ NO_MAIN = "no_main"  # the refusal of a folder with HIP sources that belong to n
 
 
 @dataclass(frozen=True)
-class Program:
+class SurveyedProgram:
     """One program: the file with its main() and its build plans, most reliable first.
 
     `refusal`: (reason, message) if the file cannot be surveyed, such as CUDA source.
@@ -78,7 +78,7 @@ class Program:
     main: Path
     plans: tuple[BuildPlan, ...] = ()
     refusal: tuple[str, str] = ("", "")
-    calls: tuple[Call, ...] = ()  # run lines from scripts and the documentation
+    calls: tuple[Invocation, ...] = ()  # run lines from scripts and the documentation
     reads_arguments: bool = False  # main() uses its argument list
     libraries: tuple[str, ...] = ()  # external libraries whose headers it includes, GPU libraries first
     not_configured: str = ""  # why the nearest CMake project could not be configured, if one could not

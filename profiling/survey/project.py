@@ -8,12 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from hipsynth.core.errors import BadInput, CompileFailed
-from hipsynth.core.program import Program as Profiled
-from hipsynth.core.program import Project, Run, SourceFile, project_program
+from hipsynth.core.program import Program, ProgramRun, Project, SourceFile, project_program
 from hipsynth.profiling.backends.run_folder import named_files
-from hipsynth.profiling.survey.build import Built, try_plans, unit_flags
+from hipsynth.profiling.survey.build import BuildResult, try_plans, unit_flags
 from hipsynth.profiling.survey.discover import find_programs
-from hipsynth.profiling.survey.plan import NO_MAIN, BuildPlan, Program
+from hipsynth.profiling.survey.plan import NO_MAIN, BuildPlan, SurveyedProgram
 from hipsynth.profiling.survey.sources import own_headers, scan
 from hipsynth.toolchain import CompileLimits
 
@@ -47,7 +46,7 @@ def find_project(
     return project_of(built.plan, (*roots, scratch.resolve(), own_headers()))
 
 
-def _does_not_build(folder: Path, program: str, built: Built, roots: Sequence[Path]) -> CompileFailed:
+def _does_not_build(folder: Path, program: str, built: BuildResult, roots: Sequence[Path]) -> CompileFailed:
     """The error with the folders outside `folder` that the build files name, and that the compiler did not see."""
     named = dict.fromkeys(place for unit in built.plan.units for place in unit.includes if place.is_dir())
     hidden = [place for place in named if not any(place.resolve().is_relative_to(root) for root in roots)]
@@ -71,7 +70,7 @@ def project_of(plan: BuildPlan, roots: tuple[Path, ...]) -> Project:
     return Project(sources, plan.folder, relocatable=plan.relocatable, roots=roots)
 
 
-def _not_one(folder: Path, main: Path | None, found: list[Program]) -> BadInput:
+def _not_one(folder: Path, main: Path | None, found: list[SurveyedProgram]) -> BadInput:
     if not found:
         what = f"{main}: not a HIP program of {folder}" if main else f"{folder}: no HIP program"
         remedy = "give the source files of a program, or the folder that holds them with their build files"
@@ -92,7 +91,7 @@ def is_mixed(folder: Path) -> bool:
 
 def folder_programs(
     folder: Path, arch: str, scratch: Path, on_bad: Callable[[BadInput], None], limits: CompileLimits | None = None
-) -> Iterator[Profiled]:
+) -> Iterator[Program]:
     """The programs below `folder`, each as its build files build and start it, by the first plan that builds.
 
     If none builds, the first plan is returned, so that its errors are recorded like those of others. What cannot be a
@@ -115,7 +114,7 @@ def folder_programs(
         except BadInput as error:
             on_bad(error)
         else:
-            yield replace(program, name=Path(found.id).stem, runs=(Run(arguments),))
+            yield replace(program, name=Path(found.id).stem, runs=(ProgramRun(arguments),))
 
 
 def _own_files(program: str, arguments: Sequence[str], folder: Path, root: Path) -> frozenset[Path]:

@@ -24,7 +24,7 @@ OUTSIDE = {
 
 
 @dataclass(frozen=True)
-class Row:
+class SurveyRow:
     """One program. `status`: passed, ran, partial (ended at its limit within a budget) or failed; `evidence`: the
     line of output that decided it.
 
@@ -69,22 +69,22 @@ class Row:
         return self.completed and not incomplete(self.spending)
 
 
-def row_of(document: dict[str, Any]) -> Row:
+def row_of(document: dict[str, Any]) -> SurveyRow:
     """A Row from its JSON document (inverse of asdict); unknown fields are dropped."""
-    known = {entry.name for entry in fields(Row)}
+    known = {entry.name for entry in fields(SurveyRow)}
     values = {key: value for key, value in document.items() if key in known}
     lists = {key: tuple(values.get(key, ())) for key in ("arguments", "warnings")}
     spent = tuple(from_json(Spending, one) for one in values.get("spending", ()))
-    return Row(**{**values, **lists, "spending": spent})
+    return SurveyRow(**{**values, **lists, "spending": spent})
 
 
 @dataclass
-class Report:
+class SurveyReport:
     """All rows of one folder for one architecture, ordered by program."""
 
     folder: str
     arch: str
-    rows: list[Row] = field(default_factory=list)
+    rows: list[SurveyRow] = field(default_factory=list)
     conditions: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -116,7 +116,7 @@ class Report:
         return {**head, "totals": self.totals, "reasons": self.reasons, "programs": rows}
 
 
-def table(report: Report) -> str:
+def table(report: SurveyReport) -> str:
     """The report as text: one line per program, then totals."""
     lines = [_line(row) for row in report.rows]
     totals = report.totals
@@ -131,7 +131,7 @@ def table(report: Report) -> str:
     return "\n".join(lines)
 
 
-def _within(report: Report) -> list[str]:
+def _within(report: SurveyReport) -> list[str]:
     """What the budget left out, and how many kernels were labelled per hour of processor time."""
     budget = report.conditions.get("budget_s")
     if not budget:
@@ -149,7 +149,7 @@ def _within(report: Report) -> list[str]:
     return lines
 
 
-def summary(reports: Sequence[Report]) -> str:
+def summary(reports: Sequence[SurveyReport]) -> str:
     """One line over several surveys."""
     total = {name: sum(report.totals[name] for report in reports) for name in reports[0].totals}
     return (
@@ -162,7 +162,7 @@ def _explained(reason: str) -> str:
     return f"  ({OUTSIDE[reason]})" if reason in OUTSIDE else ""
 
 
-def _line(row: Row) -> str:
+def _line(row: SurveyRow) -> str:
     detail = row.evidence if row.completed else f"{row.reason}: {row.message}"
     if row.completed and row.warnings:
         detail += f" (warning: {row.warnings[0]})"
@@ -172,7 +172,7 @@ def _line(row: Row) -> str:
     return f"{_describe_outcome(row):7s} {row.program}  {detail[:160]}".rstrip() + fits
 
 
-def _describe_outcome(row: Row) -> str:
+def _describe_outcome(row: SurveyRow) -> str:
     """The status; of a program with a budget that left out launches, how many of them it executed."""
     if not row.completed or row.whole:
         return row.status

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hipsynth.profiling.survey.knobs import Knob, knobs_of
-from hipsynth.profiling.survey.plan import BuildPlan, Call
+from hipsynth.profiling.survey.plan import BuildPlan, Invocation
 from hipsynth.profiling.survey.sources import read_text, without_comments
 from hipsynth.simulator.spending import Spending
 
@@ -26,11 +26,11 @@ GUESSED_SIZE, GUESSED_REPEATS = 4096, 100
 class Proposal:
     """A smaller start of a program: its call, and macros that its build sets as NAME=VALUE."""
 
-    call: Call
+    call: Invocation
     defines: tuple[str, ...] = ()
 
 
-def proposals(plan: BuildPlan, call: Call, printed: str, spending: Sequence[Spending]) -> Iterator[Proposal]:
+def proposals(plan: BuildPlan, call: Invocation, printed: str, spending: Sequence[Spending]) -> Iterator[Proposal]:
     """At most ATTEMPTS smaller starts of a program, larger ones first. The same inputs give the same proposals.
 
     `printed`: the output of its run with `call`, and `spending` its launches; if one kernel was launched many times,
@@ -67,7 +67,7 @@ def smaller(knob: Knob, divisor: int) -> int:
     return value // LEAST_SIZE * LEAST_SIZE if usual % LEAST_SIZE == 0 else value
 
 
-def started(call: Call, knobs: Sequence[Knob], value: Callable[[Knob], int]) -> Proposal:
+def started(call: Invocation, knobs: Sequence[Knob], value: Callable[[Knob], int]) -> Proposal:
     """The call with the `value` of every knob, 0 for an unknown one that is to stay; macros only if no argument or
     option can be given."""
     words = list(call.arguments)

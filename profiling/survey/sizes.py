@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from hipsynth.profiling.survey.knobs import Knob, evaluated, knobs_of
-from hipsynth.profiling.survey.plan import BuildPlan, Call, SourceUnit
+from hipsynth.profiling.survey.plan import BuildPlan, Invocation, SourceUnit
 from hipsynth.profiling.survey.shrink import GUESSED_SIZE, started
 from hipsynth.profiling.survey.sources import read_text, without_comments
 
@@ -50,19 +50,19 @@ _CONSTANT = re.compile(
 
 
 @dataclass(frozen=True)
-class Sized:
+class ResizedInvocation:
     """A start of a program in other sizes: its call, and the plan of its build, None for the build that exists.
 
     `ladder`: equal for sizes that follow each other, of which the next is not worth a try if one fails.
     """
 
-    call: Call
+    call: Invocation
     plan: BuildPlan | None
     ladder: int
     change: str = ""  # of its constants: N=512, M=256
 
 
-def other_sizes(plan: BuildPlan, call: Call, printed: str) -> Iterator[Sized]:
+def other_sizes(plan: BuildPlan, call: Invocation, printed: str) -> Iterator[ResizedInvocation]:
     """Other sizes of a program, always the same ones. `printed`: the output of its run with `call`."""
     texts = [without_comments(read_text(unit.path)) for unit in plan.units]
     defines = [text for unit in plan.units for text in unit.defines]
@@ -90,7 +90,7 @@ def _value(knob: Knob, factor: float) -> int:
     return scaled(usual, factor)
 
 
-def _by_argument(call: Call, knobs: Sequence[Knob]) -> Iterator[Sized]:
+def _by_argument(call: Invocation, knobs: Sequence[Knob]) -> Iterator[ResizedInvocation]:
     seen = {call}
     single = [(knob,) for knob in knobs] if len(knobs) > 1 else []
     rows = [(factors, tuple(knobs)) for factors in LADDERS] + [(ONE_AT_A_TIME, chosen) for chosen in single]
@@ -103,7 +103,7 @@ def _by_argument(call: Call, knobs: Sequence[Knob]) -> Iterator[Sized]:
             found = started(call, knobs, value).call
             if found not in seen:
                 seen.add(found)
-                yield Sized(found, None, ladder)
+                yield ResizedInvocation(found, None, ladder)
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def _constants(text: str) -> list[_Constant]:
     return found
 
 
-def _by_constant(plan: BuildPlan, call: Call) -> Iterator[Sized]:
+def _by_constant(plan: BuildPlan, call: Invocation) -> Iterator[ResizedInvocation]:
     texts = {unit.path: read_text(unit.path) for unit in plan.units}
     constants = {path: _constants(text) for path, text in texts.items()}
     if not any(constants.values()):
@@ -140,7 +140,7 @@ def _by_constant(plan: BuildPlan, call: Call) -> Iterator[Sized]:
             changes = dict.fromkeys(
                 f"{found.name}={scaled(found.value, factor)}" for group in constants.values() for found in group
             )
-            yield Sized(call, _with_texts(plan, made), ladder, ", ".join(changes))
+            yield ResizedInvocation(call, _with_texts(plan, made), ladder, ", ".join(changes))
 
 
 def _edited(text: str, constants: Sequence[_Constant], factor: float) -> str:

@@ -56,7 +56,7 @@ def without_comments(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceFacts:
     """Facts about one file found by pattern. `includes`: (written with quotes, name) in file order."""
 
     path: Path
@@ -70,11 +70,11 @@ class Source:
 
 
 @functools.lru_cache(maxsize=65536)
-def source_facts(path: Path) -> Source:
+def source_facts(path: Path) -> SourceFacts:
     """Reads and classifies one file (cached)."""
     text = without_comments(read_text(path))
     includes = tuple((mark == '"', name.strip()) for mark, name in _INCLUDE.findall(text))
-    return Source(
+    return SourceFacts(
         path,
         bool(_MAIN.search(text) or _MAIN_MACRO.search(text)),
         bool(_ARGUMENTS.search(text) or _ARGUMENT_WORDS.search(text)),

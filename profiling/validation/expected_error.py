@@ -70,7 +70,7 @@ MEMORY = frozenset(feature.title for feature in FEATURES if feature.memory)
 
 
 @dataclass(frozen=True)
-class Error:
+class ErrorRow:
     """Observed errors of one simulated quantity; `device` is "" for all devices of an architecture."""
 
     quantity: str
@@ -111,7 +111,7 @@ def _short(value: float) -> str:
 class Evidence:
     """The contents of errors.toml. `features`: per architecture, the features used by kernels with recorded times."""
 
-    errors: Mapping[tuple[str, str], Error]  # (quantity, device or architecture)
+    errors: Mapping[tuple[str, str], ErrorRow]  # (quantity, device or architecture)
     features: Mapping[str, frozenset[str]]
     counted: Mapping[str, frozenset[str]] = field(default_factory=dict)  # features with recorded counters only
 
@@ -122,7 +122,7 @@ def parse_table(text: str) -> Evidence:
     errors = {}
     for row in document.get("error", []):
         row = {**row, "kernels": tuple(row["kernels"]), "studies": tuple(row["studies"])}
-        errors[row["quantity"], row["device"] or row["arch"]] = Error(**row)
+        errors[row["quantity"], row["device"] or row["arch"]] = ErrorRow(**row)
     return Evidence(errors, _by_arch(document, "features"), _by_arch(document, "counted"))
 
 
@@ -141,7 +141,7 @@ def duration_class(duration_ns: float) -> str:
     return f"{metrics.DURATION} {'below' if duration_ns < SHORT_NS else 'from'} {SHORT_NS / 1000:g} us"
 
 
-def expected(quantity: str, device: str, duration_ns: float) -> Error | None:
+def expected(quantity: str, device: str, duration_ns: float) -> ErrorRow | None:
     """Expected error of a metric or counter of a kernel on a device; None if it was never compared to hardware."""
     known = table().errors
     facts = metrics.table().metrics.get(quantity)
@@ -154,7 +154,7 @@ def expected(quantity: str, device: str, duration_ns: float) -> Error | None:
 
 
 @dataclass(frozen=True)
-class Range:
+class ErrorRange:
     """The error that 80 % of the left-out kernels of a class stay within, if every kind of kernel weighs the same.
 
     `sort`: one of SORTS. `kinds`: how many kinds of the class were recorded on the architecture; `wide`: too few, so
@@ -172,15 +172,17 @@ class Range:
     unit: str  # as that of Error
 
 
-def parse_ranges(text: str) -> dict[tuple[str, str, str], Range]:
+def parse_ranges(text: str) -> dict[tuple[str, str, str], ErrorRange]:
     """Parses the text of ranges.toml: class, sort, architecture -> range."""
     rows = tomllib.loads(text).get("range", [])
-    found = [Range(**{"alone": None, **{"class_" if key == "class" else key: row[key] for key in row}}) for row in rows]
+    found = [
+        ErrorRange(**{"alone": None, **{"class_" if key == "class" else key: row[key] for key in row}}) for row in rows
+    ]
     return {(row.class_, row.sort, row.arch): row for row in found}
 
 
 @functools.cache
-def ranges() -> dict[tuple[str, str, str], Range]:
+def ranges() -> dict[tuple[str, str, str], ErrorRange]:
     """ranges.toml (cached)."""
     return parse_ranges(RANGES_PATH.read_text())
 
@@ -200,7 +202,7 @@ def class_of(quantity: str, counters: Mapping[str, float], duration_ns: float) -
     return classes.classify(counters, duration_ns if sort_of(quantity) in (TIME, None) else math.inf)
 
 
-def expected_range(quantity: str, device: str, counters: Mapping[str, float], duration_ns: float) -> Range | None:
+def expected_range(quantity: str, device: str, counters: Mapping[str, float], duration_ns: float) -> ErrorRange | None:
     """The range of a metric's or counter's error for a kernel; None for quantities that have their own errors only."""
     sort = sort_of(quantity)
     if sort is None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hipsynth.profiling.validation.timed import Spec, Timed
+from hipsynth.profiling.validation.timed import Spec, TimedValue
 from hipsynth.simulator import devices
 from hipsynth.simulator.device import native_core
 
@@ -30,10 +30,10 @@ Vector = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Prepared:
+class FitRecord:
     """A recorded time and the work of our dispatches, the input of the timing model (`timed.runs`)."""
 
-    timed: Timed
+    timed: TimedValue
     recorded_ns: float
 
     def error(self, table: Spec) -> float:
@@ -69,12 +69,12 @@ def descend(errors: Callable[[Vector], Vector], start: Vector, weights: Vector) 
     return here
 
 
-def loss(points: Sequence[Prepared], spec: Mapping[str, float]) -> float:
+def loss(points: Sequence[FitRecord], spec: Mapping[str, float]) -> float:
     """Mean absolute logarithmic error of the points under the constants `spec`."""
     return statistics.fmean(abs(point.error(spec)) for point in points)
 
 
-def fit(points: Sequence[Prepared], spec: dict[str, float], keys: Sequence[str]) -> dict[str, float]:
+def fit(points: Sequence[FitRecord], spec: dict[str, float], keys: Sequence[str]) -> dict[str, float]:
     """`spec` with the values of `keys` that fit the points best."""
 
     def changed(logs: Vector) -> dict[str, float]:
@@ -100,7 +100,7 @@ def main() -> None:
     options = parser.parse_args()
     figures = [figure for name in options.studies for figure in collect(known[name])]
     own = [figure for figure in figures if figure.what == TIME and figure.device == options.device]
-    points = [Prepared(figure.time, figure.theirs) for figure in own]
+    points = [FitRecord(figure.time, figure.theirs) for figure in own]
     spec = devices.load(options.device).spec()
     found = fit(points, spec, options.keys)
     print(f"mean error {100 * loss(points, spec):.1f} % -> {100 * loss(points, found):.1f} % over {len(points)} points")

@@ -18,7 +18,7 @@ from typing import Any
 
 from hipsynth.profiling import metrics
 from hipsynth.profiling.validation import expected_error
-from hipsynth.profiling.validation.timed import Timed
+from hipsynth.profiling.validation.timed import TimedValue
 
 FOLDER = Path(__file__).parent
 KERNELS = FOLDER / "kernels"
@@ -26,7 +26,7 @@ DURATION = metrics.DURATION
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """One recorded figure and the simulated one.
 
     `quantity`: what is compared; a metric id, a counter, "duration_ns", or a description with unit ("L2 latency,
@@ -41,7 +41,7 @@ class Row:
     allowed: float | None = None
     points: bool = False  # the values are percentages and the error is their difference
     label: str = ""
-    timed: Timed | None = field(default=None, compare=False, repr=False)
+    timed: TimedValue | None = field(default=None, compare=False, repr=False)
 
     @property
     def error(self) -> float:
@@ -65,7 +65,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Check:
+class TableCheck:
     """An assertion about a whole table, such as its median error: `value` must not exceed `limit`."""
 
     what: str
@@ -85,16 +85,16 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Table:
+class ComparisonTable:
     """Rows of one recording. `device`: name of a device table of simulator/devices; `kernels`: short description."""
 
     title: str
     device: str
     source: str  # public repository and file of the recorded figures
-    rows: tuple[Row, ...]
+    rows: tuple[ComparisonRow, ...]
     kernels: str
     features: frozenset[str] = frozenset()  # used by the kernels, see expected_error.FEATURES
-    checks: tuple[Check, ...] = ()
+    checks: tuple[TableCheck, ...] = ()
     note: str = ""
     counted: frozenset[str] = frozenset()  # features of kernels compared by counters only
 
@@ -112,7 +112,7 @@ class Study:
     title: str
     shows: str
     quick: bool
-    tables: Callable[[], Iterator[Table]]
+    tables: Callable[[], Iterator[ComparisonTable]]
 
 
 def studies() -> list[Study]:
@@ -131,15 +131,17 @@ def recorded(name: str) -> dict[str, Any]:
     return tomllib.loads((FOLDER / "recorded" / f"{name}.toml").read_text())
 
 
-def counter_rows(figures: Mapping[str, float], ours: Mapping[str, float], allowed: float | None) -> Iterator[Row]:
+def counter_rows(
+    figures: Mapping[str, float], ours: Mapping[str, float], allowed: float | None
+) -> Iterator[ComparisonRow]:
     """One row per recorded counter, all with the same tolerance in per cent."""
     for name, value in figures.items():
-        yield Row(name, value, ours[name], allowed)
+        yield ComparisonRow(name, value, ours[name], allowed)
 
 
 def metric_rows(
     figures: Mapping[str, float], recorded_ns: float, ours: Mapping[str, float], our_ns: float, arch: str
-) -> Iterator[Row]:
+) -> Iterator[ComparisonRow]:
     """One row, shown but not asserted, per metric that can be computed from both the recorded and our counters.
 
     Metrics that are zero on both sides are left out, except hit rates.
@@ -152,7 +154,7 @@ def metric_rows(
         if metric == "Duration" or row.source.startswith("own"):
             continue
         if expected is not None and got is not None and (expected or got or points):
-            yield Row(metric, expected, got, points=points)
+            yield ComparisonRow(metric, expected, got, points=points)
 
 
 def features(*dispatches: Mapping[str, Any]) -> frozenset[str]:
@@ -161,27 +163,29 @@ def features(*dispatches: Mapping[str, Any]) -> frozenset[str]:
     return frozenset().union(*found)
 
 
-def _sizes(rows: Iterable[Row]) -> list[float]:
+def _sizes(rows: Iterable[ComparisonRow]) -> list[float]:
     return [abs(row.error) for row in rows]
 
 
-def median_error(rows: Iterable[Row], limit: float, what: str = "median error") -> Check:
-    return Check(what, statistics.median(_sizes(rows)), limit)
+def median_error(rows: Iterable[ComparisonRow], limit: float, what: str = "median error") -> TableCheck:
+    return TableCheck(what, statistics.median(_sizes(rows)), limit)
 
 
-def mean_error(rows: Iterable[Row], limit: float, what: str = "mean error") -> Check:
-    return Check(what, statistics.fmean(_sizes(rows)), limit)
+def mean_error(rows: Iterable[ComparisonRow], limit: float, what: str = "mean error") -> TableCheck:
+    return TableCheck(what, statistics.fmean(_sizes(rows)), limit)
 
 
-def worst_error(rows: Iterable[Row], limit: float, what: str = "worst error") -> Check:
-    return Check(what, max(_sizes(rows)), limit)
+def worst_error(rows: Iterable[ComparisonRow], limit: float, what: str = "worst error") -> TableCheck:
+    return TableCheck(what, max(_sizes(rows)), limit)
 
 
-def rank_correlation(rows: Iterable[Row], limit: float, what: str = "Spearman rank correlation") -> Check:
+def rank_correlation(
+    rows: Iterable[ComparisonRow], limit: float, what: str = "Spearman rank correlation"
+) -> TableCheck:
     """Check of Spearman's coefficient between recorded and simulated values; ties share their mean rank."""
     pairs = [(row.recorded, row.ours) for row in rows]
     ranks = [_ranks([pair[side] for pair in pairs]) for side in (0, 1)]
-    return Check(what, statistics.correlation(*ranks), limit, unit="", at_least=True)
+    return TableCheck(what, statistics.correlation(*ranks), limit, unit="", at_least=True)
 
 
 def _ranks(values: list[float]) -> list[float]:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hipsynth.profiling.validation.frame import Row
-from hipsynth.profiling.validation.timed import Timed
+from hipsynth.profiling.validation.frame import ComparisonRow
+from hipsynth.profiling.validation.timed import TimedValue
 
 
 @dataclass(frozen=True)
-class Point:
+class RecordedPoint:
     """Our value is `amount` over the dispatch's time, or over the time difference of two dispatches.
 
     The difference of two sizes is the steady-state rate, which long-running recordings show. `inverted`: time over
@@ -27,10 +27,10 @@ class Point:
     inverted: bool = False
 
     @property
-    def timed(self) -> Timed:
-        return Timed(self.runs, self.amount, self.inverted)
+    def timed(self) -> TimedValue:
+        return TimedValue(self.runs, self.amount, self.inverted)
 
-    def row(self) -> Row:
+    def row(self) -> ComparisonRow:
         """The comparison of the recorded with the simulated value."""
         ours = self.timed.value([run["duration_ns"] for run in self.runs], {})
-        return Row(self.quantity, self.recorded, ours, self.allowed, label=self.label, timed=self.timed)
+        return ComparisonRow(self.quantity, self.recorded, ours, self.allowed, label=self.label, timed=self.timed)

@@ -12,7 +12,7 @@ Spec = Mapping[str, float]
 
 
 @dataclass(frozen=True)
-class Timed:
+class TimedValue:
     """Our time is a sum over `runs` of their durations times `weights` (empty: the last one, less the first if there
     are several), plus `terms` (weights of constants in ns), and `link_bytes` over the link to the host.
 

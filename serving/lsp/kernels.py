@@ -17,7 +17,7 @@ _KERNEL = re.compile(r"\b__global__\b(?:(?!__global__)[^;{(])*?\b(\w+)\s*\(")
 
 
 @dataclass(frozen=True)
-class Kernel:
+class KernelOutline:
     """One kernel definition. Lines count from 0; `column`: where its name begins; `last`: the line of its end."""
 
     name: str
@@ -34,7 +34,7 @@ def blanked(text: str) -> str:
     return _OPAQUE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
 
 
-def kernels(text: str) -> list[Kernel]:
+def kernels(text: str) -> list[KernelOutline]:
     """The kernels that a source defines or begins to define, in source order; declarations are left out.
 
     Stops after MOST_KERNELS: lines are counted from the beginning for each.
@@ -50,7 +50,7 @@ def kernels(text: str) -> list[Kernel]:
         name = match.start(1)
         line = code.count("\n", 0, name)
         column = name - (code.rfind("\n", 0, name) + 1)
-        found.append(Kernel(match[1], line, column, code.count("\n", 0, end)))
+        found.append(KernelOutline(match[1], line, column, code.count("\n", 0, end)))
         if len(found) == MOST_KERNELS:
             break
     return found

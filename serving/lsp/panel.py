@@ -9,13 +9,13 @@ from hipsynth.core.errors import HipsynthError
 from hipsynth.profiling.reports.numbers import number, quantity
 from hipsynth.serving.lsp import view
 from hipsynth.serving.lsp.facts import KernelFacts
-from hipsynth.serving.lsp.session import Document, Options
+from hipsynth.serving.lsp.session import EditorOptions, OpenDocument
 
 SAVED, EDITED = "saved", "edited"
 THROUGHPUT = "HBM_GFLOPS"  # the metric that is the height of a kernel's points
 
 
-def panel(document: Document, options: Options) -> dict[str, Any]:
+def panel(document: OpenDocument, options: EditorOptions) -> dict[str, Any]:
     """JSON: `target`, `model`, `state`, one entry of `kernels` per definition, and the document of metrics/roofline.py.
 
     `roofline` is None while no kernel is known or the device does not exist; `edited`: the text differs from the saved
@@ -47,7 +47,7 @@ def targets() -> dict[str, Any]:
     }
 
 
-def _sides(document: Document, name: str, edited: bool) -> tuple[KernelFacts | None, ...]:
+def _sides(document: OpenDocument, name: str, edited: bool) -> tuple[KernelFacts | None, ...]:
     """What is shown of a kernel, the prediction beside an execution, and the prediction of the saved text."""
     now = document.facts(name)
     guess = document.predicted.kernels.get(name) if document.predicted else None
@@ -56,7 +56,7 @@ def _sides(document: Document, name: str, edited: bool) -> tuple[KernelFacts | N
     return now, guess if guess is not now and current else None, saved
 
 
-def _kernel(document: Document, name: str, line: int, edited: bool) -> dict[str, Any]:
+def _kernel(document: OpenDocument, name: str, line: int, edited: bool) -> dict[str, Any]:
     now, guess, saved = _sides(document, name, edited)
     row: dict[str, Any] = {"name": name, "line": line, "how": now.how if now else "", "summary": view.lens(now, "")}
     why: list[str] = []
@@ -123,7 +123,7 @@ def _rounded(change: float) -> str:
     return f"{round(change, 1) + 0.0:+.1f}"  # + 0.0: no "-0.0"
 
 
-def _roofline(document: Document, options: Options, edited: bool) -> dict[str, Any] | None:
+def _roofline(document: OpenDocument, options: EditorOptions, edited: bool) -> dict[str, Any] | None:
     from hipsynth.profiling.metrics import roofline
     from hipsynth.simulator.devices import default_device
 
@@ -133,7 +133,7 @@ def _roofline(document: Document, options: Options, edited: bool) -> dict[str, A
         for facts, series in ((saved, SAVED), (guess, EDITED if edited else ""), (now, EDITED if edited else "")):
             if facts:
                 low, high = facts.intervals.get(THROUGHPUT, (None, None))
-                plotted.append(roofline.Plotted(name, facts.metrics, facts.how, series, low, high))
+                plotted.append(roofline.PlottedKernel(name, facts.metrics, facts.how, series, low, high))
     try:
         return roofline.document(options.device or default_device(options.arch), plotted) if plotted else None
     except HipsynthError:  # an unknown device: the prediction says so

@@ -13,18 +13,18 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
 from hipsynth.serving.lsp import panel, view
-from hipsynth.serving.lsp.session import Document, Options, Session
-from hipsynth.serving.lsp.source import Failed, Source, WorkerSource
+from hipsynth.serving.lsp.session import EditorOptions, EditorSession, OpenDocument
+from hipsynth.serving.lsp.source import AnswerSource, QueryFailed, WorkerSource
 
 PROFILE, COMPARE, TARGETS = "hipsynth.profile", "hipsynth.compare", "hipsynth.targets"
 PREDICTION = "hipsynth/prediction"  # notification: what is known of a document's kernels, for a client's own panel
 NAME, VERSION = "hipsynth", "1"
 
 
-def make_server(source: Source) -> LanguageServer:
+def make_server(source: AnswerSource) -> LanguageServer:
     """A server that asks `source`."""
     server = LanguageServer(NAME, VERSION, text_document_sync_kind=types.TextDocumentSyncKind.Incremental)
-    session = Session(source, lambda document: _show(server, session, document))
+    session = EditorSession(source, lambda document: _show(server, session, document))
     _follow_documents(server, session)
     _answer_requests(server, session)
     _offer_commands(server, session)
@@ -44,18 +44,18 @@ def serve() -> None:
     make_server(WorkerSource()).start_io(stdout=answers)
 
 
-def _follow_documents(server: LanguageServer, session: Session) -> None:
+def _follow_documents(server: LanguageServer, session: EditorSession) -> None:
     # The session keeps the texts; pygls would copy each document line by line for every edit.
     for method in (types.TEXT_DOCUMENT_DID_OPEN, types.TEXT_DOCUMENT_DID_CHANGE, types.TEXT_DOCUMENT_DID_CLOSE):
         del server.protocol.fm.builtin_features[method]
 
     @server.feature(types.INITIALIZE)
     def initialize(params: types.InitializeParams) -> None:
-        session.options = Options.of(params.initialization_options)
+        session.options = EditorOptions.of(params.initialization_options)
 
     @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
     async def configured(params: types.DidChangeConfigurationParams) -> None:
-        session.configure(Options.of(params.settings, session.options))  # some editors send empty settings
+        session.configure(EditorOptions.of(params.settings, session.options))  # some editors send empty settings
 
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
     async def opened(params: types.DidOpenTextDocumentParams) -> None:
@@ -79,7 +79,7 @@ def _follow_documents(server: LanguageServer, session: Session) -> None:
         server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(params.text_document.uri, []))
 
 
-def _answer_requests(server: LanguageServer, session: Session) -> None:
+def _answer_requests(server: LanguageServer, session: EditorSession) -> None:
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     def hover(params: types.HoverParams) -> types.Hover | None:
         document = session.documents.get(params.text_document.uri)
@@ -101,7 +101,7 @@ def _answer_requests(server: LanguageServer, session: Session) -> None:
         return actions_of(document, params.range.start.line, session.options) if document else []
 
 
-def _offer_commands(server: LanguageServer, session: Session) -> None:
+def _offer_commands(server: LanguageServer, session: EditorSession) -> None:
     def tell(kind: types.MessageType, text: str) -> None:
         server.window_show_message(types.ShowMessageParams(kind, f"hipsynth: {text}"))
 
@@ -110,7 +110,7 @@ def _offer_commands(server: LanguageServer, session: Session) -> None:
         _end_with_request(server)
         try:
             return await session.profile(uri)
-        except Failed as error:
+        except QueryFailed as error:
             tell(types.MessageType.Warning, str(error))
             return {"error": error.reason, "message": str(error)}
 
@@ -118,7 +118,7 @@ def _offer_commands(server: LanguageServer, session: Session) -> None:
     async def compare(uri: str) -> Any:
         try:
             rows = await session.compare(uri)
-        except Failed as error:
+        except QueryFailed as error:
             tell(types.MessageType.Warning, str(error))
             return {"error": error.reason, "message": str(error)}
         tell(types.MessageType.Info, "saved → edited, predicted: " + "; ".join(row["text"] for row in rows))
@@ -137,7 +137,7 @@ def _end_with_request(server: LanguageServer) -> None:
         request.add_done_callback(lambda done: done.cancelled() and task.cancel())
 
 
-def hover_at(document: Document, line: int, options: Options) -> types.Hover | None:
+def hover_at(document: OpenDocument, line: int, options: EditorOptions) -> types.Hover | None:
     """The kernel at its name's line; elsewhere in a kernel the line, if it has been executed."""
     target = f"{options.arch}{f' ({options.device})' if options.device else ''}, `{options.flags}`"
     for kernel in document.found:
@@ -155,7 +155,7 @@ def _markdown(text: str) -> types.Hover:
     return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, text))
 
 
-def lenses_of(document: Document, options: Options) -> list[types.CodeLens]:
+def lenses_of(document: OpenDocument, options: EditorOptions) -> list[types.CodeLens]:
     """A lens above every kernel, always; only its text changes, so that lines do not jump."""
     if not options.code_lens:
         return []
@@ -169,7 +169,7 @@ def lenses_of(document: Document, options: Options) -> list[types.CodeLens]:
     ]
 
 
-def hints_of(document: Document, within: types.Range) -> list[types.InlayHint]:
+def hints_of(document: OpenDocument, within: types.Range) -> list[types.InlayHint]:
     """The share of the time behind each line that costs something."""
     text = document.text.splitlines()
     found = []
@@ -180,7 +180,7 @@ def hints_of(document: Document, within: types.Range) -> list[types.InlayHint]:
     return found
 
 
-def actions_of(document: Document, line: int, options: Options) -> list[types.CodeAction]:
+def actions_of(document: OpenDocument, line: int, options: EditorOptions) -> list[types.CodeAction]:
     """What can be done with the kernel at a line."""
     if not any(kernel.holds(line) for kernel in document.found):
         return []
@@ -193,7 +193,7 @@ def actions_of(document: Document, line: int, options: Options) -> list[types.Co
     ]
 
 
-def diagnostics_of(document: Document) -> list[types.Diagnostic]:
+def diagnostics_of(document: OpenDocument) -> list[types.Diagnostic]:
     """Findings as information, those of a prediction as hints."""
     result = []
     for at, finding in document.findings():
@@ -207,7 +207,7 @@ def _line(line: int) -> types.Range:
     return types.Range(types.Position(line, 0), types.Position(line + 1, 0))
 
 
-async def _show(server: LanguageServer, session: Session, document: Document) -> None:
+async def _show(server: LanguageServer, session: EditorSession, document: OpenDocument) -> None:
     """Publishes what has changed; lenses and hints are asked for again by clients that can."""
     if session.options.diagnostics:
         found = diagnostics_of(document)
@@ -222,7 +222,7 @@ async def _show(server: LanguageServer, session: Session, document: Document) ->
             server.workspace_inlay_hint_refresh(None)
 
 
-def prediction(document: Document) -> dict[str, Any]:
+def prediction(document: OpenDocument) -> dict[str, Any]:
     """The parameters of the PREDICTION notification."""
     rows = []
     for kernel in document.found:

@@ -17,15 +17,15 @@ from hipsynth.serving.limits import SOURCE_BYTES
 from hipsynth.serving.lsp import facts, view
 from hipsynth.serving.lsp.buffer import TextBuffer
 from hipsynth.serving.lsp.facts import KernelFacts
-from hipsynth.serving.lsp.kernels import Kernel, kernels
-from hipsynth.serving.lsp.source import Failed, Query, Source
+from hipsynth.serving.lsp.kernels import KernelOutline, kernels
+from hipsynth.serving.lsp.source import AnswerSource, Query, QueryFailed
 from hipsynth.simulator.devices import DEFAULT_ARCH
 
 NOT_TRUSTED = 'execution is off: set the initialization option "execute" for folders that you trust'
 
 
 @dataclass(frozen=True)
-class Options:
+class EditorOptions:
     """Initialization options. `execute`: programs may run, in the sandbox; `debounce_ms`: pause before predicting."""
 
     arch: str = DEFAULT_ARCH
@@ -43,20 +43,20 @@ class Options:
         return self.arch, self.flags, self.device
 
     @staticmethod
-    def of(given: Any, default: Options | None = None) -> Options:
+    def of(given: Any, default: EditorOptions | None = None) -> EditorOptions:
         """From what a client sent; unknown options are ignored, those missing or of a wrong type keep `default`."""
-        default = default or Options()
+        default = default or EditorOptions()
         if not isinstance(given, Mapping):
             return default
         values: dict[str, Any] = {}
         for name, known in asdict(default).items():
             value = float(given[name]) if (type(known), type(given.get(name))) == (float, int) else given.get(name)
             values[name] = value if type(value) is type(known) else known
-        return Options(**values)
+        return EditorOptions(**values)
 
 
 @dataclass(frozen=True)
-class Outcome:
+class DocumentKernels:
     """The kernels of one version of a text."""
 
     version: int
@@ -67,7 +67,7 @@ class Outcome:
 
 
 @dataclass
-class Document:
+class OpenDocument:
     """An open document and the latest outcomes for it. `saved`: its text on disk, as far as known."""
 
     uri: str
@@ -75,21 +75,21 @@ class Document:
     version: int
     buffer: TextBuffer
     saved: str
-    predicted: Outcome | None = None
-    executed: Outcome | None = None
-    baseline: Outcome | None = None  # the prediction of the saved text
+    predicted: DocumentKernels | None = None
+    executed: DocumentKernels | None = None
+    baseline: DocumentKernels | None = None  # the prediction of the saved text
     problem: str = ""
     busy: str = ""
     task: asyncio.Task[None] | None = None
     _outlined: str | None = None  # the text that `_outline` is of
-    _outline: list[Kernel] = field(default_factory=list)
+    _outline: list[KernelOutline] = field(default_factory=list)
 
     @property
     def text(self) -> str:
         return self.buffer.text
 
     @property
-    def found(self) -> list[Kernel]:
+    def found(self) -> list[KernelOutline]:
         """The kernels of the text, looked for when they are asked for; none in a text that is too long to predict."""
         if self._outlined is not self.text:
             self._outline = kernels(self.text) if len(self.text) <= SOURCE_BYTES else []
@@ -141,17 +141,17 @@ class Document:
         return result
 
 
-class Session:
+class EditorSession:
     """Documents by URI. `changed` is awaited after anything that is shown for a document has changed."""
 
-    def __init__(self, source: Source, changed: Callable[[Document], Awaitable[None]]) -> None:
+    def __init__(self, source: AnswerSource, changed: Callable[[OpenDocument], Awaitable[None]]) -> None:
         self.source, self.changed = source, changed
-        self.options = Options()
-        self.documents: dict[str, Document] = {}
+        self.options = EditorOptions()
+        self.documents: dict[str, OpenDocument] = {}
 
     def open(self, uri: str, path: Path, version: int, text: str) -> None:
         self.close(uri)
-        self.documents[uri] = Document(uri, path, version, TextBuffer(text), text)
+        self.documents[uri] = OpenDocument(uri, path, version, TextBuffer(text), text)
         self._look(self.documents[uri])
 
     def edit(
@@ -174,7 +174,7 @@ class Session:
         if document.predicted and document.predicted.text == document.text:
             document.baseline = document.predicted
 
-    def configure(self, options: Options) -> None:
+    def configure(self, options: EditorOptions) -> None:
         """Takes new options; what was found out for another target is forgotten."""
         if options == self.options:
             return
@@ -189,39 +189,39 @@ class Session:
         if document and document.task:
             document.task.cancel()
 
-    def _look(self, document: Document) -> None:
+    def _look(self, document: OpenDocument) -> None:
         """Predicts the kernels after a pause; a newer version cancels an older one's work."""
         if document.task:
             document.task.cancel()
         document.busy = ""
         document.task = asyncio.get_running_loop().create_task(self._predict(document, document.version))
 
-    async def _predict(self, document: Document, version: int) -> None:
+    async def _predict(self, document: OpenDocument, version: int) -> None:
         await asyncio.sleep(self.options.debounce_ms / 1000)
         document.problem = ""
         if document.found:
             try:
                 answer = await self.source.predict(self.query(document, document.text))
-                document.predicted = Outcome(
+                document.predicted = DocumentKernels(
                     version, document.text, facts.predicted(answer), Path(str(answer["model"])).name
                 )
                 if document.text == document.saved:
                     document.baseline = document.predicted
-            except Failed as error:
+            except QueryFailed as error:
                 document.problem = _short(error)
         await self.changed(document)
 
-    def query(self, document: Document, text: str) -> Query:
+    def query(self, document: OpenDocument, text: str) -> Query:
         o = self.options
         return Query(text, o.arch, o.flags, o.device, document.path.name, limit_s=o.seconds)
 
     async def profile(self, uri: str) -> Mapping[str, Any]:
-        """Executes the current text. Raises Failed: not trusted, not open, or the words of `synth profile`."""
+        """Executes the current text. Raises QueryFailed: not trusted, not open, or the words of `synth profile`."""
         if not self.options.execute:
-            raise Failed("not_trusted", NOT_TRUSTED)
+            raise QueryFailed("not_trusted", NOT_TRUSTED)
         document = self.documents.get(uri)
         if document is None:
-            raise Failed("not_open", f"{uri} is not open")
+            raise QueryFailed("not_open", f"{uri} is not open")
         version, text, query = document.version, document.text, self.query(document, document.text)
         target = self.options.target
         if document.text == document.saved and document.path.is_file():
@@ -231,9 +231,9 @@ class Session:
         try:
             answer = await self.source.profile(query)
             if answer["status"] != "ok":
-                raise Failed(answer["reason"], answer["message"] or answer["reason"])
+                raise QueryFailed(answer["reason"], answer["message"] or answer["reason"])
             if target == self.options.target:
-                document.executed = Outcome(version, text, facts.executed(answer))
+                document.executed = DocumentKernels(version, text, facts.executed(answer))
             return answer
         finally:
             document.busy = ""
@@ -242,17 +242,17 @@ class Session:
                     await self.changed(document)
 
     async def compare(self, uri: str) -> list[dict[str, Any]]:
-        """The saved text beside the current one: executed where both are known, else predicted. Raises Failed."""
+        """The saved text beside the current one: executed where both are known, else predicted. Raises QueryFailed."""
         document = self.documents.get(uri)
         if document is None:
-            raise Failed("not_open", f"{uri} is not open")
+            raise QueryFailed("not_open", f"{uri} is not open")
         sides = []
         for text in (document.saved, document.text):
             sides.append(facts.predicted(await self.source.predict(self.query(document, text))))
         return view.compared(*sides)
 
 
-def _short(error: Failed) -> str:
+def _short(error: QueryFailed) -> str:
     """A failure in a few words, for a lens."""
     if error.reason == "compile_failed":
         return "does not compile"

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from hipsynth.core.errors import HipsynthError
-from hipsynth.serving.limits import Settings, wall_limit
-from hipsynth.serving.pool import Pool, Problem
+from hipsynth.serving.limits import ServerSettings, wall_limit
+from hipsynth.serving.pool import Pool, WorkerProblem
 
 QUEUE = 10_000  # each open document waits for one answer at most
 
@@ -27,7 +27,7 @@ class Query:
     limit_s: float = 20.0  # of processor time, for the program to run
 
 
-class Failed(Exception):
+class QueryFailed(Exception):
     """The query has no answer; the message says why, in the words of `synth`."""
 
     def __init__(self, reason: str, message: str) -> None:
@@ -35,7 +35,7 @@ class Failed(Exception):
         self.reason = reason
 
 
-class Source(Protocol):
+class AnswerSource(Protocol):
     """Answers queries. Both raise Failed; cancelling the awaiting task stops the work."""
 
     async def predict(self, query: Query) -> Mapping[str, Any]:
@@ -53,8 +53,8 @@ class WorkerSource:
     """Two processes of this machine, started when they are needed: predictions do not wait for a profile."""
 
     def __init__(self) -> None:
-        self._predictors = Pool("prediction", 1, QUEUE, wall_limit(Settings().predict_s))
-        self._executors = Pool("job", 1, QUEUE, Settings().execute_s)
+        self._predictors = Pool("prediction", 1, QUEUE, wall_limit(ServerSettings().predict_s))
+        self._executors = Pool("job", 1, QUEUE, ServerSettings().execute_s)
 
     async def predict(self, query: Query) -> Mapping[str, Any]:
         return await _answer(self._predictors, "predict", query)
@@ -70,11 +70,11 @@ async def _answer(pool: Pool, kind: str, query: Query, limit_s: float | None = N
     body = {**asdict(query), "device": query.device or None, "lines": True}
     try:
         document = await pool.ask(kind, body, limit_s)
-    except Problem as problem:
+    except WorkerProblem as problem:
         said = problem.document
         words = str(HipsynthError(said["message"], cause=said["cause"], remedy=said["remedy"]))
-        raise Failed(said["error"], "\n".join(filter(None, [words, said.get("diagnostics")]))) from None
+        raise QueryFailed(said["error"], "\n".join(filter(None, [words, said.get("diagnostics")]))) from None
     except HipsynthError as error:
-        raise Failed(error.reason, str(error)) from error
+        raise QueryFailed(error.reason, str(error)) from error
     result: Mapping[str, Any] = document["results"][0]
     return result

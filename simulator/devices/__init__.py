@@ -26,7 +26,7 @@ Fact = bool | int | str  # of an architecture
 
 
 @dataclass(frozen=True)
-class Constant:
+class DeviceConstant:
     """One number of a device table, with its source."""
 
     value: float
@@ -44,7 +44,7 @@ class DeviceTable:
     name: str
     title: str
     arch: str
-    constants: Mapping[str, Constant]
+    constants: Mapping[str, DeviceConstant]
 
     def __getitem__(self, key: str) -> float:
         return self.constants[key].value
@@ -100,15 +100,15 @@ def devices_of(arch: str) -> list[str]:
     return [name for name in names() if load(name).arch == arch]
 
 
-def _sections(document: Mapping[str, Any]) -> dict[str, Constant]:
-    flat: dict[str, Constant] = {}
+def _sections(document: Mapping[str, Any]) -> dict[str, DeviceConstant]:
+    flat: dict[str, DeviceConstant] = {}
     for section, rows in document.items():
         if section in _HEAD:
             continue
         for key, row in rows.items():
             if set(row) != {"value", "source"} or not row["source"]:
                 raise BadInput(f"{section}.{key}: a constant needs a value and a source")
-            flat[f"{section}.{key}"] = Constant(float(row["value"]), row["source"])
+            flat[f"{section}.{key}"] = DeviceConstant(float(row["value"]), row["source"])
     return flat
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from hipsynth.simulator.isa.table import ARCHS, HERE, Row, load_rows
+from hipsynth.simulator.isa.table import ARCHS, HERE, OpcodeRow, load_rows
 
 RANKS = HERE / "common_opcodes.csv"
 REPORT = HERE.parents[1] / "docs" / "reference" / "isa.md"
@@ -92,7 +92,7 @@ GENERAL_GAPS = (
 
 
 @dataclass(frozen=True)
-class Entry:
+class OpcodeCoverage:
     """One mnemonic: rank per architecture (None: not used), whether it executes, its test and the test's reference."""
 
     mnemonic: str
@@ -105,7 +105,7 @@ class Entry:
     gap: str = ""  # a key of GAPS
 
 
-def gap_of(row: Row) -> str:
+def gap_of(row: OpcodeRow) -> str:
     """The key in GAPS of an executing row's known gap, "" for none."""
     name, mem = row.name, row.mem
     if row.mfma is not None:
@@ -130,7 +130,7 @@ def gap_of(row: Row) -> str:
     return "last bit" if row.rate == "trans" else found
 
 
-def _alu_evidence(row: Row) -> tuple[str, str]:
+def _alu_evidence(row: OpcodeRow) -> tuple[str, str]:
     if row.mfma is not None:
         function = "test_sparse_product" if row.mfma.sparse else "test_product_and_accumulation"
         return f"test_matrix_opcodes.py::{function}", HOST
@@ -141,7 +141,7 @@ def _alu_evidence(row: Row) -> tuple[str, str]:
     return "test_alu_opcodes.py::test_opcode_on_edge_values", HOST if row.name in HOST_ORACLE else PSEUDO_CODE
 
 
-def evidence(row: Row) -> tuple[str, str]:
+def evidence(row: OpcodeRow) -> tuple[str, str]:
     """(test, oracle) of an executing row; tests are in tests/differential."""
     mem = row.mem
     own = next((test for names, test in OF_THEIR_OWN.items() if re.fullmatch(names, row.name)), "")
@@ -163,16 +163,16 @@ def evidence(row: Row) -> tuple[str, str]:
     return "test_memory_opcodes.py", MANUAL
 
 
-def _entry(mnemonic: str, ranks: dict[str, int | None], row: Row | None) -> Entry:
+def _entry(mnemonic: str, ranks: dict[str, int | None], row: OpcodeRow | None) -> OpcodeCoverage:
     if row is None:
-        return Entry(mnemonic, ranks, (), "refused", "not in the opcode table", "", "")
+        return OpcodeCoverage(mnemonic, ranks, (), "refused", "not in the opcode table", "", "")
     missing = [a for a, rank in ranks.items() if rank is not None and a not in row.archs]
     reason = row.refused or (f"no such instruction on {', '.join(missing)}" if missing else "")
     test, oracle, gap = ("", "", "") if row.refused else (*evidence(row), gap_of(row))
-    return Entry(mnemonic, ranks, row.archs, "refused" if reason else "executes", reason, test, oracle, gap)
+    return OpcodeCoverage(mnemonic, ranks, row.archs, "refused" if reason else "executes", reason, test, oracle, gap)
 
 
-def coverage(ranks: Path = RANKS) -> list[Entry]:
+def coverage(ranks: Path = RANKS) -> list[OpcodeCoverage]:
     """State of every ranked mnemonic, in the order of the file."""
     rows = {r.name: r for r in load_rows()}
     entries = []
@@ -183,7 +183,7 @@ def coverage(ranks: Path = RANKS) -> list[Entry]:
     return entries
 
 
-def everything() -> list[Entry]:
+def everything() -> list[OpcodeCoverage]:
     """Every opcode that is ranked or in the table, by name."""
     ranked = {e.mnemonic: e for e in coverage()}
     nowhere: dict[str, int | None] = dict.fromkeys(ARCHS)
@@ -191,11 +191,11 @@ def everything() -> list[Entry]:
     return [entry for _, entry in sorted((ranked | rest).items())]
 
 
-def executing(entries: Iterable[Entry], arch: str) -> list[Entry]:
+def executing(entries: Iterable[OpcodeCoverage], arch: str) -> list[OpcodeCoverage]:
     return [e for e in entries if e.ranks[arch] is not None and e.state == "executes"]
 
 
-def _summary(entries: list[Entry]) -> list[str]:
+def _summary(entries: list[OpcodeCoverage]) -> list[str]:
     counts: dict[str, Callable[[str], int]] = {
         "used by 586 public HIP programs": lambda a: sum(e.ranks[a] is not None for e in entries),
         "used and executed": lambda a: len(executing(entries, a)),

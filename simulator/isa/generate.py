@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a script by the build
 
-from hipsynth.simulator.isa.table import ARCHS, IMPLICIT, Mem, Row, load_rows
+from hipsynth.simulator.isa.table import ARCHS, IMPLICIT, Mem, OpcodeRow, load_rows
 
 CHUNKS = 6
 TYPES = {
@@ -67,7 +67,7 @@ MFMA_COUNTER = {
 FILE_HEAD = "// Generated from simulator/isa/*.toml by generate.py.\n"
 
 
-def slots(row: Row) -> dict[str, str]:
+def slots(row: OpcodeRow) -> dict[str, str]:
     """Slot letter -> type name of each typed operand, with implied operands (c=d, x=vcc) resolved."""
     found: dict[str, str] = {}
     for token in row.sig.split():
@@ -93,13 +93,13 @@ def _packed(name: str) -> bool:
     return name.startswith("pk_")
 
 
-def _vector_statement(row: Row) -> str:
+def _vector_statement(row: OpcodeRow) -> str:
     """The row's statement for vectors of lanes, "" if an operand's type has no vector form."""
     statement = row.sem if row.vec is True else str(row.vec or "")
     return statement if set(slots(row).values()) <= VECTOR_TYPES else ""
 
 
-def _head(row: Row) -> str:
+def _head(row: OpcodeRow) -> str:
     """Type aliases and flags of an opcode's struct."""
     types = slots(row)
     aliases = "\n".join(f"  using {s.upper()} = {_cpp_type(types, s)};" for s in "deabcx")
@@ -107,7 +107,7 @@ def _head(row: Row) -> str:
     return f"{aliases}\n  static constexpr bool {flags};\n"
 
 
-def vector_struct(row: Row, struct: str, statement: str) -> str:
+def vector_struct(row: OpcodeRow, struct: str, statement: str) -> str:
     params = [f"[[maybe_unused]] auto {s}" for s in "abc"] + [f"[[maybe_unused]] auto& {s}" for s in "de"]
     params.append("[[maybe_unused]] const FpMode& mode")
     return (
@@ -116,7 +116,7 @@ def vector_struct(row: Row, struct: str, statement: str) -> str:
     )
 
 
-def valu_struct(row: Row, struct: str, sem: str) -> str:
+def valu_struct(row: OpcodeRow, struct: str, sem: str) -> str:
     types = slots(row)
     body = f"{sem};"
     if _packed(types.get("d", "")) and not row.whole:
@@ -136,7 +136,7 @@ def valu_struct(row: Row, struct: str, sem: str) -> str:
     )
 
 
-def salu_struct(row: Row, struct: str) -> str:
+def salu_struct(row: OpcodeRow, struct: str) -> str:
     types = slots(row)
     aliases = "\n".join(f"  using {s.upper()} = {_cpp_type(types, s)};" for s in "dabc")
     params = ", ".join(f"[[maybe_unused]] {s.upper()}::T {s}" for s in "abc")
@@ -148,7 +148,7 @@ def salu_struct(row: Row, struct: str) -> str:
     )
 
 
-def mfma_call(row: Row) -> str:
+def mfma_call(row: OpcodeRow) -> str:
     assert row.mfma is not None
     types = ", ".join(MATRIX_TYPES[t] for t in row.mfma.types)
     m, n, k, blocks = row.mfma.shape
@@ -161,7 +161,7 @@ def _entry(
     return f"{{{handler}, {general}, {saturating}, {shape}, {_flag(selects)}}}"
 
 
-def handler_entry(row: Row, struct: str) -> tuple[str, str]:
+def handler_entry(row: OpcodeRow, struct: str) -> tuple[str, str]:
     """(struct definitions, initialiser of Handlers) for one ALU row."""
     if row.mfma is not None:
         return "", _entry(mfma_call(row))
@@ -182,7 +182,7 @@ def handler_entry(row: Row, struct: str) -> tuple[str, str]:
     return code, _entry(f"{engine}<{struct}>", "general", saturating, f"&ShapeOf<{struct}>::kShape", selects)
 
 
-def chunk_source(index: int, rows: list[Row]) -> str:
+def chunk_source(index: int, rows: list[OpcodeRow]) -> str:
     structs, entries = [], []
     for row in rows:
         code, entry = handler_entry(row, f"op_{row.name}")
@@ -244,7 +244,7 @@ def _bits(chosen: Iterable[str], names: Sequence[str]) -> str:
     return str(sum(1 << names.index(name) for name in chosen))
 
 
-def op_info(row: Row) -> str:
+def op_info(row: OpcodeRow) -> str:
     """The row as an initialiser of struct OpInfo (core/inst.h), without handlers."""
     fields = {
         "name": f'"{row.name}"',
@@ -274,11 +274,11 @@ def op_info(row: Row) -> str:
     return _aggregate(fields, _NO_OP)
 
 
-def table_row(row: Row, place: tuple[int, int]) -> str:
+def table_row(row: OpcodeRow, place: tuple[int, int]) -> str:
     return f"    {{{op_info(row)}, {place[0]}, {place[1]}}},"
 
 
-def enums_source(rows: list[Row]) -> str:
+def enums_source(rows: list[OpcodeRow]) -> str:
     """The text of opcode_enums.h: enumerations whose members are defined by the table."""
     operations = sorted({row.mem.op for row in rows} - {""})
     members = "".join(f"  {name},\n" for name in operations)
@@ -293,13 +293,13 @@ def enums_source(rows: list[Row]) -> str:
     )
 
 
-def _mem_names(rows: list[Row]) -> str:
+def _mem_names(rows: list[OpcodeRow]) -> str:
     names = ["", *sorted({row.mem.op for row in rows} - {""})]
     listed = ", ".join(f'"{name}"' for name in names)
     return f"  static constexpr const char* kNames[] = {{{listed}}};\n  return kNames[static_cast<size_t>(op)];\n"
 
 
-def table_source(rows: list[Row], places: dict[str, tuple[int, int]]) -> str:
+def table_source(rows: list[OpcodeRow], places: dict[str, tuple[int, int]]) -> str:
     lines = "\n".join(table_row(r, places.get(r.name, (-1, 0))) for r in rows)
     names = [f"kHandlers{i}" for i in range(CHUNKS)]
     externs, lists = [], []

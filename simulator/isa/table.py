@@ -1,4 +1,4 @@
-"""The opcode table: the rows of *.toml, expanded to one `Row` per base mnemonic.
+"""The opcode table: the rows of *.toml, expanded to one `OpcodeRow` per base mnemonic.
 
 Each TOML file names its sources.
 """
@@ -44,7 +44,7 @@ class Mfma:
 
 
 @dataclass(frozen=True)
-class Row:
+class OpcodeRow:
     """One opcode. `sig` lists operands in assembler order; `sem` is the C++ statement of ALU rows."""
 
     name: str
@@ -296,7 +296,7 @@ _PLAIN = frozenset(
 _HALF_RESULTS = ("d:b16", "d:f16", "d:i16", "d:u16")
 
 
-def _row(name: str, unit: str, entry: Mapping[str, Any], **extra: Any) -> Row:
+def _row(name: str, unit: str, entry: Mapping[str, Any], **extra: Any) -> OpcodeRow:
     sig = entry["sig"]
     fields: dict[str, Any] = {k: v for k, v in entry.items() if k in _PLAIN}
     fields["archs"] = tuple(entry.get("archs", ARCHS))
@@ -309,10 +309,10 @@ def _row(name: str, unit: str, entry: Mapping[str, Any], **extra: Any) -> Row:
     if "mem" in entry:
         fields["mem"] = _mem(entry["mem"])
     fields |= extra
-    return Row(name=name, unit=unit, sig=sig, **fields)
+    return OpcodeRow(name=name, unit=unit, sig=sig, **fields)
 
 
-def _family(entry: Mapping[str, Any], unit: str) -> Iterator[Row]:
+def _family(entry: Mapping[str, Any], unit: str) -> Iterator[OpcodeRow]:
     name, axis = entry["name"], re.search(r"\{(\w+)\}", entry["name"])
     assert axis is not None, name
     key = axis[1]
@@ -352,7 +352,7 @@ def _mfma_signature(mfma: Mfma) -> str:
 _MATRIX: dict[str, Any] = {"count": "mfma", "rate": "mfma", "action": "alu", "cross_lane": True}
 
 
-def _smfmac_rows(entries: Mapping[str, Any], unit: str) -> Iterator[Row]:
+def _smfmac_rows(entries: Mapping[str, Any], unit: str) -> Iterator[OpcodeRow]:
     for name, entry in entries.items():
         m, n, k, blocks = entry["shape"]
         mfma = Mfma((m, n, k, blocks), tuple(entry["types"]), tuple(entry["cycles"]), sparse=True)
@@ -362,10 +362,10 @@ def _smfmac_rows(entries: Mapping[str, Any], unit: str) -> Iterator[Row]:
             n * k * _ELEMENT_BITS[mfma.types[1]] // 2048,
         )
         sig = f"d:acc{acc} a:mat{a} b:mat{b} c:quad1"
-        yield Row(name, unit, sig, ("gfx942",), mfma=mfma, partial=True, **_MATRIX)
+        yield OpcodeRow(name, unit, sig, ("gfx942",), mfma=mfma, partial=True, **_MATRIX)
 
 
-def _mfma_rows(entries: Mapping[str, Any], unit: str) -> Iterator[Row]:
+def _mfma_rows(entries: Mapping[str, Any], unit: str) -> Iterator[OpcodeRow]:
     for name, entry in entries.items():
         mfma = Mfma(tuple(entry["shape"]), tuple(entry["types"]), tuple(entry["cycles"]))
         archs = tuple(a for a, c in zip(ARCHS, mfma.cycles, strict=True) if c)
@@ -379,15 +379,15 @@ def _mfma_rows(entries: Mapping[str, Any], unit: str) -> Iterator[Row]:
         for n_, alias in enumerate(dict.fromkeys(names)):
             if n_ and alias in entries:
                 continue
-            yield Row(alias, unit, sig, archs if n_ == 0 else ("gfx942",), mfma=mfma, **_MATRIX)
+            yield OpcodeRow(alias, unit, sig, archs if n_ == 0 else ("gfx942",), mfma=mfma, **_MATRIX)
 
 
 @cache
-def _by_name() -> dict[str, Row]:
+def _by_name() -> dict[str, OpcodeRow]:
     return {row.name: row for row in load_rows()}
 
 
-def row(mnemonic: str) -> Row | None:
+def row(mnemonic: str) -> OpcodeRow | None:
     """The row of a disassembler's mnemonic, which may have an encoding suffix; None if it is not an opcode."""
     return _by_name().get(without_encoding(mnemonic))
 
@@ -400,9 +400,9 @@ def without_encoding(mnemonic: str) -> str:
 _ENCODING = re.compile(r"_(?:e32|e64|sdwa|dpp)(?:_dpp)?$")
 
 
-def load_rows(folder: Path = HERE) -> list[Row]:
+def load_rows(folder: Path = HERE) -> list[OpcodeRow]:
     """All rows of the table in a fixed order. Raises ValueError for a duplicate mnemonic."""
-    rows: list[Row] = []
+    rows: list[OpcodeRow] = []
     for path in sorted(folder.glob("*.toml")):
         data = tomllib.loads(path.read_text())
         unit = data["unit"]

@@ -13,7 +13,7 @@ from typing import Any
 
 from hipsynth.core.errors import BadInput, HipsynthError
 from hipsynth.core.files import sole_writer, write_whole
-from hipsynth.core.journal import Journal
+from hipsynth.core.journal import ResultJournal
 from hipsynth.core.program import (
     INDEX,
     check_record,
@@ -22,12 +22,12 @@ from hipsynth.core.program import (
     read_text,
     text_id,
 )
-from hipsynth.core.workers import Outcome, map_unordered
+from hipsynth.core.workers import ItemOutcome, map_unordered
 from hipsynth.source.parse import Diagnostic, ParseConfig, load_source
-from hipsynth.synth.frontend.isolation import RENAME, Request, vary_isolated
+from hipsynth.synth.frontend.isolation import RENAME, AugmentRequest, vary_isolated
 from hipsynth.synth.frontend.passes.flatten import HEADERS, SOURCES, has_main, program_sources
 from hipsynth.synth.frontend.texts import DEFAULT_TEXTS, Texts
-from hipsynth.synth.frontend.vary import Failure, Item, Varied
+from hipsynth.synth.frontend.vary import AugmentInput, AugmentResult, CopyFailure
 from hipsynth.toolchain import sandbox
 
 FAILURES = "failures.jsonl"
@@ -59,7 +59,7 @@ class AugmentSummary:
 # --- finding base programs ------------------------------------------------------------------------------------------
 
 
-def find_items(path: Path) -> list[Item]:
+def find_items(path: Path) -> list[AugmentInput]:
     """The base programs of a file or folder, in a fixed order.
 
     In a folder with a programs.jsonl they are its records. Otherwise, in each folder, one source with `main` beside
@@ -67,7 +67,7 @@ def find_items(path: Path) -> list[Item]:
     Raises BadInput if `path` does not exist or holds no program.
     """
     if path.is_file():
-        return [Item(path.name, files=(path,), root=path.parent)]
+        return [AugmentInput(path.name, files=(path,), root=path.parent)]
     if not path.is_dir():
         raise BadInput(f"{path}: no such file or folder", reason="missing_file", remedy="run `synth generate` first")
     items = list(_indexed(path) if (path / INDEX).exists() else _loose(path, path))
@@ -76,26 +76,26 @@ def find_items(path: Path) -> list[Item]:
     return items
 
 
-def _indexed(folder: Path) -> Iterator[Item]:
+def _indexed(folder: Path) -> Iterator[AugmentInput]:
     for record in read_index(folder):
         try:
-            yield Item(record.name, program=record.read())
+            yield AugmentInput(record.name, program=record.read())
         except BadInput as error:
             what = f"{error.what}: {error.cause}" if error.cause else error.what
-            yield Item(record.name, problem=Diagnostic(error.reason, what))
+            yield AugmentInput(record.name, problem=Diagnostic(error.reason, what))
 
 
-def _loose(folder: Path, top: Path) -> Iterator[Item]:
+def _loose(folder: Path, top: Path) -> Iterator[AugmentInput]:
     here = sorted(p for p in folder.iterdir() if p.is_file() and p.suffix in SOURCES)
     below = program_sources(folder) if here else []
     here = [p for p in here if p in below]
     mains = [p for p in below if has_main(p)]
     if len(mains) == 1 and mains[0].parent == folder and len(below) > 1:
-        yield Item(mains[0].relative_to(top).as_posix(), files=tuple(below), root=folder)
+        yield AugmentInput(mains[0].relative_to(top).as_posix(), files=tuple(below), root=folder)
         return
     for path in here:
         if path.suffix == ".hip" or has_main(path):
-            yield Item(path.relative_to(top).as_posix(), files=(path,), root=top)
+            yield AugmentInput(path.relative_to(top).as_posix(), files=(path,), root=top)
     for child in sorted(p for p in folder.iterdir() if p.is_dir() and not p.is_symlink()):
         yield from _loose(child, top)
 
@@ -114,7 +114,7 @@ def augment(
     engine: str = "local",
     timeout: float = 60.0,
     on_item: Callable[[str], None] = lambda _: None,
-    items: Sequence[Item] | None = None,
+    items: Sequence[AugmentInput] | None = None,
     isolate: bool = True,
     texts: Texts = DEFAULT_TEXTS,
     kinds: Sequence[str] = (RENAME,),
@@ -126,27 +126,29 @@ def augment(
     finished items, so an interrupted run can resume; `timeout` is in seconds per copy. `on_item` is called with the
     name of each finished item. `isolate`: parse in the sandbox. `kinds`: the passes that
     make a copy; those other than "rename" count only where device code and host executable stay identical.
-    Raises BadInput like `find_items`, and if `out` cannot be written or another process writes to it; Missing if
-    programs cannot be isolated here.
+    Raises BadInput like `find_items`, and if `out` cannot be written or another process writes to it; MissingDependency
+    if programs cannot be isolated here.
     """
     items = find_items(path) if items is None else items
     if isolate:
         sandbox.require()
-    requests = [Request(item, copies, seed, config, isolate, texts, tuple(kinds)) for item in items]
+    requests = [AugmentRequest(item, copies, seed, config, isolate, texts, tuple(kinds)) for item in items]
     run = partial(map_unordered, workers=workers, engine=engine, item_timeout_s=timeout * (copies + 1))
     with sole_writer(out):
         return _augment(requests, out, run, on_item)
 
 
 def _augment(
-    requests: Sequence[Request],
+    requests: Sequence[AugmentRequest],
     out: Path,
-    run: Callable[[Callable[[Request], Varied], Iterable[Request]], Iterator[Outcome[Varied]]],
+    run: Callable[
+        [Callable[[AugmentRequest], AugmentResult], Iterable[AugmentRequest]], Iterator[ItemOutcome[AugmentResult]]
+    ],
     on_item: Callable[[str], None],
 ) -> AugmentSummary:
     items = [request.item for request in requests]
     keys = [_key(request) for request in requests]
-    journal = Journal(out / JOURNAL, _checked)
+    journal = ResultJournal(out / JOURNAL, _checked)
     finished = {k: v for k, v in journal.read().items() if _is_whole(v, out)}
     todo = [i for i, k in enumerate(keys) if k not in finished]
     reused = len(items) - len(todo)
@@ -163,14 +165,14 @@ def _augment(
     return _finish(out, {item.name: finished[key] for item, key in zip(items, keys, strict=True)}, reused)
 
 
-def _broken(item: Item, error: Exception | None) -> Varied:
+def _broken(item: AugmentInput, error: Exception | None) -> AugmentResult:
     if not isinstance(error, HipsynthError):
         message = f"{type(error).__name__}: {error}"
-        return Varied((), (Failure(item.name, 0, "internal_error", message),))
-    return Varied((), (Failure(item.name, 0, error.reason, error.what),))
+        return AugmentResult((), (CopyFailure(item.name, 0, "internal_error", message),))
+    return AugmentResult((), (CopyFailure(item.name, 0, error.reason, error.what),))
 
 
-def _key(request: Request) -> str:
+def _key(request: AugmentRequest) -> str:
     """A hash of everything that the result depends on: the input's bytes, its record, and the options."""
     item, config = request.item, request.config
     asked = (
@@ -199,7 +201,7 @@ def _headers(folders: Iterable[Path]) -> tuple[Path, ...]:
     return tuple(sorted({p for f in folders for p in f.rglob("*") if p.suffix in HEADERS and p.is_file()}))
 
 
-def _to_record(varied: Varied) -> dict[str, Any]:
+def _to_record(varied: AugmentResult) -> dict[str, Any]:
     failures = [vars(f) for f in varied.failures]
     kept = {"names": varied.names, "kept": dict(varied.kept)}
     return {"programs": [p.record() for p in varied.programs], "failures": failures, **kept}
@@ -269,5 +271,5 @@ def _checked(result: dict[str, Any]) -> dict[str, Any]:
     for record in result["programs"]:
         check_record(record)
     kept = {str(name): str(reason) for name, reason in dict(result["kept"]).items()}
-    failures = [vars(Failure(**row)) for row in result["failures"]]
+    failures = [vars(CopyFailure(**row)) for row in result["failures"]]
     return {"programs": result["programs"], "failures": failures, "names": int(result["names"]), "kept": kept}

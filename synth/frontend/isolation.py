@@ -19,17 +19,17 @@ from hipsynth.source.parse import MAX_BYTES, ParseConfig, prepare
 from hipsynth.source.parse_service import ParserSession, absolute_paths, short_text
 from hipsynth.synth.frontend.proof import same_code
 from hipsynth.synth.frontend.texts import DEFAULT_TEXTS, Texts
-from hipsynth.synth.frontend.vary import Failure, Item, Varied, copy_seed, with_base
+from hipsynth.synth.frontend.vary import AugmentInput, AugmentResult, CopyFailure, copy_seed, with_base
 
 RENAME = "rename"
 COPY_SERVER = "hipsynth.synth.frontend.server"
 
 
 @dataclass(frozen=True)
-class Request:
+class AugmentRequest:
     """One item to vary."""
 
-    item: Item
+    item: AugmentInput
     copies: int
     seed: int
     config: ParseConfig
@@ -38,26 +38,26 @@ class Request:
     kinds: tuple[str, ...] = (RENAME,)  # the passes that make a copy
 
 
-def vary_isolated(request: Request) -> Varied:
+def vary_isolated(request: AugmentRequest) -> AugmentResult:
     """Like `vary.vary`, in a sandbox that sees the headers and the item's own folder.
 
-    Raises Missing if programs cannot be isolated here, ParserLost if the parser crashes on this item.
+    Raises MissingDependency if programs cannot be isolated here, ParserLost if the parser crashes on this item.
     """
     item = request.item
     if item.problem is not None:
-        return Varied((), (Failure(item.name, 0, item.problem.reason, str(item.problem)),))
-    base: Program | Failure | None = item.program
+        return AugmentResult((), (CopyFailure(item.name, 0, item.problem.reason, str(item.problem)),))
+    base: Program | CopyFailure | None = item.program
     if base is None:
         for text, folders in _texts(item):
             prepare(text, (*request.config.include, *folders), request.config)
         base = _ask(request, {"do": "flatten", "item": _item(item)}, _base)
-    if isinstance(base, Failure):
-        return Varied((), (base,))
+    if isinstance(base, CopyFailure):
+        return AugmentResult((), (base,))
     prepare(base.text.encode(), request.config.include, request.config)
     return with_base(item, base, _varied(request, base))
 
 
-def _varied(request: Request, base: Program) -> Varied:
+def _varied(request: AugmentRequest, base: Program) -> AugmentResult:
     """The copies of a base."""
     numbers = range(1, request.copies + 1)
     if request.kinds == (RENAME,):
@@ -68,17 +68,17 @@ def _varied(request: Request, base: Program) -> Varied:
         if RENAME in request.kinds:
             made.append(_renamed(request, start, [number]))
         elif start.text == base.text:
-            nothing = Failure(request.item.name, number, "unchanged", "there is nothing to change")
-            made.append(Varied((), (nothing,)))
+            nothing = CopyFailure(request.item.name, number, "unchanged", "there is nothing to change")
+            made.append(AugmentResult((), (nothing,)))
         else:
-            made.append(Varied((start,), ()))
+            made.append(AugmentResult((start,), ()))
     programs = tuple(program for one in made for program in one.programs)
     failures = tuple(failure for one in made for failure in one.failures)
     kept = {name: reason for one in made for name, reason in one.kept.items()}
-    return Varied(programs, failures, kept, max((one.names for one in made), default=0))
+    return AugmentResult(programs, failures, kept, max((one.names for one in made), default=0))
 
 
-def _renamed(request: Request, base: Program, numbers: Iterable[int]) -> Varied:
+def _renamed(request: AugmentRequest, base: Program, numbers: Iterable[int]) -> AugmentResult:
     question = {"do": "rename", "program": _program(base), "numbers": list(numbers)}
     return _ask(request, question, partial(_copies, base))
 
@@ -86,7 +86,7 @@ def _renamed(request: Request, base: Program, numbers: Iterable[int]) -> Varied:
 SHARES = ("", ",0.2")  # of its sites that a pass changes, one after the other until the proof succeeds
 
 
-def _reformed(request: Request, base: Program, number: int) -> Program:
+def _reformed(request: AugmentRequest, base: Program, number: int) -> Program:
     """The base after the other passes: all of them if the result is proven to be the same program, else those one by
     one for which it is."""
     kinds = [kind for kind in request.kinds if kind != RENAME]
@@ -104,7 +104,7 @@ def _reformed(request: Request, base: Program, number: int) -> Program:
     return made
 
 
-def _passed(request: Request, base: Program, steps: Sequence[str]) -> Program:
+def _passed(request: AugmentRequest, base: Program, steps: Sequence[str]) -> Program:
     question = {"do": "reform", "program": _program(base), "steps": list(steps)}
     (program,) = _ask(request, question, partial(_copies, base)).programs
     return program
@@ -113,7 +113,9 @@ def _passed(request: Request, base: Program, steps: Sequence[str]) -> Program:
 R = TypeVar("R")
 
 
-def _ask(request: Request, question: Mapping[str, Any], read: Callable[[Item, Mapping[str, Any]], R]) -> R:
+def _ask(
+    request: AugmentRequest, question: Mapping[str, Any], read: Callable[[AugmentInput, Mapping[str, Any]], R]
+) -> R:
     """What `read` makes of the parser's answer; one that it rejects with ValueError or the like ends it."""
     item, texts = request.item, request.texts
     root = item.root.absolute() if item.root else None
@@ -122,7 +124,7 @@ def _ask(request: Request, question: Mapping[str, Any], read: Callable[[Item, Ma
     return session.ask(item.name, {**settings, **question}, partial(read, item))
 
 
-def _texts(item: Item) -> list[tuple[bytes, tuple[Path, ...]]]:
+def _texts(item: AugmentInput) -> list[tuple[bytes, tuple[Path, ...]]]:
     """The texts of the item's files, with the folders whose headers are the program's own."""
     found = []
     with contextlib.suppress(BadInput):
@@ -133,7 +135,7 @@ def _texts(item: Item) -> list[tuple[bytes, tuple[Path, ...]]]:
     return found
 
 
-def _item(item: Item) -> dict[str, Any]:
+def _item(item: AugmentInput) -> dict[str, Any]:
     builds = []
     for build in item.ways:
         settings = [
@@ -151,7 +153,7 @@ def _program(program: Program) -> dict[str, Any]:
 # --- what the parser says, which may be anything ---------------------------------------------------------------------
 
 
-def _base(item: Item, answer: Mapping[str, Any]) -> Program | Failure:
+def _base(item: AugmentInput, answer: Mapping[str, Any]) -> Program | CopyFailure:
     if answer["failures"]:
         return _failures(item, answer)[0]
     (row,) = answer["programs"]
@@ -159,16 +161,17 @@ def _base(item: Item, answer: Mapping[str, Any]) -> Program | Failure:
     return Program(_text(row), "handwritten", main.parent.name, main.stem, derivation=_steps(row))
 
 
-def _copies(base: Program, item: Item, answer: Mapping[str, Any]) -> Varied:
+def _copies(base: Program, item: AugmentInput, answer: Mapping[str, Any]) -> AugmentResult:
     lineage = base.lineage or base.id
     programs = [replace(base, text=_text(row), derivation=_steps(row), lineage=lineage) for row in answer["programs"]]
     kept = {short_text(name): short_text(reason) for name, reason in answer["kept"].items()}
-    return Varied(tuple(programs), tuple(_failures(item, answer)), kept, int(answer["names"]))
+    return AugmentResult(tuple(programs), tuple(_failures(item, answer)), kept, int(answer["names"]))
 
 
-def _failures(item: Item, answer: Mapping[str, Any]) -> list[Failure]:
+def _failures(item: AugmentInput, answer: Mapping[str, Any]) -> list[CopyFailure]:
     return [
-        Failure(item.name, int(copy), short_text(reason), short_text(text)) for copy, reason, text in answer["failures"]
+        CopyFailure(item.name, int(copy), short_text(reason), short_text(text))
+        for copy, reason, text in answer["failures"]
     ]
 
 

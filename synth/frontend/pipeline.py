@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from hipsynth.core.errors import UsageError
 from hipsynth.source.parse import Diagnostic, ParseConfig
 from hipsynth.synth.frontend import passes
-from hipsynth.synth.frontend.source import Source
+from hipsynth.synth.frontend.source import ProgramSource
 
-Pass = Callable[[Source, str, ParseConfig], tuple[Source | None, list[Diagnostic]]]
+Pass = Callable[[ProgramSource, str, ParseConfig], tuple[ProgramSource | None, list[Diagnostic]]]
 
 
 @functools.cache
@@ -31,10 +31,10 @@ def find_pass(name: str) -> Pass:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PipelineResult:
     """The result of a pipeline: `source` is None if a pass failed; `applied` are the steps that changed the text."""
 
-    source: Source | None
+    source: ProgramSource | None
     applied: tuple[str, ...]
     diagnostics: tuple[Diagnostic, ...] = ()
 
@@ -44,7 +44,7 @@ class Outcome:
         return self.diagnostics[0].reason if self.diagnostics else ""
 
 
-def run(source: Source, steps: Sequence[str], config: ParseConfig) -> Outcome:
+def run(source: ProgramSource, steps: Sequence[str], config: ParseConfig) -> PipelineResult:
     """Applies steps such as "flatten" or "rename:7" (pass name, then its argument) in order, until one fails."""
     applied: list[str] = []
     for step in steps:
@@ -52,8 +52,8 @@ def run(source: Source, steps: Sequence[str], config: ParseConfig) -> Outcome:
         before = source.text
         result, problems = find_pass(name)(source, argument, config)
         if result is None:
-            return Outcome(None, tuple(applied), tuple(problems))
+            return PipelineResult(None, tuple(applied), tuple(problems))
         if result.text != before:
             applied.append(step)
         source = result
-    return Outcome(source, tuple(applied))
+    return PipelineResult(source, tuple(applied))

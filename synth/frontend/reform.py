@@ -11,14 +11,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from hipsynth.source.edits import Edit, apply_edits
-from hipsynth.source.parse import Diagnostic, ParseConfig, Token, Unit, parse
-from hipsynth.synth.frontend.source import Source
+from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit, Token, parse
+from hipsynth.synth.frontend.source import ProgramSource
 
 Site = tuple[Edit, ...]  # edits that belong together
-Plan = Callable[[Unit, random.Random], list[Site]]
+Plan = Callable[[ParsedUnit, random.Random], list[Site]]
 
 
-def reform(source: Source, argument: str, config: ParseConfig, plan: Plan) -> tuple[Source | None, list[Diagnostic]]:
+def reform(
+    source: ProgramSource, argument: str, config: ParseConfig, plan: Plan
+) -> tuple[ProgramSource | None, list[Diagnostic]]:
     """A pass's `apply`: the text with some of the sites that `plan` finds.
 
     `argument` is "SEED" or "SEED,SHARE": the share of sites that are changed (default 0.5); at least one is. Of sites
@@ -49,7 +51,7 @@ def _apart(sites: Sequence[Site]) -> list[Edit]:
     return kept
 
 
-def sets_size(unit: Unit, token: Token) -> bool:
+def sets_size(unit: ParsedUnit, token: Token) -> bool:
     """Whether a size that an argument sets is in the token's line or the next: its form is `source.arguments`'."""
     end = unit.text.find(b"\n", unit.text.find(b"\n", token.end) + 1)
     return b"atoi(" in unit.text[unit.text.rfind(b"\n", 0, token.start) + 1 : end]

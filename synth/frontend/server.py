@@ -9,9 +9,9 @@ from typing import Any
 from hipsynth.core.program import Program
 from hipsynth.source.parse_server import read_config, serve
 from hipsynth.synth.frontend.pipeline import run
-from hipsynth.synth.frontend.source import Build, Settings, Source
+from hipsynth.synth.frontend.source import BuildConfiguration, CompileSettings, ProgramSource
 from hipsynth.synth.frontend.texts import Texts
-from hipsynth.synth.frontend.vary import Failure, Item, Varied, renamed, self_contained
+from hipsynth.synth.frontend.vary import AugmentInput, AugmentResult, CopyFailure, renamed, self_contained
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -19,12 +19,12 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     config = read_config(request)
     if request["do"] == "flatten":
         base = self_contained(_item(request["name"], request["item"]), config)
-        made = Varied((), (base,)) if isinstance(base, Failure) else Varied((base,), ())
+        made = AugmentResult((), (base,)) if isinstance(base, CopyFailure) else AugmentResult((base,), ())
     elif request["do"] == "reform":
         program = Program.from_record(request["program"], request["program"]["text"])
-        outcome = run(Source(program.text.encode()), request["steps"], config)
+        outcome = run(ProgramSource(program.text.encode()), request["steps"], config)
         text = program.text if outcome.source is None else outcome.source.text.decode()
-        made = Varied((replace(program, text=text, derivation=(*program.derivation, *outcome.applied)),), ())
+        made = AugmentResult((replace(program, text=text, derivation=(*program.derivation, *outcome.applied)),), ())
     else:
         program = Program.from_record(request["program"], request["program"]["text"])
         made = renamed(request["name"], program, request["numbers"], request["seed"], config, Texts(*request["texts"]))
@@ -36,15 +36,20 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _item(name: str, item: dict[str, Any]) -> Item:
+def _item(name: str, item: dict[str, Any]) -> AugmentInput:
     builds = tuple(
-        Build(tuple(map(Path, files)), tuple(_settings(*one) for one in settings)) for files, settings in item["builds"]
+        BuildConfiguration(tuple(map(Path, files)), tuple(_settings(*one) for one in settings))
+        for files, settings in item["builds"]
     )
-    return Item(name, files=builds[0].files, root=Path(item["root"]) if item["root"] else None, builds=builds)
+    return AugmentInput(name, files=builds[0].files, root=Path(item["root"]) if item["root"] else None, builds=builds)
 
 
-def _settings(defines: list[str], undefines: list[str], includes: list[str], preludes: list[str], std: str) -> Settings:
-    return Settings(tuple(defines), tuple(undefines), tuple(map(Path, includes)), tuple(map(Path, preludes)), std)
+def _settings(
+    defines: list[str], undefines: list[str], includes: list[str], preludes: list[str], std: str
+) -> CompileSettings:
+    return CompileSettings(
+        tuple(defines), tuple(undefines), tuple(map(Path, includes)), tuple(map(Path, preludes)), std
+    )
 
 
 if __name__ == "__main__":

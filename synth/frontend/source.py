@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Settings:
+class CompileSettings:
     """How one file is compiled, beyond its own text; macros as after -D and -U: NAME, NAME=VALUE, NAME(X)=VALUE."""
 
     defines: tuple[str, ...] = ()
@@ -27,11 +27,11 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Build:
+class BuildConfiguration:
     """One way to build a program: its files, the main file last, and the settings of each."""
 
     files: tuple[Path, ...]
-    settings: tuple[Settings, ...] = ()
+    settings: tuple[CompileSettings, ...] = ()
 
     @property
     def includes(self) -> tuple[Path, ...]:
@@ -44,11 +44,11 @@ class Build:
 
 
 @dataclass(frozen=True)
-class Source:
+class ProgramSource:
     """A program. `text` is the content of the main file, `main` its path while quoted includes still refer to other
     files, `root` the folder outside of which no file is read, `build` all its files if it has several or settings."""
 
     text: bytes
     main: Path | None = None
     root: Path | None = None
-    build: Build | None = None
+    build: BuildConfiguration | None = None

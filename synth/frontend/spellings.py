@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from hipsynth.source.clang import TOKEN_LITERAL, Kind
 from hipsynth.source.entities import Entity
 from hipsynth.source.macros import Directive, Macro, arguments, calls, directives, macros, pasted_words
-from hipsynth.source.parse import COORDINATES, Unit
+from hipsynth.source.parse import COORDINATES, ParsedUnit
 from hipsynth.synth.frontend.names import RESERVED, word_list
 
 _DIRECTIVE_WORDS = {"defined", "__has_include", "__VA_ARGS__", "__VA_OPT__"}
@@ -78,7 +78,7 @@ class Spelling:
 class SpellingTable:
     """The renaming facts of a unit: its spellings, and which spellings and entities must keep their names."""
 
-    unit: Unit
+    unit: ParsedUnit
     lines: list[Directive]
     macros: list[Macro]
     spellings: dict[str, Spelling]
@@ -100,7 +100,7 @@ class SpellingTable:
         return entities | spellings
 
 
-def collect_spellings(unit: Unit) -> SpellingTable:
+def collect_spellings(unit: ParsedUnit) -> SpellingTable:
     """Classifies every identifier of a unit and marks the names that must be kept."""
     lines = directives(unit.tokens, unit.text)
     found = macros(unit.tokens, lines)
@@ -115,7 +115,7 @@ def collect_spellings(unit: Unit) -> SpellingTable:
     return result
 
 
-def _param_tokens(unit: Unit, found: Iterable[Macro]) -> Iterator[tuple[Macro, int, list[int]]]:
+def _param_tokens(unit: ParsedUnit, found: Iterable[Macro]) -> Iterator[tuple[Macro, int, list[int]]]:
     for macro in found:
         for number, name in enumerate(macro.params):
             if name in ("...", "__VA_ARGS__"):
@@ -160,7 +160,7 @@ def _sort_tokens(s: SpellingTable) -> None:
         entry.joined = several or entry.in_macro or is_macro or bool(entry.unresolved)
 
 
-def _sort_members(unit: Unit, entry: Spelling) -> None:
+def _sort_members(unit: ParsedUnit, entry: Spelling) -> None:
     """Marks unresolved member accesses as the library's if no class of the file has a member of that name."""
     if any(e.member for es in entry.user.values() for e in es):
         return
@@ -170,14 +170,14 @@ def _sort_members(unit: Unit, entry: Spelling) -> None:
     entry.system = sorted([*entry.system, *outside])
 
 
-def _sort_qualified(unit: Unit, entry: Spelling) -> None:
+def _sort_qualified(unit: ParsedUnit, entry: Spelling) -> None:
     """Marks unresolved names in a library's scope as the library's: `value` in std::is_integral<T>::value."""
     outside = {i for i in entry.unresolved if _in_library_scope(unit, i)}
     entry.unresolved = [i for i in entry.unresolved if i not in outside]
     entry.system = sorted([*entry.system, *outside])
 
 
-def _in_library_scope(unit: Unit, i: int) -> bool:
+def _in_library_scope(unit: ParsedUnit, i: int) -> bool:
     at = i
     while at >= 2 and unit.tokens[at - 1].text == "::":
         at -= 2
@@ -187,7 +187,7 @@ def _in_library_scope(unit: Unit, i: int) -> bool:
     return bool(entities) and not any(e.user for e in entities)
 
 
-def _opening(unit: Unit, closing: int) -> int:
+def _opening(unit: ParsedUnit, closing: int) -> int:
     """The token < that the > or >> at `closing` ends; -1 if a statement ends before."""
     depth = 0
     for at in range(closing, -1, -1):
@@ -200,7 +200,7 @@ def _opening(unit: Unit, closing: int) -> int:
     return -1
 
 
-def _is_coordinate(unit: Unit, i: int) -> bool:
+def _is_coordinate(unit: ParsedUnit, i: int) -> bool:
     return i >= 2 and unit.tokens[i - 1].text == "." and unit.tokens[i - 2].text in COORDINATES
 
 
@@ -245,7 +245,7 @@ def _inactive(s: SpellingTable) -> Iterator[tuple[str, list[int]]]:
             yield entry.text, found
 
 
-def _seems_declared(unit: Unit, i: int) -> bool:
+def _seems_declared(unit: ParsedUnit, i: int) -> bool:
     """Whether token i follows a type (an identifier or keyword, perhaps with * & or > after it) in a declaration."""
     if i < 1 or i + 1 >= len(unit.tokens) or unit.tokens[i + 1].text not in _AFTER_DECLARED:
         return False
@@ -292,7 +292,7 @@ def _may_be_detected(s: SpellingTable, entry: Spelling) -> bool:
     return any(_DETECTION & set(_statement(s.unit, i)) for i in entry.unresolved)
 
 
-def _statement(unit: Unit, i: int) -> Iterator[str]:
+def _statement(unit: ParsedUnit, i: int) -> Iterator[str]:
     """The token texts around token i, up to the next ; { or } on both sides."""
     for step in (-1, 1):
         j = i

@@ -10,7 +10,7 @@ from functools import partial
 from hipsynth.core.errors import UsageError
 from hipsynth.source.clang import TOKEN_COMMENT, TOKEN_LITERAL, Kind
 from hipsynth.source.edits import Edit
-from hipsynth.source.parse import Token, Unit
+from hipsynth.source.parse import ParsedUnit, Token
 from hipsynth.synth.frontend.names import word_list
 
 COMMENTS = ("keep", "rewrite", "drop")
@@ -67,7 +67,7 @@ class Texts:
 DEFAULT_TEXTS = Texts()
 
 
-def text_edits(unit: Unit, names: Mapping[str, frozenset[str]], texts: Texts) -> list[Edit]:
+def text_edits(unit: ParsedUnit, names: Mapping[str, frozenset[str]], texts: Texts) -> list[Edit]:
     """The edits of comments and string literals that go with a renaming, old spelling -> new spellings.
 
     A word that is the old name of several entities becomes the first of their new names.
@@ -93,7 +93,7 @@ def _renamed(new: Mapping[str, str], is_name: Callable[[re.Match[str]], bool], w
     return new[word[0]] if word[0] in new and is_name(word) else word[0]
 
 
-def _host_functions(unit: Unit) -> list[tuple[int, int]]:
+def _host_functions(unit: ParsedUnit) -> list[tuple[int, int]]:
     """The byte ranges of functions without device code: a printf there has the text of its literals in instructions."""
     found = []
     for start, end in unit.functions:
@@ -103,7 +103,7 @@ def _host_functions(unit: Unit) -> list[tuple[int, int]]:
     return found
 
 
-def _is_free_text(unit: Unit, i: int) -> bool:
+def _is_free_text(unit: ParsedUnit, i: int) -> bool:
     """Whether token i is a string literal that means nothing to the compiler: no header, attribute or assembly."""
     token = unit.tokens[i]
     if token.kind != TOKEN_LITERAL or '"' not in token.text or unit.cursor_kinds[i] in _NO_TEXT:

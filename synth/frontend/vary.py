@@ -9,17 +9,17 @@ from pathlib import Path
 
 from hipsynth.core.program import Program
 from hipsynth.source.encoding import to_utf8
-from hipsynth.source.parse import Diagnostic, ParseConfig, Unit, load_source, parse
+from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit, load_source, parse
 from hipsynth.synth.frontend.passes.rename import rename
 from hipsynth.synth.frontend.pipeline import run
-from hipsynth.synth.frontend.source import Build, Source
+from hipsynth.synth.frontend.source import BuildConfiguration, ProgramSource
 from hipsynth.synth.frontend.texts import DEFAULT_TEXTS, Texts
 
 DEFAULT_STANDARDS = ("", "c++17", "gnu++17")
 
 
 @dataclass(frozen=True)
-class Item:
+class AugmentInput:
     """One base program to copy: a program with its record, or the files of one; `problem` says why it is unusable."""
 
     name: str  # shown to the user: a path below the input folder, or its id
@@ -27,16 +27,18 @@ class Item:
     files: tuple[Path, ...] = ()  # the main file last
     root: Path | None = None
     problem: Diagnostic | None = None
-    builds: tuple[Build, ...] = ()  # ways to build it, most likely first, if build files or options give any
+    builds: tuple[
+        BuildConfiguration, ...
+    ] = ()  # ways to build it, most likely first, if build files or options give any
 
     @property
-    def ways(self) -> tuple[Build, ...]:
+    def ways(self) -> tuple[BuildConfiguration, ...]:
         """The ways to build it: at least one if it consists of files."""
-        return self.builds or ((Build(self.files),) if self.files else ())
+        return self.builds or ((BuildConfiguration(self.files),) if self.files else ())
 
 
 @dataclass(frozen=True)
-class Failure:
+class CopyFailure:
     """One copy that failed. `copy` is its number from 1, or 0 if the base program itself failed."""
 
     name: str
@@ -46,12 +48,12 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Varied:
+class AugmentResult:
     """The copies made of one item, and the failures; of the `names` that the base declares, those in `kept` (name ->
     reason) are the same in all its copies."""
 
     programs: tuple[Program, ...]
-    failures: tuple[Failure, ...]
+    failures: tuple[CopyFailure, ...]
     kept: Mapping[str, str] = field(default_factory=dict)
     names: int = 0
 
@@ -61,15 +63,17 @@ def copy_seed(seed: int, copy: int) -> int:
     return int(hashlib.sha256(f"{seed}:{copy}".encode()).hexdigest()[:8], 16)
 
 
-def vary(item: Item, copies: int, seed: int, config: ParseConfig, texts: Texts = DEFAULT_TEXTS) -> Varied:
+def vary(
+    item: AugmentInput, copies: int, seed: int, config: ParseConfig, texts: Texts = DEFAULT_TEXTS
+) -> AugmentResult:
     """Makes `copies` renamed copies of the flattened base program; includes the base if flattening changed it."""
     base = self_contained(item, config)
-    if isinstance(base, Failure):
-        return Varied((), (base,))
+    if isinstance(base, CopyFailure):
+        return AugmentResult((), (base,))
     return with_base(item, base, renamed(item.name, base, range(1, copies + 1), seed, config, texts))
 
 
-def with_base(item: Item, base: Program, made: Varied) -> Varied:
+def with_base(item: AugmentInput, base: Program, made: AugmentResult) -> AugmentResult:
     """The copies preceded by their base, if flattening made it and it is usable."""
     usable = not any(failure.copy == 0 for failure in made.failures)
     shown = item.program is None and base.derivation and usable
@@ -78,59 +82,59 @@ def with_base(item: Item, base: Program, made: Varied) -> Varied:
 
 def renamed(
     name: str, base: Program, numbers: Iterable[int], seed: int, config: ParseConfig, texts: Texts = DEFAULT_TEXTS
-) -> Varied:
+) -> AugmentResult:
     """Renamed copies, with these numbers, of a self-contained program; failure number 0 is one of the base itself."""
     unit, problems = parse(base.text.encode(), config)
     if unit is None or not unit.has_kernel:
         problem = problems[0] if problems else Diagnostic("no_kernel", "the program defines no kernel")
-        return Varied((), (Failure(name, 0, problem.reason, str(problem)),))
+        return AugmentResult((), (CopyFailure(name, 0, problem.reason, str(problem)),))
     programs: list[Program] = []
-    failures: list[Failure] = []
+    failures: list[CopyFailure] = []
     kept: dict[str, str] = {}
     names = 0
     for copy in numbers:
         number = copy_seed(seed, copy)
         text, renaming, problems = rename(unit, config, number, texts)
         if text is None or renaming is None:
-            failures.append(Failure(name, copy, problems[0].reason, str(problems[0])))
+            failures.append(CopyFailure(name, copy, problems[0].reason, str(problems[0])))
         elif text == unit.text:
-            failures.append(Failure(name, copy, "unchanged", "there is nothing to rename"))
+            failures.append(CopyFailure(name, copy, "unchanged", "there is nothing to rename"))
         else:
             derivation = (*base.derivation, f"rename:{number}{texts.words}")
             programs.append(replace(base, text=text.decode(), derivation=derivation, lineage=base.lineage or base.id))
         if renaming is not None:
             kept, names = {**renaming.kept, **kept}, len(renaming.names.keys() | renaming.kept.keys())
-    return Varied(tuple(programs), tuple(failures), dict(sorted(kept.items())), names)
+    return AugmentResult(tuple(programs), tuple(failures), dict(sorted(kept.items())), names)
 
 
 # --- one self-contained program of several files, in one of the ways to build it --------------------------------------
 
 
-def self_contained(item: Item, config: ParseConfig) -> Program | Failure:
+def self_contained(item: AugmentInput, config: ParseConfig) -> Program | CopyFailure:
     """The item as a self-contained program, in the first way to build it that defines all that it declares, else in
     the first that compiles; or the failure of the first way."""
     if item.problem is not None:
         return _failure(item, item.problem)
     if item.program is not None:
         return item.program
-    first: Program | Failure | None = None
+    first: Program | CopyFailure | None = None
     for build in item.ways:
         made = _flattened(item, build, replace(config, include=(*config.include, *build.includes)))
         if isinstance(made, Program) and (len(item.ways) == 1 or not _lacks_definitions(made, config)):
             return made
-        if first is None or (isinstance(first, Failure) and isinstance(made, Program)):
+        if first is None or (isinstance(first, CopyFailure) and isinstance(made, Program)):
             first = made
     return first or _failure(item, Diagnostic("no_programs", "the program has no files"))
 
 
-def _flattened(item: Item, build: Build, config: ParseConfig) -> Program | Failure:
+def _flattened(item: AugmentInput, build: BuildConfiguration, config: ParseConfig) -> Program | CopyFailure:
     main, source = build.files[-1], b""
     for path in build.files:
         text, problems = load_source(path, item.root)
         if text is None:
             return _failure(item, problems[0].in_file(path) if len(build.files) > 1 else problems[0])
         source = text
-    outcome = run(Source(source, main, item.root, build), ["flatten"], config)
+    outcome = run(ProgramSource(source, main, item.root, build), ["flatten"], config)
     if outcome.source is None:
         return _failure(item, _explained(outcome.diagnostics, build))
     text = to_utf8(outcome.source.text)
@@ -138,7 +142,7 @@ def _flattened(item: Item, build: Build, config: ParseConfig) -> Program | Failu
     return Program(text.decode(), "handwritten", main.parent.name, main.stem, derivation=steps)
 
 
-def _explained(problems: Sequence[Diagnostic], build: Build) -> Diagnostic:
+def _explained(problems: Sequence[Diagnostic], build: BuildConfiguration) -> Diagnostic:
     """The first diagnostic; if the program is built with another language standard, that may be why."""
     standards = sorted({one.standard for one in build.settings} - set(DEFAULT_STANDARDS))
     if problems[0].reason != "syntax_error" or not standards:
@@ -153,9 +157,9 @@ def _lacks_definitions(program: Program, config: ParseConfig) -> bool:
     return unit is None or _declares_only(unit)
 
 
-def _declares_only(unit: Unit) -> bool:
+def _declares_only(unit: ParsedUnit) -> bool:
     return any(e.user and e.external and e.pinned for entities in unit.referents for e in entities)
 
 
-def _failure(item: Item, problem: Diagnostic) -> Failure:
-    return Failure(item.name, 0, problem.reason, str(problem))
+def _failure(item: AugmentInput, problem: Diagnostic) -> CopyFailure:
+    return CopyFailure(item.name, 0, problem.reason, str(problem))

@@ -10,7 +10,7 @@ from hipsynth.synth.generate import emit
 from hipsynth.synth.generate.choices import Choices
 from hipsynth.synth.generate.context import Context
 from hipsynth.synth.generate.families import builder_of
-from hipsynth.synth.generate.headers import Template, find_template, template_of
+from hipsynth.synth.generate.headers import FamilyTemplate, find_template, template_of
 from hipsynth.synth.generate.ir import Module
 from hipsynth.synth.generate.policy import Policy, PolicyError, default_policy
 
@@ -37,7 +37,7 @@ def build_module(
     return context, module
 
 
-def _refusal(template: Template, sizes: Mapping[str, int]) -> str:
+def _refusal(template: FamilyTemplate, sizes: Mapping[str, int]) -> str:
     """The first size that is not a value of a size parameter, "" if all are."""
     known = {parameter.name: parameter for parameter in template.parameters if parameter.size}
     bad = (f"{name} = {value}" for name, value in sizes.items() if name not in known or not known[name].accepts(value))

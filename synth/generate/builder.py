@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from hipsynth.synth.generate import ir
 from hipsynth.synth.generate.extent import Extent
 from hipsynth.synth.generate.ir import Buffer, Expr, Kernel, Operand, Statement
-from hipsynth.synth.generate.matrix import Matrix
+from hipsynth.synth.generate.matrix import MatrixInstruction
 from hipsynth.synth.generate.types import BOOL, F32, F64, I32, I64, U32, U64, DType, IRError
 from hipsynth.synth.generate.walk import live_names
 
@@ -199,7 +199,7 @@ class KernelBuilder:
             raise IRError(f"{target.attr[0]}: {trips} terms up to {term.hi:g} exceed its declared {target.hi:g}")
         self._add(ir.Assign(target, term, compound="+"))
 
-    def accumulator(self, name: str, matrix: Matrix, span: tuple[float, float]) -> Expr:
+    def accumulator(self, name: str, matrix: MatrixInstruction, span: tuple[float, float]) -> Expr:
         """Declares the zero-initialised accumulators of a matrix instruction, with values in `span`."""
         t = matrix.accumulator
         target = self._name(self._claim(name), t, *ir.fit(name, t, *span), uniform=False)
@@ -208,7 +208,7 @@ class KernelBuilder:
         self._add(ir.Let(target, ir.pack(t, [zero] * t.lanes), mutable=True))
         return target
 
-    def matrix_fma(self, matrix: Matrix, target: Expr, left: Expr, right: Expr) -> None:
+    def matrix_fma(self, matrix: MatrixInstruction, target: Expr, left: Expr, right: Expr) -> None:
         """A matrix instruction. Raises IRError in divergent control flow, for block rows that are not whole waves,
         and if the accumulator may leave its declared range, counting every iteration of the enclosing loops."""
         for value in (target, left, right):

@@ -9,7 +9,7 @@ import jinja2
 
 from hipsynth.synth.generate import ir
 from hipsynth.synth.generate.extent import Extent, cpp
-from hipsynth.synth.generate.headers import Template, templates_dir
+from hipsynth.synth.generate.headers import FamilyTemplate, templates_dir
 from hipsynth.synth.generate.ir import HostBuffer, Kernel, Module
 from hipsynth.synth.generate.oracle import SAMPLES
 from hipsynth.synth.generate.source import extended_types, generic_type, kernel_source, literal, packed
@@ -97,7 +97,7 @@ def environment() -> jinja2.Environment:
     """The Jinja environment, with the functions that templates may call; an undefined name is an error."""
     loader = jinja2.FileSystemLoader(templates_dir())
     env = jinja2.Environment(
-        loader=_Headless(loader), undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        loader=_TemplateLoader(loader), undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
         keep_trailing_newline=True, autoescape=False, auto_reload=False,
     )  # fmt: skip
     for function in (
@@ -111,7 +111,7 @@ def environment() -> jinja2.Environment:
     return env
 
 
-class _Headless(jinja2.BaseLoader):
+class _TemplateLoader(jinja2.BaseLoader):
     """Loads templates and strips their front matter."""
 
     def __init__(self, inner: jinja2.BaseLoader) -> None:
@@ -122,7 +122,7 @@ class _Headless(jinja2.BaseLoader):
         return source.split("+++\n", 2)[-1].lstrip("\n"), filename, fresh
 
 
-def render(template: Template, module: Module, params: dict[str, Any]) -> str:
+def render(template: FamilyTemplate, module: Module, params: dict[str, Any]) -> str:
     """The program's source text, without trailing spaces or repeated blank lines."""
     text = environment().get_template(template.path).render(module=module, params=params, style=module.style)
     lines = [line.rstrip() for line in text.split("\n")]

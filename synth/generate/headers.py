@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from hipsynth.core.errors import BadInput, Missing, UsageError
+from hipsynth.core.errors import BadInput, MissingDependency, UsageError
 from hipsynth.core.expressions import CONSTRAINT, FormulaError, compiled, parse
 
 KEYS = {"name", "family", "summary", "parameters", "constraints", "launch", "oracle", "tags"}
@@ -29,7 +29,7 @@ class TemplateError(BadInput):
 
 
 @dataclass(frozen=True)
-class Parameter:
+class TemplateParameter:
     """One parameter: an int in [lo, hi], or one of `choices`."""
 
     name: str
@@ -50,14 +50,14 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Template:
+class FamilyTemplate:
     """A family's template: its path below templates/ and its header."""
 
     path: str
     family: str
     name: str
     summary: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[TemplateParameter, ...]
     constraints: tuple[str, ...]
     launch: str
     oracle: str
@@ -69,10 +69,10 @@ class Template:
 
 
 def templates_dir() -> Path:
-    """The templates folder of the repository. Raises Missing outside a checkout."""
+    """The templates folder of the repository. Raises MissingDependency outside a checkout."""
     folder = Path(__file__).parents[2] / "templates"
     if not folder.is_dir():
-        raise Missing(f"{folder}: no templates", remedy="run from a checkout, installed with `make setup`")
+        raise MissingDependency(f"{folder}: no templates", remedy="run from a checkout, installed with `make setup`")
     return folder
 
 
@@ -92,7 +92,7 @@ def holds(constraint: str, params: Mapping[str, Any]) -> bool:
         raise TemplateError(f"constraint {constraint!r} cannot be evaluated", cause=str(error)) from error
 
 
-def parse_header(path: str, source: str) -> Template:
+def parse_header(path: str, source: str) -> FamilyTemplate:
     """Parses and checks the header of a template file; raises TemplateError naming the first problem."""
     parts = source.split("+++\n", 2)
     if len(parts) != 3 or parts[0].strip():
@@ -107,7 +107,7 @@ def parse_header(path: str, source: str) -> Template:
     if header["family"] != Path(path).parent.name:
         raise TemplateError(f"{path}: family {header['family']!r} differs from the folder's name")
     parameters = tuple(_parameter(path, name, spec) for name, spec in header["parameters"].items())
-    template = Template(
+    template = FamilyTemplate(
         path, header["family"], header["name"], header["summary"], parameters, tuple(header.get("constraints", ())),
         header["launch"], header["oracle"], tuple(header["tags"]),
     )  # fmt: skip
@@ -117,13 +117,13 @@ def parse_header(path: str, source: str) -> Template:
     return template
 
 
-def _parameter(path: str, name: str, spec: Mapping[str, Any]) -> Parameter:
+def _parameter(path: str, name: str, spec: Mapping[str, Any]) -> TemplateParameter:
     where = f"{path}: parameter {name}"
     unknown = set(spec) - PARAMETER_KEYS
     if unknown or "default" not in spec or spec.get("type") not in TYPES or ("range" in spec) == ("choices" in spec):
         raise TemplateError(f"{where} needs type, default, and range or choices", cause=f"unknown keys {unknown}")
     lo, hi = spec.get("range", (0, 0))
-    parameter = Parameter(name, spec["type"], lo, hi, tuple(spec.get("choices", ())), spec["default"],
+    parameter = TemplateParameter(name, spec["type"], lo, hi, tuple(spec.get("choices", ())), spec["default"],
                           spec.get("help", ""), spec.get("size") is True)  # fmt: skip
     if not parameter.accepts(parameter.default) or not all(type(c) is TYPES[parameter.type] for c in parameter.choices):
         raise TemplateError(f"{where}: default or choices do not fit its type and range")
@@ -131,7 +131,7 @@ def _parameter(path: str, name: str, spec: Mapping[str, Any]) -> Parameter:
 
 
 @lru_cache(maxsize=1)
-def templates() -> dict[str, Template]:
+def templates() -> dict[str, FamilyTemplate]:
     """All templates by family name, in alphabetical order. Raises TemplateError for an invalid one."""
     root = templates_dir()
     found = {}
@@ -150,7 +150,7 @@ def template_of(family: str) -> str:
     return family.partition("/")[0]
 
 
-def find_template(family: str) -> Template:
+def find_template(family: str) -> FamilyTemplate:
     """The template of a family; raises UsageError listing all families if there is none."""
     known = templates()
     if family not in known:

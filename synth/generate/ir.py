@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from hipsynth.synth.generate.extent import Extent
-from hipsynth.synth.generate.matrix import Matrix
+from hipsynth.synth.generate.matrix import MatrixInstruction
 from hipsynth.synth.generate.ops import OPS
 from hipsynth.synth.generate.types import BOOL, F16, F32, I16, I32, DType, IRError
 
@@ -338,7 +338,7 @@ class Atomic:
 class MatrixFma:
     """`acc = A x B + acc` over a wavefront."""
 
-    matrix: Matrix
+    matrix: MatrixInstruction
     target: Expr
     left: Expr
     right: Expr

@@ -14,7 +14,7 @@ from hipsynth.synth.generate.types import ACC4, ACC16, DACC4, F16, F32, F64, HAL
 
 
 @dataclass(frozen=True)
-class Matrix:
+class MatrixInstruction:
     """One instruction: `side` rows and columns, operands of `operand` type, of `lanes` elements per lane."""
 
     builtin: str
@@ -40,10 +40,10 @@ class Matrix:
 
 
 MATRICES = {
-    "f32_16x16x4": Matrix("__builtin_amdgcn_mfma_f32_16x16x4f32", 16, F32, ACC4),
-    "f32_32x32x2": Matrix("__builtin_amdgcn_mfma_f32_32x32x2f32", 32, F32, ACC16),
-    "f16_16x16x16": Matrix("__builtin_amdgcn_mfma_f32_16x16x16f16", 16, HALF4, ACC4),
-    "f16_32x32x8": Matrix("__builtin_amdgcn_mfma_f32_32x32x8f16", 32, HALF4, ACC16),
-    "f64_16x16x4": Matrix("__builtin_amdgcn_mfma_f64_16x16x4f64", 16, F64, DACC4),
+    "f32_16x16x4": MatrixInstruction("__builtin_amdgcn_mfma_f32_16x16x4f32", 16, F32, ACC4),
+    "f32_32x32x2": MatrixInstruction("__builtin_amdgcn_mfma_f32_32x32x2f32", 32, F32, ACC16),
+    "f16_16x16x16": MatrixInstruction("__builtin_amdgcn_mfma_f32_16x16x16f16", 16, HALF4, ACC4),
+    "f16_32x32x8": MatrixInstruction("__builtin_amdgcn_mfma_f32_32x32x8f16", 32, HALF4, ACC16),
+    "f64_16x16x4": MatrixInstruction("__builtin_amdgcn_mfma_f64_16x16x4f64", 16, F64, DACC4),
 }
 OF_TYPE = {t: [m for m in MATRICES.values() if m.operand.base is t] for t in (F16, F32, F64)}

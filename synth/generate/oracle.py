@@ -17,7 +17,7 @@ import numpy as np
 from hipsynth.core.program import Expected
 from hipsynth.synth.generate import ir
 from hipsynth.synth.generate.ir import Buffer, Expr, HostBuffer, Kernel, Module
-from hipsynth.synth.generate.matrix import Matrix
+from hipsynth.synth.generate.matrix import MatrixInstruction
 from hipsynth.synth.generate.ops import OPS
 from hipsynth.synth.generate.types import DType
 
@@ -71,7 +71,7 @@ def hash_u32(x: Array) -> Array:
     return mixed
 
 
-class Run:
+class LaunchOracle:
     """One launch of one kernel. `memory` maps parameters to flat arrays (a vector parameter sees an (n, lanes) view);
     `slab` restricts the launch to some work-groups."""
 
@@ -127,7 +127,7 @@ class Run:
             old + product[:, s.matrix.row(groups, r), :].reshape(self.shape) for r, old in enumerate(self.names[name])
         )
 
-    def _operand(self, value: Expr, matrix: Matrix, mask: Array | None) -> Array:
+    def _operand(self, value: Expr, matrix: MatrixInstruction, mask: Array | None) -> Array:
         """An operand as (wave, side, depth)."""
         found = self.value(value, mask)
         lanes = found if isinstance(found, tuple) else (found,)
@@ -304,13 +304,13 @@ ATOMIC: dict[str, Any] = {
 STEPS = {"inc": 1, "dec": (1 << 32) - 1}  # what atomicInc and atomicDec add, with the largest limit
 
 
-def evaluate(module: Module, run: type[Run] = Run) -> dict[str, Array]:
+def evaluate(module: Module, run: type[LaunchOracle] = LaunchOracle) -> dict[str, Array]:
     """The final contents of every buffer of the program, by name."""
     memory = {b.name: fill(b, ir.TILE if module.tiled else b.size) for b in module.buffers}
     for _ in range(module.repeat):
         for launch in module.launches:
             bound = {b.name: memory[launch.arguments[b.name]] for b in launch.kernel.buffers}
-            for slab in slabs(launch.kernel) if run is Run else [None]:
+            for slab in slabs(launch.kernel) if run is LaunchOracle else [None]:
                 run(launch.kernel, bound, slab).execute()
     return memory
 

@@ -16,7 +16,7 @@ IMPURE = frozenset({"load", "shuffle", "ballot", "builtin", "inside"})
 
 
 @dataclass(frozen=True)
-class Function:
+class OutlinedFunction:
     """`result f(parameters) { body; return value; }`"""
 
     name: str
@@ -25,12 +25,12 @@ class Function:
     value: Expr
 
 
-def outlined(kernel: Kernel, name: str) -> tuple[Kernel, Function | None]:
+def outlined(kernel: Kernel, name: str) -> tuple[Kernel, OutlinedFunction | None]:
     """The kernel with its largest suitable piece of arithmetic replaced by a call, and the function; None if it has no
     such piece."""
     pieces = [piece for body in _bodies(kernel.body) for piece in (*_runs(kernel, body), *_assignments(body))]
     fixed = {constant for constant, _ in kernel.constants}
-    best: tuple[int, Function, tuple[Statement, ...], Statement] | None = None
+    best: tuple[int, OutlinedFunction, tuple[Statement, ...], Statement] | None = None
     for run, value, replaced in pieces:
         function = _function(name, run, value, fixed)
         size = sum(_operations(s.value) for s in run if isinstance(s, ir.Let)) + _operations(value)
@@ -91,7 +91,7 @@ def _assignments(body: Sequence[Statement]) -> Iterator[Piece]:
             yield (), s.value, s
 
 
-def _function(name: str, body: tuple[Statement, ...], value: Expr, fixed: set[str]) -> Function | None:
+def _function(name: str, body: tuple[Statement, ...], value: Expr, fixed: set[str]) -> OutlinedFunction | None:
     own = {s.target.attr[0] for s in body if isinstance(s, ir.Let)}
     found: dict[str, DType] = {}
     for part in (*(s.value for s in body if isinstance(s, ir.Let)), value):
@@ -100,7 +100,7 @@ def _function(name: str, body: tuple[Statement, ...], value: Expr, fixed: set[st
             if label not in own and label not in fixed:
                 found.setdefault(label, leaf.dtype)
     usable = 0 < len(found) <= MOST and all(t.lanes == 1 and t is not BOOL for t in found.values())
-    return Function(name, tuple(found.items()), body, value) if usable else None
+    return OutlinedFunction(name, tuple(found.items()), body, value) if usable else None
 
 
 def _replaced(body: Sequence[Statement], old: tuple[Statement, ...], new: Statement) -> Iterator[Statement]:

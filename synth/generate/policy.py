@@ -14,7 +14,7 @@ from typing import Any
 
 from hipsynth.core.errors import BadInput
 from hipsynth.synth.generate.choices import Choices
-from hipsynth.synth.generate.headers import Parameter, Template, templates, templates_dir
+from hipsynth.synth.generate.headers import FamilyTemplate, TemplateParameter, templates, templates_dir
 
 SECTIONS = {"families", "common", "parameters", "productions", "style"}
 LOG_STEPS = 1 << 20
@@ -83,7 +83,7 @@ class Policy:
         names = list(self.families)
         return names[choices.weighted([self.families[n] for n in names])]
 
-    def draw(self, template: Template, choices: Choices, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    def draw(self, template: FamilyTemplate, choices: Choices, overrides: Mapping[str, Any]) -> dict[str, Any]:
         """Values of all parameters of a family, redrawn until its constraints hold; `overrides` are not drawn.
 
         Raises BadInput for an override of an unknown parameter, PolicyError if TRIES draws violate the constraints.
@@ -100,7 +100,7 @@ class Policy:
                 return params
         raise PolicyError(f"{template.family}: constraints do not hold in {TRIES} draws", cause=template.check(params))
 
-    def _value(self, template: Template, parameter: Parameter, choices: Choices) -> Any:
+    def _value(self, template: FamilyTemplate, parameter: TemplateParameter, choices: Choices) -> Any:
         distribution = self.parameters.get((template.family, parameter.name))
         if distribution is not None:
             return distribution.draw(choices)
@@ -133,7 +133,7 @@ def _binned(where: str, spec: Mapping[str, Any]) -> Distribution:
     return Distribution((), tuple((r[0], r[1]) for r in rows), tuple(r[2] for r in rows), log)
 
 
-def _checked(where: str, distribution: Distribution, parameter: Parameter) -> Distribution:
+def _checked(where: str, distribution: Distribution, parameter: TemplateParameter) -> Distribution:
     values = distribution.values or [v for low, high in distribution.bins for v in (low, high)]
     bad = [v for v in values if not parameter.accepts(v)]
     if bad:
@@ -141,7 +141,7 @@ def _checked(where: str, distribution: Distribution, parameter: Parameter) -> Di
     return distribution
 
 
-def _restricted(distribution: Distribution, parameter: Parameter) -> Distribution | None:
+def _restricted(distribution: Distribution, parameter: TemplateParameter) -> Distribution | None:
     """A common distribution restricted to the values this parameter accepts; None if there are none."""
     weights = distribution.weights
     if distribution.values:
@@ -156,7 +156,7 @@ def _restricted(distribution: Distribution, parameter: Parameter) -> Distributio
     return Distribution((), tuple(b for b, _ in live), tuple(w for _, w in live), distribution.log)
 
 
-def parse_policy(data: Mapping[str, Any], known: Mapping[str, Template]) -> Policy:
+def parse_policy(data: Mapping[str, Any], known: Mapping[str, FamilyTemplate]) -> Policy:
     """Validates a policy against the templates `known` by family; raises PolicyError naming the first problem."""
     if set(data) != SECTIONS:
         raise PolicyError(f"policy needs exactly the sections {sorted(SECTIONS)}, has {sorted(data)}")

@@ -44,7 +44,9 @@ def generate(
     if family is not None:
         find_template(family)
     known = set() if seen is None else set(seen)
-    for index, first in enumerate(_in_order(count, Order(seed, family, runs, policy), workers, start, engine), start):
+    for index, first in enumerate(
+        _in_order(count, GenerationOrder(seed, family, runs, policy), workers, start, engine), start
+    ):
         program, attempt = first
         while program.id in known:
             if attempt >= ATTEMPTS:
@@ -79,7 +81,7 @@ def _draw(
 
 
 @dataclass(frozen=True)
-class Order:
+class GenerationOrder:
     """What is to be drawn: the arguments of `generate` that every program depends on."""
 
     seed: int
@@ -92,7 +94,9 @@ class Order:
         return [_draw(self.seed, index, 0, self.family, self.runs, self.policy) for index in range(*ends)]
 
 
-def _in_order(count: int, order: Order, workers: int, start: int, engine: str) -> Iterator[tuple[Program, int]]:
+def _in_order(
+    count: int, order: GenerationOrder, workers: int, start: int, engine: str
+) -> Iterator[tuple[Program, int]]:
     """First attempts in order; workers compute at most a few chunks ahead.
 
     Forked workers start at once; those of core.workers are spawned and import numpy anew (0.35 s each, a tenth of the

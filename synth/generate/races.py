@@ -12,7 +12,7 @@ import numpy as np
 
 from hipsynth.synth.generate import ir
 from hipsynth.synth.generate.ir import Buffer, Expr, Kernel
-from hipsynth.synth.generate.oracle import Array, Run, Slab
+from hipsynth.synth.generate.oracle import Array, LaunchOracle, Slab
 from hipsynth.synth.generate.types import BOOL, IRError
 
 NOBODY, MANY = -1, -2  # instead of a work-item's number: no access yet, accesses by several work-items
@@ -63,8 +63,8 @@ class Ledger:
         self.updated[at] = True
 
 
-class CheckedRun(Run):
-    """`Run` with range and race checks; slower, for tests."""
+class CheckedLaunchOracle(LaunchOracle):
+    """`LaunchOracle` with range and race checks; slower, for tests."""
 
     def __init__(self, kernel: Kernel, memory: dict[str, Array], slab: Slab | None = None) -> None:
         super().__init__(kernel, memory, slab)

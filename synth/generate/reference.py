@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hipsynth.core.cache import REPOSITORY
-from hipsynth.synth.generate.headers import Parameter, Template, templates
+from hipsynth.synth.generate.headers import FamilyTemplate, TemplateParameter, templates
 from hipsynth.synth.generate.policy import Policy, default_policy
 
 PAGE = REPOSITORY / "docs" / "reference" / "families.md"
@@ -22,11 +22,11 @@ chases) are written whole, and end at 16 million elements.
 """
 
 
-def _values(parameter: Parameter) -> str:
+def _values(parameter: TemplateParameter) -> str:
     return ", ".join(map(str, parameter.choices)) if parameter.choices else f"{parameter.lo} to {parameter.hi}"
 
 
-def _section(template: Template) -> str:
+def _section(template: FamilyTemplate) -> str:
     rows = [
         f"| `{p.name}` | {'size' if p.size else p.type} | {_values(p)} | {p.default} | {p.help} |"
         for p in template.parameters

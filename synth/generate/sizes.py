@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from hipsynth.core.errors import UsageError
-from hipsynth.core.program import Expected, Program, Run, text_id
+from hipsynth.core.program import Expected, Program, ProgramRun, text_id
 from hipsynth.source.arguments import with_defaults
 from hipsynth.synth.generate import emit
 from hipsynth.synth.generate.build import build_module, replay
@@ -29,7 +29,7 @@ def with_runs(program: Program, count: int, policy: Policy | None = None) -> Pro
     whose text depends on their sizes get fewer runs.
     """
     stream = Choices(Stream("sizes", program.id))
-    runs = [Run()]
+    runs = [ProgramRun()]
     seen = {program.text}
     for _ in range(TRIES * (count - 1)):
         if len(runs) == count:
@@ -41,7 +41,7 @@ def with_runs(program: Program, count: int, policy: Policy | None = None) -> Pro
     return program.with_runs(runs)
 
 
-def _draw(program: Program, stream: Choices, policy: Policy) -> Run | None:
+def _draw(program: Program, stream: Choices, policy: Policy) -> ProgramRun | None:
     template = find_template(template_of(program.family))
     sizes = {parameter.name for parameter in template.parameters if parameter.size}
     fixed = {name: value for name, value in program.params.items() if name not in sizes}
@@ -54,7 +54,7 @@ def _draw(program: Program, stream: Choices, policy: Policy) -> Run | None:
     return run_at(program, wanted) or (run_at(program, rounded) if rounded != wanted else None)
 
 
-def run_at(program: Program, sizes: Mapping[str, int]) -> Run | None:
+def run_at(program: Program, sizes: Mapping[str, int]) -> ProgramRun | None:
     """The run at these parameters; None if the family does not allow them or the program's text would differ in more
     than its defaults."""
     try:
@@ -64,10 +64,10 @@ def run_at(program: Program, sizes: Mapping[str, int]) -> Run | None:
         same = text == with_defaults(program.text, arguments)
     except (IRError, PolicyError, ReplayError, ValueError):
         return None
-    return Run(arguments, dict(sizes)) if same and arguments else None
+    return ProgramRun(arguments, dict(sizes)) if same and arguments else None
 
 
-def expected_output(program: Program, run: Run) -> Expected | None:
+def expected_output(program: Program, run: ProgramRun) -> Expected | None:
     """What a generated program must print in a run, from its recorded choices.
 
     None if it is not known: for programs of another origin or of another version of the grammar, for a run whose
@@ -101,4 +101,4 @@ def shrunk(program: Program, count: int = 1) -> Program:
     if not runs:
         return program
     text = with_defaults(program.text, runs[0].arguments)
-    return replace(program, text=text, choices=(), runs=(Run(), *runs[1:]))
+    return replace(program, text=text, choices=(), runs=(ProgramRun(), *runs[1:]))

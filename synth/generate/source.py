@@ -9,7 +9,7 @@ from typing import Any
 from hipsynth.synth.generate import ir
 from hipsynth.synth.generate.ir import Buffer, Expr, Kernel, Module, Statement
 from hipsynth.synth.generate.ops import ATOM, OPS, ORDER, SYMMETRIC, UNARY
-from hipsynth.synth.generate.outline import Function, outlined
+from hipsynth.synth.generate.outline import OutlinedFunction, outlined
 from hipsynth.synth.generate.types import BOOL, EXTENDED, DType
 from hipsynth.synth.generate.walk import names_in, statements, values_of
 
@@ -241,7 +241,7 @@ def _helper_name(kernel: Kernel) -> str:
     return kernel.name.rpartition("_")[2] + "_value"
 
 
-def function_source(function: Function, auto: bool, style: dict[str, Any], generic: DType | None) -> str:
+def function_source(function: OutlinedFunction, auto: bool, style: dict[str, Any], generic: DType | None) -> str:
     """A `__device__` function."""
     result = function.value.dtype
     parameters = ", ".join(f"{spell(t, generic)} {name}" for name, t in function.parameters)

@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hipsynth.core.journal import Journal
-from hipsynth.synth.llm.endpoint import Answer, Client, EndpointFailed, NoAnswer, read_answer
-from hipsynth.synth.llm.plan import Request
+from hipsynth.core.journal import ResultJournal
+from hipsynth.synth.llm.endpoint import ChatReply, Client, EndpointFailed, NoAnswer, read_answer
+from hipsynth.synth.llm.plan import ModelRequest
 
 FIRST_WAIT_S, MOST_BACKOFF_S = 1.0, 60.0
 GIVE_UP = 8  # requests in a row without an answer
 
 
 @dataclass(frozen=True)
-class Manner:
+class RequestPolicy:
     """How to ask: requests at once, requests per minute (0: no limit), and how often one is repeated."""
 
     at_once: int = 4
@@ -30,18 +30,18 @@ class Manner:
 
 
 @dataclass
-class Asked:
+class RequestAnswers:
     """Answers by the key of their request. `failed` counts requests without an answer by reason, with an example each;
     `stopped` says why asking ended early, "" if it did not."""
 
-    answers: dict[str, Answer] = field(default_factory=dict)
+    answers: dict[str, ChatReply] = field(default_factory=dict)
     reused: int = 0
     failed: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
     stopped: str = ""
 
 
-class _Pace:
+class _RateLimiter:
     """Spaces the starts of requests; a server's Retry-After holds back all of them."""
 
     def __init__(self, per_minute: float, stop: threading.Event) -> None:
@@ -66,7 +66,7 @@ class _Pace:
             self.next = max(self.next, time.monotonic() + seconds)
 
 
-def answer_journal(path: Path) -> Journal:
+def answer_journal(path: Path) -> ResultJournal:
     """The journal of answers: a record per request, with the question, the parameters, and the answer as it came."""
 
     def checked(record: Any) -> dict[str, Any]:
@@ -76,22 +76,22 @@ def answer_journal(path: Path) -> Journal:
             raise ValueError(str(error)) from None
         return dict(record)
 
-    return Journal(path, checked)
+    return ResultJournal(path, checked)
 
 
 def ask_all(
-    requests: Sequence[Request],
+    requests: Sequence[ModelRequest],
     client: Client,
-    journal: Journal,
-    manner: Manner,
+    journal: ResultJournal,
+    manner: RequestPolicy,
     on_answer: Callable[[str], None] = lambda _: None,
-) -> Asked:
+) -> RequestAnswers:
     """Asks what the journal does not answer. Asking ends early where none can succeed, or GIVE_UP in a row failed.
 
     `on_answer` is called with the name of each finished request. Raises EndpointFailed if asking ends early without any
     answer, BadInput if the journal cannot be written.
     """
-    asked = Asked()
+    asked = RequestAnswers()
     kept = journal.read()
     for request in requests:
         if request.key in kept:
@@ -100,7 +100,7 @@ def ask_all(
     asked.reused = len(asked.answers)
     todo = [request for request in requests if request.key not in asked.answers]
     stop = threading.Event()
-    pace = _Pace(manner.per_minute, stop)
+    pace = _RateLimiter(manner.per_minute, stop)
     pool = ThreadPoolExecutor(manner.at_once)
     try:
         waiting = {pool.submit(_ask, request, client, manner, pace): request for request in todo}
@@ -115,7 +115,10 @@ def ask_all(
 
 
 def _gather(
-    waiting: Mapping[Future[Answer], Request], journal: Journal, asked: Asked, on_answer: Callable[[str], None]
+    waiting: Mapping[Future[ChatReply], ModelRequest],
+    journal: ResultJournal,
+    asked: RequestAnswers,
+    on_answer: Callable[[str], None],
 ) -> None:
     in_a_row = 0
     for future in as_completed(waiting):
@@ -140,7 +143,7 @@ def _gather(
         on_answer(request.name)
 
 
-def _record(request: Request, answer: Answer) -> dict[str, Any]:
+def _record(request: ModelRequest, answer: ChatReply) -> dict[str, Any]:
     return {
         "problem": request.problem.name,
         "level": request.level.name,
@@ -150,7 +153,7 @@ def _record(request: Request, answer: Answer) -> dict[str, Any]:
     }
 
 
-def _ask(request: Request, client: Client, manner: Manner, pace: _Pace) -> Answer:
+def _ask(request: ModelRequest, client: Client, manner: RequestPolicy, pace: _RateLimiter) -> ChatReply:
     for attempt in itertools.count():
         pace.wait()
         try:

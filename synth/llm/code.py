@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 
 from hipsynth.core.files import SOURCE_BYTES
-from hipsynth.synth.llm.endpoint import Answer
+from hipsynth.synth.llm.endpoint import ChatReply
 
 _FENCED = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n`]*\n(.*?)^[ \t]*\1[`~]*[ \t]*$", re.M | re.S)
 _OPENING = re.compile(r"^[ \t]*(?:`{3,}|~{3,})", re.M)
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b", re.M)
 
 
-def find_code(answer: Answer) -> tuple[str, str]:
+def find_code(answer: ChatReply) -> tuple[str, str]:
     """(program, "") or ("", reason): of the code blocks with a kernel, the longest; else all from the first #include.
 
     Reasons: "no_code"; "cut_off" if the answer ends within its code; "not_text" for NUL bytes; "too_large".

@@ -12,12 +12,12 @@ from hipsynth.core.errors import BadInput
 from hipsynth.core.files import sole_writer, write_whole
 from hipsynth.core.program import INDEX, Program, is_id, write_programs
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.simulator.limits import Limits
-from hipsynth.synth.llm.ask import Asked, Manner, answer_journal, ask_all
+from hipsynth.simulator.limits import RunLimits
+from hipsynth.synth.llm.ask import RequestAnswers, RequestPolicy, answer_journal, ask_all
 from hipsynth.synth.llm.code import find_code
-from hipsynth.synth.llm.endpoint import Answer, Client
-from hipsynth.synth.llm.judge import Verdict, judge_all
-from hipsynth.synth.llm.plan import Request
+from hipsynth.synth.llm.endpoint import ChatReply, Client
+from hipsynth.synth.llm.judge import ProgramVerdict, judge_all
+from hipsynth.synth.llm.plan import ModelRequest
 from hipsynth.toolchain import sandbox
 
 ANSWERS, VERDICTS, EXCLUDED, REPORT = "answers.jsonl", "verdicts.jsonl", "excluded.jsonl", "report.json"
@@ -36,7 +36,7 @@ class Prices:
 
 
 @dataclass
-class Report:
+class CollectionReport:
     """What became of all requests: answered = programs + excluded. Tokens and cost are of all answers, those of earlier
     runs included; `unstated` counts answers without token counts."""
 
@@ -56,38 +56,38 @@ class Report:
 
 
 @dataclass
-class _Sorted:
+class _JudgedAnswers:
     programs: list[Program] = field(default_factory=list)
     excluded: list[dict[str, str]] = field(default_factory=list)
 
-    def exclude(self, request: Request, reason: str, message: str = "") -> None:
+    def exclude(self, request: ModelRequest, reason: str, message: str = "") -> None:
         self.excluded.append({"key": request.key, "name": request.name, "reason": reason, "message": message})
 
 
 def collect(
-    requests: Sequence[Request],
+    requests: Sequence[ModelRequest],
     client: Client,
     out: Path,
     target: Target,
-    limits: Limits,
+    limits: RunLimits,
     *,
-    manner: Manner | None = None,
+    manner: RequestPolicy | None = None,
     prices: Prices | None = None,
     workers: int = 1,
     on_answer: Step = lambda _: None,
     start_judging: Callable[[int], Step] = lambda _: lambda _: None,
-) -> Report:
+) -> CollectionReport:
     """Writes OUT/<id>.hip and OUT/programs.jsonl for `synth profile`, and answers.jsonl, excluded.jsonl, report.json.
 
     An interrupted run goes on where it was: answers and verdicts are kept as they come. The folder holds the programs
-    of the latest `requests`. Raises Missing without sandbox or simulator, EndpointFailed (see `ask_all`), BadInput for
-    a folder of other programs.
+    of the latest `requests`. Raises MissingDependency without sandbox or simulator, EndpointFailed (see `ask_all`),
+    BadInput for a folder of other programs.
     """
     sandbox.require()
     if (out / INDEX).exists() and not (out / ANSWERS).exists():
         raise BadInput(f"{out} holds programs of another kind", remedy="use an empty --out folder")
     with sole_writer(out):
-        asked = ask_all(requests, client, answer_journal(out / ANSWERS), manner or Manner(), on_answer)
+        asked = ask_all(requests, client, answer_journal(out / ANSWERS), manner or RequestPolicy(), on_answer)
         answered = [request for request in requests if request.key in asked.answers]
         sorted_ = _extract(answered, asked.answers)
         step = start_judging(len(sorted_.programs))
@@ -98,9 +98,9 @@ def collect(
     return report
 
 
-def _extract(answered: Iterable[Request], answers: Mapping[str, Answer]) -> _Sorted:
+def _extract(answered: Iterable[ModelRequest], answers: Mapping[str, ChatReply]) -> _JudgedAnswers:
     """The different programs in the answers; the others are excluded."""
-    found = _Sorted()
+    found = _JudgedAnswers()
     seen: dict[str, str] = {}
     for request in answered:
         answer = answers[request.key]
@@ -117,7 +117,7 @@ def _extract(answered: Iterable[Request], answers: Mapping[str, Answer]) -> _Sor
     return found
 
 
-def _program(request: Request, answer: Answer, code: str) -> Program:
+def _program(request: ModelRequest, answer: ChatReply, code: str) -> Program:
     params = {"model": request.model, "level": request.level.name, "temperature": request.temperature}
     return Program(
         code,
@@ -129,7 +129,9 @@ def _program(request: Request, answer: Answer, code: str) -> Program:
     )
 
 
-def _keep(found: _Sorted, verdicts: Mapping[str, Verdict], by_key: Mapping[str, Request]) -> list[Program]:
+def _keep(
+    found: _JudgedAnswers, verdicts: Mapping[str, ProgramVerdict], by_key: Mapping[str, ModelRequest]
+) -> list[Program]:
     kept = []
     for program in found.programs:
         verdict = verdicts[program.id]
@@ -142,18 +144,18 @@ def _keep(found: _Sorted, verdicts: Mapping[str, Verdict], by_key: Mapping[str, 
 
 def _report(
     out: Path,
-    requests: Sequence[Request],
-    asked: Asked,
+    requests: Sequence[ModelRequest],
+    asked: RequestAnswers,
     programs: Sequence[Program],
     excluded: Sequence[Mapping[str, str]],
     prices: Prices,
-) -> Report:
+) -> CollectionReport:
     answers = asked.answers.values()
     read, written = sum(a.read or 0 for a in answers), sum(a.written or 0 for a in answers)
     examples = dict(asked.examples)
     for row in excluded:
         examples.setdefault(row["reason"], f"{row['name']}: {row['message']}"[:300])
-    return Report(
+    return CollectionReport(
         str(out), requests[0].model, len(requests), len(answers), asked.reused, dict(sorted(asked.failed.items())),
         len(programs), dict(sorted(Counter(row["reason"] for row in excluded).items())), examples,
         _yields(requests, asked, {program.params["request"] for program in programs}),
@@ -162,7 +164,7 @@ def _report(
     )  # fmt: skip
 
 
-def _yields(requests: Sequence[Request], asked: Asked, kept: set[str]) -> dict[str, dict[str, list[int]]]:
+def _yields(requests: Sequence[ModelRequest], asked: RequestAnswers, kept: set[str]) -> dict[str, dict[str, list[int]]]:
     found: dict[str, dict[str, list[int]]] = {"problem": {}, "level": {}, "temperature": {}}
     for request in requests:
         if request.key not in asked.answers:
@@ -175,7 +177,9 @@ def _yields(requests: Sequence[Request], asked: Asked, kept: set[str]) -> dict[s
     return found
 
 
-def _write(out: Path, programs: Sequence[Program], excluded: Sequence[Mapping[str, str]], report: Report) -> None:
+def _write(
+    out: Path, programs: Sequence[Program], excluded: Sequence[Mapping[str, str]], report: CollectionReport
+) -> None:
     write_whole(out / EXCLUDED, "".join(json.dumps(row, sort_keys=True) + "\n" for row in excluded))
     listed = {f"{program.id}.hip" for program in programs}
     write_programs(out, programs)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from hipsynth.core.errors import HipsynthError, Missing, UsageError
+from hipsynth.core.errors import HipsynthError, MissingDependency, UsageError
 
 MOST_BYTES = 1 << 20  # of an answer's body: 250,000 tokens
 MOST_WAIT_S = 300.0  # of Retry-After
@@ -49,14 +49,14 @@ class NoAnswer(HipsynthError):
         self.again, self.wait_s, self.hopeless = again, wait_s, hopeless
 
 
-class EndpointFailed(Missing):
+class EndpointFailed(MissingDependency):
     """The endpoint cannot be used at all (exit 4)."""
 
     reason = "endpoint_failed"
 
 
 @dataclass(frozen=True)
-class Call:
+class ToolCall:
     """A tool call as the model wrote it: `arguments` should be JSON, `name` a tool; "" where it wrote no text."""
 
     id: str
@@ -65,7 +65,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ChatReply:
     """A model's answer: its text, why it ended, the tokens read and written (None if not stated), and the raw body.
 
     `calls`: of tools, if any were offered; the text may be empty then.
@@ -77,7 +77,7 @@ class Answer:
     read: int | None
     written: int | None
     raw: str
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
 
 
 class Client:
@@ -94,7 +94,7 @@ class Client:
         self._open: set[Any] = set()
         self._lock = threading.Lock()
 
-    def ask(self, body: Mapping[str, Any]) -> Answer:
+    def ask(self, body: Mapping[str, Any]) -> ChatReply:
         """The answer to one chat. Raises NoAnswer; every failure of server or network is one."""
         try:
             with self._connected() as connection:
@@ -207,7 +207,7 @@ def _seconds(text: str) -> float:
     return min(max(wait, 0.0), MOST_WAIT_S)
 
 
-def read_answer(raw: bytes, kind: str = "", encoding: str = "identity") -> Answer:
+def read_answer(raw: bytes, kind: str = "", encoding: str = "identity") -> ChatReply:
     """The answer in a body with this Content-Type and Content-Encoding. Raises NoAnswer for anything else."""
     if len(raw) > MOST_BYTES:
         raise NoAnswer("too_large", f"the answer has more than {MOST_BYTES} bytes")
@@ -233,7 +233,7 @@ def read_answer(raw: bytes, kind: str = "", encoding: str = "identity") -> Answe
     usage = document.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     finish, model = choice.get("finish_reason"), document.get("model")
-    return Answer(
+    return ChatReply(
         text,
         finish if isinstance(finish, str) else "",
         model if isinstance(model, str) else "",
@@ -244,7 +244,7 @@ def read_answer(raw: bytes, kind: str = "", encoding: str = "identity") -> Answe
     )
 
 
-def _calls(given: object) -> tuple[Call, ...]:
+def _calls(given: object) -> tuple[ToolCall, ...]:
     """Tool calls, whatever their form: what is no text becomes "", which no tool is called."""
     found = []
     for one in given if isinstance(given, list) else ():
@@ -254,7 +254,7 @@ def _calls(given: object) -> tuple[Call, ...]:
         arguments = json.dumps(arguments) if isinstance(arguments, dict) else arguments
         fields = (one.get("id") if isinstance(one, dict) else "", function.get("name"), arguments)
         id_, name, text = (_text(value) for value in fields)
-        found.append(Call(id_, name, text))
+        found.append(ToolCall(id_, name, text))
     return tuple(found)
 
 

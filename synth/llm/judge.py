@@ -7,61 +7,61 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hipsynth.core.journal import Journal
-from hipsynth.core.program import Program, Run
+from hipsynth.core.journal import ResultJournal
+from hipsynth.core.program import Program, ProgramRun
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling.backends.protocol import Target, TargetResult
 from hipsynth.profiling.matrix.collect import TRANSIENT
-from hipsynth.profiling.matrix.job import Job, hard_limit, labelled, open_backend, results_of, run_job
-from hipsynth.simulator.limits import Limits
+from hipsynth.profiling.matrix.job import MatrixJob, hard_limit, labelled, open_backend, results_of, run_job
+from hipsynth.simulator.limits import RunLimits
 from hipsynth.toolchain import sandbox
 
 BACKEND = "sim"
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ProgramVerdict:
     """Why a program is excluded ("": it is not), with the first lines of the compiler's or simulator's message."""
 
     reason: str
     message: str = ""
 
 
-def verdict_of(result: TargetResult) -> Verdict:
+def verdict_of(result: TargetResult) -> ProgramVerdict:
     """A program is usable if it compiled, ended with exit code 0, and all its kernels were counted.
 
     The exit code counts only where every grid ran in full: of a sampled grid the results are not computed.
     """
     result = labelled(result)
     if result.status != "ok":
-        return Verdict(result.reason, result.message[:500])
+        return ProgramVerdict(result.reason, result.message[:500])
     if result.exit_code and result.provenance.get("sampled") == "false":
-        return Verdict("failed_itself", f"it ended with exit code {result.exit_code}: {result.stdout[:300]}")
-    return Verdict("")
+        return ProgramVerdict("failed_itself", f"it ended with exit code {result.exit_code}: {result.stdout[:300]}")
+    return ProgramVerdict("")
 
 
 def judge_all(
     programs: Sequence[Program],
     target: Target,
-    limits: Limits,
+    limits: RunLimits,
     journal_path: Path,
     workers: int = 1,
     on_verdict: Callable[[str], None] = lambda _: None,
-) -> dict[str, Verdict]:
+) -> dict[str, ProgramVerdict]:
     """The verdicts by program id; those in the journal are reused if simulator, target and limits are the same.
 
-    Raises Missing if the simulator or the sandbox does not work here.
+    Raises MissingDependency if the simulator or the sandbox does not work here.
     """
     sandbox.require()
     backend = open_backend(BACKEND)
     tools = "|".join((backend.version(), *sorted(backend.environment(target).values()), repr(target), repr(limits)))
-    journal = Journal(journal_path, _checked)
+    journal = ResultJournal(journal_path, _checked)
     verdicts = {key.partition("|")[0]: row for key, row in journal.read().items() if key.partition("|")[2] == tools}
-    found = {program.id: Verdict(**verdicts[program.id]) for program in programs if program.id in verdicts}
+    found = {program.id: ProgramVerdict(**verdicts[program.id]) for program in programs if program.id in verdicts}
     for _ in found:
         on_verdict("")
     todo = [program for program in programs if program.id not in found]
-    jobs = [Job(BACKEND, program, ((target, Run()),), limits) for program in todo]
+    jobs = [MatrixJob(BACKEND, program, ((target, ProgramRun()),), limits) for program in todo]
     for outcome in map_unordered(run_job, jobs, workers, "local", hard_limit(limits)):
         program = todo[outcome.index]
         verdict = verdict_of(results_of(outcome, jobs[outcome.index])[0])
@@ -73,4 +73,4 @@ def judge_all(
 
 
 def _checked(row: Any) -> dict[str, Any]:
-    return vars(Verdict(str(row["reason"]), str(row["message"])))
+    return vars(ProgramVerdict(str(row["reason"]), str(row["message"])))

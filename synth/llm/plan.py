@@ -23,7 +23,7 @@ ROLES = ("system", "user")  # one template each
 
 
 @dataclass(frozen=True)
-class Problem:
+class ProblemStatement:
     """A task that programs solve. Programs of one problem are relatives: `lineage` is a hash of its name and text."""
 
     name: str
@@ -48,11 +48,11 @@ class Level:
 class Prompts:
     """The content of a prompt folder: problems, levels, and one template for each role of the chat."""
 
-    problems: tuple[Problem, ...]
+    problems: tuple[ProblemStatement, ...]
     levels: tuple[Level, ...]
     templates: Mapping[str, jinja2.Template]
 
-    def messages(self, problem: Problem, level: Level) -> list[dict[str, str]]:
+    def messages(self, problem: ProblemStatement, level: Level) -> list[dict[str, str]]:
         """The chat that asks for a program. Raises BadInput for a template with an undefined name."""
         try:
             texts = {role: self.templates[role].render(problem=problem, level=level).strip() for role in ROLES}
@@ -64,10 +64,10 @@ class Prompts:
 
 
 @dataclass(frozen=True)
-class Request:
+class ModelRequest:
     """One question to a model. `sample` counts repetitions from 0; `settings` are further parameters of the request."""
 
-    problem: Problem
+    problem: ProblemStatement
     level: Level
     temperature: float
     sample: int
@@ -96,7 +96,7 @@ def load_prompts(folder: Path = TEMPLATES) -> Prompts:
     """The prompts in a folder: problems.toml, system.j2, user.j2. Raises BadInput for what is missing or malformed."""
     try:
         table = tomllib.loads(read_regular(folder / PROBLEMS, SOURCE_BYTES).decode())
-        problems = tuple(Problem(**row) for row in table["problem"])
+        problems = tuple(ProblemStatement(**row) for row in table["problem"])
         levels = tuple(Level(**row) for row in table["level"])
         sources = {role: read_regular(folder / f"{role}.j2", SOURCE_BYTES).decode() for role in ROLES}
         environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False)
@@ -112,7 +112,7 @@ def load_prompts(folder: Path = TEMPLATES) -> Prompts:
 
 def choose(
     prompts: Prompts, problems: Sequence[str], levels: Sequence[str]
-) -> tuple[tuple[Problem, ...], tuple[Level, ...]]:
+) -> tuple[tuple[ProblemStatement, ...], tuple[Level, ...]]:
     """The rows with these names, or all if none is named. Raises UsageError for an unknown name, listing all."""
     for given, rows, what in ((problems, prompts.problems, "problem"), (levels, prompts.levels, "level")):
         known = {row.name for row in rows}
@@ -127,14 +127,14 @@ def choose(
 
 def requests(
     prompts: Prompts,
-    chosen: tuple[Sequence[Problem], Sequence[Level]],
+    chosen: tuple[Sequence[ProblemStatement], Sequence[Level]],
     temperatures: Sequence[float],
     model: str,
     count: int | None = None,
     *,
     most_tokens: int = 0,
     seed: int | None = None,
-) -> list[Request]:
+) -> list[ModelRequest]:
     """The first `count` requests, by default each combination once. A larger count begins with those of a smaller one.
 
     `most_tokens` limits an answer (0: the server's limit). With `seed`, each request has a seed of its own.
@@ -143,12 +143,12 @@ def requests(
     count = len(problems) * len(levels) * len(temperatures) if count is None else count
     chats = {(p.name, v.name): tuple(prompts.messages(p, v)) for p in problems for v in levels}
 
-    def every() -> Iterator[Request]:
+    def every() -> Iterator[ModelRequest]:
         for sample in itertools.count():
             for temperature, level, problem in itertools.product(temperatures, levels, problems):
                 settings = {"max_tokens": most_tokens} if most_tokens else {}
                 settings |= {"seed": seed + sample} if seed is not None else {}
                 chat = chats[problem.name, level.name]
-                yield Request(problem, level, temperature, sample, model, chat, settings)
+                yield ModelRequest(problem, level, temperature, sample, model, chat, settings)
 
     return list(itertools.islice(every(), count))

@@ -8,20 +8,25 @@ from pathlib import Path
 
 from hipsynth.core.files import write_whole
 from hipsynth.core.program import iter_programs
-from hipsynth.profiling.matrix.collect import Options, collect
+from hipsynth.profiling.matrix.collect import MatrixOptions, collect
 from hipsynth.synth.generate.sizes import expected_output
 from hipsynth.synth.generate.writer import generate_into
-from hipsynth.synth.release.plan import LIMITS, Folders, Plan
+from hipsynth.synth.release.plan import LIMITS, Folders, ReleasePlan
 
 Note = Callable[[str], None]
 
 
 def make(
-    plan: Plan, work: Path, shards: Sequence[int], options: Options, progress: Callable[[int], Note] | None = None
+    plan: ReleasePlan,
+    work: Path,
+    shards: Sequence[int],
+    options: MatrixOptions,
+    progress: Callable[[int], Note] | None = None,
 ) -> int:
     """Generates and profiles the shards that are not finished; an interrupted run can be repeated. Returns how many.
 
-    Raises Missing if the simulator cannot run here, BadInput for a folder that holds something else or a full disk.
+    Raises MissingDependency if the simulator cannot run here, BadInput for a folder that holds something else or a full
+    disk.
     """
     folders = Folders(work)
     todo = [shard for shard in shards if not folders.done(shard).exists()]

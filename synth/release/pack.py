@@ -29,7 +29,7 @@ from hipsynth.core.store.release import (
 from hipsynth.core.store.splits import RELEASED, splits_of
 from hipsynth.profiling import metrics
 from hipsynth.synth.release.card import card
-from hipsynth.synth.release.plan import Folders, Plan
+from hipsynth.synth.release.plan import Folders, ReleasePlan
 from hipsynth.synth.release.rows import build_opcodes, kept_counters, label_row, program_row, tools_of
 
 LEVEL = 19  # of zstd
@@ -41,7 +41,7 @@ _NAME = re.compile(r"\w+-\d{4}-\d{4}\.parquet")
 
 
 @dataclass
-class Packed:
+class PackResult:
     """Result of packing: shards added now, shards in the release, and its size."""
 
     out: str
@@ -55,7 +55,7 @@ class Packed:
     repeated: int = 0  # rows that another shard has, too: kept once, with the lower number
 
 
-def pack(plan: Plan, work: Path, out: Path, shards: Sequence[int], note: Callable[[str], None]) -> Packed:
+def pack(plan: ReleasePlan, work: Path, out: Path, shards: Sequence[int], note: Callable[[str], None]) -> PackResult:
     """Adds the finished shards of a working folder to the release `out`, and writes card and checksums anew.
 
     Shards that are not finished are `missing`; those that the release has already stay as they are. Raises BadInput for
@@ -66,7 +66,7 @@ def pack(plan: Plan, work: Path, out: Path, shards: Sequence[int], note: Callabl
         before = _existing(out)
         known = set(before.facts["shards"]) if before else set()
         wanted = [shard for shard in shards if f"{shard:04}" not in known]
-        found = Packed(str(out), added=[shard for shard in wanted if folders.done(shard).exists()])
+        found = PackResult(str(out), added=[shard for shard in wanted if folders.done(shard).exists()])
         found.missing = [shard for shard in wanted if shard not in found.added]
         facts: dict[str, Any] = dict(before.facts) if before else _facts()
         tables = {config: before.read(config) for config in CONFIGS} if before else _empty()
@@ -207,7 +207,7 @@ def _finish(out: Path, facts: Mapping[str, Any], tables: Mapping[str, pa.Table])
     write_whole(out / SUMS, "".join(f"{checksum(out / path, out)}  {path}\n" for path in sorted(listed)), durable=True)
 
 
-def _counted(found: Packed, out: Path, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Packed:
+def _counted(found: PackResult, out: Path, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> PackResult:
     found.shards = len(facts["shards"])
     found.programs, found.labels = tables["programs"].num_rows, tables["labels"].num_rows
     found.failures = sum(shard["failures"] for shard in facts["shards"].values())

@@ -11,15 +11,15 @@ from pathlib import Path
 from hipsynth.core.errors import UsageError
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.matrix.targets import targets
-from hipsynth.simulator.limits import CORPUS_EFFORT, CORPUS_ERROR, CORPUS_UNITS, Limits
+from hipsynth.simulator.limits import CORPUS_EFFORT, CORPUS_ERROR, CORPUS_UNITS, RunLimits
 
 TABLE_PATH = Path(__file__).with_name("release.toml")
-LIMITS = Limits(sampling_units=CORPUS_UNITS, effort=CORPUS_EFFORT, largest_error=CORPUS_ERROR)  # of `synth profile`
+LIMITS = RunLimits(sampling_units=CORPUS_UNITS, effort=CORPUS_EFFORT, largest_error=CORPUS_ERROR)  # of `synth profile`
 MOST_SHARDS = 10_000
 
 
 @dataclass(frozen=True)
-class Kind:
+class ShardKind:
     """Flag sets and devices of the shards of one kind, as `synth profile` takes them."""
 
     flags: tuple[str, ...]
@@ -27,14 +27,14 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ReleasePlan:
     """The content of release.toml."""
 
     programs: int
     first_seed: int
     sizes: int
     shards_per_file: int
-    kinds: tuple[Kind, ...]
+    kinds: tuple[ShardKind, ...]
 
     def seed(self, shard: int) -> int:
         return self.first_seed + shard
@@ -51,11 +51,11 @@ class Plan:
 
 
 @cache
-def plan() -> Plan:
+def plan() -> ReleasePlan:
     """The plan of this installation."""
     data = tomllib.loads(TABLE_PATH.read_text())
-    kinds = tuple(Kind(tuple(row["flags"]), tuple(row["devices"])) for row in data["kind"])
-    return Plan(data["programs"], data["first_seed"], data["sizes"], data["shards_per_file"], kinds)
+    kinds = tuple(ShardKind(tuple(row["flags"]), tuple(row["devices"])) for row in data["kind"])
+    return ReleasePlan(data["programs"], data["first_seed"], data["sizes"], data["shards_per_file"], kinds)
 
 
 def shard_numbers(text: str) -> range:

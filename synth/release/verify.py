@@ -14,14 +14,14 @@ import pyarrow.compute as pc
 
 from hipsynth.core.errors import HipsynthError, UsageError
 from hipsynth.core.kernel_record import KernelRecord
-from hipsynth.core.program import Program, Run
-from hipsynth.core.store import Item
+from hipsynth.core.program import Program, ProgramRun
+from hipsynth.core.store import CorpusItem
 from hipsynth.core.store.release import TOOLS, Release, labels_schema
 from hipsynth.core.store.schema import item_rows, schema_of
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.matrix.collect import with_sure_labels
-from hipsynth.profiling.matrix.job import Job, open_backend, run_job
+from hipsynth.profiling.matrix.job import MatrixJob, open_backend, run_job
 from hipsynth.synth.generate.build import replay
 from hipsynth.synth.generate.sizes import expected_output
 from hipsynth.synth.release.plan import LIMITS
@@ -29,7 +29,7 @@ from hipsynth.synth.release.rows import kept_counters, label_row
 
 
 @dataclass
-class Checked:
+class RebuildCheck:
     """What rebuilding the rows of one id gave: `differences` name the columns with the stored and the rebuilt value."""
 
     id: str
@@ -49,8 +49,9 @@ def chosen(release: Release, row: str, sample: int) -> list[str]:
     return sorted(ids, key=lambda key: hashlib.sha256(f"verify:{key}".encode()).digest())[:sample]
 
 
-def verify(release: Release, ids: Sequence[str], note: Callable[[str], None]) -> list[Checked]:
-    """Rebuilds the labels with these ids, one after the other. Raises Missing if the simulator cannot run here."""
+def verify(release: Release, ids: Sequence[str], note: Callable[[str], None]) -> list[RebuildCheck]:
+    """Rebuilds the labels with these ids, one after the other. Raises MissingDependency if the simulator cannot run
+    here."""
     labels, programs = release.read("labels"), release.read("programs")
     found = []
     for key in ids:
@@ -61,18 +62,18 @@ def verify(release: Release, ids: Sequence[str], note: Callable[[str], None]) ->
         except HipsynthError as error:
             if error.exit_code == 4:
                 raise
-            found.append(Checked(key, program["id"], "failed", notes=[str(error)]))
+            found.append(RebuildCheck(key, program["id"], "failed", notes=[str(error)]))
         note(key)
     return found
 
 
-def _check(release: Release, rows: Sequence[Mapping[str, Any]], stored: Mapping[str, Any]) -> Checked:
-    result = Checked(rows[0]["id"], stored["id"], "same")
+def _check(release: Release, rows: Sequence[Mapping[str, Any]], stored: Mapping[str, Any]) -> RebuildCheck:
+    result = RebuildCheck(rows[0]["id"], stored["id"], "same")
     program = _regenerated(stored, result)
     target = Target(rows[0]["arch"], rows[0]["flags"], rows[0]["device"])
     run = next(run for run in program.runs if shlex.join(run.arguments) == rows[0]["arguments"])
     tool = open_backend("sim")
-    (done,) = run_job(Job("sim", program, ((target, run),), LIMITS))
+    (done,) = run_job(MatrixJob("sim", program, ((target, run),), LIMITS))
     tools = release.facts["shards"][f"{rows[0]['shard']:04}"]["tools"]
     here = {
         "version": tool.version(),
@@ -93,9 +94,9 @@ def _check(release: Release, rows: Sequence[Mapping[str, Any]], stored: Mapping[
     return result
 
 
-def _regenerated(stored: Mapping[str, Any], result: Checked) -> Program:
+def _regenerated(stored: Mapping[str, Any], result: RebuildCheck) -> Program:
     """The stored program with its runs. Its text is compared with what its choices give under this grammar."""
-    runs = [Run(tuple(run["arguments"]), run["params"]) for run in json.loads(stored["runs"])] or [Run()]
+    runs = [ProgramRun(tuple(run["arguments"]), run["params"]) for run in json.loads(stored["runs"])] or [ProgramRun()]
     text = replay(stored["family"], tuple(stored["choices"])).text
     if text != stored["text"]:
         result.differences.append(f"text: the choices of program {stored['id']} give another source under this grammar")
@@ -105,20 +106,20 @@ def _regenerated(stored: Mapping[str, Any], result: Checked) -> Program:
 
 
 def _item(
-    program: Program, run: Run, target: Target, tools: Mapping[str, str], exit_code: int | None,
+    program: Program, run: ProgramRun, target: Target, tools: Mapping[str, str], exit_code: int | None,
     provenance: Mapping[str, str], kernels: Sequence[KernelRecord],
-) -> Item:  # fmt: skip
+) -> CorpusItem:  # fmt: skip
     """The item as the shard has it: its id names the shard's tools, so that only values are compared."""
     where = {"arch": target.arch, "flags": target.flags, "device": target.device}
     which = {"program_id": program.id, "arguments": shlex.join(run.arguments), "lineage": program.id}
     made_by = {name: tools[name] for name in TOOLS}
-    return Item(
+    return CorpusItem(
         **which, **where, **made_by, origin=program.origin, family=program.family, status="ok",
         exit_code=exit_code, provenance=provenance, kernels=kernels,
     )  # fmt: skip
 
 
-def _as_stored(item: Item, program: Mapping[str, Any], shard: int) -> list[dict[str, Any]]:
+def _as_stored(item: CorpusItem, program: Mapping[str, Any], shard: int) -> list[dict[str, Any]]:
     """The rows of an item after their way through the corpus and the release: the same types, the same rounding."""
     corpus = pa.Table.from_pylist(item_rows(item), schema=schema_of("measurements", metrics.all_ids())).to_pylist()
     rows = [label_row(row, program, shard) for row in corpus]

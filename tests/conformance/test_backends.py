@@ -11,7 +11,7 @@ import needs
 import pytest
 from profiling_samples import VCOPY_GFX90A, captures, failure, kernel, program, result, target
 
-from hipsynth.core.kernel_record import Source
+from hipsynth.core.kernel_record import MeasurementSource
 from hipsynth.core.program import Program
 from hipsynth.profiling import backends
 from hipsynth.profiling.backends import conformance
@@ -19,7 +19,7 @@ from hipsynth.profiling.backends.preview import PreviewBackend
 from hipsynth.profiling.backends.protocol import Backend, Target
 from hipsynth.profiling.backends.recorded import RecordedBackend, capture
 from hipsynth.profiling.backends.rocprof import RocprofBackend, _folder_name
-from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.limits import RunLimits
 
 VCOPY = """
 #include <hip/hip_runtime.h>
@@ -139,7 +139,7 @@ def test_results_are_repeatable(case: Case, tmp_path: Path) -> None:
 def test_failures_have_a_reason_code(case: Case, tmp_path: Path) -> None:
     for number, (name, (bad, reasons)) in enumerate(case.bad.items()):
         found = conformance.check_failure(
-            case.backend, bad, target("gfx90a"), tmp_path / str(number), reasons, Limits(time_s=30)
+            case.backend, bad, target("gfx90a"), tmp_path / str(number), reasons, RunLimits(time_s=30)
         )
         assert found.message, f"{name}: a failure says what happened"
 
@@ -160,7 +160,7 @@ COUNTERS = {**VCOPY_GFX90A}
         ({"counters": {**COUNTERS, "TCC_HIT": 70030}}, "metric table"),
         ({"grid": (0, 1, 1)}, "bad grid"),
         ({"duration_ns": 0.0}, "bad duration"),
-        ({"source": Source("rocprof")}, "who measured it"),
+        ({"source": MeasurementSource("rocprof")}, "who measured it"),
         ({"dispatches": 0}, "dispatched"),
     ],
 )

@@ -14,7 +14,7 @@ import pytest
 
 from hipsynth.core.errors import BadInput
 from hipsynth.profiling.validation import classes, expected_error
-from hipsynth.profiling.validation.fit import Prepared
+from hipsynth.profiling.validation.fit import FitRecord
 from hipsynth.profiling.validation.frame import FOLDER, studies
 from hipsynth.profiling.validation.leave_one_out import __main__ as command
 from hipsynth.profiling.validation.leave_one_out import constants, evidence, page, ranges, score
@@ -36,7 +36,7 @@ LEAST_ALIKE = 0.85
 
 
 @functools.cache
-def found() -> page.Outcome:
+def found() -> page.LeaveOneOutFigures:
     return command.outcome()
 
 
@@ -111,7 +111,7 @@ def test_the_timing_model_alone_gives_the_times_of_the_runs() -> None:
     times = [figure for figure in figures if figure.what == evidence.TIME]
     assert len(times) > 100
     for figure in times:
-        again = Prepared(figure.time, figure.theirs).error(devices.load(figure.device).spec())
+        again = FitRecord(figure.time, figure.theirs).error(devices.load(figure.device).spec())
         assert again == pytest.approx(figure.error, abs=1e-9), figure.path
     assert sum(map(len, divided(figures).values())) == len(figures)
     with pytest.raises(BadInput, match="exactly one kind"):

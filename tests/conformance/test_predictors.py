@@ -17,7 +17,7 @@ import needs
 import pytest
 import training_corpus as made
 
-from hipsynth.core.errors import BadInput, HipsynthError, Missing, UsageError
+from hipsynth.core.errors import BadInput, HipsynthError, MissingDependency, UsageError
 from hipsynth.profiling.metrics.definitions import paper_ids
 from hipsynth.training.analytic.predict import PREDICTOR, SHIPPED, AnalyticPredictor
 from hipsynth.training.models.base import TinyShape
@@ -150,7 +150,7 @@ def test_a_long_source_is_answered_or_refused_with_a_reason(case: Case) -> None:
 
 
 def test_a_missing_model_is_reported_with_a_remedy(case: Case, tmp_path: Path) -> None:
-    with pytest.raises(Missing) as caught:
+    with pytest.raises(MissingDependency) as caught:
         case.load(tmp_path)
     assert "synth train" in str(caught.value.remedy)
 

@@ -8,7 +8,16 @@ import pytest
 
 from hipsynth.profiling.validation.sweeps import __main__ as command
 from hipsynth.profiling.validation.sweeps import pages
-from hipsynth.profiling.validation.sweeps.frame import DEVICES, Known, Point, Result, Sweep, judged, run, sweeps
+from hipsynth.profiling.validation.sweeps.frame import (
+    DEVICES,
+    KnownFault,
+    Sweep,
+    SweepPoint,
+    SweepResult,
+    judged,
+    run,
+    sweeps,
+)
 from hipsynth.simulator import devices
 
 
@@ -27,7 +36,7 @@ def test_every_demand_is_met(sweep: Sweep, device: str) -> None:
         assert any(missed(sweep, result, index, factor) for index in range(len(result.points))), factor
 
 
-def missed(sweep: Sweep, result: Result, index: int, factor: float) -> list[str]:
+def missed(sweep: Sweep, result: SweepResult, index: int, factor: float) -> list[str]:
     """Failures that multiplying the main quantity of one point adds."""
     points = list(result.points)
     values = points[index].values
@@ -38,13 +47,13 @@ def missed(sweep: Sweep, result: Result, index: int, factor: float) -> list[str]
     return [text for text in sweep.failures(points, table) if text not in expected]
 
 
-def toy(known: tuple[Known, ...]) -> Sweep:
+def toy(known: tuple[KnownFault, ...]) -> Sweep:
     return Sweep("toy", "Toy", "demands", "kernel", "x", ("y",), True, lambda _: iter(()), lambda *_: [], known)
 
 
 def test_known_faults_are_told_apart_and_must_still_fail() -> None:
-    points = (Point("a", 1, {"y": 1.0}),)
-    fault = Known("mi250", ("a at 1",), "a cause")
+    points = (SweepPoint("a", 1, {"y": 1.0}),)
+    fault = KnownFault("mi250", ("a at 1",), "a cause")
     result = judged(toy((fault,)), "mi250", points, ["a at 1: wrong", "b at 1: wrong"])
     assert result.failures == ("b at 1: wrong",) and result.known == ((fault, "a at 1: wrong"),)
     (stale,) = judged(toy((fault,)), "mi250", points, []).failures
@@ -53,9 +62,9 @@ def test_known_faults_are_told_apart_and_must_still_fail() -> None:
 
 
 def test_the_page_shows_points_and_verdicts() -> None:
-    fault = Known("mi250", ("a at 1",), "a cause")
-    points = (Point("a", 1, {"y": 1234.0}), Point("a", 2, {"y": 0.5}))
-    result = Result("mi250", points, ("a at 2: wrong",), ((fault, "a at 1: wrong"),))
+    fault = KnownFault("mi250", ("a at 1",), "a cause")
+    points = (SweepPoint("a", 1, {"y": 1234.0}), SweepPoint("a", 2, {"y": 0.5}))
+    result = SweepResult("mi250", points, ("a at 2: wrong",), ((fault, "a at 1: wrong"),))
     text = pages.page({toy((fault,)): [result]})
     assert "**1 demands not met**" in text and "a cause. 1 points, such as: a at 1: wrong" in text
     assert "| a | 1 | 1,234 |" in text and "| a | 2 | 0.5 |" in text

@@ -11,9 +11,9 @@ from hipsynth.profiling.validation import __main__ as command
 from hipsynth.profiling.validation import expected_error, summary
 from hipsynth.profiling.validation.frame import (
     FOLDER,
-    Row,
+    ComparisonRow,
+    ComparisonTable,
     Study,
-    Table,
     mean_error,
     median_error,
     rank_correlation,
@@ -25,7 +25,7 @@ FRESH = 1.0
 
 
 @functools.cache
-def tables(name: str) -> list[Table]:
+def tables(name: str) -> list[ComparisonTable]:
     (study,) = [study for study in studies() if study.name == name]
     return list(study.tables())
 
@@ -47,7 +47,7 @@ def test_every_table_asserts_something(study: Study) -> None:
     assert not bare
 
 
-def by_quantity(samples: Iterable[summary.Sample]) -> dict[tuple[str, str, str, str], tuple[float, ...]]:
+def by_quantity(samples: Iterable[summary.ErrorSample]) -> dict[tuple[str, str, str, str], tuple[float, ...]]:
     """Errors by the key of a sample."""
     return {(s.device, s.quantity, s.unit, s.kernels): s.errors for s in samples}
 
@@ -80,12 +80,17 @@ def test_every_study_has_its_page_and_its_recording() -> None:
 
 
 def test_errors_and_checks() -> None:
-    rows = [Row("x", 100, 110, 20), Row("x", 50, 45, 20), Row("x", 200, 260, 20)]
+    rows = [ComparisonRow("x", 100, 110, 20), ComparisonRow("x", 50, 45, 20), ComparisonRow("x", 200, 260, 20)]
     assert [row.error for row in rows] == [10, -10, 30] and [row.ok for row in rows] == [True, True, False]
-    assert Row("hit", 40, 41.5, 1.0, points=True).error == 1.5
-    assert not Row("zero", 0, 1, 5).ok and Row("zero", 0, 0, 0).ok and Row("shown", 1, 9).ok
+    assert ComparisonRow("hit", 40, 41.5, 1.0, points=True).error == 1.5
+    assert (
+        not ComparisonRow("zero", 0, 1, 5).ok and ComparisonRow("zero", 0, 0, 0).ok and ComparisonRow("shown", 1, 9).ok
+    )
     assert median_error(rows, 10).ok and not mean_error(rows, 10).ok
     assert rank_correlation(rows, 1.0).value == pytest.approx(1)
-    assert rank_correlation([Row("x", 1, 3), Row("x", 2, 2), Row("x", 3, 1)], 0.9).ok is False
-    table = Table("t", "mi250", "somewhere", tuple(rows), "toy", checks=(median_error(rows, 5),))
+    assert (
+        rank_correlation([ComparisonRow("x", 1, 3), ComparisonRow("x", 2, 2), ComparisonRow("x", 3, 1)], 0.9).ok
+        is False
+    )
+    table = ComparisonTable("t", "mi250", "somewhere", tuple(rows), "toy", checks=(median_error(rows, 5),))
     assert len(table.failures()) == 2 and "median error" in table.failures()[1]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from pcode_values import V, fma_bits, make, round_fraction
 
-from hipsynth.simulator.isa.table import Row
+from hipsynth.simulator.isa.table import OpcodeRow
 
 LANES = 64
 EDGES_F32 = [
@@ -92,7 +92,7 @@ def _register(letter: str, first: int, width: int) -> str:
     return f"{letter}{first}" if width == 32 else f"{letter}[{first}:{first + 1}]"
 
 
-def plan(row: Row, imm: int = 0) -> Plan:
+def plan(row: OpcodeRow, imm: int = 0) -> Plan:
     """Assembler text of `row` with fixed registers."""
     scalar = row.unit == "salu"
     types: dict[str, str] = {}

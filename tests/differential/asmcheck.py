@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from hipsynth.core.errors import CompileFailed, Missing
+from hipsynth.core.errors import CompileFailed, MissingDependency
 
 # Lines that only carry names, paths or versions.
 _DROPPED = re.compile(r"^\s*(?:\.file\b|\.ident\b|\.addrsig|\.section\s+\"?\.note\.GNU-stack|;|#|//)")
@@ -116,7 +116,7 @@ class Assembler:
         try:
             done = subprocess.run(command, input=text, capture_output=True, timeout=self.timeout, check=False)
         except FileNotFoundError as error:
-            raise Missing(f"{self.compiler} is not installed", remedy="run `synth doctor`") from error
+            raise MissingDependency(f"{self.compiler} is not installed", remedy="run `synth doctor`") from error
         except subprocess.TimeoutExpired as error:
             raise CompileFailed("the compiler did not finish", cause=f"over {self.timeout} s") from error
         if done.returncode != 0:

@@ -6,7 +6,7 @@ import re
 import struct
 from typing import Any
 
-from hipsynth.simulator.isa.table import Row
+from hipsynth.simulator.isa.table import OpcodeRow
 
 SPECIALS = ("src_vccz", "src_execz", "src_scc", "src_shared_base", "src_shared_limit", "src_private_base")
 SPECIALS += ("src_private_limit", "src_pops_exiting_wave_id")
@@ -24,7 +24,7 @@ INLINE_F16 = {struct.unpack("<H", struct.pack("<e", float(x)))[0]: x for x in RE
 Fields = dict[str, Any]
 
 
-def slots(row: Row) -> list[tuple[str, str, bool]]:
+def slots(row: OpcodeRow) -> list[tuple[str, str, bool]]:
     """(slot, type, optional) of the operands in assembler order; implied ones (c=d, x=vcc) are not written."""
     out = []
     for token in row.sig.split():
@@ -97,7 +97,7 @@ def dpp_control(ctrl: int) -> str:
     return names[ctrl]
 
 
-def _selects(row: Row, m: Fields, sources: int) -> list[str]:
+def _selects(row: OpcodeRow, m: Fields, sources: int) -> list[str]:
     """op_sel and the packed signs."""
     kinds = [kind for _, kind, _ in slots(row)]
     if any(k.startswith("pk_") for k in kinds) or "mix" in kinds:
@@ -116,7 +116,7 @@ def _selects(row: Row, m: Fields, sources: int) -> list[str]:
     return [f"op_sel:{_bits(low | (m['op_sel'] >> 3) << sources, sources + 1)}"]
 
 
-def _sdwa(row: Row, fields: Fields) -> list[str]:
+def _sdwa(row: OpcodeRow, fields: Fields) -> list[str]:
     m, places = fields["modifiers"], {slot for slot, _, _ in slots(row)}
     out = []
     if "d" in places:
@@ -124,7 +124,7 @@ def _sdwa(row: Row, fields: Fields) -> list[str]:
     return out + [f"src{k}_sel:{SELECTS[fields['src'][k]['sel']]}" for k in range(2) if SOURCES[k] in places]
 
 
-def modifiers(row: Row, fields: Fields) -> list[str]:
+def modifiers(row: OpcodeRow, fields: Fields) -> list[str]:
     m = fields["modifiers"]
     places = [slot for slot, _, _ in slots(row)]
     out = [f"format:{m['format']}"] if row.mem.op == "format_named" else []
@@ -147,7 +147,7 @@ def modifiers(row: Row, fields: Fields) -> list[str]:
     return out + [f for f in (*order, "gds") if f in flags]
 
 
-def text(row: Row, fields: Fields) -> str:
+def text(row: OpcodeRow, fields: Fields) -> str:
     """One assembler line of a decoded instruction; the mnemonic keeps its encoding suffix."""
     mnemonic = re.split(r"\s", fields["text"], maxsplit=1)[0]
     by_place = {"dst": fields["dst"], "sdst": fields["sdst"]} | {f"src{i}": o for i, o in enumerate(fields["src"])}

@@ -27,7 +27,7 @@ from pcode_parser import Node, Parser
 
 from hipsynth.simulator import _core
 from hipsynth.simulator.isa.coverage import HOST_ORACLE
-from hipsynth.simulator.isa.table import Row, load_rows
+from hipsynth.simulator.isa.table import OpcodeRow, load_rows
 
 ROWS = {r.name: r for r in load_rows() if r.unit in ("valu", "salu") and r.executes}
 # Tested one by one in test_special_opcodes.py and test_matrix_opcodes.py: cross-lane, MODE and matrix instructions.
@@ -60,7 +60,7 @@ def program(name: str) -> list[Node]:
 Lane = dict[str, int]
 
 
-def oracle(row: Row) -> Callable[[Plan, Lane, int], Lane]:
+def oracle(row: OpcodeRow) -> Callable[[Plan, Lane, int], Lane]:
     """lane inputs (slot -> bits, plus d, scc, lane) -> outputs d, e, scc."""
     if row.name in HOST:
         return lambda p, lane, _imm: {"d": HOST[row.name](*as_values(p.types, lane)).bits, "scc": lane["scc"]}
@@ -101,11 +101,11 @@ def oracle(row: Row) -> Callable[[Plan, Lane, int], Lane]:
     return run
 
 
-def vector_inputs(row: Row, p: Plan, batch: int) -> dict[str, list[int]]:
+def vector_inputs(row: OpcodeRow, p: Plan, batch: int) -> dict[str, list[int]]:
     return {s: values(row.name, s, p.types[s], batch) for s in "dabcx" if s in p.types and p.types[s] != "mask"}
 
 
-def run_vector(row: Row, batch: int) -> list[str]:
+def run_vector(row: OpcodeRow, batch: int) -> list[str]:
     p = plan(row)
     want = oracle(row)
     inputs = vector_inputs(row, p, batch)
@@ -132,7 +132,7 @@ def run_vector(row: Row, batch: int) -> list[str]:
     return bad
 
 
-def check_lane(row: Row, p: Plan, after: dict[str, np.ndarray], n: int, lane: Lane, expected: Lane) -> list[str]:
+def check_lane(row: OpcodeRow, p: Plan, after: dict[str, np.ndarray], n: int, lane: Lane, expected: Lane) -> list[str]:
     bad = []
     shown = {s: hex(v) for s, v in lane.items() if s in p.types}
     if "d" in p.types:
@@ -152,7 +152,7 @@ def check_lane(row: Row, p: Plan, after: dict[str, np.ndarray], n: int, lane: La
     return bad
 
 
-def run_scalar(row: Row, batch: int) -> list[str]:
+def run_scalar(row: OpcodeRow, batch: int) -> list[str]:
     want = oracle(row)
     slots = {s for s in "dabc" if f"{s}:" in row.sig}
     bad = []
@@ -168,7 +168,7 @@ def run_scalar(row: Row, batch: int) -> list[str]:
     return bad
 
 
-def check_scalar(row: Row, p: Plan, lane: Lane, expected: Lane) -> list[str]:
+def check_scalar(row: OpcodeRow, p: Plan, lane: Lane, expected: Lane) -> list[str]:
     sgprs, vgprs = np.zeros(128, np.uint32), np.zeros((1, LANES), np.uint32)
     sgprs[EXEC : EXEC + 2] = 0xFFFFFFFF
     for slot, place in p.places.items():

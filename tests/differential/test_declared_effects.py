@@ -13,7 +13,7 @@ import needs
 import numpy as np
 import pytest
 
-from hipsynth.simulator.isa.table import ARCHS, Row, load_rows
+from hipsynth.simulator.isa.table import ARCHS, OpcodeRow, load_rows
 
 core = needs.core()
 
@@ -32,11 +32,11 @@ class State:
     scc: bool
 
 
-def rows_of(arch: str) -> list[Row]:
+def rows_of(arch: str) -> list[OpcodeRow]:
     return [r for r in load_rows() if r.unit in ("valu", "salu") and r.executes and arch in r.archs]
 
 
-def operand(row: Row, slot: str, kind: str) -> str:
+def operand(row: OpcodeRow, slot: str, kind: str) -> str:
     tuple_of = re.fullmatch(r"(?:mat|acc|wide|quad)(\d+)", kind)
     width = int(tuple_of[1]) if tuple_of else DWORDS.get(kind, 1)
     scalar = row.unit == "salu" or kind == "mask"
@@ -48,7 +48,7 @@ def operand(row: Row, slot: str, kind: str) -> str:
     )
 
 
-def text_of(row: Row) -> str:
+def text_of(row: OpcodeRow) -> str:
     parts = []
     for token in row.sig.split():
         if token in ("c=d", "x=vcc"):
@@ -58,7 +58,7 @@ def text_of(row: Row) -> str:
     return f"{row.name} {', '.join(parts)}"
 
 
-def start(row: Row, trial: int) -> State:
+def start(row: OpcodeRow, trial: int) -> State:
     rng = np.random.default_rng(zlib.crc32(f"{row.name}/{trial}".encode()))
     s, v = rng.integers(0, 2**32, 128, np.uint32), rng.integers(0, 2**32, (96, 64), np.uint32)
     if trial % 2:  # small numbers: carries and equal values are rare otherwise
@@ -130,11 +130,11 @@ def test_implicit_reads_are_declared(arch: str) -> None:
     assert wrong == []
 
 
-def vector_rows(arch: str) -> list[Row]:
+def vector_rows(arch: str) -> list[OpcodeRow]:
     return [row for row in rows_of(arch) if row.unit == "valu" and row.sig.startswith("d:")]
 
 
-def keeps_old_bits(arch: str, text: str, row: Row) -> bool:
+def keeps_old_bits(arch: str, text: str, row: OpcodeRow) -> bool:
     """Whether the destination's old value shows in the result, with all lanes on."""
     before = start(row, 0)
     before.s[EXEC : EXEC + 2] = FULL

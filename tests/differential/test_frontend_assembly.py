@@ -16,9 +16,9 @@ from hipsynth.source.parse import ParseConfig, parse
 from hipsynth.synth.frontend.passes.flatten import program_sources
 from hipsynth.synth.frontend.passes.rename import rename
 from hipsynth.synth.frontend.pipeline import run
-from hipsynth.synth.frontend.source import Build, Settings, Source
+from hipsynth.synth.frontend.source import BuildConfiguration, CompileSettings, ProgramSource
 from hipsynth.synth.frontend.texts import Texts
-from hipsynth.synth.frontend.vary import Item, vary
+from hipsynth.synth.frontend.vary import AugmentInput, vary
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "frontend"
 PROGRAMS = sorted(p.stem for p in GOLDEN.glob("*.hip"))
@@ -93,7 +93,7 @@ def test_lds_layout_depends_on_the_order_of_names(assembler: Assembler) -> None:
 def test_flatten_keeps_device_code(name: str, config: ParseConfig, assembler: Assembler) -> None:
     folder = GOLDEN / "multi" / name
     text = (folder / "main.hip").read_bytes()
-    outcome = run(Source(text, folder / "main.hip", folder), ["flatten", "rename:4"], config)
+    outcome = run(ProgramSource(text, folder / "main.hip", folder), ["flatten", "rename:4"], config)
     assert outcome.source is not None, outcome.diagnostics
     before = assembler.device(text, "gfx90a", folder=str(folder))
     assert compare(before, assembler.device(outcome.source.text, "gfx90a")) == []
@@ -107,8 +107,8 @@ def test_settings_of_a_build_become_part_of_the_file(config: ParseConfig, assemb
         "#include <hip/hip_runtime.h>\n#include <helper.h>\n#ifndef SIZE\n#error no size\n#endif\n"
         "__global__ void kern_(int* p_) { p_[threadIdx.x] = twice_(SIZE); }\nint main() { return 0; }\n"
     )
-    settings = Settings(("SIZE=7", "FACTOR=3"), includes=(tmp_path / "common",))
-    item = Item("main", files=(main,), root=tmp_path, builds=(Build((main,), (settings,)),))
+    settings = CompileSettings(("SIZE=7", "FACTOR=3"), includes=(tmp_path / "common",))
+    item = AugmentInput("main", files=(main,), root=tmp_path, builds=(BuildConfiguration((main,), (settings,)),))
     made = vary(item, 1, 0, config)
     assert len(made.programs) == 2, made.failures
     built = assembler.device(main.read_bytes(), "gfx90a", ("-O3", "-DSIZE=7", "-DFACTOR=3", f"-I{tmp_path / 'common'}"))
@@ -131,7 +131,7 @@ def test_rewritten_strings_change_no_device_code(config: ParseConfig, assembler:
 def test_merged_units_keep_each_kernel(config: ParseConfig, assembler: Assembler) -> None:
     folder = GOLDEN / "multi" / "units"
     sources = program_sources(folder)
-    whole = Source(sources[-1].read_bytes(), sources[-1], folder, Build(tuple(sources)))
+    whole = ProgramSource(sources[-1].read_bytes(), sources[-1], folder, BuildConfiguration(tuple(sources)))
     outcome = run(whole, ["flatten", "rename:4"], config)
     assert outcome.source is not None, outcome.diagnostics
     joined = _bodies(assembler.device(outcome.source.text, "gfx90a"))

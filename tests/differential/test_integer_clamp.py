@@ -14,7 +14,7 @@ import pytest
 from alu_cases import EDGES_INT
 from wave_helpers import LANES, Wave
 
-from hipsynth.simulator.isa.table import Row, load_rows
+from hipsynth.simulator.isa.table import OpcodeRow, load_rows
 
 ROWS = {r.name: r for r in load_rows() if r.unit == "valu"}
 
@@ -125,7 +125,7 @@ def values(name: str, slot: str) -> list[int]:
     return [*edges, *(int(v) for v in rng.integers(0, 1 << 32, LANES - 40))]
 
 
-def slots(row: Row) -> dict[str, str]:
+def slots(row: OpcodeRow) -> dict[str, str]:
     return dict(re.findall(r"([deabcx])\??:(\w+)", row.sig))
 
 
@@ -138,7 +138,7 @@ def wave(name: str) -> Wave:
     return w
 
 
-def text(row: Row, tail: str) -> str:
+def text(row: OpcodeRow, tail: str) -> str:
     kinds = slots(row)
     places = {"d": 40, "a": 4, "b": 8, "c": 12}
     parts = []

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 import needs
 from llvm_tools import library_of
 
-from hipsynth.simulator.isa.table import Row, load_rows
+from hipsynth.simulator.isa.table import OpcodeRow, load_rows
 
 LLC = shutil.which("llc-22") or shutil.which("llc")
 LIBRARY = library_of(LLC, "libLLVM")
@@ -36,7 +36,7 @@ DIFFERS = {
 UNITS = ("S_", "V_", "DS_", "GLOBAL_", "FLAT_", "SCRATCH_")  # buffer instructions have a name for each form of address
 
 
-def machine_names(rows: Sequence[Row]) -> dict[str, str]:
+def machine_names(rows: Sequence[OpcodeRow]) -> dict[str, str]:
     """LLVM's names of the table's opcodes: the forms in which all operands are written, where there are several."""
     strings = {name.decode() for name in re.findall(rb"[A-Z][A-Za-z0-9_]{3,60}(?=\0)", LIBRARY.read_bytes())}
     # The library keeps a string that ends another one, S_ADD_U32 in DS_ADD_U32, only once.
@@ -51,7 +51,7 @@ def machine_names(rows: Sequence[Row]) -> dict[str, str]:
     return found
 
 
-def declared(row: Row) -> list[str]:
+def declared(row: OpcodeRow) -> list[str]:
     return [f"implicit-def ${r}" for r in sorted(row.writes)] + [f"implicit ${r}" for r in sorted(row.reads)]
 
 
@@ -70,7 +70,7 @@ def first_missing(lines: Sequence[str]) -> tuple[int, str] | None:
     return (int(found[1]) - 1 - HEAD.count("\n"), found[2]) if found else None
 
 
-def missing_operands(rows: Sequence[Row], names: dict[str, str]) -> Iterator[tuple[str, str]]:
+def missing_operands(rows: Sequence[OpcodeRow], names: dict[str, str]) -> Iterator[tuple[str, str]]:
     """(opcode, operand) of everything that LLVM has and the table has not."""
     operands = [[*declared(row), *(() if row.unit == "salu" else OF_THE_UNIT)] for row in rows]
 
@@ -83,7 +83,7 @@ def missing_operands(rows: Sequence[Row], names: dict[str, str]) -> Iterator[tup
         operands[index].append(operand)
 
 
-def known_rows() -> tuple[list[Row], dict[str, str]]:
+def known_rows() -> tuple[list[OpcodeRow], dict[str, str]]:
     """The rows to compare, of all architectures: LLVM has one description of an instruction for all of them."""
     rows = [row for row in load_rows() if row.executes]
     names = machine_names(rows)
@@ -109,7 +109,7 @@ def test_the_table_declares_every_implicit_register_that_llvm_has() -> None:
 def test_llvm_has_every_implicit_register_that_the_table_declares() -> None:
     rows, names = known_rows()
 
-    def unknown_to_llvm(row: Row) -> list[tuple[str, str]]:
+    def unknown_to_llvm(row: OpcodeRow) -> list[tuple[str, str]]:
         free = [] if row.unit == "salu" else list(OF_THE_UNIT)
         every, extra = declared(row), []
         for operand in set(every) - set(free):

@@ -16,7 +16,7 @@ import pytest
 from llvm_tools import MC, OBJDUMP
 
 from hipsynth.simulator import _core
-from hipsynth.simulator.isa.table import ARCHS, Row, load_rows
+from hipsynth.simulator.isa.table import ARCHS, OpcodeRow, load_rows
 
 ROWS = {r.name: r for r in load_rows() if r.executes}
 VGPRS = {"d": 40, "a": 4, "b": 8, "c": 12, "x": 16}
@@ -45,7 +45,7 @@ FLAGS = {"gfx90a": ("", "glc", "slc", "glc slc scc"), "gfx942": ("", "sc0", "sc1
 NOT_WRITTEN = {"target"}  # branches: their operand becomes an instruction index, test_isa_decode.py checks those
 
 
-def width(row: Row, slot: str, kind: str) -> int:
+def width(row: OpcodeRow, slot: str, kind: str) -> int:
     """Dwords of a register operand."""
     if found := re.fullmatch(r"(mat|acc|wide|quad)(\d+)", kind):
         return int(found[2])
@@ -65,7 +65,7 @@ def tuple_of(letter: str, first: int, count: int) -> str:
     return f"{letter}{first}" if count == 1 else f"{letter}[{first}:{first + count - 1}]"
 
 
-def plain(row: Row, slot: str, kind: str) -> str:
+def plain(row: OpcodeRow, slot: str, kind: str) -> str:
     count = width(row, slot, kind)
     scalar = row.unit in ("salu", "smem") or kind == "mask" or (row.unit == "flow" and count == 2)
     if row.name in ("v_readlane_b32", "v_readfirstlane_b32") and slot == "d":
@@ -73,7 +73,7 @@ def plain(row: Row, slot: str, kind: str) -> str:
     return tuple_of("s", SGPRS[slot], count) if scalar else tuple_of("v", VGPRS[slot], count)
 
 
-def others(row: Row, slot: str, kind: str) -> list[str]:
+def others(row: OpcodeRow, slot: str, kind: str) -> list[str]:
     """Other kinds of ALU operands; the assembler rejects invalid ones."""
     count = width(row, slot, kind)
     here = plain(row, slot, kind)
@@ -90,7 +90,7 @@ def others(row: Row, slot: str, kind: str) -> list[str]:
     return out
 
 
-def with_operand(row: Row, suffix: str = "", changed: tuple[str, str] | None = None, tail: str = "") -> str:
+def with_operand(row: OpcodeRow, suffix: str = "", changed: tuple[str, str] | None = None, tail: str = "") -> str:
     parts = []
     for slot, kind, _ in llvm_syntax.slots(row):
         if slot in ("k", "waitcnt", "hwreg", "sendmsg", "gpridx"):
@@ -116,7 +116,7 @@ IMMEDIATES = {
 }
 
 
-def alu_forms(row: Row) -> Iterator[str]:
+def alu_forms(row: OpcodeRow) -> Iterator[str]:
     suffixes = ("", "_e64") if row.unit == "valu" and row.sig else ("",)
     yield from OF_THEIR_OWN.get(row.name, ())
     slots = llvm_syntax.slots(row)
@@ -144,7 +144,7 @@ def alu_forms(row: Row) -> Iterator[str]:
         yield from sdwa_forms(row)
 
 
-def select_forms(row: Row) -> Iterator[str]:
+def select_forms(row: OpcodeRow) -> Iterator[str]:
     count = sum(slot in "abcx" for slot, _, _ in llvm_syntax.slots(row))
     for n in (count, count + 1, 4):
         for value in range(1, 1 << n):
@@ -165,7 +165,7 @@ def select_forms(row: Row) -> Iterator[str]:
                 yield with_operand(row, changed=(slot, tuple_of("a", 32, width(row, slot, kinds[slot]))))
 
 
-def sdwa_forms(row: Row) -> Iterator[str]:
+def sdwa_forms(row: OpcodeRow) -> Iterator[str]:
     names = {slot for slot, _, _ in llvm_syntax.slots(row)}
     for k, select in enumerate(llvm_syntax.SELECTS):
         tail = f"dst_sel:{select} dst_unused:{llvm_syntax.UNUSED[k % 3]} " if "d" in names else ""
@@ -178,7 +178,7 @@ def sdwa_forms(row: Row) -> Iterator[str]:
         yield with_operand(row, "_sdwa", tail=f"mul:2 {tail}")
 
 
-def flat_forms(row: Row, arch: str) -> Iterator[str]:
+def flat_forms(row: OpcodeRow, arch: str) -> Iterator[str]:
     """FLAT, global and scratch."""
     data = {slot: tuple_of("v", VGPRS[slot], width(row, slot, kind)) for slot, kind, _ in llvm_syntax.slots(row)}
     accumulators = {slot: v.replace("v", "a") for slot, v in data.items()}
@@ -199,7 +199,7 @@ def flat_forms(row: Row, arch: str) -> Iterator[str]:
                     yield f"{row.name} {', '.join(parts)} {offsets[1]} lds"
 
 
-def buffer_forms(row: Row, arch: str) -> Iterator[str]:
+def buffer_forms(row: OpcodeRow, arch: str) -> Iterator[str]:
     slot = next((s for s, _, _ in llvm_syntax.slots(row) if s in "db"), None)
     count = width(row, slot, "b32") if slot else 0
     for letter in ("v", "a", ""):
@@ -215,7 +215,7 @@ def buffer_forms(row: Row, arch: str) -> Iterator[str]:
                 yield f"{row.name} {first}{address}, s[24:27], {soffset} {form} {tail} {offset} {flags} {lds}"
 
 
-def image_forms(row: Row) -> Iterator[str]:
+def image_forms(row: OpcodeRow) -> Iterator[str]:
     rest = "s[24:31], s[32:35]" if row.mem.kind == "sample" else "s[24:31]"
     masks = ((1, "v8"), (3, "v[8:9]"), (7, "v[8:10]"), (15, "v[8:11]"), (8, "v8"))
     if row.mem.kind == "atomic":
@@ -226,7 +226,7 @@ def image_forms(row: Row) -> Iterator[str]:
                 yield f"{row.name} {data}, {address}, {rest} dmask:{dmask:#x} {flags}"
 
 
-def lds_forms(row: Row) -> Iterator[str]:
+def lds_forms(row: OpcodeRow) -> Iterator[str]:
     offsets = ("", "offset0:255", "offset1:1 offset0:7", "gds") if row.mem.two_addr else ("", "offset:65535", "gds")
     if row.name == "ds_swizzle_b32":
         offsets = ("offset:swizzle(QUAD_PERM,3,0,1,2)", 'offset:swizzle(BITMASK_PERM,"0pi1p")', "offset:0x8000")
@@ -240,7 +240,7 @@ def lds_forms(row: Row) -> Iterator[str]:
             yield f"{row.name} {', '.join(parts)} {offset}"
 
 
-def scalar_memory_forms(row: Row, arch: str) -> Iterator[str]:
+def scalar_memory_forms(row: OpcodeRow, arch: str) -> Iterator[str]:
     yield with_operand(row)
     names = [slot for slot, _, _ in llvm_syntax.slots(row)]
     if "soff" not in names:
@@ -251,7 +251,7 @@ def scalar_memory_forms(row: Row, arch: str) -> Iterator[str]:
             yield f"{line.removesuffix('0x40')}{soffset} {flags}"
 
 
-def forms(row: Row, arch: str) -> Iterator[str]:
+def forms(row: OpcodeRow, arch: str) -> Iterator[str]:
     if row.unit in ("valu", "salu", "flow"):
         yield from alu_forms(row)
     elif row.unit == "smem":
@@ -297,7 +297,7 @@ def code_of(line: str) -> str:
     return line.split("//")[1].split(":", 1)[1].split("<")[0].strip()
 
 
-def round_trip(arch: str, rows: list[Row], folder: Path) -> list[str]:
+def round_trip(arch: str, rows: list[OpcodeRow], folder: Path) -> list[str]:
     """The differences, and the rows of which LLVM accepts no form."""
     lines = list(dict.fromkeys(line for row in rows for line in forms(row, arch)))
     kept = assemble(arch, lines, folder / "first.o")
@@ -321,7 +321,7 @@ def round_trip(arch: str, rows: list[Row], folder: Path) -> list[str]:
     return bad + [f"{arch}: {row.name}: LLVM takes none of its forms" for row in rows if row.name not in taken]
 
 
-def rows_of(arch: str) -> list[Row]:
+def rows_of(arch: str) -> list[OpcodeRow]:
     writable = (row for row in ROWS.values() if arch in row.archs and not row.name.startswith("s_atc_probe"))
     return [row for row in writable if not {slot for slot, _, _ in llvm_syntax.slots(row)} & NOT_WRITTEN]
 

@@ -16,7 +16,7 @@ from exact_floats import F16, F32, F64, NAN, Format, Real, add, decode, encode, 
 from test_matrix_opcodes import ROWS, A, B, D, accumulator_place, registers
 from wave_helpers import LANES, Wave
 
-from hipsynth.simulator.isa.table import Row
+from hipsynth.simulator.isa.table import OpcodeRow
 
 BF16 = Format(16, 8, 127)
 FLOATS = {"f16": F16, "bf16": BF16, "f32": F32, "xf32": F32, "f64": F64}
@@ -63,7 +63,7 @@ def set_bits(w: Wave, first: int, bit: int, lane: int, value: int, width: int) -
         w.v[first + bit // 32 + 1][lane] = value >> 32
 
 
-def result(row: Row, a: int, b: int, c: int, flushes: bool) -> int | None:
+def result(row: OpcodeRow, a: int, b: int, c: int, flushes: bool) -> int | None:
     """Bits of a * b + c; None for a NaN."""
     assert row.mfma is not None
     ta, tb, tc = row.mfma.types

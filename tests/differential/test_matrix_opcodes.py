@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from wave_helpers import LANES, Wave
 
-from hipsynth.simulator.isa.table import Mfma, Row, load_rows
+from hipsynth.simulator.isa.table import Mfma, OpcodeRow, load_rows
 
 ROWS = {r.name: r for r in load_rows() if r.mfma is not None and not r.mfma.sparse}
 SPARSE = {r.name: r for r in load_rows() if r.mfma is not None and r.mfma.sparse}
@@ -85,7 +85,7 @@ def registers(token: str, first: int) -> str:
     return f"v{first}" if count == 1 else f"v[{first}:{first + count - 1}]"
 
 
-def multiply(row: Row, suffix: str = "") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def multiply(row: OpcodeRow, suffix: str = "") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(A, B, D) after one instruction with C = 0 and a second one with C = D."""
     assert row.mfma is not None
     m, n, k, blocks = row.mfma.shape

@@ -17,7 +17,7 @@ from pcode import Evaluator, opcode_texts
 from pcode_parser import Parser
 
 from hipsynth.simulator import _core, devices
-from hipsynth.simulator.isa.table import Row, load_rows
+from hipsynth.simulator.isa.table import OpcodeRow, load_rows
 
 LANES = 64
 STEP = 16  # bytes of memory and of operands that each lane has
@@ -84,7 +84,7 @@ def vector(first: int, bytes_: int) -> str:
     return f"v{first}" if count == 1 else f"v[{first}:{first + count - 1}]"
 
 
-def statement(row: Row, arch: str) -> str:
+def statement(row: OpcodeRow, arch: str) -> str:
     """The instruction under test; every lane works on its own 16 bytes, results go to v20 and following."""
     size = row.mem.elem_bytes * row.mem.count
     result, data = vector(20, size), vector(4, size)
@@ -110,7 +110,7 @@ def statement(row: Row, arch: str) -> str:
     return f"{row.name} {first}v1{second}{third}"
 
 
-def run(row: Row, arch: str, memory: bytes, operands: bytes, results: bytes) -> tuple[bytes, bytes]:
+def run(row: OpcodeRow, arch: str, memory: bytes, operands: bytes, results: bytes) -> tuple[bytes, bytes]:
     """(memory, results) afterwards."""
     d = device(arch)
     places = [upload(d, b) for b in (memory, operands, results)]
@@ -188,7 +188,7 @@ def packed_sum(kind: str, a: int, b: int) -> int:
     return out
 
 
-def oracle(row: Row) -> Any:
+def oracle(row: OpcodeRow) -> Any:
     """(memory, DATA, DATA2) -> new memory, as bit patterns."""
     if "pk_add" in row.mem.op:
         return lambda m, a, b: packed_sum("bf16" if "bf16" in row.name else "f16", m, a)
@@ -212,7 +212,7 @@ def oracle(row: Row) -> Any:
     return run_it
 
 
-def value_kind(row: Row) -> str:
+def value_kind(row: OpcodeRow) -> str:
     found = re.search(r"(f16|bf16|f32|f64)$", row.mem.op)
     return found[1] if found else "int"
 
@@ -266,7 +266,7 @@ def test_double_exchange(name: str) -> None:
 # --- loads and stores against the host ------------------------------------------------------------------------------
 
 
-def loaded(row: Row, raw: bytes, old: bytes) -> bytes:
+def loaded(row: OpcodeRow, raw: bytes, old: bytes) -> bytes:
     """The 16 result bytes of a load: what the mnemonic says about size, sign and half."""
     size = row.mem.elem_bytes * row.mem.count
     if size >= 4:
@@ -281,7 +281,7 @@ def loaded(row: Row, raw: bytes, old: bytes) -> bytes:
     return word.to_bytes(4, "little") + old[4:]
 
 
-def stored(row: Row, memory: bytes, data: bytes) -> bytes:
+def stored(row: OpcodeRow, memory: bytes, data: bytes) -> bytes:
     size = row.mem.elem_bytes * row.mem.count
     from_ = data[2:] if "d16_hi" in row.name else data
     return from_[:size] + memory[size:]
@@ -305,7 +305,7 @@ def test_load_or_store(name: str) -> None:
     return None
 
 
-def two_places(row: Row) -> None:
+def two_places(row: OpcodeRow) -> None:
     """ds_read2 and ds_write2: the second address is `offset1` elements, or 64 times as many, further."""
     size, step = row.mem.elem_bytes, row.mem.two_addr
     memory, operands = fill(row.name, "memory", "int"), fill(row.name, "data", "int")

@@ -11,7 +11,7 @@ from pathlib import Path
 import needs
 import pytest
 
-from hipsynth.core.errors import Missing
+from hipsynth.core.errors import MissingDependency
 from hipsynth.source.config import frontend_config
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,7 +22,7 @@ KERNEL = "#include <hip/hip_runtime.h>\n__global__ void kern_(int* p_) { p_[0] =
 def _toolchain() -> None:
     try:
         frontend_config()
-    except Missing as error:
+    except MissingDependency as error:
         needs.missing(str(error))
 
 

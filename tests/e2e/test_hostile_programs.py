@@ -13,7 +13,7 @@ import pytest
 
 from hipsynth.cli import profile as profile_verb
 from hipsynth.cli import run as run_verb
-from hipsynth.core.errors import Missing
+from hipsynth.core.errors import MissingDependency
 from hipsynth.toolchain import sandbox
 
 PROGRAM = Path(__file__).parents[1] / "kernels" / "programs" / "hostile.hip"
@@ -76,7 +76,7 @@ def test_programs_that_exceed_limits_are_killed(deed: str, options: tuple[str, .
 def test_without_isolation_nothing_untrusted_is_started(verb: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox.bubblewrap, "available", lambda: False)
     context = verb.command.make_context("verb", [str(PROGRAM)])
-    with pytest.raises(Missing, match="cannot be isolated"):
+    with pytest.raises(MissingDependency, match="cannot be isolated"):
         verb.command.invoke(context)
 
 

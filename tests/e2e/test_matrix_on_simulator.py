@@ -13,11 +13,11 @@ from generated_samples import small
 
 from hipsynth import toolchain
 from hipsynth.cli.main import cli
-from hipsynth.core.program import Program, Run, load_program
+from hipsynth.core.program import Program, ProgramRun, load_program
 from hipsynth.core.store import Corpus
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.matrix import collect, targets
-from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.limits import RunLimits
 from hipsynth.synth.generate.sizes import expected_output, run_at
 
 HANDWRITTEN = Path(__file__).resolve().parents[2] / "corpus" / "handwritten"
@@ -38,7 +38,10 @@ def test_the_corpus_is_the_same_on_every_run(tmp_path: Path) -> None:
     cells, _ = targets.targets(["gfx90a", "gfx942"], ["-O3"])
     for name, workers, order in (("one", 1, 1), ("two", 2, -1)):
         summary = collect.collect(
-            programs[::order], cells[::order], tmp_path / name, collect.Options(workers=workers, limits=Limits(60))
+            programs[::order],
+            cells[::order],
+            tmp_path / name,
+            collect.MatrixOptions(workers=workers, limits=RunLimits(60)),
         )
         assert summary.measured == len(programs) * 2 and not summary.failed
     assert content(tmp_path / "one") == content(tmp_path / "two")
@@ -60,10 +63,10 @@ def test_one_build_gives_labels_at_several_sizes_and_on_several_devices(
     base, run = small("stencil1d")
     program = replace(base, oracle=expected_output).with_runs([run, halved(base, run)])
     cells = [Target("gfx942", "-O3", device) for device in ("mi300x", "mi300a")]
-    summary = collect.collect([program], cells, tmp_path / "c", collect.Options(limits=Limits(60)))
+    summary = collect.collect([program], cells, tmp_path / "c", collect.MatrixOptions(limits=RunLimits(60)))
     assert (summary.planned, summary.measured, summary.failed) == (4, 4, {})
     assert len(list((tmp_path / "cache" / "builds").glob("*/*"))) == 2, "one for the device and one for the host"
-    again = collect.collect([program], cells, tmp_path / "c", collect.Options(limits=Limits(60)))
+    again = collect.collect([program], cells, tmp_path / "c", collect.MatrixOptions(limits=RunLimits(60)))
     assert (again.measured, again.already_done) == (0, 4)
     rows = Corpus.open(tmp_path / "c").measurements().to_pylist()
     assert len({row["arguments"] for row in rows}) == 2 and len({row["device"] for row in rows}) == 2
@@ -71,7 +74,7 @@ def test_one_build_gives_labels_at_several_sizes_and_on_several_devices(
     assert len(set(grids.values())) == 2, grids
 
 
-def halved(program: Program, run: Run) -> Run:
+def halved(program: Program, run: ProgramRun) -> ProgramRun:
     found = run_at(program, {name: value // 2 for name, value in run.params.items()})
     assert found is not None
     return found

@@ -15,7 +15,7 @@ import needs
 import pytest
 
 from hipsynth.cli import survey as survey_verb
-from hipsynth.core.errors import Missing
+from hipsynth.core.errors import MissingDependency
 from hipsynth.core.store import Corpus
 from hipsynth.core.store.journal import read
 from hipsynth.toolchain import sandbox
@@ -87,7 +87,7 @@ def test_programs_from_outside_are_not_run_without_isolation(monkeypatch: pytest
     (tmp_path / "good.hip").write_text(MAIN)
     monkeypatch.setattr(sandbox.bubblewrap, "available", lambda: False)
     context = survey_verb.command.make_context("survey", [str(tmp_path)])
-    with pytest.raises(Missing, match="cannot be isolated"):
+    with pytest.raises(MissingDependency, match="cannot be isolated"):
         survey_verb.command.invoke(context)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.serving.lsp.session import Options
+from hipsynth.serving.lsp.session import EditorOptions
 from tools import vscode_journey, vsix
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,8 +23,8 @@ def test_settings_are_the_options_of_the_language_server() -> None:
     }
     given = {re.sub("[A-Z]", lambda c: f"_{c[0].lower()}", name): row["default"] for name, row in settings.items()}
     del given["server"]
-    assert set(given) == set(Options.__dataclass_fields__)
-    assert Options.of(given) == Options(execute=True)  # in trusted workspaces
+    assert set(given) == set(EditorOptions.__dataclass_fields__)
+    assert EditorOptions.of(given) == EditorOptions(execute=True)  # in trusted workspaces
     assert settings["server"]["scope"] == "machine", "a workspace must not choose the program"
 
 

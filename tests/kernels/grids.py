@@ -13,7 +13,7 @@ from typing import Any
 import needs
 import numpy as np
 
-from hipsynth.core.errors import Missing
+from hipsynth.core.errors import MissingDependency
 from hipsynth.simulator.device import SimDevice
 
 SOURCE = Path(__file__).with_name("programs_grids.hip")
@@ -110,7 +110,7 @@ def launch(name: str, kernel: str, size: int, *, keep: bool = False, **options: 
     gc.collect()  # a device that is still alive would make this one's memory lie elsewhere
     try:
         device = SimDevice(name, SOURCE, Path(_folder().name), **options)
-    except Missing as error:
+    except MissingDependency as error:
         needs.missing(str(error))
     how = KERNELS[kernel]
     at = [device.core.allocate(bytes) for bytes in how.buffers(size)]

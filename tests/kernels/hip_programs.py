@@ -10,7 +10,7 @@ import needs
 
 from hipsynth.simulator import api, devices
 from hipsynth.simulator.build import build_runnable
-from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.limits import RunLimits
 
 FOLDER = Path(__file__).with_name("programs")
 RUNTIME_SOURCES = Path(api.__file__).parent / "native" / "runtime"
@@ -40,8 +40,8 @@ def run(
     *,
     arch: str = "gfx90a",
     flags: str = "-O3",
-    limits: Limits | None = None,
+    limits: RunLimits | None = None,
 ) -> api.RunResult:
     device = devices.load(devices.default_device(arch))
-    bounds = limits or Limits(time_s=30.0)
+    bounds = limits or RunLimits(time_s=30.0)
     return api.run_program(built(name, arch, flags), device, scratch, bounds, args)

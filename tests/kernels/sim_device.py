@@ -10,7 +10,7 @@ from typing import Any
 import needs
 
 from hipsynth import toolchain
-from hipsynth.core.errors import Missing
+from hipsynth.core.errors import MissingDependency
 from hipsynth.simulator import device
 
 core = needs.core()
@@ -37,5 +37,5 @@ class SimDevice(device.SimDevice):
     def __init__(self, name: str, **options: Any) -> None:
         try:
             super().__init__(name, SOURCE, Path(_folder().name), FLAGS, **options)
-        except Missing as error:
+        except MissingDependency as error:
             needs.missing(str(error))

@@ -15,7 +15,7 @@ import pytest
 
 from hipsynth.simulator import api, devices
 from hipsynth.simulator.build import build_runnable
-from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.limits import RunLimits
 from hipsynth.simulator.spending import Spending, incomplete, work_s
 
 # argv: elements, launches, side of a matrix, then "spin" to compute on the host forever after the first kernel.
@@ -89,7 +89,7 @@ def built(arch: str) -> api.Artefacts:
 
 def run(folder: Path, budget_s: float, *arguments: str, arch: str = "gfx90a", **limits: float) -> api.RunResult:
     folder.mkdir(exist_ok=True)
-    bounds = replace(Limits(time_s=120, budget_s=budget_s), **limits)  # type: ignore[arg-type]
+    bounds = replace(RunLimits(time_s=120, budget_s=budget_s), **limits)  # type: ignore[arg-type]
     return api.run_program(built(arch), devices.device_of(arch), folder, bounds, arguments)
 
 

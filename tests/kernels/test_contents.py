@@ -15,7 +15,7 @@ from hipsynth.profiling.preview.host import host_launches
 from hipsynth.profiling.preview.interpret import Interpreter
 from hipsynth.profiling.preview.programs import device_code
 from hipsynth.simulator.devices import load
-from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.limits import RunLimits
 
 GATHER = """#include <hip/hip_runtime.h>
 #include <vector>
@@ -44,7 +44,9 @@ def test_a_gather_is_previewed_with_its_indices(index: str, tmp_path: Path) -> N
     needs.sandbox()
     path = tmp_path / "gather.hip"
     path.write_text(GATHER.replace("INDEX", index))
-    (result,) = profile_program(load_program(path), [Target("gfx90a", "-O3", "mi250")], "sim", Limits(sampling_units=0))
+    (result,) = profile_program(
+        load_program(path), [Target("gfx90a", "-O3", "mi250")], "sim", RunLimits(sampling_units=0)
+    )
     (executed,) = result.kernels
     interpreter = Interpreter(device_code(path.read_text(), "gfx90a", "-O3"), load("mi250"))
     (launch,), _ = host_launches(path.read_text())

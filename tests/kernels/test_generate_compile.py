@@ -11,9 +11,9 @@ from generated_samples import small
 
 from hipsynth import toolchain
 from hipsynth.core.oracle_check import mismatch
-from hipsynth.core.program import Program, Run
+from hipsynth.core.program import Program, ProgramRun
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.limits import RunLimits
 from hipsynth.source.arguments import run_text
 from hipsynth.synth.generate.headers import templates
 from hipsynth.synth.generate.sizes import expected_output
@@ -35,12 +35,12 @@ def test_family_compiles(number: int, tmp_path: Path) -> None:
     assert program.name in " ".join(build.kernels)
 
 
-def wrong(program: Program, run: Run, target: Target, scratch: Path) -> str:
+def wrong(program: Program, run: ProgramRun, target: Target, scratch: Path) -> str:
     """How a run differs from what the oracle expects; "" if it does not."""
     backend = needs.simulator()
     expected = expected_output(program, run)
     assert expected is not None
-    result = backend.profile(program.with_runs([run]), target, scratch, Limits())
+    result = backend.profile(program.with_runs([run]), target, scratch, RunLimits())
     assert result.provenance["sampled"] == "false"
     return result.message or result.reason or mismatch(expected, result.exit_code, result.stdout)
 

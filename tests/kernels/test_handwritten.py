@@ -10,7 +10,7 @@ import pytest
 
 from hipsynth.profiling.metrics import bottleneck
 from hipsynth.simulator import devices
-from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.limits import RunLimits
 from tools import gallery, handwritten
 from tools.handwritten import Figures, Step
 
@@ -19,7 +19,7 @@ BY_NAME = {step.name: step for step in STEPS}
 PROBLEMS = gallery.by_problem()
 SAMPLE = STEPS[::10]
 LEAST = 100
-ALL_IN_FULL = Limits(sampling_units=0)
+ALL_IN_FULL = RunLimits(sampling_units=0)
 
 
 @pytest.fixture(scope="module", autouse=True)

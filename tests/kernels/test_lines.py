@@ -18,7 +18,7 @@ from hipsynth.profiling.lines.table import FLAG
 from hipsynth.profiling.reports.documents import result_document
 from hipsynth.simulator import api, devices
 from hipsynth.simulator.build import build_file
-from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.limits import RunLimits
 
 needs.simulator()
 SOURCE = Path(__file__).with_name("lines.hip")
@@ -36,7 +36,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> TargetResult:
         SOURCE.read_text(), "handwritten", "", "lines", project=Project((SourceFile(SOURCE),), SOURCE.parent)
     )
     target = Target("gfx90a", FLAGS, devices.device_of("gfx90a").name)
-    found = SimBackend().profile(program, target, tmp_path_factory.mktemp("scratch"), Limits(lines=True))
+    found = SimBackend().profile(program, target, tmp_path_factory.mktemp("scratch"), RunLimits(lines=True))
     assert found.status == "ok", found.message
     return found
 
@@ -53,8 +53,8 @@ def test_the_line_table_leaves_the_machine_code_as_it_is(artefacts: api.Artefact
 
 def test_sums_over_instructions_are_the_kernels_counters(artefacts: api.Artefacts, tmp_path: Path) -> None:
     device = devices.device_of("gfx90a")
-    plain = api.run_program(artefacts, device, tmp_path, Limits(sampling_units=0))
-    done = api.run_program(artefacts, device, tmp_path, Limits(sampling_units=0, lines=True))
+    plain = api.run_program(artefacts, device, tmp_path, RunLimits(sampling_units=0))
+    done = api.run_program(artefacts, device, tmp_path, RunLimits(sampling_units=0, lines=True))
     [kernel], [counted] = done.kernels, done.instructions
     assert plain.instructions == () and plain.kernels[0] == kernel  # watching changes no label
     totals = totals_of(kernel, device)
@@ -98,7 +98,7 @@ def test_the_document_has_lines_loops_and_registers(result: TargetResult) -> Non
 
 def test_a_sampled_grid_is_scaled_to_its_counters(artefacts: api.Artefacts, tmp_path: Path) -> None:
     device = devices.device_of("gfx90a")
-    done = api.run_program(artefacts, device, tmp_path, Limits(sampling_units=2, effort=1e-4, lines=True))
+    done = api.run_program(artefacts, device, tmp_path, RunLimits(sampling_units=2, effort=1e-4, lines=True))
     [kernel], [counted] = done.kernels, done.instructions
     assert kernel.sampled
     totals = totals_of(per_dispatch(kernel), device)
@@ -114,4 +114,4 @@ def test_a_sampled_grid_is_scaled_to_its_counters(artefacts: api.Artefacts, tmp_
 def test_without_the_option_nothing_is_attributed(tmp_path: Path) -> None:
     program = Program(SOURCE.read_text(), "handwritten", "", "lines")
     target = Target("gfx90a", FLAGS, devices.device_of("gfx90a").name)
-    assert SimBackend().profile(program, target, tmp_path, Limits()).lines == ()
+    assert SimBackend().profile(program, target, tmp_path, RunLimits()).lines == ()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hip_programs import FOLDER, run
 
-from hipsynth.core.errors import Missing
+from hipsynth.core.errors import MissingDependency
 from hipsynth.core.program import Expected, Program, Project, SourceFile, project_program
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import SimBackend
@@ -16,7 +16,7 @@ from hipsynth.profiling.reports.documents import profile_document
 from hipsynth.profiling.reports.terminal import render
 from hipsynth.simulator import channel, devices
 from hipsynth.simulator.api import STOP_EXIT
-from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.limits import RunLimits
 
 
 def test_write_out_of_bounds(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_write_out_of_bounds(tmp_path: Path) -> None:
     assert [kernel.name for kernel in done.kernels] == ["tame"]
 
 
-LENIENT = Limits(strict_bounds=False)
+LENIENT = RunLimits(strict_bounds=False)
 
 
 @pytest.mark.parametrize(
@@ -38,11 +38,11 @@ LENIENT = Limits(strict_bounds=False)
         ("43000", LENIENT, True, 64),  # within the 2 MiB that small arrays are carved out of
         ("2097152", LENIENT, False, 0),
         ("-4096", LENIENT, False, 0),
-        ("43000", Limits(), False, 0),
+        ("43000", RunLimits(), False, 0),
     ],
 )
 def test_access_to_padding_mapped_by_hardware_is_a_warning(
-    far: str, limits: Limits, passes: bool, warned: int, tmp_path: Path
+    far: str, limits: RunLimits, passes: bool, warned: int, tmp_path: Path
 ) -> None:
     done = run("stray_write", tmp_path, (far,), limits=limits)
     if not passes:
@@ -74,13 +74,13 @@ def test_host_memory_in_a_kernel(tmp_path: Path) -> None:
 
 
 def test_endless_kernel_meets_the_instruction_limit(tmp_path: Path) -> None:
-    done = run("endless", tmp_path, limits=Limits(time_s=60.0, wave_instructions=200_000))
+    done = run("endless", tmp_path, limits=RunLimits(time_s=60.0, wave_instructions=200_000))
     assert (done.status, done.reason, done.exit_code) == ("failed", "instruction_limit", STOP_EXIT), done
     assert "spin" in done.message
 
 
 def test_endless_kernel_meets_the_time_limit(tmp_path: Path) -> None:
-    done = run("endless", tmp_path, limits=Limits(time_s=0.5, wave_instructions=10**15))
+    done = run("endless", tmp_path, limits=RunLimits(time_s=0.5, wave_instructions=10**15))
     assert (done.status, done.reason) == ("failed", "timeout"), done
 
 
@@ -128,7 +128,7 @@ def program(name: str, expected: Expected | None = None, text: str | None = None
 
 def profile(subject: Program, scratch: Path, flags: str = "-O3"):  # type: ignore[no-untyped-def]
     target = Target("gfx90a", flags, devices.default_device("gfx90a"))
-    return SimBackend().profile(subject, target, scratch, Limits(time_s=20.0))
+    return SimBackend().profile(subject, target, scratch, RunLimits(time_s=20.0))
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_copies_alone_are_a_result(tmp_path: Path) -> None:
     path = tmp_path / "copies.hip"
     path.write_text(COPIES)
     subject = project_program(Project((SourceFile(path),), tmp_path))
-    (found,) = profile_program(subject, [Target("gfx90a", "-O3", "mi250")], "sim", Limits(time_s=20.0))
+    (found,) = profile_program(subject, [Target("gfx90a", "-O3", "mi250")], "sim", RunLimits(time_s=20.0))
     assert (found.status, found.exit_code, found.kernels) == ("ok", 0, ()), found
     assert labelled(found).reason == "no_dispatch", "it has no labels"
     moved = {row.kind: (row.count, row.bytes) for row in found.transfers}
@@ -209,6 +209,6 @@ def test_a_library_of_other_sources_is_a_missing_one(tmp_path: Path, monkeypatch
     original = channel.configuration
     later = b"of_tomorrow=1\0"
     monkeypatch.setattr(channel, "configuration", lambda *given, **named: original(*given, **named) + later)
-    with pytest.raises(Missing, match="does not fit this version") as stale:
+    with pytest.raises(MissingDependency, match="does not fit this version") as stale:
         run("reduction", tmp_path)
     assert "of_tomorrow" in stale.value.cause and "make setup" in stale.value.remedy

@@ -12,10 +12,10 @@ from hip_programs import FOLDER, require_compiler
 
 from hipsynth.simulator import api, devices
 from hipsynth.simulator.build import build_runnable
-from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.limits import RunLimits
 from hipsynth.source.config import frontend_config
 from hipsynth.synth.frontend.pipeline import run
-from hipsynth.synth.frontend.source import Source
+from hipsynth.synth.frontend.source import ProgramSource
 from tools import handwritten
 
 HANDWRITTEN = sorted((FOLDER.parents[2] / "corpus" / "handwritten").rglob("*.hip"))
@@ -32,7 +32,7 @@ def behaviour(source: Path, scratch: Path, arguments: tuple[str, ...]) -> dict[s
     (scratch / "run").mkdir()
     artefacts = build_runnable(source, "gfx90a", "-O3", scratch / "build")
     device = devices.load(devices.default_device("gfx90a"))
-    done = api.run_program(artefacts, device, scratch / "run", Limits(time_s=120.0), arguments)
+    done = api.run_program(artefacts, device, scratch / "run", RunLimits(time_s=120.0), arguments)
     kernels = [(kernel.dispatches, kernel.grid, kernel.block, instructions(kernel.counters)) for kernel in done.kernels]
     ending = {"status": done.status, "reason": done.reason, "code": done.exit_code, "stdout": done.stdout}
     return {**ending, "kernels": kernels}
@@ -43,7 +43,7 @@ def instructions(counters: Mapping[str, float]) -> dict[str, float]:
 
 
 def renamed(path: Path, seed: int) -> bytes:
-    outcome = run(Source(path.read_bytes(), path, path.parent), ["flatten", f"rename:{seed}"], frontend_config())
+    outcome = run(ProgramSource(path.read_bytes(), path, path.parent), ["flatten", f"rename:{seed}"], frontend_config())
     assert outcome.source is not None, outcome.diagnostics
     assert outcome.source.text != path.read_bytes()
     return outcome.source.text

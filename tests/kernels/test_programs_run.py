@@ -8,7 +8,7 @@ import pytest
 from hip_programs import built, run
 
 from hipsynth.simulator import api, devices
-from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.limits import RunLimits
 
 # program -> (what it prints last, its dispatches by kernel)
 PROGRAMS: dict[str, tuple[str, dict[str, int]]] = {
@@ -122,7 +122,7 @@ def test_many_dispatches_are_totalled(tmp_path: Path) -> None:
 def test_without_counters_durations_are_the_same(tmp_path: Path) -> None:
     device = devices.load(devices.default_device("gfx90a"))
     whole = run("many_launches", tmp_path, ("70",))
-    brief = api.run_program(built("many_launches"), device, tmp_path, Limits(time_s=30.0), ("70",), counters=False)
+    brief = api.run_program(built("many_launches"), device, tmp_path, RunLimits(time_s=30.0), ("70",), counters=False)
     assert (brief.clock_ns, brief.dispatch_count) == (whole.clock_ns, 70)
     (kernel,) = brief.kernels
     assert kernel.duration_ns == whole.kernels[0].duration_ns and not kernel.counters

@@ -13,7 +13,7 @@ import pytest
 
 from hipsynth.simulator.api import RunResult, run_program
 from hipsynth.simulator.device import SimDevice
-from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.limits import RunLimits
 from hipsynth.toolchain import find
 
 SOURCE = Path(__file__).with_name("repeated.hip")
@@ -221,7 +221,7 @@ def both_ways(name: str, scratch: Path, arch: str) -> list[RunResult]:
     for reuse in (False, True):
         folder = scratch / str(reuse)
         folder.mkdir()
-        limits = Limits(time_s=30.0, sampling_units=0, reuse=reuse)
+        limits = RunLimits(time_s=30.0, sampling_units=0, reuse=reuse)
         found.append(run_program(hip_programs.built(name, arch), device, folder, limits))
     return found
 

@@ -12,10 +12,10 @@ from hipsynth.core.program import load_program
 from hipsynth.profiling.backends import sim
 from hipsynth.simulator import devices
 from hipsynth.simulator.build import build_program
-from hipsynth.simulator.limits import CORPUS_EFFORT, CORPUS_ERROR, CORPUS_UNITS, Limits
+from hipsynth.simulator.limits import CORPUS_EFFORT, CORPUS_ERROR, CORPUS_UNITS, RunLimits
 
 SOURCE = Path(__file__).with_name("channels.hip")
-CORPUS = Limits(sampling_units=CORPUS_UNITS, effort=CORPUS_EFFORT, largest_error=CORPUS_ERROR)
+CORPUS = RunLimits(sampling_units=CORPUS_UNITS, effort=CORPUS_EFFORT, largest_error=CORPUS_ERROR)
 
 
 def test_two_units_load_the_channels_as_the_whole_grid_does(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hip_programs import run
 from hipsynth.profiling import metrics
 from hipsynth.simulator import devices
 from hipsynth.simulator.device import SimDevice
-from hipsynth.simulator.limits import SAMPLING_UNITS, Limits
+from hipsynth.simulator.limits import SAMPLING_UNITS, RunLimits
 
 PRODUCTS = Path(__file__).parents[2] / "benchmarks" / "kernels.hip"
 BOTH = pytest.mark.parametrize("name", ["mi250", "mi300x"])
@@ -130,14 +130,14 @@ def test_a_product_with_all_work_groups_resident_is_sampled(tmp_path: Path) -> N
 @pytest.mark.full
 def test_a_product_of_many_rounds_of_work_groups_is_exact(tmp_path: Path) -> None:
     """Sampling overestimated its duration by 17 %, because one L2 channel was busy in two sampled windows."""
-    runs = [run("large_gemm", tmp_path, limits=Limits(time_s=600, sampling_units=n)) for n in (0, SAMPLING_UNITS)]
+    runs = [run("large_gemm", tmp_path, limits=RunLimits(time_s=600, sampling_units=n)) for n in (0, SAMPLING_UNITS)]
     whole, part = (done.kernels[0] for done in runs)
     assert part.sampled and not whole.sampled
     assert part.counters == whole.counters and part.duration_ns == whole.duration_ns
 
 
 def test_more_effort_replays_what_less_effort_samples(tmp_path: Path) -> None:
-    part, whole = (run("large_gemm", tmp_path, limits=Limits(effort=effort)).kernels[0] for effort in (0.05, 1.0))
+    part, whole = (run("large_gemm", tmp_path, limits=RunLimits(effort=effort)).kernels[0] for effort in (0.05, 1.0))
     assert part.sampling.strategy == "sampled" and part.sampling.groups_simulated < math.prod(part.grid)
     assert whole.sampling.strategy == "replayed" and whole.sampling.groups_simulated == math.prod(whole.grid)
     assert part.sampling.error

@@ -11,8 +11,8 @@ import needs
 import pytest
 from hip_programs import require_compiler
 
-from hipsynth.core.store.journal import Journal
-from hipsynth.profiling.survey import Options, Report, Row, survey
+from hipsynth.core.store.journal import CorpusJournal
+from hipsynth.profiling.survey import SurveyOptions, SurveyReport, SurveyRow, survey
 from hipsynth.profiling.survey.report import table
 
 HIP = "#include <hip/hip_runtime.h>\n#include <cstdio>\n"
@@ -173,20 +173,20 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def report(folder: Path, out: Path) -> Report:
-    return survey(folder, Options(timeout_s=4.0, workers=2, count=False), out)
+def report(folder: Path, out: Path) -> SurveyReport:
+    return survey(folder, SurveyOptions(timeout_s=4.0, workers=2, count=False), out)
 
 
 @pytest.fixture
-def rows(report: Report) -> dict[str, Row]:
+def rows(report: SurveyReport) -> dict[str, SurveyRow]:
     return {row.program: row for row in report.rows}
 
 
-def test_every_program_gets_the_expected_verdict(rows: dict[str, Row]) -> None:
+def test_every_program_gets_the_expected_verdict(rows: dict[str, SurveyRow]) -> None:
     assert {name: (row.status, row.reason) for name, row in rows.items()} == EXPECTED
 
 
-def test_rows_say_how_a_program_was_built_and_started(rows: dict[str, Row]) -> None:
+def test_rows_say_how_a_program_was_built_and_started(rows: dict[str, SurveyRow]) -> None:
     assert rows["multi/main.cc"].plan == "make" and rows["multi/main.cc"].files == 3
     assert rows["multi/main.cc"].dispatches == 2
     assert rows["linked/linked.hip"].plan == "cmake" and rows["linked/linked.hip"].files == 2
@@ -201,28 +201,28 @@ def test_rows_say_how_a_program_was_built_and_started(rows: dict[str, Row]) -> N
     assert "rocBLAS" in rows["library.hip"].message and not rows["library.hip"].compiled
 
 
-def test_nothing_is_written_into_the_surveyed_folder(report: Report, folder: Path) -> None:
+def test_nothing_is_written_into_the_surveyed_folder(report: SurveyReport, folder: Path) -> None:
     assert report.rows and sorted(path.name for path in (folder / "data").iterdir()) == ["in.txt", "reader.hip"]
 
 
-def test_a_second_call_resumes_the_first(report: Report, folder: Path, out: Path) -> None:
+def test_a_second_call_resumes_the_first(report: SurveyReport, folder: Path, out: Path) -> None:
     waiting: list[int] = []
 
     def start(total: int):  # type: ignore[no-untyped-def]
         waiting.append(total)
         return lambda _name: None
 
-    again = survey(folder, Options(timeout_s=4.0, count=False), out, start)
+    again = survey(folder, SurveyOptions(timeout_s=4.0, count=False), out, start)
     assert waiting == [0] and again.totals == report.totals
     stored = json.loads(out.read_text())
     assert stored["totals"] == report.totals and stored["conditions"]["timeout_s"] == 4.0
-    longer = survey(folder, Options(timeout_s=5.0, count=False), out, start)
+    longer = survey(folder, SurveyOptions(timeout_s=5.0, count=False), out, start)
     assert waiting == [0, 1] and longer.reasons == report.reasons  # only what ran out of time before is tried again
 
 
-def test_rows_of_an_interrupted_call_are_kept(report: Report, folder: Path, tmp_path: Path) -> None:
+def test_rows_of_an_interrupted_call_are_kept(report: SurveyReport, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "survey.json"
-    with Journal(tmp_path / "survey.json.journal") as journal:
+    with CorpusJournal(tmp_path / "survey.json.journal") as journal:
         for row in report.rows[1:]:
             journal.append(asdict(row))
     (tmp_path / "survey.json.journal").open("ab").write(b'0badc0de {"program": "torn')
@@ -232,7 +232,7 @@ def test_rows_of_an_interrupted_call_are_kept(report: Report, folder: Path, tmp_
         waiting.append(total)
         return lambda _name: None
 
-    again = survey(folder, Options(timeout_s=4.0, count=False), out, start)
+    again = survey(folder, SurveyOptions(timeout_s=4.0, count=False), out, start)
     assert waiting == [1] and again.totals == report.totals and not out.with_name("survey.json.journal").exists()
 
 
@@ -262,13 +262,13 @@ def test_programs_that_do_not_fit_get_smaller_arguments(tmp_path: Path, monkeypa
     folder.mkdir()
     (folder / "launches.hip").write_text(LAUNCHES)
     monkeypatch.chdir(folder)
-    (row,) = survey(folder, Options(budget_s=0.4, shrink=True), out).rows
+    (row,) = survey(folder, SurveyOptions(budget_s=0.4, shrink=True), out).rows
     assert (row.status, row.shrunk, row.completed, row.whole) == ("ran", "passed", True, False)
     assert "self-check" in row.evidence and "400 launches did not fit the budget" in row.evidence
     assert re.fullmatch(r"synth profile launches\.hip --budget 0\.4s -- \d+ \d+", row.command)
     words = [int(word) for word in row.command.split()[-2:]]
     assert words[0] <= 1 << 20 and 1 < words[1] <= 40
-    again = survey(folder, Options(budget_s=0.4, shrink=True), out)
+    again = survey(folder, SurveyOptions(budget_s=0.4, shrink=True), out)
     assert again.rows == [row] and "fits: synth profile" in table(again) and "kernels with counters" in table(again)
     assert again.totals["whole"] == 0 and again.totals["shrunk"] == 1
 
@@ -276,5 +276,5 @@ def test_programs_that_do_not_fit_get_smaller_arguments(tmp_path: Path, monkeypa
 def test_without_shrinking_nothing_more_is_tried(tmp_path: Path) -> None:
     require_compiler()
     (tmp_path / "launches.hip").write_text(LAUNCHES)
-    (row,) = survey(tmp_path, Options(budget_s=0.2)).rows
+    (row,) = survey(tmp_path, SurveyOptions(budget_s=0.2)).rows
     assert row.status == "ran" and not row.command and row.spending[0].incomplete > 0

@@ -41,7 +41,7 @@ def test_a_hit_on_a_pending_line_waits_for_it() -> None:
     assert waited(run, "infinity", "hbm") >= 0.6 * 4 * xcds * STEPS  # a quarter if only the first waited
 
 
-def microseconds(call: kernel_times.Call, device: SimDevice) -> float:
+def microseconds(call: kernel_times.TimedCall, device: SimDevice) -> float:
     timed = call.timed()
     return timed.time([run["duration_ns"] for run in timed.runs], device.table.spec()) / 1000
 

@@ -13,7 +13,7 @@ from hipsynth.synth.generate.headers import templates
 from hipsynth.synth.generate.ops import OPS
 from hipsynth.synth.generate.oracle import evaluate
 from hipsynth.synth.generate.producer import draw_program, generate
-from hipsynth.synth.generate.races import CheckedRun
+from hipsynth.synth.generate.races import CheckedLaunchOracle
 from hipsynth.synth.generate.types import F32, F64, I32, U32, IRError
 
 FAMILIES = sorted(templates())
@@ -25,7 +25,7 @@ def test_no_range_violation_and_no_race(family: str, seed: int) -> None:
     """Bounds and ranges are checked when a program of any size is built, and again while it runs at a small size."""
     program, run = small(family, seed)
     _, module = build_module(family, Choices(replay=program.choices), sizes=run.params)
-    evaluate(module, CheckedRun)
+    evaluate(module, CheckedLaunchOracle)
 
 
 @settings(max_examples=15, deadline=None, derandomize=True)
@@ -73,4 +73,4 @@ def test_an_operation_is_rejected_or_its_value_is_in_range(data: st.DataObject, 
         return
     body = (ir.Let(ir.Expr("name", value.dtype, (), ("x", 0)), value),)
     k = ir.Kernel("k", (1, 1, 1), (1, 1, 1), (), (), (), (), body, live=frozenset({"x"}))
-    CheckedRun(k, {}).execute()
+    CheckedLaunchOracle(k, {}).execute()

@@ -21,7 +21,7 @@ from hipsynth.profiling.survey.build import try_plans
 from hipsynth.profiling.survey.build_files import cmake, makefile
 from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.profiling.survey.project import folder_programs
-from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.limits import RunLimits
 from hipsynth.toolchain import CompileLimits, parse_flags, sandbox
 
 pytestmark = pytest.mark.usefixtures("with_make")
@@ -198,7 +198,7 @@ def test_build_files_show_a_program_no_file_outside_its_folder(
     bad: list[BadInput] = []
     with scratch_folder() as scratch:
         found = list(folder_programs(folder, "gfx90a", scratch, bad.append))
-        results = [SimBackend().profile(one, TARGET, scratch / "out", Limits(sampling_units=0)) for one in found]
+        results = [SimBackend().profile(one, TARGET, scratch / "out", RunLimits(sampling_units=0)) for one in found]
     assert [(error.reason, "secret.h" in str(error)) for error in bad] == ([] if grid else [("outside", True)])
     assert [kernel.grid for result in results for kernel in result.kernels] == ([grid] if grid else [])
 

@@ -17,7 +17,7 @@ from profiling_samples import program
 from hipsynth.core.errors import BadInput
 from hipsynth.core.program import INDEX, Program, iter_programs, load_program, write_programs
 from hipsynth.core.store import SCHEMA_VERSION, Corpus, CorpusWriter, corpus
-from hipsynth.core.store.journal import Journal
+from hipsynth.core.store.journal import CorpusJournal
 from hipsynth.source.parse import ParseConfig, load_source
 from hipsynth.synth.frontend.augment import JOURNAL as AUGMENT_JOURNAL
 from hipsynth.synth.frontend.augment import augment, find_items
@@ -167,7 +167,7 @@ def test_a_journal_without_line_ends_is_bounded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../outsider", "a/b", "", "x" * 16, None, 7])
 def test_a_journal_names_programs_by_ids_only(tmp_path: Path, name: object) -> None:
-    with Journal(tmp_path / corpus.JOURNAL) as journal:
+    with CorpusJournal(tmp_path / corpus.JOURNAL) as journal:
         journal.append({"kind": "header", "schema_version": SCHEMA_VERSION, "metric_ids": []})
         journal.append({"kind": "programs", "row": {"id": name, "text": ""}})
     assert "journal.log:2" in both_refuse(tmp_path).what

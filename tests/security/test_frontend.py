@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.core.errors import Missing
+from hipsynth.core.errors import MissingDependency
 from hipsynth.source import parse_service
 from hipsynth.source.config import frontend_config
 from hipsynth.source.parse_service import ParserLost
 from hipsynth.synth.frontend.augment import augment
-from hipsynth.synth.frontend.isolation import Request, vary_isolated
-from hipsynth.synth.frontend.vary import Item
+from hipsynth.synth.frontend.isolation import AugmentRequest, vary_isolated
+from hipsynth.synth.frontend.vary import AugmentInput
 from hipsynth.toolchain.sandbox import bubblewrap
 
 pytestmark = pytest.mark.usefixtures("sandboxed")
@@ -87,7 +87,7 @@ def test_without_a_sandbox_nothing_is_parsed(monkeypatch: pytest.MonkeyPatch, tm
     (tmp_path / "spy.hip").write_text(BODY)
     monkeypatch.setattr(bubblewrap, "unavailable", lambda: "bwrap is not installed")
     monkeypatch.delenv("HIPSYNTH_SANDBOX", raising=False)
-    with pytest.raises(Missing, match="cannot be isolated"):
+    with pytest.raises(MissingDependency, match="cannot be isolated"):
         augment(tmp_path, tmp_path / "out", frontend_config())
     assert not (tmp_path / "out").exists()
 
@@ -115,4 +115,4 @@ def test_a_parser_that_was_taken_over_cannot_break_the_tool(
 
     monkeypatch.setattr(parse_service, "_process_for", lambda *_: Taken())
     with pytest.raises(ParserLost):
-        vary_isolated(Request(Item("spy", files=(source,), root=tmp_path), 1, 0, frontend_config()))
+        vary_isolated(AugmentRequest(AugmentInput("spy", files=(source,), root=tmp_path), 1, 0, frontend_config()))

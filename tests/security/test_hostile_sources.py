@@ -14,12 +14,12 @@ from leftovers import left_running
 from hipsynth.core.scratch import process_folder
 from hipsynth.simulator import api, devices
 from hipsynth.simulator.build import build_runnable
-from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.limits import RunLimits
 from hipsynth.toolchain import sandbox
 
 pytestmark = pytest.mark.usefixtures("sandboxed")
 FOLDER = Path(__file__).with_name("hostile")
-LIMITS = Limits(time_s=1.0, wave_instructions=3_000_000, memory_bytes=160 << 20, output_bytes=1 << 16)
+LIMITS = RunLimits(time_s=1.0, wave_instructions=3_000_000, memory_bytes=160 << 20, output_bytes=1 << 16)
 ROOT = os.geteuid() == 0
 DENIED, UNPERMITTED = "Permission denied\n", "Function not implemented\n"
 

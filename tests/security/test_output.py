@@ -13,13 +13,13 @@ from pathlib import Path
 import needs
 import pytest
 
-from hipsynth.cli.terminal import Decoder
+from hipsynth.cli.terminal import OutputDecoder
 from hipsynth.core.program import Expected, Program
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.profiling.survey.judge import judge
 from hipsynth.simulator.api import RunResult
-from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.limits import RunLimits
 
 pytestmark = pytest.mark.usefixtures("sandboxed")
 ATTACKS = {
@@ -48,7 +48,7 @@ def harmful(text: str) -> list[str]:
 @pytest.mark.parametrize("piece", [1, 2, 100])
 def test_no_control_character_reaches_a_terminal(name: str, piece: int) -> None:
     data = b"before\r\n" + ATTACKS[name] + "after é\r\n".encode()
-    decoder = Decoder()
+    decoder = OutputDecoder()
     pieces = [decoder.feed(data[at : at + piece]) for at in range(0, len(data), piece)]
     shown = "".join([*pieces, decoder.feed(b"", end=True)])
     assert not harmful(shown) and "\\" in shown, shown
@@ -113,9 +113,9 @@ def test_a_cut_output_is_not_called_wrong_without_saying_so(folder: Path) -> Non
     lines = tuple(f"{number:063d}" for number in range(80000))
     program = Program((folder / "flood.hip").read_text(), "synthetic", "flood", "flood", expected=Expected(lines))
     target = Target("gfx90a", "-O3", "mi250")
-    cut = SimBackend().profile(program, target, folder / "a", Limits(output_bytes=1 << 20))
+    cut = SimBackend().profile(program, target, folder / "a", RunLimits(output_bytes=1 << 20))
     assert (cut.reason, cut.provenance["output_cut"]) == ("wrong_result", "true") and "was cut" in cut.message
-    whole = SimBackend().profile(program, target, folder / "b", Limits(output_bytes=8 << 20))
+    whole = SimBackend().profile(program, target, folder / "b", RunLimits(output_bytes=8 << 20))
     assert (whole.reason, whole.provenance.get("output_cut"), whole.provenance["host_code"]) == ("", None, "generated")
 
 

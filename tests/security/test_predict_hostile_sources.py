@@ -15,7 +15,7 @@ from hipsynth.core.time_limit import PREDICTION_SECONDS
 from hipsynth.profiling.preview.interpret import Counted, Interpreter, Preview
 from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.serving import engine
-from hipsynth.serving.limits import Settings
+from hipsynth.serving.limits import ServerSettings
 
 HEAD = "#include <hip/hip_runtime.h>\n"
 MAIN = "int main() { int* p; (void)hipMalloc(&p, 1 << 16); k<<<64, 64>>>(p); }\n"
@@ -93,7 +93,7 @@ def test_the_server_has_the_same_limit() -> None:
     asked = {"source": LONG_TO_COMPILE, "name": "macro.hip", "arch": "gfx90a", "device": None, "flags": "-O3"}
     with pytest.raises(TimeLimitReached):
         engine.predict(asked | {"limit_s": 0.5})
-    assert Settings().predict_s == PREDICTION_SECONDS
+    assert ServerSettings().predict_s == PREDICTION_SECONDS
 
 
 def test_kernels_that_are_finished_at_the_limit_are_kept(

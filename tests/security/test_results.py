@@ -19,7 +19,7 @@ from hipsynth.profiling.reports.documents import result_document, run_document
 from hipsynth.profiling.reports.terminal import render
 from hipsynth.simulator import api, channel, devices, document
 from hipsynth.simulator.build import build_runnable
-from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.limits import RunLimits
 
 pytestmark = pytest.mark.usefixtures("sandboxed")
 PROGRAMS = Path(__file__).with_name("programs")
@@ -48,7 +48,7 @@ def attack(
     given.write_bytes(stdin)
     scratch = folder / "scratch"
     scratch.mkdir()
-    limits = Limits(time_s=10.0, memory_bytes=memory_bytes)
+    limits = RunLimits(time_s=10.0, memory_bytes=memory_bytes)
     return api.run_program(program, devices.load("mi250"), scratch, limits, words, stdin=given)
 
 
@@ -77,7 +77,7 @@ def test_taking_the_memory_away_harms_only_itself(kind: str, forger: api.Artefac
 
 
 def test_claiming_that_the_simulator_is_old_stops_no_batch(forger: api.Artefacts, tmp_path: Path) -> None:
-    """A library that really does not fit raises Missing, which ends a whole batch."""
+    """A library that really does not fit raises MissingDependency, which ends a whole batch."""
     assert attack(forger, tmp_path, "refuse").exit_code == api.STOP_EXIT
     (tmp_path / "again").mkdir()
     claim = json.dumps({**DOCUMENT, "status": "failed", "reason": "bad_configuration", "message": "unknown key"})
@@ -132,7 +132,7 @@ FORGED = {
 
 @pytest.mark.parametrize("name", FORGED)
 def test_a_forged_document_is_a_bad_result(name: str) -> None:
-    with pytest.raises(document.Malformed):
+    with pytest.raises(document.MalformedDocument):
         document.read(FORGED[name])
     assert document.read(changed()).kernels[0].counters == {"SQ_WAVES": 1}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from profiling_samples import VCOPY_GFX90A, program
 
 from hipsynth.core.kernel_record import KernelRecord
-from hipsynth.core.store import CorpusWriter, Item
+from hipsynth.core.store import CorpusItem, CorpusWriter
 from hipsynth.core.store.schema import KINDS
 
 METRICS = ("L1_Cache_Hit_Rate", "HBM_GFLOPS")
@@ -18,9 +18,9 @@ def kernel(name: str = "copy", value: float = 50.0) -> KernelRecord:
     return KernelRecord(name, 3, (4096, 1, 1), (256, 1, 1), 15840.0, VCOPY_GFX90A, labels)
 
 
-def item(number: int, *, reason: str = "", kernels: int = 1, flags: str = "-O3", arguments: str = "") -> Item:
+def item(number: int, *, reason: str = "", kernels: int = 1, flags: str = "-O3", arguments: str = "") -> CorpusItem:
     base = program(number)
-    return Item(
+    return CorpusItem(
         program_id=base.id,
         arguments=arguments,
         lineage=f"base{number // 2}",
@@ -42,7 +42,7 @@ def item(number: int, *, reason: str = "", kernels: int = 1, flags: str = "-O3",
     )
 
 
-def fill(path: Path, items: list[Item], programs: int = 0) -> None:
+def fill(path: Path, items: list[CorpusItem], programs: int = 0) -> None:
     with CorpusWriter(path, METRICS) as writer:
         for number in range(programs):
             writer.add_program(program(number).record(), program(number).text)

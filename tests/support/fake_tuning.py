@@ -6,9 +6,9 @@ import functools
 
 import pytest
 
-from hipsynth.tuning.optimize.evaluate import Evaluation, Evaluator, KernelTime
+from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, KernelTime
 from hipsynth.tuning.optimize.program import read_program
-from hipsynth.tuning.optimize.verify import Check, Verification, Verifier
+from hipsynth.tuning.optimize.verify import Verification, VerificationCheck, Verifier
 
 TEXT = """#include <hip/hip_runtime.h>
 __global__ void scale(const float* in, float* out, int n) {
@@ -20,18 +20,20 @@ int main() { scale<<<16, 256>>>(nullptr, nullptr, 0); }
 parsed = functools.cache(read_program)
 
 
-def measure(_: Evaluator, text: str) -> Evaluation:
+def measure(_: Evaluator, text: str) -> CandidateMeasurement:
     """Restricted pointers help twofold, four work-items a lane by another half; "wrong" programs are the fastest."""
     ns = 100.0 / (2 if text.count("__restrict__") else 1) / (1.5 if "at_x < 4; " in text else 1)
     ns = 10.0 if "wrong" in text else ns
     kernel = KernelTime(
         "scale", ns, 1, "latency", "", (16, 1, 1), (256, 1, 1), True, {"VALU_Utilization": ns}, {"SQ_WAVES": ns}
     )
-    return Evaluation("ok", "", "", 0, (kernel,), 1.0)
+    return CandidateMeasurement("ok", "", "", 0, (kernel,), 1.0)
 
 
-def full(_: Verifier, text: str, timed: tuple[Evaluation, Evaluation] | None = None) -> Verification:
-    return Verification((Check("outputs_equal", "wrong" not in text, "a copy differs"),))
+def full(
+    _: Verifier, text: str, timed: tuple[CandidateMeasurement, CandidateMeasurement] | None = None
+) -> Verification:
+    return Verification((VerificationCheck("outputs_equal", "wrong" not in text, "a copy differs"),))
 
 
 def without_simulator(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from functools import cache
 
-from hipsynth.core.program import Program, Run
+from hipsynth.core.program import Program, ProgramRun
 from hipsynth.source.arguments import run_text
 from hipsynth.synth.generate.build import build_module
 from hipsynth.synth.generate.choices import Choices
@@ -28,7 +28,7 @@ def drawn(family: str, seed: int = 5) -> Iterator[Program]:
         index += 1
 
 
-def small_run(program: Program) -> Run | None:
+def small_run(program: Program) -> ProgramRun | None:
     """A run of at most SMALL work-items and elements: sizes are halved in turn as long as the family allows it."""
     sizes = {p.name: program.params[p.name] for p in find_template(template_of(program.family)).parameters if p.size}
     found, shrinking = None, True
@@ -46,7 +46,7 @@ def small_run(program: Program) -> Run | None:
 
 
 @cache
-def small(family: str, seed: int = 5) -> tuple[Program, Run]:
+def small(family: str, seed: int = 5) -> tuple[Program, ProgramRun]:
     """The first drawn program of the family that has a small run with other sizes than its defaults."""
     for program in drawn(family, seed):
         run = small_run(program)

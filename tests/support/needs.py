@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from hipsynth.core.errors import Missing
+from hipsynth.core.errors import MissingDependency
 
 PARTIAL = "HIPSYNTH_PARTIAL"
 
@@ -48,7 +48,7 @@ def compiler() -> Any:
 
     try:
         return toolchain.find()
-    except Missing as error:
+    except MissingDependency as error:
         missing(f"no compiler: {error}")
 
 

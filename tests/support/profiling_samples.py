@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hipsynth.core.kernel_record import KernelRecord, Source
+from hipsynth.core.kernel_record import KernelRecord, MeasurementSource
 from hipsynth.core.program import Program
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Target, TargetResult
@@ -75,7 +75,14 @@ def kernel(arch: str = "gfx90a", name: str = "copy", *, scale: float = 1.0, disp
     duration *= scale
     values = metrics.compute(counters, duration, arch)
     return KernelRecord(
-        name, dispatches, (4096, 1, 1), (256, 1, 1), duration, dict(counters), values, Source("rocprof", "recorded")
+        name,
+        dispatches,
+        (4096, 1, 1),
+        (256, 1, 1),
+        duration,
+        dict(counters),
+        values,
+        MeasurementSource("rocprof", "recorded"),
     )
 
 

@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from hipsynth.core.kernel_record import KernelRecord, Limits, Registers, Sampling, Source, Traffic
-from hipsynth.core.program import Program, Run
-from hipsynth.core.store import CorpusWriter, Item
+from hipsynth.core.kernel_record import KernelRecord, MeasurementSource, Registers, Sampling, TimingBounds, Traffic
+from hipsynth.core.program import Program, ProgramRun
+from hipsynth.core.store import CorpusItem, CorpusWriter
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.synth.generate.producer import generate
-from hipsynth.synth.release.plan import Folders, Kind, Plan
+from hipsynth.synth.release.plan import Folders, ReleasePlan, ShardKind
 
-PLAN = Plan(programs=3, first_seed=1000, sizes=2, shards_per_file=2, kinds=(Kind(("-O3",), ()),))
+PLAN = ReleasePlan(programs=3, first_seed=1000, sizes=2, shards_per_file=2, kinds=(ShardKind(("-O3",), ()),))
 TARGETS = (Target("gfx90a", "-O3", "mi250"), Target("gfx90a", "-O3", "mi210"), Target("gfx942", "-O3", "mi300x"))
 VERSION = "dev-0-0"
 
@@ -28,16 +28,16 @@ def kernel(name: str, seed: int, arch: str, dispatches: int = 3) -> KernelRecord
     duration = 1234.5 + seed / 7
     return KernelRecord(
         name, dispatches, (4096 + seed, 1, 1), (256, 1, 1), duration, counters,
-        metrics=metrics.compute(counters, duration, arch), source=Source("sim", VERSION),
-        registers=Registers(16, 0, 32, 1024, 0), limits=Limits("hbm", 1.0, {}), traffic=Traffic(1.5, 2.0, 0.0),
+        metrics=metrics.compute(counters, duration, arch), source=MeasurementSource("sim", VERSION),
+        registers=Registers(16, 0, 32, 1024, 0), limits=TimingBounds("hbm", 1.0, {}), traffic=Traffic(1.5, 2.0, 0.0),
         sampling=Sampling("sampled", 64, 0, {"Duration": 0.0125, "TCC_HIT": 0.25}),
     )  # fmt: skip
 
 
-def item(program: Program, run: Run, target: Target, *, version: str = "", reason: str = "") -> Item:
+def item(program: Program, run: ProgramRun, target: Target, *, version: str = "", reason: str = "") -> CorpusItem:
     seed = int(program.id[:3], 16) + len(shlex.join(run.arguments))
     made = [kernel(f"k{n}", seed + n, target.arch) for n in range(2)]
-    return Item(
+    return CorpusItem(
         program_id=program.id, arguments=shlex.join(run.arguments), lineage=program.id, origin=program.origin,
         family=program.family, arch=target.arch, flags=target.flags, device=target.device, backend="sim",
         backend_version=f"{VERSION}+sample2{version}", compiler="clang 22", headers="7.1",
@@ -58,7 +58,7 @@ def copy_of(program: Program) -> Program:
     return replace(program, text=program.text.replace(word, f"{word}_again"))
 
 
-def labelled(work: Path, shard: int, made: Iterable[Program] | None = None, *, mixed: bool = False) -> list[Item]:
+def labelled(work: Path, shard: int, made: Iterable[Program] | None = None, *, mixed: bool = False) -> list[CorpusItem]:
     """Writes a finished shard into a working folder; returns its items, of which one failed."""
     folders = Folders(work)
     chosen = list(programs(shard) if made is None else made)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from hipsynth.synth.llm.endpoint import Answer
+from hipsynth.synth.llm.endpoint import ChatReply
 from hipsynth.tuning.reason.local import LocalModel
 from hipsynth.tuning.reason.render import calls_in
 
@@ -17,11 +17,11 @@ class Says(LocalModel):
     def __init__(self, *texts: str) -> None:
         self.texts, self.asked, self.most = list(texts), [], LocalModel.most
 
-    def ask(self, body: Mapping[str, Any]) -> Answer:
+    def ask(self, body: Mapping[str, Any]) -> ChatReply:
         self.asked.append(dict(body))
         text = self.texts.pop(0) if len(self.texts) > 1 else self.texts[0]
         said, calls = calls_in(text, len(self.asked))
-        return Answer(said, "stop", "local", 10, 5, text, calls)
+        return ChatReply(said, "stop", "local", 10, 5, text, calls)
 
     def clear(self) -> None:
         self.asked.clear()

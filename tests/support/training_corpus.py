@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hipsynth.core.program import Program, text_id
-from hipsynth.core.store import CorpusWriter, Item
+from hipsynth.core.store import CorpusItem, CorpusWriter
 from hipsynth.profiling.metrics.definitions import answer_ids
-from hipsynth.training.data.dataset import Sample
+from hipsynth.training.data.dataset import LabelledSample
 
 SOURCE = """#include <hip/hip_runtime.h>
 
@@ -85,7 +85,7 @@ def facts(values: dict[str, float], n: int, block: int) -> dict[str, float | str
     return launch | work | {"occupancy": 1.0, "bottleneck": "valu" if busy else "hbm", "duration_ns": 1000.0 + n}
 
 
-def sample(index: int, copy: int, arch: str, flags: str, origin: str = "synthetic") -> Sample:
+def sample(index: int, copy: int, arch: str, flags: str, origin: str = "synthetic") -> LabelledSample:
     """Build `copy` (0: the base, else renamed) of base program `index` on one target."""
     family = sorted(BODIES)[index % 3]
     dtype = ("float", "double")[index // 3 % 2]
@@ -99,7 +99,7 @@ def sample(index: int, copy: int, arch: str, flags: str, origin: str = "syntheti
     base = text(("kernel_main", "src", "dst"))
     own = base if copy == 0 else text((f"k{copy}_run", f"p{copy}", f"q{copy}"))
     values = metrics(family, dtype, steps, n, arch, flags)
-    return Sample(
+    return LabelledSample(
         program_id=text_id(own),
         lineage=text_id(base),
         family=family,
@@ -116,12 +116,12 @@ def sample(index: int, copy: int, arch: str, flags: str, origin: str = "syntheti
     )
 
 
-def samples(bases: int = 30, copies: int = 2) -> list[Sample]:
+def samples(bases: int = 30, copies: int = 2) -> list[LabelledSample]:
     """`bases` programs, each with `copies` texts (the first is the base itself), on four targets."""
     return [sample(i, c, arch, flags) for i in range(bases) for c in range(copies) for arch, flags in TARGETS]
 
 
-def write_corpus(root: Path, chosen: Sequence[Sample]) -> Path:
+def write_corpus(root: Path, chosen: Sequence[LabelledSample]) -> Path:
     """Stores samples as a corpus folder of backend "sim"."""
     with CorpusWriter(root, answer_ids()) as writer:
         for one in chosen:
@@ -130,7 +130,7 @@ def write_corpus(root: Path, chosen: Sequence[Sample]) -> Path:
             kernel = {"name": one.kernel, "dispatches": 1, "grid": [1, 1, 1], "block": [256, 1, 1]}
             kernel |= {"counters": {}, "metrics": dict(one.metrics), "duration_ns": one.duration_ns}
             writer.add(
-                Item(
+                CorpusItem(
                     program_id=one.program_id,
                     arguments=one.arguments,
                     lineage=one.lineage,

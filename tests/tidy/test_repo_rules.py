@@ -136,7 +136,7 @@ def test_no_room_imports_one_above_it() -> None:
 def test_an_import_against_the_direction_is_found() -> None:
     assert list(wrong_imports("simulator.api", "from hipsynth.training.data import prompt"))
     assert list(wrong_imports("core.files", "import simulator"))
-    assert not list(wrong_imports("simulator.api", "from hipsynth.core.errors import Missing"))
+    assert not list(wrong_imports("simulator.api", "from hipsynth.core.errors import MissingDependency"))
 
 
 def test_every_module_lies_in_a_package() -> None:

@@ -10,7 +10,7 @@ from hipsynth.toolchain.sandbox.limits import (
     time_limits,
 )
 from hipsynth.toolchain.sandbox.run import run
-from hipsynth.toolchain.sandbox.session import Session
+from hipsynth.toolchain.sandbox.session import SandboxSession
 from hipsynth.toolchain.sandbox.view import job_folder
 
 __all__ = [
@@ -18,7 +18,7 @@ __all__ = [
     "WALL_FACTOR",
     "SandboxLimits",
     "SandboxResult",
-    "Session",
+    "SandboxSession",
     "TimeLimits",
     "available",
     "job_folder",

@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from hipsynth.core.errors import Missing
+from hipsynth.core.errors import MissingDependency
 from hipsynth.core.folders import copy_folder
 from hipsynth.core.scratch import process_folder, scratch_folder
 from hipsynth.toolchain.sandbox.seccomp import seccomp_file
@@ -42,9 +42,9 @@ def switched_off() -> bool:
 
 
 def require() -> None:
-    """Raises Missing if programs cannot be isolated on this machine, unless isolation is switched off."""
+    """Raises MissingDependency if programs cannot be isolated on this machine, unless isolation is switched off."""
     if not available() and not switched_off():
-        raise Missing(
+        raise MissingDependency(
             "programs cannot be isolated here: they could read your files and use the network",
             cause=unavailable(),
             remedy="apt install bubblewrap, or allow user namespaces in this container; --no-sandbox (for all "

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from hipsynth.core.errors import BadInput, Missing
+from hipsynth.core.errors import BadInput, MissingDependency
 from hipsynth.toolchain.sandbox import bubblewrap, cgroup
 from hipsynth.toolchain.sandbox.limits import SandboxLimits
 from hipsynth.toolchain.sandbox.seccomp import seccomp_file, seccomp_program
-from hipsynth.toolchain.sandbox.view import View
+from hipsynth.toolchain.sandbox.view import SandboxView
 from hipsynth.toolchain.sandbox.workspace import Workspace, used_bytes
 
 SUPERVISOR = Path(__file__).parent / "hipsynth-supervisor"
@@ -36,7 +36,7 @@ MOST_REQUEST_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
-class Ended:
+class JobExit:
     """How a job ended. `status`: as of waitpid. `error`: errno if it could not be started. `peak_bytes`: resident."""
 
     status: int
@@ -46,13 +46,13 @@ class Ended:
     dirty: bool
 
 
-class Job:
+class SandboxJob:
     """A running job: the reading ends of its output and its answer socket."""
 
     def __init__(self, jail: Jail, out: BinaryIO, err: BinaryIO) -> None:
         self.jail, self.out, self.err = jail, out, err
 
-    def ended(self) -> Ended | None:
+    def ended(self) -> JobExit | None:
         """Reads the supervisor's answer (call it when the socket is readable); None if the supervisor died."""
         try:
             data = self.jail.socket.recv(_REPLY.size, socket.MSG_WAITALL)
@@ -62,7 +62,7 @@ class Job:
             return None
         status, error, cpu_us, peak_kib, dirty, _ = _REPLY.unpack(data)
         self.jail.usable = not dirty
-        return Ended(status, error, cpu_us / 1e6, peak_kib << 10, bool(dirty))
+        return JobExit(status, error, cpu_us / 1e6, peak_kib << 10, bool(dirty))
 
     def close(self) -> None:
         self.out.close()
@@ -72,7 +72,7 @@ class Job:
 class Jail:
     """One supervisor, inside a sandbox that shows `view`, or outside any sandbox (view None)."""
 
-    def __init__(self, view: View | None) -> None:
+    def __init__(self, view: SandboxView | None) -> None:
         self.view, self.usable, self.lasting = view, True, True
         above = cgroup.delegated() if view is not None else None
         self._resources = contextlib.ExitStack()
@@ -136,7 +136,7 @@ class Jail:
         limits: SandboxLimits,
         stdin: int,
         fds: Sequence[int] = (),
-    ) -> Job:
+    ) -> SandboxJob:
         """Starts a program in `folder`. `fds` become its descriptors 3, 4, ... Raises OSError if the jail is gone."""
         if self.group:
             self.group.limit(limits)
@@ -158,7 +158,7 @@ class Jail:
                 for pipe in pipes:
                     pipe.close()
                 raise
-        return Job(self, *pipes)
+        return SandboxJob(self, *pipes)
 
     def problem(self) -> str:
         """What bubblewrap said if the sandbox could not be created."""
@@ -199,13 +199,13 @@ def _request(
 
 
 def supervisor() -> Path:
-    """The supervisor's executable: next to this module, or of an editable install; raises Missing."""
+    """The supervisor's executable: next to this module, or of an editable install; raises MissingDependency."""
     folders = [Path(sysconfig.get_path(kind)) / "hipsynth/toolchain/sandbox" for kind in ("platlib", "purelib")]
     for folder in (SUPERVISOR.parent, *folders):
         path = folder / SUPERVISOR.name
         if path.is_file():
             return path.resolve()
-    raise Missing(
+    raise MissingDependency(
         f"{SUPERVISOR.name} is not installed", cause="the native part has not been built", remedy="run `make setup`"
     )
 
@@ -215,10 +215,10 @@ class _Pool:
 
     def __init__(self) -> None:
         self.owner = os.getpid()
-        self.idle: OrderedDict[View | None, list[Jail]] = OrderedDict()
+        self.idle: OrderedDict[SandboxView | None, list[Jail]] = OrderedDict()
         self.lock = threading.Lock()
 
-    def take(self, view: View | None) -> Jail:
+    def take(self, view: SandboxView | None) -> Jail:
         with self.lock:
             if self.owner != os.getpid():  # forked: the parent's jails are not ours
                 self.owner, self.idle = os.getpid(), OrderedDict()
@@ -247,7 +247,7 @@ _pool = _Pool()
 
 
 @contextlib.contextmanager
-def lease(view: View | None) -> Iterator[Jail]:
+def lease(view: SandboxView | None) -> Iterator[Jail]:
     """A jail that shows `view` (None: no sandbox) for exclusive use; it is kept for later jobs if usable."""
     jail = _pool.take(view)
     try:

@@ -12,7 +12,7 @@ _BUSY_SHARE = 0.05  # an interval counts as idle if less than this share was spe
 SAMPLE_S = 0.1
 
 
-class Meter:
+class ProcessTimeMeter:
     """Measures busy and idle time of a process tree, independent of the machine's load.
 
     `cpu_s`: processor time of all processes. `idle_s`: time in which none of them ran or waited for a processor. Time

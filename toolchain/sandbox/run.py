@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hipsynth.core.errors import Missing
+from hipsynth.core.errors import MissingDependency
 from hipsynth.toolchain.sandbox import bubblewrap, jail
 from hipsynth.toolchain.sandbox.feed import feed_input
 from hipsynth.toolchain.sandbox.limits import SandboxLimits, SandboxResult
@@ -38,7 +38,7 @@ def run(
     isolation). `stdin`: a file or descriptor whose bytes the program reads, through a pipe (default: none). `fds`:
     descriptors that the program has as 3, 4, ... `on_output`: called with "out" or "err" and each piece of output as
     it arrives.
-    Failures of the program are returned, not raised. Raises Missing if programs cannot be isolated here.
+    Failures of the program are returned, not raised. Raises MissingDependency if programs cannot be isolated here.
     """
     limits = limits or SandboxLimits()
     scratch = scratch.resolve()
@@ -63,7 +63,7 @@ def run(
                     problem = leased.problem()
                 except SandboxLost as lost:
                     problem = str(lost)
-    raise Missing("the sandbox could not be created", cause=problem, remedy="see `synth doctor`")
+    raise MissingDependency("the sandbox could not be created", cause=problem, remedy="see `synth doctor`")
 
 
 def _run_in_copy(leased: jail.Jail, scratch: Path, watched: Callable[[jail.Jail], SandboxResult]) -> SandboxResult:

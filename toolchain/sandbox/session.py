@@ -9,17 +9,18 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from hipsynth.toolchain.sandbox import bubblewrap, processes
-from hipsynth.toolchain.sandbox.jail import Jail, Job
+from hipsynth.toolchain.sandbox.jail import Jail, SandboxJob
 from hipsynth.toolchain.sandbox.limits import SandboxLimits
 from hipsynth.toolchain.sandbox.view import job_folder, view_of
 
 POLL_S = 0.1
 
 
-class Session:
+class SandboxSession:
     """A program that reads requests from standard input and writes answers to standard output, a line each.
 
-    It sees /usr and `read_only`, and writes to a folder of its own. Raises Missing if programs cannot be isolated here.
+    It sees /usr and `read_only`, and writes to a folder of its own. Raises MissingDependency if programs cannot be
+    isolated here.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class Session:
         try:
             if view is not None:
                 self.jail.open_workspace().copy_in(folder)
-            self.job: Job = self.jail.start(command, folder, environment, limits, reader)
+            self.job: SandboxJob = self.jail.start(command, folder, environment, limits, reader)
         finally:
             os.close(reader)
         self._resources.callback(self.job.close)

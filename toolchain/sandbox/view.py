@@ -15,7 +15,7 @@ JOBS = "jobs"  # below the process's scratch folder: the folders that jobs write
 
 
 @dataclass(frozen=True)
-class View:
+class SandboxView:
     """`read_only`: (path inside, path outside) pairs. `writable`: where jobs write at most `writable_bytes`.
 
     `identities`: device and inode of each path outside. A sandbox keeps showing what it was created with, so it is not
@@ -45,7 +45,7 @@ def job_folder() -> Iterator[Path]:
         yield folder
 
 
-def view_of(scratch: Path, writable_bytes: int, read_only: Iterable[Path], mounts: Mapping[str, Path]) -> View:
+def view_of(scratch: Path, writable_bytes: int, read_only: Iterable[Path], mounts: Mapping[str, Path]) -> SandboxView:
     """The view for a job that writes to `scratch` and reads the given paths.
 
     All jobs of a process with a folder below `jobs_folder` share a view of the process's scratch folder.
@@ -65,7 +65,7 @@ def view_of(scratch: Path, writable_bytes: int, read_only: Iterable[Path], mount
             shown[inside] = outside
     found = [path.stat() for path in shown.values()]
     identities = tuple((entry.st_dev, entry.st_ino) for entry in found)
-    return View(tuple(shown.items()), jobs if shared else scratch, writable_bytes, identities)
+    return SandboxView(tuple(shown.items()), jobs if shared else scratch, writable_bytes, identities)
 
 
 def _covered(inside: Path, outside: Path, shown: Mapping[Path, Path]) -> bool:

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from hipsynth.core import stopping
 from hipsynth.toolchain.sandbox import processes
-from hipsynth.toolchain.sandbox.jail import Ended, Jail, Job
+from hipsynth.toolchain.sandbox.jail import Jail, JobExit, SandboxJob
 from hipsynth.toolchain.sandbox.limits import TIME_REASONS, SandboxLimits, SandboxResult
 
 POLL_S = 0.02
@@ -31,7 +31,7 @@ class Watch:
     def __init__(
         self,
         jail: Jail,
-        job: Job,
+        job: SandboxJob,
         scratch: Path,
         limits: SandboxLimits,
         on_output: Callable[[str, bytes], None] | None = None,
@@ -42,9 +42,9 @@ class Watch:
         self.written = 0
         self.cut = False
         self.peak = 0
-        self.ended: Ended | None = None
+        self.ended: JobExit | None = None
         self.starved = False  # whether the kernel ended it for memory
-        self.meter = processes.Meter(processes.descendants(jail.process.pid))
+        self.meter = processes.ProcessTimeMeter(processes.descendants(jail.process.pid))
         self.start = time.monotonic()
         self.next_disk = self.start + 0.1
 

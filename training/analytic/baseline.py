@@ -6,14 +6,14 @@ import os
 from collections.abc import Sequence
 
 from hipsynth.profiling.metrics.definitions import answer_ids
-from hipsynth.training.analytic.examples import Seen, examples, preview_samples
-from hipsynth.training.analytic.model import AnalyticModel, Corrected
-from hipsynth.training.data.dataset import Sample, normalise_all
+from hipsynth.training.analytic.examples import PreviewFeatures, examples, preview_samples
+from hipsynth.training.analytic.model import AnalyticModel, CorrectedPrediction
+from hipsynth.training.data.dataset import LabelledSample, normalise_all
 
 Prediction = dict[str, float | None]
 
 
-class Analytic:
+class AnalyticBaseline:
     """Previews and their learned correction; None for samples that have no preview."""
 
     name = "analytic"
@@ -21,18 +21,18 @@ class Analytic:
 
     def __init__(self, model: AnalyticModel | None = None, workers: int = 0) -> None:
         self.model, self.workers = model, workers or os.cpu_count() or 1
-        self._seen: dict[tuple[str, str], Seen | None] = {}  # by sample and kernel
+        self._seen: dict[tuple[str, str], PreviewFeatures | None] = {}  # by sample and kernel
 
-    def fit(self, train: Sequence[Sample]) -> None:
+    def fit(self, train: Sequence[LabelledSample]) -> None:
         """Raises BadInput if too few samples have a preview."""
         self.model = AnalyticModel.fit(examples(train, self.previews(train)), {"samples": len(train)})
 
-    def previews(self, samples: Sequence[Sample]) -> list[Seen | None]:
+    def previews(self, samples: Sequence[LabelledSample]) -> list[PreviewFeatures | None]:
         new = [sample for sample in samples if (sample.key, sample.kernel) not in self._seen]
         self._seen |= {(s.key, s.kernel): f for s, f in zip(new, preview_samples(new, self.workers), strict=True)}
         return [self._seen[sample.key, sample.kernel] for sample in samples]
 
-    def corrected(self, samples: Sequence[Sample]) -> list[Corrected | None]:
+    def corrected(self, samples: Sequence[LabelledSample]) -> list[CorrectedPrediction | None]:
         """Predictions in physical units with intervals."""
         assert self.model is not None, "fit or load first"
         found = self.previews(samples)
@@ -41,7 +41,7 @@ class Analytic:
         made = iter(self.model.predict(rows, quantities, [s.arch for s, _ in good]))
         return [None if f is None else next(made) for f in found]
 
-    def predict(self, samples: Sequence[Sample]) -> list[Prediction]:
+    def predict(self, samples: Sequence[LabelledSample]) -> list[Prediction]:
         missing: Prediction = dict.fromkeys(answer_ids())
         return [
             missing if one is None else normalise_all({k: v for k, v in one.metrics.items() if v is not None})

@@ -25,7 +25,7 @@ from hipsynth.training.analytic.predict import (
     AnalyticPrediction,
     AnalyticPredictor,
     KernelPrediction,
-    Question,
+    LaunchAssumptions,
     compiled,
     described,
     launches_of,
@@ -40,7 +40,7 @@ class Variant:
     arch: str
     flags: str
     device: str
-    question: Question
+    question: LaunchAssumptions
 
     def coordinates(self) -> dict[str, Any]:
         """What may differ between variants of one build on one device."""
@@ -54,7 +54,7 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class Answer:
+class VariantPrediction:
     """A variant's prediction; `interpolated`: how many of its kernels were not interpreted themselves."""
 
     variant: Variant
@@ -78,13 +78,13 @@ class Answer:
         }
 
 
-def predict_variants(predictor: AnalyticPredictor, source: str, variants: Sequence[Variant]) -> list[Answer]:
+def predict_variants(predictor: AnalyticPredictor, source: str, variants: Sequence[Variant]) -> list[VariantPrediction]:
     """The predictions of the variants of a program, in their order; builds after a limit of time was reached have none,
     and say so. Raises as AnalyticPredictor.predict, and OutOfTime if no build is finished."""
     builds: dict[tuple[str, str, str], list[int]] = {}
     for i, variant in enumerate(variants):
         builds.setdefault((variant.arch, variant.flags, variant.device), []).append(i)
-    found: dict[int, Answer] = {}
+    found: dict[int, VariantPrediction] = {}
     with _uncollected():
         for build, members in builds.items():
             asked = [variants[i] for i in members]
@@ -99,8 +99,8 @@ def predict_variants(predictor: AnalyticPredictor, source: str, variants: Sequen
     return [found[i] for i in range(len(variants))]
 
 
-def _unanswered(predictor: AnalyticPredictor, source: str, variant: Variant) -> Answer:
-    return Answer(variant, predictor.unanswered(source, variant.arch, variant.flags, variant.device), 0)
+def _unanswered(predictor: AnalyticPredictor, source: str, variant: Variant) -> VariantPrediction:
+    return VariantPrediction(variant, predictor.unanswered(source, variant.arch, variant.flags, variant.device), 0)
 
 
 @contextmanager
@@ -117,7 +117,7 @@ def _uncollected() -> Iterator[None]:
 
 def _one_build(
     predictor: AnalyticPredictor, source: str, build: tuple[str, str, str], variants: Sequence[Variant]
-) -> list[Answer]:
+) -> list[VariantPrediction]:
     start = time.monotonic()
     arch, flags, device = build
     code, chosen = compiled(source, arch, flags, device)
@@ -131,7 +131,7 @@ def _one_build(
     answers = []
     for variant, found, one, (_, notes) in zip(variants, kernels, swept, asked, strict=True):
         made = AnalyticPrediction(arch, flags, chosen.name, found, seconds, str(predictor.path), tuple(notes))
-        answers.append(Answer(variant, made, sum(not launch.interpreted for _, launch in one)))
+        answers.append(VariantPrediction(variant, made, sum(not launch.interpreted for _, launch in one)))
     return answers
 
 

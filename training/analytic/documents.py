@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hipsynth.core.errors import CompileFailed, Missing, TimeLimitReached
-from hipsynth.core.program import Program, Run
+from hipsynth.core.errors import CompileFailed, MissingDependency, TimeLimitReached
+from hipsynth.core.program import Program, ProgramRun
 from hipsynth.core.time_limit import PREDICTION_SECONDS, OutOfTime, processor_time_limit, require_time
 from hipsynth.source.names import base_name
-from hipsynth.training.analytic.predict import AnalyticPredictor, Question
+from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
 
 Asked = Sequence[tuple[str, str, str]]  # (arch, flags, device)
 Otherwise = Callable[[str, str, str, str, CompileFailed], dict[str, Any]]
@@ -31,7 +31,7 @@ def predict_document(
     program: Program,
     path: str,
     asked: Asked,
-    question: Question,
+    question: LaunchAssumptions,
     predictor: AnalyticPredictor,
     execute: str = "never",
     seconds: float = PREDICTION_SECONDS,
@@ -50,7 +50,7 @@ def predict_document(
 def predict_each(
     source: str,
     asked: Asked,
-    question: Question,
+    question: LaunchAssumptions,
     predictor: AnalyticPredictor,
     seconds: float,
     otherwise: Otherwise = raise_failure,
@@ -67,7 +67,11 @@ def predict_each(
 
 
 def _predicted(
-    source: str, target: tuple[str, str, str], question: Question, predictor: AnalyticPredictor, otherwise: Otherwise
+    source: str,
+    target: tuple[str, str, str],
+    question: LaunchAssumptions,
+    predictor: AnalyticPredictor,
+    otherwise: Otherwise,
 ) -> dict[str, Any]:
     try:
         require_time()
@@ -86,7 +90,7 @@ def uncompiled(text: str, arch: str, flags: str, device: str, failure: CompileFa
     try:
         predictor = Predictor.load(find_model())
         found = predictor.predict(text, arch, flags, device)
-    except (Missing, OutOfTime):
+    except (MissingDependency, OutOfTime):
         raise failure from None
     return replace(found, notes=(*found.notes, *first_error(failure), UNCOMPILED)).document()
 
@@ -103,10 +107,10 @@ def executed(program: Program, arch: str, flags: str, device: str, arguments: tu
     from hipsynth.profiling.backends.protocol import Target
     from hipsynth.profiling.backends.shapes import records_by_shape
     from hipsynth.profiling.matrix.job import profile_program
-    from hipsynth.simulator.limits import Limits
+    from hipsynth.simulator.limits import RunLimits
 
-    chosen = program.with_runs([Run(arguments)]) if arguments else program
-    result = profile_program(chosen, [Target(arch, flags, device)], "sim", Limits())[0]
+    chosen = program.with_runs([ProgramRun(arguments)]) if arguments else program
+    result = profile_program(chosen, [Target(arch, flags, device)], "sim", RunLimits())[0]
     if result.status != "ok":
         return [{"status": result.status, "reason": result.reason, "message": result.message}]
     return [

@@ -14,13 +14,13 @@ from hipsynth.source.names import short_name
 from hipsynth.training.analytic.features import features, preview_quantities
 from hipsynth.training.analytic.model import SWAY, Example
 from hipsynth.training.analytic.quantities import NAMES, Quantities, quantities
-from hipsynth.training.data.dataset import Sample
+from hipsynth.training.data.dataset import LabelledSample
 
 JOB_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
-class Seen:
+class PreviewFeatures:
     """What the preview of a sample's launch says: features and quantities for the correction, the unit that limits it,
     and the time that this unit alone takes."""
 
@@ -31,20 +31,20 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Build:
+class BuildSamples:
     """Samples of one program, architecture and flags: the same device code."""
 
-    samples: tuple[Sample, ...]
+    samples: tuple[LabelledSample, ...]
 
 
-def builds(samples: Iterable[Sample]) -> list[Build]:
-    groups: dict[tuple[str, str, str], list[Sample]] = {}
+def builds(samples: Iterable[LabelledSample]) -> list[BuildSamples]:
+    groups: dict[tuple[str, str, str], list[LabelledSample]] = {}
     for sample in samples:
         groups.setdefault((sample.program_id, sample.arch, sample.flags), []).append(sample)
-    return [Build(tuple(group)) for _, group in sorted(groups.items())]
+    return [BuildSamples(tuple(group)) for _, group in sorted(groups.items())]
 
 
-def preview_build(build: Build) -> list[Seen | None]:
+def preview_build(build: BuildSamples) -> list[PreviewFeatures | None]:
     """What the preview of each sample's kernel says; None where there is no preview of it."""
     try:
         return [
@@ -54,7 +54,7 @@ def preview_build(build: Build) -> list[Seen | None]:
         return [None] * len(build.samples)
 
 
-def previews_of(build: Build) -> list[Found]:
+def previews_of(build: BuildSamples) -> list[Found]:
     """What is found of the run of each sample. Raises CompileFailed, BadInput."""
     first = build.samples[0]
     code = device_code(first.text, first.arch, first.flags)
@@ -63,20 +63,20 @@ def previews_of(build: Build) -> list[Found]:
     return [found[sample.text, sample.device] for sample in build.samples]
 
 
-def _seen_of(sample: Sample, found: Sequence[Preview]) -> Seen | None:
+def _seen_of(sample: LabelledSample, found: Sequence[Preview]) -> PreviewFeatures | None:
     preview = matching(found, sample)
     return None if preview is None else seen(found, preview, sample)
 
 
-def seen(found: Sequence[Preview], preview: Preview, sample: Sample) -> Seen:
+def seen(found: Sequence[Preview], preview: Preview, sample: LabelledSample) -> PreviewFeatures:
     """What the previews of a kernel's launches say; the features are those of `preview`."""
     bound = max(preview.bounds.values(), default=0.0)
     sway = max(one.sway for one in found if one.instance == preview.instance)
     averaged = mean([preview_quantities(one, sample.arch) for one in launches_of(found, preview, sample)])
-    return Seen(features(preview, sample.device) | {SWAY: sway}, averaged, preview.bottleneck, bound)
+    return PreviewFeatures(features(preview, sample.device) | {SWAY: sway}, averaged, preview.bottleneck, bound)
 
 
-def launches_of(found: Sequence[Preview], preview: Preview, sample: Sample) -> list[Preview]:
+def launches_of(found: Sequence[Preview], preview: Preview, sample: LabelledSample) -> list[Preview]:
     """The launches that a label is the mean of: all of its kernel if these are as many, else the one like it."""
     same = [one for one in found if one.instance == preview.instance]
     return same if len(same) == sample.extra.get("dispatches") else [preview]
@@ -86,7 +86,7 @@ def mean(parts: Sequence[Quantities]) -> Quantities:
     return {name: statistics.fmean(part[name] for part in parts) for name in NAMES}
 
 
-def matching(found: Sequence[Preview], sample: Sample) -> Preview | None:
+def matching(found: Sequence[Preview], sample: LabelledSample) -> Preview | None:
     """The preview of the launch that a sample's label is of: by kernel, its instance and, if known, its shape."""
     name = short_name(sample.kernel)
     named = [p for p in found if name in (p.instance, p.launch.kernel)]
@@ -96,12 +96,12 @@ def matching(found: Sequence[Preview], sample: Sample) -> Preview | None:
 
 
 def preview_samples(
-    samples: Sequence[Sample], workers: int, note: Callable[[str], None] = lambda _: None
-) -> list[Seen | None]:
+    samples: Sequence[LabelledSample], workers: int, note: Callable[[str], None] = lambda _: None
+) -> list[PreviewFeatures | None]:
     """The preview of each sample, in their order."""
     jobs = builds(samples)
     place = {id(sample): i for i, sample in enumerate(samples)}
-    found: list[Seen | None] = [None] * len(samples)
+    found: list[PreviewFeatures | None] = [None] * len(samples)
     for done, outcome in enumerate(map_unordered(preview_build, jobs, workers, "local", JOB_SECONDS), 1):
         lost = isinstance(outcome.error, HipsynthError)  # its worker ended
         results = [None] * len(jobs[outcome.index].samples) if lost else outcome.get()
@@ -112,7 +112,7 @@ def preview_samples(
     return found
 
 
-def examples(samples: Sequence[Sample], found: Sequence[Seen | None]) -> list[Example]:
+def examples(samples: Sequence[LabelledSample], found: Sequence[PreviewFeatures | None]) -> list[Example]:
     """The samples that have features, with their truths."""
     return [
         Example(

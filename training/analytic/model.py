@@ -63,7 +63,7 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Corrected:
+class CorrectedPrediction:
     """A prediction: metrics in physical units and the duration; `intervals` hold COVERED of the true values."""
 
     metrics: dict[str, float | None]
@@ -128,7 +128,7 @@ class AnalyticModel:
 
     def predict(
         self, rows: Sequence[Mapping[str, float]], previewed: Sequence[Quantities], archs: Sequence[str]
-    ) -> list[Corrected]:
+    ) -> list[CorrectedPrediction]:
         """Corrected predictions for previews, given their features, quantities and architectures."""
         if not rows:
             return []
@@ -151,7 +151,7 @@ class AnalyticModel:
                 for name, value in values.items()
                 if value is not None and name in widths
             }
-            found.append(Corrected(metrics, fixed["duration"], intervals))
+            found.append(CorrectedPrediction(metrics, fixed["duration"], intervals))
         return found
 
     # --- files

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from hipsynth.core.errors import BadInput, Missing, UsageError
+from hipsynth.core.errors import BadInput, MissingDependency, UsageError
 from hipsynth.core.time_limit import OutOfTime
 from hipsynth.profiling.metrics import roofline
 from hipsynth.profiling.metrics.uncertainty import WIDEST
@@ -35,7 +35,7 @@ Shape = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Question:
+class LaunchAssumptions:
     """What to assume of launches instead of what the host code says; `values`: integer arguments by name."""
 
     grid: Shape | None = None
@@ -80,9 +80,9 @@ class KernelPrediction:
             "occupancy": self.occupancy,
         }
 
-    def plotted(self) -> roofline.Plotted:
+    def plotted(self) -> roofline.PlottedKernel:
         low, high = self.intervals.get(roofline.THROUGHPUT, (None, None))
-        return roofline.Plotted(self.name, self.metrics, "predicted", low=low, high=high)
+        return roofline.PlottedKernel(self.name, self.metrics, "predicted", low=low, high=high)
 
 
 @dataclass(frozen=True)
@@ -135,21 +135,21 @@ class AnalyticPredictor:
 
     @classmethod
     def load(cls, path: Path = SHIPPED) -> AnalyticPredictor:
-        """Raises Missing if there is no predictor, BadInput if it is damaged."""
+        """Raises MissingDependency if there is no predictor, BadInput if it is damaged."""
         if not path.exists():
-            raise Missing(
+            raise MissingDependency(
                 f"{path}: no predictor there", remedy="run `synth train CORPUS --config analytic --out MODEL`"
             )
         return cls(AnalyticModel.load(path), path)
 
     def predict(
-        self, source: str, arch: str, flags: str, device: str | None = None, question: Question | None = None
+        self, source: str, arch: str, flags: str, device: str | None = None, question: LaunchAssumptions | None = None
     ) -> AnalyticPrediction:
         """Raises UsageError for an unknown arch, device or flag, BadInput for a source without a kernel, CompileFailed
         if its device code does not compile."""
         start = time.monotonic()
         code, chosen = compiled(source, arch, flags, device)
-        return self.predict_code(source, code, chosen.name, check_flags(flags), question or Question(), start)
+        return self.predict_code(source, code, chosen.name, check_flags(flags), question or LaunchAssumptions(), start)
 
     def unanswered(self, source: str, arch: str, flags: str, device: str | None) -> AnalyticPrediction:
         """What stands in place of a prediction for which there was no time."""
@@ -157,7 +157,7 @@ class AnalyticPredictor:
         return AnalyticPrediction(arch, flags, device_of(arch, device).name, kernels, 0.0, str(self.path))
 
     def predict_code(
-        self, source: str, code: Code, device: str, flags: str, question: Question, start: float | None = None
+        self, source: str, code: Code, device: str, flags: str, question: LaunchAssumptions, start: float | None = None
     ) -> AnalyticPrediction:
         """As predict(), for code that is compiled already."""
         start = time.monotonic() if start is None else start
@@ -238,7 +238,7 @@ def reasons(preview: Preview) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def find(source: str, code: Code, device: str, question: Question) -> tuple[Found, list[str]]:
+def find(source: str, code: Code, device: str, question: LaunchAssumptions) -> tuple[Found, list[str]]:
     """Previews of the launches that the host code makes, changed by the question; where it launches nothing, of each
     kernel with the question's shape and arguments, or assumed ones (a note says so)."""
     table = load(device)
@@ -255,7 +255,7 @@ def find(source: str, code: Code, device: str, question: Question) -> tuple[Foun
 
 
 def launches_of(
-    source: str, interpreter: Interpreter, question: Question, evaluated: tuple[list[HostLaunch], list[str]]
+    source: str, interpreter: Interpreter, question: LaunchAssumptions, evaluated: tuple[list[HostLaunch], list[str]]
 ) -> tuple[list[HostLaunch], list[str]]:
     """The launches to preview, and notes, as find() says; `evaluated`: what host_launches() says."""
     launches, shapeless = evaluated
@@ -273,7 +273,7 @@ def launches_of(
     return [_changed(launch, source, question) for launch in launches], notes
 
 
-def _changed(launch: HostLaunch, source: str, question: Question) -> HostLaunch:
+def _changed(launch: HostLaunch, source: str, question: LaunchAssumptions) -> HostLaunch:
     names = parameter_names(source, launch.kernel)
     arguments = (
         tuple(question.values.get(name, value) for name, value in zip(names, launch.arguments, strict=False))
@@ -285,7 +285,7 @@ def _changed(launch: HostLaunch, source: str, question: Question) -> HostLaunch:
     return replace(launch, grid=grid, block=block, arguments=arguments)
 
 
-def _assumed(name: str, interpreter: Interpreter, question: Question) -> list[HostLaunch]:
+def _assumed(name: str, interpreter: Interpreter, question: LaunchAssumptions) -> list[HostLaunch]:
     """A launch of each instance of a kernel that no host code launches."""
     found = []
     for kernel in interpreter.kernels:

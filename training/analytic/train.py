@@ -14,7 +14,7 @@ from hipsynth.core.files import write_whole
 from hipsynth.training.analytic.examples import examples, preview_samples
 from hipsynth.training.analytic.model import AnalyticModel
 from hipsynth.training.analytic.predict import PREDICTOR
-from hipsynth.training.data.dataset import LEAK_FREE, Sample, require_no_leak, split
+from hipsynth.training.data.dataset import LEAK_FREE, LabelledSample, require_no_leak, split
 from hipsynth.training.models.train import RECORD, Config, finished_already, training_fingerprint, write_training_set
 
 BASE = "analytic"
@@ -24,7 +24,7 @@ def train_analytic(
     corpus: Path,
     config: Config,
     out: Path,
-    samples: Sequence[Sample],
+    samples: Sequence[LabelledSample],
     note: Callable[[str], None] = lambda _: None,
     workers: int = 0,
 ) -> dict[str, Any]:

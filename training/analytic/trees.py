@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hipsynth.core.errors import Missing
+from hipsynth.core.errors import MissingDependency
 
 FLOAT64, ROW_MAJOR, NORMAL = 1, 1, 0  # LightGBM's c_api.h
 PARAMETERS = b"num_threads=1"
@@ -56,7 +56,7 @@ def _call(name: str, *values: Any) -> None:
 def _library() -> ctypes.CDLL:
     spec = importlib.util.find_spec("lightgbm")
     if spec is None or spec.origin is None:
-        raise Missing("lightgbm is not installed", remedy="run `pip install -e .`")
+        raise MissingDependency("lightgbm is not installed", remedy="run `pip install -e .`")
     library = ctypes.CDLL(str(Path(spec.origin).parent / "lib" / "lib_lightgbm.so"))
     library.LGBM_GetLastError.restype = ctypes.c_void_p
     return library

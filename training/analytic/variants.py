@@ -15,7 +15,7 @@ from hipsynth.core.files import SOURCE_BYTES, read_regular
 from hipsynth.profiling.matrix.targets import resolve_devices
 from hipsynth.toolchain import check_flags
 from hipsynth.training.analytic.batch import Variant
-from hipsynth.training.analytic.predict import Question, Shape
+from hipsynth.training.analytic.predict import LaunchAssumptions, Shape
 
 MOST_VARIANTS = 100_000
 REMEDY = "give NAME=START:STOP:FACTOR, NAME=START:STOP:+STEP or NAME=A,B,C; NAME is grid, block, arg1 or an argument"
@@ -25,7 +25,7 @@ _ARGUMENT = re.compile(r"arg([1-9]\d?)")
 _SHAPE = re.compile(r"\d{1,10}(?:x\d{1,10}){0,2}")
 
 
-def swept(specs: Sequence[str], builds: Sequence[tuple[str, str, str]], question: Question) -> list[Variant]:
+def swept(specs: Sequence[str], builds: Sequence[tuple[str, str, str]], question: LaunchAssumptions) -> list[Variant]:
     """Every combination of the builds (arch, flags, device) and the values of the specs. Raises UsageError."""
     axes = [axis(spec) for spec in specs]
     count = len(builds)
@@ -71,7 +71,7 @@ def _steps(start: str, stop: str, step: str | None) -> list[str]:
     return found
 
 
-def changed(question: Question, name: str, value: str) -> Question:
+def changed(question: LaunchAssumptions, name: str, value: str) -> LaunchAssumptions:
     """The question with one thing set. Raises UsageError for an argument after one that is not given."""
     if name == "grid":
         return replace(question, grid=shape(value))
@@ -96,7 +96,7 @@ def shape(text: str) -> Shape:
     return x, y, z
 
 
-def from_file(path: Path, builds: Sequence[tuple[str, str, str]], question: Question) -> list[Variant]:
+def from_file(path: Path, builds: Sequence[tuple[str, str, str]], question: LaunchAssumptions) -> list[Variant]:
     """The variants of a file with one JSON object a line, each with some of KEYS; what a line leaves out is as
     asked, of each build (arch, flags, device). Raises BadInput, which names the line."""
     lines = read_regular(path, SOURCE_BYTES * 4).decode(errors="replace").splitlines()
@@ -117,7 +117,7 @@ def from_file(path: Path, builds: Sequence[tuple[str, str, str]], question: Ques
     return found
 
 
-def _of_line(row: Any, builds: Sequence[tuple[str, str, str]], question: Question) -> list[Variant]:
+def _of_line(row: Any, builds: Sequence[tuple[str, str, str]], question: LaunchAssumptions) -> list[Variant]:
     if not isinstance(row, Mapping) or not set(row) <= set(KEYS):
         raise ValueError(f"not an object with the keys {', '.join(KEYS)}")
     asked = question

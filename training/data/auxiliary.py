@@ -34,7 +34,7 @@ Value = float | str
 
 
 @dataclass(frozen=True)
-class Fact:
+class AuxiliaryFact:
     """One fact: its key in the answer, the stage that says it (0 first; facts of a stage do not use each other), its
     value from a label row, and the words that it may be, if it is not a number."""
 
@@ -61,15 +61,15 @@ def _stride(row: Row) -> str:
 
 
 FACTS = (
-    Fact("work_groups", 0, lambda row: float(math.prod(row["grid"]))),
-    Fact("group_size", 0, lambda row: float(math.prod(row["block"]))),
-    Fact("bytes_per_item", 1, lambda row: _bytes(row) / _items(row)),
-    Fact("flops_per_item", 1, lambda row: row["EXACT_FLOPS"] / _items(row)),
-    Fact("vl1d_accesses_per_item", 1, lambda row: row["TCP_TOTAL_CACHE_ACCESSES"] / _items(row)),
-    Fact("stride", 1, _stride, (*(name for name, _ in STRIDES), NO_ACCESS)),
-    Fact("occupancy", 2, lambda row: row["occupancy"]),
-    Fact("bottleneck", 2, lambda row: row["bottleneck"] if row["bottleneck"] in UNITS else None, tuple(UNITS)),
-    Fact("duration_ns", 2, lambda row: row["duration_ns"]),
+    AuxiliaryFact("work_groups", 0, lambda row: float(math.prod(row["grid"]))),
+    AuxiliaryFact("group_size", 0, lambda row: float(math.prod(row["block"]))),
+    AuxiliaryFact("bytes_per_item", 1, lambda row: _bytes(row) / _items(row)),
+    AuxiliaryFact("flops_per_item", 1, lambda row: row["EXACT_FLOPS"] / _items(row)),
+    AuxiliaryFact("vl1d_accesses_per_item", 1, lambda row: row["TCP_TOTAL_CACHE_ACCESSES"] / _items(row)),
+    AuxiliaryFact("stride", 1, _stride, (*(name for name, _ in STRIDES), NO_ACCESS)),
+    AuxiliaryFact("occupancy", 2, lambda row: row["occupancy"]),
+    AuxiliaryFact("bottleneck", 2, lambda row: row["bottleneck"] if row["bottleneck"] in UNITS else None, tuple(UNITS)),
+    AuxiliaryFact("duration_ns", 2, lambda row: row["duration_ns"]),
 )
 KEYS = tuple(fact.key for fact in FACTS)
 CHOICES = {fact.key: fact.choices for fact in FACTS if fact.choices}

@@ -10,13 +10,13 @@ from pathlib import Path
 from hipsynth.core.errors import BadInput
 from hipsynth.core.program import Program, iter_programs
 from hipsynth.source.arguments import run_text
-from hipsynth.training.data.dataset import TEST_PARTS, Sample, hash_share
+from hipsynth.training.data.dataset import TEST_PARTS, LabelledSample, hash_share
 
 VALID_SHARE = 0.01  # of the pool: enough to see a loss
 TEST_SHARE = 0.10
 
 
-def add_copies(samples: Sequence[Sample], copies: Path) -> list[Sample]:
+def add_copies(samples: Sequence[LabelledSample], copies: Path) -> list[LabelledSample]:
     """The samples, and one more for each with every renamed copy of its program in a folder of `synth augment`.
 
     A copy compiles to its original's machine code apart from names, so it has the original's label. Raises BadInput if
@@ -39,10 +39,10 @@ def add_copies(samples: Sequence[Sample], copies: Path) -> list[Sample]:
     return [*samples, *found]
 
 
-def split_at_random(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
+def split_at_random(samples: Iterable[LabelledSample]) -> dict[str, list[LabelledSample]]:
     """Splits a pool as the paper does: each sample by itself, so a test sample's program is trained on under other
     names or flags. The parts have the names of dataset.split: `train`, `valid` and `random`; the others are empty."""
-    parts: dict[str, list[Sample]] = {name: [] for name in ("train", "valid", *TEST_PARTS)}
+    parts: dict[str, list[LabelledSample]] = {name: [] for name in ("train", "valid", *TEST_PARTS)}
     for sample in sorted(samples, key=lambda s: (s.key, s.kernel)):
         share = hash_share(f"at-random:{sample.key}")
         part = "random" if share < TEST_SHARE else "valid" if share < TEST_SHARE + VALID_SHARE else "train"

@@ -41,7 +41,7 @@ RANDOM_SHARE = 0.10  # of the samples of training lineages
 
 
 @dataclass(frozen=True)
-class Sample:
+class LabelledSample:
     """One run of a build on one device, with its metrics in physical units by metric id. `text` has the run's arguments
     as defaults."""
 
@@ -85,9 +85,9 @@ def hash_share(text: str) -> float:
     return int(_digest(text)[:13], 16) / 16**13
 
 
-def split(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
+def split(samples: Iterable[LabelledSample]) -> dict[str, list[LabelledSample]]:
     """Splits samples into the parts of the module docstring; each part is sorted by sample key."""
-    parts: dict[str, list[Sample]] = {name: [] for name in ("train", "valid", *TEST_PARTS, "duplicate")}
+    parts: dict[str, list[LabelledSample]] = {name: [] for name in ("train", "valid", *TEST_PARTS, "duplicate")}
     ordered = sorted(samples, key=lambda s: (s.key, s.kernel))
     columns = zip(*((s.family, s.lineage, s.device, s.origin) for s in ordered), strict=True)
     for sample, name in zip(ordered, splits_of(*columns, fill=True) if ordered else (), strict=True):
@@ -165,7 +165,7 @@ class Leak:
         return max(self.same_lineage, self.same_text, self.same_but_names) / self.n if self.n else 0.0
 
 
-def leak(train: Sequence[Sample], test: Sequence[Sample]) -> Leak:
+def leak(train: Sequence[LabelledSample], test: Sequence[LabelledSample]) -> Leak:
     """Compares a test part with the training part by lineage, by text, and by `canonical_id`."""
     lineages = {s.lineage for s in train}
     texts = {s.program_id for s in train}
@@ -178,7 +178,7 @@ def leak(train: Sequence[Sample], test: Sequence[Sample]) -> Leak:
     )
 
 
-def require_no_leak(train: Sequence[Sample], test: Sequence[Sample]) -> None:
+def require_no_leak(train: Sequence[LabelledSample], test: Sequence[LabelledSample]) -> None:
     """Raises BadInput if a test part that must be leak-free shares a lineage or a renamed text with training."""
     found = leak(train, test)
     if found.share > 0:
@@ -192,7 +192,7 @@ def require_no_leak(train: Sequence[Sample], test: Sequence[Sample]) -> None:
 
 def load_samples(
     path: Path, backend: str | None = None, every_device: bool = False, every_kernel: bool = False
-) -> list[Sample]:
+) -> list[LabelledSample]:
     """The labelled samples of a corpus folder: one per run, architecture and flags (see data.samples), of the
     architectures' default devices or of all; with `every_kernel` one for each kernel of the run, the heaviest first.
 
@@ -217,9 +217,9 @@ def load_samples(
     return found
 
 
-def _sample(row: Mapping[str, Any], program: Mapping[str, Any]) -> Sample:
+def _sample(row: Mapping[str, Any], program: Mapping[str, Any]) -> LabelledSample:
     known = ("dispatches", "grid", "block", "backend_version", "measurement_id", "compiler", "headers", "bottleneck")
-    return Sample(
+    return LabelledSample(
         program_id=row["program_id"],
         lineage=row["lineage"],
         family=row["family"],

@@ -10,8 +10,8 @@ from typing import Any
 from hipsynth.core.errors import BadInput
 from hipsynth.profiling.metrics.definitions import answer_ids
 from hipsynth.training.data import auxiliary, prompt
-from hipsynth.training.data.dataset import Sample
-from hipsynth.training.data.inputs import ANY_TARGET, Options, launch_lines
+from hipsynth.training.data.dataset import LabelledSample
+from hipsynth.training.data.inputs import ANY_TARGET, PromptOptions, launch_lines
 from hipsynth.training.data.source import cut_source, view_source
 
 IGNORED = -100  # label of a token that does not count in the loss
@@ -56,7 +56,7 @@ def answer_atoms(fmt: str, facts: bool = False) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedQuestion:
     """An encoded question: token ids of the prompt and answer up to the first value, and of the other literals."""
 
     prefix: list[int]
@@ -75,13 +75,13 @@ class Encoder:
     """
 
     def __init__(
-        self, tokenizer: Any, fmt: str, context: int, view: str = "whole", options: Options | None = None
+        self, tokenizer: Any, fmt: str, context: int, view: str = "whole", options: PromptOptions | None = None
     ) -> None:
         self.tokenizer = tokenizer
         self.fmt = fmt
         self.context = context
         self.view = view
-        self.options = options or Options()
+        self.options = options or PromptOptions()
         self.order = skeleton("", "", fmt, self.options.auxiliary).order
         self._cache: dict[str, list[int]] = {}
 
@@ -112,7 +112,7 @@ class Encoder:
         )
         return str(rendered)
 
-    def encode(self, source: str, arch: str, flags: str) -> Encoded:
+    def encode(self, source: str, arch: str, flags: str) -> EncodedQuestion:
         """Encodes one question and cuts its source to fit the context.
 
         Raises BadInput if the source does not fit even when cut to one line.
@@ -127,7 +127,7 @@ class Encoder:
         literals = [self.cached(text) for text in form.literals[1:]]
         room = self.context - len(head) - sum(map(len, literals)) - VALUE_TOKENS * len(form.order) - 1
         ids, cut = self._fit(text, arch, flags, room)
-        return Encoded(ids + head, literals, form.order, cut, left_out, len(head))
+        return EncodedQuestion(ids + head, literals, form.order, cut, left_out, len(head))
 
     def _fit(self, source: str, arch: str, flags: str, room: int) -> tuple[list[int], int]:
         def attempt(keep: int) -> tuple[list[int], int]:
@@ -153,7 +153,7 @@ class Encoder:
                 high = middle
         return best
 
-    def example(self, sample: Sample) -> dict[str, Any]:
+    def example(self, sample: LabelledSample) -> dict[str, Any]:
         """A training example: `input_ids`, `labels` (loss on the answer only) and `cut_lines`; in parallel also
         `stage`, `branch` and `position_ids` of each token (see `places`), and no loss on the texts between the values.
 
@@ -174,7 +174,7 @@ class Encoder:
         start = len(encoded.prefix) - encoded.answer_head
         return {"input_ids": ids, "labels": [IGNORED] * start + ids[start:], "cut_lines": encoded.cut_lines}
 
-    def _parallel(self, encoded: Encoded, values: Sequence[list[int]]) -> dict[str, Any]:
+    def _parallel(self, encoded: EncodedQuestion, values: Sequence[list[int]]) -> dict[str, Any]:
         before = [[], *encoded.literals[:-1]]
         branches = [[before[slot] + values[slot] for slot in stage] for stage in self.stages]
         learned = [[len(values[slot]) for slot in stage] for stage in self.stages]
@@ -203,7 +203,7 @@ def places(prefix: int, lengths: Sequence[Sequence[int]]) -> tuple[list[int], li
     return stages, branches, positions
 
 
-def chat_text(sample: Sample, fmt: str, view: str = "whole", options: Options | None = None) -> str:
+def chat_text(sample: LabelledSample, fmt: str, view: str = "whole", options: PromptOptions | None = None) -> str:
     """A sample's prompt and the first literal of its answer as plain text, to train a new tokenizer on."""
     text, _ = view_source(sample.text, view)
     if options and options.launches:

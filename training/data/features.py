@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 
 from hipsynth.simulator.devices import architectures
-from hipsynth.simulator.isa.table import Mem, Row
+from hipsynth.simulator.isa.table import Mem, OpcodeRow
 from hipsynth.simulator.isa.table import row as opcode
 from hipsynth.training.data.source import kernel_names
 
@@ -85,7 +85,7 @@ def instruction_class(mnemonic: str) -> str:
     return _FLOW.get(row.action, "salu")
 
 
-def _vector_class(row: Row) -> str:
+def _vector_class(row: OpcodeRow) -> str:
     kind, _, element = row.count.partition("_")
     if kind in ("mfma", "trans", "cvt"):
         return kind

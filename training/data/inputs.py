@@ -11,7 +11,7 @@ from typing import Any
 from hipsynth.core.errors import HipsynthError
 from hipsynth.profiling.preview.host import host_launches
 from hipsynth.profiling.preview.launching import HostLaunch
-from hipsynth.profiling.preview.values import Buffer
+from hipsynth.profiling.preview.values import HostAllocation
 from hipsynth.simulator.devices import default_device, load
 from hipsynth.training.data.numbers import number_format
 
@@ -21,7 +21,7 @@ MOST_LAUNCHES = 6  # shown in a prompt
 
 
 @dataclass(frozen=True)
-class Options:
+class PromptOptions:
     """`targets`: the question names architecture and flags. `launches`: it lists the launches that the host code makes.
     `auxiliary`: the answer says the facts of data.auxiliary first. `parallel`: values of a stage are decoded at once
     (each sees the question, the stages before and its own key)."""
@@ -32,7 +32,7 @@ class Options:
     parallel: bool = False
 
     @classmethod
-    def of(cls, record: Mapping[str, Any]) -> Options:
+    def of(cls, record: Mapping[str, Any]) -> PromptOptions:
         """The options in a recipe's or a model's table of settings; absent ones have their defaults."""
         return cls(**{f.name: bool(record[f.name]) for f in fields(cls) if f.name in record})
 
@@ -70,7 +70,7 @@ def _arguments(launch: HostLaunch) -> str:
 
 
 def _argument(value: Any) -> str:
-    if isinstance(value, Buffer):
+    if isinstance(value, HostAllocation):
         return f"{_magnitude(value.bytes)} bytes" if isinstance(value.bytes, int) else "buffer"
     if isinstance(value, int) and value >= LARGE:
         return _magnitude(value)

@@ -96,7 +96,7 @@ def sample_messages(
 
 
 @dataclass(frozen=True)
-class Answer:
+class ParsedAnswer:
     """A parsed answer: `values` in physical units by metric id; `errors` lists why it is not valid; `facts` as
     data.auxiliary names them."""
 
@@ -111,7 +111,7 @@ class Answer:
         return not self.errors
 
 
-def parse_answer(text: str, *, arch: str | None = None, flags: str | None = None, digits: str = "sig3") -> Answer:
+def parse_answer(text: str, *, arch: str | None = None, flags: str | None = None, digits: str = "sig3") -> ParsedAnswer:
     """Parses a model's answer. It is valid if it is one JSON object with exactly the fourteen keys, numeric metrics,
     and none or all of the auxiliary facts.
 
@@ -121,9 +121,9 @@ def parse_answer(text: str, *, arch: str | None = None, flags: str | None = None
     try:
         found = json.loads(_json_block(text), object_pairs_hook=_unique)
     except ValueError as error:
-        return Answer(errors=(f"not JSON: {error}",))
+        return ParsedAnswer(errors=(f"not JSON: {error}",))
     if not isinstance(found, dict):
-        return Answer(errors=("not a JSON object",))
+        return ParsedAnswer(errors=("not a JSON object",))
     told = auxiliary.KEYS if any(key in found for key in auxiliary.KEYS) else ()
     keys = (FLAGS_KEY, ARCH_KEY, *told, *metrics.answer_ids())
     errors = [f"missing key {key}" for key in keys if key not in found]
@@ -143,7 +143,7 @@ def parse_answer(text: str, *, arch: str | None = None, flags: str | None = None
     for key, expected in ((ARCH_KEY, arch), (FLAGS_KEY, flags)):
         if key in found and expected is not None and found[key] != expected:
             errors.append(f"{key}: {found[key]!r} instead of {expected!r}")
-    return Answer(values, _text(found.get(ARCH_KEY)), _text(found.get(FLAGS_KEY)), tuple(errors), facts)
+    return ParsedAnswer(values, _text(found.get(ARCH_KEY)), _text(found.get(FLAGS_KEY)), tuple(errors), facts)
 
 
 def _json_block(text: str) -> str:

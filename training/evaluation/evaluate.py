@@ -12,10 +12,10 @@ from typing import Any, Protocol
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import RESULT_BYTES, read_regular, write_whole
 from hipsynth.profiling import metrics as table
-from hipsynth.training.analytic.baseline import Analytic
+from hipsynth.training.analytic.baseline import AnalyticBaseline
 from hipsynth.training.analytic.model import DURATION, AnalyticModel
 from hipsynth.training.analytic.predict import PREDICTOR
-from hipsynth.training.data.dataset import TEST_PARTS, Sample, canonical_id, leak, split
+from hipsynth.training.data.dataset import TEST_PARTS, LabelledSample, canonical_id, leak, split
 from hipsynth.training.data.prompt import parse_answer
 from hipsynth.training.evaluation.ranking import ranking
 from hipsynth.training.evaluation.scores import BOUNDS, mean_within, score, score_metric
@@ -38,13 +38,13 @@ class Evaluation:
     """`document` is what `synth evaluate --json` prints; samples and predictions are for figures and reports."""
 
     document: dict[str, Any]
-    parts: dict[str, list[Sample]]
+    parts: dict[str, list[LabelledSample]]
     predicted: dict[str, dict[str, Predicted]]  # predictor -> split -> normalised predictions
 
 
 def evaluate(
     model: Path,
-    samples: Sequence[Sample],
+    samples: Sequence[LabelledSample],
     *,
     free_samples: int = FREE_SAMPLES,
     disassemble: Disassemble | None = None,
@@ -55,7 +55,8 @@ def evaluate(
     `lineage` is leak-free; `random` holds out single samples whose programs were trained on under other names or
     flags, like the paper's test set; for the others see training.data.dataset. Samples that the model was trained
     on are excluded from every split. The baselines are fitted on the model's training samples, if the corpus has them.
-    `note` receives progress messages. Raises BadInput if nothing is held out, Missing if there is no finished model.
+    `note` receives progress messages. Raises BadInput if nothing is held out, MissingDependency if there is no finished
+    model.
     """
     report = note or (lambda _: None)
     predictor = open_predictor(model)
@@ -72,8 +73,8 @@ def evaluate(
         valid[name] = predictor.valid_share(part[:free_samples])
     about, without_code = {}, 0
     baselines: list[Baseline] = all_baselines(disassemble) if train else []
-    if train and disassemble is None and not isinstance(predictor, AnalyticScored):
-        baselines.append(Analytic())
+    if train and disassemble is None and not isinstance(predictor, ScoredAnalyticPredictor):
+        baselines.append(AnalyticBaseline())
     for baseline in baselines:
         report(f"baseline: {baseline.name}")
         baseline.fit(train)
@@ -81,7 +82,7 @@ def evaluate(
         about[baseline.name] = baseline.about
         without_code = baseline.without_code if isinstance(baseline, GradientBoosting) else without_code
     document = _document(predictor, train, parts, predicted, valid)
-    if isinstance(predictor, AnalyticScored):
+    if isinstance(predictor, ScoredAnalyticPredictor):
         for name, part in parts.items():
             document["splits"][name] |= predictor.own_scores(part)
     document["about_baselines"] = about
@@ -91,7 +92,9 @@ def evaluate(
     return Evaluation(document, parts, predicted)
 
 
-def held_out(model: Path, samples: Sequence[Sample]) -> tuple[list[Sample], dict[str, list[Sample]], dict[str, int]]:
+def held_out(
+    model: Path, samples: Sequence[LabelledSample]
+) -> tuple[list[LabelledSample], dict[str, list[LabelledSample]], dict[str, int]]:
     """(the model's training samples, the test parts, the number of excluded samples by reason).
 
     Raises BadInput if the model's list of training samples is unreadable.
@@ -114,33 +117,33 @@ def held_out(model: Path, samples: Sequence[Sample]) -> tuple[list[Sample], dict
     return [s for s in samples if s.key in keys], parts, excluded
 
 
-def text_id(sample: Sample) -> str:
+def text_id(sample: LabelledSample) -> str:
     """As the training sets of models name a program apart from its names."""
     return canonical_id(sample.text)[:TEXT_DIGITS]
 
 
-class Scored(Protocol):
+class ScoredPredictor(Protocol):
     """A predictor of a model folder, as evaluation asks it."""
 
     path: Path
     record: Mapping[str, Any]
 
-    def predict(self, samples: Sequence[Sample]) -> Predicted: ...
+    def predict(self, samples: Sequence[LabelledSample]) -> Predicted: ...
 
-    def valid_share(self, part: Sequence[Sample]) -> tuple[float | None, int]:
+    def valid_share(self, part: Sequence[LabelledSample]) -> tuple[float | None, int]:
         """(share of valid answers in unconstrained decoding or None, number of answers)."""
 
 
-class SourceScored:
+class ScoredLanguageModel:
     """A language model, which reads the source alone."""
 
     def __init__(self, predictor: Predictor) -> None:
         self.predictor, self.path, self.record = predictor, predictor.path, predictor.record
 
-    def predict(self, samples: Sequence[Sample]) -> Predicted:
+    def predict(self, samples: Sequence[LabelledSample]) -> Predicted:
         return [normalised(a) for a in self.predictor.answers([(s.text, s.arch, s.flags) for s in samples])]
 
-    def valid_share(self, part: Sequence[Sample]) -> tuple[float | None, int]:
+    def valid_share(self, part: Sequence[LabelledSample]) -> tuple[float | None, int]:
         if not part or self.predictor.decoder.encoder.options.parallel:  # such a model decodes into a skeleton only
             return None, 0
         texts = self.predictor.decoder.free([(s.text, s.arch, s.flags) for s in part])
@@ -149,17 +152,17 @@ class SourceScored:
         return sum(good) / len(part), len(part)
 
 
-class AnalyticScored(Analytic):
+class ScoredAnalyticPredictor(AnalyticBaseline):
     """The analytic predictor; it also predicts durations and intervals."""
 
     def __init__(self, path: Path, record: Mapping[str, Any]) -> None:
         super().__init__(AnalyticModel.load(path / PREDICTOR))
         self.path, self.record = path, record
 
-    def valid_share(self, part: Sequence[Sample]) -> tuple[float | None, int]:
+    def valid_share(self, part: Sequence[LabelledSample]) -> tuple[float | None, int]:
         return None, 0
 
-    def own_scores(self, part: Sequence[Sample]) -> dict[str, Any]:
+    def own_scores(self, part: Sequence[LabelledSample]) -> dict[str, Any]:
         """Scores of the duration, `without` the correction and as the largest bound alone too; the share of true values
         inside their intervals by metric; how often the limiting unit is right; and the order of variants."""
         found = self.corrected(part)
@@ -193,7 +196,7 @@ class AnalyticScored(Analytic):
         }
 
 
-def _heaviest(part: Sequence[Sample]) -> list[int]:
+def _heaviest(part: Sequence[LabelledSample]) -> list[int]:
     """The sample of each run's heaviest kernel, by its place."""
     runs: dict[str, list[int]] = {}
     for i, sample in enumerate(part):
@@ -203,7 +206,7 @@ def _heaviest(part: Sequence[Sample]) -> list[int]:
     ]
 
 
-def _by_device(part: Sequence[Sample], times: Sequence[float | None]) -> dict[str, Any]:
+def _by_device(part: Sequence[LabelledSample], times: Sequence[float | None]) -> dict[str, Any]:
     """The scores of the duration for each device."""
     found = {}
     for device in sorted({sample.device for sample in part}):
@@ -212,7 +215,7 @@ def _by_device(part: Sequence[Sample], times: Sequence[float | None]) -> dict[st
     return found
 
 
-def agreement(samples: Sequence[Sample], units: Sequence[str | None]) -> float | None:
+def agreement(samples: Sequence[LabelledSample], units: Sequence[str | None]) -> float | None:
     """The share of samples whose limiting unit is the predicted one, of those that have both."""
     same = [
         unit == sample.extra["bottleneck"]
@@ -222,17 +225,17 @@ def agreement(samples: Sequence[Sample], units: Sequence[str | None]) -> float |
     return sum(same) / len(same) if same else None
 
 
-def open_predictor(model: Path) -> Scored:
-    """The predictor of a model folder. Raises Missing if there is none, BadInput if it is damaged."""
+def open_predictor(model: Path) -> ScoredPredictor:
+    """The predictor of a model folder. Raises MissingDependency if there is none, BadInput if it is damaged."""
     if (model / PREDICTOR).exists() and (record := model_record(model)) is not None:
-        return AnalyticScored(model, record)
-    return SourceScored(Predictor.load(model))
+        return ScoredAnalyticPredictor(model, record)
+    return ScoredLanguageModel(Predictor.load(model))
 
 
 def _document(
-    predictor: Scored,
-    train: Sequence[Sample],
-    parts: Mapping[str, Sequence[Sample]],
+    predictor: ScoredPredictor,
+    train: Sequence[LabelledSample],
+    parts: Mapping[str, Sequence[LabelledSample]],
     predicted: Mapping[str, Mapping[str, Predicted]],
     valid: Mapping[str, tuple[float | None, int]],
 ) -> dict[str, Any]:
@@ -259,7 +262,7 @@ def _document(
     }
 
 
-def evaluation_fingerprint(record: Mapping[str, Any], samples: Sequence[Sample]) -> str:
+def evaluation_fingerprint(record: Mapping[str, Any], samples: Sequence[LabelledSample]) -> str:
     """A hash of the inputs of an evaluation: the model and the samples with their labels."""
     labels = sorted((s.key, s.kernel, sorted(s.metrics.items())) for s in samples)
     return hashlib.sha256(json.dumps([record["fingerprint"], labels]).encode()).hexdigest()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hipsynth.profiling import metrics as table
-from hipsynth.training.data.dataset import Sample
+from hipsynth.training.data.dataset import LabelledSample
 from hipsynth.training.evaluation.scores import ZERO, relative_error
 
 Predicted = Sequence[Mapping[str, float | None]]
@@ -17,7 +17,9 @@ COLOURS = {"model": "#0b6e99", "constant": "#9aa0a6", "nearest_neighbour": "#c77
 COLOURS["analytic"] = "#7b3fa0"
 
 
-def draw(folder: Path, predicted: Mapping[str, Mapping[str, Predicted]], parts: Mapping[str, Sequence[Sample]]) -> None:
+def draw(
+    folder: Path, predicted: Mapping[str, Mapping[str, Predicted]], parts: Mapping[str, Sequence[LabelledSample]]
+) -> None:
     """Writes scatter_<split>.{svg,png} and within_<split>.{svg,png} into `folder` for every split with samples.
 
     `predicted` maps a predictor's name ("model" and the baselines) to split to normalised predictions.

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hipsynth.training.data.dataset import Sample
+from hipsynth.training.data.dataset import LabelledSample
 
 TIE = 0.01  # variants whose durations differ by less, relative to the longer one, have no order
 FEWEST = 2  # variants of a group
@@ -36,28 +36,28 @@ def regret(truth: Sequence[float], predicted: Sequence[float | None]) -> float:
     return chosen / best - 1
 
 
-def steps_of_a_problem(sample: Sample) -> tuple[str, ...] | None:
+def steps_of_a_problem(sample: LabelledSample) -> tuple[str, ...] | None:
     """Handwritten optimisation steps of one problem, with the same build and device."""
     return (sample.family, sample.arch, sample.flags, sample.device) if sample.origin == "handwritten" else None
 
 
-def builds_of_a_program(sample: Sample) -> tuple[str, ...] | None:
+def builds_of_a_program(sample: LabelledSample) -> tuple[str, ...] | None:
     """Flag sets of one program at one size on one device."""
     return sample.program_id, sample.arguments, sample.arch, sample.device
 
 
-def sizes_of_a_program(sample: Sample) -> tuple[str, ...] | None:
+def sizes_of_a_program(sample: LabelledSample) -> tuple[str, ...] | None:
     return sample.program_id, sample.arch, sample.flags, sample.device
 
 
-GROUPS: Mapping[str, Callable[[Sample], tuple[str, ...] | None]] = {
+GROUPS: Mapping[str, Callable[[LabelledSample], tuple[str, ...] | None]] = {
     "sizes": sizes_of_a_program,
     "flags": builds_of_a_program,
     "steps": steps_of_a_problem,
 }
 
 
-def ranking(samples: Sequence[Sample], predicted: Mapping[str, Sequence[float | None]]) -> dict[str, Any]:
+def ranking(samples: Sequence[LabelledSample], predicted: Mapping[str, Sequence[float | None]]) -> dict[str, Any]:
     """By kind of variants: the number of groups that have an order, and by predictor the means of Kendall's tau and of
     the regret. `predicted`: durations by predictor, parallel to the samples."""
     found: dict[str, Any] = {}

@@ -22,7 +22,7 @@ from hipsynth.profiling.reports.numbers import number
 from hipsynth.profiling.reports.page import component, embedded
 from hipsynth.profiling.validation import expected_error
 from hipsynth.simulator.devices import load
-from hipsynth.training.data.dataset import Sample, load_samples
+from hipsynth.training.data.dataset import LabelledSample, load_samples
 from hipsynth.training.data.source import view_source
 from hipsynth.training.evaluation.charts import colour, histogram
 from hipsynth.training.evaluation.scores import mean_within, relative_error
@@ -60,7 +60,9 @@ def report(
     return {"report": str(out), "bytes": len(html.encode()), **summary}
 
 
-def _accuracy(model: Path, samples: Sequence[Sample], note: Note | None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _accuracy(
+    model: Path, samples: Sequence[LabelledSample], note: Note | None
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """(evaluation document, prediction rows) of a model: saved ones if they match model and corpus, else new ones."""
     from hipsynth.training.evaluation import evaluate as scoring
     from hipsynth.training.models.predict import Predictor
@@ -75,14 +77,14 @@ def _accuracy(model: Path, samples: Sequence[Sample], note: Note | None) -> tupl
     except (BadInput, ValueError, KeyError, TypeError, RecursionError):
         pass
     if record is None:
-        Predictor.load(model)  # raises Missing with a remedy
+        Predictor.load(model)  # raises MissingDependency with a remedy
     found = scoring.evaluate(model, samples, note=note)
     scoring.save(found, model)
     return found.document, json.loads(read_regular(model / "predictions.json", RESULT_BYTES))
 
 
 def render(
-    samples: Sequence[Sample],
+    samples: Sequence[LabelledSample],
     failures: Mapping[str, int],
     limits: Mapping[str, Mapping[str, int]],
     corpus: str,
@@ -134,9 +136,9 @@ def render(
     return html, summary
 
 
-def _roofs(samples: Sequence[Sample], colours: Mapping[str, str]) -> list[dict[str, Any]]:
+def _roofs(samples: Sequence[LabelledSample], colours: Mapping[str, str]) -> list[dict[str, Any]]:
     """One roofline per device; `off` counts the builds without floating-point work, which are not on the chart."""
-    by_device: dict[str, list[Sample]] = defaultdict(list)
+    by_device: dict[str, list[LabelledSample]] = defaultdict(list)
     for sample in samples:
         by_device[sample.device].append(sample)
     charts = []
@@ -148,7 +150,7 @@ def _roofs(samples: Sequence[Sample], colours: Mapping[str, str]) -> list[dict[s
     return charts
 
 
-def _dot(sample: Sample, colours: Mapping[str, str]) -> dict[str, Any]:
+def _dot(sample: LabelledSample, colours: Mapping[str, str]) -> dict[str, Any]:
     """A build on the plot, as report.js draws it."""
     x, y = sample.metrics[INTENSITY], sample.metrics[roofline.THROUGHPUT]
     description = roofline.describe(roofline.position(sample.metrics, sample.device))
@@ -157,9 +159,9 @@ def _dot(sample: Sample, colours: Mapping[str, str]) -> dict[str, Any]:
     return {"intensity": x, "gflops": y, "group": sample.family, "colour": colour, "said": title}
 
 
-def _family_rows(samples: Sequence[Sample]) -> list[dict[str, Any]]:
+def _family_rows(samples: Sequence[LabelledSample]) -> list[dict[str, Any]]:
     """Per family: number of builds and programs, and medians of characteristic metrics."""
-    by_family: dict[str, list[Sample]] = defaultdict(list)
+    by_family: dict[str, list[LabelledSample]] = defaultdict(list)
     for sample in samples:
         by_family[sample.family].append(sample)
     most = max(len(group) for group in by_family.values())
@@ -194,7 +196,7 @@ def _limits(found: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
     return charts
 
 
-def _expected_errors(samples: Sequence[Sample]) -> dict[str, Any]:
+def _expected_errors(samples: Sequence[LabelledSample]) -> dict[str, Any]:
     """Median and worst error of each metric against hardware recordings, for the simulated devices of the corpus."""
     devices = sorted({(s.arch, s.device) for s in samples if s.backend in SIMULATED})
     known = expected_error.table().errors
@@ -208,7 +210,7 @@ def _expected_errors(samples: Sequence[Sample]) -> dict[str, Any]:
     return {"devices": [device for _, device in devices], "rows": rows}
 
 
-def _distributions(samples: Sequence[Sample]) -> list[dict[str, str]]:
+def _distributions(samples: Sequence[LabelledSample]) -> list[dict[str, str]]:
     archs = sorted({s.arch for s in samples})
     charts = []
     for metric in table.paper_ids():
@@ -246,7 +248,7 @@ def _accuracy_rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def _example(samples: Sequence[Sample], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def _example(samples: Sequence[LabelledSample], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """The prediction with the median error of the lineage split (of all splits if that is empty)."""
     candidates = [row for row in rows if row["split"] == "lineage"] or list(rows)
     if not candidates:
@@ -289,7 +291,7 @@ def _short(value: float | None) -> str:
     return "-" if value is None else number(value)
 
 
-def _provenance(samples: Sequence[Sample], document: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+def _provenance(samples: Sequence[LabelledSample], document: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     try:
         own = version("hipsynth")
     except PackageNotFoundError:

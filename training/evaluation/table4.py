@@ -14,9 +14,9 @@ from typing import Any
 
 from hipsynth.core.store.splits import held_out_family
 from hipsynth.training.data.copies import split_at_random
-from hipsynth.training.data.dataset import Sample, canonical_id, leak, split
+from hipsynth.training.data.dataset import LabelledSample, canonical_id, leak, split
 from hipsynth.training.evaluation.scores import BOUNDS, RULES, mean_within, score
-from hipsynth.training.models.baselines import Constant, Disassemble, GradientBoosting, NearestNeighbour, compiled
+from hipsynth.training.models.baselines import Disassemble, GradientBoosting, MedianBaseline, NearestNeighbour, compiled
 
 # The paper's Table 4: percent of predictions within 2, 4, 6, 8 and 10 %.
 PAPER = {
@@ -37,7 +37,7 @@ NEAREST, PRINTED = "nearest neighbour", "the label itself, in three decimals"
 Predicted = Sequence[Mapping[str, float | None]]
 
 
-def pool_of(samples: Sequence[Sample]) -> list[Sample]:
+def pool_of(samples: Sequence[LabelledSample]) -> list[LabelledSample]:
     """The samples of a pool without the families that other tests hold out, so that they stay unseen."""
     return [sample for sample in samples if not held_out_family(sample.family)]
 
@@ -46,11 +46,11 @@ def pool_of(samples: Sequence[Sample]) -> list[Sample]:
 class TestSets:
     """`train`: the pool's training part; `sets`: samples to test by RANDOM and the names of UNSEEN, none empty."""
 
-    train: Sequence[Sample]
-    sets: Mapping[str, Sequence[Sample]]
+    train: Sequence[LabelledSample]
+    sets: Mapping[str, Sequence[LabelledSample]]
 
 
-def collect_sets(pool: Sequence[Sample], others: Sequence[Sample]) -> TestSets:
+def collect_sets(pool: Sequence[LabelledSample], others: Sequence[LabelledSample]) -> TestSets:
     """The pool's random test part, and of `others` the parts of UNSEEN, without programs that training has under any
     names."""
     parts = split_at_random(pool)
@@ -66,18 +66,18 @@ def predict_baselines(tests: TestSets, disassemble: Disassemble = compiled) -> d
     """Predictions of constant, nearest neighbour and boosting, fitted on the training part, and of PRINTED, which is
     what rounding alone costs: baseline -> set -> normalised values."""
     found: dict[str, dict[str, Predicted]] = {}
-    for baseline in (Constant(), NearestNeighbour(), GradientBoosting(disassemble)):
+    for baseline in (MedianBaseline(), NearestNeighbour(), GradientBoosting(disassemble)):
         baseline.fit(tests.train)
         found[baseline.name.replace("_", " ")] = {name: baseline.predict(part) for name, part in tests.sets.items()}
     found[PRINTED] = {name: [_printed(sample) for sample in part] for name, part in tests.sets.items()}
     return found
 
 
-def _printed(sample: Sample) -> dict[str, float | None]:
+def _printed(sample: LabelledSample) -> dict[str, float | None]:
     return {metric: None if value is None else round(value, 3) for metric, value in sample.truth().items()}
 
 
-def share_code(pool: Sequence[Sample]) -> Disassemble:
+def share_code(pool: Sequence[LabelledSample]) -> Disassemble:
     """The disassembly of programs in which renamed copies have their original's, which is the same code."""
     original = {sample.lineage: sample.text for sample in pool if sample.program_id == sample.lineage}
     known = {sample.text: original[sample.lineage] for sample in pool if sample.lineage in original}

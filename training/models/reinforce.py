@@ -13,11 +13,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hipsynth.core.errors import BadInput, Missing, UsageError
+from hipsynth.core.errors import BadInput, MissingDependency, UsageError
 from hipsynth.profiling import metrics
-from hipsynth.training.data.dataset import Sample
+from hipsynth.training.data.dataset import LabelledSample
 from hipsynth.training.data.encode import split_answer
-from hipsynth.training.data.inputs import Options
+from hipsynth.training.data.inputs import PromptOptions
 from hipsynth.training.data.prompt import answer, parse_answer
 from hipsynth.training.models.base import load_trained, torch_or_missing
 from hipsynth.training.models.predict import Predictor, normalised
@@ -52,7 +52,7 @@ def completion_reward(text: str, truth: Mapping[str, float | None], digits: str)
     return reward({key: metrics.normalise(key, value) for key, value in found.items()}, truth)
 
 
-def scores(predictor: Predictor, samples: Sequence[Sample]) -> dict[str, float]:
+def scores(predictor: Predictor, samples: Sequence[LabelledSample]) -> dict[str, float]:
     """Mean reward, and the share of values within 10 %, of forced answers."""
     answers = predictor.answers([(s.text, s.arch, s.flags) for s in samples])
     pairs = [(normalised(a), s.truth()) for a, s in zip(answers, samples, strict=True)]
@@ -62,12 +62,16 @@ def scores(predictor: Predictor, samples: Sequence[Sample]) -> dict[str, float]:
 
 
 def reinforce(
-    config: Config, out: Path, parts: Mapping[str, Sequence[Sample]], base: Mapping[str, Any], progress: Step | None
+    config: Config,
+    out: Path,
+    parts: Mapping[str, Sequence[LabelledSample]],
+    base: Mapping[str, Any],
+    progress: Step | None,
 ) -> dict[str, Any]:
     """Continues the model in the folder `config.base`, whose record is `base`; writes weights and tokenizer to `out`
     and returns the settings that its record needs, with `scores` before and after by part.
 
-    Raises UsageError for a model with parallel values, which writes no free answers, and Missing without trl.
+    Raises UsageError for a model with parallel values, which writes no free answers, and MissingDependency without trl.
     """
     if base["config"].get("parallel"):
         raise UsageError(
@@ -86,12 +90,12 @@ def reinforce(
     tokenizer.save_pretrained(out)
     rewards = [row["reward"] for row in trainer.state.log_history if "reward" in row]
     kept = {name: base[name] for name in ("format", "context", "view", "targets", "backends") if name in base}
-    settings = asdict(config) | asdict(Options.of(base["config"]))
+    settings = asdict(config) | asdict(PromptOptions.of(base["config"]))
     told = {"before": before, "after": after, "first_rewards": rewards[:5], "last_rewards": rewards[-5:]}
     return {**kept, "config": settings, "steps": trainer.state.global_step, "scores": told}
 
 
-def _questions(predictor: Predictor, samples: Sequence[Sample]) -> list[dict[str, str]]:
+def _questions(predictor: Predictor, samples: Sequence[LabelledSample]) -> list[dict[str, str]]:
     """Rows of `prompt` (question and answer up to the first value), `head` (that part of the answer) and `truth`."""
     encoder, rows = predictor.decoder.encoder, []
     for sample in samples:
@@ -126,7 +130,7 @@ def _trainer(
         datasets: Any = import_module("datasets")
         trl: Any = import_module("trl")
     except ImportError as error:
-        raise Missing(
+        raise MissingDependency(
             "reinforcement needs trl", cause=str(error), remedy='install the extra: pip install "hipsynth[rl]"'
         ) from error
     from transformers import PrinterCallback, TrainerCallback

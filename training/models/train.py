@@ -16,12 +16,12 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from hipsynth.core.errors import BadInput, Missing, UsageError
+from hipsynth.core.errors import BadInput, MissingDependency, UsageError
 from hipsynth.core.files import RESULT_BYTES, SOURCE_BYTES, read_regular, write_whole
 from hipsynth.training.data.dataset import (
     LEAK_FREE,
     TEST_PARTS,
-    Sample,
+    LabelledSample,
     canonical_id,
     leak,
     load_samples,
@@ -29,7 +29,7 @@ from hipsynth.training.data.dataset import (
     split,
 )
 from hipsynth.training.data.encode import Encoder, answer_atoms, chat_text
-from hipsynth.training.data.inputs import Options
+from hipsynth.training.data.inputs import PromptOptions
 from hipsynth.training.data.numbers import DIGITS, number_format
 from hipsynth.training.data.source import VIEWS
 from hipsynth.training.models.base import TinyShape, load_base, torch_or_missing
@@ -139,14 +139,15 @@ def train(
     config: Config,
     out: Path,
     progress: Progress | None = None,
-    samples: Sequence[Sample] | None = None,
-    divide: Callable[[Iterable[Sample]], dict[str, list[Sample]]] = split,
+    samples: Sequence[LabelledSample] | None = None,
+    divide: Callable[[Iterable[LabelledSample]], dict[str, list[LabelledSample]]] = split,
 ) -> dict[str, Any]:
     """Trains on the training part of a corpus and writes the model folder `out`; returns its record.
 
     Repeating an interrupted call resumes from the last checkpoint; for a finished model it returns the record with
     `status` "already finished". `samples`, if given, are used instead of reading `corpus`; `divide` makes the parts.
-    Raises BadInput (no training samples, a leak), UsageError (`out` holds another model), Missing (packages or base).
+    Raises BadInput (no training samples, a leak), UsageError (`out` holds another model), MissingDependency (packages
+    or base).
     """
     parts = divide(load_samples(corpus) if samples is None else samples)
     if not parts["train"]:
@@ -171,13 +172,13 @@ def train(
 
 
 def _reinforce(
-    config: Config, out: Path, parts: Mapping[str, list[Sample]], fingerprint: str, progress: Progress | None
+    config: Config, out: Path, parts: Mapping[str, list[LabelledSample]], fingerprint: str, progress: Progress | None
 ) -> dict[str, Any]:
     from hipsynth.training.models.reinforce import reinforce
 
     base = model_record(Path(config.base))
     if base is None:
-        raise Missing(
+        raise MissingDependency(
             f"{config.base}: no finished model there",
             remedy="train one first, for example with --config tiny-cpu, and name it with --base",
         )
@@ -195,14 +196,14 @@ def _reinforce(
     return record
 
 
-def _finish(out: Path, record: Mapping[str, Any], learned: Sequence[Sample]) -> None:
+def _finish(out: Path, record: Mapping[str, Any], learned: Sequence[LabelledSample]) -> None:
     """Writes the training set and, last, the record; removes checkpoints."""
     write_training_set(out, learned, Path(str(record["base"])))
     write_whole(out / RECORD, json.dumps(record, indent=1))
     shutil.rmtree(out / "checkpoints", ignore_errors=True)
 
 
-def write_training_set(out: Path, learned: Sequence[Sample], base: Path) -> None:
+def write_training_set(out: Path, learned: Sequence[LabelledSample], base: Path) -> None:
     """What a model must not be tested on: keys of the training samples, lineages, and `texts`, short hashes of programs
     apart from names; with those of its base, if that was trained here, too."""
     before = base / TRAINING_SET
@@ -217,13 +218,13 @@ def write_training_set(out: Path, learned: Sequence[Sample], base: Path) -> None
 
 
 def _train(
-    config: Config, out: Path, parts: Mapping[str, list[Sample]], fingerprint: str, progress: Progress | None
+    config: Config, out: Path, parts: Mapping[str, list[LabelledSample]], fingerprint: str, progress: Progress | None
 ) -> dict[str, Any]:
     from transformers import set_seed
 
     prepare_deepspeed(config)
     set_seed(config.seed)
-    options = Options.of(asdict(config))
+    options = PromptOptions.of(asdict(config))
     texts = (chat_text(s, config.format, config.view, options) for s in parts["train"])
     atoms = answer_atoms(config.format, config.auxiliary)
     model, tokenizer = load_base(config.base, texts, atoms, config.tiny, config.context)
@@ -251,7 +252,7 @@ def _train(
     return record
 
 
-def training_fingerprint(config: Config, train_part: Sequence[Sample]) -> str:
+def training_fingerprint(config: Config, train_part: Sequence[LabelledSample]) -> str:
     """A hash that identifies a training run: the recipe and the samples with their labels."""
     labels = [(s.key, s.kernel, sorted(s.metrics.items())) for s in train_part]
     document = json.dumps([asdict(config), labels], sort_keys=True)

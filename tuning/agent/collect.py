@@ -11,20 +11,20 @@ from typing import Any
 
 from hipsynth.core.errors import HipsynthError
 from hipsynth.core.files import write_whole
-from hipsynth.core.journal import Journal
+from hipsynth.core.journal import ResultJournal
 from hipsynth.core.program import Program
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.tuning.agent.lessons import NoLesson, Sample, from_trace, lessons, steps_of, workshop
+from hipsynth.tuning.agent.lessons import ChatSample, NoLesson, from_trace, lessons, steps_of, workshop
 from hipsynth.tuning.agent.trace import read_trace
-from hipsynth.tuning.optimize.optimize import Request, optimize
+from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize
 
 SPLITS = ("train", "held_out")
 DONE_FILE, REPORT_FILE = "done.jsonl", "report.json"
 
 
 @dataclass(frozen=True)
-class Item:
+class ProgramTarget:
     """One program on one target."""
 
     program: Program
@@ -36,14 +36,16 @@ class Item:
         return "/".join((self.program.id, self.target.arch, self.target.flags, f"{self.budget_s:g}"))
 
 
-def collect(items: Iterable[Item], out: Path, say: Callable[[str], None] = lambda line: None) -> dict[str, Any]:
+def collect(
+    items: Iterable[ProgramTarget], out: Path, say: Callable[[str], None] = lambda line: None
+) -> dict[str, Any]:
     """Makes what `out` lacks, and writes train.jsonl, held_out.jsonl and report.json; returns the report.
 
     A program whose search finds nothing, or that fails, is in the report with its reason; it is not searched on further
     targets. Raises BadInput if `out` cannot be used.
     """
     out.mkdir(parents=True, exist_ok=True)
-    journal = Journal(out / DONE_FILE, _result)
+    journal = ResultJournal(out / DONE_FILE, _result)
     done = journal.read()
     gained: dict[str, bool] = {}  # whether a program's first target gave a sample
     for item in items:
@@ -66,11 +68,11 @@ def _without(reason: str) -> dict[str, Any]:
     return {"samples": [], "reason": reason}
 
 
-def _made(item: Item) -> dict[str, Any]:
+def _made(item: ProgramTarget) -> dict[str, Any]:
     program = item.program
     lineage = program.family if program.origin == "handwritten" else program.lineage or program.id
     with scratch_folder() as runs:
-        request = Request(program.text, item.target, item.budget_s, program.arguments, journal=runs)
+        request = OptimizeRequest(program.text, item.target, item.budget_s, program.arguments, journal=runs)
         try:
             shop = workshop(request)
             if not shop.moves(shop.add(program.text, arguments=program.arguments)):
@@ -81,7 +83,7 @@ def _made(item: Item) -> dict[str, Any]:
     return {"samples": [_line(sample) for sample in samples], "reason": ""}
 
 
-def _line(sample: Sample) -> dict[str, Any]:
+def _line(sample: ChatSample) -> dict[str, Any]:
     return {"digest": sample.digest, **sample.document()}
 
 
@@ -90,7 +92,7 @@ def add_runs(paths: Sequence[Path], out: Path) -> dict[str, Any]:
 
     Raises BadInput for a trace that cannot be read."""
     out.mkdir(parents=True, exist_ok=True)
-    journal = Journal(out / DONE_FILE, _result)
+    journal = ResultJournal(out / DONE_FILE, _result)
     done = journal.read()
     for path in paths:
         lines = read_trace(path)

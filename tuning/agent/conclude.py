@@ -6,14 +6,14 @@ import difflib
 from collections.abc import Callable
 from dataclasses import replace
 
-from hipsynth.tuning.optimize.evaluate import Evaluation, moved
-from hipsynth.tuning.optimize.optimize import Optimized
-from hipsynth.tuning.optimize.search import GAIN, Step
+from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, moved
+from hipsynth.tuning.optimize.optimize import OptimizeResult
+from hipsynth.tuning.optimize.search import GAIN, SearchStep
 from hipsynth.tuning.optimize.verify import Verification
 from hipsynth.tuning.tools import Version, Workshop
 
 
-def conclude(shop: Workshop, refused: dict[str, str], say: Callable[[str], None]) -> Optimized:
+def conclude(shop: Workshop, refused: dict[str, str], say: Callable[[str], None]) -> OptimizeResult:
     """Measures every program that must behave like v0 and verifies the faster ones, fastest first.
 
     The checks are those of `synth optimize`, whatever the model said of a program or checked itself.
@@ -29,7 +29,7 @@ def conclude(shop: Workshop, refused: dict[str, str], say: Callable[[str], None]
     verifier = shop.verifier("v0")
     reasons: dict[str, str] = {}
     passed = Verification((verifier.quick(original.text),))
-    best: tuple[Version, Evaluation] | None = None
+    best: tuple[Version, CandidateMeasurement] | None = None
     for one, found in sorted(faster, key=lambda row: row[1].duration_ns) if verifier.sizes else []:
         checks = verifier.full(one.text, (before, found))
         say(f"{one.name} verified: {checks.failure or 'every check passed'}")
@@ -44,15 +44,17 @@ def conclude(shop: Workshop, refused: dict[str, str], say: Callable[[str], None]
     text, after = (best[0].text, best[1].duration_ns) if best else (original.text, before.duration_ns)
     lines = difflib.unified_diff(original.text.splitlines(True), text.splitlines(True), "original", "optimized")
     last = [one.name for one, _ in measured].index(best[0].name) if best else -1
-    return Optimized(status, reason, before.duration_ns, after, passed, steps, text, "".join(lines), shop.seconds,
+    return OptimizeResult(status, reason, before.duration_ns, after, passed, steps, text, "".join(lines), shop.seconds,
                      refused, step=last)  # fmt: skip
 
 
-def _least(before: Evaluation) -> float:
+def _least(before: CandidateMeasurement) -> float:
     return (1 - GAIN) * before.duration_ns
 
 
-def _steps(shop: Workshop, measured: list[tuple[Version, Evaluation]], reasons: dict[str, str]) -> tuple[Step, ...]:
+def _steps(
+    shop: Workshop, measured: list[tuple[Version, CandidateMeasurement]], reasons: dict[str, str]
+) -> tuple[SearchStep, ...]:
     """The programs as steps of a search: each changes its parent; -1 is the original."""
     numbers = {one.name: number for number, (one, _) in enumerate(measured)}
     steps = []
@@ -67,5 +69,7 @@ def _steps(shop: Workshop, measured: list[tuple[Version, Evaluation]], reasons: 
         after = found.duration_ns if found.ok else None
         changed = moved(a, b) if a and b else {}
         place = numbers.get(parent.name, -1)
-        steps.append(Step(number, place, one.made, kernels[0], plan, before.duration_ns, after, kept, reason, changed))
+        steps.append(
+            SearchStep(number, place, one.made, kernels[0], plan, before.duration_ns, after, kept, reason, changed)
+        )
     return tuple(steps)

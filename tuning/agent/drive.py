@@ -12,12 +12,12 @@ from typing import Any
 
 from hipsynth.core.errors import HipsynthError
 from hipsynth.core.program import text_id
-from hipsynth.synth.llm.endpoint import Answer, Call, Client, NoAnswer
+from hipsynth.synth.llm.endpoint import ChatReply, Client, NoAnswer, ToolCall
 from hipsynth.tuning.agent.conclude import conclude
 from hipsynth.tuning.agent.trace import Trace
 from hipsynth.tuning.agent.words import AGAIN, DONE, NUDGE, fitted, opening, told
-from hipsynth.tuning.optimize.optimize import Optimized, Request
-from hipsynth.tuning.tools import Limits, Workshop, call, definitions
+from hipsynth.tuning.optimize.optimize import OptimizeRequest, OptimizeResult
+from hipsynth.tuning.tools import Workshop, WorkshopLimits, call, definitions
 
 SAME_CALL = 4  # times that one call may be made
 NO_CALL = 3  # answers in a row without a call
@@ -27,7 +27,7 @@ MOST_WAIT_S = 30.0
 
 
 @dataclass(frozen=True)
-class Manner:
+class AgentSettings:
     """How a model is asked, and what its run may use in all; `seconds` are of the clock, waiting for it included."""
 
     model: str
@@ -40,10 +40,10 @@ class Manner:
 
 
 @dataclass(frozen=True)
-class Driven:
+class AgentResult:
     """The verified answer, and how the run went. `ended`: "finished", or which limit or failure ended it."""
 
-    found: Optimized
+    found: OptimizeResult
     ended: str
     turns: int
     calls: int
@@ -55,16 +55,16 @@ class Driven:
         return self.found.document() | {"llm": counts}
 
 
-class Run:
+class AgentRun:
     """One chat about one program, which goes on where its trace ends."""
 
     def __init__(
-        self, request: Request, client: Client, manner: Manner, path: Path, say: Callable[[str], None]
+        self, request: OptimizeRequest, client: Client, manner: AgentSettings, path: Path, say: Callable[[str], None]
     ) -> None:
         """Raises UsageError for an unknown target, BadInput for a trace that is damaged or of another run."""
         self.client, self.manner, self.say = client, manner, say
         sizes = tuple(tuple(one) for one in request.sizes)
-        limits = Limits(calls=manner.calls, programs=manner.calls + 2)
+        limits = WorkshopLimits(calls=manner.calls, programs=manner.calls + 2)
         self.shop = Workshop(request.target, limits, request.journal, sizes, request.allow)
         about = {"program": text_id(request.text), "model": manner.model, "arguments": list(request.arguments)}
         self.trace = Trace(path, about | asdict(self.shop.target))
@@ -117,7 +117,7 @@ class Run:
                     return "nonsense"
                 self._keep({"role": "user", "content": NUDGE})
 
-    def _ask(self) -> Answer:
+    def _ask(self) -> ChatReply:
         body = {
             "model": self.manner.model,
             "messages": fitted(self.messages, self.manner.context_chars),
@@ -135,7 +135,7 @@ class Run:
                 time.sleep(min(max(error.wait_s, 2.0**attempt / 2), MOST_WAIT_S))
         raise AssertionError("the last attempt returns or raises")
 
-    def _do(self, one: Call) -> str:
+    def _do(self, one: ToolCall) -> str:
         """Makes one call and keeps its result; why the run ends with it, or ""."""
         self.seen[_key(one)] += 1
         arguments = _json(one.arguments)
@@ -169,7 +169,7 @@ class Run:
         line = {"kind": "message", "message": message, "seconds": round(self._seconds(), 2)}
         self.trace.add(line | ({"tokens": tokens} if tokens else {}) | ({"failed": True} if failed else {}))
 
-    def _open_calls(self) -> list[Call]:
+    def _open_calls(self) -> list[ToolCall]:
         """The calls of the last answer that have no result yet, after an interruption."""
         for at in range(len(self.messages) - 1, -1, -1):
             if calls := _calls_in(self.messages[at]):
@@ -178,7 +178,7 @@ class Run:
         return []
 
 
-def _key(one: Call) -> tuple[str, str]:
+def _key(one: ToolCall) -> tuple[str, str]:
     return one.name, json.dumps(_json(one.arguments), sort_keys=True)
 
 
@@ -190,7 +190,7 @@ def _json(text: str) -> object:
         return text
 
 
-def _message(answer: Answer) -> dict[str, Any]:
+def _message(answer: ChatReply) -> dict[str, Any]:
     calls = [
         {"type": "function", "id": one.id, "function": {"name": one.name, "arguments": one.arguments}}
         for one in answer.calls
@@ -198,26 +198,30 @@ def _message(answer: Answer) -> dict[str, Any]:
     return {"role": "assistant", "content": answer.text} | ({"tool_calls": calls} if calls else {})
 
 
-def _calls_in(message: Mapping[str, Any]) -> list[Call]:
+def _calls_in(message: Mapping[str, Any]) -> list[ToolCall]:
     rows = message.get("tool_calls", [])
-    return [Call(row["id"], row["function"]["name"], row["function"]["arguments"]) for row in rows]
+    return [ToolCall(row["id"], row["function"]["name"], row["function"]["arguments"]) for row in rows]
 
 
-def _tokens(answer: Answer, messages: Sequence[Mapping[str, Any]]) -> int:
+def _tokens(answer: ChatReply, messages: Sequence[Mapping[str, Any]]) -> int:
     """Tokens read and written: as the endpoint counts them, else four characters are one."""
     read = len(json.dumps(messages)) // 4 if answer.read is None else answer.read
     return read + (len(answer.raw) // 4 if answer.written is None else answer.written)
 
 
 def drive(
-    request: Request, client: Client, manner: Manner, path: Path, say: Callable[[str], None] = lambda line: None
-) -> Driven:
+    request: OptimizeRequest,
+    client: Client,
+    manner: AgentSettings,
+    path: Path,
+    say: Callable[[str], None] = lambda line: None,
+) -> AgentResult:
     """Lets a model optimize a program; its run is kept in the trace at `path`, and one that was interrupted goes on.
 
     Raises UsageError for an unknown target, HipsynthError (reason of the run) for a program that does not run, and
     BadInput for a source without a kernel or a trace of another run.
     """
-    run = Run(request, client, manner, path, say)
+    run = AgentRun(request, client, manner, path, say)
     original = run.shop.versions["v0"]
     first = run.shop.measured(original)
     if not first.ok:
@@ -229,7 +233,7 @@ def drive(
     ended = outcomes[-1]["ended"] if outcomes else run.talk()
     found = conclude(run.shop, refused, say)
     turns = sum(message["role"] == "assistant" for message in run.messages)
-    driven = Driven(found, ended, turns, run.shop.calls, run.failed, run.tokens)
+    driven = AgentResult(found, ended, turns, run.shop.calls, run.failed, run.tokens)
     if not outcomes:
         document = found.document()
         about = {name: document[name] for name in ("status", "reason", "speedup", "verified")}

@@ -15,9 +15,9 @@ from typing import Any
 from hipsynth.core.errors import HipsynthError
 from hipsynth.core.program import text_id
 from hipsynth.tuning.agent.words import DONE, asked, opening, told
-from hipsynth.tuning.optimize.optimize import RUN_TIME_S, Optimized, Request
-from hipsynth.tuning.optimize.search import Step
-from hipsynth.tuning.tools import Limits, Workshop, call, definitions
+from hipsynth.tuning.optimize.optimize import RUN_TIME_S, OptimizeRequest, OptimizeResult
+from hipsynth.tuning.optimize.search import SearchStep
+from hipsynth.tuning.tools import Workshop, WorkshopLimits, call, definitions
 
 HELD_OUT = 10  # one lineage in this many is held out, and everything handwritten
 MOST_TOLD = 1  # metrics and counters that a thought names
@@ -31,7 +31,7 @@ class NoLesson(HipsynthError):
 
 
 @dataclass
-class Chat:
+class ToolChat:
     """A chat that grows by calls of tools."""
 
     shop: Workshop
@@ -50,7 +50,7 @@ class Chat:
 
 
 @dataclass(frozen=True)
-class Sample:
+class ChatSample:
     """A chat in the form of transformers, with the tools that were offered. `split`: "train" or "held_out"."""
 
     messages: Sequence[Mapping[str, Any]]
@@ -78,7 +78,7 @@ def split_of(lineage: str, origin: str) -> str:
     return "held_out" if held else "train"
 
 
-def lessons(request: Request, found: Optimized, lineage: str, origin: str) -> list[Sample]:
+def lessons(request: OptimizeRequest, found: OptimizeResult, lineage: str, origin: str) -> list[ChatSample]:
     """The success as samples: straight, and once with each step that gained nothing, up to MOST_DETOURS.
 
     Raises NoLesson if there is none."""
@@ -93,19 +93,23 @@ def lessons(request: Request, found: Optimized, lineage: str, origin: str) -> li
     return samples
 
 
-def workshop(request: Request) -> Workshop:
+def workshop(request: OptimizeRequest) -> Workshop:
     """A workshop that takes measured runs from a search's journal, and adds to it."""
-    return Workshop(request.target, Limits(run_s=RUN_TIME_S), request.journal, allow=request.allow)
+    return Workshop(request.target, WorkshopLimits(run_s=RUN_TIME_S), request.journal, allow=request.allow)
 
 
 def _sample(
-    shop: Workshop, request: Request, path: Sequence[Step], detour: Step | None, origin: tuple[str, str]
-) -> Sample:
-    chat = Chat(shop, opening(request.text, request.target.arch))
+    shop: Workshop,
+    request: OptimizeRequest,
+    path: Sequence[SearchStep],
+    detour: SearchStep | None,
+    origin: tuple[str, str],
+) -> ChatSample:
+    chat = ToolChat(shop, opening(request.text, request.target.arch))
     shop.add(request.text, arguments=request.arguments, made="source")
     speedup = tell(chat, path, detour)
     about = (round(speedup, 4), text_id(request.text), origin[0], request.target.arch, split_of(*origin))
-    return Sample(chat.messages, *about, kind="detour" if detour else "direct")
+    return ChatSample(chat.messages, *about, kind="detour" if detour else "direct")
 
 
 def steps_of(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -115,7 +119,7 @@ def steps_of(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield text_id(json.dumps(messages[: at + 3], sort_keys=True))
 
 
-def winning(found: Optimized) -> list[Step]:
+def winning(found: OptimizeResult) -> list[SearchStep]:
     """The steps from the original to the answer."""
     if found.step < 0:
         raise NoLesson("no step leads to the answer")
@@ -125,14 +129,14 @@ def winning(found: Optimized) -> list[Step]:
     return path
 
 
-def dead_ends(found: Optimized, path: Sequence[Step]) -> list[Step]:
+def dead_ends(found: OptimizeResult, path: Sequence[SearchStep]) -> list[SearchStep]:
     """Steps that gained nothing, tried where the path goes on; the last ones first, for which most was known."""
     starts = {step.parent for step in path}
     tried = [s for s in found.steps if s.parent in starts and s.reason == "not faster" and s.after_ns]
     return tried[::-1][:MOST_DETOURS]
 
 
-def tell(chat: Chat, path: Sequence[Step], detour: Step | None) -> float:
+def tell(chat: ToolChat, path: Sequence[SearchStep], detour: SearchStep | None) -> float:
     """Walks the path with the tools; the verified speed-up. Raises NoLesson where a tool answers something else."""
     now, words = "v0", ""
     thought = _limit(chat.use(f"First I measure it on {chat.shop.target.arch}.", "profile", program=now))
@@ -159,7 +163,7 @@ def tell(chat: Chat, path: Sequence[Step], detour: Step | None) -> float:
     return total
 
 
-def _try(chat: Chat, words: str, row: Mapping[str, Any], now: str) -> tuple[str, str]:
+def _try(chat: ToolChat, words: str, row: Mapping[str, Any], now: str) -> tuple[str, str]:
     """Applies a proposed move; the new program's name, and what it gained in words."""
     thought = f"{words}{row['transformation']} on {row['kernel']} ({row['why']}): I try it."
     made = chat.use(thought, "apply", program=now, move=row["move"])["program"]
@@ -167,7 +171,7 @@ def _try(chat: Chat, words: str, row: Mapping[str, Any], now: str) -> tuple[str,
     return made, f"It is {gained['speedup']:.2f} times as fast{_changes(gained, row['kernel'])}"
 
 
-def _move(moves: Sequence[Mapping[str, Any]], step: Step) -> Mapping[str, Any]:
+def _move(moves: Sequence[Mapping[str, Any]], step: SearchStep) -> Mapping[str, Any]:
     """The proposed move that is a search's step."""
     plan = json.loads(json.dumps(step.plan))
     for row in moves:
@@ -199,7 +203,7 @@ def largest(changed: Mapping[str, Sequence[float]], most: int) -> list[str]:
     return [f"{name} {a:.4g} -> {b:.4g}" for _, name, a, b in sorted(pairs, reverse=True)[:most]]
 
 
-def from_trace(lines: Sequence[Mapping[str, Any]], lineage: str, origin: str) -> Sample:
+def from_trace(lines: Sequence[Mapping[str, Any]], lineage: str, origin: str) -> ChatSample:
     """A model's run as a sample, if its answer was verified as faster. Raises NoLesson otherwise."""
     outcome = next((line for line in reversed(lines) if line["kind"] == "outcome"), None)
     first = next((line for line in lines if line["kind"] == "run"), None)
@@ -207,7 +211,7 @@ def from_trace(lines: Sequence[Mapping[str, Any]], lineage: str, origin: str) ->
         raise NoLesson("the run has no verified gain", reason=str((outcome or {}).get("status", "unfinished")))
     messages = [_with_objects(line["message"]) for line in lines if line["kind"] == "message"]
     split = split_of(lineage or first["program"], origin)
-    made = Sample(messages, outcome["speedup"], first["program"], lineage or first["program"], first["arch"], split)
+    made = ChatSample(messages, outcome["speedup"], first["program"], lineage or first["program"], first["arch"], split)
     return replace(made, kind="model")
 
 

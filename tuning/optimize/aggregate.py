@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from hipsynth.source.edits import Edit
 from hipsynth.source.tokens import closing, split_at
 from hipsynth.tuning.optimize.privatise import STATEMENT_STARTS
-from hipsynth.tuning.optimize.program import ATOMIC_ADDS, Kernel, Program
+from hipsynth.tuning.optimize.program import ATOMIC_ADDS, KernelDefinition, ParsedProgram
 
 CALL = "add_of_wave"
 AGGREGATE = f"""// Adds the same number for every active lane; lanes that add to one address share an atomic addition.
@@ -35,7 +35,7 @@ __device__ __forceinline__ T {CALL}(T* to, int number) {{
 _NUMBER = re.compile(r"\d+[uU]?")
 
 
-def uses_results(program: Program, kernel: Kernel) -> bool:
+def uses_results(program: ParsedProgram, kernel: KernelDefinition) -> bool:
     """Whether a kernel uses what an atomic operation returns, so that its results depend on the order of work-items."""
     tokens = program.tokens
     return any(
@@ -44,7 +44,7 @@ def uses_results(program: Program, kernel: Kernel) -> bool:
     )
 
 
-def aggregated(program: Program, kernel: Kernel) -> Iterator[Edit]:
+def aggregated(program: ParsedProgram, kernel: KernelDefinition) -> Iterator[Edit]:
     """Edits of the atomic additions of a number whose results are used."""
     tokens = program.tokens
     for i in range(kernel.first, kernel.last):

@@ -6,7 +6,7 @@ import itertools
 import re
 
 from hipsynth.source.parse import Token
-from hipsynth.tuning.optimize.program import COORDINATES, Kernel, Program
+from hipsynth.tuning.optimize.program import COORDINATES, KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood
 
 ASSIGN = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="})
@@ -16,7 +16,7 @@ STEP = frozenset({"++", "--"})
 class Body:
     """The tokens of a kernel's body within its program; `locals`: offsets of the declarations of its variables."""
 
-    def __init__(self, program: Program, kernel: Kernel) -> None:
+    def __init__(self, program: ParsedProgram, kernel: KernelDefinition) -> None:
         self.program, self.kernel, self.tokens = program, kernel, program.tokens
         self.locals = self._locals()
 

@@ -6,28 +6,32 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from hipsynth.tuning.optimize.emit import emit
-from hipsynth.tuning.optimize.evaluate import Evaluation
+from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.moves import moves
-from hipsynth.tuning.optimize.moves.view import View
-from hipsynth.tuning.optimize.plan import Move, Plan, Plans, Shape
-from hipsynth.tuning.optimize.program import Program
+from hipsynth.tuning.optimize.moves.view import KernelView
+from hipsynth.tuning.optimize.plan import Move, Plans, Shape, TransformationPlan
+from hipsynth.tuning.optimize.program import ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood
 
 NOTABLE = 0.04  # share of the program's time below which a kernel is left alone
 
 
 @dataclass(frozen=True)
-class State:
+class SearchState:
     """A program that is as fast as any so far, and correct as far as a search checks it."""
 
-    plans: dict[str, Plan]
+    plans: dict[str, TransformationPlan]
     text: str
-    found: Evaluation
+    found: CandidateMeasurement
     step: int = -1
 
 
 def candidates(
-    program: Program, state: State, origin: State, tried: Collection[str], allow: frozenset[str] = frozenset()
+    program: ParsedProgram,
+    state: SearchState,
+    origin: SearchState,
+    tried: Collection[str],
+    allow: frozenset[str] = frozenset(),
 ) -> list[tuple[Move, str]]:
     """Each kernel's moves by turns, those of the slowest kernel first. `origin` is the program without a plan."""
     blocks = _blocks(program, origin.found)
@@ -46,20 +50,24 @@ def candidates(
     return [row[i] for i in range(max(map(len, rows), default=0)) for row in rows if i < len(row)]
 
 
-def _blocks(program: Program, first: Evaluation) -> dict[str, Shape]:
+def _blocks(program: ParsedProgram, first: CandidateMeasurement) -> dict[str, Shape]:
     """The group shapes of the original's launches, by kernel."""
     times = ((kernel.name, first.of(kernel.name)) for kernel in program.kernels)
     return {name: time.block for name, time in times if time is not None}
 
 
-def _views(program: Program, state: State, origin: State, allow: frozenset[str]) -> Iterator[View]:
+def _views(
+    program: ParsedProgram, state: SearchState, origin: SearchState, allow: frozenset[str]
+) -> Iterator[KernelView]:
     found = []
     for kernel in program.kernels:
         now, before = state.found.of(kernel.name), origin.found.of(kernel.name)
         if now is None or before is None or not before.same_shape:
             continue
         if now.duration_ns >= NOTABLE * state.found.duration_ns:
-            plan = state.plans.get(kernel.name, Plan())
+            plan = state.plans.get(kernel.name, TransformationPlan())
             shapes = before.grid, before.block
-            found.append((now.duration_ns, View(program, kernel, plan, now.bottleneck, *shapes, now.limited_by, allow)))
+            found.append(
+                (now.duration_ns, KernelView(program, kernel, plan, now.bottleneck, *shapes, now.limited_by, allow))
+            )
     yield from (view for _, view in sorted(found, key=lambda one: -one[0]))

@@ -11,9 +11,9 @@ from hipsynth.tuning.optimize.aggregate import AGGREGATE, aggregated
 from hipsynth.tuning.optimize.body import Body
 from hipsynth.tuning.optimize.in_place import FAST, fast_calls, padding, unrolled
 from hipsynth.tuning.optimize.jam import jammed
-from hipsynth.tuning.optimize.plan import AXES, Plan, Plans, Shape
+from hipsynth.tuning.optimize.plan import AXES, Plans, Shape, TransformationPlan
 from hipsynth.tuning.optimize.privatise import SUMS, private_calls
-from hipsynth.tuning.optimize.program import Kernel, Launch, Parameter, Program
+from hipsynth.tuning.optimize.program import KernelDefinition, KernelParameter, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.split import LANE, LANES, split_edits
 
 _COORDINATES = "const dim3 threadIdx, const dim3 blockIdx, const dim3 blockDim, const dim3 gridDim"
@@ -22,7 +22,7 @@ _FAST = re.compile(rf"\b({'|'.join(sorted(FAST))})(?=\()")
 _NUMBERS = re.compile(r"[\d\s,()*]*|dim3\([\d\s,*]*\)")
 
 
-def emit(program: Program, plans: Plans, blocks: dict[str, Shape]) -> str:
+def emit(program: ParsedProgram, plans: Plans, blocks: dict[str, Shape]) -> str:
     """The program with its kernels changed as planned. `blocks`: the group shape of each kernel's original launches.
 
     Raises NotUnderstood if a plan needs what the kernel does not have.
@@ -30,8 +30,8 @@ def emit(program: Program, plans: Plans, blocks: dict[str, Shape]) -> str:
     edits: list[Edit] = []
     helpers: set[str] = set()
     for kernel in program.kernels:
-        plan = plans.get(kernel.name, Plan())
-        if plan == Plan():
+        plan = plans.get(kernel.name, TransformationPlan())
+        if plan == TransformationPlan():
             continue
         wanted = {SUMS: plan.private, LANES: bool(plan.split), AGGREGATE: plan.aggregate}
         helpers |= {text for text, needed in wanted.items() if needed}
@@ -62,9 +62,9 @@ def _merged(edits: Sequence[Edit]) -> list[Edit]:
 
 @dataclass(frozen=True)
 class _Writer:
-    program: Program
-    kernel: Kernel
-    plan: Plan
+    program: ParsedProgram
+    kernel: KernelDefinition
+    plan: TransformationPlan
     block: Shape
 
     def edits(self) -> list[Edit]:
@@ -258,7 +258,7 @@ class _Writer:
 
     # --- its launches ------------------------------------------------------------------------------------------------
 
-    def _launch(self, one: Launch) -> str:
+    def _launch(self, one: LaunchStatement) -> str:
         plan, block, names = self.plan, self.block, self._axes()
         assert plan.shape is not None
         groups, threads = [""] * 3, [0] * 3
@@ -289,7 +289,7 @@ def _dim3(text: str) -> str:
     return text if text.startswith("dim3(") else f"dim3({text})"
 
 
-def _restricted(one: Parameter) -> str:
+def _restricted(one: KernelParameter) -> str:
     """The declaration with __restrict__, if it is a plain pointer."""
     if not one.base or "__restrict" in one.text or "&" in one.text:
         return one.text

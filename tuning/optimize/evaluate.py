@@ -44,7 +44,7 @@ class KernelTime:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class CandidateMeasurement:
     """The measured run of one text. `price`: seconds that it counts against a search's budget; `exact_s`: those of a
     run of every work-group, without the compile."""
 
@@ -101,7 +101,7 @@ class Evaluator:
         self.conditions = Conditions(arguments, effort=effort, units=SAMPLING_UNITS, time_s=time_s)
         self.setting = json.dumps([asdict(target), asdict(self.conditions), SimBackend().version()])
 
-    def __call__(self, text: str) -> Evaluation:
+    def __call__(self, text: str) -> CandidateMeasurement:
         path = self.journal / f"{text_id(text + self.setting)}.json" if self.journal else None
         if path is not None and (stored := _stored(path)) is not None:
             return stored
@@ -115,19 +115,19 @@ class Evaluator:
         return found
 
 
-def _stored(path: Path) -> Evaluation | None:
+def _stored(path: Path) -> CandidateMeasurement | None:
     try:
-        return from_json(Evaluation, json.loads(path.read_text()))
+        return from_json(CandidateMeasurement, json.loads(path.read_text()))
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None  # missing or damaged: measured again
 
 
-def evaluation(done: Trial) -> Evaluation:
+def evaluation(done: Trial) -> CandidateMeasurement:
     kernels = tuple(_time(kernel) for kernel in done.kernels)
     price = COMPILE_S + sum(map(_price, done.kernels))
     exact = sum(_instructions(kernel) * kernel.dispatches * PER_WAVE_INSTRUCTION_S for kernel in done.kernels)
     code = -1 if done.exit_code is None else done.exit_code
-    return Evaluation(done.status, done.reason, done.message[:2000], code, kernels, price, exact)
+    return CandidateMeasurement(done.status, done.reason, done.message[:2000], code, kernels, price, exact)
 
 
 def _time(kernel: KernelRecord) -> KernelTime:

@@ -16,7 +16,7 @@ from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.tokens import closing, split_at
 from hipsynth.tuning.optimize.body import Body
 from hipsynth.tuning.optimize.plan import AXES
-from hipsynth.tuning.optimize.program import Kernel, Launch, Parameter, Program
+from hipsynth.tuning.optimize.program import KernelDefinition, KernelParameter, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, statements
 
 _OWN = {a: {f"blockIdx.{a}*blockDim.{a}+threadIdx.{a}", f"threadIdx.{a}+blockIdx.{a}*blockDim.{a}"} for a in AXES}
@@ -36,7 +36,7 @@ class Fusion:
     kernels: tuple[str, ...]
 
 
-def fusions(program: Program) -> Iterator[Fusion]:
+def fusions(program: ParsedProgram) -> Iterator[Fusion]:
     """Every run of launches that can be joined, the longest first."""
     launches = sorted(((one, k) for k in program.kernels for one in k.launches), key=lambda pair: pair[0].start)
     found: list[tuple[int, Fusion]] = []
@@ -62,7 +62,7 @@ class _Uses:
 class _Call:
     """A launch of a kernel: its arrays by what is passed, and its body."""
 
-    def __init__(self, program: Program, launch: Launch, kernel: Kernel) -> None:
+    def __init__(self, program: ParsedProgram, launch: LaunchStatement, kernel: KernelDefinition) -> None:
         self.program, self.launch, self.kernel = program, launch, kernel
         self.body = Body(program, kernel)
         self.passed = dict(zip((one.name for one in kernel.parameters), launch.arguments, strict=True))
@@ -176,7 +176,7 @@ def _leaves(words: Sequence[str]) -> bool:
     return list(words) in (["return", ";"], ["{", "return", ";", "}"])
 
 
-def _joins(program: Program, run: Sequence[_Call], after: _Call) -> bool:
+def _joins(program: ParsedProgram, run: Sequence[_Call], after: _Call) -> bool:
     """Whether a launch can become part of a run of launches that comes right before it."""
     last = run[-1].launch
     between = program.unit.text[last.end : after.launch.start]
@@ -199,7 +199,7 @@ def _joins(program: Program, run: Sequence[_Call], after: _Call) -> bool:
     return True
 
 
-def _flat(program: Program, shape: str) -> bool:
+def _flat(program: ParsedProgram, shape: str) -> bool:
     """Whether a launch shape has one axis: it is a number, and names no dim3."""
     names = re.findall(r"[A-Za-z_]\w*", shape)
     return "dim3" not in names and not any(re.search(rf"\bdim3\b[^;]*\b{name}\b", program.text) for name in names)
@@ -219,7 +219,7 @@ def _own(subscript: str | None, flat: bool) -> bool:
     return False
 
 
-def _joined(program: Program, run: Sequence[_Call]) -> Fusion:
+def _joined(program: ParsedProgram, run: Sequence[_Call]) -> Fusion:
     """The program with one kernel for the run, defined after the last of its kernels."""
     parameters: dict[tuple[str, ...], str] = {}  # what is passed, and what tells it from the same passed elsewhere
     texts: dict[str, str] = {}  # name -> declaration
@@ -246,7 +246,7 @@ def _joined(program: Program, run: Sequence[_Call]) -> Fusion:
     return Fusion(text, name, tuple(call.kernel.name for call in run))
 
 
-def _key(call: _Call, one: Parameter) -> tuple[str, ...]:
+def _key(call: _Call, one: KernelParameter) -> tuple[str, ...]:
     """Parameters of two kernels with the same key are one: the same array, or the same variable of the same type."""
     passed = call.passed[one.name]
     if one.base:

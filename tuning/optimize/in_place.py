@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from hipsynth.source.edits import Edit
 from hipsynth.source.parse import Token
 from hipsynth.source.tokens import closing
-from hipsynth.tuning.optimize.program import Kernel, Program
+from hipsynth.tuning.optimize.program import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood, statements
 
 # Functions that have an approximation by the hardware's instructions, called `__NAME`.
 FAST = frozenset({"expf", "exp10f", "logf", "log2f", "log10f", "sinf", "cosf", "tanf", "powf", "sincosf"})
 
 
-def fast_calls(program: Program, kernel: Kernel) -> Iterator[Edit]:
+def fast_calls(program: ParsedProgram, kernel: KernelDefinition) -> Iterator[Edit]:
     """Calls of approximations instead of exact functions."""
     tokens = program.tokens
     for i in range(kernel.first, kernel.last):
@@ -22,7 +22,7 @@ def fast_calls(program: Program, kernel: Kernel) -> Iterator[Edit]:
             yield Edit(tokens[i].start, tokens[i].start, "__")
 
 
-def padding(program: Program, kernel: Kernel) -> Iterator[Edit]:
+def padding(program: ParsedProgram, kernel: KernelDefinition) -> Iterator[Edit]:
     """One more element in each row of two-dimensional LDS arrays, so that a column lies in different banks.
 
     Only of arrays that are used as `name[...][...]` alone: then no address depends on the row's length.
@@ -52,7 +52,7 @@ def _brackets(tokens: Sequence[Token], at: int) -> list[int]:
     return ends
 
 
-def unrolled(program: Program, kernel: Kernel, factor: int) -> list[Edit]:
+def unrolled(program: ParsedProgram, kernel: KernelDefinition, factor: int) -> list[Edit]:
     """`#pragma unroll` before each innermost `for` that has no pragma."""
     tokens = program.tokens
     edits = []

@@ -11,12 +11,12 @@ from hipsynth.source.parse import Token
 from hipsynth.source.tokens import split_at
 from hipsynth.tuning.optimize.body import STEP, Body
 from hipsynth.tuning.optimize.plan import AXES
-from hipsynth.tuning.optimize.program import Kernel, Program
+from hipsynth.tuning.optimize.program import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, statements
 
 
 @dataclass(frozen=True)
-class Jammed:
+class JammedBody:
     """The text of a jammed body. It begins with what must hold for every work-item: where it does not, the text runs
     `FALLBACK`, which runs them one after the other."""
 
@@ -31,7 +31,7 @@ Place = Mapping[int, int]  # the number of a work-item along each axis
 NONE: Axes = frozenset()
 
 
-def jammed(program: Program, kernel: Kernel, copies: Mapping[int, int], unroll: int = 0) -> Jammed:
+def jammed(program: ParsedProgram, kernel: KernelDefinition, copies: Mapping[int, int], unroll: int = 0) -> JammedBody:
     """The body for so many work-items along each axis, whose coordinates are thread_xK and block_xK (K from 0) along x.
 
     `unroll`: factor of its innermost loops that have no pragma. Raises NotUnderstood for bodies that this cannot do
@@ -42,13 +42,13 @@ def jammed(program: Program, kernel: Kernel, copies: Mapping[int, int], unroll: 
 
 @dataclass
 class _Jam:
-    program: Program
-    kernel: Kernel
+    program: ParsedProgram
+    kernel: KernelDefinition
     copies: Mapping[int, int]
     unroll: int = 0
     varying: dict[int, Axes] = field(default_factory=dict)  # local variables, by declaration: along what they differ
 
-    def body(self) -> Jammed:
+    def body(self) -> JammedBody:
         self.tokens: Sequence[Token] = self.program.tokens
         self.code = Body(self.program, self.kernel)
         tree = statements(self.tokens, self.kernel.first, self.kernel.last)
@@ -72,7 +72,7 @@ class _Jam:
                 lines.append(self._emit(one.parts[0]))
             else:
                 lines.append(self._emit(one))
-        return Jammed("\n  ".join(lines), guarded)
+        return JammedBody("\n  ".join(lines), guarded)
 
     def _is_guard(self, tree: Sequence[Statement], number: int) -> bool:
         """Whether a statement only decides whether a work-item takes part: `if (...) return;` or an `if` around the

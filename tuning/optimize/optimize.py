@@ -13,13 +13,13 @@ from typing import Any
 
 from hipsynth.core.errors import HipsynthError
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.training.analytic.predict import AnalyticPredictor, Question
+from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
 from hipsynth.tuning.optimize.aggregate import uses_results
-from hipsynth.tuning.optimize.candidates import State
-from hipsynth.tuning.optimize.evaluate import Evaluation, Evaluator
+from hipsynth.tuning.optimize.candidates import SearchState
+from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator
 from hipsynth.tuning.optimize.moves.fast_math import ALLOWED_BY
-from hipsynth.tuning.optimize.program import Program, read_program
-from hipsynth.tuning.optimize.search import AT_ONCE, GAIN, Search, Step
+from hipsynth.tuning.optimize.program import ParsedProgram, read_program
+from hipsynth.tuning.optimize.search import AT_ONCE, GAIN, Search, SearchStep
 from hipsynth.tuning.optimize.sizes import Arguments, candidates
 from hipsynth.tuning.optimize.verify import Verification, Verifier
 from hipsynth.tuning.trial import BIT_FOR_BIT, Tolerance
@@ -34,7 +34,7 @@ REASON = "sums in another order, or other fused multiply-adds"
 
 
 @dataclass(frozen=True)
-class Request:
+class OptimizeRequest:
     """What to optimize. `arguments`: of the measured run; `sizes`: argument lists for verification, () finds them."""
 
     text: str
@@ -47,7 +47,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Optimized:
+class OptimizeResult:
     """The answer. `status`: "improved", "unchanged" (nothing found is faster and correct) or "refused" (`reason`)."""
 
     status: str
@@ -55,7 +55,7 @@ class Optimized:
     before_ns: float
     after_ns: float
     verification: Verification
-    steps: tuple[Step, ...]
+    steps: tuple[SearchStep, ...]
     text: str  # the patched program; the original if nothing was found
     diff: str
     spent_s: float
@@ -83,7 +83,7 @@ class Optimized:
         }
 
 
-def optimize(request: Request, say: Callable[[str], None] = lambda line: None) -> Optimized:
+def optimize(request: OptimizeRequest, say: Callable[[str], None] = lambda line: None) -> OptimizeResult:
     """Searches for a faster program, and verifies the best until one passes every check.
 
     Raises BadInput for a source without a kernel, HipsynthError (reason of the run)
@@ -125,8 +125,8 @@ def optimize(request: Request, say: Callable[[str], None] = lambda line: None) -
 
 
 def settled(
-    first: Evaluation, state: State, precise: Callable[[str], Evaluation], original: str
-) -> tuple[Evaluation, Evaluation]:
+    first: CandidateMeasurement, state: SearchState, precise: Callable[[str], CandidateMeasurement], original: str
+) -> tuple[CandidateMeasurement, CandidateMeasurement]:
     """The runs of the original and of a state: made once more, of more groups, where sampling left their ratio open."""
     if uncertainty(first, state.found) <= SETTLED:
         return first, state.found
@@ -138,27 +138,27 @@ def settled(
 def _answer(
     status: str,
     reason: str,
-    timed: tuple[Evaluation, Evaluation] | None,
+    timed: tuple[CandidateMeasurement, CandidateMeasurement] | None,
     search: Search,
     verification: Verification,
     original: str,
     refused: dict[str, str],
-    best: State | None = None,
-) -> Optimized:
+    best: SearchState | None = None,
+) -> OptimizeResult:
     before, after = (one.duration_ns for one in timed) if timed else (0.0, 0.0)
     text = best.text if best else original
     lines = difflib.unified_diff(original.splitlines(True), text.splitlines(True), "original", "optimized")
     unsure = uncertainty(*timed) if timed and best else 0.0
-    return Optimized(status, reason, before, after, verification, tuple(search.steps), text, "".join(lines),
+    return OptimizeResult(status, reason, before, after, verification, tuple(search.steps), text, "".join(lines),
                      search.spent_s, refused, unsure, best.step if best else -1)  # fmt: skip
 
 
-def uncertainty(one: Evaluation, other: Evaluation) -> float:
+def uncertainty(one: CandidateMeasurement, other: CandidateMeasurement) -> float:
     """Of the ratio of two durations, relative."""
     return math.hypot(one.error, other.error)
 
 
-def tolerance(program: Program, allow: frozenset[str] = frozenset()) -> Tolerance:
+def tolerance(program: ParsedProgram, allow: frozenset[str] = frozenset()) -> Tolerance:
     """The tolerance for the widest floating-point type that the kernels point to; none if they point to integers."""
     bases = " ".join(one.base for kernel in program.kernels for one in kernel.parameters)
     for kind, words in (("double", ("double",)), ("float", ("float",)), ("half", ("half", "_Float16"))):
@@ -175,7 +175,9 @@ def predictor(target: Target, arguments: Arguments) -> Callable[[str], float | N
 
     def predict(text: str) -> float | None:
         try:
-            found = model.predict(text, target.arch, target.flags, target.device, Question(arguments=arguments))
+            found = model.predict(
+                text, target.arch, target.flags, target.device, LaunchAssumptions(arguments=arguments)
+            )
         except HipsynthError:
             return None
         times = [kernel.duration_ns for kernel in found.kernels]

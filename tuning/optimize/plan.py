@@ -12,7 +12,7 @@ AXES = "xyz"
 
 
 @dataclass(frozen=True)
-class Plan:
+class TransformationPlan:
     """How the work-items of a kernel, as the program numbers them, are assigned to lanes.
 
     `shape`: work-items of a group along x, y and z. `lanes`: the axis along which the lanes of a wavefront run first.
@@ -59,12 +59,12 @@ class Plan:
 
     def document(self) -> dict[str, Any]:
         """The decisions that differ from the original, as JSON."""
-        plain = asdict(Plan())
+        plain = asdict(TransformationPlan())
         return {name: value for name, value in asdict(self).items() if value != plain[name]}
 
 
-UNCHANGED = Plan()
-Plans = Mapping[str, Plan]  # by kernel; a kernel that is missing is unchanged
+UNCHANGED = TransformationPlan()
+Plans = Mapping[str, TransformationPlan]  # by kernel; a kernel that is missing is unchanged
 
 
 @dataclass(frozen=True)
@@ -73,5 +73,5 @@ class Move:
 
     transformation: str
     kernel: str
-    plan: Plan
+    plan: TransformationPlan
     why: str  # what limits the kernel, and the counter that should move

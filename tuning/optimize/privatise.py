@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hipsynth.source.edits import Edit
-from hipsynth.tuning.optimize.program import ATOMIC_ADDS, Kernel, Program
+from hipsynth.tuning.optimize.program import ATOMIC_ADDS, KernelDefinition, ParsedProgram
 
 STATEMENT_STARTS = frozenset({";", "{", "}", ")", "else"})
 TYPES = {"int": 4, "unsigned": 4, "unsigned int": 4, "float": 4}
@@ -61,7 +61,7 @@ struct Sums {
 """
 
 
-def private_calls(program: Program, kernel: Kernel) -> Iterator[Edit]:
+def private_calls(program: ParsedProgram, kernel: KernelDefinition) -> Iterator[Edit]:
     """Edits of the atomic additions whose results are not used."""
     tokens = program.tokens
     for i in range(kernel.first, kernel.last):

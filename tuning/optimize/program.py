@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from hipsynth.core.errors import BadInput
 from hipsynth.source.config import frontend_config
 from hipsynth.source.entities import Entity
-from hipsynth.source.parse import Token, Unit
+from hipsynth.source.parse import ParsedUnit, Token
 from hipsynth.source.parse_service import parse_isolated
 from hipsynth.source.tokens import closing, code_tokens, split_at, text_between
 
@@ -26,7 +26,7 @@ _STATEMENT_ENDS = frozenset({";", "{", "}", ")", "else"})
 
 
 @dataclass(frozen=True)
-class Parameter:
+class KernelParameter:
     """A kernel's parameter: its declaration without a default, and its name. `base`: the type that a pointer points to,
     without qualifiers; "" if it is none."""
 
@@ -37,7 +37,7 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Launch:
+class LaunchStatement:
     """A launch that is a statement of its own: bytes [start, end) with the semicolon."""
 
     start: int
@@ -50,7 +50,7 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class KernelDefinition:
     """A kernel's definition: bytes [start, end) of it, and tokens [first, last) between the braces of its body."""
 
     name: str
@@ -58,10 +58,10 @@ class Kernel:
     end: int
     template: str  # "template <...>" or ""
     template_names: tuple[str, ...]
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[KernelParameter, ...]
     first: int
     last: int
-    launches: tuple[Launch, ...]
+    launches: tuple[LaunchStatement, ...]
     together: str  # why its work-items depend on their group, "" if they do not
     fixed: str  # why its launches cannot be changed, "" if they can
 
@@ -71,13 +71,13 @@ class Kernel:
 
 
 @dataclass(frozen=True)
-class Program:
+class ParsedProgram:
     """A parsed program. `macros` are the names that the file defines, with the words of each definition."""
 
     text: str
-    unit: Unit
+    unit: ParsedUnit
     tokens: tuple[Token, ...]  # outside comments and directives
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[KernelDefinition, ...]
     referents: dict[int, frozenset[Entity]] = field(repr=False)  # by a token's offset
     macros: dict[str, frozenset[str]] = field(default_factory=dict)
 
@@ -85,17 +85,17 @@ class Program:
         return self.referents.get(token.start, frozenset())
 
 
-def read_program(text: str, arch: str) -> Program:
+def read_program(text: str, arch: str) -> ParsedProgram:
     """Parses a program in the sandbox. Raises BadInput without a kernel or for code that cannot be parsed."""
     unit = parse_isolated(text, frontend_config(arch))
     tokens = tuple(code_tokens(unit))
     referents = {t.start: r for t, r in zip(unit.tokens, unit.referents, strict=True)}
     macros = _macros(text)
-    bare = Program(text, unit, tokens, (), referents, macros)
+    bare = ParsedProgram(text, unit, tokens, (), referents, macros)
     kernels = tuple(_kernels(bare))
     if not kernels:
         raise BadInput("no kernel in the file", cause="no __global__ function", remedy="give a HIP source file")
-    return Program(text, unit, tokens, kernels, referents, macros)
+    return ParsedProgram(text, unit, tokens, kernels, referents, macros)
 
 
 def _macros(text: str) -> dict[str, frozenset[str]]:
@@ -104,7 +104,7 @@ def _macros(text: str) -> dict[str, frozenset[str]]:
     return {name: frozenset(re.findall(r"\w+", words)) for name, words in found}
 
 
-def _kernels(program: Program) -> Iterator[Kernel]:
+def _kernels(program: ParsedProgram) -> Iterator[KernelDefinition]:
     tokens = program.tokens
     bodies = _bodies(tokens)
     for i, token in enumerate(tokens):
@@ -123,7 +123,7 @@ def _kernels(program: Program) -> Iterator[Kernel]:
         if "__launch_bounds__" in words:
             fixed = fixed or "it has launch bounds of its own"
         together = _together(program, bodies, close + 2, last)
-        yield Kernel(
+        yield KernelDefinition(
             name, start, tokens[last].end, template, names, parameters, close + 2, last, launches, together, fixed
         )
 
@@ -133,7 +133,7 @@ def _is_list(tokens: Sequence[Token], at: int) -> bool:
     return tokens[at - 1].identifier and tokens[at - 1].text not in ("__launch_bounds__", "__attribute__")
 
 
-def _before(program: Program, at: int) -> tuple[int, str, tuple[str, ...]]:
+def _before(program: ParsedProgram, at: int) -> tuple[int, str, tuple[str, ...]]:
     """Where the definition begins, with `template <...>`, `static` and the like; the template and its names."""
     tokens = program.tokens
     start = at
@@ -154,7 +154,7 @@ def _name(tokens: Sequence[Token]) -> str:
     return next((t.text for t in reversed(tokens[:stop]) if t.identifier), "")
 
 
-def _parameters(program: Program, start: int, end: int) -> Iterator[Parameter]:
+def _parameters(program: ParsedProgram, start: int, end: int) -> Iterator[KernelParameter]:
     tokens = program.tokens
     for a, b in split_at(tokens, start, end, ","):
         if a == b:
@@ -166,13 +166,13 @@ def _parameters(program: Program, start: int, end: int) -> Iterator[Parameter]:
         if words.count("*") == 1 and "volatile" not in words:
             base = " ".join(w for w in words[: words.index("*")] if w not in ("const", "struct"))
         constant = "const" in words[: words.index("*")] if base else False
-        yield Parameter(text_between(program.unit, tokens, a, a + stop), name, base, constant)
+        yield KernelParameter(text_between(program.unit, tokens, a, a + stop), name, base, constant)
 
 
-def _launches(program: Program, name: str, parameters: int) -> tuple[tuple[Launch, ...], str]:
+def _launches(program: ParsedProgram, name: str, parameters: int) -> tuple[tuple[LaunchStatement, ...], str]:
     """The launches of a kernel, and why they cannot all be changed."""
     tokens = program.tokens
-    found: list[Launch] = []
+    found: list[LaunchStatement] = []
     uses = [i for i, t in enumerate(tokens) if t.text == name and _names_function(program, t)]
     for i in uses:
         if tokens[i + 1].text == "(" or _is_definition(tokens, i):
@@ -186,7 +186,7 @@ def _launches(program: Program, name: str, parameters: int) -> tuple[tuple[Launc
     return tuple(found), "" if found else "the file does not launch it"
 
 
-def _names_function(program: Program, token: Token) -> bool:
+def _names_function(program: ParsedProgram, token: Token) -> bool:
     entities = program.entities(token)
     return not entities or any(e.category == "function" for e in entities)
 
@@ -195,7 +195,7 @@ def _is_definition(tokens: Sequence[Token], at: int) -> bool:
     return tokens[at + 1].text == "(" and tokens[at - 1].text == "void"
 
 
-def _launch(program: Program, at: int) -> Launch | None:
+def _launch(program: ParsedProgram, at: int) -> LaunchStatement | None:
     tokens, unit = program.tokens, program.unit
     open_ = at + 1
     if tokens[open_].text == "<":
@@ -217,7 +217,9 @@ def _launch(program: Program, at: int) -> Launch | None:
         return None
     parts = [text_between(unit, tokens, a, b) for a, b in split_at(tokens, end + 2, close, ",") if a < b]
     template = text_between(unit, tokens, at + 1, open_)
-    return Launch(tokens[at].start, tokens[close + 1].end, shape[0], shape[1], tuple(shape[2:]), tuple(parts), template)
+    return LaunchStatement(
+        tokens[at].start, tokens[close + 1].end, shape[0], shape[1], tuple(shape[2:]), tuple(parts), template
+    )
 
 
 def _bodies(tokens: Sequence[Token]) -> dict[str, list[tuple[int, int]]]:
@@ -231,7 +233,7 @@ def _bodies(tokens: Sequence[Token]) -> dict[str, list[tuple[int, int]]]:
     return found
 
 
-def _together(program: Program, bodies: dict[str, list[tuple[int, int]]], first: int, last: int) -> str:
+def _together(program: ParsedProgram, bodies: dict[str, list[tuple[int, int]]], first: int, last: int) -> str:
     """Why a body depends on its group: what it or a function or macro that it uses contains; "" if it does not."""
     seen: set[str] = set()
     words = [t.text for t in program.tokens[first:last]]

@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from hipsynth.core.errors import HipsynthError
-from hipsynth.tuning.optimize.candidates import State, candidates
-from hipsynth.tuning.optimize.evaluate import Evaluation, Evaluator, moved
+from hipsynth.tuning.optimize.candidates import SearchState, candidates
+from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, moved
 from hipsynth.tuning.optimize.fuse import fusions
-from hipsynth.tuning.optimize.plan import Move, Plan
-from hipsynth.tuning.optimize.program import Program, read_program
-from hipsynth.tuning.optimize.verify import Check
+from hipsynth.tuning.optimize.plan import Move, TransformationPlan
+from hipsynth.tuning.optimize.program import ParsedProgram, read_program
+from hipsynth.tuning.optimize.verify import VerificationCheck
 from hipsynth.tuning.trial.clock import Clock
 
 BEAM = 2
@@ -27,12 +27,12 @@ GAIN = 0.01  # least relative gain of a step
 
 T = TypeVar("T")
 R = TypeVar("R")
-Option = tuple[float, int, State, Move, str]  # expected time, number, what is changed, how, the text
+Option = tuple[float, int, SearchState, Move, str]  # expected time, number, what is changed, how, the text
 Predict = Callable[[str], float | None]  # ns of all kernels, None if not known
 
 
 @dataclass(frozen=True)
-class Step:
+class SearchStep:
     """One candidate that was executed: the tree of what was tried is in `parent`, the number of the step it changes
     (-1: the original). `changed`: metrics and counters of the kernel, [before, after]."""
 
@@ -55,28 +55,28 @@ class Step:
 class Search:
     """The search for one program on one target."""
 
-    program: Program
+    program: ParsedProgram
     evaluator: Evaluator
-    check: Callable[[str], Check]
+    check: Callable[[str], VerificationCheck]
     predict: Predict
     budget_s: float
     allow: frozenset[str] = frozenset()
     say: Callable[[str], None] = lambda line: None
     clock: Clock = field(default_factory=Clock)
     joined: dict[str, int] = field(default_factory=dict)  # kernels made of several -> of how many; `check` knows it
-    steps: list[Step] = field(default_factory=list)
+    steps: list[SearchStep] = field(default_factory=list)
     spent_s: float = 0.0
     _slowest_s: float = 0.0  # on the clock: the longest that a candidate took
     _predictions: dict[str, float | None] = field(default_factory=dict)
 
-    def run(self) -> list[State]:
+    def run(self) -> list[SearchState]:
         """All states that were kept, fastest first; the original is the last. Raises HipsynthError if it fails."""
         first, took_s = self._timed(self.program.text)
         self._spend(first, took_s)
         if not first.ok:
             cause = f"{first.reason}: {first.message[:500]}"
             raise HipsynthError("the program does not run", cause=cause, reason=first.reason)
-        origin = State({}, self.program.text, first)
+        origin = SearchState({}, self.program.text, first)
         kept = self._fused(origin)
         origin = kept[-1]  # of all plans
         beam = [origin]
@@ -89,7 +89,7 @@ class Search:
             beam = sorted([*beam, *found], key=lambda state: state.found.duration_ns)[:BEAM]
         return sorted(kept, key=lambda state: state.found.duration_ns)
 
-    def _fused(self, origin: State) -> list[State]:
+    def _fused(self, origin: SearchState) -> list[SearchState]:
         """The original, then the program with launches joined, each run of them if it is faster and correct."""
         states = [origin]
         found = next(fusions(self.program), None)
@@ -98,14 +98,17 @@ class Search:
             tried.add(found.text)
             self.joined[found.name] = len(found.kernels)
             move = Move(
-                "fuse", " + ".join(found.kernels), Plan(), "what one launch leaves for the next stays in registers"
+                "fuse",
+                " + ".join(found.kernels),
+                TransformationPlan(),
+                "what one launch leaves for the next stays in registers",
             )
             option = 0.0, 0, states[-1], move, found.text
             run, check, took_s = self._tried(option)
             self._spend(run, took_s)
             made = self._judged(option, run, check)
             if made is not None:
-                states.append(State({}, made.text, made.found, made.step))
+                states.append(SearchState({}, made.text, made.found, made.step))
                 self.program = read_program(made.text, self.evaluator.target.arch)
             found = next((one for one in fusions(self.program) if one.text not in tried), None)
         return states
@@ -113,12 +116,12 @@ class Search:
     def _over(self) -> bool:
         return self.spent_s >= self.budget_s or self.clock.over(self._slowest_s)
 
-    def _timed(self, text: str) -> tuple[Evaluation, float]:
+    def _timed(self, text: str) -> tuple[CandidateMeasurement, float]:
         """A run, and how long it took on the clock."""
         began = self.clock.spent_s
         return self.evaluator(text), self.clock.spent_s - began
 
-    def _spend(self, found: Evaluation, took_s: float) -> None:
+    def _spend(self, found: CandidateMeasurement, took_s: float) -> None:
         self.spent_s += found.price / AT_ONCE
         self._slowest_s = max(self._slowest_s, took_s)
 
@@ -129,7 +132,7 @@ class Search:
             while not over() and (batch := list(itertools.islice(waiting, AT_ONCE))):
                 yield from zip(batch, list(pool.map(work, batch)), strict=True)
 
-    def _round(self, beam: list[State], tried: set[str], origin: State) -> list[State]:
+    def _round(self, beam: list[SearchState], tried: set[str], origin: SearchState) -> list[SearchState]:
         """Executes the most promising new candidates of the states in the beam; returns those that are faster."""
         options: list[Option] = []
         for state in beam:
@@ -166,14 +169,16 @@ class Search:
             self._predictions[text] = self.predict(text)
         return self._predictions[text]
 
-    def _tried(self, option: Option) -> tuple[Evaluation, Check | None, float]:
+    def _tried(self, option: Option) -> tuple[CandidateMeasurement, VerificationCheck | None, float]:
         """The run of a candidate and, if it is faster, the comparison of what it leaves behind; how long it ran."""
         _, _, state, _, text = option
         found, took_s = self._timed(text)
         faster = found.ok and found.duration_ns <= (1 - GAIN) * state.found.duration_ns
         return found, self.check(text) if faster else None, took_s
 
-    def _judged(self, option: Option, found: Evaluation, check: Check | None) -> State | None:
+    def _judged(
+        self, option: Option, found: CandidateMeasurement, check: VerificationCheck | None
+    ) -> SearchState | None:
         """Records a candidate that was executed; its state if it is kept."""
         _, _, state, move, text = option
         number = len(self.steps)
@@ -189,8 +194,10 @@ class Search:
         one, other = state.found.of(move.kernel), found.of(move.kernel)
         changed = moved(one, other) if one and other else {}
         plan = move.plan.document()
-        step = Step(number, state.step, move.transformation, move.kernel, plan, before, after, kept, reason, changed)
+        step = SearchStep(
+            number, state.step, move.transformation, move.kernel, plan, before, after, kept, reason, changed
+        )
         self.steps.append(step)
         times = f"{before / 1e3:.1f} us -> {'-' if after is None else f'{after / 1e3:.1f} us'}"
         self.say(f"{move.transformation} on {move.kernel}: {times}  {'kept' if kept else reason}")
-        return State({**state.plans, move.kernel: move.plan}, text, found, number) if kept else None
+        return SearchState({**state.plans, move.kernel: move.plan}, text, found, number) if kept else None

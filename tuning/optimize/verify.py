@@ -9,7 +9,7 @@ from typing import Any
 
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.simulator import devices
-from hipsynth.tuning.optimize.evaluate import Evaluation, original_name
+from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, original_name
 from hipsynth.tuning.optimize.sizes import Arguments
 from hipsynth.tuning.trial import BIT_FOR_BIT, Conditions, Tolerance, Trial, compare, differing, trial
 from hipsynth.tuning.trial.clock import Clock
@@ -29,7 +29,7 @@ ACCESSES = {"loads": ["TCP_TOTAL_READ"], "stores": ["TCP_TOTAL_WRITE"]}
 
 
 @dataclass(frozen=True)
-class Check:
+class VerificationCheck:
     """One check. `passed` is None where it says nothing, because of `detail`."""
 
     name: str
@@ -42,7 +42,7 @@ class Check:
 class Verification:
     """All checks of a candidate."""
 
-    checks: tuple[Check, ...]
+    checks: tuple[VerificationCheck, ...]
 
     @property
     def passed(self) -> bool:
@@ -121,13 +121,13 @@ class Verifier:
             known[conditions] = self._trial(text, conditions)
         return known[conditions]
 
-    def quick(self, text: str) -> Check:
+    def quick(self, text: str) -> VerificationCheck:
         """The outputs at the first size only, for a search."""
         if not self.sizes:
-            return Check("outputs_equal", None, "the original runs at no size that can be executed in full")
+            return VerificationCheck("outputs_equal", None, "the original runs at no size that can be executed in full")
         return self._equal("outputs_equal", text, self._conditions(self.sizes[0]))
 
-    def _equal(self, name: str, text: str, conditions: Conditions) -> Check:
+    def _equal(self, name: str, text: str, conditions: Conditions) -> VerificationCheck:
         after = self._changed(text, conditions)
         found = compare(
             self._reference(conditions),
@@ -139,7 +139,7 @@ class Verifier:
         )
         size = " ".join(conditions.arguments) or "none"
         reason = found.reason or ("bit for bit" if found.exact else self._why_not_exact(conditions, found.error))
-        return Check(name, found.equal, f"arguments {size}: {reason}", found.error)
+        return VerificationCheck(name, found.equal, f"arguments {size}: {reason}", found.error)
 
     def _unordered(self, conditions: Conditions) -> frozenset[tuple[str, int]]:
         """The outputs whose order the original leaves to its atomics: they differ when its groups run in the order of
@@ -159,7 +159,7 @@ class Verifier:
             return "the same words, where the original leaves their order to its atomics"
         return f"within {error:.2g}: {self.tolerance.reason}"
 
-    def full(self, text: str, timed: tuple[Evaluation, Evaluation] | None = None) -> Verification:
+    def full(self, text: str, timed: tuple[CandidateMeasurement, CandidateMeasurement] | None = None) -> Verification:
         """All checks, until the first failure. `timed`: the measured runs of the original and of the candidate."""
         checks = [self.quick(text)]
         for check in (self._precision, self._stale, self._outside_kernels, self._other_inputs, self._other_sizes):
@@ -170,40 +170,44 @@ class Verifier:
             checks.append(self._timed_size(text, *timed))
         return Verification(tuple(checks))
 
-    def _precision(self, text: str) -> Check:
+    def _precision(self, text: str) -> VerificationCheck:
         """No arithmetic in a narrower type than the original's."""
         conditions = self._conditions(self.sizes[0])
         before, after = self._reference(conditions), self._changed(text, conditions)
         if _operations(after, "F16") > _operations(before, "F16"):
-            return Check("precision", False, "it calculates with halves where the original does not")
+            return VerificationCheck("precision", False, "it calculates with halves where the original does not")
         if _operations(after, "F64") < 0.5 * _operations(before, "F64"):
-            return Check("precision", False, "it calculates with floats where the original uses doubles")
+            return VerificationCheck("precision", False, "it calculates with floats where the original uses doubles")
         if any(_counted(after, [name]) > _counted(before, [name]) for name in NARROW):
-            return Check("precision", False, "it multiplies matrices in a narrower type than the original")
-        return Check("precision", True)
+            return VerificationCheck("precision", False, "it multiplies matrices in a narrower type than the original")
+        return VerificationCheck("precision", True)
 
-    def _stale(self, text: str) -> Check:
+    def _stale(self, text: str) -> VerificationCheck:
         """New allocations hold NaNs: nothing may be read that was not written."""
         conditions = self._watched
         if not self._reference(conditions).ok:
-            return Check("stale_memory", None, "the original itself reads memory that it has not written")
+            return VerificationCheck("stale_memory", None, "the original itself reads memory that it has not written")
         return self._equal("stale_memory", text, conditions)
 
     @property
     def _watched(self) -> Conditions:
         return replace(self._conditions(self.sizes[0]), poison=POISON, watch=True)
 
-    def _outside_kernels(self, text: str) -> Check:
+    def _outside_kernels(self, text: str) -> VerificationCheck:
         """The work is done by kernels: not by the host in device memory, nor by more copies and fills on the device."""
         before, after = self._reference(self._watched), self._changed(text, self._watched)
         if not before.ok:
-            return Check("outside_kernels", None, "the original itself reads memory that it has not written")
+            return VerificationCheck(
+                "outside_kernels", None, "the original itself reads memory that it has not written"
+            )
         for count, what in ((_host_writes, "the host writes device memory"), (_moved, "copies and fills move more")):
             if count(after) > count(before):
-                return Check("outside_kernels", False, f"{what}: {count(after):g} instead of {count(before):g}")
-        return Check("outside_kernels", True)
+                return VerificationCheck(
+                    "outside_kernels", False, f"{what}: {count(after):g} instead of {count(before):g}"
+                )
+        return VerificationCheck("outside_kernels", True)
 
-    def _timed_size(self, text: str, before: Evaluation, after: Evaluation) -> Check:
+    def _timed_size(self, text: str, before: CandidateMeasurement, after: CandidateMeasurement) -> VerificationCheck:
         """Outputs at the timed size; where that takes too long, memory accesses must grow from the largest checked size
         as the original's do."""
         full = replace(self._conditions(before.arguments), count=False)
@@ -219,26 +223,28 @@ class Verifier:
             large = before.counted(names), after.counted(names)
             if min(*small, *large) > 0 and large[1] / small[1] < LEAST_GROWTH * large[0] / small[0]:
                 grown = f"{large[1] / small[1]:.3g} times as many, the original {large[0] / small[0]:.3g} times"
-                return Check("timed_size", False, f"at the size that is timed, it makes {grown} {what}")
-        return Check("timed_size", True, "accesses grow as the original's")
+                return VerificationCheck("timed_size", False, f"at the size that is timed, it makes {grown} {what}")
+        return VerificationCheck("timed_size", True, "accesses grow as the original's")
 
-    def _other_inputs(self, text: str) -> Check:
+    def _other_inputs(self, text: str) -> VerificationCheck:
         """Inputs drawn again: first also integers, which may make the original fail, then floating point only."""
         plain = self._conditions(self.sizes[0])
-        last = Check("other_inputs", None, "the program copies no data to the device that could be drawn again")
+        last = VerificationCheck(
+            "other_inputs", None, "the program copies no data to the device that could be drawn again"
+        )
         for integers in (True, False):
             drawn = [replace(plain, redraw=seed, redraw_integers=integers) for seed in SEEDS]
             before = [self._reference(conditions) for conditions in drawn]
             if not all(one.ok for one in before):
-                last = Check("other_inputs", None, "the original fails on inputs that are drawn again")
+                last = VerificationCheck("other_inputs", None, "the original fails on inputs that are drawn again")
             elif any(one.outputs != self._reference(plain).outputs for one in before):
                 found = [self._equal("other_inputs", text, conditions) for conditions in drawn]
                 return next((one for one in found if not one.passed), found[0])
         return last
 
-    def _other_sizes(self, text: str) -> Check:
+    def _other_sizes(self, text: str) -> VerificationCheck:
         if len(self.sizes) < 2:
-            return Check("other_sizes", None, "the program takes no size as an argument")
+            return VerificationCheck("other_sizes", None, "the program takes no size as an argument")
         found = [self._equal("other_sizes", text, self._conditions(size)) for size in self.sizes[1:]]
         return next((one for one in found if not one.passed), found[0])
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hipsynth.core.program import text_id
-from hipsynth.synth.llm.endpoint import Answer, Call
+from hipsynth.synth.llm.endpoint import ChatReply, ToolCall
 from hipsynth.tuning.agent.words import DONE
 from hipsynth.tuning.reason.local import LocalModel
 
@@ -33,17 +33,17 @@ class RandomMoves(LocalModel):
         self.now, self.made, self.moves = "v0", "", list[int]()
         self.draws: random.Random | None = None
 
-    def ask(self, body: Mapping[str, Any]) -> Answer:
+    def ask(self, body: Mapping[str, Any]) -> ChatReply:
         messages: Sequence[Mapping[str, Any]] = body["messages"]
         if self.draws is None:
             self.draws = random.Random(f"{self.seed} {text_id(str(messages[1]['content']))}")
         number = sum(len(message.get("tool_calls") or ()) for message in messages)
         chosen = self._next(messages[-1])
         if chosen is None:
-            return Answer(f"{DONE}: {self.now}", "stop", "chance", 0, 0, DONE)
+            return ChatReply(f"{DONE}: {self.now}", "stop", "chance", 0, 0, DONE)
         name, arguments = chosen
         text = json.dumps(arguments)
-        return Answer("", "stop", "chance", 0, 0, text, (Call(f"call_{number}", name, text),))
+        return ChatReply("", "stop", "chance", 0, 0, text, (ToolCall(f"call_{number}", name, text),))
 
     def _next(self, last: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
         """The call after the last message; None if no move is left."""

@@ -82,7 +82,8 @@ def encoded(tokenizer: Any, chat: Chat, context: int) -> dict[str, Any] | None:
 
 def learn(traces: Path, config: Config, out: Path, progress: Progress | None = None) -> dict[str, Any]:
     """Trains on the chats of a folder and writes the model folder `out`; returns its record. An interrupted call goes
-    on from its last checkpoint. Raises BadInput (no chats), UsageError (`out` holds another model), Missing."""
+    on from its last checkpoint. Raises BadInput (no chats), UsageError (`out` holds another model),
+    MissingDependency."""
     from transformers import set_seed
 
     chats = read_chats(traces)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hipsynth.synth.llm.endpoint import Answer, NoAnswer
+from hipsynth.synth.llm.endpoint import ChatReply, NoAnswer
 from hipsynth.tuning.reason.render import TEMPLATE, brief, calls_in
 
 MOST_ANSWER = 200  # tokens: a thought and a call
@@ -39,7 +39,7 @@ class LocalModel:
     def __post_init__(self) -> None:
         self.tokenizer.chat_template = TEMPLATE
 
-    def ask(self, body: Mapping[str, Any]) -> Answer:
+    def ask(self, body: Mapping[str, Any]) -> ChatReply:
         """The answer to a chat in the form of chat completions. Raises NoAnswer for one that does not fit.
 
         A chat that goes on reads the tokens of the turn before again, as the model wrote them."""
@@ -51,7 +51,7 @@ class LocalModel:
         text = self.tokenizer.decode(wrote, skip_special_tokens=True)
         before = sum(len(message.get("tool_calls", ())) for message in messages)
         said, calls = calls_in(text, before)
-        return Answer(said, "stop", "local", len(ids), len(wrote), text, calls)
+        return ChatReply(said, "stop", "local", len(ids), len(wrote), text, calls)
 
     def clear(self) -> None:
         """Forgets the chat, and what was calculated for it with the weights of before."""

@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from hipsynth.core.errors import HipsynthError, Missing
+from hipsynth.core.errors import HipsynthError, MissingDependency
 from hipsynth.core.files import write_whole
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.backends.protocol import Target
@@ -23,8 +23,8 @@ from hipsynth.training.models.base import load_trained, torch_or_missing
 from hipsynth.training.models.fit import computes_bf16, versions
 from hipsynth.training.models.monitor import Progress
 from hipsynth.training.models.train import RECORD, Config, model_record
-from hipsynth.tuning.agent.drive import Driven, Manner, drive
-from hipsynth.tuning.optimize.optimize import Optimized, Request
+from hipsynth.tuning.agent.drive import AgentResult, AgentSettings, drive
+from hipsynth.tuning.optimize.optimize import OptimizeRequest, OptimizeResult
 from hipsynth.tuning.reason.learn import TASK, read_chats, source_of
 from hipsynth.tuning.reason.local import LocalModel, Turn
 from hipsynth.tuning.trial import target_of
@@ -49,7 +49,7 @@ class Rollout:
     ended: str
 
 
-def reward_of(found: Optimized | None) -> float:
+def reward_of(found: OptimizeResult | None) -> float:
     """log(speed-up), 0 to MOST_REWARD, of an answer that passed every check; 0 for any other."""
     if found is None or found.status != "improved" or found.verification.passed is False:
         return 0.0
@@ -65,10 +65,10 @@ def rollout(model: LocalModel, text: str, target: Target, arguments: tuple[str, 
 
 def worked(
     model: LocalModel, text: str, target: Target, arguments: tuple[str, ...] = (), calls: int = CALLS
-) -> tuple[Driven | None, str]:
+) -> tuple[AgentResult | None, str]:
     """A run of the model, and why it ended."""
-    manner = Manner("local", calls=calls, seconds=SECONDS, answer_tokens=model.most, context_chars=1 << 20)
-    request = Request(text, target, SECONDS, arguments)
+    manner = AgentSettings("local", calls=calls, seconds=SECONDS, answer_tokens=model.most, context_chars=1 << 20)
+    request = OptimizeRequest(text, target, SECONDS, arguments)
     with scratch_folder() as scratch:
         client: Any = model
         try:
@@ -102,11 +102,11 @@ def practise(
     traces: Path, config: Config, out: Path, progress: Progress | None = None, most: int = 64
 ) -> dict[str, Any]:
     """Goes on with the model in the folder `config.base` on the training programs of a traces folder; writes the model
-    folder `out` and returns its record. Raises Missing without trl or a base, BadInput without programs."""
+    folder `out` and returns its record. Raises MissingDependency without trl or a base, BadInput without programs."""
     base = model_record(Path(config.base))
     if base is None or base.get("task") != TASK:
         remedy = "run `synth train TRACES --config tools-smollm2 --out MODEL` first, and name it with --base"
-        raise Missing(f"{config.base}: no model that uses tools there", remedy=remedy)
+        raise MissingDependency(f"{config.base}: no model that uses tools there", remedy=remedy)
     programs = questions(traces)[:most]
     model, tokenizer = load_trained(Path(config.base), base)
     kept: list[dict[str, Any]] = []
@@ -151,7 +151,7 @@ def _trainer(
         trl: Any = import_module("trl")
     except ImportError as error:
         remedy = 'install the extra: pip install "hipsynth[rl]"'
-        raise Missing("reinforcement needs trl", cause=str(error), remedy=remedy) from error
+        raise MissingDependency("reinforcement needs trl", cause=str(error), remedy=remedy) from error
     from transformers import PrinterCallback, TrainerCallback
 
     arch_of = {row["prompt"]: row["arch"] for row in programs}

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from hipsynth.synth.llm.endpoint import Call
+from hipsynth.synth.llm.endpoint import ToolCall
 from hipsynth.training.data.source import view_source
 from hipsynth.tuning.agent.lessons import largest
 
@@ -148,15 +148,15 @@ SHOWN: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 }
 
 
-def calls_in(text: str, number: int) -> tuple[str, tuple[Call, ...]]:
+def calls_in(text: str, number: int) -> tuple[str, tuple[ToolCall, ...]]:
     """What an answer says besides its calls, and the calls. One that is no JSON has no name, so that no tool takes
     it. `number`: of calls so far."""
-    found: list[Call] = []
+    found: list[ToolCall] = []
     for match in _CALL.finditer(text):
         try:
             document = json.loads(match[1])
             name, arguments = str(document["name"]), json.dumps(document.get("arguments", {}))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             name, arguments = "", match[1][:500]
-        found.append(Call(f"call_{number + len(found)}", name, arguments))
+        found.append(ToolCall(f"call_{number + len(found)}", name, arguments))
     return _CALL.sub("", text).strip(), tuple(found)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from hipsynth.core.errors import BadInput
 from hipsynth.source.config import frontend_config
 from hipsynth.source.edits import Edit, apply_edits
-from hipsynth.source.parse import Token, Unit
+from hipsynth.source.parse import ParsedUnit, Token
 from hipsynth.source.parse_service import parse_isolated
 from hipsynth.source.tokens import closing, code_tokens
 
@@ -25,7 +25,7 @@ _AFTER_LIST = frozenset({"const", "noexcept", "override", "final", "->", "::", "
 
 
 @dataclass(frozen=True)
-class Function:
+class FunctionDefinition:
     """A function's definition: bytes [start, end), tokens [first, last) between the braces; `words` are all words in
     it, `uses` the tokens that name the block index."""
 
@@ -41,7 +41,7 @@ class Function:
 
 
 @dataclass(frozen=True)
-class Macro:
+class MacroDefinition:
     """A macro's definition, its words, and the uses of the block index in it. `named`: where its name begins; `end`: of
     the definition."""
 
@@ -53,20 +53,20 @@ class Macro:
 
 
 @dataclass(frozen=True)
-class Source:
+class BlockIndexProgram:
     """A parsed program, as far as block indices matter."""
 
     text: str
-    unit: Unit = field(repr=False)
+    unit: ParsedUnit = field(repr=False)
     tokens: tuple[Token, ...] = field(repr=False)
-    functions: tuple[Function, ...]
-    macros: tuple[Macro, ...]
+    functions: tuple[FunctionDefinition, ...]
+    macros: tuple[MacroDefinition, ...]
 
     @property
-    def kernels(self) -> dict[str, Function]:
+    def kernels(self) -> dict[str, FunctionDefinition]:
         return {one.name: one for one in self.functions if one.kernel}
 
-    def reached(self, kernel: Function) -> tuple[list[Function], list[Macro]]:
+    def reached(self, kernel: FunctionDefinition) -> tuple[list[FunctionDefinition], list[MacroDefinition]]:
         """The kernel with the functions and macros that it may use, by name: overloads count as one."""
         seen: set[str] = set()
         functions, macros = [kernel], []
@@ -86,7 +86,7 @@ class Source:
         return list(dict.fromkeys(functions)), macros
 
 
-def read_source(text: str, arch: str) -> Source:
+def read_source(text: str, arch: str) -> BlockIndexProgram:
     """Parses a program in the sandbox. Raises BadInput without a kernel or for code that cannot be parsed."""
     unit = parse_isolated(text, frontend_config(arch))
     tokens = tuple(code_tokens(unit))
@@ -95,10 +95,10 @@ def read_source(text: str, arch: str) -> Source:
     macros = tuple(_macros(unit.text))
     if not any(one.kernel for one in functions):
         raise BadInput("no kernel in the file", cause="no __global__ function", remedy="give a HIP source file")
-    return Source(text, unit, tokens, functions, macros)
+    return BlockIndexProgram(text, unit, tokens, functions, macros)
 
 
-def refusal(source: Source, name: str) -> str:
+def refusal(source: BlockIndexProgram, name: str) -> str:
     """Why a kernel's work-groups cannot be mapped, as far as its text tells; "" if they can."""
     same = [one for one in source.functions if one.kernel and one.name == name]
     if len(same) != 1:
@@ -117,7 +117,7 @@ def refusal(source: Source, name: str) -> str:
     return ""
 
 
-def _strides(source: Source, function: Function) -> bool:
+def _strides(source: BlockIndexProgram, function: FunctionDefinition) -> bool:
     """Whether a loop of the function advances by something with gridDim, directly or through one variable."""
     texts = [t.text for t in source.tokens[function.first : function.last]]
     if "gridDim" not in texts or not _LOOPS & set(texts):
@@ -136,7 +136,7 @@ def _strides(source: Source, function: Function) -> bool:
     return False
 
 
-def patched(source: Source, functions: Mapping[str, str]) -> str:
+def patched(source: BlockIndexProgram, functions: Mapping[str, str]) -> str:
     """The program with the kernels' block indices replaced.
 
     `functions`: kernel -> definition of the device function `swizzled_KERNEL()` that returns the block to compute.
@@ -165,7 +165,7 @@ def call_of(kernel: str) -> str:
     return f"swizzled_{kernel}"
 
 
-def _clones(source: Source, kernel: str) -> frozenset[str]:
+def _clones(source: BlockIndexProgram, kernel: str) -> frozenset[str]:
     """The functions that the kernel needs in a copy of its own: those that lead to the block index, and that other
     kernels reach too. Raises BadInput for methods, which have no copies, and for macros that the kernel does not use
     itself."""
@@ -185,7 +185,7 @@ def _clones(source: Source, kernel: str) -> frozenset[str]:
     return clones
 
 
-def _shared_macros(source: Source, kernel: str) -> list[Macro]:
+def _shared_macros(source: BlockIndexProgram, kernel: str) -> list[MacroDefinition]:
     """The macros with the block index that other kernels use, too: the kernel gets copies of its own."""
     others = [source.reached(one)[1] for name, one in source.kernels.items() if name != kernel]
     mine = source.reached(source.kernels[kernel])[1]
@@ -196,10 +196,10 @@ def _shared_by(what: str) -> BadInput:
     return BadInput(f"{what} with the block index is used by other kernels too", remedy="give the kernel its own")
 
 
-def _leading(functions: Sequence[Function], macros: Sequence[Macro]) -> set[str]:
+def _leading(functions: Sequence[FunctionDefinition], macros: Sequence[MacroDefinition]) -> set[str]:
     """Names of the functions and macros that use the block index, themselves or through others."""
     found = {one.name for one in functions if one.uses} | {one.name for one in macros if one.uses}
-    users: list[Function | Macro] = [*functions, *macros]
+    users: list[FunctionDefinition | MacroDefinition] = [*functions, *macros]
     while True:
         more = {one.name for one in users if one.words & found} - found
         if not more:
@@ -207,7 +207,7 @@ def _leading(functions: Sequence[Function], macros: Sequence[Macro]) -> set[str]
         found |= more
 
 
-def _kernel_edits(source: Source, kernel: str, clones: frozenset[str]) -> Iterator[Edit]:
+def _kernel_edits(source: BlockIndexProgram, kernel: str, clones: frozenset[str]) -> Iterator[Edit]:
     functions, macros = source.reached(source.kernels[kernel])
     call = call_of(kernel)
     for function in functions:
@@ -231,7 +231,9 @@ def _kernel_edits(source: Source, kernel: str, clones: frozenset[str]) -> Iterat
             yield from inside
 
 
-def _own_macro(source: Source, macro: Macro, kernel: str, inside: Sequence[Edit]) -> Iterator[Edit]:
+def _own_macro(
+    source: BlockIndexProgram, macro: MacroDefinition, kernel: str, inside: Sequence[Edit]
+) -> Iterator[Edit]:
     """A copy of a macro behind it, and its uses in the kernel."""
     name, base = f"{macro.name}_{call_of(kernel)}", macro.named
     length = len(macro.name.encode())
@@ -244,7 +246,7 @@ def _own_macro(source: Source, macro: Macro, kernel: str, inside: Sequence[Edit]
             yield Edit(token.start, token.end, name)
 
 
-def _uses(source: Source, function: Function, call: str) -> Iterator[Edit]:
+def _uses(source: BlockIndexProgram, function: FunctionDefinition, call: str) -> Iterator[Edit]:
     for i in function.uses:
         token = source.tokens[i]
         spelled = _SPELLED.fullmatch(token.text)
@@ -256,13 +258,15 @@ def _uses(source: Source, function: Function, call: str) -> Iterator[Edit]:
             yield Edit(token.start, source.tokens[i + 2].end, f"{call}().{spelled[2]}")
 
 
-def _renamed(source: Source, function: Function, clones: frozenset[str], kernel: str) -> Iterator[Edit]:
+def _renamed(
+    source: BlockIndexProgram, function: FunctionDefinition, clones: frozenset[str], kernel: str
+) -> Iterator[Edit]:
     for token in source.tokens[function.first : function.last]:
         if token.text in clones and token.identifier:
             yield Edit(token.start, token.end, f"{token.text}_{call_of(kernel)}")
 
 
-def _functions(unit: Unit, tokens: Sequence[Token], user: set[int]) -> Iterator[Function]:
+def _functions(unit: ParsedUnit, tokens: Sequence[Token], user: set[int]) -> Iterator[FunctionDefinition]:
     """The definitions in the file; `user`: offsets of tokens that name something that the file declares."""
     for i, token in enumerate(tokens[:-1]):
         if not token.identifier or tokens[i + 1].text != "(":
@@ -279,7 +283,7 @@ def _functions(unit: Unit, tokens: Sequence[Token], user: set[int]) -> Iterator[
         texts = {t.text for t in tokens[begin:i]}
         uses = tuple(j for j in range(opening + 1, last) if _is_block_index(tokens, j, user))
         kernel = "__global__" in texts
-        yield Function(
+        yield FunctionDefinition(
             token.text, kernel, tokens[begin].start, tokens[last].end, i, opening + 1, last, words, uses
         )  # fmt: skip
 
@@ -291,7 +295,7 @@ def _body(tokens: Sequence[Token], at: int) -> int:
     return at if at < len(tokens) and tokens[at].text == "{" else -1
 
 
-def _beginning(unit: Unit, tokens: Sequence[Token], at: int) -> int:
+def _beginning(unit: ParsedUnit, tokens: Sequence[Token], at: int) -> int:
     """The first token of the declaration whose name is token `at`."""
     depth = 0
     while at > 0:
@@ -313,7 +317,7 @@ def _is_block_index(tokens: Sequence[Token], at: int, user: set[int]) -> bool:
     return named and token.start not in user and tokens[at - 1].text not in (".", "->", "::")
 
 
-def _macros(text: bytes) -> Iterator[Macro]:
+def _macros(text: bytes) -> Iterator[MacroDefinition]:
     for match in _DEFINE.finditer(text):
         body, base = match[2], match.start(2)
         uses = [(base + m.start(), base + m.end(), "") for m in re.finditer(rb"\bblockIdx\b", body)]
@@ -321,10 +325,10 @@ def _macros(text: bytes) -> Iterator[Macro]:
             (base + m.start(), base + m.end(), m[1].decode()) for m in re.finditer(rb"\bhipBlockIdx_([xyz])\b", body)
         ]
         words = frozenset(word.decode() for word in re.findall(rb"\b[A-Za-z_]\w*", body))
-        yield Macro(match[1].decode(), match.start(1), match.end(), words, tuple(uses))
+        yield MacroDefinition(match[1].decode(), match.start(1), match.end(), words, tuple(uses))
 
 
-def _insertion_point(source: Source) -> int:
+def _insertion_point(source: BlockIndexProgram) -> int:
     """Behind the last #include that stands in no #if, before any function."""
     text = source.unit.text
     first = min(one.start for one in source.functions)

@@ -35,78 +35,78 @@ _LONGEST = 2000  # characters of an expression that is read
 
 
 @dataclass(frozen=True)
-class Expression:
+class IndexExpression:
     """`op` is "name", "number", a binary operator of C, or min, max and select (condition, then, else)."""
 
     op: str
-    parts: tuple[Expression, ...] = ()
+    parts: tuple[IndexExpression, ...] = ()
     value: str | int = 0
 
-    def __add__(self, other: Operand) -> Expression:
+    def __add__(self, other: Operand) -> IndexExpression:
         return _binary("+", self, other)
 
-    def __sub__(self, other: Operand) -> Expression:
+    def __sub__(self, other: Operand) -> IndexExpression:
         return _binary("-", self, other)
 
-    def __mul__(self, other: Operand) -> Expression:
+    def __mul__(self, other: Operand) -> IndexExpression:
         return self if other in (1, number(1)) else _binary("*", self, other)
 
-    def __floordiv__(self, other: Operand) -> Expression:
+    def __floordiv__(self, other: Operand) -> IndexExpression:
         return self if other in (1, number(1)) else _binary("//", self, other)
 
-    def __mod__(self, other: Operand) -> Expression:
+    def __mod__(self, other: Operand) -> IndexExpression:
         return _binary("%", self, other)
 
-    def __and__(self, other: Operand) -> Expression:
+    def __and__(self, other: Operand) -> IndexExpression:
         return _binary("&", self, other)
 
-    def __or__(self, other: Operand) -> Expression:
+    def __or__(self, other: Operand) -> IndexExpression:
         return _binary("|", self, other)
 
-    def __xor__(self, other: Operand) -> Expression:
+    def __xor__(self, other: Operand) -> IndexExpression:
         return _binary("^", self, other)
 
-    def __lshift__(self, other: Operand) -> Expression:
+    def __lshift__(self, other: Operand) -> IndexExpression:
         return _binary("<<", self, other)
 
-    def __rshift__(self, other: Operand) -> Expression:
+    def __rshift__(self, other: Operand) -> IndexExpression:
         return _binary(">>", self, other)
 
-    def below(self, other: Operand) -> Expression:
+    def below(self, other: Operand) -> IndexExpression:
         return _binary("<", self, other)
 
-    def equals(self, other: Operand) -> Expression:
+    def equals(self, other: Operand) -> IndexExpression:
         return _binary("==", self, other)
 
 
-Operand = Expression | int
+Operand = IndexExpression | int
 
 
-def name(text: str) -> Expression:
-    return Expression("name", value=text)
+def name(text: str) -> IndexExpression:
+    return IndexExpression("name", value=text)
 
 
-def number(value: int) -> Expression:
-    return Expression("number", value=value)
+def number(value: int) -> IndexExpression:
+    return IndexExpression("number", value=value)
 
 
-def least(a: Operand, b: Operand) -> Expression:
-    return Expression("min", (_lifted(a), _lifted(b)))
+def least(a: Operand, b: Operand) -> IndexExpression:
+    return IndexExpression("min", (_lifted(a), _lifted(b)))
 
 
-def select(condition: Expression, then: Operand, otherwise: Operand) -> Expression:
-    return Expression("select", (condition, _lifted(then), _lifted(otherwise)))
+def select(condition: IndexExpression, then: Operand, otherwise: Operand) -> IndexExpression:
+    return IndexExpression("select", (condition, _lifted(then), _lifted(otherwise)))
 
 
-def _lifted(value: Operand) -> Expression:
-    return value if isinstance(value, Expression) else number(value)
+def _lifted(value: Operand) -> IndexExpression:
+    return value if isinstance(value, IndexExpression) else number(value)
 
 
-def _binary(op: str, a: Operand, b: Operand) -> Expression:
-    return Expression(op, (_lifted(a), _lifted(b)))
+def _binary(op: str, a: Operand, b: Operand) -> IndexExpression:
+    return IndexExpression(op, (_lifted(a), _lifted(b)))
 
 
-def evaluate(expression: Expression, values: Mapping[str, Array]) -> Array:
+def evaluate(expression: IndexExpression, values: Mapping[str, Array]) -> Array:
     """The value for every work-group at once, in 64 bits. Raises UsageError for an unknown name, a division by zero, or
     a shift by 32 or more."""
     if expression.op == "name":
@@ -132,7 +132,7 @@ _NUMPY: dict[str, Any] = {
 }  # fmt: skip
 
 
-def source(expression: Expression, inside: int = -1) -> str:
+def source(expression: IndexExpression, inside: int = -1) -> str:
     """As HIP source over unsigned variables of the same names; `inside`: the precedence of what surrounds it."""
     if expression.op == "name":
         return str(expression.value)
@@ -155,7 +155,7 @@ def source(expression: Expression, inside: int = -1) -> str:
     return f"({text})" if level < inside else text
 
 
-def cost(expression: Expression) -> int:
+def cost(expression: IndexExpression) -> int:
     """About how many instructions an expression takes."""
     inner = sum(map(cost, expression.parts))
     if expression.op in ("name", "number"):
@@ -163,7 +163,7 @@ def cost(expression: Expression) -> int:
     return inner + (8 if expression.op in ("//", "%") and expression.parts[1].op != "number" else 1)
 
 
-def parse(text: str) -> Expression:
+def parse(text: str) -> IndexExpression:
     """Reads an expression in the notation of C, with `min`, `max` and `select(condition, then, else)`.
 
     Raises UsageError with what is not understood.
@@ -177,7 +177,7 @@ def parse(text: str) -> Expression:
     return _read(tree)
 
 
-def _read(tree: ast.expr) -> Expression:
+def _read(tree: ast.expr) -> IndexExpression:
     if isinstance(tree, ast.Name) and tree.id in NAMES:
         return name(tree.id)
     if isinstance(tree, ast.Constant) and type(tree.value) is int and 0 <= tree.value < 1 << 31:
@@ -187,6 +187,6 @@ def _read(tree: ast.expr) -> Expression:
     if isinstance(tree, ast.Compare) and len(tree.ops) == 1 and type(tree.ops[0]) in _PYTHON:
         return _binary(_PYTHON[type(tree.ops[0])], _read(tree.left), _read(tree.comparators[0]))
     if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and _CALLS.get(tree.func.id) == len(tree.args):
-        return Expression(tree.func.id, tuple(map(_read, tree.args)))
+        return IndexExpression(tree.func.id, tuple(map(_read, tree.args)))
     known = f"names {', '.join(NAMES)}, integers, + - * / % & | ^ << >> < ==, min, max, select"
     raise UsageError(f"the mapping uses {ast.unparse(tree)[:100]!r}", remedy=f"use {known}")

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from hipsynth.tuning.swizzle import expression as e
-from hipsynth.tuning.swizzle.expression import Array, Expression, Operand, evaluate
+from hipsynth.tuning.swizzle.expression import Array, IndexExpression, Operand, evaluate
 
 Grid = tuple[int, int, int]
-Program = list[tuple[str, Expression]]  # assignments, in order
+Program = list[tuple[str, IndexExpression]]  # assignments, in order
 CURVES = ("morton", "hilbert")
 _X, _Y, _Z = map(e.name, "XYZ")
 WHOLE = {"X": (_X, _Y * _Z), "X * Y": (_X * _Y, _Z)}  # planes that hold every grid: their width and height
@@ -39,7 +39,7 @@ class Spread:
     def label(self) -> str:
         return f"spread({self.parts}{f', run {self.run}' if self.run else ''})"
 
-    def program(self, id_: Expression, n: Expression, prefix: str) -> Program:
+    def program(self, id_: IndexExpression, n: IndexExpression, prefix: str) -> Program:
         parts, run = self.parts, self.run
         if run == 0:
             share = e.name(f"{prefix}share")
@@ -54,7 +54,7 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Along:
+class RowSpread:
     """A Spread within every row of the grid by itself. Where rows are a multiple of the XCDs long, it has the effect of
     a Spread of the whole grid for a few instructions, because rows and planes keep their places."""
 
@@ -65,7 +65,7 @@ class Along:
     def label(self) -> str:
         return Spread(self.parts, self.run).label.replace("spread(", "spread along x(")
 
-    def program(self, id_: Expression, n: Expression, prefix: str) -> Program:
+    def program(self, id_: IndexExpression, n: IndexExpression, prefix: str) -> Program:
         x = e.name(f"{prefix}x")
         *lines, (_, dealt) = Spread(self.parts, self.run).program(x, _X, prefix)
         return [(f"{prefix}x", id_ % _X), *lines, (f"{prefix}id", id_ - x + dealt)]
@@ -107,15 +107,15 @@ class Tile:
         more = "" if self.width == "X" else f", width {self.width}"
         return f"tile({size}, {self.outer} first, inside by {self.inner}{more})"
 
-    def program(self, id_: Expression, n: Expression, prefix: str) -> Program:
-        def at(text: str) -> Expression:
+    def program(self, id_: IndexExpression, n: IndexExpression, prefix: str) -> Program:
+        def at(text: str) -> IndexExpression:
             return e.name(prefix + text)
 
         flipped = self.outer == "columns"
         across, down = ("height", "width") if flipped else ("width", "height")
         groups, tiles = (self.columns, self.rows) if flipped else (self.rows, self.columns)
-        group: Expression = e.number(groups) if groups else at(down)
-        tile: Expression = e.number(tiles) if tiles else at(across)
+        group: IndexExpression = e.number(groups) if groups else at(down)
+        tile: IndexExpression = e.number(tiles) if tiles else at(across)
         lines = self._plane(at, id_, n)
         lines += [
             ("first", at("c") // (group * at(across)) * group),
@@ -134,7 +134,7 @@ class Tile:
         lines.append(("id", there if self.width in WHOLE else e.select(inside, there, id_)))
         return [(prefix + text, value) for text, value in lines]
 
-    def _plane(self, at: Any, id_: Expression, n: Expression) -> Program:
+    def _plane(self, at: Any, id_: IndexExpression, n: IndexExpression) -> Program:
         """Width and height of the plane, and `c`, the group's number in it. What is behind the last complete row stays
         in its place; it is computed as if it were the last group in the plane."""
         if self.width in WHOLE:
@@ -160,7 +160,7 @@ class Tile:
         return [(slow, _divided(at("in"), size, constant)), (fast, at("in") - at(slow) * size)]
 
 
-def _divided(value: Expression, size: Expression, full: int, factor: Operand = 1) -> Expression:
+def _divided(value: IndexExpression, size: IndexExpression, full: int, factor: Operand = 1) -> IndexExpression:
     """value // (factor * size), where size is nearly always `full`, a constant by which division is cheap."""
     if full == 0:
         return value // (size * factor)
@@ -168,22 +168,22 @@ def _divided(value: Expression, size: Expression, full: int, factor: Operand = 1
 
 
 def _times(full: int, factor: Operand) -> Operand:
-    if isinstance(factor, Expression):
+    if isinstance(factor, IndexExpression):
         return factor if full == 1 else int(factor.value) * full if factor.op == "number" else factor * full
     return full * factor
 
 
-def _morton(at: Any, side: int) -> tuple[Program, Expression, Expression]:
+def _morton(at: Any, side: int) -> tuple[Program, IndexExpression, IndexExpression]:
     bits = side.bit_length() - 1
-    i: Expression = e.number(0)
-    j: Expression = e.number(0)
+    i: IndexExpression = e.number(0)
+    j: IndexExpression = e.number(0)
     for bit in range(bits):
         j = j | ((at("in") >> (2 * bit) & 1) << bit)
         i = i | ((at("in") >> (2 * bit + 1) & 1) << bit)
     return [], i, j
 
 
-def _hilbert(at: Any, side: int) -> tuple[Program, Expression, Expression]:
+def _hilbert(at: Any, side: int) -> tuple[Program, IndexExpression, IndexExpression]:
     """The usual construction, from the smallest square outwards: each level turns the square below and places it."""
     lines: Program = [("hx0", e.number(0)), ("hy0", e.number(0))]
     for level in range(side.bit_length() - 1):
@@ -215,14 +215,14 @@ class Formula:
         return self.text
 
     @functools.cached_property
-    def expression(self) -> Expression:
+    def expression(self) -> IndexExpression:
         return e.parse(self.text)
 
-    def program(self, id_: Expression, n: Expression, prefix: str) -> Program:
+    def program(self, id_: IndexExpression, n: IndexExpression, prefix: str) -> Program:
         return [(f"{prefix}id", self.expression)]
 
 
-Step = Spread | Along | Tile | Formula
+Step = Spread | RowSpread | Tile | Formula
 
 
 @dataclass(frozen=True)
@@ -259,13 +259,13 @@ class Mapping:
     @functools.cached_property
     def cost(self) -> int:
         """About how many instructions it adds to a wave."""
-        if len(self.steps) == 1 and isinstance(self.steps[0], Along):
+        if len(self.steps) == 1 and isinstance(self.steps[0], RowSpread):
             return 8
         return 16 + sum(e.cost(value) for _, value in self.program())
 
     def source(self, function: str) -> str:
         """A HIP device function that returns the coordinates of the work-group to compute."""
-        if len(self.steps) == 1 and isinstance(self.steps[0], Along):
+        if len(self.steps) == 1 and isinstance(self.steps[0], RowSpread):
             return self.steps[0].source(function, self.label)
         lines = [
             f"// Which work-group computes what: {self.label}.",
@@ -326,7 +326,7 @@ def grammar(grid: Grid, xcds: int, cus: int, widths: tuple[str, ...] = ()) -> li
     over_xcds = [Spread(xcds), *(Spread(xcds, run) for run in (2, 4, 8, 16, 32, 64, 128))] if xcds > 1 else []
     spreads: list[Step] = [spread for spread in (*over_xcds, Spread(cus)) if n >= 2 * spread.parts * max(spread.run, 1)]
     if grid[0] < n and xcds > 1:
-        spreads += [Along(one.parts, one.run) for one in over_xcds if grid[0] >= 2 * xcds * max(one.run, 1)]
+        spreads += [RowSpread(one.parts, one.run) for one in over_xcds if grid[0] >= 2 * xcds * max(one.run, 1)]
     shapes = list(tiles(grid, planes))
     firsts = [s for s in spreads if isinstance(s, Spread) and s.parts == xcds and s.run in (0, 8, 32)]
     found = [Mapping((spread,)) for spread in spreads] + [Mapping((tile,)) for tile in shapes]

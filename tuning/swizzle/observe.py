@@ -11,32 +11,34 @@ from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import measured
 from hipsynth.simulator import api, devices
 from hipsynth.simulator.build import build_text, compile_limits
-from hipsynth.simulator.limits import Limits
-from hipsynth.simulator.sharing import FILE, Following, Sharing, read
+from hipsynth.simulator.limits import RunLimits
+from hipsynth.simulator.sharing import FILE, LineSharing, SharingObservation, read
 from hipsynth.toolchain import sandbox
 
 
 @dataclass(frozen=True)
-class Observed:
+class ObservedLaunches:
     """The program's kernels, as profiled, and the lines of the first launch of each kernel and grid."""
 
     kernels: tuple[KernelRecord, ...]
-    launches: tuple[Sharing, ...]
+    launches: tuple[LineSharing, ...]
 
-    def launch_of(self, kernel: KernelRecord) -> Sharing | None:
+    def launch_of(self, kernel: KernelRecord) -> LineSharing | None:
         """The largest launch of a kernel."""
         return max(self.launches_of(kernel), key=lambda s: s.groups, default=None)
 
-    def launches_of(self, kernel: KernelRecord) -> list[Sharing]:
+    def launches_of(self, kernel: KernelRecord) -> list[LineSharing]:
         """The first launch of a kernel with each grid."""
         return [s for s in self.launches if s.symbol == kernel.symbol]
 
 
-def observe(text: str, target: Target, arguments: tuple[str, ...], following: Following, time_s: float) -> Observed:
+def observe(
+    text: str, target: Target, arguments: tuple[str, ...], following: SharingObservation, time_s: float
+) -> ObservedLaunches:
     """Compiles and runs a program. Raises CompileFailed, BadInput if it does not run to its end or launches nothing,
-    UsageError for an unknown architecture or flag, Missing if nothing can run here."""
+    UsageError for an unknown architecture or flag, MissingDependency if nothing can run here."""
     device = devices.load(target.device)
-    limits = Limits(time_s)
+    limits = RunLimits(time_s)
     with scratch_folder() as scratch, sandbox.job_folder() as job:
         artefacts, _ = build_text(
             text, "program", target.arch, target.flags, scratch / "build", compile_limits(limits)
@@ -49,4 +51,4 @@ def observe(text: str, target: Target, arguments: tuple[str, ...], following: Fo
         raise BadInput("the program does not run to its end", cause=done.message[:500], reason=done.reason)
     if not done.kernels:
         raise BadInput("the program launched no kernel", cause=done.stdout[:300], reason="no_dispatch")
-    return Observed(measured(done.kernels, target.arch), launches)
+    return ObservedLaunches(measured(done.kernels, target.arch), launches)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hipsynth.tuning.swizzle.expression import Expression, name
-from hipsynth.tuning.swizzle.mapping import CURVES, Along, Formula, Grid, Mapping, Spread, Step, Tile
+from hipsynth.tuning.swizzle.expression import IndexExpression, name
+from hipsynth.tuning.swizzle.mapping import CURVES, Formula, Grid, Mapping, RowSpread, Spread, Step, Tile
 
 Factors = Counter[str]  # a product, as how often each factor occurs; numbers by their digits in base 10
 
@@ -53,7 +53,7 @@ def prove(mapping: Mapping, grid: Grid) -> Proof:
 
 def holds_for_all_grids(step: Step) -> bool:
     """Whether a step is proven for every grid."""
-    if isinstance(step, Spread | Along):
+    if isinstance(step, Spread | RowSpread):
         return step.parts > 0 and step.run >= 0
     if isinstance(step, Tile):
         return step.inner not in CURVES or _curve_is_bijective(step)
@@ -77,7 +77,7 @@ class _Digit:
     radix: Factors | None
 
 
-def swaps_digits(expression: Expression) -> bool:
+def swaps_digits(expression: IndexExpression) -> bool:
     """Whether an expression takes the digits of `id` in a mixed radix and puts them together in another order.
 
     Exactly: select(id < whole, sum of digit * weight, id), where the radices below each digit multiply to its divisor,
@@ -142,17 +142,17 @@ def _weights_fit(placed: list[tuple[Factors, Factors]]) -> bool:
     return True
 
 
-def _is_id(expression: Expression) -> bool:
+def _is_id(expression: IndexExpression) -> bool:
     return expression.op == "name" and expression.value == "id"
 
 
-def _summands(expression: Expression) -> list[Expression]:
+def _summands(expression: IndexExpression) -> list[IndexExpression]:
     if expression.op == "+":
         return [part for side in expression.parts for part in _summands(side)]
     return [expression]
 
 
-def _term(expression: Expression) -> tuple[_Digit, Factors] | None:
+def _term(expression: IndexExpression) -> tuple[_Digit, Factors] | None:
     """A digit of `id` and its weight."""
     if expression.op == "*":
         for one, other in (expression.parts, expression.parts[::-1]):
@@ -164,7 +164,7 @@ def _term(expression: Expression) -> tuple[_Digit, Factors] | None:
     return None if digit is None else (digit, Counter())
 
 
-def _digit(expression: Expression) -> _Digit | None:
+def _digit(expression: IndexExpression) -> _Digit | None:
     if _is_id(expression):
         return _Digit(Counter(), None)
     if expression.op not in ("//", "%"):
@@ -184,7 +184,7 @@ def _quotient(product: Factors, divisor: Factors) -> Factors | None:
     return product - divisor if all(product[factor] >= count for factor, count in divisor.items()) else None
 
 
-def _product(expression: Expression) -> Factors | None:
+def _product(expression: IndexExpression) -> Factors | None:
     """The factors of a product of names, numbers and quotients of them, which are opaque; None if `id` is in it."""
     if expression.op == "*":
         parts = [_product(part) for part in expression.parts]
@@ -196,7 +196,7 @@ def _product(expression: Expression) -> Factors | None:
     return Counter([repr(expression)])
 
 
-def _mentions_id(expression: Expression) -> bool:
+def _mentions_id(expression: IndexExpression) -> bool:
     return _is_id(expression) or any(map(_mentions_id, expression.parts))
 
 

@@ -6,15 +6,15 @@ import difflib
 from typing import Any
 
 from hipsynth.core.kernel_record import KernelRecord
-from hipsynth.tuning.swizzle.search import HIT_RATE, Answer, Result
+from hipsynth.tuning.swizzle.search import HIT_RATE, KernelSwizzle, ProgramSwizzle
 
 
-def document(result: Result) -> dict[str, Any]:
+def document(result: ProgramSwizzle) -> dict[str, Any]:
     """The kernels; keys as in docs/reference/cli.md."""
     return {"kernels": [_kernel(answer) for answer in result.answers], "checked_with": list(result.checked_with)}
 
 
-def _kernel(answer: Answer) -> dict[str, Any]:
+def _kernel(answer: KernelSwizzle) -> dict[str, Any]:
     ceiling = None if answer.ceiling is None else {HIT_RATE: answer.ceiling, "exact": answer.exact_ceiling}
     return {
         "name": answer.name,
@@ -51,7 +51,7 @@ def _figures(record: KernelRecord | None) -> dict[str, Any] | None:
     return {**record.metrics, "duration_ns": record.duration_ns, "grid": list(record.grid)}
 
 
-def _speedup(answer: Answer) -> float:
+def _speedup(answer: KernelSwizzle) -> float:
     """How many times as fast the kernel is; 1 if nothing was changed."""
     if answer.before is None or answer.after is None or not answer.after.duration_ns:
         return 1.0
@@ -66,12 +66,12 @@ def patch(before: str, after: str, name: str) -> str:
     return "".join(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines)
 
 
-def text(result: Result) -> str:
+def text(result: ProgramSwizzle) -> str:
     """For a terminal: a paragraph for each kernel."""
     return "\n\n".join(_paragraph(answer) for answer in result.answers)
 
 
-def _paragraph(answer: Answer) -> str:
+def _paragraph(answer: KernelSwizzle) -> str:
     lines = [f"{answer.name}: {answer.status}", f"  {answer.reason}"]
     if answer.status == "improved" and answer.before and answer.after:
         then, now = answer.before, answer.after

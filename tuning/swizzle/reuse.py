@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hipsynth.simulator.sharing import LINE_BYTES, Sharing
+from hipsynth.simulator.sharing import LINE_BYTES, LineSharing
 from hipsynth.tuning.swizzle.expression import Array
 
 
@@ -72,7 +72,7 @@ class Reuse:
         return [int(count) * self.one_in for count in np.bincount(pairs % chips.xcds, minlength=chips.xcds)]
 
 
-def reuse_of(sharing: Sharing, most_pairs: int = 400_000) -> Reuse:
+def reuse_of(sharing: LineSharing, most_pairs: int = 400_000) -> Reuse:
     """Prepares a launch's touches; more than `most_pairs` are thinned out by lines, drawn with a fixed seed."""
     numbers, lines = np.unique(sharing.touches["line"], return_inverse=True)
     groups, one_in = sharing.touches["group"].astype(np.int64), sharing.one_in
@@ -84,7 +84,7 @@ def reuse_of(sharing: Sharing, most_pairs: int = 400_000) -> Reuse:
     return Reuse(sharing.groups, groups, lines.astype(np.int64), one_in)
 
 
-def exchange(sharing: Sharing) -> str:
+def exchange(sharing: LineSharing) -> str:
     """How work-groups exchange data within the launch, "" if they do not: a word that one writes and another uses, or
     that one updates by atomics and another uses otherwise. Then results may depend on their order."""
     touches = np.sort(sharing.touches, order="line")

@@ -14,13 +14,13 @@ from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.metrics import bottleneck
 from hipsynth.simulator import devices
-from hipsynth.simulator.sharing import REASONS, Following, Sharing
+from hipsynth.simulator.sharing import REASONS, LineSharing, SharingObservation
 from hipsynth.source.arguments import default_arguments
 from hipsynth.source.names import base_name
 from hipsynth.tuning.swizzle import edits
 from hipsynth.tuning.swizzle.mapping import Formula, Grid, Spread, Tile, grammar
 from hipsynth.tuning.swizzle.mapping import Mapping as GroupMapping
-from hipsynth.tuning.swizzle.observe import Observed, observe
+from hipsynth.tuning.swizzle.observe import ObservedLaunches, observe
 from hipsynth.tuning.swizzle.proof import Proof, prove
 from hipsynth.tuning.swizzle.reuse import Chips, Reuse, exchange, reuse_of
 from hipsynth.tuning.trial import Conditions, Trial, compare, trial
@@ -36,7 +36,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Question:
+class SwizzleSettings:
     """What to search. `executed`: mappings per kernel that run; `formula`: only this one; `kernels`: only these;
     `check_arguments`: those of the runs whose outputs are compared, by default `arguments`, or smaller ones."""
 
@@ -51,7 +51,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Tried:
+class MappingTrial:
     """One executed mapping: the entry of the history. `misses`: what the model predicts, relative to the original."""
 
     mapping: GroupMapping
@@ -62,7 +62,7 @@ class Tried:
 
 
 @dataclass
-class Answer:
+class KernelSwizzle:
     """The result for one kernel. `status`: "improved", "ceiling" (nothing gains) or "refused", with the reason.
 
     `ceiling`: the largest L2 hit rate that any mapping can have, in percent; `exact_ceiling` is False if it is
@@ -81,16 +81,16 @@ class Answer:
     exact_ceiling: bool = True
     uncertainty: float = 0.0  # of the ratio of durations
     evaluated: int = 0
-    history: list[Tried] = field(default_factory=list)
+    history: list[MappingTrial] = field(default_factory=list)
     sharing: dict[str, float | int | list[int]] = field(default_factory=dict)
     seconds: float = 0.0
 
 
 @dataclass(frozen=True)
-class Result:
+class ProgramSwizzle:
     """All kernels of a program, and its text with the improvements, equal to the original if there are none."""
 
-    answers: tuple[Answer, ...]
+    answers: tuple[KernelSwizzle, ...]
     text: str
     checked_with: tuple[str, ...] = ()
 
@@ -99,7 +99,7 @@ class Result:
 class _Work:
     """A kernel in progress. `best` is None while nothing beats the original."""
 
-    answer: Answer
+    answer: KernelSwizzle
     base: str
     record: KernelRecord
     reuse: Reuse
@@ -110,7 +110,7 @@ class _Work:
     best: tuple[GroupMapping, KernelRecord] | None = None
 
 
-def swizzle(text: str, question: Question, say: Say = lambda _: None) -> Result:
+def swizzle(text: str, question: SwizzleSettings, say: Say = lambda _: None) -> ProgramSwizzle:
     """Searches mappings for every kernel of a program.
 
     Raises CompileFailed or BadInput for a program that does not compile or run, UsageError for bad options.
@@ -119,7 +119,7 @@ def swizzle(text: str, question: Question, say: Say = lambda _: None) -> Result:
     source = edits.read_source(text, question.target.arch)
     _check_options(source, question)
     say("running the program and following its work-groups")
-    observed = observe(text, question.target, question.arguments, Following(), question.time_s)
+    observed = observe(text, question.target, question.arguments, SharingObservation(), question.time_s)
     works, answers = _prepare(source, observed, question)
     if works:
         say("comparing outputs needs the program's own")
@@ -141,10 +141,10 @@ def swizzle(text: str, question: Question, say: Say = lambda _: None) -> Result:
         _conclude(work)
     for answer in answers:
         answer.seconds = clock.spent_s
-    return Result(tuple(answers), final, question.check_arguments or ())
+    return ProgramSwizzle(tuple(answers), final, question.check_arguments or ())
 
 
-def _check_options(source: edits.Source, question: Question) -> None:
+def _check_options(source: edits.BlockIndexProgram, question: SwizzleSettings) -> None:
     unknown = set(question.kernels) - set(source.kernels)
     if unknown:
         raise UsageError(f"no kernel {sorted(unknown)[0]}", remedy=f"one of: {', '.join(sorted(source.kernels))}")
@@ -152,23 +152,25 @@ def _check_options(source: edits.Source, question: Question) -> None:
         Formula(question.formula).expression  # noqa: B018  raises UsageError
 
 
-def _chips(question: Question, record: KernelRecord) -> Chips:
+def _chips(question: SwizzleSettings, record: KernelRecord) -> Chips:
     spec = devices.load(question.target.device).spec()
     xcds, cus = int(spec["topology.xcds"]), int(spec["topology.cus"])
     per_cu = int(record.occupancy.groups_per_cu) if record.occupancy else 1
     return Chips(xcds, max(1, cus // xcds * per_cu), int(spec["l2.bytes"] / spec["l2.line_bytes"]))
 
 
-def _prepare(source: edits.Source, observed: Observed, question: Question) -> tuple[list[_Work], list[Answer]]:
+def _prepare(
+    source: edits.BlockIndexProgram, observed: ObservedLaunches, question: SwizzleSettings
+) -> tuple[list[_Work], list[KernelSwizzle]]:
     works, answers = [], []
     names = [base_name(kernel.name) for kernel in observed.kernels]
     for record, base in zip(observed.kernels, names, strict=True):
         if question.kernels and base not in question.kernels:
             continue
-        answer = Answer(record.name, before=record)
+        answer = KernelSwizzle(record.name, before=record)
         answers.append(answer)
         launch = observed.launch_of(record)
-        launches: list[Sharing | None] = [*observed.launches_of(record)]
+        launches: list[LineSharing | None] = [*observed.launches_of(record)]
         reasons = (_refusal(source, record, base, one) for one in launches or [None])
         answer.reason = next(filter(None, reasons), "")
         if not answer.reason and names.count(base) > 1 and names.index(base) < len(answers) - 1:
@@ -184,7 +186,7 @@ def _prepare(source: edits.Source, observed: Observed, question: Question) -> tu
     return works, answers
 
 
-def _refusal(source: edits.Source, record: KernelRecord, base: str, launch: Sharing | None) -> str:
+def _refusal(source: edits.BlockIndexProgram, record: KernelRecord, base: str, launch: LineSharing | None) -> str:
     if launch is None:
         return "its launches were not seen"
     if launch.cooperative:
@@ -194,7 +196,7 @@ def _refusal(source: edits.Source, record: KernelRecord, base: str, launch: Shar
     return edits.refusal(source, base) or exchange(launch)
 
 
-def _bound(work: _Work, launch: Sharing) -> None:
+def _bound(work: _Work, launch: LineSharing) -> None:
     """The ceiling, and what is reported of the sharing."""
     reuse, chips, record = work.reuse, work.chips, work.record
     requests = record.counters.get("TCC_HIT", 0.0) + record.counters.get("TCC_MISS", 0.0)
@@ -230,7 +232,7 @@ def _widths(work: _Work) -> tuple[str, ...]:
     return tuple(str(width) for width in (8, 16, 32, 64, 128, 256) if x % width == 0 and x // width >= 4)
 
 
-def _rank(work: _Work, question: Question) -> list[tuple[float, GroupMapping]]:
+def _rank(work: _Work, question: SwizzleSettings) -> list[tuple[float, GroupMapping]]:
     """The mappings by modelled misses, relative to the original, best first; of equal ones the cheapest."""
     chips = work.chips
     spec = devices.load(question.target.device).spec()
@@ -248,7 +250,7 @@ def _rank(work: _Work, question: Question) -> list[tuple[float, GroupMapping]]:
     return sorted(scored, key=lambda pair: (round(pair[0], 3), pair[1].cost, pair[1].label))
 
 
-def _chosen(work: _Work, question: Question, round_: int) -> list[tuple[float, GroupMapping]]:
+def _chosen(work: _Work, question: SwizzleSettings, round_: int) -> list[tuple[float, GroupMapping]]:
     """What runs in a round: first the best by the model, of different kinds; then the best one's neighbours."""
     done = {tried.mapping for tried in work.answer.history}
     if not work.answer.sharing["shared_lines"] and not question.formula:
@@ -279,7 +281,12 @@ def _kind(mapping: GroupMapping) -> tuple[object, ...]:
 
 
 def _execute(
-    source: edits.Source, works: Sequence[_Work], question: Question, round_: int, say: Say, clock: Clock
+    source: edits.BlockIndexProgram,
+    works: Sequence[_Work],
+    question: SwizzleSettings,
+    round_: int,
+    say: Say,
+    clock: Clock,
 ) -> None:
     """Runs the chosen mappings of a round, the i-th of every kernel in one program, while there is time."""
     slowest_s = 0.0
@@ -301,7 +308,7 @@ def _execute(
                 continue
             hits = float(after.metrics.get(HIT_RATE) or 0.0)
             limit = bottleneck.bounds(after)[0].unit if after.limits else ""
-            work.answer.history.append(Tried(mapping, misses, after.duration_ns or 0.0, hits, limit))
+            work.answer.history.append(MappingTrial(mapping, misses, after.duration_ns or 0.0, hits, limit))
             if _better(after, work.best[1] if work.best else work.record, original=work.best is None):
                 work.best = (mapping, after)
 
@@ -322,11 +329,11 @@ def _better(after: KernelRecord, than: KernelRecord, original: bool) -> bool:
     return not original and now < then and points > -LEAST_POINTS
 
 
-def _text(source: edits.Source, mappings: Mapping[str, GroupMapping]) -> str:
+def _text(source: edits.BlockIndexProgram, mappings: Mapping[str, GroupMapping]) -> str:
     return edits.patched(source, {name: one.source(edits.call_of(name)) for name, one in mappings.items()})
 
 
-def _run(source: edits.Source, mappings: Mapping[str, GroupMapping], question: Question) -> Trial:
+def _run(source: edits.BlockIndexProgram, mappings: Mapping[str, GroupMapping], question: SwizzleSettings) -> Trial:
     try:
         text = _text(source, mappings)
     except BadInput as error:
@@ -340,7 +347,7 @@ def _exact_s(record: KernelRecord) -> float:
     return (work.valu_full + work.salu + work.vmem + work.lds) * record.dispatches * INSTRUCTION_S if work else 0.0
 
 
-def _original(text: str, question: Question, exact_s: float) -> tuple[Trial, Question]:
+def _original(text: str, question: SwizzleSettings, exact_s: float) -> tuple[Trial, SwizzleSettings]:
     """An exact run of the program for its outputs: with the arguments asked for, or halved until it ends in time.
     `exact_s`: the price of such a run with the program's own arguments, by which they are halved beforehand."""
     arguments = question.check_arguments if question.check_arguments is not None else question.arguments
@@ -359,7 +366,7 @@ def _original(text: str, question: Question, exact_s: float) -> tuple[Trial, Que
         arguments = sizes = smaller
 
 
-def _exact(arguments: tuple[str, ...], question: Question) -> Conditions:
+def _exact(arguments: tuple[str, ...], question: SwizzleSettings) -> Conditions:
     return Conditions(arguments, exact=True, count=False, time_s=min(20.0, question.time_s))
 
 
@@ -382,7 +389,9 @@ def _refuse(works: Iterable[_Work], reason: str) -> None:
         work.answer.status, work.answer.reason, work.best = "refused", reason, None
 
 
-def _verified(source: edits.Source, chosen: Sequence[_Work], original: Trial, question: Question) -> str:
+def _verified(
+    source: edits.BlockIndexProgram, chosen: Sequence[_Work], original: Trial, question: SwizzleSettings
+) -> str:
     """The program with all mappings whose outputs are the original's."""
     arguments = question.check_arguments or ()
 
@@ -445,4 +454,4 @@ def _why(work: _Work, record: KernelRecord) -> str:
     return f"no mapping of {work.answer.evaluated} executed gains (best duration x {best:.3f}): {place}"
 
 
-__all__ = ["Answer", "HipsynthError", "Question", "Result", "Tried", "swizzle"]
+__all__ = ["HipsynthError", "KernelSwizzle", "MappingTrial", "ProgramSwizzle", "SwizzleSettings", "swizzle"]

@@ -6,7 +6,7 @@
 {'program': 'v0', 'must_behave_like': 'v0'}
 """
 
-from hipsynth.tuning.tools.table import TOOLS, Result, call, definitions
-from hipsynth.tuning.tools.workshop import Limits, Version, Workshop
+from hipsynth.tuning.tools.table import TOOLS, ToolResult, call, definitions
+from hipsynth.tuning.tools.workshop import Version, Workshop, WorkshopLimits
 
-__all__ = ["TOOLS", "Limits", "Result", "Version", "Workshop", "call", "definitions"]
+__all__ = ["TOOLS", "ToolResult", "Version", "Workshop", "WorkshopLimits", "call", "definitions"]

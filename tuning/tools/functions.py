@@ -7,19 +7,17 @@ import functools
 import shlex
 from typing import Annotated, Any
 
-from hipsynth.core.program import Program as Source
-from hipsynth.core.program import Run
+from hipsynth.core.program import Program, ProgramRun
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.matrix.job import profile_program
 from hipsynth.simulator.build import build_text, compile_limits
-from hipsynth.simulator.limits import Limits as RunLimits
-from hipsynth.training.analytic.predict import AnalyticPredictor
-from hipsynth.training.analytic.predict import Question as Assumed
+from hipsynth.simulator.limits import RunLimits
+from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
 from hipsynth.tuning.optimize.evaluate import KernelTime, moved
 from hipsynth.tuning.swizzle import report
-from hipsynth.tuning.swizzle.search import Question
+from hipsynth.tuning.swizzle.search import SwizzleSettings
 from hipsynth.tuning.swizzle.search import swizzle as swizzled
-from hipsynth.tuning.tools.workshop import Refused, Version, Workshop
+from hipsynth.tuning.tools.workshop import ToolRefusal, Version, Workshop
 
 MOST_MOVES = 40  # that `propose` lists
 MOST_DIFF = 4000  # characters
@@ -39,7 +37,7 @@ def compile_source(
     try:
         words = tuple(shlex.split(arguments))
     except ValueError as error:
-        raise Refused(f"arguments: {error}", remedy="close the quotes", reason="bad_arguments") from None
+        raise ToolRefusal(f"arguments: {error}", remedy="close the quotes", reason="bad_arguments") from None
     root = shop.version(replaces).root if replaces else ""
     if replaces and not words:
         words = shop.versions[root].arguments
@@ -79,7 +77,7 @@ def _predictor() -> AnalyticPredictor:
 def predict(shop: Workshop, program: ProgramName) -> dict[str, Any]:
     """Predict each kernel's time and what limits it without running the program: faster than profile, less exact."""
     version, target = shop.version(program), shop.target
-    question = Assumed(arguments=version.arguments)
+    question = LaunchAssumptions(arguments=version.arguments)
     found = _predictor().predict(version.text, target.arch, target.flags, target.device, question)
     rows = []
     for kernel in found.kernels:
@@ -113,7 +111,7 @@ def hot_lines(
 ) -> dict[str, Any]:
     """Run a program and list the source lines that cost most, each with its share of its kernel's time."""
     version, target = shop.version(program), shop.target
-    source = Source(version.text, "llm", "", name="program", runs=(Run(version.arguments),))
+    source = Program(version.text, "llm", "", name="program", runs=(ProgramRun(version.arguments),))
     [found] = profile_program(
         source,
         [target],
@@ -121,7 +119,7 @@ def hot_lines(
         RunLimits(time_s=shop.limits.run_s, lines=True),
     )
     if found.status != "ok":
-        raise Refused(f"{program} does not run", cause=found.message[:1500], reason=found.reason)
+        raise ToolRefusal(f"{program} does not run", cause=found.message[:1500], reason=found.reason)
     text = version.text.splitlines()
     rows = []
     for kernel in found.lines:
@@ -162,7 +160,7 @@ def apply(
     moves = shop.moves(version)[:MOST_MOVES]
     if not 0 <= move < len(moves):
         what = f"{program} has {len(moves)} moves; there is no move {move}"
-        raise Refused(what, remedy="call propose", reason="unknown_move")
+        raise ToolRefusal(what, remedy="call propose", reason="unknown_move")
     chosen, text = moves[move]
     plans = {**version.plans, chosen.kernel: chosen.plan}
     made = shop.add(
@@ -193,7 +191,7 @@ def run_and_verify(shop: Workshop, program: ProgramName) -> dict[str, Any]:
 def swizzle(shop: Workshop, program: ProgramName) -> dict[str, Any]:
     """Remap the work-groups of a program's kernels to the GPU's chiplets, with a proof of each mapping."""
     version = shop.version(program)
-    found = swizzled(version.text, Question(shop.target, version.arguments), lambda line: None)
+    found = swizzled(version.text, SwizzleSettings(shop.target, version.arguments), lambda line: None)
     document: dict[str, Any] = {"kernels": report.document(found)["kernels"]}
     if found.text == version.text:
         return document

@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 
 from hipsynth.core.errors import HipsynthError
 from hipsynth.tuning.tools import functions
-from hipsynth.tuning.tools.workshop import Refused, Workshop
+from hipsynth.tuning.tools.workshop import ToolRefusal, Workshop
 
 _TYPES: Mapping[type, str] = {str: "string", int: "integer"}
 _MESSAGE = 2000  # characters of a failure's message
@@ -59,7 +59,7 @@ TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in _ALL}
 
 
 @dataclass(frozen=True)
-class Result:
+class ToolResult:
     """What a call gave: the tool's answer, or {"error", "message", "cause", "remedy"}."""
 
     document: dict[str, Any]
@@ -74,7 +74,7 @@ def definitions() -> list[dict[str, Any]]:
     ]
 
 
-def call(shop: Workshop, name: str, arguments: object) -> Result:
+def call(shop: Workshop, name: str, arguments: object) -> ToolResult:
     """Calls a tool. Whatever is wrong with the call or happens in it is a result with a reason; raises nothing."""
     try:
         begin = shop.charge()
@@ -82,18 +82,22 @@ def call(shop: Workshop, name: str, arguments: object) -> Result:
             tool = TOOLS.get(name)
             if tool is None:
                 known = ", ".join(TOOLS)
-                raise Refused(f"no tool is called {str(name)[:80]!r}", cause=f"tools: {known}", reason="unknown_tool")
-            return Result(tool.run(shop, **checked(tool.schema, arguments)))
+                raise ToolRefusal(
+                    f"no tool is called {str(name)[:80]!r}", cause=f"tools: {known}", reason="unknown_tool"
+                )
+            return ToolResult(tool.run(shop, **checked(tool.schema, arguments)))
         finally:
             shop.charged(begin)
     except HipsynthError as error:
         said = [error.what, getattr(error, "diagnostics", "")]
         message = "\n".join(filter(None, said))
         words = {"error": error.reason, "message": message, "cause": error.cause, "remedy": error.remedy}
-        return Result({key: without_folders(value)[:_MESSAGE] for key, value in words.items() if value}, failed=True)
+        return ToolResult(
+            {key: without_folders(value)[:_MESSAGE] for key, value in words.items() if value}, failed=True
+        )
     except Exception as error:  # a defect must not end a server
         message = f"{type(error).__name__}: {error}"[:_MESSAGE]
-        return Result({"error": "internal_error", "message": message}, failed=True)
+        return ToolResult({"error": "internal_error", "message": message}, failed=True)
 
 
 def without_folders(text: str) -> str:
@@ -102,9 +106,9 @@ def without_folders(text: str) -> str:
 
 
 def checked(schema: Mapping[str, Any], arguments: object) -> dict[str, Any]:
-    """Arguments that fit a schema of the table. Raises Refused with everything that does not."""
+    """Arguments that fit a schema of the table. Raises ToolRefusal with everything that does not."""
     if not isinstance(arguments, Mapping):
-        raise Refused("the arguments are no JSON object", remedy="send an object", reason="bad_arguments")
+        raise ToolRefusal("the arguments are no JSON object", remedy="send an object", reason="bad_arguments")
     properties = schema["properties"]
     wrong = [f"{name} is missing" for name in schema["required"] if name not in arguments]
     wrong += [f"there is no argument {str(name)[:40]!r}" for name in arguments if name not in properties]
@@ -116,7 +120,7 @@ def checked(schema: Mapping[str, Any], arguments: object) -> dict[str, Any]:
             wrong.append(f"{name} holds characters that no source may have")
     if wrong:
         expected = ", ".join(f"{name}: {row['type']}" for name, row in properties.items())
-        raise Refused("; ".join(wrong[:5]), remedy=f"arguments: {expected}", reason="bad_arguments")
+        raise ToolRefusal("; ".join(wrong[:5]), remedy=f"arguments: {expected}", reason="bad_arguments")
     return {str(name): value for name, value in arguments.items()}
 
 

@@ -14,24 +14,24 @@ from typing import Any
 from hipsynth.core.errors import HipsynthError
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.tuning.optimize.aggregate import uses_results
-from hipsynth.tuning.optimize.candidates import State, candidates
-from hipsynth.tuning.optimize.evaluate import Evaluation, Evaluator
+from hipsynth.tuning.optimize.candidates import SearchState, candidates
+from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator
 from hipsynth.tuning.optimize.optimize import tolerance
-from hipsynth.tuning.optimize.plan import Move, Plan
-from hipsynth.tuning.optimize.program import Program, read_program
+from hipsynth.tuning.optimize.plan import Move, TransformationPlan
+from hipsynth.tuning.optimize.program import ParsedProgram, read_program
 from hipsynth.tuning.optimize.sizes import Arguments
 from hipsynth.tuning.optimize.sizes import candidates as sizes_of
 from hipsynth.tuning.optimize.verify import Verification, Verifier
 
 
-class Refused(HipsynthError):
+class ToolRefusal(HipsynthError):
     """A call of a tool that cannot be answered: the reason and what to do instead go back to the caller."""
 
     reason = "refused"
 
 
 @dataclass(frozen=True)
-class Limits:
+class WorkshopLimits:
     """What callers may use in all. `seconds`: of tools at work; `run_s`: processor time of one measured run.
 
     `calls` and `seconds` of 0 mean no limit, for servers that live long.
@@ -53,7 +53,7 @@ class Version:
     text: str
     root: str
     base: str
-    plans: Mapping[str, Plan] = field(default_factory=dict)
+    plans: Mapping[str, TransformationPlan] = field(default_factory=dict)
     arguments: Arguments = ()
     made: str = ""  # the transformation or "source"
     parent: str = ""
@@ -65,19 +65,19 @@ class Workshop:
     def __init__(
         self,
         target: Target,
-        limits: Limits | None = None,
+        limits: WorkshopLimits | None = None,
         journal: Path | None = None,
         sizes: tuple[Arguments, ...] = (),
         allow: frozenset[str] = frozenset(),
     ) -> None:
         """`sizes`: arguments for verification, () finds them."""
         self.target = target
-        self.limits, self.journal, self.sizes, self.allow = limits or Limits(), journal, sizes, allow
+        self.limits, self.journal, self.sizes, self.allow = limits or WorkshopLimits(), journal, sizes, allow
         self.versions: dict[str, Version] = {}
         self.calls, self.seconds = 0, 0.0
         # What is known of texts, whatever they are called.
-        self._evaluations: dict[tuple[str, Arguments], Evaluation] = {}
-        self._parsed: dict[str, Program] = {}
+        self._evaluations: dict[tuple[str, Arguments], CandidateMeasurement] = {}
+        self._parsed: dict[str, ParsedProgram] = {}
         self._verifiers: dict[str, Verifier] = {}
         self._verified: dict[tuple[str, str, Arguments], Verification] = {}
 
@@ -89,12 +89,14 @@ class Workshop:
         return other
 
     def charge(self) -> float:
-        """Counts a call, and returns when it begins. Raises Refused if a limit is reached."""
+        """Counts a call, and returns when it begins. Raises ToolRefusal if a limit is reached."""
         if self.limits.calls and self.calls >= self.limits.calls:
-            raise Refused(f"all {self.limits.calls} calls are used", remedy="end with what is found", reason="limit")
+            raise ToolRefusal(
+                f"all {self.limits.calls} calls are used", remedy="end with what is found", reason="limit"
+            )
         if self.limits.seconds and self.seconds >= self.limits.seconds:
             what = f"all {self.limits.seconds:g} s of work are used"
-            raise Refused(what, remedy="end with what is found", reason="limit")
+            raise ToolRefusal(what, remedy="end with what is found", reason="limit")
         self.calls += 1
         return time.monotonic()
 
@@ -102,32 +104,32 @@ class Workshop:
         self.seconds += time.monotonic() - begin
 
     def add(self, text: str, **about: Any) -> Version:
-        """Keeps a program; one with the same text and root is found again. Raises Refused for one that is too large or
-        one too many."""
+        """Keeps a program; one with the same text and root is found again. Raises ToolRefusal for one that is too large
+        or one too many."""
         size = len(text.encode(errors="replace"))
         if size > self.limits.source_bytes:
             what = f"the source has {size} bytes; {self.limits.source_bytes} are allowed"
-            raise Refused(what, remedy="send less", reason="too_large")
+            raise ToolRefusal(what, remedy="send less", reason="too_large")
         root = about.pop("root", "")
         for known in self.versions.values():
             same = known.root == (root or known.name) and known.arguments == about.get("arguments", known.arguments)
             if known.text == text and same:
                 return known
         if len(self.versions) >= self.limits.programs:
-            raise Refused(f"{len(self.versions)} programs are kept already", remedy="start again", reason="limit")
+            raise ToolRefusal(f"{len(self.versions)} programs are kept already", remedy="start again", reason="limit")
         name = f"v{len(self.versions)}"
         about = {"base": name, "root": root or name} | about
         self.versions[name] = Version(name, text, **about)
         return self.versions[name]
 
     def version(self, name: str) -> Version:
-        """The program of this name. Raises Refused."""
+        """The program of this name. Raises ToolRefusal."""
         if name not in self.versions:
             known = ", ".join(list(self.versions)[-8:]) or "none yet: call compile with a source"
-            raise Refused(f"no program is called {name[:80]!r}", cause=f"known: {known}", reason="unknown_program")
+            raise ToolRefusal(f"no program is called {name[:80]!r}", cause=f"known: {known}", reason="unknown_program")
         return self.versions[name]
 
-    def measured(self, version: Version) -> Evaluation:
+    def measured(self, version: Version) -> CandidateMeasurement:
         """The measured run of a program, made once."""
         key = version.text, version.arguments
         if key not in self._evaluations:
@@ -135,22 +137,22 @@ class Workshop:
             self._evaluations[key] = evaluator(version.text)
         return self._evaluations[key]
 
-    def ran(self, version: Version) -> Evaluation:
-        """As `measured`. Raises Refused if the program did not run to its end."""
+    def ran(self, version: Version) -> CandidateMeasurement:
+        """As `measured`. Raises ToolRefusal if the program did not run to its end."""
         found = self.measured(version)
         if not found.ok:
-            raise Refused(f"{version.name} does not run", cause=found.message[:1500], reason=found.reason)
+            raise ToolRefusal(f"{version.name} does not run", cause=found.message[:1500], reason=found.reason)
         return found
 
-    def parsed(self, version: Version) -> Program:
+    def parsed(self, version: Version) -> ParsedProgram:
         """The program whose text a version's plans change. Raises BadInput if it cannot be parsed."""
         text = self.versions[version.base].text
         if text not in self._parsed:
             self._parsed[text] = read_program(text, self.target.arch)
         return self._parsed[text]
 
-    def state(self, version: Version) -> State:
-        return State(dict(version.plans), version.text, self.ran(version))
+    def state(self, version: Version) -> SearchState:
+        return SearchState(dict(version.plans), version.text, self.ran(version))
 
     def moves(self, version: Version) -> list[tuple[Move, str]]:
         """What can be done next with a program, in a fixed order: each move and the text that it gives."""

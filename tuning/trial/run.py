@@ -15,7 +15,7 @@ from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import measured
 from hipsynth.simulator import api, devices
 from hipsynth.simulator.build import build_text, compile_limits
-from hipsynth.simulator.limits import SAMPLING_UNITS, Limits
+from hipsynth.simulator.limits import SAMPLING_UNITS, RunLimits
 from hipsynth.simulator.observation import RECORD_FILE, Observation, Output
 from hipsynth.simulator.transfers import Transfer
 from hipsynth.toolchain import check_flags, sandbox
@@ -49,9 +49,9 @@ class Conditions:
     time_s: float = 60.0
     count: bool = True
 
-    def limits(self) -> Limits:
+    def limits(self) -> RunLimits:
         units = 0 if self.exact else self.units
-        return Limits(self.time_s, output_bytes=OUTPUT_BYTES, sampling_units=units, effort=self.effort)
+        return RunLimits(self.time_s, output_bytes=OUTPUT_BYTES, sampling_units=units, effort=self.effort)
 
     def observation(self) -> Observation | None:
         """Digests cost time in proportion to the memory, and those of a sampled run mean nothing."""
@@ -108,7 +108,7 @@ class Trial:
 def trial(text: str, target: Target, conditions: Conditions | None = None) -> Trial:
     """Compiles and runs a program; its failures are results.
 
-    Raises UsageError for a flag that is not allowed, Missing if nothing can be compiled or run here.
+    Raises UsageError for a flag that is not allowed, MissingDependency if nothing can be compiled or run here.
     """
     conditions = conditions or Conditions()
     device = devices.load(target.device)

@@ -31,7 +31,7 @@ from hipsynth.profiling.preview.tokens import Cursor
 MOST_WORDS = 400
 
 
-class Expressions(Cursor):
+class ExpressionTranslator(Cursor):
     """Translates expressions of a statement of host code. `outer`: what a name outside it is."""
 
     def __init__(self, words: Sequence[str], outer: Outer) -> None:

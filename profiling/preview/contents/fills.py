@@ -22,7 +22,7 @@ from hipsynth.profiling.preview.contents.terms import (
     kind_of,
 )
 from hipsynth.profiling.preview.packing import buffer_bytes
-from hipsynth.profiling.preview.values import Buffer, Vector, known
+from hipsynth.profiling.preview.values import HostAllocation, Vector, known
 
 MOST_BYTES = 1 << 26  # of an array whose contents are worked out
 MOST_NUMBERS = 1 << 23  # of an array that are kept one by one; what follows repeats them
@@ -72,7 +72,7 @@ class Made:
 
     @classmethod
     def of(cls, array: Any) -> Made:
-        if isinstance(array, Buffer):
+        if isinstance(array, HostAllocation):
             return cls(array.bytes)
         size = array.length * array.element if known(array.length) else None
         if array.items is None or not isinstance(array.length, int) or array.length > MOST_NUMBERS:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from types import CodeType
 from typing import Any
 
-from hipsynth.profiling.preview.contents.expressions import Expressions
+from hipsynth.profiling.preview.contents.expressions import ExpressionTranslator
 from hipsynth.profiling.preview.contents.terms import (
     INT,
     KINDS,
@@ -28,7 +28,7 @@ from hipsynth.profiling.preview.expressions import ASSIGNS
 from hipsynth.profiling.preview.tokens import matching
 
 
-class Translator(Expressions):
+class Translator(ExpressionTranslator):
     """Translates one statement of host code."""
 
     def translate(self) -> Translated:

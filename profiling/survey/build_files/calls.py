@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hipsynth.profiling.survey.build_files.commands import is_build_step, simple_commands
-from hipsynth.profiling.survey.plan import Call
+from hipsynth.profiling.survey.plan import Invocation
 
 LOOP_VALUES = 3  # unroll at most this many iterations of a shell loop
 MAX_PREPARATIONS = 40
@@ -62,7 +62,7 @@ def _in_braces(word: str) -> list[str]:
     return [str(first + step) for step in range(min(LOOP_VALUES, int(bounds.group(2)) - first + 1))]
 
 
-def calls_of(text: str, folder: Path, names: Sequence[str], root: Path) -> Iterator[tuple[str, Call]]:
+def calls_of(text: str, folder: Path, names: Sequence[str], root: Path) -> Iterator[tuple[str, Invocation]]:
     """Yields (program, call) for each start of one of `names` in shell text whose working folder is `folder`.
 
     Arguments that name files below `root` are made relative to `folder`.
@@ -78,7 +78,7 @@ def calls_of(text: str, folder: Path, names: Sequence[str], root: Path) -> Itera
         if any(_UNKNOWN.search(word) for word in words):
             continue
         stdin = seen_from(folder, command.folder, command.stdin, root) if command.stdin else ""
-        yield Path(command.words[at]).name, Call(tuple(words), stdin, tuple(before[:MAX_PREPARATIONS]))
+        yield Path(command.words[at]).name, Invocation(tuple(words), stdin, tuple(before[:MAX_PREPARATIONS]))
 
 
 def _program_at(words: list[str], names: Sequence[str]) -> int | None:

@@ -26,7 +26,7 @@ from hipsynth.profiling.survey.build_files import rocm
 from hipsynth.profiling.survey.build_files.calls import seen_from
 from hipsynth.profiling.survey.build_files.commands import linked_plans, simple_commands, steps_of
 from hipsynth.profiling.survey.libraries import present_packages
-from hipsynth.profiling.survey.plan import BuildPlan, Call, CodeObject
+from hipsynth.profiling.survey.plan import BuildPlan, CodeObject, Invocation
 from hipsynth.profiling.survey.sources import HEADER_ENDINGS, SOURCE_ENDINGS, read_text
 from hipsynth.toolchain import sandbox
 
@@ -96,7 +96,7 @@ _QUOTED = re.compile(r'"((?:\\.|[^"\\])*)"')
 
 
 @dataclass(frozen=True)
-class Configured:
+class CMakeConfiguration:
     """The result of configuring: `plans` of all programs, `folders` that were read; or the `problem` why not.
 
     `stopped`: it exceeded a limit. `lacks`: what it might succeed with, PACKAGES or COPY.
@@ -119,18 +119,18 @@ class _Target:
     output: Path
 
 
-def cmake_plans(listfile: Path, root: Path, arch: str, shows: Sequence[Path] = ()) -> Configured:
+def cmake_plans(listfile: Path, root: Path, arch: str, shows: Sequence[Path] = ()) -> CMakeConfiguration:
     """Configures the project of `listfile` for `arch`, with default options.
 
     `root` and `shows` are all that CMake sees of the user's files. Generated files are part of the plans, under the
     names that they would have if the project were built in its own folder.
     """
     if not (_program("cmake") and _program("ninja") and sandbox.available()):
-        return Configured(
+        return CMakeConfiguration(
             problem="CMake projects need the packages cmake and ninja, and the sandbox: see `synth doctor`"
         )
     granted: frozenset[str] = frozenset()
-    first: Configured | None = None
+    first: CMakeConfiguration | None = None
     while True:
         with scratch_folder() as scratch:
             made = _Run(listfile, root, arch, shows, scratch, granted).configured()
@@ -156,7 +156,7 @@ class _Run:
         self.mounts = {rocm.PLACE: rocm.stand_in(scratch / "rocm", arch, _tools(self.compiler))}
         self.shows = [root, *shows, self.cmake.parents[1], self.ninja, _STAND_INS, *self.compiler.folders]
 
-    def configured(self) -> Configured:
+    def configured(self) -> CMakeConfiguration:
         query = self.build / _QUERY
         query.parent.mkdir(parents=True)
         query.touch()
@@ -174,7 +174,7 @@ class _Run:
         if built.status != "ok":
             return self._failed(built)
         plans = self._plans(built.stdout, {target.output: target for target in targets})
-        return Configured(tuple(plans), frozenset(folders))
+        return CMakeConfiguration(tuple(plans), frozenset(folders))
 
     def _run(self, command: Sequence[str | Path]) -> sandbox.SandboxResult:
         return sandbox.run(command, self.work, _LIMITS, read_only=self.shows, env=rocm.ENVIRONMENT, mounts=self.mounts)
@@ -197,16 +197,16 @@ class _Run:
             found |= {f"CMAKE_{language}_{fact}": value for fact, value in facts.items()}
         return found
 
-    def _failed(self, done: sandbox.SandboxResult) -> Configured:
+    def _failed(self, done: sandbox.SandboxResult) -> CMakeConfiguration:
         """CMake's first error in one line, or the limit that it exceeded."""
         if done.status in ("timeout", "killed"):
-            return Configured(problem=f"CMake exceeded its limit on {done.reason}", stopped=True)
+            return CMakeConfiguration(problem=f"CMake exceeded its limit on {done.reason}", stopped=True)
         error = _ERROR.search(done.stderr)
         what = done.stderr if error is None else ": ".join(filter(None, (error[1] or error[2], error[3])))
         lacks = {PACKAGES} if (self.build / _TURNED_DOWN).exists() else set()
         lacks |= {COPY} if _CANNOT_WRITE.search(done.stderr) else set()
         problem = " ".join(self._renamed(what).split())
-        return Configured(problem=f"CMake: {problem}"[:300], lacks=frozenset(lacks))
+        return CMakeConfiguration(problem=f"CMake: {problem}"[:300], lacks=frozenset(lacks))
 
     # --- what CMake and ninja answered; a project may have changed any of it ---
 
@@ -275,9 +275,9 @@ class _Run:
         walk = (Path(place) / name for place, _, names in os.walk(self.work) for name in names)
         yield from itertools.islice(walk, MOST_FILES)
 
-    def _calls(self, targets: Mapping[Path, _Target]) -> dict[Path, list[Call]]:
+    def _calls(self, targets: Mapping[Path, _Target]) -> dict[Path, list[Invocation]]:
         """Output of an executable -> its calls in tests."""
-        found: dict[Path, list[Call]] = {}
+        found: dict[Path, list[Invocation]] = {}
         named = {name: target for target in targets.values() for name in (target.name, str(target.output))}
         for file in sorted(path for path in self._files() if path.name == "CTestTestfile.cmake"):
             for line in _TEST.findall(read_text(file, self.work)):
@@ -286,7 +286,7 @@ class _Run:
                 if at is not None:
                     target = named[words[at]]
                     rest = (seen_from(target.source, target.source, word, self.root) for word in words[at + 1 :])
-                    found.setdefault(target.output, []).append(Call(tuple(rest)))
+                    found.setdefault(target.output, []).append(Invocation(tuple(rest)))
         return found
 
 

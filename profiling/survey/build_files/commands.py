@@ -40,7 +40,7 @@ _MACHINE_CODE = frozenset({".o", ".obj", ".a", ".so", ".bc", ".lo"})
 
 
 @dataclass
-class Step:
+class CompileStep:
     """One compiler or archiver call."""
 
     folder: Path
@@ -127,7 +127,7 @@ def _compiler_at(words: list[str]) -> int | None:
     return next((n for n, word in enumerate(words[:3]) if COMPILERS.match(Path(word).name)), None)
 
 
-def steps_of(commands: Iterable[Command]) -> list[Step]:
+def steps_of(commands: Iterable[Command]) -> list[CompileStep]:
     """Parses the compiler and archiver calls among commands; other commands are skipped."""
     steps = []
     for folder, words, *_ in commands:
@@ -137,14 +137,14 @@ def steps_of(commands: Iterable[Command]) -> list[Step]:
         elif words and _ARCHIVERS.match(Path(words[0]).name) and len(words) > 2:
             names = [word for word in words[2:] if not word.startswith("-")]
             paths = [_path(folder, word) for word in names]
-            steps.append(Step(folder, "ar", paths[1:], paths[0] if paths else None, links=False, archive=True))
+            steps.append(CompileStep(folder, "ar", paths[1:], paths[0] if paths else None, links=False, archive=True))
         elif words[1:3] == ["-E", "copy"] and len(words) == 5:  # by CMake
             source, target = (_path(folder, word) for word in words[3:])
             steps += [replace(step, output=target) for step in steps if step.output == source and step.device_only]
     return steps
 
 
-def parse_compiler(words: list[str], folder: Path) -> Step:
+def parse_compiler(words: list[str], folder: Path) -> CompileStep:
     """Parses the argv of one compiler call run in `folder`."""
     return _CompilerCall(words, folder).step
 
@@ -154,7 +154,7 @@ class _CompilerCall:
 
     def __init__(self, words: list[str], folder: Path) -> None:
         self.folder = folder
-        self.step = Step(folder, Path(words[0]).name)
+        self.step = CompileStep(folder, Path(words[0]).name)
         self.model = SourceUnit(folder)
         self.language = ""
         self.sources: list[tuple[Path, str]] = []
@@ -239,14 +239,14 @@ def _path(folder: Path, word: str) -> Path:
     return Path(os.path.normpath(folder / word))
 
 
-def plans_of(steps: Iterable[Step], folder: Path, origin: str) -> list[BuildPlan]:
+def plans_of(steps: Iterable[CompileStep], folder: Path, origin: str) -> list[BuildPlan]:
     """One plan per link step, with all units behind its objects and archives. `origin` is stored in the plans."""
     return [plan for _, plan in linked_plans(steps, folder, origin)]
 
 
-def linked_plans(steps: Iterable[Step], folder: Path, origin: str) -> Iterator[tuple[Step, BuildPlan]]:
+def linked_plans(steps: Iterable[CompileStep], folder: Path, origin: str) -> Iterator[tuple[CompileStep, BuildPlan]]:
     """Like `plans_of`, each plan with its link step."""
-    made: dict[Path, Step] = {}
+    made: dict[Path, CompileStep] = {}
     loose: list[CodeObject] = []
     for step in steps:
         if step.output is not None:
@@ -264,7 +264,7 @@ def linked_plans(steps: Iterable[Step], folder: Path, origin: str) -> Iterator[t
                 )
 
 
-def _collect(step: Step, made: dict[Path, Step]) -> tuple[list[SourceUnit], list[str], bool]:
+def _collect(step: CompileStep, made: dict[Path, CompileStep]) -> tuple[list[SourceUnit], list[str], bool]:
     """Units, external libraries and relocatability behind a step; -lNAME resolves to an archive built by a step."""
     units: dict[Path, SourceUnit] = {}
     libraries: list[str] = []

@@ -13,7 +13,7 @@ from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.survey.build_files import rocm
 from hipsynth.profiling.survey.build_files.calls import calls_of
 from hipsynth.profiling.survey.build_files.commands import plans_of, simple_commands, steps_of
-from hipsynth.profiling.survey.plan import BuildPlan, Call
+from hipsynth.profiling.survey.plan import BuildPlan, Invocation
 from hipsynth.profiling.survey.sources import read_text
 from hipsynth.toolchain import sandbox
 
@@ -128,9 +128,11 @@ def _run_goals(makefile: Path) -> list[str]:
     return list(dict.fromkeys(goals))[:4]
 
 
-def _calls(makefile: Path, root: Path, arch: str, names: Sequence[str], shows: Sequence[Path]) -> dict[str, list[Call]]:
+def _calls(
+    makefile: Path, root: Path, arch: str, names: Sequence[str], shows: Sequence[Path]
+) -> dict[str, list[Invocation]]:
     """Program name -> calls found in goals such as `run` and `test`."""
-    found: dict[str, list[Call]] = {}
+    found: dict[str, list[Invocation]] = {}
     for goal in _run_goals(makefile):
         text = dry_run(makefile, root, arch, (goal,), shows=shows)
         for name, call in calls_of(text, makefile.parent, names, root):

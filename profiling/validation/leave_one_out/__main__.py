@@ -26,13 +26,13 @@ PAGE = DOCS / "validation" / "leave-one-out.md"
 PICTURE = DOCS.parent / "images" / "leave-one-out.svg"
 
 
-def outcome() -> page.Outcome:
+def outcome() -> page.LeaveOneOutFigures:
     """Collects what is not yet in build/, and leaves each kind out."""
     published = divided(evidence.everything())
-    return page.Outcome(published, all_left_out(published, os.cpu_count() or 1))
+    return page.LeaveOneOutFigures(published, all_left_out(published, os.cpu_count() or 1))
 
 
-def write(found: page.Outcome) -> None:
+def write(found: page.LeaveOneOutFigures) -> None:
     """Writes the page, the picture and both tables."""
     allowed = ranges.ranges(found.figures)
     write_whole(expected_error.RANGES_PATH, ranges.text(allowed))

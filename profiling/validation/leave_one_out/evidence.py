@@ -19,8 +19,8 @@ from typing import Any
 from hipsynth.core.files import write_whole
 from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.profiling.validation import classes, expected_error
-from hipsynth.profiling.validation.frame import FOLDER, Row, Study, Table, studies
-from hipsynth.profiling.validation.timed import Timed
+from hipsynth.profiling.validation.frame import FOLDER, ComparisonRow, ComparisonTable, Study, studies
+from hipsynth.profiling.validation.timed import TimedValue
 
 CACHE = FOLDER.resolve().parents[1] / "build" / "leave-one-out"
 TRAFFIC = (
@@ -53,8 +53,8 @@ class Figure:
         return f"{self.study}/{self.title}/{self.label}".rstrip(" ,")
 
     @property
-    def time(self) -> Timed:
-        return Timed(self.works, **self.timed)
+    def time(self) -> TimedValue:
+        return TimedValue(self.works, **self.timed)
 
     @property
     def error(self) -> float:
@@ -73,7 +73,7 @@ class Figure:
         return self.what in HIT_RATES.values()
 
 
-def figures_of(study: str, tables: Iterable[Table]) -> Iterator[Figure]:
+def figures_of(study: str, tables: Iterable[ComparisonTable]) -> Iterator[Figure]:
     """The times, hit rates and fabric bytes of a study's tables. What is zero on both sides tells nothing."""
     for table in tables:
         counters = {row.label: _counters(row.timed) for row in table.rows if row.timed is not None}
@@ -88,12 +88,12 @@ def figures_of(study: str, tables: Iterable[Table]) -> Iterator[Figure]:
                 yield _timed(study, table, row, row.timed)
 
 
-def _counters(timed: Timed) -> dict[str, float]:
+def _counters(timed: TimedValue) -> dict[str, float]:
     longest = max(timed.runs, key=lambda run: float(run["duration_ns"]))
     return {name: float(value) for name, value in longest["counters"].items() if name in classes.COUNTERS}
 
 
-def _timed(study: str, table: Table, row: Row, timed: Timed) -> Figure:
+def _timed(study: str, table: ComparisonTable, row: ComparisonRow, timed: TimedValue) -> Figure:
     parts = {name: value for name, value in vars(timed).items() if name != "runs"}
     theirs, ours = timed.recorded_ns(row.recorded), timed.recorded_ns(row.ours)
     works = tuple(dict(run["work"]) for run in timed.runs)

@@ -16,7 +16,7 @@ PATH = Path(__file__).with_name("kinds.toml")
 
 
 @dataclass(frozen=True)
-class Kind:
+class KernelKind:
     """One kind of kernel; `figures`: patterns of the paths of its figures."""
 
     name: str
@@ -29,10 +29,10 @@ class Kind:
 
 
 @functools.cache
-def kinds() -> dict[str, Kind]:
+def kinds() -> dict[str, KernelKind]:
     """All kinds by name, in the order of the table."""
     rows = tomllib.loads(PATH.read_text())["kind"]
-    return {row["name"]: Kind(row["name"], row["class"], row["recording"], tuple(row["figures"])) for row in rows}
+    return {row["name"]: KernelKind(row["name"], row["class"], row["recording"], tuple(row["figures"])) for row in rows}
 
 
 def matching(patterns: Iterable[str]) -> tuple[str, ...]:

@@ -10,12 +10,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from hipsynth.profiling.validation import classes
-from hipsynth.profiling.validation.expected_error import Range
+from hipsynth.profiling.validation.expected_error import ErrorRange
 from hipsynth.profiling.validation.leave_one_out.constants import COUNTERS, fits
 from hipsynth.profiling.validation.leave_one_out.evidence import TIME, Figure
 from hipsynth.profiling.validation.leave_one_out.kinds import kinds
 from hipsynth.profiling.validation.leave_one_out.ranges import WIDER, coverage
-from hipsynth.profiling.validation.leave_one_out.refit import LeftOut, LeftOutAll
+from hipsynth.profiling.validation.leave_one_out.refit import LeftOutKind, LeftOutKinds
 from hipsynth.profiling.validation.leave_one_out.score import Divided, Score, score, size
 from hipsynth.simulator import devices
 
@@ -54,14 +54,14 @@ time (23 November 2026, x86-64), or two if the work of the studies is still in `
 
 
 @dataclass(frozen=True)
-class Outcome:
+class LeaveOneOutFigures:
     """Everything that was found: the figures of each kind as published, and as they come out without it."""
 
     published: Divided
-    found: LeftOutAll
+    found: LeftOutKinds
 
     @property
-    def left_out(self) -> Sequence[LeftOut]:
+    def left_out(self) -> Sequence[LeftOutKind]:
         return self.found.alone
 
     @property
@@ -79,7 +79,7 @@ class Outcome:
         return found | {name: score(self.published, mine, (), name) for name in classes.CLASSES}
 
 
-def _by_kind(left_out: Sequence[LeftOut]) -> dict[str, Sequence[Figure]]:
+def _by_kind(left_out: Sequence[LeftOutKind]) -> dict[str, Sequence[Figure]]:
     return {one.kind: one.figures for one in left_out}
 
 
@@ -106,7 +106,7 @@ def read_scores() -> dict[str, dict[str, float]]:
     return tomllib.loads(SCORES.read_text())
 
 
-def page(outcome: Outcome, ranges: Sequence[Range]) -> str:
+def page(outcome: LeaveOneOutFigures, ranges: Sequence[ErrorRange]) -> str:
     """The page's text."""
     scores = outcome.scores()
     parts = (
@@ -189,7 +189,7 @@ def _classes(scores: Mapping[str, Score]) -> Iterator[str]:
     yield from _rows(scores, classes.CLASSES, "class")
 
 
-def _ranges(outcome: Outcome, ranges: Sequence[Range]) -> Iterator[str]:
+def _ranges(outcome: LeaveOneOutFigures, ranges: Sequence[ErrorRange]) -> Iterator[str]:
     share, other = coverage(outcome.figures, ranges), coverage(outcome.figures, ranges, unseen=True)
     yield f"""## What `synth profile` prints
 
@@ -218,7 +218,7 @@ def _head(*left: str, **right: int) -> Iterator[str]:
     yield "|" + "---|" * len(left) + "---:|" * len(right)
 
 
-def _kinds(outcome: Outcome) -> Iterator[str]:
+def _kinds(outcome: LeaveOneOutFigures) -> Iterator[str]:
     yield from ("## Every kind", "")
     yield "Mean absolute errors of the times, and the number of constants that were fitted again without the kind."
     columns = {"times": 1, "as published": 1, "left out": 1, "constants": 1, "recording left out": 1}
@@ -238,7 +238,7 @@ def _kinds(outcome: Outcome) -> Iterator[str]:
     yield ""
 
 
-def _constants(outcome: Outcome) -> Iterator[str]:
+def _constants(outcome: LeaveOneOutFigures) -> Iterator[str]:
     yield from ("## Constants that depend on one kind", "")
     yield f"Those that come out more than {100 * MOVED:.0f} % different without some kind: least and greatest values."
     yield from ("", "| constant | in the table | without a kind | prior |", "|---|---:|---|---|")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hipsynth.profiling.validation.fit import Prepared, Vector, descend
+from hipsynth.profiling.validation.fit import FitRecord, Vector, descend
 from hipsynth.profiling.validation.leave_one_out.constants import Fit, owner, timing_fits, with_values
 from hipsynth.profiling.validation.leave_one_out.evidence import TIME, Figure
 from hipsynth.profiling.validation.leave_one_out.kinds import kinds
@@ -25,7 +25,7 @@ Divided = Mapping[str, Sequence[Figure]]
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class LeftOutKind:
     """A kind with its figures as they come out without it, and the constants that were fitted for that: by name, the
     value in the table and the one without the kind."""
 
@@ -35,16 +35,16 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
-class LeftOutAll:
+class LeftOutKinds:
     """The figures of every kind, left out alone; alone, if only the constants marked `fit` are refitted; and together
     with all kinds of its recording."""
 
-    alone: tuple[LeftOut, ...]
-    marked: tuple[LeftOut, ...]
-    recordings: tuple[LeftOut, ...]
+    alone: tuple[LeftOutKind, ...]
+    marked: tuple[LeftOutKind, ...]
+    recordings: tuple[LeftOutKind, ...]
 
 
-def without(group: Sequence[str], divided: Divided, marked: bool = False) -> list[LeftOut]:
+def without(group: Sequence[str], divided: Divided, marked: bool = False) -> list[LeftOutKind]:
     """Leaves kinds out at the same time (`marked`: see timing_fits). Figures without a time, and kinds that no constant
     depends on, stay as they are."""
     needed = {fit.name: fit for kind in group for fit in timing_fits(kind, marked)}
@@ -55,11 +55,11 @@ def without(group: Sequence[str], divided: Divided, marked: bool = False) -> lis
     found = []
     for kind in group:
         again = [_timed_again(one, fitted, values) if one.what == TIME else one for one in divided[kind]]
-        found.append(LeftOut(kind, tuple(again), pairs))
+        found.append(LeftOutKind(kind, tuple(again), pairs))
     return found
 
 
-def all_left_out(divided: Divided, workers: int) -> LeftOutAll:
+def all_left_out(divided: Divided, workers: int) -> LeftOutKinds:
     """Leaves out each kind, and each recording. The result does not depend on the number of workers."""
     recordings: dict[str, list[str]] = {}
     for kind in divided:
@@ -71,17 +71,17 @@ def all_left_out(divided: Divided, workers: int) -> LeftOutAll:
         together = [pool.submit(without, group, divided) for group in recordings.values()]
         found = [one.result()[0] for one in alone]
         mixed = [marked[one.kind].result()[0] if one.kind in marked else one for one in found]
-        return LeftOutAll(tuple(found), tuple(mixed), tuple(kind for one in together for kind in one.result()))
+        return LeftOutKinds(tuple(found), tuple(mixed), tuple(kind for one in together for kind in one.result()))
 
 
 def refitted(fitted: Sequence[Fit], others: Divided) -> dict[str, float]:
     """The values of the constants that fit the times of `others` best, by name."""
     names = devices_with(fitted)
-    points: list[tuple[str, Prepared]] = []
+    points: list[tuple[str, FitRecord]] = []
     weights: list[float] = []
     for own in others.values():
         chosen = chosen_points([figure for figure in own if figure.what == TIME and figure.device in names])
-        points += [(figure.device, Prepared(figure.time, figure.theirs)) for figure in chosen]
+        points += [(figure.device, FitRecord(figure.time, figure.theirs)) for figure in chosen]
         weights += [1 / max(1, len(chosen))] * len(chosen)
     priors = np.array([fit.log(fit.prior) for fit in fitted])
 
@@ -114,4 +114,4 @@ def _timed_again(figure: Figure, fitted: Sequence[Fit], values: Mapping[str, flo
     if not fitted:
         return figure
     spec = with_values(figure.device, fitted, values)
-    return replace(figure, ours=figure.theirs * math.exp(Prepared(figure.time, figure.theirs).error(spec)))
+    return replace(figure, ours=figure.theirs * math.exp(FitRecord(figure.time, figure.theirs).error(spec)))

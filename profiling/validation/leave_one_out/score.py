@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hipsynth.profiling.validation.frame import Row, rank_correlation
+from hipsynth.profiling.validation.frame import ComparisonRow, rank_correlation
 from hipsynth.profiling.validation.leave_one_out.evidence import BYTES, HIT, TIME, Figure
 from hipsynth.profiling.validation.leave_one_out.kinds import kinds
 
@@ -82,7 +82,7 @@ def times(divided: Divided) -> Times | None:
 
 
 def _spearman(figures: Iterable[Figure]) -> float:
-    rows = [Row("time", figure.theirs, figure.ours) for figure in figures]
+    rows = [ComparisonRow("time", figure.theirs, figure.ours) for figure in figures]
     return rank_correlation(rows, 0.0).value if len({row.recorded for row in rows}) > 1 else math.nan
 
 

@@ -6,8 +6,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hipsynth.profiling.validation import bench
-from hipsynth.profiling.validation.frame import DURATION, Row, Table, features, recorded, worst_error
-from hipsynth.profiling.validation.timed import Timed
+from hipsynth.profiling.validation.frame import (
+    DURATION,
+    ComparisonRow,
+    ComparisonTable,
+    features,
+    recorded,
+    worst_error,
+)
+from hipsynth.profiling.validation.timed import TimedValue
 from hipsynth.simulator import devices
 from hipsynth.simulator.device import SimDevice
 
@@ -34,12 +41,12 @@ PER_XCD = ("topology.cus", "topology.xcds", "fabric.infinity_cache_gbps")
 SHARED = ("hbm.read_gbps", "hbm.write_gbps", "hbm.peak_gbps")
 
 
-def tables() -> Iterator[Table]:
+def tables() -> Iterator[ComparisonTable]:
     figures = recorded("babelstream")
     for partition in figures["partition"]:
         factors = partition_factors(figures["device"], partition["xcds"], partition["active"])
         constants = partition_constants(figures["device"], partition["xcds"], partition["active"])
-        rows: list[Row] = []
+        rows: list[ComparisonRow] = []
         runs: list[dict[str, Any]] = []
         for kernel in STREAMS:
             with bench.device(
@@ -49,7 +56,7 @@ def tables() -> Iterator[Table]:
             rows += _rows(kernel, figures["elements"], partition[kernel] / 1000, run, factors)
             runs.append(run)
         bandwidths = [row for row in rows if row.quantity.startswith("stream")]
-        yield Table(
+        yield ComparisonTable(
             f"{partition['name']}: {partition['xcds']} of 6 XCDs",
             figures["device"],
             figures["source"],
@@ -80,11 +87,11 @@ def _launch(device: SimDevice, kernel: str, elements: int) -> dict[str, Any]:
 
 def _rows(
     kernel: str, elements: int, gbps: float, run: Mapping[str, Any], factors: Mapping[str, float]
-) -> Iterator[Row]:
+) -> Iterator[ComparisonRow]:
     moved, duration = 8.0 * STREAMS[kernel] * elements, run[DURATION]
-    yield Row("stream bandwidth, GB/s", gbps, moved / duration, label=kernel)
-    yield Row(DURATION, moved / gbps, duration, label=kernel, timed=Timed((run,), scaled=factors))
+    yield ComparisonRow("stream bandwidth, GB/s", gbps, moved / duration, label=kernel)
+    yield ComparisonRow(DURATION, moved / gbps, duration, label=kernel, timed=TimedValue((run,), scaled=factors))
     if kernel in OPERATIONS:
         operations = OPERATIONS[kernel] * elements
         for level in ("L1_Cache", "L2_Cache", "HBM"):
-            yield Row(f"{level}_GFLOPS", operations * gbps / moved, operations / duration, label=kernel)
+            yield ComparisonRow(f"{level}_GFLOPS", operations * gbps / moved, operations / duration, label=kernel)

@@ -6,8 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from hipsynth.profiling.validation import bench
-from hipsynth.profiling.validation.frame import Check, Row, Table, features, median_error, recorded
-from hipsynth.profiling.validation.points import Point
+from hipsynth.profiling.validation.frame import (
+    ComparisonRow,
+    ComparisonTable,
+    TableCheck,
+    features,
+    median_error,
+    recorded,
+)
+from hipsynth.profiling.validation.points import RecordedPoint
 from hipsynth.simulator.device import SimDevice
 
 TITLE = "Cache bandwidth"
@@ -38,12 +45,12 @@ LENGTHS = {383: 24545, 90111: 5767137}  # recorded kB of two arrays -> elements 
 ARRAYS = {"read": (1,), "scale": (0, 1), "triad": (0, 1, 2, 3), "write": (0,)}
 
 
-def tables() -> Iterator[Table]:
+def tables() -> Iterator[ComparisonTable]:
     for found in recorded("cache_bandwidth")["device"]:
         with bench.device(found["name"], "benches", values=False) as device:
             for title, points in _measured(device, found):
                 rows = tuple(point.row() for point in points)
-                yield Table(
+                yield ComparisonTable(
                     f"{title} on {found['name']}",
                     found["name"],
                     found["source"],
@@ -54,31 +61,33 @@ def tables() -> Iterator[Table]:
                 )
 
 
-def _checks(rows: tuple[Row, ...]) -> tuple[Check, ...]:
+def _checks(rows: tuple[ComparisonRow, ...]) -> tuple[TableCheck, ...]:
     counted = [row for row in rows if row.allowed is not None]
     if not counted:
         return ()
-    within = Check(f"points within {ALLOWED:g} %, of {len(rows)}", _within(rows), len(counted), unit="", at_least=True)
+    within = TableCheck(
+        f"points within {ALLOWED:g} %, of {len(rows)}", _within(rows), len(counted), unit="", at_least=True
+    )
     return (median_error(counted, MEDIAN), within)
 
 
-def _within(rows: tuple[Row, ...]) -> int:
+def _within(rows: tuple[ComparisonRow, ...]) -> int:
     return sum(abs(row.error) <= ALLOWED for row in rows)
 
 
-def measure(device: SimDevice, found: dict[str, Any]) -> Iterator[Point]:
+def measure(device: SimDevice, found: dict[str, Any]) -> Iterator[RecordedPoint]:
     """Every recorded point of one device."""
     for _, points in _measured(device, found):
         yield from points
 
 
-def _measured(device: SimDevice, found: dict[str, Any]) -> Iterator[tuple[str, list[Point]]]:
+def _measured(device: SimDevice, found: dict[str, Any]) -> Iterator[tuple[str, list[RecordedPoint]]]:
     for title, function in (("sweep", _sweep), ("shared parts", _shared), ("wrapped streams", _wrapped)):
         if rows := found.get(title.replace(" ", "_")):
             yield title, list(function(device, rows))
 
 
-def _sweep(device: SimDevice, rows: list[list[float]]) -> Iterator[Point]:
+def _sweep(device: SimDevice, rows: list[list[float]]) -> Iterator[RecordedPoint]:
     groups = int(device.table["topology.cus"])
     for kilobytes, spread, speed in rows:
         vectors = int(kilobytes * 1024 / 32)  # of either array
@@ -94,10 +103,10 @@ def _sweep(device: SimDevice, rows: list[list[float]]) -> Iterator[Point]:
         doubtful = spread > SCATTERED_SPREAD or (device.table.name, kilobytes) in OUT_OF_TURN
         amount = 32.0 * vectors * 2 * rounds * groups
         allowed = None if doubtful else ALLOWED
-        yield Point("cache bandwidth, GB/s", f"sweep of {kilobytes:g} kB,", speed, amount, runs, allowed)
+        yield RecordedPoint("cache bandwidth, GB/s", f"sweep of {kilobytes:g} kB,", speed, amount, runs, allowed)
 
 
-def _shared(device: SimDevice, rows: list[list[float]]) -> Iterator[Point]:
+def _shared(device: SimDevice, rows: list[list[float]]) -> Iterator[RecordedPoint]:
     resident = 2 * int(device.table["topology.cus"])
     for kilobytes, speed in rows:
         parts = int(kilobytes // 512)
@@ -108,10 +117,10 @@ def _shared(device: SimDevice, rows: list[list[float]]) -> Iterator[Point]:
         )
         device.core.release(data)
         amount = float((PART_TURNS[1] - PART_TURNS[0]) * resident << 19)
-        yield Point("cache bandwidth, GB/s", f"parts, {kilobytes:g} kB,", speed, amount, runs, ALLOWED)
+        yield RecordedPoint("cache bandwidth, GB/s", f"parts, {kilobytes:g} kB,", speed, amount, runs, ALLOWED)
 
 
-def _wrapped(device: SimDevice, rows: list[list[Any]]) -> Iterator[Point]:
+def _wrapped(device: SimDevice, rows: list[list[Any]]) -> Iterator[RecordedPoint]:
     buffers = [device.core.allocate(64 << 20) for _ in range(4)]
     for kernel, kilobytes, block, per_cu, speed in rows:
         elements = LENGTHS[kilobytes]
@@ -136,4 +145,4 @@ def _wrapped(device: SimDevice, rows: list[list[Any]]) -> Iterator[Point]:
         moved = 8.0 * len(ARRAYS[kernel]) * block * resident * 2 * WRAPPED_TURNS
         label = f"{kernel}, {kilobytes:g} kB, {per_cu} x {block},"
         allowed = None if (device.table.name, kernel, block) in UNEXPLAINED else ALLOWED
-        yield Point("cache bandwidth, GB/s", label, speed, moved, runs[1:], allowed)
+        yield RecordedPoint("cache bandwidth, GB/s", label, speed, moved, runs[1:], allowed)

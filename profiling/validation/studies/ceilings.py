@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from hipsynth.profiling.validation import bench
-from hipsynth.profiling.validation.frame import Row, Table, features, recorded
-from hipsynth.profiling.validation.points import Point
+from hipsynth.profiling.validation.frame import ComparisonRow, ComparisonTable, features, recorded
+from hipsynth.profiling.validation.points import RecordedPoint
 from hipsynth.simulator.device import SimDevice
 
 TITLE = "Compute and LDS ceilings"
@@ -34,23 +34,23 @@ LDS_ROUNDS, LDS_BYTES = 16, 64 * 4 * 256
 ALLOWED_PERCENT = 10.0
 
 
-def tables() -> Iterator[Table]:
+def tables() -> Iterator[ComparisonTable]:
     figures = recorded("ceilings")
-    rows: list[Row] = []
+    rows: list[ComparisonRow] = []
     runs = []
     with bench.device("mi210", "ceilings") as device:
         for kernel, (rounds, operations, count) in KERNELS.items():
             first, second = _pair(device, kernel, rounds)
             done = float(WAVES * rounds * count * operations)
             peak = figures["gflops"][kernel]
-            rows.append(Point("peak, GFLOP/s", kernel, peak, done, (first, second), ALLOWED_PERCENT).row())
+            rows.append(RecordedPoint("peak, GFLOP/s", kernel, peak, done, (first, second), ALLOWED_PERCENT).row())
             runs.append(first)
         first, second = _pair(device, "lds", LDS_ROUNDS)
         moved = float(WAVES * LDS_ROUNDS * LDS_BYTES)
         for name in ("lds", "lds_other"):
-            rows.append(Point("LDS peak, GB/s", name, figures["gbps"][name], moved, (first, second)).row())
+            rows.append(RecordedPoint("LDS peak, GB/s", name, figures["gbps"][name], moved, (first, second)).row())
         runs.append(first)
-    yield Table(TITLE, "mi210", SOURCE, tuple(rows), "one instruction of one unit", features(*runs))
+    yield ComparisonTable(TITLE, "mi210", SOURCE, tuple(rows), "one instruction of one unit", features(*runs))
 
 
 def _pair(device: SimDevice, kernel: str, rounds: int) -> list[dict[str, Any]]:

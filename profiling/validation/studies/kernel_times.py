@@ -13,8 +13,16 @@ from typing import Any
 import numpy as np
 
 from hipsynth.profiling.validation import bench, expected_error
-from hipsynth.profiling.validation.frame import DURATION, Row, Table, features, mean_error, rank_correlation, recorded
-from hipsynth.profiling.validation.timed import Timed
+from hipsynth.profiling.validation.frame import (
+    DURATION,
+    ComparisonRow,
+    ComparisonTable,
+    features,
+    mean_error,
+    rank_correlation,
+    recorded,
+)
+from hipsynth.profiling.validation.timed import TimedValue
 from hipsynth.simulator.device import SimDevice
 
 TITLE = "Kernel times"
@@ -56,7 +64,7 @@ EXAMPLE_STEPS = (0, 64)  # simulated steps of floydwarshall; later steps improve
 
 
 @dataclass(frozen=True)
-class Call:
+class TimedCall:
     """One timed call: (dispatch, number of launches that it represents) pairs, and blocking transfers.
 
     An extrapolated launch is a weighted sum of shorter ones, one with a negative weight. `awaited`: bytes of each
@@ -66,7 +74,7 @@ class Call:
     dispatches: Sequence[tuple[dict[str, Any], float]]
     awaited: Sequence[float] = ()
 
-    def timed(self) -> Timed:
+    def timed(self) -> TimedValue:
         """Time between two events around the call, in ns; each launch is queued behind the previous one."""
         runs, times = zip(*self.dispatches, strict=True)
         terms = {
@@ -75,17 +83,17 @@ class Call:
             "issue.chained_launch_ns": sum(times),
             "host.copy_ns": float(len(self.awaited)),
         }
-        return Timed(runs, weights=times, terms=terms, link_bytes=sum(self.awaited))
+        return TimedValue(runs, weights=times, terms=terms, link_bytes=sum(self.awaited))
 
 
-def tables() -> Iterator[Table]:
+def tables() -> Iterator[ComparisonTable]:
     found = recorded("kernel_times")
     cases = [(benchmark["name"], row) for benchmark in found["benchmark"] for row in benchmark["rows"]]
     with ThreadPoolExecutor(os.cpu_count()) as workers:  # the core runs without Python's lock
         results = list(workers.map(lambda case: _compare(found["device"], *case), cases))
     rows = tuple(row for row, _ in results)
     used = frozenset[str]().union(*(used for _, used in results))
-    grouped: dict[str, list[Row]] = {}
+    grouped: dict[str, list[ComparisonRow]] = {}
     for (name, _), row in zip(cases, rows, strict=True):
         grouped.setdefault(name, []).append(row)
     checks = (
@@ -94,10 +102,10 @@ def tables() -> Iterator[Table]:
         *(mean_error(own, BENCHMARK_PERCENT[name], f"mean error of {name}") for name, own in grouped.items()),
     )
     kernels = "benchmarks of one or two kernels"
-    yield Table("benchmarks", found["device"], found["source"], rows, kernels, used, checks)
+    yield ComparisonTable("benchmarks", found["device"], found["source"], rows, kernels, used, checks)
 
 
-def _compare(name: str, benchmark: str, recording: Sequence[float]) -> tuple[Row, frozenset[str]]:
+def _compare(name: str, benchmark: str, recording: Sequence[float]) -> tuple[ComparisonRow, frozenset[str]]:
     """Compares one row of the recording; returns the row and the features of its kernels."""
     *size, microseconds = recording
     with bench.device(name, "kernel_times", "-O2", **OPTIONS) as device:
@@ -106,20 +114,20 @@ def _compare(name: str, benchmark: str, recording: Sequence[float]) -> tuple[Row
     return _row(label, call, microseconds, device), features(*(run for run, _ in call.dispatches))
 
 
-def _row(label: str, call: Call, theirs: float, device: SimDevice) -> Row:
+def _row(label: str, call: TimedCall, theirs: float, device: SimDevice) -> ComparisonRow:
     """A call with one long kernel is evidence for durations; others also contain launch and copy overheads."""
     timed = call.timed()
     ours = timed.time([run["duration_ns"] for run in timed.runs], device.table.spec())
     if len(call.dispatches) == 1 and not call.awaited and 1000 * theirs >= expected_error.SHORT_NS:
-        return Row(DURATION, 1000 * theirs, ours, label=label, timed=timed)
-    return Row("time of a call, us", theirs, ours / 1000, label=label, timed=replace(timed, amount=1000.0))
+        return ComparisonRow(DURATION, 1000 * theirs, ours, label=label, timed=timed)
+    return ComparisonRow("time of a call, us", theirs, ours / 1000, label=label, timed=replace(timed, amount=1000.0))
 
 
-def _warm(device: SimDevice, footprint: float, launch: Callable[[], dict[str, Any]]) -> Call:
+def _warm(device: SimDevice, footprint: float, launch: Callable[[], dict[str, Any]]) -> TimedCall:
     """One launch, after a warm-up launch if the Infinity Cache keeps data from one call to the next."""
     if footprint <= device.table["fabric.infinity_cache_bytes"]:
         launch()
-    return Call([(launch(), 1)])
+    return TimedCall([(launch(), 1)])
 
 
 def _in_part(
@@ -156,26 +164,26 @@ def _arrays(device: SimDevice, *bytes_each: int) -> list[int]:
     return [device.core.allocate(size) for size in bytes_each]
 
 
-def _vectoradd(device: SimDevice, count: int) -> Call:
+def _vectoradd(device: SimDevice, count: int) -> TimedCall:
     arrays = _arrays(device, *[FLOAT * count] * 3)
     return _warm(
         device, 12.0 * count, lambda: device.launch("vectoradd", (_groups(count),), (256,), "QQQii", *arrays, count, 1)
     )
 
 
-def _copy(device: SimDevice, megabytes: int) -> Call:
+def _copy(device: SimDevice, megabytes: int) -> TimedCall:
     size = megabytes << 20
     arrays = _arrays(device, size, size)
     groups = min(_groups(size // 16), 8 * int(device.table["topology.cus"]))
     return _warm(device, 2.0 * size, lambda: device.launch("copy", (groups,), (256,), "QQQ", *arrays, size // 16))
 
 
-def _relu(device: SimDevice, count: int) -> Call:
+def _relu(device: SimDevice, count: int) -> TimedCall:
     arrays = _arrays(device, *[FLOAT * count] * 2)
     return _warm(device, 8.0 * count, lambda: device.launch("relu", (_groups(count),), (256,), "iQQ", count, *arrays))
 
 
-def _transpose(device: SimDevice, width: int) -> Call:
+def _transpose(device: SimDevice, width: int) -> TimedCall:
     to, source = _arrays(device, *[FLOAT * width * width] * 2)
     quarter, tiles = width // 4, width // 64
     arguments = (to, source, 0, quarter, quarter, tiles, 0, 0)
@@ -187,7 +195,7 @@ def _transpose(device: SimDevice, width: int) -> Call:
     )
 
 
-def _floydwarshall(device: SimDevice, nodes: int) -> Call:
+def _floydwarshall(device: SimDevice, nodes: int) -> TimedCall:
     """One launch per node. Only EXAMPLE_STEPS are simulated, weighted for their neighbours; numpy does the others."""
     random = np.random.default_rng(SEED)
     distance = random.integers(1, 101, (nodes, nodes), np.uint32)
@@ -206,15 +214,15 @@ def _floydwarshall(device: SimDevice, nodes: int) -> Call:
         run = device.launch("floydwarshall", (groups, groups), (8, 8), "QQII", at, path, nodes, step)
         dispatches.append((run, end - begin))
         begin = end
-    return Call(dispatches, [distance.nbytes] * 2)
+    return TimedCall(dispatches, [distance.nbytes] * 2)
 
 
-def _fir(device: SimDevice, length: int, taps: int) -> Call:
+def _fir(device: SimDevice, length: int, taps: int) -> TimedCall:
     arrays = _arrays(device, FLOAT * length, FLOAT * taps, FLOAT * length, FLOAT * taps)
     return _warm(device, 8.0 * length, lambda: device.launch("fir", (length // 256,), (256,), "QQQQI", *arrays, taps))
 
 
-def _kmeans(device: SimDevice, points: int, count: int) -> Call:
+def _kmeans(device: SimDevice, points: int, count: int) -> TimedCall:
     clusters = 5
     arrays = _arrays(device, FLOAT * points * count, FLOAT * clusters * count, FLOAT * points)
     numbers = (points, clusters, count, 0, points)
@@ -225,7 +233,7 @@ def _kmeans(device: SimDevice, points: int, count: int) -> Call:
     )
 
 
-def _atax(device: SimDevice, width: int) -> Call:
+def _atax(device: SimDevice, width: int) -> TimedCall:
     """Two vector fills and two matrix-vector products."""
     matrix, vector, sums, result = _arrays(device, FLOAT * width * width, *[FLOAT * width] * 3)
 
@@ -239,10 +247,10 @@ def _atax(device: SimDevice, width: int) -> Call:
     device.core.empty_l2()  # by the copies and fills of this one
     dispatches = in_part(rows, warm=False)
     dispatches += in_part(functools.partial(launch, "atax_columns", result), warm=False)
-    return Call(dispatches, [FLOAT * width] * 2)
+    return TimedCall(dispatches, [FLOAT * width] * 2)
 
 
-def _stencil(device: SimDevice, width: int) -> Call:
+def _stencil(device: SimDevice, width: int) -> TimedCall:
     pitch = (width + 2 + 15) // 16 * 16
     arrays = _arrays(device, *[FLOAT * (width + 2) * pitch] * 2)
     shape = (width // 16, width // 64)
@@ -253,13 +261,13 @@ def _stencil(device: SimDevice, width: int) -> Call:
     )
 
 
-def _product(device: SimDevice, width: int) -> Call:
+def _product(device: SimDevice, width: int) -> TimedCall:
     tiles = width // 32
     size = FLOAT * width * width
     left, right, product, tile = _arrays(device, size, size, size, tiles * tiles * 4096)
     arguments = (left, right, product, width, tile)
     shape, layout = (tiles, tiles), "QQQixxxxQi"
-    return Call(
+    return TimedCall(
         _in_part(
             device,
             3 * size,
@@ -270,10 +278,10 @@ def _product(device: SimDevice, width: int) -> Call:
     )
 
 
-def _nbody(device: SimDevice, bodies: int) -> Call:
+def _nbody(device: SimDevice, bodies: int) -> TimedCall:
     position, velocity, tile, *new = _arrays(device, *[4 * FLOAT * bodies] * 5)
     groups, arguments = bodies // 256, (0.005, 50.0, tile, *new)
-    return Call(
+    return TimedCall(
         _in_part(
             device,
             0,
@@ -290,7 +298,7 @@ def _groups(count: int) -> int:
     return (count + 255) // 256
 
 
-BENCHMARKS: dict[str, Callable[..., Call]] = {
+BENCHMARKS: dict[str, Callable[..., TimedCall]] = {
     "vectoradd": _vectoradd,
     "copy": _copy,
     "matrixtranspose": _transpose,

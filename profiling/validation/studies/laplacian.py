@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from hipsynth.profiling.validation import bench
-from hipsynth.profiling.validation.frame import Row, Table, features, median_error, recorded
-from hipsynth.profiling.validation.timed import Timed
+from hipsynth.profiling.validation.frame import ComparisonRow, ComparisonTable, features, median_error, recorded
+from hipsynth.profiling.validation.timed import TimedValue
 from hipsynth.simulator.device import SimDevice
 
 TITLE = "Laplacian variants"
@@ -33,8 +33,8 @@ PLANES = 64  # simulated planes of a grid; first and last are only read and ther
 BYTES = 8
 
 
-def tables() -> Iterator[Table]:
-    rows: list[Row] = []
+def tables() -> Iterator[ComparisonTable]:
+    rows: list[ComparisonRow] = []
     used: frozenset[str] = frozenset()
     for variant in recorded("laplacian")["variant"]:
         with bench.device(DEVICE, "laplacian", values=False) as device:
@@ -43,7 +43,9 @@ def tables() -> Iterator[Table]:
         used |= features(*dispatches)
     bandwidth = [row for row in rows if row.quantity.startswith("effective bandwidth")]
     check = median_error(bandwidth, BANDWIDTH_PERCENT, "median error of the bandwidth")
-    yield Table("Laplacian variants", DEVICE, SOURCE, tuple(rows), "seven-point stencil of doubles", used, (check,))
+    yield ComparisonTable(
+        "Laplacian variants", DEVICE, SOURCE, tuple(rows), "seven-point stencil of doubles", used, (check,)
+    )
 
 
 def _launch(device: SimDevice, variant: dict[str, Any]) -> list[dict[str, Any]]:
@@ -69,7 +71,7 @@ def _ideal(size: tuple[int, int, int]) -> tuple[int, int]:
     return (nx * ny * nz - edges) * BYTES, (nx - 2) * (ny - 2) * (nz - 2) * BYTES
 
 
-def _compare(variant: dict[str, Any], dispatches: list[dict[str, Any]]) -> Iterator[Row]:
+def _compare(variant: dict[str, Any], dispatches: list[dict[str, Any]]) -> Iterator[ComparisonRow]:
     nx, ny, nz = variant["size"]
     counters = {name: sum(d["counters"][name] for d in dispatches) for name in dispatches[0]["counters"]}
     read, written = _ideal((nx, ny, PLANES))
@@ -82,12 +84,14 @@ def _compare(variant: dict[str, Any], dispatches: list[dict[str, Any]]) -> Itera
     missed = ("fetch", "write", "hit") if variant.get("spills") else variant.get("missed", ())
     traffic = None if "fetch" in missed else TRAFFIC_PERCENT
     if "fetch_gb" in variant:
-        yield Row("FETCH_SIZE, GB", variant["fetch_gb"], fetch / 1e9, traffic, label=label)
+        yield ComparisonRow("FETCH_SIZE, GB", variant["fetch_gb"], fetch / 1e9, traffic, label=label)
     if "fetch_efficiency" in variant:
-        yield Row("fetch efficiency, %", variant["fetch_efficiency"], 100 * all_read / fetch, traffic, label=label)
+        yield ComparisonRow(
+            "fetch efficiency, %", variant["fetch_efficiency"], 100 * all_read / fetch, traffic, label=label
+        )
     if "write_gb" in variant:
         write = counters["WRITE_SIZE"] * 1024 * all_written / written
-        yield Row(
+        yield ComparisonRow(
             "WRITE_SIZE, GB",
             variant["write_gb"],
             write / 1e9,
@@ -96,8 +100,8 @@ def _compare(variant: dict[str, Any], dispatches: list[dict[str, Any]]) -> Itera
         )
     hit = 100 * counters["TCC_HIT"] / (counters["TCC_HIT"] + counters["TCC_MISS"])
     points = None if "hit" in missed else HIT_POINTS
-    yield Row("L2_Cache_Hit_Rate", variant["l2_hit_percent"], hit, points, points=True, label=label)
+    yield ComparisonRow("L2_Cache_Hit_Rate", variant["l2_hit_percent"], hit, points, points=True, label=label)
     if "bandwidth_gbps" in variant:
-        timed = Timed(tuple(dispatches), read + written, inverted=False, weights=(1.0,) * len(dispatches))
+        timed = TimedValue(tuple(dispatches), read + written, inverted=False, weights=(1.0,) * len(dispatches))
         rate = timed.value([d["duration_ns"] for d in dispatches], {})
-        yield Row("effective bandwidth, GB/s", variant["bandwidth_gbps"], rate, label=label, timed=timed)
+        yield ComparisonRow("effective bandwidth, GB/s", variant["bandwidth_gbps"], rate, label=label, timed=timed)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from hipsynth.profiling.validation import bench
-from hipsynth.profiling.validation.frame import Table, features, recorded
-from hipsynth.profiling.validation.points import Point
+from hipsynth.profiling.validation.frame import ComparisonTable, features, recorded
+from hipsynth.profiling.validation.points import RecordedPoint
 from hipsynth.simulator.device import SimDevice
 
 TITLE = "Load latency"
@@ -27,23 +27,25 @@ FRESH_STEPS = (4096, 12288)
 SEED = 7
 
 
-def tables() -> Iterator[Table]:
+def tables() -> Iterator[ComparisonTable]:
     for found in recorded("latency")["device"]:
         with bench.device(found["name"], "benches") as device:
             points = list(measure(device, found))
         rows = tuple(point.row() for point in points)
         used = features(*(run for point in points for run in point.runs))
-        yield Table(f"latency on {found['name']}", found["name"], found["source"], rows, "pointer chase", used)
+        yield ComparisonTable(
+            f"latency on {found['name']}", found["name"], found["source"], rows, "pointer chase", used
+        )
 
 
-def measure(device: SimDevice, found: dict[str, Any]) -> Iterator[Point]:
+def measure(device: SimDevice, found: dict[str, Any]) -> Iterator[RecordedPoint]:
     """One point per recorded buffer size; level `hbm` uses loads of lines that no cache holds yet."""
     mhz = device.table["clock.core_mhz"]
     fresh = _fresh(device)
     for level, kilobytes, cycles in found["rows"]:
         runs, steps = fresh if level == "hbm" else _cycling(device, round(kilobytes * 1024 / LINE_BYTES))
         amount = steps * 1000 / mhz
-        yield Point("load latency, cycles", f"{level}, {kilobytes:g} kB,", cycles, amount, runs, ALLOWED, True)
+        yield RecordedPoint("load latency, cycles", f"{level}, {kilobytes:g} kB,", cycles, amount, runs, ALLOWED, True)
 
 
 def _chase(device: SimDevice, start: int, steps: int) -> dict[str, Any]:

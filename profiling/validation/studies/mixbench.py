@@ -9,16 +9,16 @@ from typing import Any
 from hipsynth.profiling.validation import bench
 from hipsynth.profiling.validation.frame import (
     DURATION,
-    Check,
-    Row,
-    Table,
+    ComparisonRow,
+    ComparisonTable,
+    TableCheck,
     features,
     median_error,
     metric_rows,
     recorded,
     worst_error,
 )
-from hipsynth.profiling.validation.timed import Timed
+from hipsynth.profiling.validation.timed import TimedValue
 from hipsynth.simulator.device import SimDevice
 
 TITLE = "mixbench"
@@ -49,7 +49,7 @@ ALLOWED = {
 }
 
 
-def tables() -> Iterator[Table]:
+def tables() -> Iterator[ComparisonTable]:
     figures = recorded("mixbench")
     with bench.device(figures["device"], "mixbench", FLAGS, values=False) as device:
         data = device.core.allocate(BYTES)
@@ -64,20 +64,20 @@ def _run(device: SimDevice, data: int, kind: str, steps: int) -> dict[str, Any]:
     return device.launch(f"mix_{kind}_{steps}", (GROUPS,), (BLOCK,), layout, *seeds, data)
 
 
-def _table(figures: dict[str, Any], found: dict[str, Any], runs: dict[int, dict[str, Any]]) -> Table:
-    times: list[Row] = []
-    rows: list[Row] = []
+def _table(figures: dict[str, Any], found: dict[str, Any], runs: dict[int, dict[str, Any]]) -> ComparisonTable:
+    times: list[ComparisonRow] = []
+    rows: list[ComparisonRow] = []
     for values in found["rows"]:
         figure = dict(zip(figures["columns"], values, strict=True)) | dict.fromkeys(figures["zeros"], 0)
         steps, duration, products = (figure.pop(name) for name in ("N", DURATION, "FMA"))
         figure |= {f"SQ_INSTS_VALU_FMA_{kind}": products * (kind == found.get("fma")) for kind in FMA}
         label = f"N = {steps}"
-        timed = Timed((runs[steps],))
-        times.append(Row(DURATION, duration, runs[steps][DURATION], WORST_PERCENT, label=label, timed=timed))
+        timed = TimedValue((runs[steps],))
+        times.append(ComparisonRow(DURATION, duration, runs[steps][DURATION], WORST_PERCENT, label=label, timed=timed))
         rows += _counted(figure, runs[steps]["counters"], label)
         rows += _metrics(figure, duration, runs[steps], label)
     checks = (median_error(times, MEDIAN_PERCENT), worst_error(times, WORST_PERCENT), _knee(times))
-    return Table(
+    return ComparisonTable(
         f"mixbench {found['name']}",
         figures["device"],
         figures["source"],
@@ -88,16 +88,18 @@ def _table(figures: dict[str, Any], found: dict[str, Any], runs: dict[int, dict[
     )
 
 
-def _counted(figure: dict[str, float], ours: dict[str, float], label: str) -> Iterator[Row]:
+def _counted(figure: dict[str, float], ours: dict[str, float], label: str) -> Iterator[ComparisonRow]:
     for name in EXACT:
         if figure[name]:
-            yield Row(name, figure[name], ours[name], 0.0, label=label)
+            yield ComparisonRow(name, figure[name], ours[name], 0.0, label=label)
     for name in CLOSE:
-        yield Row(name, figure[name], ours[name], FABRIC_PERCENT, label=label)
-    yield Row("SQ_BUSY_CU_CYCLES", figure["SQ_BUSY_CU_CYCLES"], ours["SQ_BUSY_CU_CYCLES"], WORST_PERCENT, label=label)
+        yield ComparisonRow(name, figure[name], ours[name], FABRIC_PERCENT, label=label)
+    yield ComparisonRow(
+        "SQ_BUSY_CU_CYCLES", figure["SQ_BUSY_CU_CYCLES"], ours["SQ_BUSY_CU_CYCLES"], WORST_PERCENT, label=label
+    )
 
 
-def _metrics(figure: dict[str, float], duration: float, run: dict[str, Any], label: str) -> Iterator[Row]:
+def _metrics(figure: dict[str, float], duration: float, run: dict[str, Any], label: str) -> Iterator[ComparisonRow]:
     """The vendor's formulas evaluated on the recorded counters and on ours."""
     ours = run["counters"]
     alike = abs(ours["SQ_INSTS"] / figure["SQ_INSTS"] - 1) <= ALIKE
@@ -107,7 +109,7 @@ def _metrics(figure: dict[str, float], duration: float, run: dict[str, Any], lab
             yield replace(row, allowed=allowed, label=label)
 
 
-def _knee(times: list[Row]) -> Check:
+def _knee(times: list[ComparisonRow]) -> TableCheck:
     """Distance of our knee from the recorded one, in per cent of the recorded N."""
     steps = [int(row.label.removeprefix("N = ")) for row in times]
 
@@ -117,4 +119,4 @@ def _knee(times: list[Row]) -> Check:
         return steps[reached - 1] + (steps[reached] - steps[reached - 1]) * (KNEE * values[0] - low) / (high - low)
 
     theirs, ours = at([row.recorded for row in times]), at([row.ours for row in times])
-    return Check("distance of the knee", 100 * abs(ours - theirs) / theirs, KNEE_PERCENT)
+    return TableCheck("distance of the knee", 100 * abs(ours - theirs) / theirs, KNEE_PERCENT)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from hipsynth.profiling.validation import bench
-from hipsynth.profiling.validation.frame import Table, features, median_error, recorded
-from hipsynth.profiling.validation.points import Point
+from hipsynth.profiling.validation.frame import ComparisonTable, features, median_error, recorded
+from hipsynth.profiling.validation.points import RecordedPoint
 from hipsynth.simulator.device import SimDevice
 
 TITLE = "Bandwidth by occupancy"
@@ -31,12 +31,12 @@ ARRAYS = {"init": "a", "read": "b", "scale": "ab", "triad": "abcd", "3pt": "ab",
 CONSTANTS = {"fabric.infinity_cache_bytes": 0.0}
 
 
-def tables() -> Iterator[Table]:
+def tables() -> Iterator[ComparisonTable]:
     for found in recorded("occupancy")["device"]:
         with bench.device(found["name"], "benches", constants=CONSTANTS, values=False) as device:
             points = list(measure(device, found))
         rows = tuple(point.row() for point in points)
-        yield Table(
+        yield ComparisonTable(
             f"streams on {found['name']}",
             found["name"],
             found["source"],
@@ -47,7 +47,7 @@ def tables() -> Iterator[Table]:
         )
 
 
-def measure(device: SimDevice, found: dict[str, Any]) -> Iterator[Point]:
+def measure(device: SimDevice, found: dict[str, Any]) -> Iterator[RecordedPoint]:
     """Every recorded point of one device."""
     largest = max(_sizes(device, row[0] * row[1])[1] for row in found["rows"])
     span = 8 * largest + 64
@@ -63,7 +63,7 @@ def measure(device: SimDevice, found: dict[str, Any]) -> Iterator[Point]:
             allowed = None if (device.table.name, kernel, per_cu, block) in DENTS else WORST
             label = f"{kernel}, {per_cu} x {block}"
             moved = 8.0 * streams * (sizes[1] - sizes[0])
-            yield Point("stream bandwidth, GB/s", label, speeds[column], moved, tuple(runs[1:]), allowed)
+            yield RecordedPoint("stream bandwidth, GB/s", label, speeds[column], moved, tuple(runs[1:]), allowed)
 
 
 def _sizes(device: SimDevice, items_per_cu: int) -> tuple[int, int]:

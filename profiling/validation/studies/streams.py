@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hipsynth.profiling.validation import bench
-from hipsynth.profiling.validation.frame import Table, recorded
+from hipsynth.profiling.validation.frame import ComparisonTable, recorded
 from hipsynth.profiling.validation.studies.vcopy import compare
 from hipsynth.simulator.device import SimDevice
 
@@ -20,7 +20,7 @@ BYTES = 256 << 20
 KINDS = {"fill": "fill with doubles"}
 
 
-def tables() -> Iterator[Table]:
+def tables() -> Iterator[ComparisonTable]:
     for target in recorded("streams")["target"]:
         with bench.device(target["device"], "streams") as device:
             results = _launches(device, target["kernel"])

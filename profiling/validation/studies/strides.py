@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from hipsynth.profiling.validation import bench
-from hipsynth.profiling.validation.frame import Table, features, median_error, recorded
-from hipsynth.profiling.validation.points import Point
+from hipsynth.profiling.validation.frame import ComparisonTable, features, median_error, recorded
+from hipsynth.profiling.validation.points import RecordedPoint
 from hipsynth.simulator.device import SimDevice
 
 TITLE = "Strides"
@@ -28,14 +28,14 @@ ITEMS, LOADS, COUNTED = 1024, 8, 32
 TOO_FEW_WAYS = {("float", "tile"): (1, 4, 8), ("double", "tile"): (2,)}
 
 
-def tables() -> Iterator[Table]:
+def tables() -> Iterator[ComparisonTable]:
     figures = recorded("strides")
     with bench.device(figures["device"], "benches") as device:
         points = list(measure(device, figures))
     for kind in LIMIT_STRIDE:
         found = [point for point in points if point.label.startswith(kind)]
         rows = tuple(point.row() for point in found)
-        yield Table(
+        yield ComparisonTable(
             f"{kind} loads",
             figures["device"],
             figures["source"],
@@ -46,7 +46,7 @@ def tables() -> Iterator[Table]:
         )
 
 
-def measure(device: SimDevice, figures: dict[str, Any]) -> Iterator[Point]:
+def measure(device: SimDevice, figures: dict[str, Any]) -> Iterator[RecordedPoint]:
     """Every recorded pattern."""
     data, out = device.core.allocate(2 << 20), device.core.allocate(16384)
     mhz = device.table["clock.core_mhz"]
@@ -59,4 +59,4 @@ def measure(device: SimDevice, figures: dict[str, Any]) -> Iterator[Point]:
         step = figure if pattern == "stride" else PITCH
         runs = tuple(device.launch(symbol, (1,), block, "QQiii", data, out, rounds, 0, step) for rounds in ROUNDS)
         allowed = None if figure in TOO_FEW_WAYS.get((kind, pattern), ()) else ALLOWED
-        yield Point("cycles per load", f"{kind}, {pattern} {figure},", cycles, amount, runs, allowed, True)
+        yield RecordedPoint("cycles per load", f"{kind}, {pattern} {figure},", cycles, amount, runs, allowed, True)

@@ -8,8 +8,16 @@ from typing import Any
 
 from hipsynth.profiling import metrics
 from hipsynth.profiling.validation import bench
-from hipsynth.profiling.validation.frame import DURATION, Row, Table, counter_rows, features, mean_error, recorded
-from hipsynth.profiling.validation.timed import Timed
+from hipsynth.profiling.validation.frame import (
+    DURATION,
+    ComparisonRow,
+    ComparisonTable,
+    counter_rows,
+    features,
+    mean_error,
+    recorded,
+)
+from hipsynth.profiling.validation.timed import TimedValue
 from hipsynth.simulator.device import SimDevice
 
 TITLE = "Micro-kernels of the profiler's tutorials"
@@ -34,7 +42,7 @@ RATE = "LDS_Bank_Conflict_Rate"
 OCCUPANCY_PERCENT, IPC_PERCENT, TIME_PERCENT, SHORTEST_PERCENT = 2.0, 8.0, 10.0, 35.0
 
 
-def tables() -> Iterator[Table]:
+def tables() -> Iterator[ComparisonTable]:
     figures = recorded("tutorials")
     with bench.device(DEVICE, "tutorials") as device:
         yield from _memory_instructions(device, figures["memory_instructions"], figures["durations_ns"])
@@ -44,18 +52,20 @@ def tables() -> Iterator[Table]:
         yield _occupancy(device, figures["occupancy"])
 
 
-def _table(title: str, page: str, rows: list[Row], kernels: str, *dispatches: dict[str, Any]) -> Table:
+def _table(
+    title: str, page: str, rows: list[ComparisonRow], kernels: str, *dispatches: dict[str, Any]
+) -> ComparisonTable:
     """A table whose kernels count as timing evidence for the features they use; see `_counted` for the others."""
-    return Table(title, DEVICE, SOURCE + page, tuple(rows), kernels, features(*dispatches))
+    return ComparisonTable(title, DEVICE, SOURCE + page, tuple(rows), kernels, features(*dispatches))
 
 
-def _counted(table: Table, dispatches: list[dict[str, Any]]) -> Table:
+def _counted(table: ComparisonTable, dispatches: list[dict[str, Any]]) -> ComparisonTable:
     return replace(table, counted=features(*dispatches))
 
 
 def _memory_instructions(
     device: SimDevice, figures: dict[str, dict[str, float]], durations: dict[str, float]
-) -> Iterator[Table]:
+) -> Iterator[ComparisonTable]:
     data = device.core.allocate(4096)
     device.core.write(data, bytes(4096))
     rows, runs = [], []
@@ -65,18 +75,18 @@ def _memory_instructions(
         values = (data, 0, border) if generic else (data, 0)
         runs.append(device.launch(kernel, (1,), (lanes,), "Qii" if generic else "Qi", *values))
         found = runs[-1]["counters"]
-        rows += [Row(name, value, found[name], 0.0, label=kernel) for name, value in counters.items()]
+        rows += [ComparisonRow(name, value, found[name], 0.0, label=kernel) for name, value in counters.items()]
     page = "vector-memory-operation-counting.rst"
     yield _counted(_table("Memory instructions", page, rows, "single memory instructions"), runs)
     times = [
-        Row(DURATION, durations[kernel], run[DURATION], label=kernel, timed=Timed((run,)))
+        ComparisonRow(DURATION, durations[kernel], run[DURATION], label=kernel, timed=TimedValue((run,)))
         for kernel, run in zip(figures, runs, strict=True)
     ]
     short = replace(_table("Shortest kernels", page, times, "single memory instructions"), note=SHORTEST)
     yield replace(_counted(short, runs), checks=(mean_error(times, SHORTEST_PERCENT),))
 
 
-def _instruction_mix(device: SimDevice, figures: dict[str, float]) -> Table:
+def _instruction_mix(device: SimDevice, figures: dict[str, float]) -> ComparisonTable:
     found = device.launch("one_of_each", (1,), (64,), "")["counters"]
     rows = list(counter_rows(figures, found, 0.0))
     return _table(
@@ -84,19 +94,21 @@ def _instruction_mix(device: SimDevice, figures: dict[str, float]) -> Table:
     )
 
 
-def _lds(device: SimDevice, figures: dict[str, dict[str, float]]) -> Table:
+def _lds(device: SimDevice, figures: dict[str, dict[str, float]]) -> ComparisonTable:
     out = device.core.allocate(4096)
     rows, runs = [], []
     for lanes, counters in figures.items():
         runs.append(device.launch("lds_read", (1,), (int(lanes),), "Qii", out, 0, 32))
         found = runs[-1]["counters"]
-        rows += [Row(name, value, found[name], 0.0, label=f"{lanes} lanes") for name, value in counters.items()]
+        rows += [
+            ComparisonRow(name, value, found[name], 0.0, label=f"{lanes} lanes") for name, value in counters.items()
+        ]
         theirs, ours = (metrics.compute(side, 1.0, device.table.arch)[RATE] or 0.0 for side in (counters, found))
-        rows.append(Row(RATE, theirs, ours, 0.0, points=True, label=f"{lanes} lanes"))
+        rows.append(ComparisonRow(RATE, theirs, ours, 0.0, points=True, label=f"{lanes} lanes"))
     return _counted(_table("LDS bank conflicts", "lds-examples.rst", rows, "LDS reads of one bank"), runs)
 
 
-def _issue(device: SimDevice, figures: dict[str, dict[str, float]]) -> Table:
+def _issue(device: SimDevice, figures: dict[str, dict[str, float]]) -> ComparisonTable:
     rows, runs = [], []
     for kernel, values in figures.items():
         groups, steps = RUNS.get(kernel, USUAL)
@@ -105,12 +117,14 @@ def _issue(device: SimDevice, figures: dict[str, dict[str, float]]) -> Table:
         internal = kernel == "no_ops"
         for name in ("IPC", "VALU_Active_Threads"):
             if name in values:
-                rows.append(Row(name, values[name], found[name] or 0, None if internal else IPC_PERCENT, label=kernel))
+                rows.append(
+                    ComparisonRow(name, values[name], found[name] or 0, None if internal else IPC_PERCENT, label=kernel)
+                )
         scale = RECORDED_GROUPS / groups * RECORDED_STEPS / steps
-        timed = Timed((result,), weights=(scale,))
+        timed = TimedValue((result,), weights=(scale,))
         ours = timed.time([result[DURATION]], {})
         allowed = None if internal else TIME_PERCENT
-        rows.append(Row(DURATION, values[DURATION], ours, allowed, label=kernel, timed=timed))
+        rows.append(ComparisonRow(DURATION, values[DURATION], ours, allowed, label=kernel, timed=timed))
         if not internal:
             runs.append(result)
     page = "instructions-per-cycle-and-utilizations.rst"
@@ -118,12 +132,12 @@ def _issue(device: SimDevice, figures: dict[str, dict[str, float]]) -> Table:
     return replace(table, note=CLOCK)
 
 
-def _occupancy(device: SimDevice, figures: dict[str, float]) -> Table:
+def _occupancy(device: SimDevice, figures: dict[str, float]) -> ComparisonTable:
     out = device.core.allocate(4096)
     rows = []
     for kernel, waves in figures.items():
         values = (out,) if kernel == "much_lds" else ()
         occupancy = device.launch(kernel, (1,), (256,), "Q" * len(values), *values)["occupancy"]
         ours = occupancy["waves_per_cu"] * device.table["topology.cus"]
-        rows.append(Row("resident wavefronts", waves, ours, OCCUPANCY_PERCENT, label=kernel))
+        rows.append(ComparisonRow("resident wavefronts", waves, ours, OCCUPANCY_PERCENT, label=kernel))
     return _table("Occupancy limits", "occupancy-limiters-example.rst", rows, "kernels limited by one resource")

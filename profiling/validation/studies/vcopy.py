@@ -6,8 +6,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from hipsynth.profiling.validation import bench
-from hipsynth.profiling.validation.frame import DURATION, Row, Table, counter_rows, features, metric_rows, recorded
-from hipsynth.profiling.validation.timed import Timed
+from hipsynth.profiling.validation.frame import (
+    DURATION,
+    ComparisonRow,
+    ComparisonTable,
+    counter_rows,
+    features,
+    metric_rows,
+    recorded,
+)
+from hipsynth.profiling.validation.timed import TimedValue
 from hipsynth.simulator.device import SimDevice
 
 TITLE = "Vector copy"
@@ -28,7 +36,7 @@ L2_HIT_POINTS = 1.5
 DURATION_PERCENT = 15.0
 
 
-def tables() -> Iterator[Table]:
+def tables() -> Iterator[ComparisonTable]:
     targets = recorded("vcopy")["target"]
     for name in dict.fromkeys(target["device"] for target in targets):
         with bench.device(name, "streams") as device:
@@ -57,7 +65,7 @@ def _copies(device: SimDevice) -> list[dict[str, Any]]:
 
 def compare(
     target: dict[str, Any], dispatch: dict[str, Any], arch: str, kernels: str, duration_percent: float | None = None
-) -> Table:
+) -> ComparisonTable:
     """Compares counters, metrics and duration of one recorded dispatch with ours; metrics are shown, not asserted."""
     ours, figures = dispatch["counters"], {**target["exact"], **target["near"], **target["shown"]}
     hit = 100 * ours["TCC_HIT"] / (ours["TCC_HIT"] + ours["TCC_MISS"])
@@ -65,18 +73,18 @@ def compare(
         *counter_rows(target["exact"], ours, 0.0),
         *counter_rows(target["near"], ours, NEAR_PERCENT),
         *counter_rows(target["shown"], ours, None),
-        Row("L2_Cache_Hit_Rate", target["l2_hit_percent"], hit, L2_HIT_POINTS, points=True),
+        ComparisonRow("L2_Cache_Hit_Rate", target["l2_hit_percent"], hit, L2_HIT_POINTS, points=True),
         *(
             row
             for row in metric_rows(figures, target[DURATION], ours, dispatch[DURATION], arch)
             if "L2_Cache_Hit" not in row.quantity
         ),
-        Row(
+        ComparisonRow(
             DURATION,
             target[DURATION],
             dispatch[DURATION],
             duration_percent,
-            timed=Timed((dispatch,), replaced=dispatch.get("clocks", {})),
+            timed=TimedValue((dispatch,), replaced=dispatch.get("clocks", {})),
         ),
     ]
-    return Table(target["name"], target["device"], target["source"], tuple(rows), kernels, features(dispatch))
+    return ComparisonTable(target["name"], target["device"], target["source"], tuple(rows), kernels, features(dispatch))

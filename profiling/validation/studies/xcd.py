@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from hipsynth.profiling.validation import bench
-from hipsynth.profiling.validation.frame import Row, Table, features, recorded
-from hipsynth.profiling.validation.timed import Timed
+from hipsynth.profiling.validation.frame import ComparisonRow, ComparisonTable, features, recorded
+from hipsynth.profiling.validation.timed import TimedValue
 
 TITLE = "Work-groups and XCDs"
 SHOWS = """Work-groups are assigned to the eight XCDs round robin, and each XCD has its own L2, so neighbours that
@@ -45,8 +45,8 @@ HALF = 2
 SOFTMAX_COLUMNS = 4096
 
 
-def tables() -> Iterator[Table]:
-    rows: list[Row] = []
+def tables() -> Iterator[ComparisonTable]:
+    rows: list[ComparisonRow] = []
     used: frozenset[str] = frozenset()
     for kernel in recorded("xcd")["kernel"]:
         for form, figure in kernel["l2_hit_percent"].items():
@@ -55,10 +55,10 @@ def tables() -> Iterator[Table]:
             hit = 100 * counters["TCC_HIT"] / (counters["TCC_HIT"] + counters["TCC_MISS"])
             allowed = None if form in kernel.get("missed", ()) else HIT_POINTS
             label = ", ".join([kernel["name"], form, *([kernel["session"]] if "session" in kernel else [])])
-            timed = Timed((dispatch,))  # no time was recorded; its counters tell the class of the kernel
-            rows.append(Row("L2_Cache_Hit_Rate", figure, hit, allowed, points=True, label=label, timed=timed))
+            timed = TimedValue((dispatch,))  # no time was recorded; its counters tell the class of the kernel
+            rows.append(ComparisonRow("L2_Cache_Hit_Rate", figure, hit, allowed, points=True, label=label, timed=timed))
             used |= features(dispatch)
-    yield Table("Renamed work-groups", DEVICE, SOURCE, tuple(rows), "tiles of halves, rows of halves", used)
+    yield ComparisonTable("Renamed work-groups", DEVICE, SOURCE, tuple(rows), "tiles of halves, rows of halves", used)
 
 
 def _launch(name: str, form: str, size: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from hipsynth.profiling.validation.sweeps import pages
-from hipsynth.profiling.validation.sweeps.frame import DEVICES, Result, Sweep, run, sweeps
+from hipsynth.profiling.validation.sweeps.frame import DEVICES, Sweep, SweepResult, run, sweeps
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 PAGE, IMAGES = DOCS / "explanation" / "validation" / "sweeps.md", DOCS / "images" / "sweeps"
@@ -19,7 +19,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m hipsynth.profiling.validation.sweeps", description=__doc__)
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=known, help="run only these; write no page")
     options = parser.parse_args(arguments)
-    results: dict[Sweep, list[Result]] = {}
+    results: dict[Sweep, list[SweepResult]] = {}
     for name in options.only or known:
         print(f"{name} ...", end=" ", flush=True)
         results[known[name]] = found = [run(known[name], device) for device in DEVICES]

@@ -25,7 +25,7 @@ HITS = "vL1D hit rate, %"
 
 
 @dataclass(frozen=True)
-class Point:
+class SweepPoint:
     """One launch, or the difference of two: the value of each quantity at `x` of the curve `series`."""
 
     series: str
@@ -37,7 +37,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownFault:
     """A fault of the model: failures of `device` whose text begins with one of `points` are expected, and why."""
 
     device: str
@@ -48,7 +48,7 @@ class Known:
         return device == self.device and failure.startswith(self.points)
 
 
-Failures = Callable[[Sequence[Point], DeviceTable], list[str]]
+Failures = Callable[[Sequence[SweepPoint], DeviceTable], list[str]]
 
 
 @dataclass(frozen=True)
@@ -62,19 +62,19 @@ class Sweep:
     x: str
     y: tuple[str, ...]
     quick: bool
-    measure: Callable[[SimDevice], Iterator[Point]]
+    measure: Callable[[SimDevice], Iterator[SweepPoint]]
     failures: Failures
-    known: tuple[Known, ...] = ()
+    known: tuple[KnownFault, ...] = ()
 
 
 @dataclass(frozen=True)
-class Result:
+class SweepResult:
     """The points of a sweep on one device, and the properties that fail, known or not."""
 
     device: str
-    points: tuple[Point, ...]
+    points: tuple[SweepPoint, ...]
     failures: tuple[str, ...]
-    known: tuple[tuple[Known, str], ...] = ()
+    known: tuple[tuple[KnownFault, str], ...] = ()
 
 
 def sweeps() -> list[Sweep]:
@@ -99,32 +99,32 @@ def _sweep(name: str) -> Sweep:
     )
 
 
-def run(sweep: Sweep, name: str) -> Result:
+def run(sweep: Sweep, name: str) -> SweepResult:
     """The sweep on the device `name`, without computing values that decide nothing."""
     with bench.device(name, "sweeps", values=False, memory_bytes=8 << 30) as device:
         points = tuple(sweep.measure(device))
         return judged(sweep, name, points, sweep.failures(points, device.table))
 
 
-def judged(sweep: Sweep, device: str, points: tuple[Point, ...], wrong: Sequence[str]) -> Result:
+def judged(sweep: Sweep, device: str, points: tuple[SweepPoint, ...], wrong: Sequence[str]) -> SweepResult:
     """Separates known failures from others; a known one that no longer fails is a failure, too."""
     known = [(fault, text) for text in wrong for fault in sweep.known if fault.explains(device, text)]
     others = [text for text in wrong if all(text != expected for _, expected in known)]
     for fault in sweep.known:
         if fault.device == device and all(found is not fault for found, _ in known):
             others.append(f"no longer fails, remove it from KNOWN: {', '.join(fault.points)}")
-    return Result(device, points, tuple(others), tuple(known))
+    return SweepResult(device, points, tuple(others), tuple(known))
 
 
-def series(points: Iterable[Point]) -> dict[str, list[Point]]:
+def series(points: Iterable[SweepPoint]) -> dict[str, list[SweepPoint]]:
     """The points of each curve, by x."""
-    found: dict[str, list[Point]] = {}
+    found: dict[str, list[SweepPoint]] = {}
     for point in sorted(points, key=lambda p: p.x):
         found.setdefault(point.series, []).append(point)
     return found
 
 
-def rising(points: Sequence[Point], quantity: str, slack: float) -> Iterator[str]:
+def rising(points: Sequence[SweepPoint], quantity: str, slack: float) -> Iterator[str]:
     """Describes each step to the next point at which the quantity falls by more than the fraction `slack`."""
     for before, after in itertools.pairwise(points):
         first, second = before.values[quantity], after.values[quantity]
@@ -132,7 +132,7 @@ def rising(points: Sequence[Point], quantity: str, slack: float) -> Iterator[str
             yield f"{after}: {quantity} falls from {first:.4g} (at {before.x:g}) to {second:.4g}"
 
 
-def within(point: Point, quantity: str, low: float, high: float) -> Iterator[str]:
+def within(point: SweepPoint, quantity: str, low: float, high: float) -> Iterator[str]:
     """Describes a value that is outside low .. high."""
     value = point.values[quantity]
     if not low <= value <= high:

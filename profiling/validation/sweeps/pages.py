@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from hipsynth.profiling.validation.sweeps.frame import Point, Result, Sweep, series
+from hipsynth.profiling.validation.sweeps.frame import Sweep, SweepPoint, SweepResult, series
 
 HEAD = """# Sweeps of the model
 
@@ -22,7 +22,7 @@ DECIMALS = 3
 INCHES = 2.6
 
 
-def page(results: Mapping[Sweep, Sequence[Result]]) -> str:
+def page(results: Mapping[Sweep, Sequence[SweepResult]]) -> str:
     """The Markdown text of the page."""
     parts = [HEAD]
     for sweep, found in results.items():
@@ -30,7 +30,7 @@ def page(results: Mapping[Sweep, Sequence[Result]]) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _section(sweep: Sweep, found: Sequence[Result]) -> Iterator[str]:
+def _section(sweep: Sweep, found: Sequence[SweepResult]) -> Iterator[str]:
     yield from ("", f"## {sweep.title}", "", sweep.demands.strip(), "")
     yield f"Kernels: `{sweep.kernel}`. Run alone: `--only {sweep.name}`."
     yield ""
@@ -46,13 +46,13 @@ def _section(sweep: Sweep, found: Sequence[Result]) -> Iterator[str]:
     yield from ("", "</details>")
 
 
-def _verdict(result: Result) -> str:
+def _verdict(result: SweepResult) -> str:
     if result.failures:
         return f"**{len(result.failures)} demands not met**"
     return f"all demands met but {len(result.known)} known" if result.known else "all demands met"
 
 
-def _table(sweep: Sweep, found: Sequence[Result]) -> Iterator[str]:
+def _table(sweep: Sweep, found: Sequence[SweepResult]) -> Iterator[str]:
     """One line per point and its values on each device."""
     devices = [result.device for result in found]
     rows: dict[tuple[str, str], list[str]] = {}
@@ -72,7 +72,7 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) else f"{value:,.{DECIMALS}g}" if value < 1000 else f"{value:,.0f}"
 
 
-def draw(sweep: Sweep, found: Sequence[Result], path: Path) -> None:
+def draw(sweep: Sweep, found: Sequence[SweepResult], path: Path) -> None:
     """Writes the figure of a sweep: a row of axes per device, a column per quantity."""
     import matplotlib
 
@@ -102,7 +102,7 @@ def draw(sweep: Sweep, found: Sequence[Result], path: Path) -> None:
     pyplot.close(figure)
 
 
-def _wide(points: Sequence[Point]) -> bool:
+def _wide(points: Sequence[SweepPoint]) -> bool:
     """Whether the points double rather than advance by equal steps."""
     places = sorted({point.x for point in points if point.x > 0})
     return places[len(places) // 2] < (places[0] + places[-1]) / 4

@@ -6,14 +6,14 @@ import random
 
 from hipsynth.source.clang import TOKEN_COMMENT
 from hipsynth.source.edits import Edit
-from hipsynth.source.parse import Diagnostic, ParseConfig, Unit
+from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit
 from hipsynth.synth.frontend.reform import Site, reform
-from hipsynth.synth.frontend.source import Source
+from hipsynth.synth.frontend.source import ProgramSource
 
 DROPPED = 0.4
 
 
-def plan(unit: Unit, rng: random.Random) -> list[Site]:
+def plan(unit: ParsedUnit, rng: random.Random) -> list[Site]:
     """One site per comment."""
     sites: list[Site] = []
     for token in unit.tokens:
@@ -35,6 +35,6 @@ def _turned(text: str, last: bool) -> str | None:
     return None
 
 
-def apply(source: Source, argument: str, config: ParseConfig) -> tuple[Source | None, list[Diagnostic]]:
+def apply(source: ProgramSource, argument: str, config: ParseConfig) -> tuple[ProgramSource | None, list[Diagnostic]]:
     """The pass's entry point in the pipeline; see `reform` for the argument."""
     return reform(source, argument, config, plan)

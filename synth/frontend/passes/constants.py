@@ -7,16 +7,16 @@ import re
 
 from hipsynth.source.clang import TOKEN_LITERAL
 from hipsynth.source.edits import Edit
-from hipsynth.source.parse import Diagnostic, ParseConfig, Unit
+from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit
 from hipsynth.source.tokens import code_tokens
 from hipsynth.synth.frontend.reform import Site, reform, sets_size
-from hipsynth.synth.frontend.source import Source
+from hipsynth.synth.frontend.source import ProgramSource
 
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|[1-9]\d*)([uU]?(?:ll|LL|[lL])?|(?:ll|LL|[lL])[uU])")
 LEAST = 10  # smaller numbers are written in one way only
 
 
-def plan(unit: Unit, rng: random.Random) -> list[Site]:
+def plan(unit: ParsedUnit, rng: random.Random) -> list[Site]:
     """One site per integer literal from LEAST to 2^31 - 1: there, all forms have the same type."""
     sites: list[Site] = []
     for token in code_tokens(unit):
@@ -35,6 +35,6 @@ def _forms(value: int, suffix: str) -> list[str]:
     return [*found, f"({factor} * {value // factor}{suffix})"] if factor else found
 
 
-def apply(source: Source, argument: str, config: ParseConfig) -> tuple[Source | None, list[Diagnostic]]:
+def apply(source: ProgramSource, argument: str, config: ParseConfig) -> tuple[ProgramSource | None, list[Diagnostic]]:
     """The pass's entry point in the pipeline; see `reform` for the argument."""
     return reform(source, argument, config, plan)

@@ -18,7 +18,7 @@ from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.encoding import BOM, pieces
 from hipsynth.source.parse import DEVICE, HOST, Diagnostic, ParseConfig, inclusions, load_source, parse
 from hipsynth.synth.frontend.passes.rename import rename_only
-from hipsynth.synth.frontend.source import Build, Source
+from hipsynth.synth.frontend.source import BuildConfiguration, ProgramSource
 
 SOURCES = (".hip", ".cpp", ".cc", ".cxx", ".cu", ".c")
 HEADERS = (".h", ".hpp", ".hh", ".hxx", ".cuh", ".inc", ".inl", ".tpp", ".def")
@@ -117,7 +117,7 @@ def _is_users(match: re.Match[bytes], name: str, record: _Record, root: Path) ->
 # --- several translation units --------------------------------------------------------------------------------------
 
 
-def combine(build: Build, root: Path, config: ParseConfig) -> tuple[bytes | None, list[Diagnostic]]:
+def combine(build: BuildConfiguration, root: Path, config: ParseConfig) -> tuple[bytes | None, list[Diagnostic]]:
     """Merges the translation units of one program into one self-contained text, in the given order.
 
     If two units use one name for different entities with internal linkage (static, unnamed namespaces, types), the
@@ -211,19 +211,19 @@ def has_main(path: Path) -> bool:
         return False
 
 
-def apply(source: Source, argument: str, config: ParseConfig) -> tuple[Source | None, list[Diagnostic]]:
+def apply(source: ProgramSource, argument: str, config: ParseConfig) -> tuple[ProgramSource | None, list[Diagnostic]]:
     """The pass's entry point in the pipeline; a source without a file is returned unchanged."""
     if source.main is None:
         return source, []
     root = source.root or source.main.parent
-    build = source.build or Build((source.main,))
+    build = source.build or BuildConfiguration((source.main,))
     if len(build.files) > 1:
         text, problems = combine(build, root, config)
     else:
         head = build.head(0)
         text, problems = flatten(source.main, head + source.text.removeprefix(BOM), root, config)
         problems = [_below(head, problem) for problem in problems]
-    return (None, problems) if text is None else (Source(text), [])
+    return (None, problems) if text is None else (ProgramSource(text), [])
 
 
 def _below(head: bytes, problem: Diagnostic) -> Diagnostic:

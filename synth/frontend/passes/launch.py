@@ -6,16 +6,16 @@ import random
 from collections.abc import Sequence
 
 from hipsynth.source.edits import Edit
-from hipsynth.source.parse import Diagnostic, ParseConfig, Token, Unit
+from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit, Token
 from hipsynth.source.tokens import closing, code_tokens, split_at, text_between
 from hipsynth.synth.frontend.reform import Site, reform
-from hipsynth.synth.frontend.source import Source
+from hipsynth.synth.frontend.source import ProgramSource
 
 MACRO, NAME = "hipLaunchKernelGGL", "HIP_KERNEL_NAME"
 _BEFORE = frozenset(";{})")  # what ends the statement before
 
 
-def plan(unit: Unit, rng: random.Random) -> list[Site]:
+def plan(unit: ParsedUnit, rng: random.Random) -> list[Site]:
     """One site per launch that is a statement of its own."""
     tokens = code_tokens(unit)
     sites: list[Site] = []
@@ -30,7 +30,7 @@ def plan(unit: Unit, rng: random.Random) -> list[Site]:
     return sites
 
 
-def _to_macro(unit: Unit, tokens: Sequence[Token], at: int) -> Edit | None:
+def _to_macro(unit: ParsedUnit, tokens: Sequence[Token], at: int) -> Edit | None:
     start = _kernel(tokens, at)
     end = next((i for i in range(at, len(tokens)) if tokens[i].text == ">>>"), -1)
     close = closing(tokens, end + 1) if 0 <= end < len(tokens) - 1 and tokens[end + 1].text == "(" else -1
@@ -62,7 +62,7 @@ def _kernel(tokens: Sequence[Token], at: int) -> int:
     return i if i >= 0 and tokens[i].identifier else -1
 
 
-def _to_chevrons(unit: Unit, tokens: Sequence[Token], at: int) -> Edit | None:
+def _to_chevrons(unit: ParsedUnit, tokens: Sequence[Token], at: int) -> Edit | None:
     close = closing(tokens, at + 1)
     parts = split_at(tokens, at + 2, close, ",") if close > 0 else []
     if len(parts) < 5 or at < 1 or tokens[at - 1].text not in _BEFORE or tokens[close + 1].text != ";":
@@ -76,6 +76,6 @@ def _to_chevrons(unit: Unit, tokens: Sequence[Token], at: int) -> Edit | None:
     return Edit(tokens[at].start, tokens[close].end, f"{kernel}<<<{', '.join(shape)}>>>({own})")
 
 
-def apply(source: Source, argument: str, config: ParseConfig) -> tuple[Source | None, list[Diagnostic]]:
+def apply(source: ProgramSource, argument: str, config: ParseConfig) -> tuple[ProgramSource | None, list[Diagnostic]]:
     """The pass's entry point in the pipeline; see `reform` for the argument."""
     return reform(source, argument, config, plan)

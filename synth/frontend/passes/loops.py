@@ -7,15 +7,15 @@ import re
 from collections.abc import Sequence
 
 from hipsynth.source.edits import Edit
-from hipsynth.source.parse import Diagnostic, ParseConfig, Token, Unit
+from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit, Token
 from hipsynth.source.tokens import closing, code_tokens, split_at, text_between
 from hipsynth.synth.frontend.reform import Site, reform
-from hipsynth.synth.frontend.source import Source
+from hipsynth.synth.frontend.source import ProgramSource
 
 _PRAGMA = re.compile(rb"#[ \t]*pragma[^\n]*\n\s*$")
 
 
-def plan(unit: Unit, rng: random.Random) -> list[Site]:
+def plan(unit: ParsedUnit, rng: random.Random) -> list[Site]:
     """One site per loop that has no pragma, and no `continue`, which would skip the step."""
     tokens = code_tokens(unit)
     sites: list[Site] = []
@@ -31,7 +31,7 @@ def plan(unit: Unit, rng: random.Random) -> list[Site]:
     return sites
 
 
-def _to_while(unit: Unit, tokens: Sequence[Token], at: int, close: int) -> Site:
+def _to_while(unit: ParsedUnit, tokens: Sequence[Token], at: int, close: int) -> Site:
     parts = split_at(tokens, at + 2, close, ";")
     body = close + 1
     if len(parts) != 3 or tokens[body].text != "{":
@@ -54,6 +54,6 @@ def _to_for(tokens: Sequence[Token], at: int, close: int) -> Site:
     )
 
 
-def apply(source: Source, argument: str, config: ParseConfig) -> tuple[Source | None, list[Diagnostic]]:
+def apply(source: ProgramSource, argument: str, config: ParseConfig) -> tuple[ProgramSource | None, list[Diagnostic]]:
     """The pass's entry point in the pipeline; see `reform` for the argument."""
     return reform(source, argument, config, plan)

@@ -7,16 +7,16 @@ import random
 from collections.abc import Sequence
 
 from hipsynth.source.edits import Edit
-from hipsynth.source.parse import Diagnostic, ParseConfig, Token, Unit
+from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit, Token
 from hipsynth.source.tokens import code_tokens, text_between
 from hipsynth.synth.frontend.reform import Site, reform
-from hipsynth.synth.frontend.source import Source
+from hipsynth.synth.frontend.source import ProgramSource
 
 _EFFECTS = frozenset({"++", "--", "(", "{", "+=", "-=", "*=", "/=", "&", "return"})
 _ENDS = frozenset(";{}")
 
 
-def plan(unit: Unit, rng: random.Random) -> list[Site]:
+def plan(unit: ParsedUnit, rng: random.Random) -> list[Site]:
     """One site per pair of neighbouring declarations in functions, in one line each."""
     tokens = code_tokens(unit)
     declared = {
@@ -62,6 +62,6 @@ def _uses(tokens: Sequence[Token], start: int, end: int, name: str) -> bool:
     return any(token.text == name for token in tokens[start:end])
 
 
-def apply(source: Source, argument: str, config: ParseConfig) -> tuple[Source | None, list[Diagnostic]]:
+def apply(source: ProgramSource, argument: str, config: ParseConfig) -> tuple[ProgramSource | None, list[Diagnostic]]:
     """The pass's entry point in the pipeline; see `reform` for the argument."""
     return reform(source, argument, config, plan)

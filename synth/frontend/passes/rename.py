@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from hipsynth.source.clang import TOKEN_COMMENT
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.entities import Entity
-from hipsynth.source.parse import Diagnostic, ParseConfig, Unit, parse
+from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit, parse
 from hipsynth.synth.frontend.names import Namer
-from hipsynth.synth.frontend.source import Source
+from hipsynth.synth.frontend.source import ProgramSource
 from hipsynth.synth.frontend.spellings import Spelling, SpellingTable, collect_spellings
 from hipsynth.synth.frontend.texts import DEFAULT_TEXTS, Texts, text_edits
 
@@ -38,7 +38,7 @@ class Renaming:
         return next((old for old, news in self.names.items() if new in news), None)
 
 
-def plan(unit: Unit, seed: int, keep: frozenset[str] = frozenset()) -> Renaming:
+def plan(unit: ParsedUnit, seed: int, keep: frozenset[str] = frozenset()) -> Renaming:
     """The edits that rename a unit. The same text, seed and `keep` give the same edits on every machine.
 
     `keep` holds spellings to leave unchanged, in addition to those that the rules in `spellings` keep.
@@ -175,7 +175,7 @@ def _category(entity: Entity, kernels: set[str]) -> str:
     return "kernel" if entity.name in kernels and entity.category == "function" else entity.category
 
 
-def _kernel_names(unit: Unit) -> set[str]:
+def _kernel_names(unit: ParsedUnit) -> set[str]:
     """Names of functions declared after `__global__` (with return type, launch bounds and attributes between)."""
     names = set()
     pending = False
@@ -195,7 +195,7 @@ def _name_macro_params(found: SpellingTable, namer: Namer, tokens: dict[int, str
             tokens.update(dict.fromkeys(occurrences, name))
 
 
-def _renaming(unit: Unit, tokens: dict[int, str], kept: dict[str, str]) -> Renaming:
+def _renaming(unit: ParsedUnit, tokens: dict[int, str], kept: dict[str, str]) -> Renaming:
     names: dict[str, set[str]] = {}
     edits = []
     for i, name in sorted(tokens.items()):
@@ -206,7 +206,7 @@ def _renaming(unit: Unit, tokens: dict[int, str], kept: dict[str, str]) -> Renam
     return Renaming(tuple(edits), {old: frozenset(news) for old, news in names.items()}, usual | kept)
 
 
-def rename_only(unit: Unit, names: Mapping[str, str]) -> tuple[bytes | None, frozenset[str]]:
+def rename_only(unit: ParsedUnit, names: Mapping[str, str]) -> tuple[bytes | None, frozenset[str]]:
     """The text with the given spellings (old -> new) replaced, or None and the names that must not be renamed."""
     found = collect_spellings(unit)
     refused = frozenset(n for n in names if n in found.kept_spellings or n not in found.spellings)
@@ -224,7 +224,7 @@ def rename_only(unit: Unit, names: Mapping[str, str]) -> tuple[bytes | None, fro
 
 
 def rename(
-    unit: Unit, config: ParseConfig, seed: int, texts: Texts = DEFAULT_TEXTS
+    unit: ParsedUnit, config: ParseConfig, seed: int, texts: Texts = DEFAULT_TEXTS
 ) -> tuple[bytes | None, Renaming | None, list[Diagnostic]]:
     """The renamed text and its renaming, or None and a diagnostic with reason `rename_unsafe`.
 
@@ -255,7 +255,7 @@ def blame(problems: Iterable[Diagnostic], renaming: Renaming) -> frozenset[str]:
     return frozenset(n for n in news if n) | frozenset(w for w in words if w in renaming.names)
 
 
-def differences(before: Unit, after: Unit) -> frozenset[str]:
+def differences(before: ParsedUnit, after: ParsedUnit) -> frozenset[str]:
     """Old spellings of identifiers that no longer resolve to the same entities; all if the number of tokens changed.
 
     Comments do not count.
@@ -282,14 +282,14 @@ def _shape(entities: frozenset[Entity], numbers: dict[int, int]) -> frozenset[tu
     )
 
 
-def _unresolved(unit: Unit) -> frozenset[str]:
+def _unresolved(unit: ParsedUnit) -> frozenset[str]:
     """Spellings with unresolved occurrences: the likely culprits if no compiler error names one."""
     found = collect_spellings(unit)
     macros = {macro.name for macro in found.macros}
     return frozenset(s.text for s in found.spellings.values() if s.user and s.unresolved) - macros
 
 
-def apply(source: Source, argument: str, config: ParseConfig) -> tuple[Source | None, list[Diagnostic]]:
+def apply(source: ProgramSource, argument: str, config: ParseConfig) -> tuple[ProgramSource | None, list[Diagnostic]]:
     """The pass's entry point in the pipeline: `argument` is the seed, 0 if empty, and settings of `Texts`."""
     unit, problems = parse(source.text, config, path=str(source.main) if source.main else None)
     if unit is None:

@@ -4,45 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hipsynth.synth.generate.compose.sketch import Place, Sketch
+from hipsynth.synth.generate.compose.sketch import Sketch, WorkItemPosition
 from hipsynth.synth.generate.extent import groups
 from hipsynth.synth.generate.ir import Expr, Init, apply, cast, lift, load, part
 from hipsynth.synth.generate.patterns import weighted_sum
 from hipsynth.synth.generate.types import F16, F32, F64, I16, I32, I64, U8, U16, U32, U64, DType, vector
 
-Access = Callable[[Sketch, Place], list[Expr]]
+Access = Callable[[Sketch, WorkItemPosition], list[Expr]]
 NARROW = {
     F16: (U8,), F32: (F16, U8, I16), F64: (F32, I16), U16: (U8,), I32: (U8, I16), U32: (U8, U16), I64: (I32, I16),
     U64: (U32, U8),
 }  # fmt: skip
 
 
-def _contiguous(s: Sketch, p: Place) -> list[Expr]:
+def _contiguous(s: Sketch, p: WorkItemPosition) -> list[Expr]:
     return [s.local(load(s.source(s.t, p.count), p.item)) for _ in range(s.ctx["inputs"])]
 
 
-def _strided(s: Sketch, p: Place) -> list[Expr]:
+def _strided(s: Sketch, p: WorkItemPosition) -> list[Expr]:
     stride = s.ctx["stride"]
     return [s.local(load(s.source(s.t, (p.count - 1) * stride + 1), p.item * stride))]
 
 
-def _offset(s: Sketch, p: Place) -> list[Expr]:
+def _offset(s: Sketch, p: WorkItemPosition) -> list[Expr]:
     source = s.source(s.t, p.count + s.ctx["stride"])
     return [s.local(load(source, p.item)), s.local(load(source, p.item + s.ctx["stride"]))]
 
 
-def _reversed(s: Sketch, p: Place) -> list[Expr]:
+def _reversed(s: Sketch, p: WorkItemPosition) -> list[Expr]:
     values = [s.local(load(s.source(s.t, p.count), lift(p.count - 1, I32) - p.item))]
     return [*values, s.local(load(s.source(s.t, p.count), p.item))] if s.ctx["inputs"] > 1 else values
 
 
-def _columns(s: Sketch, p: Place) -> list[Expr]:
+def _columns(s: Sketch, p: WorkItemPosition) -> list[Expr]:
     """A matrix read along its columns."""
     height = p.count // p.width
     return [s.local(load(s.source(s.t, height * p.width), p.item % p.width * height + p.item // p.width))]
 
 
-def _blocked(s: Sketch, p: Place) -> list[Expr]:
+def _blocked(s: Sketch, p: WorkItemPosition) -> list[Expr]:
     """A matrix stored in square tiles."""
     side = s.ctx.choices.pick((4, 8, 16, 32))
     height = p.count // p.width
@@ -53,7 +53,7 @@ def _blocked(s: Sketch, p: Place) -> list[Expr]:
                          + column % side))]  # fmt: skip
 
 
-def _cyclic(s: Sketch, p: Place) -> list[Expr]:
+def _cyclic(s: Sketch, p: WorkItemPosition) -> list[Expr]:
     """Blocks dealt out to parts in turn, each part stored in one piece."""
     size, parts = s.ctx.choices.pick((2, 4, 16, 64)), s.ctx.choices.pick((2, 4, 8, 16))
     each = groups(groups(p.count, size), parts)
@@ -62,20 +62,20 @@ def _cyclic(s: Sketch, p: Place) -> list[Expr]:
     return [s.local(load(s.source(s.t, each * (parts * size)), at))]
 
 
-def _gather(s: Sketch, p: Place) -> list[Expr]:
+def _gather(s: Sketch, p: WorkItemPosition) -> list[Expr]:
     """Through an index buffer."""
     table, s.whole = s.ctx.size("table", s.ctx["table"]), True
     index = s.source(I32, p.count, Init("hash", 0, 1, add=s.ctx.choices.integer(0, 9999), mod=table))
     return [s.local(load(s.source(s.t, table), s.local(load(index, p.item), "k")))]
 
 
-def _hashed(s: Sketch, p: Place) -> list[Expr]:
+def _hashed(s: Sketch, p: WorkItemPosition) -> list[Expr]:
     """At pseudo-random positions of a table, computed from the element's number."""
     table = s.ctx.size("table", s.ctx["table"])
     return [s.local(load(s.source(s.t, table), s.hashed(p.item, table)))]
 
 
-def _around(s: Sketch, p: Place, distances: list[int]) -> list[Expr]:
+def _around(s: Sketch, p: WorkItemPosition, distances: list[int]) -> list[Expr]:
     """The element, and the mean of it and those around it, clamped at the ends."""
     source = s.source(s.t, p.count)
     own = s.local(load(source, p.item))
@@ -89,33 +89,33 @@ def _around(s: Sketch, p: Place, distances: list[int]) -> list[Expr]:
     return [own, s.local(weighted_sum(values, [1.0] * len(values)) * weight, "mean")]
 
 
-def _window(s: Sketch, p: Place) -> list[Expr]:
+def _window(s: Sketch, p: WorkItemPosition) -> list[Expr]:
     return _around(s, p, list(range(1, s.ctx["radius"] + 1)))
 
 
-def _cross(s: Sketch, p: Place) -> list[Expr]:
+def _cross(s: Sketch, p: WorkItemPosition) -> list[Expr]:
     reach = range(1, min(2, s.ctx["radius"]) + 1)
     return _around(s, p, [distance * unit for unit in (1, p.width) for distance in reach])
 
 
-def _cube(s: Sketch, p: Place) -> list[Expr]:
+def _cube(s: Sketch, p: WorkItemPosition) -> list[Expr]:
     return _around(s, p, [1, p.width, p.width * s.ctx.choices.pick((4, 16, 64))])
 
 
-def _broadcast(s: Sketch, p: Place) -> list[Expr]:
+def _broadcast(s: Sketch, p: WorkItemPosition) -> list[Expr]:
     """One element for many neighbouring work-items."""
     shift = s.ctx.choices.pick((2, 4, 6, 8, 10))
     shared = s.local(load(s.source(s.t, groups(p.count, 1 << shift)), p.item >> shift))
     return [shared, s.local(load(s.source(s.t, p.count), p.item))]
 
 
-def _outer(s: Sketch, p: Place) -> list[Expr]:
+def _outer(s: Sketch, p: WorkItemPosition) -> list[Expr]:
     """A vector along the rows and one along the columns, of which most reads hit a cache."""
     rows = s.source(s.t, p.count // p.width)
     return [s.local(load(rows, p.item // p.width)), s.local(load(s.source(s.t, p.width), p.item % p.width))]
 
 
-def _fields(s: Sketch, p: Place) -> list[Expr]:
+def _fields(s: Sketch, p: WorkItemPosition) -> list[Expr]:
     """Some members of an array of structures."""
     members = s.ctx.choices.integer(2, 6)
     source = s.source(s.t, p.count * members)
@@ -123,13 +123,13 @@ def _fields(s: Sketch, p: Place) -> list[Expr]:
     return [s.local(load(source, p.item * members + n if n else p.item * members)) for n in chosen]
 
 
-def _vector(s: Sketch, p: Place) -> list[Expr]:
+def _vector(s: Sketch, p: WorkItemPosition) -> list[Expr]:
     """A float4 or a similar vector."""
     wide = s.local(load(s.source(vector(s.t, s.ctx.choices.pick((2, 4))), p.count), p.item), "wide")
     return [s.local(part(wide, n)) for n in range(wide.dtype.lanes)]
 
 
-def _narrow(s: Sketch, p: Place) -> list[Expr]:
+def _narrow(s: Sketch, p: WorkItemPosition) -> list[Expr]:
     """Elements of a smaller type, widened."""
     t = s.ctx.choices.pick(NARROW[s.t])
     value = cast(load(s.source(t, p.count), p.item), s.t)

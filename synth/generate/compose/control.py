@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from hipsynth.synth.generate.compose.sketch import Place, Sketch
+from hipsynth.synth.generate.compose.sketch import Sketch, WorkItemPosition
 from hipsynth.synth.generate.compose.steps import WORKS, Steps
 from hipsynth.synth.generate.ir import Expr, apply, cast, pack, part
-from hipsynth.synth.generate.matrix import OF_TYPE, Matrix
+from hipsynth.synth.generate.matrix import OF_TYPE, MatrixInstruction
 from hipsynth.synth.generate.patterns import compute, total_span
 from hipsynth.synth.generate.productions import COMFORT, settle
 from hipsynth.synth.generate.types import U32
 
 LONGEST = 24  # steps in a row
 States = list[tuple[Expr, Steps]]
-Control = Callable[[Sketch, Place, States, list[Expr]], None]
+Control = Callable[[Sketch, WorkItemPosition, States, list[Expr]], None]
 
 
 def _states(s: Sketch, values: list[Expr]) -> States:
@@ -35,18 +35,18 @@ def _advance(s: Sketch, states: States) -> None:
         s.k.assign(state, steps.next(state))
 
 
-def _straight(s: Sketch, p: Place, states: States, values: list[Expr]) -> None:
+def _straight(s: Sketch, p: WorkItemPosition, states: States, values: list[Expr]) -> None:
     for _ in range(min(s.ctx["rounds"], LONGEST)):
         _advance(s, states)
 
 
-def _loop(s: Sketch, p: Place, states: States, values: list[Expr]) -> None:
+def _loop(s: Sketch, p: WorkItemPosition, states: States, values: list[Expr]) -> None:
     unroll = s.ctx.choices.pick((0, 0, 4, 8)) if s.ctx["rounds"] >= 8 else 0
     with s.k.loop(s.k.fresh("r"), 0, s.ctx["rounds"], unroll=unroll):
         _advance(s, states)
 
 
-def _nested(s: Sketch, p: Place, states: States, values: list[Expr]) -> None:
+def _nested(s: Sketch, p: WorkItemPosition, states: States, values: list[Expr]) -> None:
     inner = s.ctx.choices.pick([n for n in (2, 3, 4, 8, 16) if n <= max(2, s.ctx["rounds"])])
     with ExitStack() as loops:
         loops.enter_context(s.k.loop(s.k.fresh("o"), 0, max(1, s.ctx["rounds"] // inner)))
@@ -54,7 +54,7 @@ def _nested(s: Sketch, p: Place, states: States, values: list[Expr]) -> None:
         _advance(s, states)
 
 
-def _trips(s: Sketch, p: Place, states: States, values: list[Expr]) -> None:
+def _trips(s: Sketch, p: WorkItemPosition, states: States, values: list[Expr]) -> None:
     """A loop whose length depends on the data or on the work-item."""
     most = s.ctx["rounds"]
     key = s.whole_number(values[0], most) if s.ctx.choices.flag(60) else s.local(p.item % most, "key")
@@ -62,7 +62,7 @@ def _trips(s: Sketch, p: Place, states: States, values: list[Expr]) -> None:
         _advance(s, states)
 
 
-def _branch(s: Sketch, p: Place, states: States, values: list[Expr]) -> None:
+def _branch(s: Sketch, p: WorkItemPosition, states: States, values: list[Expr]) -> None:
     """Both sides of a branch inside a loop."""
     condition = _condition(s, p, values)
     with s.k.loop(s.k.fresh("r"), 0, max(1, s.ctx["rounds"] // 2)):
@@ -81,7 +81,7 @@ def _aside(state: Expr) -> Expr:
     return state * 0.5 + (state.lo + min(state.hi, COMFORT[state.dtype.name][1])) / 4
 
 
-def _condition(s: Sketch, p: Place, values: list[Expr]) -> Expr:
+def _condition(s: Sketch, p: WorkItemPosition, values: list[Expr]) -> Expr:
     """A condition on the lane, the wavefront or the data."""
     match s.ctx.choices.pick(("lane", "wave", "data")):
         case "lane":
@@ -91,7 +91,7 @@ def _condition(s: Sketch, p: Place, values: list[Expr]) -> Expr:
     return apply("lt", s.whole_number(values[0], 8), s.ctx.choices.integer(1, 6))
 
 
-def _cases(s: Sketch, p: Place, states: States, values: list[Expr]) -> None:
+def _cases(s: Sketch, p: WorkItemPosition, states: States, values: list[Expr]) -> None:
     """A chain of branches, each with another number of steps."""
     key = s.whole_number(values[0], 4) if s.ctx.choices.flag(50) else s.local(p.item % 4, "key")
     for case in range(4):
@@ -99,7 +99,7 @@ def _cases(s: Sketch, p: Place, states: States, values: list[Expr]) -> None:
             _advance(s, states)
 
 
-def _exit(s: Sketch, p: Place, states: States, values: list[Expr]) -> None:
+def _exit(s: Sketch, p: WorkItemPosition, states: States, values: list[Expr]) -> None:
     """A loop that each work-item leaves when its search ends."""
     key = s.k.variable(s.k.fresh("seed"), cast(p.item, U32), U32, (U32.lo, U32.hi))
     with s.k.loop(s.k.fresh("r"), 0, s.ctx["rounds"], breaks=True):
@@ -114,7 +114,7 @@ CONTROLS: dict[str, Control] = {
 }  # fmt: skip
 
 
-def work(s: Sketch, p: Place, values: list[Expr]) -> Expr:
+def work(s: Sketch, p: WorkItemPosition, values: list[Expr]) -> Expr:
     """The result of the kernel's arithmetic for one element."""
     if s.ctx["work"] == "matrix":
         return _matrix(s, values)
@@ -146,7 +146,7 @@ def _matrix(s: Sketch, values: list[Expr]) -> Expr:
     return s.local(cast(apply("min", settle(s.local(total * (1.0 / rounds))), COMFORT[s.t.name][1]), s.t))
 
 
-def _operand(s: Sketch, matrix: Matrix, value: Expr) -> Expr:
+def _operand(s: Sketch, matrix: MatrixInstruction, value: Expr) -> Expr:
     """A value, or a few that are computed from it, as an operand of a matrix instruction."""
     value = settle(value)
     value = value if value.op == "name" else s.local(value)

@@ -7,11 +7,11 @@ from contextlib import AbstractContextManager, contextmanager
 
 from hipsynth.synth.generate import ir
 from hipsynth.synth.generate.builder import WAVE
-from hipsynth.synth.generate.compose.sketch import Place, Sketch
+from hipsynth.synth.generate.compose.sketch import Sketch, WorkItemPosition
 from hipsynth.synth.generate.ir import Expr, apply, cast, known, lift, load, pack
 from hipsynth.synth.generate.types import F16, F32, F64, I32, I64, U8, U16, U32, U64, DType, vector
 
-Deliver = Callable[[Place, Expr], None]
+Deliver = Callable[[WorkItemPosition, Expr], None]
 Finish = Callable[[Sketch, int], AbstractContextManager[Deliver]]
 WIDEST = {"f32": 1e18, "f64": 1e60}  # sums are declared up to here
 
@@ -53,7 +53,7 @@ def _several(s: Sketch, count: int) -> Iterator[Deliver]:
     """The result and a function of it, to two outputs."""
     first, second = s.target(s.t, count), s.target(s.t, count)
 
-    def deliver(p: Place, value: Expr) -> None:
+    def deliver(p: WorkItemPosition, value: Expr) -> None:
         s.k.store(first, p.item, value)
         s.k.store(second, p.item, value * 0.5 + 0.25 if s.t.is_float else (value & s.mask(7)) + 1)
 
@@ -66,7 +66,7 @@ def _vector(s: Sketch, count: int) -> Iterator[Deliver]:
     t = vector(s.t, s.ctx.choices.pick((2, 3, 4)))
     target = s.target(t, count)
 
-    def deliver(p: Place, value: Expr) -> None:
+    def deliver(p: WorkItemPosition, value: Expr) -> None:
         scales = (0.5, 0.25, 0.75) if s.t.is_float else (1, 2, 3)
         more = [value * scale if s.t.is_float else (value & s.mask(7)) + scale for scale in scales]
         s.k.store(target, p.item, pack(t, [value, *(s.local(x) for x in more[: t.lanes - 1])]))
@@ -80,7 +80,7 @@ def _narrow(s: Sketch, count: int) -> Iterator[Deliver]:
     small = {F64: F32, F32: F16, F16: F16, U16: U8}.get(s.t) or s.ctx.choices.pick((U8, U16))
     target = s.target(small, count)
 
-    def deliver(p: Place, value: Expr) -> None:
+    def deliver(p: WorkItemPosition, value: Expr) -> None:
         if small is F16 and s.t is not F16:
             value = apply("min", value, 64.0)
         s.k.store(target, p.item, cast(value, small))
@@ -104,7 +104,7 @@ def _add(s: Sketch, count: int) -> Iterator[Deliver]:
     # Sums in any order: an error of one rounding per term, of which a cell has this many.
     s.terms = max(s.terms, 4 * (int(count) // int(cells)) + 64 if pattern != "blocks" else int(count))
 
-    def deliver(p: Place, value: Expr) -> None:
+    def deliver(p: WorkItemPosition, value: Expr) -> None:
         at = {"modulo": lambda: p.item % cells, "blocks": lambda: (p.item >> 6) % cells,
               "hashed": lambda: s.hashed(p.item, cells)}[pattern]()  # fmt: skip
         s.k.atomic(op, target, at, cast(value, t))
@@ -123,7 +123,7 @@ def _bins(s: Sketch, count: int) -> Iterator[Deliver]:
         s.k.store(own, bin_, 0.0 if t.is_float else 0)
     s.k.barrier()
 
-    def deliver(p: Place, value: Expr) -> None:
+    def deliver(p: WorkItemPosition, value: Expr) -> None:
         amount = cast(value, t) if t.is_float else cast(value, t) & 0xFF if summed else ir.const(1, t)
         s.k.atomic("add", own, s.hashed(p.item, bins), amount)
 
@@ -190,7 +190,7 @@ def _exchange(s: Sketch, count: int) -> Iterator[Deliver]:
     target, votes = s.target(t, count), s.ctx.choices.flag(25)
     kind, distances = s.ctx.choices.pick(("down", "xor", "up")), s.ctx.choices.pick(((1,), (32,), (1, 2), (16, 8, 4)))
 
-    def deliver(p: Place, value: Expr) -> None:
+    def deliver(p: WorkItemPosition, value: Expr) -> None:
         mixed = s.local(s.bounded(cast(value, t)))
         for distance in distances:
             other = s.k.shuffle(s.k.fresh("other"), kind, mixed, distance)

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
-from hipsynth.synth.generate.compose.sketch import ROWS, Place, Sketch, uniform
+from hipsynth.synth.generate.compose.sketch import ROWS, Sketch, WorkItemPosition, uniform
 from hipsynth.synth.generate.context import Context
 from hipsynth.synth.generate.extent import groups
 
-Enter = Callable[[Sketch], AbstractContextManager[Place]]
+Enter = Callable[[Sketch], AbstractContextManager[WorkItemPosition]]
 
 
 @dataclass(frozen=True)
-class Launch:
+class LaunchShape:
     """Grid and block (x, y, z), and `enter`, which yields the place of a work-item inside its guards and loops."""
 
     count: int  # elements
@@ -33,23 +33,23 @@ def _sizes(ctx: Context, unit: int) -> tuple[int, int]:
     return ctx.size("height", max(1, ctx["size"] // int(width))) * width, width
 
 
-def _line(ctx: Context) -> Launch:
+def _line(ctx: Context) -> LaunchShape:
     block, exact = ctx["block"], uniform(ctx)
     count, width = _sizes(ctx, block if exact else 1)
 
     @contextmanager
-    def enter(s: Sketch) -> Iterator[Place]:
+    def enter(s: Sketch) -> Iterator[WorkItemPosition]:
         i = s.k.let(ctx.names.index, s.k.global_id())
         if exact:
-            yield Place(i, count, width)
+            yield WorkItemPosition(i, count, width)
             return
         with s.k.below(i, s.k.scalar(ctx.names.count, count), early=ctx.style["early_return"]) as inside:
-            yield Place(inside, count, width)
+            yield WorkItemPosition(inside, count, width)
 
-    return Launch(count, (groups(count, block),), (block,), enter)
+    return LaunchShape(count, (groups(count, block),), (block,), enter)
 
 
-def _plane(ctx: Context) -> Launch:
+def _plane(ctx: Context) -> LaunchShape:
     bx = ctx.choices.pick([x for x in (8, 16, 32, 64, 128) if x <= ctx["block"]])
     by, exact = ctx["block"] // bx, uniform(ctx)
     across = ctx.size("tiles_x", max(1, ctx["width"] // bx)) * bx if exact else ctx.size("width", ctx["width"])
@@ -57,18 +57,18 @@ def _plane(ctx: Context) -> Launch:
     down = ctx.size("tiles_y", max(1, rows // by)) * by if exact else ctx.size("height", rows)
 
     @contextmanager
-    def enter(s: Sketch) -> Iterator[Place]:
+    def enter(s: Sketch) -> Iterator[WorkItemPosition]:
         x, y = s.k.let("x", s.k.global_id("x")), s.k.let("y", s.k.global_id("y"))
         if exact:
-            yield Place(s.local(y * across + x, "at"), across * down, across)
+            yield WorkItemPosition(s.local(y * across + x, "at"), across * down, across)
             return
         with s.k.below(x, across) as column, s.k.below(y, down) as row:
-            yield Place(s.local(row * across + column, "at"), across * down, across)
+            yield WorkItemPosition(s.local(row * across + column, "at"), across * down, across)
 
-    return Launch(across * down, (groups(across, bx), groups(down, by)), (bx, by), enter)
+    return LaunchShape(across * down, (groups(across, bx), groups(down, by)), (bx, by), enter)
 
 
-def _volume(ctx: Context) -> Launch:
+def _volume(ctx: Context) -> LaunchShape:
     block, exact = ctx["block"], uniform(ctx)
     bz = ctx.choices.pick((2, 4))
     bx = ctx.choices.pick([x for x in (8, 16, 32, 64) if x * bz <= block])
@@ -84,73 +84,73 @@ def _volume(ctx: Context) -> Launch:
     count = width * height * depth
 
     @contextmanager
-    def enter(s: Sketch) -> Iterator[Place]:
+    def enter(s: Sketch) -> Iterator[WorkItemPosition]:
         x, y, z = (s.k.let(axis, s.k.global_id(axis)) for axis in "xyz")
         if exact:
-            yield Place(s.local((z * height + y) * width + x, "at"), count, width)
+            yield WorkItemPosition(s.local((z * height + y) * width + x, "at"), count, width)
             return
         with s.k.below(x, width) as cx, s.k.below(y, height) as cy, s.k.below(z, depth) as cz:
-            yield Place(s.local((cz * height + cy) * width + cx, "at"), count, width)
+            yield WorkItemPosition(s.local((cz * height + cy) * width + cx, "at"), count, width)
 
-    return Launch(count, tuple(groups(e, b) for e, b in zip(extents, shape, strict=True)), shape, enter)
+    return LaunchShape(count, tuple(groups(e, b) for e, b in zip(extents, shape, strict=True)), shape, enter)
 
 
-def _stride(ctx: Context) -> Launch:
+def _stride(ctx: Context) -> LaunchShape:
     block, grid = ctx["block"], ctx.size("blocks", ctx["grid"])
     count, width = _sizes(ctx, 1)
 
     @contextmanager
-    def enter(s: Sketch) -> Iterator[Place]:
+    def enter(s: Sketch) -> Iterator[WorkItemPosition]:
         first = s.k.let(ctx.names.index, s.k.global_id())
         step = s.k.let("stride", s.k.builtin("blockDim.x") * s.k.builtin("gridDim.x"))
         with s.k.loop("j", first, s.k.scalar(ctx.names.count, count), step) as j:
-            yield Place(j, count, width)
+            yield WorkItemPosition(j, count, width)
 
-    return Launch(count, (grid,), (block,), enter)
+    return LaunchShape(count, (grid,), (block,), enter)
 
 
-def _persistent(ctx: Context) -> Launch:
+def _persistent(ctx: Context) -> LaunchShape:
     block, grid = ctx["block"], ctx.size("blocks", ctx["grid"])
     count, width = _sizes(ctx, block)
 
     @contextmanager
-    def enter(s: Sketch) -> Iterator[Place]:
+    def enter(s: Sketch) -> Iterator[WorkItemPosition]:
         group = s.k.let("group", s.k.builtin("blockIdx.x"))
         with s.k.loop("tile", group, count // block, grid) as tile:
-            yield Place(s.local(tile * block + s.lane, "at"), count, width)
+            yield WorkItemPosition(s.local(tile * block + s.lane, "at"), count, width)
 
-    return Launch(count, (grid,), (block,), enter)
+    return LaunchShape(count, (grid,), (block,), enter)
 
 
-def _rows(ctx: Context) -> Launch:
+def _rows(ctx: Context) -> LaunchShape:
     block = ctx["block"]
     steps = ctx.size("steps", max(1, ctx["width"] // block))
     width = steps * block
     rows = ctx.size("rows", max(1, ctx["size"] // int(width)))
 
     @contextmanager
-    def enter(s: Sketch) -> Iterator[Place]:
+    def enter(s: Sketch) -> Iterator[WorkItemPosition]:
         base = s.k.let("row_start", s.k.builtin("blockIdx.x") * width)
         with s.k.loop("step", 0, steps) as step:
-            yield Place(s.local(base + step * block + s.lane, "at"), rows * width, width)
+            yield WorkItemPosition(s.local(base + step * block + s.lane, "at"), rows * width, width)
 
-    return Launch(rows * width, (rows,), (block,), enter)
+    return LaunchShape(rows * width, (rows,), (block,), enter)
 
 
-def _chunk(ctx: Context) -> Launch:
+def _chunk(ctx: Context) -> LaunchShape:
     block, each = ctx["block"], ctx["each"]
     count, width = _sizes(ctx, block * each)
 
     @contextmanager
-    def enter(s: Sketch) -> Iterator[Place]:
+    def enter(s: Sketch) -> Iterator[WorkItemPosition]:
         first = s.k.let(ctx.names.index, s.k.global_id())
         with s.k.loop("c", 0, each, unroll=ctx.choices.pick((0, 0, 1))) as c:
-            yield Place(s.local(first * each + c, "at"), count, width)
+            yield WorkItemPosition(s.local(first * each + c, "at"), count, width)
 
-    return Launch(count, (count // (block * each),), (block,), enter)
+    return LaunchShape(count, (count // (block * each),), (block,), enter)
 
 
-LAUNCHES: dict[str, Callable[[Context], Launch]] = {
+LAUNCHES: dict[str, Callable[[Context], LaunchShape]] = {
     "line": _line, "plane": _plane, "volume": _volume, "stride": _stride, "persistent": _persistent, "rows": _rows,
     "chunk": _chunk,
 }  # fmt: skip

@@ -22,7 +22,7 @@ def uniform(ctx: Context) -> bool:
 
 
 @dataclass(frozen=True)
-class Place:
+class WorkItemPosition:
     """Where a work-item works: element `item` of `count`, in rows of `width`."""
 
     item: Expr

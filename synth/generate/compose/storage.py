@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hipsynth.synth.generate.compose.sketch import Place, Sketch
+from hipsynth.synth.generate.compose.sketch import Sketch, WorkItemPosition
 from hipsynth.synth.generate.ir import Buffer, Expr, Operand, cast, known, lift, load, pack, part
 from hipsynth.synth.generate.patterns import total_span
 from hipsynth.synth.generate.types import F16, I32, U32, vector
 
-Storage = Callable[[Sketch, Place, list[Expr]], list[Expr]]
+Storage = Callable[[Sketch, WorkItemPosition, list[Expr]], list[Expr]]
 
 
-def _direct(s: Sketch, p: Place, values: list[Expr]) -> list[Expr]:
+def _direct(s: Sketch, p: WorkItemPosition, values: list[Expr]) -> list[Expr]:
     """In registers."""
     return values
 
@@ -35,7 +35,7 @@ def _other(s: Sketch, lane: Expr, j: Operand) -> Expr:
     return known(lane ^ j, 0, threads - 1)  # "butterfly"; a power of two of lanes
 
 
-def _lds(s: Sketch, p: Place, values: list[Expr]) -> list[Expr]:
+def _lds(s: Sketch, p: WorkItemPosition, values: list[Expr]) -> list[Expr]:
     """Shared with the work-group: each work-item writes its value and reads those of others."""
     threads, reuse, own = s.threads, min(s.ctx["reuse"], s.threads), values[-1]
     lanes = s.ctx.choices.pick((1, 1, 1, 2, 4)) if s.t is not F16 and s.t.bytes * threads * 4 <= 1 << 15 else 1
@@ -53,7 +53,7 @@ def _lds(s: Sketch, p: Place, values: list[Expr]) -> list[Expr]:
     return [*values, _mean(s, acc, reuse)]
 
 
-def _phases(s: Sketch, p: Place, values: list[Expr]) -> list[Expr]:
+def _phases(s: Sketch, p: WorkItemPosition, values: list[Expr]) -> list[Expr]:
     """In LDS over several rounds: each replaces every element by a mean of two, between barriers."""
     own = values[-1]
     span = (own.lo, own.hi) if s.t.is_float else s.span
@@ -73,7 +73,7 @@ def _phases(s: Sketch, p: Place, values: list[Expr]) -> list[Expr]:
     return [*values, result]
 
 
-def _constant(s: Sketch, p: Place, values: list[Expr]) -> list[Expr]:
+def _constant(s: Sketch, p: WorkItemPosition, values: list[Expr]) -> list[Expr]:
     """A sum weighted with coefficients in constant memory, the same for all lanes or not."""
     taps, own = s.ctx.choices.pick((4, 8, 16, 32, 64)), values[-1]
     table = s.coefficients(s.t, taps)
@@ -86,7 +86,7 @@ def _constant(s: Sketch, p: Place, values: list[Expr]) -> list[Expr]:
     return [*values, _mean(s, acc, taps)]
 
 
-def _private(s: Sketch, p: Place, values: list[Expr]) -> list[Expr]:
+def _private(s: Sketch, p: WorkItemPosition, values: list[Expr]) -> list[Expr]:
     """An array of the work-item, filled and then updated several times: registers if unrolled, else scratch memory."""
     length, own = s.ctx.choices.pick((4, 6, 8, 16)), values[-1]
     unroll = s.ctx.choices.pick((1, 1, 0))
@@ -106,7 +106,7 @@ def _pair(s: Sketch, array: Buffer, first: Expr, second: Expr, span: tuple[float
     return known(a * 0.75 + b * 0.25, *span) if s.t.is_float else s.bounded((a ^ b) + 1)
 
 
-def _table(s: Sketch, p: Place, values: list[Expr]) -> list[Expr]:
+def _table(s: Sketch, p: WorkItemPosition, values: list[Expr]) -> list[Expr]:
     """Look-ups at pseudo-random places of a table that fits a cache."""
     entries, lookups = s.ctx.size("entries", s.ctx["entries"]), s.ctx["reuse"]
     table = s.source(s.t, entries)

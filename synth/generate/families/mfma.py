@@ -5,12 +5,12 @@ from __future__ import annotations
 from hipsynth.synth.generate.builder import WAVE, KernelBuilder
 from hipsynth.synth.generate.context import Context
 from hipsynth.synth.generate.ir import Buffer, Expr, Module, load, pack, part
-from hipsynth.synth.generate.matrix import MATRICES, Matrix
+from hipsynth.synth.generate.matrix import MATRICES, MatrixInstruction
 from hipsynth.synth.generate.patterns import read, total_span, write
 from hipsynth.synth.generate.types import F64
 
 
-def _operand(k: KernelBuilder, matrix: Matrix, name: str, source: Buffer, index: list[Expr]) -> Expr:
+def _operand(k: KernelBuilder, matrix: MatrixInstruction, name: str, source: Buffer, index: list[Expr]) -> Expr:
     values = [load(source, at) for at in index]
     return k.let(name, values[0] if matrix.lanes == 1 else pack(matrix.operand, values))
 
@@ -43,7 +43,7 @@ def build(ctx: Context) -> Module:
     return ctx.module([host_a, host_b, host_c], [k.finish()], terms=depth * ctx["repeat"])
 
 
-def _row(matrix: Matrix, group: Expr, register: int) -> Expr:
+def _row(matrix: MatrixInstruction, group: Expr, register: int) -> Expr:
     """The row, inside the tile, of an accumulator register of the lanes of a group."""
     if matrix.accumulator.base is F64:
         return group + 4 * register if register else group

@@ -12,10 +12,10 @@ from hipsynth.profiling.preview.interpret import Interpreter
 from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.preview.programs import device_code
 from hipsynth.profiling.preview.sweep import TOLERANCE, Line
-from hipsynth.profiling.preview.values import Buffer
+from hipsynth.profiling.preview.values import HostAllocation
 from hipsynth.simulator.devices import load
 from hipsynth.training.analytic.batch import Variant, predict_variants
-from hipsynth.training.analytic.predict import AnalyticPredictor, Question
+from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
 from hipsynth.training.analytic.variants import MOST_VARIANTS, axis, from_file, swept
 
 SOURCE = """#include <hip/hip_runtime.h>
@@ -38,7 +38,7 @@ BUILD = ("gfx942", "-O3", "mi300x")
 
 def test_a_sweep_is_near_the_single_answers() -> None:
     predictor = AnalyticPredictor.load()
-    variants = swept(["arg1=2000:900000:1.02", "block=128,256"], [BUILD], Question())
+    variants = swept(["arg1=2000:900000:1.02", "block=128,256"], [BUILD], LaunchAssumptions())
     found = predict_variants(predictor, SOURCE, variants)
     assert len(found) == len(variants) > 500
     assert sum(answer.interpolated for answer in found) > 0.8 * len(found)  # small grids are interpreted as a whole
@@ -52,7 +52,7 @@ def test_a_sweep_is_near_the_single_answers() -> None:
 
 def test_interpreted_variants_have_the_single_answers_exactly() -> None:
     predictor = AnalyticPredictor.load()
-    asked = [Question(values={"turns": turns}, arguments=("65536",)) for turns in (1, 30, 7)]
+    asked = [LaunchAssumptions(values={"turns": turns}, arguments=("65536",)) for turns in (1, 30, 7)]
     found = predict_variants(predictor, SOURCE, [Variant(*BUILD, question) for question in asked])
     for question, answer in zip(asked, found, strict=True):
         assert answer.prediction.kernels == predictor.predict(SOURCE, *BUILD, question).kernels
@@ -61,7 +61,7 @@ def test_interpreted_variants_have_the_single_answers_exactly() -> None:
 
 def test_what_no_rule_describes_is_interpreted() -> None:
     interpreter = Interpreter(device_code(SOURCE, "gfx942", "-O3"), load("mi300x"))
-    buffer = Buffer(1 << 16)
+    buffer = HostAllocation(1 << 16)
     turns = [1 + 370 * n % 2300 for n in range(24)]  # no function of n that a rule follows
     launches = [HostLaunch("scale", (), (64, 1, 1), (256, 1, 1), 0, (buffer, buffer, 16384, turn)) for turn in turns]
     found = Line(interpreter, range(1, 25), launches).previews()
@@ -75,7 +75,7 @@ def test_sweeps_are_read() -> None:
     assert axis("n=5:7:+1") == ("n", ["5", "6", "7"])
     assert axis("block=64,16x16")[1] == ["64", "16x16"]
     assert axis("n=1:4:1.1") == ("n", ["1", "2", "3", "4"])
-    variants = swept(["arg2=1,2", "grid=8", "alpha=0.5"], [BUILD], Question(arguments=("9",)))
+    variants = swept(["arg2=1,2", "grid=8", "alpha=0.5"], [BUILD], LaunchAssumptions(arguments=("9",)))
     assert [v.question.arguments for v in variants] == [("9", "1"), ("9", "2")]
     assert variants[0].question.grid == (8, 1, 1) and variants[0].question.values == {"alpha": 0.5}
 
@@ -85,31 +85,31 @@ def test_sweeps_are_read() -> None:
 )
 def test_wrong_sweeps_are_refused(spec: str) -> None:
     with pytest.raises(UsageError):
-        swept([spec], [BUILD], Question(arguments=("9",)))
+        swept([spec], [BUILD], LaunchAssumptions(arguments=("9",)))
 
 
 def test_too_many_variants_are_refused_before_they_are_made() -> None:
     with pytest.raises(UsageError, match=f"{MOST_VARIANTS:,}"):
-        swept([f"n{i}=1:1000:+1" for i in range(9)], [BUILD], Question())
+        swept([f"n{i}=1:1000:+1" for i in range(9)], [BUILD], LaunchAssumptions())
 
 
 def test_variants_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "variants.jsonl"
     rows = [{"flags": "-O2", "block": [16, 16], "values": {"n": 4}}, {"device": "mi210", "arguments": [7]}]
     path.write_text("\n".join(map(json.dumps, rows)) + "\n\n")
-    first, second = from_file(path, [BUILD], Question(arguments=("1",)))
+    first, second = from_file(path, [BUILD], LaunchAssumptions(arguments=("1",)))
     assert (first.flags, first.question.block, first.question.arguments) == ("-O2", (16, 16, 1), ("1",))
     assert (second.arch, second.device, second.question.arguments) == ("gfx90a", "mi210", ("7",))
     for wrong in ("[]", '{"grids": 1}', '{"values": {"n": "x"}}', '{"device": "none"}', "{", '{"block": "a"}'):
         path.write_text('{"block": 64}\n' + wrong)
         with pytest.raises(BadInput, match="line 2"):
-            from_file(path, [BUILD], Question())
+            from_file(path, [BUILD], LaunchAssumptions())
 
 
 def test_a_fragment_is_compiled_with_hips_header_and_keeps_its_line_numbers() -> None:
     index = "blockIdx.x * blockDim.x + threadIdx.x"
     text = f"__global__ void twice(float* a, int n) {{\n  int i = {index};\n  if (i < n) a[i] *= 2;\n}}\n"
-    found = AnalyticPredictor.load().predict(text, "gfx942", "-O3", None, Question((64, 1, 1), (256, 1, 1)))
+    found = AnalyticPredictor.load().predict(text, "gfx942", "-O3", None, LaunchAssumptions((64, 1, 1), (256, 1, 1)))
     assert [k.name for k in found.kernels] == ["twice"] and found.kernels[0].duration_ns
     with pytest.raises(CompileFailed) as error:
         device_code(text.replace("2;", "nothing;"), "gfx942", "-O3")

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from profiling_samples import ATOMICS, VCOPY_GFX90A, ZERO_FLOPS, program, target
 
-from hipsynth.core.errors import BadInput, CompileFailed, Missing
+from hipsynth.core.errors import BadInput, CompileFailed, MissingDependency
 from hipsynth.profiling.backends import rocprof
 from hipsynth.profiling.backends.rocprof import RocprofBackend, needed_counters, passes
 from hipsynth.profiling.backends.rocprof_csv import read_folder
-from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.limits import RunLimits
 
 # Column layouts: rocprofv3 as in the "Using rocprofv3" page of the ROCprofiler-SDK documentation; pmc_perf.csv and
 # SQ_*.csv as in the test workloads of ROCm/rocprofiler-compute. Values: second dispatch of the recorded vector copy.
@@ -211,7 +211,7 @@ def test_running_on_a_gpu_collects_every_counter_in_passes(tmp_path: Path) -> No
     backend = RocprofBackend()
     assert backend.available().ok and backend.version() == "1.2.3"
     assert backend.supports(target("gfx90a")) and not backend.supports(target("gfx942"))
-    found = backend.profile(program(1), target("gfx90a"), tmp_path, Limits(time_s=20))
+    found = backend.profile(program(1), target("gfx90a"), tmp_path, RunLimits(time_s=20))
     assert (found.status, found.exit_code, found.stdout) == ("ok", 0, "copied\n")
     (kernel,) = found.kernels
     assert kernel.counters == {name.removesuffix("_sum"): 128.0 for name in needed_counters("gfx90a")}
@@ -222,13 +222,13 @@ def test_running_on_a_gpu_collects_every_counter_in_passes(tmp_path: Path) -> No
 @pytest.mark.usefixtures("rocm")
 def test_programs_that_cannot_run_on_the_gpu(tmp_path: Path) -> None:
     backend = RocprofBackend()
-    hostile = backend.profile(program(1, origin="llm"), target("gfx90a"), tmp_path, Limits())
+    hostile = backend.profile(program(1, origin="llm"), target("gfx90a"), tmp_path, RunLimits())
     assert (hostile.status, hostile.reason) == ("failed", "untrusted")
-    with pytest.raises(Missing, match="gfx942"):
-        backend.profile(program(1), target("gfx942"), tmp_path, Limits())
+    with pytest.raises(MissingDependency, match="gfx942"):
+        backend.profile(program(1), target("gfx942"), tmp_path, RunLimits())
     broken = program(1).__class__("syntax error", "handwritten", "x")
     with pytest.raises(CompileFailed) as caught:
-        backend.profile(broken, target("gfx90a"), tmp_path, Limits())
+        backend.profile(broken, target("gfx90a"), tmp_path, RunLimits())
     assert "program.hip:1: error" in caught.value.diagnostics
 
 
@@ -244,8 +244,8 @@ def test_reading_folders_written_elsewhere(tmp_path: Path) -> None:
     write(folder / "pmc_perf.csv", pmc({"SQ_WAVES": 16384}))
     backend = RocprofBackend(tmp_path)
     assert backend.available().ok and backend.supports(where) and not backend.supports(target("gfx942"))
-    assert backend.profile(program(1), where, tmp_path, Limits()).kernels[0].counters == {"SQ_WAVES": 16384}
-    assert backend.profile(program(2), where, tmp_path, Limits()).reason == "not_recorded"
+    assert backend.profile(program(1), where, tmp_path, RunLimits()).kernels[0].counters == {"SQ_WAVES": 16384}
+    assert backend.profile(program(2), where, tmp_path, RunLimits()).reason == "not_recorded"
     before = backend.version()
     write(folder / "pmc_perf.csv", pmc({"SQ_WAVES": 16385}))
     assert backend.version() != before

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from hipsynth.core.kernel_record import KernelRecord, Sampling
-from hipsynth.core.program import Program, Run
+from hipsynth.core.program import Program, ProgramRun
 from hipsynth.profiling.backends import equal_builds, sim
 from hipsynth.simulator import devices
 from hipsynth.simulator.api import Artefacts, RunResult
-from hipsynth.simulator.limits import REFINED, SAMPLING_UNITS, Limits
+from hipsynth.simulator.limits import REFINED, SAMPLING_UNITS, RunLimits
 
-COARSE = Limits(sampling_units=2, effort=0.03, largest_error=0.02)
+COARSE = RunLimits(sampling_units=2, effort=0.03, largest_error=0.02)
 
 
 DEVICE = devices.device_of("gfx942", "mi300x")
@@ -26,12 +26,12 @@ def ran(error: float, status: str = "ok", reason: str = "", **further: Any) -> R
 
 
 @pytest.fixture
-def runs(monkeypatch: pytest.MonkeyPatch) -> tuple[list[RunResult], list[Limits]]:
+def runs(monkeypatch: pytest.MonkeyPatch) -> tuple[list[RunResult], list[RunLimits]]:
     """Results to hand out, in order, and the limits that each run was given."""
     results: list[RunResult] = []
-    asked: list[Limits] = []
+    asked: list[RunLimits] = []
 
-    def run(program: object, artefacts: object, table: object, limits: Limits) -> RunResult:
+    def run(program: object, artefacts: object, table: object, limits: RunLimits) -> RunResult:
         asked.append(limits)
         return results[len(asked) - 1]
 
@@ -39,34 +39,34 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> tuple[list[RunResult], list[Limits]
     return results, asked
 
 
-def execute(limits: Limits) -> RunResult:
+def execute(limits: RunLimits) -> RunResult:
     nothing: Any = None
     return sim.execute(nothing, nothing, DEVICE, limits)
 
 
-def test_a_coarse_duration_is_refined_once(runs: tuple[list[RunResult], list[Limits]]) -> None:
+def test_a_coarse_duration_is_refined_once(runs: tuple[list[RunResult], list[RunLimits]]) -> None:
     results, asked = runs
     results += [ran(0.1), ran(0.03)]
     assert execute(COARSE) is results[1]
     assert asked == [COARSE, replace(COARSE, effort=REFINED * COARSE.effort, sampling_units=SAMPLING_UNITS)]
 
 
-@pytest.mark.parametrize("limits", [COARSE, Limits()], ids=["fine enough", "any error will do"])
-def test_a_run_that_is_good_enough_is_kept(limits: Limits, runs: tuple[list[RunResult], list[Limits]]) -> None:
+@pytest.mark.parametrize("limits", [COARSE, RunLimits()], ids=["fine enough", "any error will do"])
+def test_a_run_that_is_good_enough_is_kept(limits: RunLimits, runs: tuple[list[RunResult], list[RunLimits]]) -> None:
     results, asked = runs
     results.append(ran(0.02 if limits is COARSE else 0.5))
     assert execute(limits) is results[0]
     assert asked == [limits]
 
 
-def test_a_refinement_that_fails_is_dropped(runs: tuple[list[RunResult], list[Limits]]) -> None:
+def test_a_refinement_that_fails_is_dropped(runs: tuple[list[RunResult], list[RunLimits]]) -> None:
     results, asked = runs
     results += [ran(0.1), ran(0.0, "failed", "timeout")]
     assert execute(COARSE) is results[0]
     assert len(asked) == 2
 
 
-def test_a_sample_that_fails_runs_in_full(runs: tuple[list[RunResult], list[Limits]]) -> None:
+def test_a_sample_that_fails_runs_in_full(runs: tuple[list[RunResult], list[RunLimits]]) -> None:
     results, asked = runs
     results += [ran(0.1, "failed", "illegal_access"), ran(0.0)]
     assert execute(COARSE) is results[1]
@@ -81,7 +81,7 @@ def built(tmp_path: Path) -> Artefacts:
     return Artefacts(*files)
 
 
-PROGRAM = Program("", "synthetic", "", "program").with_runs([Run(("64",))])
+PROGRAM = Program("", "synthetic", "", "program").with_runs([ProgramRun(("64",))])
 
 
 def test_equal_files_run_once_within_a_job(built: Artefacts) -> None:
@@ -99,7 +99,7 @@ def test_what_differs_runs_again(built: Artefacts) -> None:
     with equal_builds.shared():
         first = equal_builds.key_of(PROGRAM, built, DEVICE, COARSE)
         others = [
-            equal_builds.key_of(PROGRAM.with_runs([Run(("65",))]), built, DEVICE, COARSE),
+            equal_builds.key_of(PROGRAM.with_runs([ProgramRun(("65",))]), built, DEVICE, COARSE),
             equal_builds.key_of(PROGRAM, built, devices.device_of("gfx942", "mi300a"), COARSE),
             equal_builds.key_of(PROGRAM, built, DEVICE, replace(COARSE, effort=1.0)),
         ]

@@ -9,10 +9,10 @@ import click
 import pytest
 
 from hipsynth.cli.main import VERBS, cli
-from hipsynth.profiling.survey import Options as SurveyOptions
+from hipsynth.profiling.survey import SurveyOptions as SurveyOptions
 from hipsynth.serving import app
-from hipsynth.serving.limits import Settings
-from hipsynth.serving.lsp.session import Options as EditorOptions
+from hipsynth.serving.limits import ServerSettings
+from hipsynth.serving.lsp.session import EditorOptions as EditorOptions
 from hipsynth.serving.schema import Build
 from hipsynth.serving.service import DEFAULT_TARGET, Service
 from hipsynth.simulator.devices import DEFAULT_ARCH, architectures, device_of
@@ -42,7 +42,7 @@ def test_a_verb_for_one_architecture_takes_the_default(verb: str) -> None:
 
 
 def test_servers_pages_and_editors_take_the_default() -> None:
-    page = app.choices(Service(Settings()))
+    page = app.choices(Service(ServerSettings()))
     found = {
         "survey": SurveyOptions().arch,
         "language server": EditorOptions().arch,

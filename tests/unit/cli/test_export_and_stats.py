@@ -15,10 +15,10 @@ from profiling_samples import captures, failure, kernel, program, result, target
 
 from hipsynth.cli.main import cli
 from hipsynth.core.errors import BadInput, UsageError
-from hipsynth.core.store import Corpus, CorpusWriter, Item
+from hipsynth.core.store import Corpus, CorpusItem, CorpusWriter
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.recorded import capture
-from hipsynth.profiling.matrix.collect import Options, collect
+from hipsynth.profiling.matrix.collect import MatrixOptions, collect
 from hipsynth.profiling.reports.corpus_statistics import bottlenecks
 from hipsynth.training.data.prompt import parse_answer
 from hipsynth.training.data.samples import export_chat, iter_samples, select_labels
@@ -38,7 +38,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     whole = kernel()
     counters = {name: value for name, value in whole.counters.items() if name != "TCC_HIT"}
     capture(folder, PROGRAMS[2].id, result(TARGETS[1], replace(whole, counters=counters)))
-    collect(PROGRAMS, TARGETS, root / "c", Options(f"recorded:{folder}", workers=2))
+    collect(PROGRAMS, TARGETS, root / "c", MatrixOptions(f"recorded:{folder}", workers=2))
     return root / "c"
 
 
@@ -115,14 +115,14 @@ def test_each_run_of_a_build_is_a_label_of_its_own(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def label(backend: str, version: str, flags: str, arguments: str = "") -> Item:
+def label(backend: str, version: str, flags: str, arguments: str = "") -> CorpusItem:
     one = kernel()
     where = TARGETS[0]
     row = {"name": one.name, "dispatches": 1, "grid": one.grid, "block": one.block, "counters": one.counters}
     row |= {"metrics": one.metrics, "duration_ns": one.duration_ns}
     facts = {"compiler": "", "headers": "", "status": "ok", "kernels": [row]}
     cell = (where.arch, flags, where.device, backend, version)
-    return Item(PROGRAMS[0].id, arguments, "one", "synthetic", "stream", *cell, **facts)
+    return CorpusItem(PROGRAMS[0].id, arguments, "one", "synthetic", "stream", *cell, **facts)
 
 
 def test_an_empty_export_is_an_error_and_writes_nothing(corpus: Path, tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_stats_counts_equal_labels(tmp_path: Path) -> None:
     folder = tmp_path / "captures"
     for one in PROGRAMS[:3]:
         capture(folder, one.id, result(TARGETS[0]))
-    collect(PROGRAMS[:3], TARGETS[:1], tmp_path / "c", Options(f"recorded:{folder}"))
+    collect(PROGRAMS[:3], TARGETS[:1], tmp_path / "c", MatrixOptions(f"recorded:{folder}"))
     found = json.loads(run("stats", str(tmp_path / "c"), "--json").stdout)
     assert found["duplicates"] == {"same_lineage": 1, "other_lineage": 1}
 
@@ -182,7 +182,7 @@ def test_stats_counts_equal_labels(tmp_path: Path) -> None:
 def test_a_corpus_without_manifest_is_described_with_a_note(tmp_path: Path) -> None:
     folder = captures(tmp_path / "captures", PROGRAMS, TARGETS[:1])
     out = tmp_path / "c"
-    collect(PROGRAMS, TARGETS[:1], out, Options(f"recorded:{folder}"))
+    collect(PROGRAMS, TARGETS[:1], out, MatrixOptions(f"recorded:{folder}"))
     (out / "manifest.json").unlink()
     shards = {path: path.read_bytes() for path in out.rglob("*.parquet")}
     done = run("stats", str(out), "--json")

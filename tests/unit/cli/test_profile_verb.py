@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from profiling_samples import VCOPY_GFX90A, captures, failure, kernel, program, result, target
 
 from hipsynth.cli.main import cli
-from hipsynth.core.errors import BadInput, HipsynthError, Missing, UsageError
+from hipsynth.core.errors import BadInput, HipsynthError, MissingDependency, UsageError
 from hipsynth.core.kernel_record import Sampling
 from hipsynth.core.program import write_programs
 from hipsynth.profiling import metrics
@@ -128,7 +128,7 @@ def test_a_nonzero_exit_code_is_reported(hip: Path, recorded: str, tmp_path: Pat
         (["HIP", "--flags=-O9"], UsageError, "-O9"),
         (["HIP", "--device", "h100"], UsageError, "h100"),
         (["HIP", "--backend", "gpgpu"], UsageError, "gpgpu"),
-        (["HIP", "--backend", "recorded:nowhere"], Missing, "recorded"),
+        (["HIP", "--backend", "recorded:nowhere"], MissingDependency, "recorded"),
         (["HIP", "--out", "corpus"], UsageError, "--out"),
         (["EMPTY"], UsageError, "--out"),
     ],

@@ -16,7 +16,7 @@ import training_corpus as made
 from click.testing import CliRunner, Result
 
 from hipsynth.cli.main import cli
-from hipsynth.core.errors import BadInput, Missing, UsageError
+from hipsynth.core.errors import BadInput, MissingDependency, UsageError
 
 needs.package("torch")
 needs.package("transformers")
@@ -149,7 +149,7 @@ def test_bad_input_is_a_clear_error(work: Path, monkeypatch: pytest.MonkeyPatch)
         (BadInput, ["predict", work / "empty.hip", "--arch", "gfx90a", "--model", work / "model"]),
         (UsageError, ["train", corpus, "--config", "no-such", "--out", work / "m2"]),
         (BadInput, ["train", work / "nowhere", "--config", "tiny-cpu", "--out", work / "m2"]),
-        (Missing, ["evaluate", work / "nowhere", corpus]),
+        (MissingDependency, ["evaluate", work / "nowhere", corpus]),
         (BadInput, ["evaluate", work / "model", work / "nowhere"]),
         (BadInput, ["report", corpus, "--out", kernel / "x.html"]),
     ]

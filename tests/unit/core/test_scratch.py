@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from hipsynth.core import scratch
-from hipsynth.core.errors import BadInput, Missing
+from hipsynth.core.errors import BadInput, MissingDependency
 from hipsynth.core.scratch import process_folder, remove_tree, scratch_folder
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -161,17 +161,17 @@ def taken(folder: Path) -> bool:
 
 def test_an_unusable_place_is_an_error_with_a_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path / "nowhere"))
-    with pytest.raises(Missing, match="nowhere") as caught, scratch_folder():
+    with pytest.raises(MissingDependency, match="nowhere") as caught, scratch_folder():
         pass
     assert "TMPDIR" in caught.value.remedy
     (tmp_path / "file").touch()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "file"))
-    with pytest.raises(Missing, match="cannot hold temporary files"):
+    with pytest.raises(MissingDependency, match="cannot hold temporary files"):
         process_folder()
 
 
 @pytest.mark.parametrize(
-    ("number", "kind"), [(errno.ENOSPC, BadInput), (errno.EROFS, Missing), (errno.EACCES, Missing)]
+    ("number", "kind"), [(errno.ENOSPC, BadInput), (errno.EROFS, MissingDependency), (errno.EACCES, MissingDependency)]
 )
 def test_a_full_or_read_only_place(monkeypatch: pytest.MonkeyPatch, number: int, kind: type[Exception]) -> None:
     def refuse(**_: str) -> str:

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from hipsynth.core import stopping
-from hipsynth.core.errors import BadInput, Missing, UsageError
-from hipsynth.core.workers import Outcome, WorkerDied, WorkerTimeout, each, map_unordered
+from hipsynth.core.errors import BadInput, MissingDependency, UsageError
+from hipsynth.core.workers import ItemOutcome, WorkerDied, WorkerTimeout, each, map_unordered
 
 
 def work(item: int) -> int:
@@ -51,7 +51,7 @@ def die_once(path: str) -> str:
     return "second try"
 
 
-def ordered(outcomes: Iterable[Outcome[Any]]) -> list[Outcome[Any]]:
+def ordered(outcomes: Iterable[ItemOutcome[Any]]) -> list[ItemOutcome[Any]]:
     return sorted(outcomes, key=lambda outcome: outcome.index)
 
 
@@ -161,7 +161,7 @@ def test_interrupted_workers_return_what_they_have(tmp_path: Path) -> None:
 def test_an_interruption_between_two_outcomes() -> None:
     seen: list[int] = []
 
-    def use(outcome: Outcome[int]) -> None:
+    def use(outcome: ItemOutcome[int]) -> None:
         seen.append(outcome.get())
         if len(seen) == 1:
             raise KeyboardInterrupt
@@ -175,7 +175,7 @@ def test_unknown_and_missing_engines(monkeypatch: pytest.MonkeyPatch) -> None:
         map_unordered(work, [1], engine="spark")
     assert "ray" in caught.value.remedy
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(Missing) as missing:
+    with pytest.raises(MissingDependency) as missing:
         map_unordered(work, [1], engine="ray")
     assert "pip install" in missing.value.remedy and missing.value.exit_code == 4
 

@@ -9,7 +9,7 @@ import pytest
 from generated_samples import small
 
 from hipsynth.core.errors import BadInput
-from hipsynth.core.program import INDEX, Expected, Program, Run, iter_programs, program_path, write_programs
+from hipsynth.core.program import INDEX, Expected, Program, ProgramRun, iter_programs, program_path, write_programs
 from hipsynth.source.arguments import with_defaults
 from hipsynth.source.parse import ParseConfig
 from hipsynth.synth.frontend.augment import FAILURES, JOURNAL, augment, find_items
@@ -46,12 +46,12 @@ def test_copies_keep_lineage_and_record(config: ParseConfig, tmp_path: Path) -> 
 @pytest.mark.parametrize("family", ["gather", "loop", "gemm", "vector_types"])
 def test_copies_of_generated_programs_take_the_same_sizes(config: ParseConfig, tmp_path: Path, family: str) -> None:
     program, run = small(family)
-    write_programs(tmp_path / "in", [program.with_runs([Run(), run])])
+    write_programs(tmp_path / "in", [program.with_runs([ProgramRun(), run])])
     augment(tmp_path / "in", tmp_path / "out", config, copies=2, seed=9)
     copies = list(iter_programs(tmp_path / "out"))
     assert len(copies) == 2
     for copy in copies:
-        assert copy.runs == (Run(), run) and copy.lineage == program.id and copy.choices == program.choices
+        assert copy.runs == (ProgramRun(), run) and copy.lineage == program.id and copy.choices == program.choices
         text = with_defaults(copy.text, run.arguments)
         changed = [new for old, new in zip(copy.text.splitlines(), text.splitlines(), strict=True) if old != new]
         before = with_defaults(program.text, run.arguments)

@@ -10,7 +10,7 @@ import pytest
 from hipsynth.source.parse import ParseConfig
 from hipsynth.synth.frontend.passes.flatten import flatten, program_sources
 from hipsynth.synth.frontend.pipeline import run
-from hipsynth.synth.frontend.source import Build, Source
+from hipsynth.synth.frontend.source import BuildConfiguration, ProgramSource
 
 HIP = "#include <hip/hip_runtime.h>\n"
 
@@ -78,7 +78,11 @@ def test_units_are_merged_and_their_internal_names_kept_distinct(config: ParseCo
     (tmp_path / "main.hip").write_text("int get1();\nint get2();\nint main() { return get1() + get2(); }\n")
     sources = program_sources(tmp_path)
     assert [p.name for p in sources] == ["one.hip", "two.hip", "main.hip"]
-    outcome = run(Source(sources[-1].read_bytes(), sources[-1], tmp_path, Build(tuple(sources))), ["flatten"], config)
+    outcome = run(
+        ProgramSource(sources[-1].read_bytes(), sources[-1], tmp_path, BuildConfiguration(tuple(sources))),
+        ["flatten"],
+        config,
+    )
     assert outcome.source is not None, outcome.diagnostics
     text = outcome.source.text.decode()
     assert "static int state = N;" in text and "static int state_two = N;" in text
@@ -89,4 +93,4 @@ def test_unknown_passes_are_refused(config: ParseConfig) -> None:
     from hipsynth.core.errors import UsageError
 
     with pytest.raises(UsageError, match="polish"):
-        run(Source(b"int a;"), ["polish"], config)
+        run(ProgramSource(b"int a;"), ["polish"], config)

@@ -8,7 +8,7 @@ import pytest
 from name_classifier import accuracy
 
 from hipsynth.source.edits import apply_edits
-from hipsynth.source.parse import ParseConfig, Unit, parse
+from hipsynth.source.parse import ParseConfig, ParsedUnit, parse
 from hipsynth.synth.frontend.names import STYLES
 from hipsynth.synth.frontend.passes.rename import Renaming, plan
 
@@ -18,7 +18,7 @@ MOST = 0.68  # measured: 0.56 to 0.67; the table of names was counted on these p
 
 
 @pytest.fixture(scope="module")
-def units(config: ParseConfig) -> list[Unit]:
+def units(config: ParseConfig) -> list[ParsedUnit]:
     parsed = (parse(path.read_bytes(), config, path=str(path))[0] for path in PROGRAMS)
     found = [unit for unit in parsed if unit is not None and unit.has_kernel]
     assert len(found) > 50
@@ -26,7 +26,7 @@ def units(config: ParseConfig) -> list[Unit]:
 
 
 @pytest.mark.full
-def test_copies_are_hardly_told_from_originals(units: list[Unit]) -> None:
+def test_copies_are_hardly_told_from_originals(units: list[ParsedUnit]) -> None:
     scores = []
     for seed in (1, 2):
         pairs = [(unit.text.decode(), apply_edits(unit.text, plan(unit, seed).edits).decode()) for unit in units]
@@ -34,18 +34,18 @@ def test_copies_are_hardly_told_from_originals(units: list[Unit]) -> None:
     assert sum(scores) / len(scores) < MOST, scores
 
 
-def test_the_classifier_finds_names_that_nobody_chooses(units: list[Unit]) -> None:
+def test_the_classifier_finds_names_that_nobody_chooses(units: list[ParsedUnit]) -> None:
     pairs = [(unit.text.decode(), _numbered(unit, plan(unit, 1)).decode()) for unit in units]
     assert accuracy(pairs) > 0.9
 
 
-def _numbered(unit: Unit, renaming: Renaming) -> bytes:
+def _numbered(unit: ParsedUnit, renaming: Renaming) -> bytes:
     numbers = {old: f"entity{number}" for number, old in enumerate(sorted(renaming.names))}
     edits = [type(e)(e.start, e.end, numbers[unit.text[e.start : e.end].decode()]) for e in renaming.edits]
     return apply_edits(unit.text, edits)
 
 
-def test_copies_have_several_styles(units: list[Unit]) -> None:
+def test_copies_have_several_styles(units: list[ParsedUnit]) -> None:
     names = [" ".join(n for new in plan(units[0], seed).names.values() for n in new) for seed in range(20)]
     assert len(STYLES) > 5
     assert any("_" in text for text in names) and any("_" not in text.replace("_t ", "") for text in names)

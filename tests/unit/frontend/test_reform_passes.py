@@ -7,16 +7,16 @@ from dataclasses import replace
 import needs
 import pytest
 
-from hipsynth.core.errors import Missing
+from hipsynth.core.errors import MissingDependency
 from hipsynth.core.program import Program
 from hipsynth.source.config import frontend_config
 from hipsynth.source.parse import ParseConfig
 from hipsynth.synth.frontend import isolation
-from hipsynth.synth.frontend.isolation import Request
+from hipsynth.synth.frontend.isolation import AugmentRequest
 from hipsynth.synth.frontend.pipeline import run
 from hipsynth.synth.frontend.proof import same_code
-from hipsynth.synth.frontend.source import Source
-from hipsynth.synth.frontend.vary import Item
+from hipsynth.synth.frontend.source import ProgramSource
+from hipsynth.synth.frontend.vary import AugmentInput
 
 TEXT = """#include <hip/hip_runtime.h>
 #include <cstdio>
@@ -68,28 +68,28 @@ CHANGES = {
 def config() -> ParseConfig:
     try:
         return frontend_config()
-    except Missing as error:
+    except MissingDependency as error:
         needs.missing(str(error))
 
 
 @pytest.mark.parametrize("kind", CHANGES)
 def test_a_pass_changes_the_text_and_keeps_the_machine_code(kind: str, config: ParseConfig) -> None:
-    found = run(Source(TEXT.encode()), [f"{kind}:1,1.0"], config)
+    found = run(ProgramSource(TEXT.encode()), [f"{kind}:1,1.0"], config)
     assert found.source is not None and found.applied == (f"{kind}:1,1.0",)
     text = found.source.text.decode()
     assert text != TEXT and same_code(TEXT, text)
     for part in CHANGES[kind]:
         assert part in text
-    again = run(Source(TEXT.encode()), [f"{kind}:1,1.0"], config)
+    again = run(ProgramSource(TEXT.encode()), [f"{kind}:1,1.0"], config)
     assert again.source == found.source, "the same seed gives the same bytes"
 
 
 def test_lines_stay_where_code_depends_on_them(config: ParseConfig) -> None:
     text = TEXT.replace("return 0;\n}", "return __LINE__ ? 0 : 1;\n}")
     for kind in CHANGES:
-        found = run(Source(text.encode()), [f"{kind}:3,1.0"], config)
+        found = run(ProgramSource(text.encode()), [f"{kind}:3,1.0"], config)
         assert found.source is not None and found.source.text.count(b"\n") == text.count("\n")
-    styles = [run(Source(TEXT.encode()), [f"layout:{seed}"], config).source for seed in range(8)]
+    styles = [run(ProgramSource(TEXT.encode()), [f"layout:{seed}"], config).source for seed in range(8)]
     assert 0 < sum(source is not None and b")\n{" in source.text for source in styles) < 8
 
 
@@ -105,12 +105,12 @@ def test_a_change_that_is_not_proven_is_left_out(monkeypatch: pytest.MonkeyPatch
     base = Program(TEXT, "handwritten", "f")
     honest, false = TEXT.replace("0x20", "32"), TEXT.replace("0x20", "33")
 
-    def passed(_request: Request, program: Program, steps: list[str]) -> Program:
+    def passed(_request: AugmentRequest, program: Program, steps: list[str]) -> Program:
         bad = any(step.startswith("loops") for step in steps)
         return replace(program, text=false if bad else honest, derivation=(*program.derivation, *steps))
 
     monkeypatch.setattr(isolation, "_passed", passed)
     monkeypatch.setattr(isolation, "same_code", lambda one, other: (one, other) in {(TEXT, honest), (honest, honest)})
-    request = Request(Item("x", program=base), 1, 0, ParseConfig(()), kinds=("loops", "constants"))
+    request = AugmentRequest(AugmentInput("x", program=base), 1, 0, ParseConfig(()), kinds=("loops", "constants"))
     made = isolation._reformed(request, base, 1)
     assert made.text == honest and [step.partition(":")[0] for step in made.derivation] == ["constants"]

@@ -6,13 +6,13 @@ import re
 
 import pytest
 
-from hipsynth.source.parse import ParseConfig, Unit, parse
+from hipsynth.source.parse import ParseConfig, ParsedUnit, parse
 from hipsynth.synth.frontend.passes.rename import plan, rename
 
 HEAD = "#include <hip/hip_runtime.h>\n#include <stdio.h>\n"
 
 
-def _unit(text: str, config: ParseConfig) -> Unit:
+def _unit(text: str, config: ParseConfig) -> ParsedUnit:
     unit, diagnostics = parse((HEAD + text).encode(), config)
     assert unit is not None, diagnostics
     return unit

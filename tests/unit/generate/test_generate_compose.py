@@ -19,7 +19,7 @@ from hipsynth.synth.generate.headers import find_template, template_of
 from hipsynth.synth.generate.oracle import evaluate
 from hipsynth.synth.generate.policy import default_policy
 from hipsynth.synth.generate.producer import generate
-from hipsynth.synth.generate.races import CheckedRun
+from hipsynth.synth.generate.races import CheckedLaunchOracle
 
 PARTS = {
     "launch": set(LAUNCHES),
@@ -61,4 +61,4 @@ def test_hundreds_of_compositions_are_named_by_their_parts() -> None:
 def test_compositions_keep_ranges_and_have_no_race(seed: int) -> None:
     program, run = small("compose", 900 + seed)
     _, module = build_module(program.family, Choices(replay=program.choices), sizes=run.params)
-    evaluate(module, CheckedRun)
+    evaluate(module, CheckedLaunchOracle)

@@ -11,7 +11,7 @@ from hipsynth.synth.generate import ir
 from hipsynth.synth.generate.builder import KernelBuilder
 from hipsynth.synth.generate.ir import HostBuffer, Init, Kernel, Launch, Module, apply, const, load
 from hipsynth.synth.generate.oracle import evaluate
-from hipsynth.synth.generate.races import CheckedRun
+from hipsynth.synth.generate.races import CheckedLaunchOracle
 from hipsynth.synth.generate.types import BOOL, F32, F64, I32, U32, IRError, dtype, vector
 
 
@@ -185,7 +185,7 @@ def test_checked_run_finds_two_writers_of_one_element() -> None:
     a = k.output("a", F32, 64)
     k.store(a, item(k) % 64, 1.0)
     with pytest.raises(IRError, match="race"):
-        evaluate(one_kernel(k.finish(), HostBuffer("a", F32, 64, Init("zero"))), CheckedRun)
+        evaluate(one_kernel(k.finish(), HostBuffer("a", F32, 64, Init("zero"))), CheckedLaunchOracle)
 
 
 def test_checked_run_finds_a_missing_barrier() -> None:
@@ -201,8 +201,8 @@ def test_checked_run_finds_a_missing_barrier() -> None:
         return one_kernel(k.finish(), HostBuffer("a", I32, 128, Init("zero")))
 
     with pytest.raises(IRError, match="race"):
-        evaluate(module(False), CheckedRun)
-    assert evaluate(module(True), CheckedRun)["a"].tolist() == [*range(63, -1, -1)] * 2
+        evaluate(module(False), CheckedLaunchOracle)
+    assert evaluate(module(True), CheckedLaunchOracle)["a"].tolist() == [*range(63, -1, -1)] * 2
 
 
 def test_checked_run_finds_a_value_outside_its_range() -> None:
@@ -211,7 +211,7 @@ def test_checked_run_finds_a_value_outside_its_range() -> None:
     i = item(k)
     k.store(a, ir.known(i, 0, 99), 1)
     with pytest.raises(IRError, match="declared range"):
-        evaluate(one_kernel(k.finish(), HostBuffer("a", I32, 128, Init("zero"))), CheckedRun)
+        evaluate(one_kernel(k.finish(), HostBuffer("a", I32, 128, Init("zero"))), CheckedLaunchOracle)
 
 
 def test_module_rejects_a_buffer_outside_its_declared_range() -> None:

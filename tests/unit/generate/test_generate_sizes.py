@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from generated_samples import drawn, small
 
-from hipsynth.core.program import Expected, Program, Run, text_id
+from hipsynth.core.program import Expected, Program, ProgramRun, text_id
 from hipsynth.source.arguments import run_text
 from hipsynth.synth.generate import emit
 from hipsynth.synth.generate.build import build_module
@@ -28,7 +28,7 @@ def test_every_program_is_offered_at_other_sizes(family: str) -> None:
     for program in itertools.islice(drawn(family), 6):
         runs = with_runs(program, 4).runs
         counts.append(len(runs))
-        assert runs[0] == Run() and len({run.arguments for run in runs}) == len(runs)
+        assert runs[0] == ProgramRun() and len({run.arguments for run in runs}) == len(runs)
         for run in runs[1:]:
             context, module = build_module(family, Choices(replay=program.choices), sizes=run.params)
             text = emit.render(find_template(family), module, dict(context.params))
@@ -64,7 +64,7 @@ def test_a_renamed_copy_prints_what_its_base_prints() -> None:
     assert copy.id != program.id and expected_output(copy, run) == expected_output(program, run) is not None
 
 
-def unknown(program: Program, run: Run) -> dict[str, tuple[Program, Run]]:
+def unknown(program: Program, run: ProgramRun) -> dict[str, tuple[Program, ProgramRun]]:
     """Programs and runs whose output nobody can know."""
     first, *rest = program.choices
     large = {"size": 1 << 25, "table": 1 << 25}
@@ -79,10 +79,10 @@ def unknown(program: Program, run: Run) -> dict[str, tuple[Program, Run]]:
         "another lineage": (replace(program, lineage=text_id("x")), run),
         "a family that is gone": (replace(program, family="gone"), run),
         "other arguments": (program, replace(run, arguments=("7", "7"))),
-        "arguments alone": (program, Run(("7", "7"))),
-        "too large": (program, Run(tuple(map(str, large.values())), large)),
-        "no size": (program, Run(run.arguments, {"block": 64})),
-        "an impossible size": (program, Run(("-5", "64"), {"size": -5, "table": 64})),
+        "arguments alone": (program, ProgramRun(("7", "7"))),
+        "too large": (program, ProgramRun(tuple(map(str, large.values())), large)),
+        "no size": (program, ProgramRun(run.arguments, {"block": 64})),
+        "an impossible size": (program, ProgramRun(("-5", "64"), {"size": -5, "table": 64})),
     }
 
 
@@ -124,6 +124,6 @@ def test_a_shrunk_program_is_the_same_code_with_smaller_defaults() -> None:
     one, two = shrunk(program), shrunk(program, 2)
     smallest = min(program.runs[1:], key=lambda run: run.params["size"])
     assert one.text == two.text == run_text(program.text, " ".join(smallest.arguments)) != program.text
-    assert one.runs == (Run(),) and len(two.runs) == 2 and two.runs[1].params["size"] > smallest.params["size"]
-    assert expected_output(one, Run()) is None, "its output is not known"
+    assert one.runs == (ProgramRun(),) and len(two.runs) == 2 and two.runs[1].params["size"] > smallest.params["size"]
+    assert expected_output(one, ProgramRun()) is None, "its output is not known"
     assert shrunk(small("scan")[0]) == small("scan")[0], "it has no other run"

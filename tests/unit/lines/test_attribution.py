@@ -9,8 +9,8 @@ import pytest
 
 from hipsynth.profiling.lines import loops
 from hipsynth.profiling.lines.attribute import COUNTERS, UNITS, scaled
-from hipsynth.profiling.lines.loops import Range
-from hipsynth.profiling.lines.records import Amounts, KernelLines, Line
+from hipsynth.profiling.lines.loops import LoopRange
+from hipsynth.profiling.lines.records import Amounts, KernelLines, SourceLine
 from hipsynth.profiling.reports.lines import _kernel, compact, heat
 from hipsynth.simulator import instructions
 from hipsynth.simulator.instructions import CLASSES, EVENTS, Instruction
@@ -37,7 +37,7 @@ def instruction(address: int, kind: str = "valu", **amounts: float) -> Instructi
 
 def test_loops_are_the_backward_branches() -> None:
     text = DISASSEMBLY.replace("0000000000001A00", "0000000000001a00")
-    inner, outer, own = Range(0x1908, 0x190C), Range(0x1904, 0x1914), Range(0x1A00, 0x1A00)
+    inner, outer, own = LoopRange(0x1908, 0x190C), LoopRange(0x1904, 0x1914), LoopRange(0x1A00, 0x1A00)
     assert loops.ranges(text) == [outer, inner, own]
     assert [loops.depth(one, [outer, inner, own]) for one in (outer, inner, own)] == [1, 2, 1]
     assert loops.ranges("") == []
@@ -92,7 +92,9 @@ def test_the_listing_shows_source_costs_and_gaps(tmp_path: Path) -> None:
     file.write_text("".join(f"line {n};\n" for n in range(1, 21)))
     hot = Amounts.of([instruction(0, "vmem", times=4, bytes=1024, accesses=16, misses=8)], 0.75)
     cold = Amounts.of([instruction(4, times=12)], 0.25)
-    kernel = KernelLines("k", (Line("", 0, cold), Line(str(file), 3, hot), Line(str(file), 17, cold)), (), ("misses",))
+    kernel = KernelLines(
+        "k", (SourceLine("", 0, cold), SourceLine(str(file), 3, hot), SourceLine(str(file), 17, cold)), (), ("misses",)
+    )
     text = "\n".join(_kernel(kernel, 120))
     assert "costs most: k.hip:3 75 %, k.hip:17 25 %" in text
     assert re.search(r" 75\.0 % ████▌ +4 +1024 +16 +50 % .*  3 line 3;", text)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from hipsynth.synth.llm.code import find_code
-from hipsynth.synth.llm.endpoint import Answer
+from hipsynth.synth.llm.endpoint import ChatReply
 
 KERNEL = "#include <hip/hip_runtime.h>\n__global__ void k() {}\nint main() { return 0; }\n"
 
 
 def _found(text: str, finish: str = "stop") -> tuple[str, str]:
-    return find_code(Answer(text, finish, "", None, None, ""))
+    return find_code(ChatReply(text, finish, "", None, None, ""))
 
 
 @pytest.mark.parametrize(

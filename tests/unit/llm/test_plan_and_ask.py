@@ -11,9 +11,9 @@ from chat_server import Handler, completion, serving
 
 from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.synth.llm import ask
-from hipsynth.synth.llm.ask import Manner, answer_journal, ask_all
+from hipsynth.synth.llm.ask import RequestPolicy, answer_journal, ask_all
 from hipsynth.synth.llm.endpoint import Client, EndpointFailed
-from hipsynth.synth.llm.plan import Request, choose, load_prompts, requests
+from hipsynth.synth.llm.plan import ModelRequest, choose, load_prompts, requests
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,9 @@ def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ask, "FIRST_WAIT_S", 0.01)
 
 
-def _requests(count: int | None = None, temperatures: tuple[float, ...] = (0.2, 1.0), **options: Any) -> list[Request]:
+def _requests(
+    count: int | None = None, temperatures: tuple[float, ...] = (0.2, 1.0), **options: Any
+) -> list[ModelRequest]:
     prompts = load_prompts()
     chosen = choose(prompts, ["saxpy", "gather"], ["plain", "tuned"])
     return requests(prompts, chosen, temperatures, "m", count, **options)
@@ -68,9 +70,9 @@ def test_answers_are_asked_once_and_kept(tmp_path: Path) -> None:
     wanted = _requests()
     with serving(lambda handler, body: handler.send(completion(body["messages"][1]["content"]))) as server:
         client = Client(server.url)
-        first = ask_all(wanted[:5], client, answer_journal(tmp_path / "a"), Manner())
+        first = ask_all(wanted[:5], client, answer_journal(tmp_path / "a"), RequestPolicy())
         (tmp_path / "a").open("ab").write(b'\n{"key": "torn", "res')
-        second = ask_all(wanted, client, answer_journal(tmp_path / "a"), Manner())
+        second = ask_all(wanted, client, answer_journal(tmp_path / "a"), RequestPolicy())
         assert len(server.requests) == 8
     assert (first.reused, second.reused) == (0, 5)
     assert {key: answer.text for key, answer in second.answers.items()} == {
@@ -92,11 +94,11 @@ def test_requests_at_a_time_and_per_minute_are_bounded(tmp_path: Path) -> None:
         handler.send(completion("x"))
 
     with serving(slowly) as server:
-        ask_all(_requests(24), Client(server.url), answer_journal(tmp_path / "a"), Manner(at_once=3))
+        ask_all(_requests(24), Client(server.url), answer_journal(tmp_path / "a"), RequestPolicy(at_once=3))
         assert 1 < max(most) <= 3
     with serving(lambda handler, _: handler.send(completion("x"))) as server:
         start = time.monotonic()
-        ask_all(_requests(6), Client(server.url), answer_journal(tmp_path / "b"), Manner(per_minute=600))
+        ask_all(_requests(6), Client(server.url), answer_journal(tmp_path / "b"), RequestPolicy(per_minute=600))
         took = time.monotonic() - start
     assert took >= 0.5, "five gaps of 0.1 s"
 
@@ -112,7 +114,7 @@ def test_retry_after_holds_back_all_requests(tmp_path: Path) -> None:
             handler.send(completion("x"))
 
     with serving(limited) as server:
-        asked = ask_all(_requests(8), Client(server.url), answer_journal(tmp_path / "a"), Manner(at_once=1))
+        asked = ask_all(_requests(8), Client(server.url), answer_journal(tmp_path / "a"), RequestPolicy(at_once=1))
     assert len(asked.answers) == 8 and not asked.failed
     assert times[1] - times[0] >= 0.99
 
@@ -128,19 +130,19 @@ def test_failures_are_counted_and_nothing_finished_is_lost(tmp_path: Path) -> No
 
     wanted = _requests(16, seed=0)
     with serving(odd) as server:
-        asked = ask_all(wanted, Client(server.url), answer_journal(tmp_path / "a"), Manner(at_once=1, retries=2))
+        asked = ask_all(wanted, Client(server.url), answer_journal(tmp_path / "a"), RequestPolicy(at_once=1, retries=2))
         assert len(server.requests) == 4 + 8 + 3 * 4
     assert asked.failed == {"bad_json": 4, "http_503": 4} and len(asked.answers) == 8
     assert "bad_json" in asked.examples and not asked.stopped
     with serving(lambda handler, _: handler.send(completion("y"))) as server:
-        again = ask_all(wanted, Client(server.url), answer_journal(tmp_path / "a"), Manner())
+        again = ask_all(wanted, Client(server.url), answer_journal(tmp_path / "a"), RequestPolicy())
         assert len(server.requests) == 8 and again.reused == 8 and not again.failed
 
 
 def test_asking_ends_where_it_cannot_help(tmp_path: Path) -> None:
     with serving(lambda handler, _: handler.send(b"who?", 401)) as server:
         with pytest.raises(EndpointFailed) as caught:
-            ask_all(_requests(), Client(server.url), answer_journal(tmp_path / "a"), Manner(at_once=2))
+            ask_all(_requests(), Client(server.url), answer_journal(tmp_path / "a"), RequestPolicy(at_once=2))
         assert len(server.requests) < len(_requests())
         assert "api-key-env" in caught.value.remedy and caught.value.exit_code == 4
 
@@ -149,6 +151,6 @@ def test_asking_ends_where_it_cannot_help(tmp_path: Path) -> None:
             handler.send(completion("x"))
 
     with serving(dies) as server:
-        asked = ask_all(_requests(40), Client(server.url), answer_journal(tmp_path / "b"), Manner(1, retries=1))
+        asked = ask_all(_requests(40), Client(server.url), answer_journal(tmp_path / "b"), RequestPolicy(1, retries=1))
     assert len(asked.answers) == 3 and asked.stopped
     assert asked.failed == {"unreachable": ask.GIVE_UP, "not_asked": 40 - 3 - ask.GIVE_UP}

@@ -19,17 +19,17 @@ import pytest
 from profiling_samples import captures, failure, kernel, program, result, target
 
 from hipsynth.core import scratch
-from hipsynth.core.errors import BadInput, CompileFailed, Missing, UsageError
+from hipsynth.core.errors import BadInput, CompileFailed, MissingDependency, UsageError
 from hipsynth.core.kernel_record import Sampling
-from hipsynth.core.program import Program, Run, write_programs
+from hipsynth.core.program import Program, ProgramRun, write_programs
 from hipsynth.core.store import Corpus
-from hipsynth.core.workers import Outcome
+from hipsynth.core.workers import ItemOutcome
 from hipsynth.profiling import backends
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
 from hipsynth.profiling.backends.recorded import capture
 from hipsynth.profiling.matrix import collect, job
-from hipsynth.profiling.matrix.collect import Options
-from hipsynth.simulator.limits import Limits
+from hipsynth.profiling.matrix.collect import MatrixOptions
+from hipsynth.simulator.limits import RunLimits
 
 TARGETS = [target("gfx90a"), target("gfx90a", "-O3 -ffast-math"), target("gfx942")]
 PROGRAMS = [program(n, lineage="base" if n < 2 else "") for n in range(4)]
@@ -53,7 +53,7 @@ def test_the_corpus_records_everything_that_affects_a_result(tmp_path: Path, rec
         notes.append(total)
         return notes.append
 
-    summary = collect.collect([*PROGRAMS, PROGRAMS[0]], TARGETS, tmp_path / "c", Options(recorded), progress)
+    summary = collect.collect([*PROGRAMS, PROGRAMS[0]], TARGETS, tmp_path / "c", MatrixOptions(recorded), progress)
     assert (summary.programs, summary.targets, summary.planned, summary.duplicates) == (4, 3, 12, 1)
     assert (summary.measured, summary.failed) == (9, {"illegal_access": 1, "not_recorded": 2})
     assert notes[0] == 12 and len(notes) == 13
@@ -77,45 +77,52 @@ def test_metrics_with_a_large_sampling_error_are_no_labels() -> None:
 
 
 def test_running_again_does_nothing_new(tmp_path: Path, recorded: str) -> None:
-    collect.collect(PROGRAMS, TARGETS, tmp_path / "c", Options(recorded))
+    collect.collect(PROGRAMS, TARGETS, tmp_path / "c", MatrixOptions(recorded))
     before = content(tmp_path / "c")
-    again = collect.collect(PROGRAMS, TARGETS, tmp_path / "c", Options(recorded))
+    again = collect.collect(PROGRAMS, TARGETS, tmp_path / "c", MatrixOptions(recorded))
     assert (again.measured, again.already_done, again.failed) == (0, 12, {"illegal_access": 1, "not_recorded": 2})
     assert content(tmp_path / "c") == before
 
 
 def test_limits_that_affect_results_change_the_version(tmp_path: Path, recorded: str) -> None:
-    limits = [Limits(), Limits(sampling_units=0), Limits(sampling_units=24, effort=8), Limits(largest_error=0.02)]
+    limits = [
+        RunLimits(),
+        RunLimits(sampling_units=0),
+        RunLimits(sampling_units=24, effort=8),
+        RunLimits(largest_error=0.02),
+    ]
     for one in limits:
-        collect.collect(PROGRAMS[:1], TARGETS[:1], tmp_path / "c", Options(recorded, limits=one))
+        collect.collect(PROGRAMS[:1], TARGETS[:1], tmp_path / "c", MatrixOptions(recorded, limits=one))
     version = backends.get(recorded).version()
     found = set(Corpus.open(tmp_path / "c").measurements()["backend_version"].to_pylist())
     assert found == {version, f"{version}+exact", f"{version}+sample24+effort8", f"{version}+error0.02"}
 
 
 def test_other_captures_change_the_version(tmp_path: Path, recorded: str) -> None:
-    collect.collect(PROGRAMS[:1], TARGETS[:1], tmp_path / "c", Options(recorded))
+    collect.collect(PROGRAMS[:1], TARGETS[:1], tmp_path / "c", MatrixOptions(recorded))
     capture(Path(recorded.partition(":")[2]), PROGRAMS[3].id, result(TARGETS[1]))
-    again = collect.collect(PROGRAMS[:1], TARGETS[:1], tmp_path / "c", Options(recorded))
+    again = collect.collect(PROGRAMS[:1], TARGETS[:1], tmp_path / "c", MatrixOptions(recorded))
     assert again.measured == 1
     assert len(set(Corpus.open(tmp_path / "c").measurements()["backend_version"].to_pylist())) == 2
 
 
 def test_workers_and_engines_do_not_change_a_byte(tmp_path: Path, recorded: str) -> None:
-    collect.collect(PROGRAMS, TARGETS, tmp_path / "one", Options(recorded, workers=1))
-    collect.collect(PROGRAMS[::-1], TARGETS[::-1], tmp_path / "two", Options(recorded, workers=2))
+    collect.collect(PROGRAMS, TARGETS, tmp_path / "one", MatrixOptions(recorded, workers=1))
+    collect.collect(PROGRAMS[::-1], TARGETS[::-1], tmp_path / "two", MatrixOptions(recorded, workers=2))
     assert content(tmp_path / "one") == content(tmp_path / "two")
 
 
 def test_failed_items_are_tried_again_on_request(
     tmp_path: Path, recorded: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    collect.collect(PROGRAMS[3:], TARGETS[:1], tmp_path / "c", Options(recorded))
+    collect.collect(PROGRAMS[3:], TARGETS[:1], tmp_path / "c", MatrixOptions(recorded))
     version = backends.get(recorded).version()
     monkeypatch.setattr("hipsynth.profiling.backends.recorded.RecordedBackend.version", lambda self: version)
     capture(Path(recorded.partition(":")[2]), PROGRAMS[3].id, result(TARGETS[0]))
-    assert collect.collect(PROGRAMS[3:], TARGETS[:1], tmp_path / "c", Options(recorded)).failed == {"illegal_access": 1}
-    again = collect.collect(PROGRAMS[3:], TARGETS[:1], tmp_path / "c", Options(recorded, retry_failed=True))
+    assert collect.collect(PROGRAMS[3:], TARGETS[:1], tmp_path / "c", MatrixOptions(recorded)).failed == {
+        "illegal_access": 1
+    }
+    again = collect.collect(PROGRAMS[3:], TARGETS[:1], tmp_path / "c", MatrixOptions(recorded, retry_failed=True))
     assert (again.measured, again.failed) == (1, {})
     assert Corpus.open(tmp_path / "c").failures().num_rows == 0
 
@@ -137,13 +144,13 @@ class Scripted:
     def environment(self, target: Target) -> dict[str, str]:
         return {"compiler": f"clang for {target.arch}", "headers": "7.1", "rocm": "none"}
 
-    def profile(self, program: Program, target: Target, scratch: Path, limits: Limits) -> TargetResult:
+    def profile(self, program: Program, target: Target, scratch: Path, limits: RunLimits) -> TargetResult:
         if program.name == "compile":
             raise CompileFailed("clang refused it", diagnostics=f"{scratch}/program.hip:1:1: error")
         if program.name == "bug":
             raise ZeroDivisionError("a bug of the backend")
         if program.name == "missing":
-            raise Missing("no compiler", remedy="install one")
+            raise MissingDependency("no compiler", remedy="install one")
         if program.name == "empty":
             return TargetResult(target.arch, target.flags, target.device, "ok", stdout=f"in {scratch}")
         return result(target, kernel(target.arch))
@@ -151,7 +158,7 @@ class Scripted:
 
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(backends.REGISTRY, "scripted", backends.Entry(__name__, "Scripted", takes_path=False))
+    monkeypatch.setitem(backends.REGISTRY, "scripted", backends.BackendEntry(__name__, "Scripted", takes_path=False))
     job._backend.cache_clear()
 
 
@@ -159,11 +166,11 @@ def named(name: str) -> Program:
     return Program(f"// {name}", "handwritten", "test", name=name)
 
 
-def task(name: str) -> job.Job:
-    return job.Job("scripted", named(name), ((TARGETS[0], Run()),), Limits())
+def task(name: str) -> job.MatrixJob:
+    return job.MatrixJob("scripted", named(name), ((TARGETS[0], ProgramRun()),), RunLimits())
 
 
-def only(one: job.Job) -> TargetResult:
+def only(one: job.MatrixJob) -> TargetResult:
     (found,) = job.run_job(one)
     return found
 
@@ -177,16 +184,16 @@ def test_every_outcome_of_a_program_is_recorded() -> None:
     assert bug.reason == "internal_error" and re.fullmatch(r"\w+: .*, at .*\.py:\d+", bug.message)
     empty = only(task("empty"))
     assert (empty.status, empty.reason, empty.stdout) == ("failed", "no_kernel", "in <scratch>")
-    with pytest.raises(Missing):
+    with pytest.raises(MissingDependency):
         job.run_job(task("missing"))
 
 
-SEVERAL = (Run(), Run(("128",), {"n": 128}), Run(("4096", "a b")))
+SEVERAL = (ProgramRun(), ProgramRun(("128",), {"n": 128}), ProgramRun(("4096", "a b")))
 
 
 @pytest.mark.usefixtures("scripted")
 def test_each_run_is_measured_once_on_every_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs: list[job.Job] = []
+    jobs: list[job.MatrixJob] = []
 
     def engine(function: Any, items: Any, *_: Any) -> Any:
         return in_process(function, jobs_of(items, jobs))
@@ -194,9 +201,9 @@ def test_each_run_is_measured_once_on_every_target(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(collect, "map_unordered", engine)
     several = named("good").with_runs(SEVERAL)
     devices = [*TARGETS, replace(TARGETS[2], device="mi300a")]
-    first = collect.collect([several.with_runs(SEVERAL[:2])], devices, tmp_path / "c", Options("scripted"))
+    first = collect.collect([several.with_runs(SEVERAL[:2])], devices, tmp_path / "c", MatrixOptions("scripted"))
     assert (first.planned, first.measured) == (8, 8)
-    again = collect.collect([several], devices, tmp_path / "c", Options("scripted"))
+    again = collect.collect([several], devices, tmp_path / "c", MatrixOptions("scripted"))
     assert (again.planned, again.measured, again.already_done) == (12, 4, 8)
     rows = Corpus.open(tmp_path / "c").measurements().to_pylist()
     assert Counter(row["arguments"] for row in rows) == {"": 4, "128": 4, "4096 'a b'": 4}
@@ -206,7 +213,7 @@ def test_each_run_is_measured_once_on_every_target(tmp_path: Path, monkeypatch: 
     assert [len(cells) for cells in builds] == [4, 4, 2, 2]
 
 
-def jobs_of(items: Any, seen: list[job.Job]) -> Any:
+def jobs_of(items: Any, seen: list[job.MatrixJob]) -> Any:
     for one in items:
         seen.append(one)
         yield one
@@ -223,7 +230,7 @@ def test_a_run_is_profiled_with_its_arguments_alone(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(Scripted, "profile", profile)
     cells = tuple((TARGETS[0], run) for run in SEVERAL)
-    found = job.run_job(job.Job("scripted", named("good").with_runs(SEVERAL), cells, Limits()))
+    found = job.run_job(job.MatrixJob("scripted", named("good").with_runs(SEVERAL), cells, RunLimits()))
     assert seen == [(), ("128",), ("4096", "a b")] and [one.status for one in found] == ["ok"] * 3
 
 
@@ -239,7 +246,7 @@ def test_what_does_not_compile_is_compiled_once(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(Scripted, "profile", refused)
     targets = [TARGETS[2], replace(TARGETS[2], device="mi300a")]
     cells = tuple((target, run) for target in targets for run in SEVERAL)
-    found = job.run_job(job.Job("scripted", named("x"), cells, Limits()))
+    found = job.run_job(job.MatrixJob("scripted", named("x"), cells, RunLimits()))
     assert calls == targets[:1] and {one.reason for one in found} == {"compile_failed"}
     assert [one.device for one in found] == ["mi300x"] * 3 + ["mi300a"] * 3
     assert [one.provenance["device"] for one in found] == [one.device for one in found]
@@ -252,7 +259,7 @@ def test_a_failed_run_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(Scripted, "profile", profile)
     cells = tuple((TARGETS[0], run) for run in SEVERAL)
-    found = job.run_job(job.Job("scripted", named("good"), cells, Limits()))
+    found = job.run_job(job.MatrixJob("scripted", named("good"), cells, RunLimits()))
     assert [one.reason for one in found] == ["", "timeout", ""]
 
 
@@ -262,7 +269,7 @@ def test_recorded_results_belong_to_one_run(tmp_path: Path) -> None:
         capture(folder, PROGRAMS[0].id, result(where, kernel(where.arch, scale=scale)), arguments)
     assert len(list(folder.iterdir())) == 2
     backend = backends.get(f"recorded:{folder}")
-    found = [backend.profile(PROGRAMS[0].with_runs([run]), where, tmp_path, Limits()) for run in SEVERAL]
+    found = [backend.profile(PROGRAMS[0].with_runs([run]), where, tmp_path, RunLimits()) for run in SEVERAL]
     assert [one.reason for one in found] == ["", "", "not_recorded"]
     assert found[1].kernels[0].duration_ns == 2 * found[0].kernels[0].duration_ns
     assert backend.supports(where) and not backend.supports(TARGETS[2])
@@ -271,10 +278,10 @@ def test_recorded_results_belong_to_one_run(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("scripted")
 def test_the_environment_is_part_of_the_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collect, "map_unordered", in_process)
-    assert collect.collect([named("good")], TARGETS[:1], tmp_path / "c", Options("scripted")).measured == 1
-    assert collect.collect([named("good")], TARGETS[:1], tmp_path / "c", Options("scripted")).measured == 0
+    assert collect.collect([named("good")], TARGETS[:1], tmp_path / "c", MatrixOptions("scripted")).measured == 1
+    assert collect.collect([named("good")], TARGETS[:1], tmp_path / "c", MatrixOptions("scripted")).measured == 0
     monkeypatch.setattr(Scripted, "environment", lambda self, target: {"compiler": "clang 23", "headers": "7.1"})
-    assert collect.collect([named("good")], TARGETS[:1], tmp_path / "c", Options("scripted")).measured == 1
+    assert collect.collect([named("good")], TARGETS[:1], tmp_path / "c", MatrixOptions("scripted")).measured == 1
     compilers = Corpus.open(tmp_path / "c").measurements()["compiler"].to_pylist()
     assert sorted(compilers) == ["clang 23", "clang for gfx90a"]
 
@@ -282,7 +289,7 @@ def test_the_environment_is_part_of_the_identity(tmp_path: Path, monkeypatch: py
 def in_process(function: Any, items: Any, *_: Any) -> Any:
     """The engine without processes: a class patched in this process is not patched in workers."""
     for index, one in enumerate(items):
-        yield Outcome(index, function(one))
+        yield ItemOutcome(index, function(one))
 
 
 @pytest.mark.usefixtures("scripted")
@@ -291,18 +298,18 @@ def test_transient_failures_are_tried_again_and_lasting_ones_are_not(
 ) -> None:
     monkeypatch.setattr(collect, "map_unordered", in_process)
     programs = [named("compile"), named("bug"), named("good")]
-    first = collect.collect(programs, TARGETS[:1], tmp_path / "c", Options("scripted"))
+    first = collect.collect(programs, TARGETS[:1], tmp_path / "c", MatrixOptions("scripted"))
     assert (first.measured, first.failed) == (1, {"compile_failed": 1, "internal_error": 1})
-    again = collect.collect(programs, TARGETS[:1], tmp_path / "c", Options("scripted"))
+    again = collect.collect(programs, TARGETS[:1], tmp_path / "c", MatrixOptions("scripted"))
     assert (again.already_done, again.failed) == (2, {"compile_failed": 1, "internal_error": 1})
 
 
 def test_unusable_backends(tmp_path: Path) -> None:
-    with pytest.raises(Missing) as caught:
-        collect.collect(PROGRAMS, TARGETS, tmp_path / "c", Options(f"recorded:{tmp_path / 'nothing'}"))
+    with pytest.raises(MissingDependency) as caught:
+        collect.collect(PROGRAMS, TARGETS, tmp_path / "c", MatrixOptions(f"recorded:{tmp_path / 'nothing'}"))
     assert "recorded:FOLDER" in caught.value.remedy
     with pytest.raises(UsageError, match="h100"):
-        collect.collect(PROGRAMS, TARGETS, tmp_path / "c", Options("h100"))
+        collect.collect(PROGRAMS, TARGETS, tmp_path / "c", MatrixOptions("h100"))
     assert not (tmp_path / "c").exists()
 
 
@@ -334,15 +341,15 @@ def test_temporary_files_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> Non
         assert only(task("good")).reason == "disk_full"
     monkeypatch.setattr(scratch, "_own", None)
     monkeypatch.setenv("TMPDIR", "/nowhere")
-    with pytest.raises(Missing, match="/nowhere"):
+    with pytest.raises(MissingDependency, match="/nowhere"):
         job.run_job(task("good"))
 
 
 def test_nothing_to_do_is_an_error(tmp_path: Path, recorded: str) -> None:
     with pytest.raises(BadInput, match="no programs"):
-        collect.collect([], TARGETS, tmp_path / "c", Options(recorded))
+        collect.collect([], TARGETS, tmp_path / "c", MatrixOptions(recorded))
     with pytest.raises(UsageError, match="no targets"):
-        collect.collect(PROGRAMS, [], tmp_path / "c", Options(recorded))
+        collect.collect(PROGRAMS, [], tmp_path / "c", MatrixOptions(recorded))
 
 
 def test_a_capture_that_cannot_be_read_is_named(tmp_path: Path, recorded: str) -> None:
@@ -351,8 +358,8 @@ def test_a_capture_that_cannot_be_read_is_named(tmp_path: Path, recorded: str) -
     broken.write_text("{")
     with pytest.raises(BadInput, match=broken.name):
         for where in TARGETS:
-            backends.get(recorded).profile(PROGRAMS[0], where, tmp_path, Limits())
-    summary = collect.collect(PROGRAMS[:1], TARGETS, tmp_path / "c", Options(recorded))
+            backends.get(recorded).profile(PROGRAMS[0], where, tmp_path, RunLimits())
+    summary = collect.collect(PROGRAMS[:1], TARGETS, tmp_path / "c", MatrixOptions(recorded))
     assert (summary.measured, summary.failed) == (2, {"bad_input": 1})
 
 

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from hipsynth.profiling.metrics import roofline
-from hipsynth.profiling.metrics.roofline import Plotted
+from hipsynth.profiling.metrics.roofline import PlottedKernel
 from hipsynth.simulator.devices import names
 
 COMPONENT = Path(roofline.__file__).parents[1] / "reports" / "web" / "roofline.js"
@@ -39,7 +39,7 @@ def test_matrix_peaks_are_those_of_the_data_sheet() -> None:
 @pytest.mark.parametrize("device", names())
 def test_axes_follow_from_the_device_alone(device: str) -> None:
     empty = roofline.document(device, [])
-    full = roofline.document(device, [Plotted("saxpy", METRICS), Plotted("copy", COPY)])
+    full = roofline.document(device, [PlottedKernel("saxpy", METRICS), PlottedKernel("copy", COPY)])
     assert empty["axes"] == full["axes"] and empty["peaks"] == full["peaks"]
     assert all(
         10 ** empty["axes"]["gflops"][0] < peak["gflops"] <= 10 ** empty["axes"]["gflops"][1] for peak in full["peaks"]
@@ -70,7 +70,9 @@ def markers(svg: ElementTree.Element) -> list[ElementTree.Element]:
 
 
 def test_points_stand_where_their_numbers_are(tmp_path: Path) -> None:
-    document = roofline.document("mi300x", [Plotted("saxpy<float>&co", METRICS, "predicted", low=300.0, high=800.0)])
+    document = roofline.document(
+        "mi300x", [PlottedKernel("saxpy<float>&co", METRICS, "predicted", low=300.0, high=800.0)]
+    )
     points = markers(drawn(document, tmp_path))
     assert len(points) == 3
     assert all(p.get("tabindex") == "0" and "saxpy<float>&co, predicted" in (p.get("aria-label") or "") for p in points)
@@ -85,7 +87,7 @@ def test_points_stand_where_their_numbers_are(tmp_path: Path) -> None:
 
 def test_levels_are_chosen_and_far_points_stay_inside(tmp_path: Path) -> None:
     far = METRICS | {"HBM_Arithmetic_Intensity": 1e7, "HBM_GFLOPS": 1e-6}
-    (point,) = markers(drawn(roofline.document("mi250", [Plotted("far", far)]), tmp_path, "{levels: ['HBM']}"))
+    (point,) = markers(drawn(roofline.document("mi250", [PlottedKernel("far", far)]), tmp_path, "{levels: ['HBM']}"))
     x, y = map(float, re.findall(r"[-\d.]+", point.get("transform") or ""))
     assert 0 < x <= 720 and 0 < y <= 440
     assert "outside the plot" in (point.get("aria-label") or "")

@@ -10,7 +10,7 @@ import pytest
 from hipsynth.profiling.preview.host import host_launches
 from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.preview.tokens import split
-from hipsynth.profiling.preview.values import Buffer, Vector
+from hipsynth.profiling.preview.values import HostAllocation, Vector
 
 KERNEL = "__global__ void add(const float* a, float* b, int n) { b[threadIdx.x] = a[threadIdx.x] + n; }\n"
 DEVICE = {"multiProcessorCount": 104, "warpSize": 64}
@@ -140,7 +140,7 @@ def test_allocations_have_sizes() -> None:
       add<<<n / 256, 256>>>(a, b.get(), n);
     }"""
     launch = only(text)
-    assert launch.arguments == (Buffer(4 << 20), Buffer(8 << 20), 1 << 20)
+    assert launch.arguments == (HostAllocation(4 << 20), HostAllocation(8 << 20), 1 << 20)
 
 
 def test_containers_have_sizes() -> None:

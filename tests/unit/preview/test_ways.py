@@ -10,7 +10,7 @@ import pytest
 from hipsynth.profiling.preview.host import host_launches
 from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.preview.packing import GUESSED_BYTES, packed
-from hipsynth.profiling.preview.values import UNKNOWN, Buffer, Vector, laid_out
+from hipsynth.profiling.preview.values import UNKNOWN, HostAllocation, Vector, laid_out
 from hipsynth.source.names import base_name
 
 KERNEL = "__global__ void add(const float* a, float* b, int n) {}\n"
@@ -118,7 +118,7 @@ def test_members_lie_where_the_compiler_puts_them() -> None:
 
 
 def test_members_in_braces_fill_the_argument() -> None:
-    value = Vector(3, 4, [9, Buffer(64), Buffer(None)])
+    value = Vector(3, 4, [9, HostAllocation(64), HostAllocation(None)])
     assert packed(value, 24, False, lambda size, _: size) == struct.pack("<i4xQQ", 9, 64, GUESSED_BYTES)
     assert packed(value, 40, False) is None
     assert packed(UNKNOWN, 4, False) is None

@@ -18,12 +18,12 @@ from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.core.store import Corpus, CorpusWriter, held_out_device, held_out_family, splits_of
 from hipsynth.core.store.release import SUMS, Release
 from hipsynth.profiling import metrics
-from hipsynth.profiling.matrix.collect import Options
+from hipsynth.profiling.matrix.collect import MatrixOptions
 from hipsynth.profiling.reports.corpus_statistics import corpus_statistics
 from hipsynth.synth.release.leaks import leaks
 from hipsynth.synth.release.make import make
-from hipsynth.synth.release.pack import Packed, pack
-from hipsynth.synth.release.plan import Kind, Plan, plan, shard_numbers
+from hipsynth.synth.release.pack import PackResult, pack
+from hipsynth.synth.release.plan import ReleasePlan, ShardKind, plan, shard_numbers
 from hipsynth.synth.release.rows import kept_counters
 from hipsynth.synth.release.verify import chosen, verify
 from hipsynth.training.data.dataset import load_samples, require_no_leak, split
@@ -31,7 +31,7 @@ from hipsynth.training.data.dataset import load_samples, require_no_leak, split
 V1 = REPOSITORY / "corpus" / "release" / "v1"
 
 
-def packed(work: Path, out: Path, *shards: int) -> Packed:
+def packed(work: Path, out: Path, *shards: int) -> PackResult:
     return pack(PLAN, work, out, shards, lambda text: None)
 
 
@@ -239,8 +239,10 @@ def test_release_v1_is_sound_and_small() -> None:
 @pytest.mark.full
 def test_a_shard_is_made_packed_and_rebuilt(tmp_path: Path) -> None:
     """From the plan to the comparison of every value, with the simulator."""
-    small = Plan(programs=2, first_seed=1000, sizes=2, shards_per_file=2, kinds=(Kind(("-O3",), ("mi250",)),))
-    assert make(small, tmp_path, [0], Options()) == 1 and make(small, tmp_path, [0], Options()) == 0
+    small = ReleasePlan(
+        programs=2, first_seed=1000, sizes=2, shards_per_file=2, kinds=(ShardKind(("-O3",), ("mi250",)),)
+    )
+    assert make(small, tmp_path, [0], MatrixOptions()) == 1 and make(small, tmp_path, [0], MatrixOptions()) == 0
     pack(small, tmp_path, tmp_path / "release", [0], lambda text: None)
     opened = Release.load(tmp_path / "release")
     assert opened.opcodes() >= {"s_endpgm"} and opened.read("programs").num_rows == 2

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from profiling_samples import failure, kernel, result, target
 
-from hipsynth.core.kernel_record import KernelRecord, Limits, Occupancy, Sampling, Source, Work
+from hipsynth.core.kernel_record import KernelRecord, MeasurementSource, Occupancy, Sampling, TimingBounds, Work
 from hipsynth.profiling import metrics
 from hipsynth.profiling.metrics import bottleneck, uncertainty
 from hipsynth.profiling.reports import documents, numbers, terminal
@@ -20,8 +20,12 @@ ROOM = Occupancy(groups_per_cu=4, waves_per_cu=16, fraction=0.5, peak_waves=0, l
 
 def simulated(bounds: dict[str, float], arch: str = "gfx90a", **changes: Any) -> KernelRecord:
     """The sample kernel of 100 us as the simulator would give it; bounds in us."""
-    limits = Limits(max(bounds, key=bounds.__getitem__, default=""), 0, {unit: 1e3 * us for unit, us in bounds.items()})
-    one = replace(kernel(arch), source=Source("sim", "1"), duration_ns=100_000.0, limits=limits, occupancy=ROOM)
+    limits = TimingBounds(
+        max(bounds, key=bounds.__getitem__, default=""), 0, {unit: 1e3 * us for unit, us in bounds.items()}
+    )
+    one = replace(
+        kernel(arch), source=MeasurementSource("sim", "1"), duration_ns=100_000.0, limits=limits, occupancy=ROOM
+    )
     return replace(one, **changes)
 
 
@@ -50,7 +54,7 @@ def test_the_bottleneck_in_words(bounds: dict[str, float], expected: str) -> Non
 
 def test_exposed_latency_names_the_unit() -> None:
     bounds = {"latency": 90_000.0, "hbm": 10_000.0}
-    one = simulated({}, limits=Limits("latency", 1600, bounds), work=Work(waves=100, hbm_waits=200, lds_waits=50))
+    one = simulated({}, limits=TimingBounds("latency", 1600, bounds), work=Work(waves=100, hbm_waits=200, lds_waits=50))
     found = bottleneck.latency(one, "mi250")
     assert [name for name, _ in found] == ["HBM", "issue and start-up", "the LDS"]
     assert sum(share for _, share in found) == pytest.approx(1)

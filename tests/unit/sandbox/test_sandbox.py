@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.core.errors import Missing
+from hipsynth.core.errors import MissingDependency
 from hipsynth.toolchain import sandbox
 from hipsynth.toolchain.sandbox import SandboxLimits, SandboxResult, bubblewrap, processes
 from hipsynth.toolchain.sandbox.limits import MIB
@@ -231,7 +231,7 @@ def test_a_missing_program_is_a_result(tmp_path: Path) -> None:
 
 def test_without_bubblewrap_nothing_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(bubblewrap, "unavailable", lambda: "bwrap is not installed")
-    with pytest.raises(Missing, match="cannot be isolated"):
+    with pytest.raises(MissingDependency, match="cannot be isolated"):
         sandbox.run(["/usr/bin/touch", "started"], tmp_path, TIGHT)
     assert not (tmp_path / "started").exists()
     assert sandbox.run(["/bin/true"], tmp_path, TIGHT, isolate=False).isolated is False

@@ -73,7 +73,7 @@ class Asked:
 
     async def predict(self, query: Query) -> Any:
         self.queries.append(query)
-        raise session.Failed("none", "none")
+        raise session.QueryFailed("none", "none")
 
     profile = predict
 
@@ -85,12 +85,12 @@ def test_only_the_last_of_many_edits_is_looked_at(monkeypatch: pytest.MonkeyPatc
     find = session.kernels
     monkeypatch.setattr(session, "kernels", lambda text: (outlined.append(text), find(text))[1])
 
-    async def changed(_: session.Document) -> None: ...
+    async def changed(_: session.OpenDocument) -> None: ...
 
     async def edits() -> None:
         source = Asked()
-        made = session.Session(source, changed)
-        made.options = session.Options(debounce_ms=20)
+        made = session.EditorSession(source, changed)
+        made.options = session.EditorOptions(debounce_ms=20)
         made.open("u", Path("/k.hip"), 0, "__global__ void f() {}")
         for version in range(1, 200):
             made.edit("u", version, [change("\n", (0, 0), (0, 0))], PositionCodec())

@@ -22,8 +22,8 @@ from hipsynth.serving.limits import MOST_KERNELS  # noqa: E402
 from hipsynth.serving.lsp import facts, server, view  # noqa: E402
 from hipsynth.serving.lsp.buffer import TextBuffer  # noqa: E402
 from hipsynth.serving.lsp.kernels import kernels  # noqa: E402
-from hipsynth.serving.lsp.session import Document, Options, Session  # noqa: E402
-from hipsynth.serving.lsp.source import Failed, Query, WorkerSource  # noqa: E402
+from hipsynth.serving.lsp.session import EditorOptions, EditorSession, OpenDocument  # noqa: E402
+from hipsynth.serving.lsp.source import Query, QueryFailed, WorkerSource  # noqa: E402
 from hipsynth.training.analytic.predict import KernelPrediction  # noqa: E402
 
 TEXT = """#include <hip/hip_runtime.h>
@@ -70,7 +70,7 @@ class FakeSource:
         self.delay_s = delay_s
         self.predictions: list[Query] = []
         self.profiles: list[Query] = []
-        self.failure: Failed | None = None
+        self.failure: QueryFailed | None = None
 
     async def predict(self, query: Query) -> Mapping[str, Any]:
         self.predictions.append(query)
@@ -86,19 +86,19 @@ class FakeSource:
     async def close(self) -> None: ...
 
 
-def session(source: FakeSource, **options: Any) -> tuple[Session, list[int]]:
+def session(source: FakeSource, **options: Any) -> tuple[EditorSession, list[int]]:
     shown: list[int] = []
 
-    async def changed(document: Document) -> None:
+    async def changed(document: OpenDocument) -> None:
         shown.append(document.version)
 
-    made = Session(source, changed)
-    made.options = Options(**{"debounce_ms": 20, **options})
+    made = EditorSession(source, changed)
+    made.options = EditorOptions(**{"debounce_ms": 20, **options})
     return made, shown
 
 
-def document(text: str = TEXT) -> Document:
-    made = Document("file:///k.hip", Path("/k.hip"), 1, TextBuffer(text), text)
+def document(text: str = TEXT) -> OpenDocument:
+    made = OpenDocument("file:///k.hip", Path("/k.hip"), 1, TextBuffer(text), text)
     return made
 
 
@@ -115,8 +115,12 @@ def test_kernels_are_found_while_they_are_written() -> None:
 
 def test_options_of_a_wrong_type_have_their_defaults() -> None:
     given = {"execute": "yes", "debounce_ms": 50, "arch": "gfx942", "unknown": 1}
-    assert Options.of(given) == Options(arch="gfx942", debounce_ms=50)
-    assert Options.of(None) == Options.of([]) == Options() and not Options().execute and not Options().inlay_hints
+    assert EditorOptions.of(given) == EditorOptions(arch="gfx942", debounce_ms=50)
+    assert (
+        EditorOptions.of(None) == EditorOptions.of([]) == EditorOptions()
+        and not EditorOptions().execute
+        and not EditorOptions().inlay_hints
+    )
 
 
 def test_a_newer_version_supersedes_an_older_one() -> None:
@@ -141,29 +145,29 @@ def test_a_newer_version_supersedes_an_older_one() -> None:
 
 def test_lenses_stay_while_their_text_changes() -> None:
     shown = document()
-    assert [lens.command.title for lens in server.lenses_of(shown, Options()) if lens.command] == ["…", "…"]
+    assert [lens.command.title for lens in server.lenses_of(shown, EditorOptions()) if lens.command] == ["…", "…"]
     shown.predicted = server_outcome(shown, facts.predicted(prediction()))
-    titles = [lens.command.title for lens in server.lenses_of(shown, Options()) if lens.command]
+    titles = [lens.command.title for lens in server.lenses_of(shown, EditorOptions()) if lens.command]
     assert titles[0] == "5 us (2.5 us to 10 us) · HBM bandwidth · occupancy 88 % · predicted"
     shown.buffer = TextBuffer(TEXT + "\n")
-    stale = [lens.command.title for lens in server.lenses_of(shown, Options()) if lens.command]
+    stale = [lens.command.title for lens in server.lenses_of(shown, EditorOptions()) if lens.command]
     assert stale[0] == titles[0] + " · …" and len(stale) == 2
     shown.problem = "does not compile"
-    assert "does not compile" in (server.lenses_of(shown, Options())[0].command or types.Command("", "")).title
-    assert server.lenses_of(shown, Options(code_lens=False)) == []
+    assert "does not compile" in (server.lenses_of(shown, EditorOptions())[0].command or types.Command("", "")).title
+    assert server.lenses_of(shown, EditorOptions(code_lens=False)) == []
 
 
-def server_outcome(shown: Document, known: Mapping[str, facts.KernelFacts]) -> Any:
-    from hipsynth.serving.lsp.session import Outcome
+def server_outcome(shown: OpenDocument, known: Mapping[str, facts.KernelFacts]) -> Any:
+    from hipsynth.serving.lsp.session import DocumentKernels
 
-    return Outcome(shown.version, shown.text, known, "m")
+    return DocumentKernels(shown.version, shown.text, known, "m")
 
 
 def test_executed_lines_follow_their_text_through_edits() -> None:
     shown = document()
     shown.executed = server_outcome(shown, facts.executed(profile()))
     assert shown.lines().keys() == {6}
-    hover = server.hover_at(shown, 6, Options())
+    hover = server.hover_at(shown, 6, EditorOptions())
     assert hover and "90.0 %" in hover.contents.value and "1,600 (50 %)" in hover.contents.value  # type: ignore[union-attr]
     shown.buffer = TextBuffer("\n\n" + TEXT)
     assert shown.lines().keys() == {8}
@@ -197,10 +201,10 @@ def test_nothing_is_executed_without_trust(tmp_path: Path) -> None:
         source = FakeSource()
         made, _ = session(source)
         made.open("u", tmp_path / "k.hip", 1, TEXT)
-        with pytest.raises(Failed, match="execution is off"):
+        with pytest.raises(QueryFailed, match="execution is off"):
             await made.profile("u")
         assert source.profiles == []
-        made.options = Options(execute=True, debounce_ms=0)
+        made.options = EditorOptions(execute=True, debounce_ms=0)
         await made.profile("u")
         (tmp_path / "k.hip").write_text(TEXT)
         await made.profile("u")
@@ -210,9 +214,9 @@ def test_nothing_is_executed_without_trust(tmp_path: Path) -> None:
         ]  # unsaved text is its own program
         [row] = await made.compare("u")
         assert row["text"].endswith("(+0 %)")
-        with pytest.raises(Failed, match="not open"):
+        with pytest.raises(QueryFailed, match="not open"):
             await made.profile("v")
-        assert not any("Execute" in a.title for a in server.actions_of(made.documents["u"], 5, Options()))
+        assert not any("Execute" in a.title for a in server.actions_of(made.documents["u"], 5, EditorOptions()))
         made.close("u")
 
     asyncio.run(asked())
@@ -221,7 +225,7 @@ def test_nothing_is_executed_without_trust(tmp_path: Path) -> None:
 def test_a_failure_is_said_in_the_lens_and_kept_apart_from_facts() -> None:
     async def asked() -> None:
         source = FakeSource()
-        source.failure = Failed("compile_failed", "k.hip does not compile: error: ...")
+        source.failure = QueryFailed("compile_failed", "k.hip does not compile: error: ...")
         made, _ = session(source, debounce_ms=0)
         made.open("u", Path("/k.hip"), 1, TEXT)
         task = made.documents["u"].task
@@ -242,12 +246,12 @@ def test_workers_answer_in_the_words_of_synth() -> None:
         try:
             no_kernel, no_device = Query("int x;", "gfx90a", "-O3", ""), Query("", "gfx1", "", "")
             for query, reason in ((no_kernel, "bad_input"), (no_device, "usage")):
-                with pytest.raises(Failed) as caught:
+                with pytest.raises(QueryFailed) as caught:
                     await source.predict(query)
                 assert caught.value.reason == reason and "try:" in str(caught.value)
         finally:
             await source.close()
-        with pytest.raises(Failed) as caught:
+        with pytest.raises(QueryFailed) as caught:
             await source.predict(no_kernel)
         assert caught.value.reason == "worker_died"  # no process is started for a client that has gone
 

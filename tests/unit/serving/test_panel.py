@@ -15,7 +15,7 @@ import pytest
 needs.package("pygls")
 from hipsynth.serving.lsp import facts, panel, server  # noqa: E402
 from hipsynth.serving.lsp.buffer import TextBuffer  # noqa: E402
-from hipsynth.serving.lsp.session import Document, Options, Outcome, Session  # noqa: E402
+from hipsynth.serving.lsp.session import DocumentKernels, EditorOptions, EditorSession, OpenDocument  # noqa: E402
 from hipsynth.serving.lsp.source import Query  # noqa: E402
 
 TEXT = "__global__ void scale(float* a) { a[0] = 1; }\n"
@@ -38,8 +38,8 @@ def executed(ns: float) -> dict[str, Any]:
     return {"kernels": [kernel]}
 
 
-def document(text: str = TEXT) -> Document:
-    made = Document("file:///k.hip", Path("/k.hip"), 1, TextBuffer(text), TEXT)
+def document(text: str = TEXT) -> OpenDocument:
+    made = OpenDocument("file:///k.hip", Path("/k.hip"), 1, TextBuffer(text), TEXT)
     return made
 
 
@@ -49,7 +49,7 @@ def figure(shown: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def test_nothing_known_yet() -> None:
-    shown = panel.panel(document(), Options())
+    shown = panel.panel(document(), EditorOptions())
     assert shown["kernels"] == [
         {"name": "scale", "line": 0, "how": "", "summary": "…", "why": [], "note": "", "figures": []}
     ]
@@ -58,13 +58,13 @@ def test_nothing_known_yet() -> None:
 
 def test_every_figure_says_how_it_is_known() -> None:
     it = document()
-    it.predicted = Outcome(1, TEXT, facts.predicted(predicted(5000.0)), "m")
-    guess = panel.panel(it, Options())
+    it.predicted = DocumentKernels(1, TEXT, facts.predicted(predicted(5000.0)), "m")
+    guess = panel.panel(it, EditorOptions())
     assert figure(guess, "duration_ns")["text"] == "5 us" and figure(guess, "duration_ns")["how"] == "predicted"
     assert figure(guess, "duration_ns")["interval"] == "2.5 us to 10 us"
     assert [row["id"] for row in guess["kernels"][0]["figures"]][-1] == "HBM_Arithmetic_Intensity"  # no empty rows
-    it.executed = Outcome(1, TEXT, facts.executed(executed(4000.0)))
-    ran = panel.panel(it, Options())
+    it.executed = DocumentKernels(1, TEXT, facts.executed(executed(4000.0)))
+    ran = panel.panel(it, EditorOptions())
     assert figure(ran, "duration_ns")["how"] == "executed" and figure(ran, "duration_ns")["value"] == 4000.0
     assert figure(ran, "duration_ns")["predictedText"] == "5 us (+25 %)"
     assert ran["kernels"][0]["why"] == ["bound by HBM bandwidth"]
@@ -75,23 +75,25 @@ def test_every_figure_says_how_it_is_known() -> None:
 
 def test_before_and_after_an_edit() -> None:
     it = document(TEXT + "// edited\n")
-    it.baseline = Outcome(1, TEXT, facts.predicted(predicted(5000.0)))
-    it.predicted = Outcome(2, it.text, facts.predicted(predicted(4000.0)))
-    shown = panel.panel(it, Options())
+    it.baseline = DocumentKernels(1, TEXT, facts.predicted(predicted(5000.0)))
+    it.predicted = DocumentKernels(2, it.text, facts.predicted(predicted(4000.0)))
+    shown = panel.panel(it, EditorOptions())
     assert shown["edited"] and figure(shown, "duration_ns")["savedText"] == "5 us"
     assert figure(shown, "duration_ns")["change"] == "-20.0 %"
     assert [point["series"] for point in shown["roofline"]["points"]] == ["saved", "edited"]
     it.baseline.kernels["scale"].metrics["L2_Cache_Hit_Rate"] = 40.0  # type: ignore[index]
     it.predicted.kernels["scale"].metrics["L2_Cache_Hit_Rate"] = 60.0  # type: ignore[index]
-    assert figure(panel.panel(it, Options()), "L2_Cache_Hit_Rate")["change"] == "+20.0 points"
-    it.executed = Outcome(2, it.text, facts.executed(executed(9000.0)))
-    assert figure(panel.panel(it, Options()), "duration_ns")["change"] == "-20.0 %"  # predictions with predictions
+    assert figure(panel.panel(it, EditorOptions()), "L2_Cache_Hit_Rate")["change"] == "+20.0 points"
+    it.executed = DocumentKernels(2, it.text, facts.executed(executed(9000.0)))
+    assert (
+        figure(panel.panel(it, EditorOptions()), "duration_ns")["change"] == "-20.0 %"
+    )  # predictions with predictions
 
 
 def test_an_unknown_device_has_no_roofline() -> None:
     it = document()
-    it.predicted = Outcome(1, TEXT, facts.predicted(predicted(5000.0)))
-    assert panel.panel(it, Options(device="none"))["roofline"] is None
+    it.predicted = DocumentKernels(1, TEXT, facts.predicted(predicted(5000.0)))
+    assert panel.panel(it, EditorOptions(device="none"))["roofline"] is None
 
 
 def test_targets_name_every_device_and_flag_set() -> None:
@@ -101,10 +103,10 @@ def test_targets_name_every_device_and_flag_set() -> None:
 
 
 def test_settings_change_only_what_they_name() -> None:
-    known = Options(arch="gfx942", execute=True)
-    assert Options.of({}, known) == Options.of(None, known) == Options.of({"arch": 3}, known) == known
-    assert Options.of({"seconds": 60}) == Options(seconds=60.0)  # JSON has one kind of number
-    assert Options.of({"flags": "-O2"}, known) == Options(arch="gfx942", execute=True, flags="-O2")
+    known = EditorOptions(arch="gfx942", execute=True)
+    assert EditorOptions.of({}, known) == EditorOptions.of(None, known) == EditorOptions.of({"arch": 3}, known) == known
+    assert EditorOptions.of({"seconds": 60}) == EditorOptions(seconds=60.0)  # JSON has one kind of number
+    assert EditorOptions.of({"flags": "-O2"}, known) == EditorOptions(arch="gfx942", execute=True, flags="-O2")
 
 
 @pytest.mark.parametrize("change", [{"flags": "-O2"}, {"device": "mi250"}])
@@ -126,17 +128,17 @@ def test_another_target_forgets_what_was_known(change: dict[str, Any]) -> None:
 
     async def run() -> None:
         source = Counting()
-        session = Session(source, lambda _document: asyncio.sleep(0))
-        session.options = Options(debounce_ms=1)
+        session = EditorSession(source, lambda _document: asyncio.sleep(0))
+        session.options = EditorOptions(debounce_ms=1)
         session.open("u", Path("/k.hip"), 1, TEXT)
         it = session.documents["u"]
         assert it.task
         await it.task
         assert it.baseline is it.predicted and it.baseline is not None
-        session.configure(Options(debounce_ms=1, **change))
+        session.configure(EditorOptions(debounce_ms=1, **change))
         assert it.predicted is None and it.baseline is None
         await it.task
-        session.configure(Options(debounce_ms=1, execute=True, **change))  # the same target: nothing is forgotten
+        session.configure(EditorOptions(debounce_ms=1, execute=True, **change))  # the same target: nothing is forgotten
         assert it.predicted is not None
         asked = [(query.flags, query.device) for query in source.asked]
         assert asked[1] == (change.get("flags", "-O3"), change.get("device", ""))

@@ -16,7 +16,7 @@ import pytest
 
 from hipsynth.core.errors import BadInput, CompileFailed, UsageError
 from hipsynth.serving import engine, run
-from hipsynth.serving.pool import NotTaken, Pool, Problem, Worker, WorkerLost
+from hipsynth.serving.pool import NotTaken, Pool, Worker, WorkerLost, WorkerProblem
 from hipsynth.serving.worker import encoded, problem_of
 
 REQUEST: dict[str, Any] = {
@@ -88,7 +88,7 @@ def test_a_request_that_an_ended_worker_never_read_goes_to_another() -> None:
     async def test() -> None:
         pool = Pool("test", 1, 1, 60)
         try:
-            with pytest.raises(Problem) as found:  # no kernel in it; the worker is warm after this
+            with pytest.raises(WorkerProblem) as found:  # no kernel in it; the worker is warm after this
                 await pool.ask("predict", REQUEST)
             assert found.value.document["error"] == "bad_input"
             (pid,) = pool.pids
@@ -97,7 +97,7 @@ def test_a_request_that_an_ended_worker_never_read_goes_to_another() -> None:
             while not pool.running:
                 await asyncio.sleep(0)
             os.kill(pid, signal.SIGKILL)
-            with pytest.raises(Problem):
+            with pytest.raises(WorkerProblem):
                 await asking
             assert pool.lost == 0 and pool.pids != [pid]
         finally:
@@ -125,7 +125,7 @@ def test_a_killed_worker_costs_its_answer_only(
             with pytest.raises(WorkerLost) as raised:
                 await pool.ask("predict", REQUEST)
         assert type(raised.value) is lost and pool.lost == 1 and not pool.pids
-        with pytest.raises(Problem):
+        with pytest.raises(WorkerProblem):
             await pool.ask("predict", REQUEST)
         await pool.close()
 
@@ -170,7 +170,7 @@ def test_workers_load_nothing_from_the_folder_they_start_in(tmp_path: Path, monk
 
     async def test() -> None:
         worker = await Worker.start(0)
-        with pytest.raises(Problem, match="no kernel in the file"):
+        with pytest.raises(WorkerProblem, match="no kernel in the file"):
             await worker.ask("predict", REQUEST)
         await worker.kill()
 

@@ -13,8 +13,8 @@ from asgi import PORT, TOKEN, Answer, Client
 
 from hipsynth.serving.app import make_app
 from hipsynth.serving.guard import Guard
-from hipsynth.serving.limits import BODY_BYTES, Settings
-from hipsynth.serving.pool import Problem, WorkerLost
+from hipsynth.serving.limits import BODY_BYTES, ServerSettings
+from hipsynth.serving.pool import WorkerLost, WorkerProblem
 from hipsynth.serving.service import Service
 
 BODY = {"source": "__global__ void secret_name() {}", "arch": "gfx90a", "flags": "-O3"}
@@ -32,7 +32,7 @@ class Bench:
 
     def __init__(self, work: Work | None = None, **settings: Any) -> None:
         self.asked: list[tuple[str, Mapping[str, Any]]] = []
-        self.service = Service(Settings(**settings))
+        self.service = Service(ServerSettings(**settings))
         self.work = work
         for pool in self.service.pools:
             pool._timed = self._answer  # type: ignore[method-assign]
@@ -341,7 +341,7 @@ def test_code_that_does_not_compile() -> None:
     async def test() -> None:
         async def work(kind: str, body: Mapping[str, Any]) -> dict[str, Any]:
             if kind == "predict":
-                raise Problem(dict(UNCOMPILED))
+                raise WorkerProblem(dict(UNCOMPILED))
             assert kind == "read_by_model" and body["model_folder"] == "somewhere"
             return document("by the model")
 

@@ -15,13 +15,13 @@ import pytest
 from hipsynth.core.oracle_check import mismatch
 from hipsynth.core.program import Expected
 from hipsynth.simulator import api, channel, devices, document
-from hipsynth.simulator.limits import Limits
+from hipsynth.simulator.limits import RunLimits
 
 
 def test_configuration_names_every_table_entry(tmp_path: Path) -> None:
     device = devices.load("mi300x")
     artefacts = api.Artefacts(tmp_path / "a", tmp_path / "a.co", tmp_path / "a.s", Path("llvm-objdump"))
-    limits = Limits(time_s=2.5, wave_instructions=1000, memory_bytes=1 << 20)
+    limits = RunLimits(time_s=2.5, wave_instructions=1000, memory_bytes=1 << 20)
     settings = channel.configuration(artefacts, device, limits, count=False)
     entries = dict(entry.split("=", 1) for entry in settings.decode().removesuffix("\0").split("\0"))
     assert entries["arch"] == "gfx942"
@@ -123,7 +123,7 @@ def test_an_attached_program_over_its_memory_limit_has_a_reason() -> None:
     hungry = [sys.executable, "-c", "import time; taken = bytearray(256 << 20); time.sleep(60)"]
     with subprocess.Popen(hungry) as process:
         try:
-            reason, message = api._watch(process, Limits(time_s=30.0, memory_bytes=128 << 20))
+            reason, message = api._watch(process, RunLimits(time_s=30.0, memory_bytes=128 << 20))
         finally:
             process.kill()
     assert reason == "out_of_memory" and message.endswith("took more than the limit of 128 MiB")

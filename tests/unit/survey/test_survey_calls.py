@@ -8,12 +8,12 @@ import pytest
 
 from hipsynth.profiling.survey.build_files.calls import calls_of, expanded
 from hipsynth.profiling.survey.discover import find_programs
-from hipsynth.profiling.survey.plan import Call
+from hipsynth.profiling.survey.plan import Invocation
 
 MAIN = "#include <hip/hip_runtime.h>\nint main(int argc, char** argv) { return argc; }\n"
 
 
-def calls(text: str, folder: Path) -> list[Call]:
+def calls(text: str, folder: Path) -> list[Invocation]:
     return [call for _, call in calls_of(text, folder, ["app"], folder)]
 
 
@@ -67,4 +67,4 @@ def test_a_makefile_with_a_launcher_and_a_build_folder(tmp_path: Path) -> None:
     (tmp_path / "Makefile").write_text("\n".join(lines) + "\n")
     (tmp_path / "main.hip").write_text(MAIN)
     (program,) = find_programs(tmp_path, "gfx90a")
-    assert program.plans[0].calls == (Call(("4", "in.txt")),)
+    assert program.plans[0].calls == (Invocation(("4", "in.txt")),)

@@ -12,16 +12,16 @@ from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.survey import discover
 from hipsynth.profiling.survey.build import try_plans
 from hipsynth.profiling.survey.build_files import cmake
-from hipsynth.profiling.survey.build_files.cmake import Configured, cmake_plans
+from hipsynth.profiling.survey.build_files.cmake import CMakeConfiguration, cmake_plans
 from hipsynth.profiling.survey.discover import find_programs
-from hipsynth.profiling.survey.plan import BuildPlan, Call
+from hipsynth.profiling.survey.plan import BuildPlan, Invocation
 
 pytestmark = pytest.mark.usefixtures("sandboxed")
 MAIN = "#include <hip/hip_runtime.h>\n__global__ void k(int* p) { *p = 1; }\nint main() { return 0; }\n"
 HEAD = "cmake_minimum_required(VERSION 3.21)\nproject(sample VERSION 3.1.4 LANGUAGES CXX HIP)\n"
 
 
-def configure(root: Path, text: str, files: dict[str, str] | None = None, folder: str = ".") -> Configured:
+def configure(root: Path, text: str, files: dict[str, str] | None = None, folder: str = ".") -> CMakeConfiguration:
     """Configures FOLDER/CMakeLists.txt with `text`, beside main.hip and other.hip."""
     write(root / folder, {"CMakeLists.txt": text, "main.hip": MAIN, "other.hip": MAIN})
     return cmake_plans(write(root, files or {}) / folder / "CMakeLists.txt", root, "gfx90a")
@@ -69,7 +69,7 @@ def test_targets_with_their_libraries_flags_and_tests(tmp_path: Path) -> None:
     assert main.units[0].options == ("-O2", "-munsafe-fp-atomics")
     assert [unit.includes for unit in main.units] == [(tmp_path / "common",)] * 2
     assert main.libraries == ("roc::rocblas", "m") and main.folder == tmp_path / "a" and main.origin == "cmake"
-    assert main.calls == (Call(("--size", "16", "main.hip", "two words")),) and plans["other"].calls == ()
+    assert main.calls == (Invocation(("--size", "16", "main.hip", "two words")),) and plans["other"].calls == ()
 
 
 def test_code_objects_of_custom_commands_and_object_libraries(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_the_first_error_is_the_reason(tmp_path: Path, text: str, problem: str) 
 def count_configurations(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     seen: list[Path] = []
 
-    def counted(listfile: Path, *rest: object) -> Configured:
+    def counted(listfile: Path, *rest: object) -> CMakeConfiguration:
         seen.append(listfile.parent)
         return cmake_plans(listfile, *rest)  # type: ignore[arg-type]
 
@@ -349,7 +349,7 @@ def test_folders_with_spaces_and_quotes_in_their_names(tmp_path: Path) -> None:
     (unit,) = app.units
     assert unit.path == tmp_path / folder / "main.hip" and unit.defines == ('T="two words"',)
     assert unit.includes == (tmp_path / folder / "gen", tmp_path / folder / "inc")
-    assert app.calls == (Call(("main.hip",)),) and app.written[0][0] == tmp_path / folder / "gen/c.h"
+    assert app.calls == (Invocation(("main.hip",)),) and app.written[0][0] == tmp_path / folder / "gen/c.h"
 
 
 def test_the_plans_do_not_depend_on_where_they_were_made(tmp_path: Path) -> None:

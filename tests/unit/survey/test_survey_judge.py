@@ -10,9 +10,9 @@ import pytest
 from hipsynth.core.errors import CompileFailed
 from hipsynth.profiling.survey.build import _classify
 from hipsynth.profiling.survey.execute import explain_by_absent_file
-from hipsynth.profiling.survey.judge import Verdict, judge
-from hipsynth.profiling.survey.plan import Call
-from hipsynth.profiling.survey.report import OUTSIDE, Report, Row, row_of, table
+from hipsynth.profiling.survey.judge import RunVerdict, judge
+from hipsynth.profiling.survey.plan import Invocation
+from hipsynth.profiling.survey.report import OUTSIDE, SurveyReport, SurveyRow, row_of, table
 from hipsynth.simulator.api import RunResult
 from hipsynth.simulator.spending import Spending
 
@@ -157,13 +157,13 @@ def test_a_failed_link_names_the_library_or_the_symbols() -> None:
 
 def test_totals_count_only_what_should_run() -> None:
     rows = [
-        Row("a", "passed", compiled=True),
-        Row("b", "ran", compiled=True),
-        Row("c", "failed", "needs_library"),
-        Row("d", "failed", "needs_arguments", compiled=True),
-        Row("e", "failed", "timeout", compiled=True),
+        SurveyRow("a", "passed", compiled=True),
+        SurveyRow("b", "ran", compiled=True),
+        SurveyRow("c", "failed", "needs_library"),
+        SurveyRow("d", "failed", "needs_arguments", compiled=True),
+        SurveyRow("e", "failed", "timeout", compiled=True),
     ]
-    report = Report("x", "gfx90a", rows)
+    report = SurveyReport("x", "gfx90a", rows)
     assert report.totals == {
         "programs": 5, "compiled": 4, "runnable": 3, "completed": 2, "passed": 1, "self_check_failed": 0,
         "whole": 2, "shrunk": 0, "kernels": 0, "labels": 0,
@@ -186,17 +186,17 @@ def test_a_run_whose_arguments_name_an_absent_file_lacks_data(
     arguments: tuple[str, ...], reason: str, tmp_path: Path
 ) -> None:
     (tmp_path / "graph.txt").touch()
-    failed = Verdict("failed", "exit_code", "exit code 1")
-    found = explain_by_absent_file(failed, Call(arguments), tmp_path)
+    failed = RunVerdict("failed", "exit_code", "exit code 1")
+    found = explain_by_absent_file(failed, Invocation(arguments), tmp_path)
     assert found.reason == reason and ("is not in its folder" in found.message) == (reason == "needs_data")
-    timeout = Verdict("failed", "timeout", "")
-    assert explain_by_absent_file(timeout, Call(arguments), tmp_path) == timeout
+    timeout = RunVerdict("failed", "timeout", "")
+    assert explain_by_absent_file(timeout, Invocation(arguments), tmp_path) == timeout
 
 
 def test_a_program_that_left_out_launches_does_not_just_say_that_it_ran() -> None:
     copy = Spending("copy", "_Z4copyv", "copy()", 700, 1, 0, 0, 699, 699, 1e9, 0.0)
     scale = replace(copy, name="scale", launches=7, uncounted=6, incomplete=7)
-    cut = Row("a.cpp", "ran", spending=(copy, scale))
-    whole = Row("b.cpp", "ran", spending=(replace(copy, incomplete=0),))
-    lines = table(Report("folder", "gfx90a", [cut, whole])).splitlines()
+    cut = SurveyRow("a.cpp", "ran", spending=(copy, scale))
+    whole = SurveyRow("b.cpp", "ran", spending=(replace(copy, incomplete=0),))
+    lines = table(SurveyReport("folder", "gfx90a", [cut, whole])).splitlines()
     assert lines[0].split("  ")[0] == "ran 1 of 707 launches" and lines[1].startswith("ran     b.cpp")

@@ -8,7 +8,7 @@ import pytest
 
 from hipsynth.core.program import check_record, text_id
 from hipsynth.profiling.survey.labels import NOT_KNOWN, licence_of, program_record, source_text
-from hipsynth.profiling.survey.plan import BuildPlan, Program, SourceUnit
+from hipsynth.profiling.survey.plan import BuildPlan, SourceUnit, SurveyedProgram
 
 MIT = "Permission is hereby granted, free\n of charge, to any person"
 
@@ -39,7 +39,7 @@ def test_a_program_of_several_files_is_one_text(tmp_path: Path) -> None:
     plan = BuildPlan("p", units, tmp_path, "make")
     text = source_text(plan, tmp_path)
     assert text == "// file: main.hip\nint main() {}\n\n// file: k.hip\nvoid k() {}\n"
-    record = program_record(Program("main.hip", tmp_path / "main.hip"), plan, tmp_path, ("512",))
+    record = program_record(SurveyedProgram("main.hip", tmp_path / "main.hip"), plan, tmp_path, ("512",))
     check_record({name: value for name, value in record.items() if name != "text"})
     assert record["id"] == text_id(text) and record["params"]["path"] == "main.hip"
     assert source_text(BuildPlan("p", units[:1], tmp_path, "make"), tmp_path) == "int main() {}\n"
@@ -67,7 +67,7 @@ def test_a_text_holds_its_own_headers_and_macros(tmp_path: Path) -> None:
 def test_a_program_in_another_size_belongs_to_its_original(tmp_path: Path) -> None:
     (tmp_path / "main.hip").write_text("const int n = 512; int main() {}\n")
     plan = BuildPlan("p", (SourceUnit(tmp_path / "main.hip"),), tmp_path, "make")
-    program = Program("main.hip", tmp_path / "main.hip")
+    program = SurveyedProgram("main.hip", tmp_path / "main.hip")
     record = program_record(program, plan, tmp_path, (), base="0123456789abcdef", change="n=512")
     check_record({name: value for name, value in record.items() if name != "text"})
     assert record["lineage"] == "0123456789abcdef" != record["id"]

@@ -8,25 +8,25 @@ from pathlib import Path
 import pytest
 
 from hipsynth.core.errors import BadInput
-from hipsynth.profiling.survey import Report, Row, page
+from hipsynth.profiling.survey import SurveyReport, SurveyRow, page
 
 CONDITIONS = {
     "timeout_s": 60.0, "memory_bytes": 8 << 30, "simulator": "v1", "compiler": "clang 22", "headers": "HIP 7",
     "isolated": True, "provenance": {"name": "some/where", "path": "sub", "commit": "abc1234"},
 }  # fmt: skip
 ROWS = [
-    Row("a.hip", "passed", compiled=True, evidence="PASSED"),
-    Row("b.hip", "ran", compiled=True, warnings=("out of bounds: write of 4 bytes",)),
-    Row("c.hip", "failed", "timeout", "stopped after 60 s | of processor time", compiled=True),
-    Row("d.hip", "failed", "needs_arguments", "exit code 1", compiled=True),
-    Row("e.hip", "failed", "needs_library", "needs rocBLAS, MPI: mpi.h not found (MPI)"),
-    Row("f.hip", "failed", "compile_failed", "f.hip:1:1: error: unknown"),
-    Row("g.cu", "failed", "cuda_source", "CUDA source"),
+    SurveyRow("a.hip", "passed", compiled=True, evidence="PASSED"),
+    SurveyRow("b.hip", "ran", compiled=True, warnings=("out of bounds: write of 4 bytes",)),
+    SurveyRow("c.hip", "failed", "timeout", "stopped after 60 s | of processor time", compiled=True),
+    SurveyRow("d.hip", "failed", "needs_arguments", "exit code 1", compiled=True),
+    SurveyRow("e.hip", "failed", "needs_library", "needs rocBLAS, MPI: mpi.h not found (MPI)"),
+    SurveyRow("f.hip", "failed", "compile_failed", "f.hip:1:1: error: unknown"),
+    SurveyRow("g.cu", "failed", "cuda_source", "CUDA source"),
 ]
 
 
-def report(arch: str, rows: list[Row] = ROWS) -> Report:
-    return Report("folder", arch, rows, CONDITIONS)
+def report(arch: str, rows: list[SurveyRow] = ROWS) -> SurveyReport:
+    return SurveyReport("folder", arch, rows, CONDITIONS)
 
 
 def test_counts_are_of_rows() -> None:
@@ -45,7 +45,7 @@ def test_every_program_that_did_not_run_is_named_with_its_reason() -> None:
 
 
 def test_architectures_are_totalled_separately_and_compared() -> None:
-    other = [Row("c.hip", "ran", compiled=True) if row.program == "c.hip" else row for row in ROWS]
+    other = [SurveyRow("c.hip", "ran", compiled=True) if row.program == "c.hip" else row for row in ROWS]
     reports = [report("gfx90a"), report("gfx90a", []), report("gfx942", other)]
     text = page.section(reports)
     assert "| **all** | gfx90a | 7 |" in text and "| **all** | gfx942 | 7 |" in text

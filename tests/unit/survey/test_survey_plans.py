@@ -11,7 +11,7 @@ from file_trees import write
 
 from hipsynth.profiling.survey.build_files.commands import plans_of, simple_commands, steps_of
 from hipsynth.profiling.survey.discover import find_programs
-from hipsynth.profiling.survey.plan import BuildPlan, Call
+from hipsynth.profiling.survey.plan import BuildPlan, Invocation
 
 KERNEL = "#include <hip/hip_runtime.h>\n__global__ void k(int* p) { *p = 1; }\n"
 MAIN = KERNEL + "int main() { return 0; }\n"
@@ -192,14 +192,14 @@ def test_commented_commands_are_not_run() -> None:
 def test_run_lines_of_the_documentation(tmp_path: Path) -> None:
     readme = "Run it:\n```\n$ ./prog 1024 --fast\n./prog <size>\nhipcc -o ./prog prog.hip -lm\n```\nor `./other 3`.\n"
     (program,) = find_programs(write(tmp_path, {"x/prog.hip": MAIN, "README.md": readme}), "gfx90a")
-    assert program.calls == (Call(("1024", "--fast")),)
+    assert program.calls == (Invocation(("1024", "--fast")),)
 
 
 def test_run_lines_of_scripts_come_first(tmp_path: Path) -> None:
     script = "# ./prog 1 2\n./prog 64 ../data/in.txt\n"
     write(tmp_path, {"x/prog.hip": MAIN, "x/run": script, "README.md": "`./prog 7`", "run.sh": "x/prog $1\n"})
     (program,) = find_programs(tmp_path, "gfx90a")
-    assert program.calls == (Call(("64", "../data/in.txt")), Call(("7",)))
+    assert program.calls == (Invocation(("64", "../data/in.txt")), Invocation(("7",)))
 
 
 def test_mains_provided_by_a_test_framework(tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ def test_of_several_makefiles_the_one_named_for_hip_comes_first(tmp_path: Path) 
     write(tmp_path, {"Makefile.hip": "app: main.cu\n\thipcc -DUSE_HIP $< -o $@\nrun: app\n\t./app 5\n"})
     (program,) = find_programs(tmp_path, "gfx90a")
     assert [plan.units[0].defines for plan in program.plans[:2]] == [("USE_HIP",), ("CUDA",)]
-    assert program.plans[0].calls == (Call(("5",)),)
+    assert program.plans[0].calls == (Invocation(("5",)),)
 
 
 @pytest.mark.usefixtures("with_make")
@@ -278,7 +278,7 @@ def test_make_runs_in_the_sandbox(tmp_path: Path) -> None:
     write(tmp_path, {"Makefile": MAKEFILE, "main.hip": MAIN, "part.hip": KERNEL})
     (program,) = find_programs(tmp_path, "gfx90a")
     plan = program.plans[0]
-    assert plan.origin == "make" and plan.name == "prog" and plan.calls == (Call(("7", "8")),)
+    assert plan.origin == "make" and plan.name == "prog" and plan.calls == (Invocation(("7", "8")),)
     assert [unit.path.name for unit in plan.units] == ["main.hip", "part.hip"]
     assert plan.units[0].defines == ("FOUND_yes", "P_amd")
     assert not (tmp_path / "outside-of-the-sandbox").exists()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hipsynth.profiling.survey.knobs import evaluated, knobs_of
-from hipsynth.profiling.survey.plan import BuildPlan, Call, SourceUnit
+from hipsynth.profiling.survey.plan import BuildPlan, Invocation, SourceUnit
 from hipsynth.profiling.survey.shrink import ATTEMPTS, Proposal, command_line, proposals, with_defines
 from hipsynth.simulator.spending import Spending
 
@@ -45,9 +45,11 @@ def plan(folder: Path, text: str, defines: tuple[str, ...] = ()) -> BuildPlan:
     return BuildPlan("app", (SourceUnit(folder / "main.hip", defines=defines),), folder, "guess")
 
 
-def found(folder: Path, text: str, call: Call | None = None, spending: tuple[Spending, ...] = ()) -> list[Proposal]:
+def found(
+    folder: Path, text: str, call: Invocation | None = None, spending: tuple[Spending, ...] = ()
+) -> list[Proposal]:
     """The proposals, which must be the same each time."""
-    made = [list(proposals(plan(folder, text), call or Call(), "", spending)) for _ in range(2)]
+    made = [list(proposals(plan(folder, text), call or Invocation(), "", spending)) for _ in range(2)]
     assert made[0] == made[1] and len(made[0]) <= ATTEMPTS
     return made[0]
 
@@ -80,7 +82,7 @@ def test_options(tmp_path: Path) -> None:
 
 def test_macros_only_if_nothing_can_be_given(tmp_path: Path) -> None:
     given = found(tmp_path, MACRO)
-    assert given[0] == Proposal(Call(), ("N=16384",)) and given[1].defines == ("N=4096",)
+    assert given[0] == Proposal(Invocation(), ("N=16384",)) and given[1].defines == ("N=4096",)
     made = with_defines(plan(tmp_path, MACRO, ("N=9", "FAST")), given[0].defines)
     assert made.units[0].defines == ("FAST", "N=16384")
 
@@ -90,7 +92,7 @@ def test_usage_without_known_values(tmp_path: Path) -> None:
 
 
 def test_given_arguments_are_reduced_in_place(tmp_path: Path) -> None:
-    call = Call(("in.txt", "--size=2048", "-r", "64", "2"))
+    call = Invocation(("in.txt", "--size=2048", "-r", "64", "2"))
     given = found(tmp_path, GETOPT, call)
     assert words(given)[0] == "in.txt --size=512 -r 64 2" and words(given)[1] == "in.txt --size=128 -r 16 2"
 
@@ -102,7 +104,7 @@ def test_a_program_without_numbers_has_no_proposal(tmp_path: Path) -> None:
 def test_the_command_names_what_a_user_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     made = plan(tmp_path, MACRO)
-    text = command_line(tmp_path / "main.hip", made, tmp_path, Proposal(Call(("7", "a b")), ("N=64",)), 90)
+    text = command_line(tmp_path / "main.hip", made, tmp_path, Proposal(Invocation(("7", "a b")), ("N=64",)), 90)
     assert text == "synth profile main.hip --budget 90s -D N=64 -- 7 'a b'"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hipsynth.profiling.survey.knobs import knobs_of
-from hipsynth.profiling.survey.plan import BuildPlan, Call, SourceUnit
+from hipsynth.profiling.survey.plan import BuildPlan, Invocation, SourceUnit
 from hipsynth.profiling.survey.sizes import MOST_BY_ARGUMENT, MOST_BY_CONSTANT, constants_of, other_sizes, scaled
 
 POSITIONAL = "int main(int argc, char** argv) { int n = argc > 1 ? atoi(argv[1]) : 4096; run(n); }\n"
@@ -25,32 +25,32 @@ def plan(folder: Path, text: str) -> BuildPlan:
 
 
 def test_arguments_vary_without_a_build(tmp_path: Path) -> None:
-    sizes = list(other_sizes(plan(tmp_path, POSITIONAL), Call(), ""))
+    sizes = list(other_sizes(plan(tmp_path, POSITIONAL), Invocation(), ""))
     numbers = [int(size.call.arguments[0]) for size in sizes]
     assert numbers[:3] == [2048, 1024, 512] and 8192 in numbers and 3072 in numbers
     assert len(set(numbers)) == len(numbers) <= MOST_BY_ARGUMENT
     assert all(size.plan is None and not size.change for size in sizes)
-    assert sizes == list(other_sizes(plan(tmp_path, POSITIONAL), Call(), ""))
+    assert sizes == list(other_sizes(plan(tmp_path, POSITIONAL), Invocation(), ""))
 
 
 def test_iterations_stay(tmp_path: Path) -> None:
     text = "int main(int argc, char** argv) { int iterations = atoi(argv[2]); int n = atoi(argv[1]); }\n"
-    sizes = list(other_sizes(plan(tmp_path, text), Call(("1024", "50")), ""))
+    sizes = list(other_sizes(plan(tmp_path, text), Invocation(("1024", "50")), ""))
     assert {size.call.arguments[1] for size in sizes} == {"50"} and len({size.call for size in sizes}) > 5
 
 
 def test_several_sizes_vary_together_and_one_at_a_time(tmp_path: Path) -> None:
-    sizes = list(other_sizes(plan(tmp_path, "int main() {}"), Call(("512", "1024")), ""))
+    sizes = list(other_sizes(plan(tmp_path, "int main() {}"), Invocation(("512", "1024")), ""))
     pairs = [size.call.arguments for size in sizes]
     assert ("256", "512") in pairs and ("128", "1024") in pairs and ("512", "2048") in pairs
 
 
 def test_constants_of_the_sources_vary_with_a_build(tmp_path: Path) -> None:
     own = plan(tmp_path, CONSTANT)
-    sizes = list(other_sizes(own, Call(), ""))
+    sizes = list(other_sizes(own, Invocation(), ""))
     assert 0 < len(sizes) <= MOST_BY_CONSTANT
     first = sizes[0]
-    assert first.change == "WIDTH=256, size=524288, n=1024" and first.call == Call()
+    assert first.change == "WIDTH=256, size=524288, n=1024" and first.call == Invocation()
     assert first.plan is not None and first.plan.units[0].includes[0] == tmp_path
     text = dict(first.plan.written)[tmp_path / "p.hip"]
     assert "#define WIDTH 256" in text and "size = 524288;" in text and "n{1024}" in text
@@ -73,7 +73,7 @@ def test_sizes_stay_usable(value: int, factor: float, wanted: int) -> None:
 
 def test_an_exponent_moves_by_steps(tmp_path: Path) -> None:
     text = 'void parse(P& p) { p.set("l", "log2length", 15); }\n'
-    words = [size.call.arguments for size in other_sizes(plan(tmp_path, text), Call(), "")]
+    words = [size.call.arguments for size in other_sizes(plan(tmp_path, text), Invocation(), "")]
     assert words[0] == ("-l", "14") and all(7 <= int(value) <= 18 for _, value in words)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.core.errors import BadInput, CompileFailed, Missing, UsageError
+from hipsynth.core.errors import BadInput, CompileFailed, MissingDependency, UsageError
 from hipsynth.toolchain import DeviceBuild, archs, compile_device, compile_host, find, pch
 from hipsynth.toolchain.compile import RUNTIME
 from hipsynth.toolchain.driver import CompileLimits
@@ -374,7 +374,7 @@ def test_the_host_side_is_one_build_for_all_optimisation_flags(own_cache: Path, 
 
 
 def test_a_missing_runtime_library_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(Missing) as caught:
+    with pytest.raises(MissingDependency) as caught:
         compile_host(write(tmp_path, COPY), "-O3", tmp_path, runtime=tmp_path / "none.so")
     assert caught.value.remedy == "make setup"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hipsynth.core.cache import cache_dir
-from hipsynth.core.errors import Missing, UsageError
+from hipsynth.core.errors import MissingDependency, UsageError
 from hipsynth.toolchain import check_arch, compile_device, find, locate
 
 KERNEL = "#include <hip/hip_runtime.h>\n__global__ void twice(float* p) { p[threadIdx.x] *= 2; }\n"
@@ -34,7 +34,7 @@ def test_an_unknown_architecture_names_the_known_ones() -> None:
 def test_without_a_header_tree_the_remedy_is_the_set_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HIPSYNTH_CACHE", str(tmp_path))
     monkeypatch.delenv("ROCM_PATH", raising=False)
-    with pytest.raises(Missing) as caught:
+    with pytest.raises(MissingDependency) as caught:
         find()
     assert caught.value.exit_code == 4
     assert "make setup" in caught.value.remedy
@@ -43,7 +43,7 @@ def test_without_a_header_tree_the_remedy_is_the_set_up(monkeypatch: pytest.Monk
 def test_without_a_compiler_the_packages_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(locate, "tool", lambda _name: None)
     monkeypatch.setenv("HIPSYNTH_CACHE", str(tmp_path))
-    with pytest.raises(Missing) as caught:
+    with pytest.raises(MissingDependency) as caught:
         find()
     assert all(package in caught.value.remedy for package in ("clang-22", "lld-22", "llvm-22"))
 

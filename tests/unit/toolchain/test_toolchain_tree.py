@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hipsynth.core.errors import BadInput, Missing
+from hipsynth.core.errors import BadInput, MissingDependency
 from hipsynth.toolchain import build_tree, find, locate, tree
 
 
@@ -91,7 +91,7 @@ def test_a_wheel_that_is_not_the_recorded_one_is_refused(
 
 def test_a_wheel_that_cannot_be_fetched_is_one_clear_line(empty_cache: Path) -> None:
     lines: list[str] = []
-    with pytest.raises(Missing) as caught:
+    with pytest.raises(MissingDependency) as caught:
         build_tree(lines.append)
     assert len(lines) == 1
     assert "286 MB" in lines[0]

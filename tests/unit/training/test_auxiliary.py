@@ -18,15 +18,15 @@ from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.training.data import auxiliary
 from hipsynth.training.data.dataset import load_samples
 from hipsynth.training.data.encode import IGNORED, Encoder, answer_atoms, chat_text, pad, skeleton
-from hipsynth.training.data.inputs import Options, launch_lines
+from hipsynth.training.data.inputs import PromptOptions, launch_lines
 from hipsynth.training.data.numbers import format_number, read_number, words
 from hipsynth.training.data.prompt import answer, parse_answer
 from hipsynth.training.models.base import TinyShape, tiny_model, train_tokenizer
-from hipsynth.training.models.decode import Decoder, advance, visible
+from hipsynth.training.models.decode import AnswerDecoder, advance, visible
 from hipsynth.training.models.train import load_config, parse_config, train
 
 RELEASE = Path(__file__).resolve().parents[3] / "corpus" / "release" / "v1"
-SOURCE_OPTIONS = Options(launches=True, auxiliary=True, parallel=True)
+SOURCE_OPTIONS = PromptOptions(launches=True, auxiliary=True, parallel=True)
 ROW: dict[str, Any] = {
     "grid": [4, 2, 1],
     "block": [64, 1, 1],
@@ -46,10 +46,10 @@ def encoder() -> Encoder:
 
 
 @cache
-def decoder() -> Decoder:
+def decoder() -> AnswerDecoder:
     torch: Any = needs.package("torch")
     torch.manual_seed(5)
-    return Decoder(tiny_model(encoder().tokenizer, TinyShape(400, 32, 2, 2, 64), 2048), encoder())
+    return AnswerDecoder(tiny_model(encoder().tokenizer, TinyShape(400, 32, 2, 2, 64), 2048), encoder())
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import training_corpus as made
 
 from hipsynth.profiling.metrics.definitions import answer_ids
 from hipsynth.training.data.features import code_features, constant, source_features
-from hipsynth.training.models.baselines import Constant, GradientBoosting, NearestNeighbour, compiled
+from hipsynth.training.models.baselines import GradientBoosting, MedianBaseline, NearestNeighbour, compiled
 
 LISTING = (
     """
@@ -83,7 +83,7 @@ def test_constant_is_the_median_of_the_same_target_then_the_architecture() -> No
         replace(made.sample(0, 0, "gfx90a", flags), metrics=dict.fromkeys(answer_ids(), value))
         for flags, value in [("-O3", 1.0), ("-O3", 2.0), ("-O3", 9.0), ("-O2", 100.0)]
     ]
-    baseline = Constant()
+    baseline = MedianBaseline()
     baseline.fit(train)
     ask = [made.sample(1, 0, "gfx90a", flags) for flags in ("-O3", "-O2", "-O1")]
     values = [p["L1_Cache_Hit_Rate"] for p in baseline.predict(ask)]

@@ -17,7 +17,7 @@ from hipsynth.training.data.encode import IGNORED, Encoder, answer_atoms, chat_t
 from hipsynth.training.data.numbers import FORMATS, format_number
 from hipsynth.training.data.prompt import answer, parse_answer
 from hipsynth.training.models.base import TinyShape, tiny_model, train_tokenizer
-from hipsynth.training.models.decode import Decoder, advance
+from hipsynth.training.models.decode import AnswerDecoder, advance
 from hipsynth.training.models.predict import Predictor
 
 GRAMMARS = {name: form.automaton for name, form in FORMATS.items()}
@@ -34,11 +34,11 @@ def encoder(fmt: str = "sig3", context: int = 2048, view: str = "whole") -> Enco
 
 
 @cache
-def decoder(fmt: str) -> Decoder:
+def decoder(fmt: str) -> AnswerDecoder:
     torch: Any = needs.package("torch")
     torch.manual_seed(3)
     shape = TinyShape(vocab=400, hidden=32, layers=2, heads=2, ff=64)
-    return Decoder(tiny_model(encoder(fmt).tokenizer, shape, 2048), encoder(fmt))
+    return AnswerDecoder(tiny_model(encoder(fmt).tokenizer, shape, 2048), encoder(fmt))
 
 
 @pytest.mark.parametrize("fmt", PLAIN)

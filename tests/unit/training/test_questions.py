@@ -11,10 +11,10 @@ import pytest
 import training_corpus as made
 
 from hipsynth.core.errors import BadInput
-from hipsynth.core.store import Corpus, CorpusWriter, Item
+from hipsynth.core.store import Corpus, CorpusItem, CorpusWriter
 from hipsynth.profiling.metrics.bottleneck import UNITS
 from hipsynth.training.data.auxiliary import COUNTERS, STRIDES
-from hipsynth.training.data.dataset import Sample
+from hipsynth.training.data.dataset import LabelledSample
 from hipsynth.training.data.questions import asked, export_questions, facts, placeholders, texts
 
 ROW: dict[str, Any] = {
@@ -66,7 +66,7 @@ def test_the_table_is_complete() -> None:
         assert len(set(entry["ask"])) == len(entry["ask"]) >= 2, name
 
 
-def corpus(root: Path, chosen: list[Sample], counted: bool) -> Corpus:
+def corpus(root: Path, chosen: list[LabelledSample], counted: bool) -> Corpus:
     with CorpusWriter(root, tuple(made.metrics("fma", "float", 1, 1, "gfx942", ""))) as writer:
         for one in chosen:
             record = {"id": one.program_id, "origin": one.origin, "family": one.family, "lineage": one.lineage}
@@ -80,7 +80,7 @@ def corpus(root: Path, chosen: list[Sample], counted: bool) -> Corpus:
                 name: getattr(one, name) for name in ("program_id", "lineage", "origin", "family", "arch", "flags")
             }
             tools = {"backend": "sim", "backend_version": "1", "compiler": "c", "headers": "h", "status": "ok"}
-            writer.add(Item(**facts, **tools, arguments="", device=one.device, kernels=[kernel]))
+            writer.add(CorpusItem(**facts, **tools, arguments="", device=one.device, kernels=[kernel]))
     return Corpus.open(root)
 
 

@@ -9,7 +9,7 @@ import needs
 import pytest
 import training_corpus as made
 
-from hipsynth.core.errors import Missing, UsageError
+from hipsynth.core.errors import MissingDependency, UsageError
 from hipsynth.training.data.prompt import answer
 from hipsynth.training.models.base import TinyShape
 from hipsynth.training.models.predict import Predictor
@@ -39,7 +39,7 @@ def test_an_answer_that_cannot_be_read_has_the_lowest_reward() -> None:
 def test_a_base_must_be_a_trained_model_that_writes_whole_answers(tmp_path: Path) -> None:
     samples = made.samples(12, 1)
     config = replace(load_config("grpo"), base=str(tmp_path / "base"))
-    with pytest.raises(Missing, match="no finished model"):
+    with pytest.raises(MissingDependency, match="no finished model"):
         train(tmp_path, config, tmp_path / "out", samples=samples)
     needs.package("torch")
     source = replace(load_config("source"), tiny=SHAPE, max_steps=1, batch=2)

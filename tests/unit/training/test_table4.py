@@ -12,7 +12,7 @@ import training_corpus as made
 from hipsynth.core.errors import BadInput
 from hipsynth.core.program import Program, write_programs
 from hipsynth.training.data.copies import add_copies, split_at_random
-from hipsynth.training.data.dataset import Sample, leak
+from hipsynth.training.data.dataset import LabelledSample, leak
 from hipsynth.training.evaluation.table4 import (
     PAPER,
     PRINTED,
@@ -32,7 +32,7 @@ ORIGINALS = made.samples(40, 1)
 POOL = made.samples(40, 3)
 
 
-def copies_of(samples: list[Sample], folder: Path) -> Path:
+def copies_of(samples: list[LabelledSample], folder: Path) -> Path:
     """A folder of renamed copies of the samples' programs, as `synth augment` writes it."""
     write_programs(folder, (Program(s.text, s.origin, s.family, lineage=s.lineage) for s in samples))
     return folder

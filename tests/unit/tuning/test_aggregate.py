@@ -8,8 +8,8 @@ import pytest
 
 from hipsynth.tuning.optimize.aggregate import uses_results
 from hipsynth.tuning.optimize.emit import emit
-from hipsynth.tuning.optimize.plan import Plan
-from hipsynth.tuning.optimize.program import Program, read_program
+from hipsynth.tuning.optimize.plan import TransformationPlan
+from hipsynth.tuning.optimize.program import ParsedProgram, read_program
 from hipsynth.tuning.optimize.verify import Verifier
 from hipsynth.tuning.trial import Conditions, compare, differing, target_of, trial
 from hipsynth.tuning.trial.run import Trial
@@ -43,7 +43,7 @@ EXACT = Conditions(exact=True, record_bytes=4 << 20)
 
 
 @pytest.fixture(scope="module")
-def program() -> Program:
+def program() -> ParsedProgram:
     return read_program(TEXT, "gfx942")
 
 
@@ -52,12 +52,14 @@ def before() -> Trial:
     return trial(TEXT, TARGET, EXACT)
 
 
-def changed(program: Program, plan: Plan) -> str:
+def changed(program: ParsedProgram, plan: TransformationPlan) -> str:
     return emit(program, {"keep": plan}, {"keep": (256, 1, 1)})
 
 
-@pytest.mark.parametrize("plan", [Plan(aggregate=True), Plan((128, 1, 1), coarsen=3, aggregate=True)])
-def test_every_lane_gets_a_place_of_its_own(program: Program, before: Trial, plan: Plan) -> None:
+@pytest.mark.parametrize(
+    "plan", [TransformationPlan(aggregate=True), TransformationPlan((128, 1, 1), coarsen=3, aggregate=True)]
+)
+def test_every_lane_gets_a_place_of_its_own(program: ParsedProgram, before: Trial, plan: TransformationPlan) -> None:
     after = trial(changed(program, plan), TARGET, EXACT)
     found = compare(before, after, unordered=differing(before, after))
     assert after.ok and after.stdout == before.stdout and found.equal, found.reason
@@ -65,7 +67,7 @@ def test_every_lane_gets_a_place_of_its_own(program: Program, before: Trial, pla
     assert atomics[1] < atomics[0] / 5
 
 
-def test_an_order_that_the_original_fixes_must_stay(program: Program) -> None:
+def test_an_order_that_the_original_fixes_must_stay(program: ParsedProgram) -> None:
     """Outputs are compared as sets of words only where the original's own order depends on that of its groups."""
     moved = TEXT.replace("out[i % 2 * n + atomicAdd(&counts[i % 2], 1)] = in[i]", "out[(i + 3) % n] = in[i]")
     fixed = TEXT.replace("out[i % 2 * n + atomicAdd(&counts[i % 2], 1)] = in[i]", "out[i] = in[i]")
@@ -74,12 +76,12 @@ def test_an_order_that_the_original_fixes_must_stay(program: Program) -> None:
     assert verifier.quick(fixed).passed is True and verifier.quick(moved).passed is False
 
 
-def test_the_order_of_a_queue_may_change_but_not_its_content(program: Program) -> None:
+def test_the_order_of_a_queue_may_change_but_not_its_content(program: ParsedProgram) -> None:
     assert uses_results(program, program.kernels[0])
     verifier = Verifier(TEXT, TARGET, [()], ordered_by_atomics=True)
-    passed = verifier.quick(changed(program, Plan((1024, 1, 1), coarsen=2)))
+    passed = verifier.quick(changed(program, TransformationPlan((1024, 1, 1), coarsen=2)))
     assert passed.passed is True and passed.detail.endswith("leaves their order to its atomics")
     wrong = TEXT.replace("= in[i];", "= in[i] / 3 * 3 + (i == 96);")
     assert verifier.quick(wrong).passed is False
     strict = replace(verifier, ordered_by_atomics=False)
-    assert strict.quick(changed(program, Plan((1024, 1, 1), coarsen=2))).passed is False
+    assert strict.quick(changed(program, TransformationPlan((1024, 1, 1), coarsen=2))).passed is False

@@ -15,12 +15,12 @@ from fake_tuning import TEXT, measure, without_simulator
 from hipsynth.core.errors import BadInput
 from hipsynth.synth.llm.endpoint import Client
 from hipsynth.tuning.agent import drive as drive_module
-from hipsynth.tuning.agent.drive import FAILED_CALLS, Driven, Manner, drive
+from hipsynth.tuning.agent.drive import FAILED_CALLS, AgentResult, AgentSettings, drive
 from hipsynth.tuning.agent.lessons import NoLesson, from_trace
 from hipsynth.tuning.agent.trace import read_trace
 from hipsynth.tuning.agent.words import DONE, fitted, opening, told
-from hipsynth.tuning.optimize.evaluate import Evaluation, Evaluator
-from hipsynth.tuning.optimize.optimize import Request
+from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator
+from hipsynth.tuning.optimize.optimize import OptimizeRequest
 from hipsynth.tuning.tools import TOOLS
 from hipsynth.tuning.trial import target_of
 
@@ -54,11 +54,11 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> None:
     without_simulator(monkeypatch)
 
 
-def driven(turns: Sequence[Turn], path: Path, **manner: Any) -> tuple[Driven, int]:
+def driven(turns: Sequence[Turn], path: Path, **manner: Any) -> tuple[AgentResult, int]:
     """The run, and the number of requests."""
     with serving(script(turns)) as server:
-        request = Request(TEXT, target_of("gfx942"))
-        found = drive(request, Client(server.url, "", 10.0), Manner("m", **manner), path)
+        request = OptimizeRequest(TEXT, target_of("gfx942"))
+        found = drive(request, Client(server.url, "", 10.0), AgentSettings("m", **manner), path)
         return found, len(server.requests)
 
 
@@ -103,7 +103,7 @@ def test_a_wrong_program_that_the_model_praises_is_not_the_answer(tmp_path: Path
 def test_programs_are_timed_with_the_arguments_of_the_original(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model cannot make its program faster by compiling it for a smaller run."""
 
-    def smaller(evaluator: Evaluator, text: str) -> Evaluation:
+    def smaller(evaluator: Evaluator, text: str) -> CandidateMeasurement:
         found = measure(evaluator, text)
         (kernel,) = found.kernels
         return replace(found, kernels=(replace(kernel, duration_ns=1.0),)) if evaluator.conditions.arguments else found
@@ -150,7 +150,10 @@ def test_a_busy_endpoint_is_asked_again(tmp_path: Path, monkeypatch: pytest.Monk
 
     with serving(reply) as server:
         found = drive(
-            Request(TEXT, target_of("gfx942")), Client(server.url, "", 10.0), Manner("m"), tmp_path / "run.jsonl"
+            OptimizeRequest(TEXT, target_of("gfx942")),
+            Client(server.url, "", 10.0),
+            AgentSettings("m"),
+            tmp_path / "run.jsonl",
         )
     assert found.ended == "finished" and not left
 
@@ -159,15 +162,17 @@ def test_the_trace_of_another_run_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     driven([DONE], path)
     with serving(script([DONE])) as server, pytest.raises(BadInput, match="another run"):
-        drive(Request(TEXT + "\n", target_of("gfx942")), Client(server.url), Manner("m"), path)
+        drive(OptimizeRequest(TEXT + "\n", target_of("gfx942")), Client(server.url), AgentSettings("m"), path)
     path.write_text('{"kind": "message"}\n')
     with serving(script([DONE])) as server, pytest.raises(BadInput, match="another run"):
-        drive(Request(TEXT, target_of("gfx942")), Client(server.url), Manner("m"), path)
+        drive(OptimizeRequest(TEXT, target_of("gfx942")), Client(server.url), AgentSettings("m"), path)
 
 
 def test_the_model_is_offered_every_tool_and_little_old_text(tmp_path: Path) -> None:
     with serving(script([DONE])) as server:
-        drive(Request(TEXT, target_of("gfx942")), Client(server.url), Manner("m"), tmp_path / "run.jsonl")
+        drive(
+            OptimizeRequest(TEXT, target_of("gfx942")), Client(server.url), AgentSettings("m"), tmp_path / "run.jsonl"
+        )
         body = server.requests[0][1]
     assert [row["function"]["name"] for row in body["tools"]] == list(TOOLS) and body["max_tokens"] == 2048
     messages = [*opening(TEXT, "gfx942"), *(told("x", str(i), {"text": "y" * 5000}) for i in range(9))]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.tuning.optimize.evaluate import Evaluation, evaluation
+from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, evaluation
 from hipsynth.tuning.optimize.sizes import candidates
 from hipsynth.tuning.optimize.verify import Verification, Verifier
 from hipsynth.tuning.trial import Tolerance, target_of, trial
@@ -120,7 +120,7 @@ def test_a_cheating_program_is_caught(verifier: Verifier, cheat: str) -> None:
 SKIPS = body(BODY.replace("i < n", "i < (n > 1000 ? 64 : n)", 1))
 
 
-def timed(text: str) -> Evaluation:
+def timed(text: str) -> CandidateMeasurement:
     return evaluation(trial(text, target_of("gfx942")))
 
 

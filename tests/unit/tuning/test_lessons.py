@@ -10,11 +10,11 @@ from fake_tuning import TEXT, measure, without_simulator
 
 from hipsynth.core.program import Program
 from hipsynth.tuning.agent import collect as collecting
-from hipsynth.tuning.agent.collect import Item, collect, write
+from hipsynth.tuning.agent.collect import ProgramTarget, collect, write
 from hipsynth.tuning.agent.lessons import MOST_DETOURS, NoLesson, dead_ends, lessons, split_of, steps_of, winning
 from hipsynth.tuning.agent.words import DONE
-from hipsynth.tuning.optimize.evaluate import Evaluation, Evaluator
-from hipsynth.tuning.optimize.optimize import Request, optimize
+from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator
+from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize
 from hipsynth.tuning.tools import TOOLS, Workshop
 from hipsynth.tuning.trial import target_of
 
@@ -27,7 +27,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_success_is_told_with_the_tools() -> None:
-    request = Request(TEXT, TARGET, 30.0)
+    request = OptimizeRequest(TEXT, TARGET, 30.0)
     found = optimize(request)
     samples = lessons(request, found, "a", "synthetic")
     dead = dead_ends(found, winning(found))
@@ -56,11 +56,11 @@ def test_a_success_is_told_with_the_tools() -> None:
 def test_chats_of_one_success_share_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def counted(self: Evaluator, text: str) -> Evaluation:
+    def counted(self: Evaluator, text: str) -> CandidateMeasurement:
         asked.append(text)
         return measure(self, text)
 
-    request = Request(TEXT, TARGET, 30.0)
+    request = OptimizeRequest(TEXT, TARGET, 30.0)
     found = optimize(request)
     monkeypatch.setattr(Evaluator, "__call__", counted)
     assert len(lessons(request, found, "a", "synthetic")) > 2
@@ -68,7 +68,7 @@ def test_chats_of_one_success_share_what_was_measured(monkeypatch: pytest.Monkey
 
 
 def test_what_gained_nothing_is_no_lesson(monkeypatch: pytest.MonkeyPatch) -> None:
-    request = Request(TEXT, TARGET, 1.0)
+    request = OptimizeRequest(TEXT, TARGET, 1.0)
     monkeypatch.setattr("hipsynth.tuning.optimize.search.GAIN", 0.99)
     with pytest.raises(NoLesson, match="unchanged"):
         lessons(request, optimize(request), "a", "synthetic")
@@ -79,7 +79,7 @@ def test_samples_are_made_once_and_parted_by_lineage(tmp_path: Path) -> None:
     texts = [TEXT, TEXT, TEXT + "// another\n"]
     lineages = [names[0], names[0], names[1]]
     made = [Program(t, "synthetic", "x", lineage=line) for t, line in zip(texts, lineages, strict=True)]
-    items = [Item(program, TARGET, 20.0) for program in made]
+    items = [ProgramTarget(program, TARGET, 20.0) for program in made]
     said: list[str] = []
     report = collect(items[:2], tmp_path, said.append)
     each = report["samples"]["train"]
@@ -106,14 +106,14 @@ def test_what_gains_nothing_is_not_searched_again(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(
         collecting, "optimize", lambda request: (searches.append(request.target.arch), whole(request))[1]
     )
-    collect([Item(program, target, 20.0) for target in targets], tmp_path / "both")
+    collect([ProgramTarget(program, target, 20.0) for target in targets], tmp_path / "both")
     assert searches == ["gfx90a", "gfx942"]
     monkeypatch.setattr("hipsynth.tuning.optimize.search.GAIN", 0.99)
-    report = collect([Item(other, target, 20.0) for target in targets], tmp_path / "first")
+    report = collect([ProgramTarget(other, target, 20.0) for target in targets], tmp_path / "first")
     assert searches == ["gfx90a", "gfx942", "gfx90a"]
     assert report["without"] == {"unchanged": 1, "not_on_first_target": 1}
     monkeypatch.setattr(Workshop, "moves", lambda self, version: [])
-    report = collect([Item(program, targets[0], 20.0)], tmp_path / "none")
+    report = collect([ProgramTarget(program, targets[0], 20.0)], tmp_path / "none")
     assert report["without"] == {"no_moves": 1} and len(searches) == 3
 
 
@@ -124,5 +124,5 @@ def test_handwritten_programs_are_held_out() -> None:
 
 
 def test_a_program_that_fails_has_a_reason(tmp_path: Path) -> None:
-    report = collect([Item(Program("int main() {}", "synthetic", "x"), TARGET, 5.0)], tmp_path)
+    report = collect([ProgramTarget(Program("int main() {}", "synthetic", "x"), TARGET, 5.0)], tmp_path)
     assert report["without"] == {"bad_input": 1} and report["samples"] == {"train": 0, "held_out": 0}

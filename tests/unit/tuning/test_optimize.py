@@ -9,15 +9,15 @@ import pytest
 
 from hipsynth.core.errors import BadInput, HipsynthError
 from hipsynth.tuning.optimize.emit import emit
-from hipsynth.tuning.optimize.evaluate import Evaluation, Evaluator, KernelTime, original_name
+from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, KernelTime, original_name
 from hipsynth.tuning.optimize.jam import jammed
 from hipsynth.tuning.optimize.moves import MOVES, moves
-from hipsynth.tuning.optimize.moves.view import View
-from hipsynth.tuning.optimize.plan import Plan
-from hipsynth.tuning.optimize.program import Program, read_program
+from hipsynth.tuning.optimize.moves.view import KernelView
+from hipsynth.tuning.optimize.plan import TransformationPlan
+from hipsynth.tuning.optimize.program import ParsedProgram, read_program
 from hipsynth.tuning.optimize.search import MOST_PREDICTED, PREDICTION_S, Search
 from hipsynth.tuning.optimize.statements import NotUnderstood, statements
-from hipsynth.tuning.optimize.verify import Check
+from hipsynth.tuning.optimize.verify import VerificationCheck
 from hipsynth.tuning.trial import Conditions, compare, target_of, trial
 from hipsynth.tuning.trial.clock import LEAST_RUN_S, Clock
 
@@ -70,17 +70,19 @@ TARGET = target_of("gfx942")
 
 
 @pytest.fixture(scope="module")
-def program() -> Program:
+def program() -> ParsedProgram:
     return read_program(TEXT, "gfx942")
 
 
-def view(program: Program, name: str, plan: Plan | None = None, bottleneck: str = "latency") -> View:
+def view(
+    program: ParsedProgram, name: str, plan: TransformationPlan | None = None, bottleneck: str = "latency"
+) -> KernelView:
     kernel = next(k for k in program.kernels if k.name == name)
     grid = {"weigh": (2, 8, 1), "count": (40, 1, 1), "group": (1, 1, 1)}[name]
-    return View(program, kernel, plan or Plan(), bottleneck, grid, BLOCKS[name])
+    return KernelView(program, kernel, plan or TransformationPlan(), bottleneck, grid, BLOCKS[name])
 
 
-def test_kernels_and_their_launches_are_read(program: Program) -> None:
+def test_kernels_and_their_launches_are_read(program: ParsedProgram) -> None:
     weigh, count, group = program.kernels
     assert [p.name for p in weigh.parameters] == ["in", "weights", "out", "n", "taps"]
     assert [p.base for p in weigh.parameters] == ["float", "float", "float", "", ""]
@@ -113,7 +115,7 @@ def test_a_file_without_kernels_or_with_errors_is_refused() -> None:
         read_program("#include <hip/hip_runtime.h>\n__global__ void k() { nothing; }\n", "gfx942")
 
 
-def test_statements_nest(program: Program) -> None:
+def test_statements_nest(program: ParsedProgram) -> None:
     kernel = program.kernels[0]
     tree = statements(program.tokens, kernel.first, kernel.last)
     assert [one.kind for one in tree] == ["simple", "if", "simple", "for", "simple"]
@@ -122,13 +124,13 @@ def test_statements_nest(program: Program) -> None:
         statements(program.tokens, kernel.first, kernel.last - 1)
 
 
-def test_a_jam_shares_what_does_not_differ(program: Program) -> None:
+def test_a_jam_shares_what_does_not_differ(program: ParsedProgram) -> None:
     text = jammed(program, program.kernels[0], {1: 2}).text
     assert text.count("for (int t") == 1 and "sum_y0 +=" in text and "sum_y1 +=" in text
     assert "y_y1 = block_y1" in text and "return true;" in text
 
 
-def test_a_tile_computes_once_what_rows_or_columns_share(program: Program) -> None:
+def test_a_tile_computes_once_what_rows_or_columns_share(program: ParsedProgram) -> None:
     text = jammed(program, program.kernels[0], {0: 2, 1: 2}).text
     assert text.count("sum_x1y0 +=") == text.count("sum_x1y1 +=") == 1
     assert text.count("int x_x1 =") == text.count("int y_y1 =") == 1 and "x_x1y1" not in text
@@ -143,15 +145,26 @@ def test_a_jam_refuses_what_it_cannot_share() -> None:
 
 
 PLANS = {
-    "group_shape": {"weigh": Plan((128, 2, 1))},
-    "lane_order": {"weigh": Plan((4, 16, 1), lanes=1)},
-    "coarsen": {"weigh": Plan((64, 1, 1), axis=0, coarsen=4), "count": Plan((64, 1, 1), coarsen=3)},
-    "jam": {"weigh": Plan((64, 1, 1), axis=1, coarsen=4, jam=True, restrict=True)},
-    "register_tile": {"weigh": Plan((64, 4, 1), axis=0, coarsen=2, rows=4, jam=True, restrict=True, unroll=2)},
-    "vectorise": {"weigh": Plan((64, 1, 1), axis=0, coarsen=2, adjacent=True, jam=True)},
-    "atomics": {"count": Plan((256, 1, 1), coarsen=8, private=True)},
-    "unroll": {"weigh": Plan(unroll=4, restrict=True), "group": Plan(restrict=True, waves=4)},
-    "all": {"weigh": Plan((64, 4, 1), axis=1, coarsen=2, jam=True, unroll=2), "count": Plan((64, 1, 1), private=True)},
+    "group_shape": {"weigh": TransformationPlan((128, 2, 1))},
+    "lane_order": {"weigh": TransformationPlan((4, 16, 1), lanes=1)},
+    "coarsen": {
+        "weigh": TransformationPlan((64, 1, 1), axis=0, coarsen=4),
+        "count": TransformationPlan((64, 1, 1), coarsen=3),
+    },
+    "jam": {"weigh": TransformationPlan((64, 1, 1), axis=1, coarsen=4, jam=True, restrict=True)},
+    "register_tile": {
+        "weigh": TransformationPlan((64, 4, 1), axis=0, coarsen=2, rows=4, jam=True, restrict=True, unroll=2)
+    },
+    "vectorise": {"weigh": TransformationPlan((64, 1, 1), axis=0, coarsen=2, adjacent=True, jam=True)},
+    "atomics": {"count": TransformationPlan((256, 1, 1), coarsen=8, private=True)},
+    "unroll": {
+        "weigh": TransformationPlan(unroll=4, restrict=True),
+        "group": TransformationPlan(restrict=True, waves=4),
+    },
+    "all": {
+        "weigh": TransformationPlan((64, 4, 1), axis=1, coarsen=2, jam=True, unroll=2),
+        "count": TransformationPlan((64, 1, 1), private=True),
+    },
 }
 
 
@@ -161,21 +174,21 @@ def original() -> Iterator[object]:
 
 
 @pytest.mark.parametrize("name", PLANS)
-def test_changed_programs_do_the_same(program: Program, original: object, name: str) -> None:
+def test_changed_programs_do_the_same(program: ParsedProgram, original: object, name: str) -> None:
     text = emit(program, PLANS[name], BLOCKS)
     assert text != TEXT
     found = compare(original, trial(text, TARGET, Conditions(exact=True)))  # type: ignore[arg-type]
     assert found.equal and found.exact, found
 
 
-def test_another_group_shape_runs_the_original_kernel(program: Program) -> None:
-    text = emit(program, {"weigh": Plan((128, 2, 1))}, BLOCKS)
+def test_another_group_shape_runs_the_original_kernel(program: ParsedProgram) -> None:
+    text = emit(program, {"weigh": TransformationPlan((128, 2, 1))}, BLOCKS)
     assert (
         "weigh_tuned<<<" in text
         and "lane_group.x == 64" in text
         and "      weigh<<<lane_groups, lane_group>>>(" in text
     )
-    assert "count_tuned" not in emit(program, {"count": Plan((64, 1, 1))}, BLOCKS)
+    assert "count_tuned" not in emit(program, {"count": TransformationPlan((64, 1, 1))}, BLOCKS)
 
 
 def test_lds_arrays_are_padded_and_functions_approximated_where_that_is_safe() -> None:
@@ -183,18 +196,18 @@ def test_lds_arrays_are_padded_and_functions_approximated_where_that_is_safe() -
       float* flat = &d[0][0]; c[threadIdx.x][0] = expf(in[0]);
       a[0][0] = b = flat[3] + d[1][1]; in[1] = c[0][1] + a[0][0];"""
     found = read_program(f"#include <hip/hip_runtime.h>\n__global__ void k(float* in) {{ {body} }}\n", "gfx942")
-    text = emit(found, {"k": Plan(pad=True, fast=True)}, {})
+    text = emit(found, {"k": TransformationPlan(pad=True, fast=True)}, {})
     assert "c[16][16 + 1];" in text and "d[16][16];" in text and "a[16][16], b;" in text and "= __expf(in[0])" in text
-    one = View(found, found.kernels[0], Plan(), "lds", (1, 1, 1), (16, 1, 1))
+    one = KernelView(found, found.kernels[0], TransformationPlan(), "lds", (1, 1, 1), (16, 1, 1))
     assert {"lds_padding"} == {move.transformation for move in moves(one) if move.plan.pad or move.plan.fast}
     assert any(move.plan.fast for move in moves(replace(one, allow=frozenset({"fast-math"}))))
 
 
-def test_nothing_planned_changes_nothing(program: Program) -> None:
-    assert emit(program, {}, BLOCKS) == emit(program, {"weigh": Plan()}, BLOCKS) == TEXT
+def test_nothing_planned_changes_nothing(program: ParsedProgram) -> None:
+    assert emit(program, {}, BLOCKS) == emit(program, {"weigh": TransformationPlan()}, BLOCKS) == TEXT
 
 
-def test_moves_fit_the_kernel(program: Program) -> None:
+def test_moves_fit_the_kernel(program: ParsedProgram) -> None:
     names = {name: {move.transformation for move in moves(view(program, name))} for name in BLOCKS}
     assert "atomics" in names["count"] and "atomics" not in names["weigh"]
     assert {"jam", "coarsen", "group_shape", "hints", "unroll"} <= names["weigh"]
@@ -211,7 +224,7 @@ class Fake(Evaluator):
     def __init__(self) -> None:
         self.seen: list[str] = []
 
-    def __call__(self, text: str) -> Evaluation:
+    def __call__(self, text: str) -> CandidateMeasurement:
         self.seen.append(text)
         factor = next((f for f in (16, 8, 4, 2) if f"at_x < {f}; " in text or f"at_y < {f}; " in text), 1)
         ns = {1: 100.0, 2: 80.0, 4: 60.0, 8: 70.0, 16: 90.0}[factor]
@@ -219,15 +232,15 @@ class Fake(Evaluator):
             KernelTime("weigh", ns, 1, "latency", "", (2, 8, 1), (64, 1, 1), True),
             KernelTime("count", 2.0, 1, "atomics", "", (40, 1, 1), (256, 1, 1), True),
         ]
-        return Evaluation("ok", "", "", 0, tuple(kernels), 1.0)
+        return CandidateMeasurement("ok", "", "", 0, tuple(kernels), 1.0)
 
 
-def search(program: Program, budget: float, check: bool = True) -> Search:
-    passed = Check("outputs_equal", check, "a copy differs")
+def search(program: ParsedProgram, budget: float, check: bool = True) -> Search:
+    passed = VerificationCheck("outputs_equal", check, "a copy differs")
     return Search(program, Fake(), lambda text: passed, lambda text: None, budget)
 
 
-def test_a_search_keeps_what_is_faster_and_correct(program: Program) -> None:
+def test_a_search_keeps_what_is_faster_and_correct(program: ParsedProgram) -> None:
     found = search(program, 200.0)
     states = found.run()
     assert states[0].found.duration_ns == 62.0 and states[-1].text == TEXT
@@ -237,23 +250,23 @@ def test_a_search_keeps_what_is_faster_and_correct(program: Program) -> None:
     assert any(step.reason == "not faster" for step in found.steps)
 
 
-def test_a_search_is_deterministic_and_ends_with_its_budget(program: Program) -> None:
+def test_a_search_is_deterministic_and_ends_with_its_budget(program: ParsedProgram) -> None:
     one, two = search(program, 12.0), search(program, 12.0)
     one.run(), two.run()
     assert one.steps == two.steps and one.spent_s <= 12.0 + 1.0 + MOST_PREDICTED * PREDICTION_S
 
 
-def test_a_search_ends_with_the_clock_and_leaves_time_to_verify(program: Program) -> None:
+def test_a_search_ends_with_the_clock_and_leaves_time_to_verify(program: ParsedProgram) -> None:
     """A machine that needs 7 s for each run: 60 s allow three candidates, if verification will take 30 s."""
     now = [0.0]
     clock = Clock(60.0, now=lambda: now[0], reserve_s=30.0)
 
     class Slow(Fake):
-        def __call__(self, text: str) -> Evaluation:
+        def __call__(self, text: str) -> CandidateMeasurement:
             now[0] += 7.0
             return super().__call__(text)
 
-    found = Search(program, Slow(), lambda text: Check("x", True), lambda text: None, 60.0, clock=clock)
+    found = Search(program, Slow(), lambda text: VerificationCheck("x", True), lambda text: None, 60.0, clock=clock)
     states = found.run()
     assert now[0] + clock.reserve_s <= 72.0 and len(found.steps) >= 3 and states[0].found.duration_ns < 102.0
     assert clock.run_s(120.0) == pytest.approx(72.0 - now[0]) and clock.run_s(5.0) == 5.0
@@ -261,7 +274,7 @@ def test_a_search_ends_with_the_clock_and_leaves_time_to_verify(program: Program
     assert clock.over() and clock.run_s(120.0) == LEAST_RUN_S
 
 
-def test_slow_predictions_give_way_to_runs(program: Program) -> None:
+def test_slow_predictions_give_way_to_runs(program: ParsedProgram) -> None:
     now = [0.0]
 
     def predict(text: str) -> float:
@@ -269,24 +282,24 @@ def test_slow_predictions_give_way_to_runs(program: Program) -> None:
         return 1.0
 
     clock = Clock(60.0, now=lambda: now[0])
-    found = Search(program, Fake(), lambda text: Check("x", True), predict, 60.0, clock=clock)
+    found = Search(program, Fake(), lambda text: VerificationCheck("x", True), predict, 60.0, clock=clock)
     found.run()
     assert len(found.steps) >= 5 and now[0] <= 72.0 + 10.0
 
 
-def test_a_wrong_candidate_is_never_kept(program: Program) -> None:
+def test_a_wrong_candidate_is_never_kept(program: ParsedProgram) -> None:
     found = search(program, 20.0, check=False)
     assert [state.text for state in found.run()] == [TEXT]
     assert any(step.reason == "a copy differs" for step in found.steps)
 
 
-def test_a_program_that_fails_is_an_error(program: Program) -> None:
+def test_a_program_that_fails_is_an_error(program: ParsedProgram) -> None:
     class Failing(Fake):
-        def __call__(self, text: str) -> Evaluation:
-            return Evaluation("failed", "trap", "it trapped", 1, (), 1.0)
+        def __call__(self, text: str) -> CandidateMeasurement:
+            return CandidateMeasurement("failed", "trap", "it trapped", 1, (), 1.0)
 
     with pytest.raises(HipsynthError, match="does not run"):
-        Search(program, Failing(), lambda text: Check("x", True), lambda text: None, 5.0).run()
+        Search(program, Failing(), lambda text: VerificationCheck("x", True), lambda text: None, 5.0).run()
 
 
 def test_names_of_kernels() -> None:

@@ -14,13 +14,13 @@ import needs
 import pytest
 from fake_tuning import TEXT, without_simulator
 
-from hipsynth.core.errors import BadInput, Missing
+from hipsynth.core.errors import BadInput, MissingDependency
 from hipsynth.core.program import Program
 from hipsynth.synth.llm.endpoint import NoAnswer
 from hipsynth.training.data.encode import IGNORED
 from hipsynth.training.models.base import load_base
 from hipsynth.training.models.train import load_config
-from hipsynth.tuning.agent.collect import Item, collect
+from hipsynth.tuning.agent.collect import ProgramTarget, collect
 from hipsynth.tuning.agent.lessons import split_of
 from hipsynth.tuning.agent.words import DONE
 from hipsynth.tuning.reason.learn import SPECIAL, encoded, is_traces, learn, read_chats
@@ -52,7 +52,7 @@ def traces(tmp_path: Path) -> Path:
     ]
     chosen = [*lineages[0][:2], lineages[1][0]]
     programs = [Program(f"{TEXT}// {n}\n", "synthetic", "x", lineage=lineage) for n, lineage in enumerate(chosen)]
-    collect([Item(program, TARGET, 20.0) for program in programs], tmp_path / "traces")
+    collect([ProgramTarget(program, TARGET, 20.0) for program in programs], tmp_path / "traces")
     return tmp_path / "traces"
 
 
@@ -250,7 +250,7 @@ def test_the_recipe_for_many_gpus_builds_its_run(tmp_path: Path) -> None:
 
 
 def test_what_is_wrong_with_a_folder_is_said(traces: Path, tmp_path: Path) -> None:
-    with pytest.raises(Missing, match="uses tools"):
+    with pytest.raises(MissingDependency, match="uses tools"):
         practise(traces, replace(load_config("tools-grpo"), base=str(tmp_path)), tmp_path / "out")
     (traces / "train.jsonl").write_text('{"messages": []}\n')
     with pytest.raises(BadInput, match="line 1 is no chat"):

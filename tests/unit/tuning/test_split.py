@@ -8,9 +8,9 @@ import pytest
 from hipsynth.tuning.optimize.body import Body
 from hipsynth.tuning.optimize.emit import emit
 from hipsynth.tuning.optimize.moves import moves
-from hipsynth.tuning.optimize.moves.view import View
-from hipsynth.tuning.optimize.plan import Plan
-from hipsynth.tuning.optimize.program import Program, read_program
+from hipsynth.tuning.optimize.moves.view import KernelView
+from hipsynth.tuning.optimize.plan import TransformationPlan
+from hipsynth.tuning.optimize.program import ParsedProgram, read_program
 from hipsynth.tuning.optimize.split import split_edits
 from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.trial import Conditions, Tolerance, compare, target_of, trial
@@ -60,21 +60,21 @@ SAME_PLACES = TEXT.replace("    const int at = row * columns + c;\n    out[at] =
 TALLY = SAME_PLACES.replace("++seen", "seen += 1")
 
 
-def program(text: str) -> Program:
+def program(text: str) -> ParsedProgram:
     return read_program(text, "gfx942")
 
 
-def kernel(body: str, before: str = "") -> Program:
+def kernel(body: str, before: str = "") -> ParsedProgram:
     parameters = "float* a, float* b, int n"
     return program(f"#include <hip/hip_runtime.h>\n{before}\n__global__ void k({parameters}) {{ {body} }}\n")
 
 
-def edits(found: Program) -> list[str]:
+def edits(found: ParsedProgram) -> list[str]:
     return [edit.text for edit in split_edits(Body(found, found.kernels[0]), 16)]
 
 
 def test_loops_are_dealt_out_and_joined() -> None:
-    text = emit(program(TALLY), {"rows": Plan((256, 1, 1), split=16)}, {"rows": (64, 1, 1)})
+    text = emit(program(TALLY), {"rows": TransformationPlan((256, 1, 1), split=16)}, {"rows": (64, 1, 1)})
     assert "for (int c = ends[row] + static_cast<decltype(c)>(lane_part) * (2); c < columns; c += 16 * (2))" in text
     assert (
         "sum = sum_before + sum_of_lanes<16>(sum);" in text and "seen = seen_before + sum_of_lanes<16>(seen);" in text
@@ -89,7 +89,7 @@ def test_split_programs_do_the_same(lanes: int) -> None:
     needs.simulator()
     needs.compiler()
     found, target = program(TALLY), target_of("gfx942")
-    text = emit(found, {"rows": Plan((256, 1, 1), split=lanes, unroll=2)}, {"rows": (64, 1, 1)})
+    text = emit(found, {"rows": TransformationPlan((256, 1, 1), split=lanes, unroll=2)}, {"rows": (64, 1, 1)})
     runs = [trial(one, target, Conditions(exact=True, record_bytes=1 << 20)) for one in (TALLY, text)]
     done = compare(*runs, Tolerance("float", 1e-6, "sums in another order"))
     assert done.equal, done
@@ -133,8 +133,8 @@ def test_what_an_iteration_stores_it_may_read_again() -> None:
 
 def test_the_move_is_offered_once() -> None:
     found = program(TALLY)
-    one = View(found, found.kernels[0], Plan(), "latency", (64, 1, 1), (64, 1, 1))
+    one = KernelView(found, found.kernels[0], TransformationPlan(), "latency", (64, 1, 1), (64, 1, 1))
     offered = [move.plan for move in moves(one) if move.transformation == "split_loops"]
     assert [plan.split for plan in offered] == [64, 16, 4] and all(plan.restrict for plan in offered)
-    again = View(found, found.kernels[0], offered[0], "latency", (64, 1, 1), (64, 1, 1))
+    again = KernelView(found, found.kernels[0], offered[0], "latency", (64, 1, 1), (64, 1, 1))
     assert {move.transformation for move in moves(again)} <= {"unroll", "hints", "occupancy"}

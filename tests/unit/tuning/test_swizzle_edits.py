@@ -6,7 +6,7 @@ import pytest
 
 from hipsynth.core.errors import BadInput
 from hipsynth.tuning.swizzle import edits
-from hipsynth.tuning.swizzle.edits import Source, call_of, patched, read_source, refusal
+from hipsynth.tuning.swizzle.edits import BlockIndexProgram, call_of, patched, read_source, refusal
 from hipsynth.tuning.swizzle.mapping import Mapping, Spread
 
 HEAD = "#include <hip/hip_runtime.h>\n#if 1\n#include <cstdio>\n#endif\n"
@@ -36,15 +36,15 @@ int main() { ns::one<int><<<dim3(4, 4), 64>>>(nullptr, 1); two<<<1, 1>>>(nullptr
 
 
 @pytest.fixture(scope="module")
-def source() -> Source:
+def source() -> BlockIndexProgram:
     return read_source(PROGRAM, "gfx942")
 
 
-def apply(source: Source, *names: str) -> str:
+def apply(source: BlockIndexProgram, *names: str) -> str:
     return patched(source, {name: Mapping((Spread(8),)).source(call_of(name)) for name in names})
 
 
-def test_all_forms_of_the_block_index_are_rewritten(source: Source) -> None:
+def test_all_forms_of_the_block_index_are_rewritten(source: BlockIndexProgram) -> None:
     text = apply(source, "one")
     assert "#define ROW (swizzled_one().y * blockDim.y" in text and "#define OLD swizzled_one().z" in text
     assert "T column() { return swizzled_one().x * blockDim.x" in text
@@ -52,7 +52,7 @@ def test_all_forms_of_the_block_index_are_rewritten(source: Source) -> None:
     assert "blockIdx in a comment" in text and "struct blocks { int blockIdx; };" in text
 
 
-def test_functions_of_other_kernels_are_copied(source: Source) -> None:
+def test_functions_of_other_kernels_are_copied(source: BlockIndexProgram) -> None:
     text = apply(source, "one")
     assert "__device__ int shared() { return hipBlockIdx_x + plain(2); }" in text
     assert "int shared_swizzled_one() { return swizzled_one().x + plain(2); }" in text
@@ -60,14 +60,14 @@ def test_functions_of_other_kernels_are_copied(source: Source) -> None:
     assert "= outer_swizzled_one() + other" in text and "p[blockIdx.x] = outer(); }" in text
 
 
-def test_the_function_is_defined_behind_the_headers(source: Source) -> None:
+def test_the_function_is_defined_behind_the_headers(source: BlockIndexProgram) -> None:
     text = apply(source, "one", "two")
     assert text.index("dim3 swizzled_one()") < text.index("dim3 swizzled_two()") < text.index("#define ROW")
     assert text.startswith("#include <hip/hip_runtime.h>\n\n// Which work-group")
     read_source(text, "gfx942")  # it parses
 
 
-def test_nothing_changes_without_a_mapping(source: Source) -> None:
+def test_nothing_changes_without_a_mapping(source: BlockIndexProgram) -> None:
     assert patched(source, {}) == PROGRAM
 
 

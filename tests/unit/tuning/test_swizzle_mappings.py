@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 
 from hipsynth.core.errors import UsageError
 from hipsynth.tuning.swizzle import expression as e
-from hipsynth.tuning.swizzle.mapping import CURVES, Along, Formula, Mapping, Spread, Tile, grammar
+from hipsynth.tuning.swizzle.mapping import CURVES, Formula, Mapping, RowSpread, Spread, Tile, grammar
 from hipsynth.tuning.swizzle.proof import prove, swaps_digits
 
 GRIDS = st.tuples(st.integers(1, 40), st.integers(1, 40), st.integers(1, 4))
-SPREADS = st.sampled_from([Spread, Along]).flatmap(lambda kind: st.builds(kind, st.integers(1, 40), st.integers(0, 40)))
+SPREADS = st.sampled_from([Spread, RowSpread]).flatmap(
+    lambda kind: st.builds(kind, st.integers(1, 40), st.integers(0, 40))
+)
 TILES = st.builds(
     Tile,
     st.integers(0, 12),
@@ -135,8 +137,8 @@ def test_the_emitted_source_computes_the_same_numbers(tmp_path: Path) -> None:
         Mapping((Spread(8, 4), Tile(4, 4, inner="hilbert"))),
         Mapping((Spread(8), Tile(8, 8, "columns", "morton"))),
         Mapping((Tile(3, 5, "columns", "columns", "X * Y"),)),
-        Mapping((Along(4, 2),)),
-        Mapping((Along(8), Along(3))),
+        Mapping((RowSpread(4, 2),)),
+        Mapping((RowSpread(8), RowSpread(3))),
         Mapping((Formula("select(id < X * Y, (id % Y) * X + id / Y, id) ^ (id & 0) | (id >> 31)"),)),
         Mapping((Tile(4, 1, inner="columns", width="10"), Spread(304))),
     ]

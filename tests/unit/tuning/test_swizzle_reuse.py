@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hipsynth.simulator.sharing import TOUCH, Sharing
+from hipsynth.simulator.sharing import TOUCH, LineSharing
 from hipsynth.tuning.swizzle.mapping import Mapping, Spread, Tile
 from hipsynth.tuning.swizzle.reuse import Chips, Reuse, exchange, reuse_of
 
 
-def launch(rows: list[tuple[int, int, int, int, int]], grid: tuple[int, int, int], one_in: int = 1) -> Sharing:
-    return Sharing("k", "all", grid, (64, 1, 1), False, one_in, np.array(rows, TOUCH))
+def launch(rows: list[tuple[int, int, int, int, int]], grid: tuple[int, int, int], one_in: int = 1) -> LineSharing:
+    return LineSharing("k", "all", grid, (64, 1, 1), False, one_in, np.array(rows, TOUCH))
 
 
 def matrix(grid: tuple[int, int, int], depth: int = 4) -> Reuse:

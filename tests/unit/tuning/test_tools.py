@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hipsynth.tuning.optimize.evaluate import Evaluation, Evaluator, KernelTime
-from hipsynth.tuning.tools import TOOLS, Limits, Workshop, call, definitions
+from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, KernelTime
+from hipsynth.tuning.tools import TOOLS, Workshop, WorkshopLimits, call, definitions
 from hipsynth.tuning.tools.table import checked, without_folders
 from hipsynth.tuning.trial import target_of
 
@@ -47,7 +47,7 @@ def shop() -> Iterator[Workshop]:
     yield made
 
 
-def fresh(limits: Limits | None = None) -> Workshop:
+def fresh(limits: WorkshopLimits | None = None) -> Workshop:
     return Workshop(target_of("gfx942"), limits)
 
 
@@ -96,13 +96,13 @@ def test_no_call_raises(name: str, value: object, known: bool) -> None:
 
 
 def test_limits_end_a_run() -> None:
-    shop = fresh(Limits(calls=1, programs=1))
+    shop = fresh(WorkshopLimits(calls=1, programs=1))
     assert call(shop, "profile", {"program": "v0"}).document["error"] == "unknown_program"
     assert call(shop, "profile", {"program": "v0"}).document["error"] == "limit"
-    shop = fresh(Limits(seconds=0.5))
+    shop = fresh(WorkshopLimits(seconds=0.5))
     shop.seconds = 1.0
     assert call(shop, "propose", {"program": "v0"}).document["error"] == "limit"
-    shop = fresh(Limits(programs=1))
+    shop = fresh(WorkshopLimits(programs=1))
     shop.add(PROGRAM)
     assert call(shop, "compile", {"source": WRONG}).document["error"] == "limit"
 
@@ -163,7 +163,7 @@ def test_a_measurement_is_found_again_in_the_journal(tmp_path: Path, monkeypatch
     kernel = KernelTime(
         "a", 5.0, 1, "hbm", "", (1, 1, 1), (64, 1, 1), True, {"VALU_Utilization": None}, {"SQ_WAVES": 2}
     )
-    found = Evaluation("ok", "", "", 0, (kernel, kernel), 0.5)
+    found = CandidateMeasurement("ok", "", "", 0, (kernel, kernel), 0.5)
     monkeypatch.setattr("hipsynth.tuning.optimize.evaluate.trial", lambda *_: None)
     monkeypatch.setattr("hipsynth.tuning.optimize.evaluate.evaluation", lambda _: found)
     assert Evaluator(target_of("gfx942"), (), 1.0, tmp_path)(PROGRAM) == found

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from hipsynth.profiling.validation.fit import Prepared, fit, loss
-from hipsynth.profiling.validation.timed import Timed
+from hipsynth.profiling.validation.fit import FitRecord, fit, loss
+from hipsynth.profiling.validation.timed import TimedValue
 from hipsynth.simulator import devices
 from hipsynth.simulator.device import native_core
 
 BYTES = (1e9, 2e9)
 
 
-def stream() -> Timed:
+def stream() -> TimedValue:
     """The difference of the same stream over one and two gigabytes, as a bandwidth."""
     runs = []
     for size in BYTES:
         waves = size / 4096
         work = {"groups": waves / 4, "waves_per_group": 4, "groups_per_cu": 8, "waves": waves, "hbm_read_bytes": size}
         runs.append(work)
-    return Timed(tuple(runs), BYTES[1] - BYTES[0], inverted=False)
+    return TimedValue(tuple(runs), BYTES[1] - BYTES[0], inverted=False)
 
 
 def test_the_fit_recovers_the_constant() -> None:
@@ -28,7 +28,7 @@ def test_the_fit_recovers_the_constant() -> None:
     made = stream()
     times = [native_core().estimate(truth, work)["duration_ns"] for work in made.runs]
     assert made.steady and made.value(times, table) == pytest.approx(900, rel=0.05)
-    points = [Prepared(made, made.recorded_ns(made.value(times, table)))]
+    points = [FitRecord(made, made.recorded_ns(made.value(times, table)))]
     found = fit(points, table, ["hbm.read_gbps"])
     assert found["hbm.read_gbps"] == pytest.approx(900, rel=0.02)
     assert loss(points, found) < loss(points, table)

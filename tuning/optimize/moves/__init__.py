@@ -21,10 +21,10 @@ from hipsynth.tuning.optimize.moves import (
     vectorise,
     wave_atomics,
 )
-from hipsynth.tuning.optimize.moves.view import View
-from hipsynth.tuning.optimize.plan import Move, Plan
+from hipsynth.tuning.optimize.moves.view import KernelView
+from hipsynth.tuning.optimize.plan import Move, TransformationPlan
 
-Options = Callable[[View], Iterator[Plan]]
+Options = Callable[[KernelView], Iterator[TransformationPlan]]
 
 _MEMORY = ("vl1d", "l2", "latency", "hbm", "infinity", "fabric")
 _WORK = ("dispatch", "latency", "atomics", "hbm", "infinity", "salu", "issue", "valu")
@@ -49,7 +49,7 @@ MOVES: Mapping[str, tuple[tuple[str, ...], str, Options]] = {
 }
 
 
-def moves(view: View) -> list[Move]:
+def moves(view: KernelView) -> list[Move]:
     """All moves from a kernel's plan: the transformations by turns, those that its bottleneck calls for first."""
     limit = view.bottleneck
     rows: list[list[Move]] = []

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hipsynth.tuning.optimize.moves.view import View
-from hipsynth.tuning.optimize.plan import Plan
+from hipsynth.tuning.optimize.moves.view import KernelView
+from hipsynth.tuning.optimize.plan import TransformationPlan
 from hipsynth.tuning.optimize.privatise import TYPES, private_calls
 
 
-def options(view: View) -> Iterator[Plan]:
+def options(view: KernelView) -> Iterator[TransformationPlan]:
     calls = list(private_calls(view.program, view.kernel))
     others = sum(1 for word in view.words if word.lower().startswith("atomic")) > 1 or "atomicCAS" in view.words
     bases = {one.base for one in view.kernel.parameters if one.base and not one.constant}

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hipsynth.tuning.optimize.moves.view import View
-from hipsynth.tuning.optimize.plan import Plan
+from hipsynth.tuning.optimize.moves.view import KernelView
+from hipsynth.tuning.optimize.plan import TransformationPlan
 
 
-def options(view: View) -> Iterator[Plan]:
+def options(view: KernelView) -> Iterator[TransformationPlan]:
     if not view.kernel.independent or view.plan.split or view.plan.jam:
         return
     for axis in view.axes:

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hipsynth.tuning.optimize.in_place import fast_calls
-from hipsynth.tuning.optimize.moves.view import View
-from hipsynth.tuning.optimize.plan import Plan
+from hipsynth.tuning.optimize.moves.view import KernelView
+from hipsynth.tuning.optimize.plan import TransformationPlan
 
 ALLOWED_BY = "fast-math"
 
 
-def options(view: View) -> Iterator[Plan]:
+def options(view: KernelView) -> Iterator[TransformationPlan]:
     if ALLOWED_BY in view.allow and not view.plan.fast and any(fast_calls(view.program, view.kernel)):
         yield replace(view.plan, fast=True)

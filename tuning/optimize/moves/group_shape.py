@@ -7,14 +7,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hipsynth.tuning.optimize.moves.view import MOST_LANES, View
-from hipsynth.tuning.optimize.plan import Plan, Shape
+from hipsynth.tuning.optimize.moves.view import MOST_LANES, KernelView
+from hipsynth.tuning.optimize.plan import Shape, TransformationPlan
 
 FLAT: tuple[Shape, ...] = ((64, 1, 1), (128, 1, 1), (256, 1, 1), (512, 1, 1), (1024, 1, 1))
 TILES: tuple[Shape, ...] = ((64, 4, 1), (32, 8, 1), (16, 16, 1), (64, 16, 1), (128, 2, 1))
 
 
-def options(view: View) -> Iterator[Plan]:
+def options(view: KernelView) -> Iterator[TransformationPlan]:
     if not view.kernel.independent or view.plan.split:
         return
     lanes = view.plan.lanes

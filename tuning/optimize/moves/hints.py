@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hipsynth.tuning.optimize.moves.view import View
-from hipsynth.tuning.optimize.plan import Plan
+from hipsynth.tuning.optimize.moves.view import KernelView
+from hipsynth.tuning.optimize.plan import TransformationPlan
 
 
-def distinct(view: View) -> bool:
+def distinct(view: KernelView) -> bool:
     """Whether every launch passes different expressions for all pointers; the output check covers the rest."""
     places = [i for i, one in enumerate(view.kernel.parameters) if one.base]
     passed = [[launch.arguments[i] for i in places] for launch in view.kernel.launches]
     return bool(passed) and all(len(set(one)) == len(one) for one in passed)
 
 
-def options(view: View) -> Iterator[Plan]:
+def options(view: KernelView) -> Iterator[TransformationPlan]:
     if not view.plan.restrict and distinct(view) and not view.kernel.fixed:
         yield replace(view.plan, restrict=True)

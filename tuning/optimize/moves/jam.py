@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hipsynth.tuning.optimize.jam import jammed
-from hipsynth.tuning.optimize.moves.view import View
-from hipsynth.tuning.optimize.plan import Plan
+from hipsynth.tuning.optimize.moves.view import KernelView
+from hipsynth.tuning.optimize.plan import TransformationPlan
 from hipsynth.tuning.optimize.statements import NotUnderstood
 
 FACTORS = (2, 4, 8)
 
 
-def possible(view: View, *axes: int) -> bool:
+def possible(view: KernelView, *axes: int) -> bool:
     try:
         jammed(view.program, view.kernel, dict.fromkeys(axes, 2))
     except NotUnderstood:
@@ -22,7 +22,7 @@ def possible(view: View, *axes: int) -> bool:
     return True
 
 
-def options(view: View) -> Iterator[Plan]:
+def options(view: KernelView) -> Iterator[TransformationPlan]:
     if not view.kernel.independent or view.plan.aggregate or view.plan.split:
         return
     for axis in view.axes:

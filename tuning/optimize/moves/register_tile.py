@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hipsynth.tuning.optimize.moves.jam import possible
-from hipsynth.tuning.optimize.moves.view import View
-from hipsynth.tuning.optimize.plan import Plan, Shape
+from hipsynth.tuning.optimize.moves.view import KernelView
+from hipsynth.tuning.optimize.plan import Shape, TransformationPlan
 
 TILES = ((4, 4), (2, 4), (4, 8), (2, 2))  # along x, along y
 SHAPES: tuple[Shape, ...] = ((64, 4, 1), (16, 16, 1), (32, 8, 1))
 UNROLL = 4
 
 
-def options(view: View) -> Iterator[Plan]:
+def options(view: KernelView) -> Iterator[TransformationPlan]:
     plan = view.plan
     other = plan.split or plan.private or plan.lanes or "for" not in view.words
     if (

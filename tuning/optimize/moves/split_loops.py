@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from hipsynth.tuning.optimize.body import Body
 from hipsynth.tuning.optimize.moves.hints import distinct
-from hipsynth.tuning.optimize.moves.view import View
-from hipsynth.tuning.optimize.plan import Plan
+from hipsynth.tuning.optimize.moves.view import KernelView
+from hipsynth.tuning.optimize.plan import TransformationPlan
 from hipsynth.tuning.optimize.split import split_edits
 from hipsynth.tuning.optimize.statements import NotUnderstood
 
@@ -17,7 +17,7 @@ LANES = (64, 16, 4)
 GROUP = (256, 1, 1)
 
 
-def possible(view: View) -> bool:
+def possible(view: KernelView) -> bool:
     try:
         split_edits(Body(view.program, view.kernel), LANES[0])
     except NotUnderstood:
@@ -25,7 +25,7 @@ def possible(view: View) -> bool:
     return True
 
 
-def options(view: View) -> Iterator[Plan]:
+def options(view: KernelView) -> Iterator[TransformationPlan]:
     rewritten = view.plan.jam or view.plan.private or view.plan.lanes or view.plan.coarsen > 1
     if (
         not view.kernel.independent

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hipsynth.tuning.optimize.moves.jam import possible
-from hipsynth.tuning.optimize.moves.view import View
-from hipsynth.tuning.optimize.plan import Plan
+from hipsynth.tuning.optimize.moves.view import KernelView
+from hipsynth.tuning.optimize.plan import TransformationPlan
 
 
-def options(view: View) -> Iterator[Plan]:
+def options(view: KernelView) -> Iterator[TransformationPlan]:
     axis = view.plan.lanes
     if not view.kernel.independent or view.plan.aggregate or view.plan.split or not possible(view, axis):
         return

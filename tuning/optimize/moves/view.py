@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from hipsynth.tuning.optimize.plan import Plan, Shape
-from hipsynth.tuning.optimize.program import Kernel, Program
+from hipsynth.tuning.optimize.plan import Shape, TransformationPlan
+from hipsynth.tuning.optimize.program import KernelDefinition, ParsedProgram
 
 MOST_LANES = 1024
 
 
 @dataclass(frozen=True)
-class View:
+class KernelView:
     """A kernel, its plan so far, and the record of that plan's run. `grid` and `block`: of the original launch."""
 
-    program: Program
-    kernel: Kernel
-    plan: Plan
+    program: ParsedProgram
+    kernel: KernelDefinition
+    plan: TransformationPlan
     bottleneck: str
     grid: Shape
     block: Shape
@@ -24,7 +24,7 @@ class View:
     allow: frozenset[str] = frozenset()  # what may change results: "fast-math"
 
     @property
-    def base(self) -> Plan:
+    def base(self) -> TransformationPlan:
         """The plan with a shape of its own: the original's if it has none yet."""
         return self.plan if self.plan.shape else replace(self.plan, shape=self.block)
 

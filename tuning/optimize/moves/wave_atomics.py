@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hipsynth.tuning.optimize.aggregate import aggregated
-from hipsynth.tuning.optimize.moves.view import View
-from hipsynth.tuning.optimize.plan import Plan
+from hipsynth.tuning.optimize.moves.view import KernelView
+from hipsynth.tuning.optimize.plan import TransformationPlan
 from hipsynth.tuning.optimize.privatise import TYPES
 
 
-def options(view: View) -> Iterator[Plan]:
+def options(view: KernelView) -> Iterator[TransformationPlan]:
     bases = {one.base for one in view.kernel.parameters if one.base and not one.constant}
     if view.plan.aggregate or view.plan.jam or view.kernel.fixed or not bases & (TYPES.keys() - {"float"}):
         return

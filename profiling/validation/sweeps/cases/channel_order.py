@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from hipsynth.profiling.validation.sweeps.frame import TIME, Point, cold, series, time_us, within
+from hipsynth.profiling.validation.sweeps.frame import TIME, SweepPoint, cold, series, time_us, within
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.devices import DeviceTable
 
@@ -30,7 +30,7 @@ IN_TURN, FRESH = "blocks in turn", "with an empty vL1D"
 SLACK, SLOWER = 0.01, 1.2
 
 
-def measure(device: SimDevice) -> Iterator[Point]:
+def measure(device: SimDevice) -> Iterator[SweepPoint]:
     cus = int(device.table["topology.cus"])
     data = device.core.allocate(BLOCK << BITS)
     for skip in SKIPS:
@@ -41,14 +41,14 @@ def measure(device: SimDevice) -> Iterator[Point]:
         yield _point(device, FRESH, BLOCK * step, run)
 
 
-def _point(device: SimDevice, name: str, stride: int, run: Mapping[str, Any]) -> Point:
+def _point(device: SimDevice, name: str, stride: int, run: Mapping[str, Any]) -> SweepPoint:
     requests = run["counters"]["TCC_REQ"] / device.table["topology.xcds"]
     bound = requests * device.table["l2.cycles_per_request"] / device.table["clock.core_mhz"]
     busiest = run["work"]["l2_requests_busiest_channel"]
-    return Point(name, stride, {TIME: time_us(run), BUSIEST: busiest, BOUND: bound})
+    return SweepPoint(name, stride, {TIME: time_us(run), BUSIEST: busiest, BOUND: bound})
 
 
-def failures(points: Sequence[Point], table: DeviceTable) -> list[str]:
+def failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
     curves = series(points)
     wrong: list[str] = []
     spread = curves[IN_TURN][0].values[TIME]

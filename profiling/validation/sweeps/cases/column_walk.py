@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from hipsynth.profiling.validation.sweeps.frame import (
     HITS,
     TIME,
-    Point,
+    SweepPoint,
     cold,
     hit_rate,
     rising,
@@ -42,7 +42,7 @@ WAVE = 64
 KEPT, SLACK = 2.0, 0.01  # points of the hit rate; share of the time
 
 
-def measure(device: SimDevice) -> Iterator[Point]:
+def measure(device: SimDevice) -> Iterator[SweepPoint]:
     data = device.core.allocate((PITCHES[-1] + PADDING) * ROWS[-1])
     columns = int(device.table["vl1d.line_bytes"]) // 4
     for pitch in (size + padding for size in PITCHES for padding in (0, PADDING)):
@@ -50,7 +50,7 @@ def measure(device: SimDevice) -> Iterator[Point]:
             run = cold(device, KERNEL, 1, rows, "QIi", data, pitch, columns)
             values = {HITS: hit_rate([run], rows * columns), TIME: time_us(run)}
             padded = ", padded" if pitch % PITCHES[0] else ""
-            yield Point(f"{rows} rows{padded}", pitch, values)
+            yield SweepPoint(f"{rows} rows{padded}", pitch, values)
 
 
 def rows_kept(pitch: float, table: DeviceTable) -> float:
@@ -60,7 +60,7 @@ def rows_kept(pitch: float, table: DeviceTable) -> float:
     return table["vl1d.ways"] * sets / math.gcd(int(pitch // line), sets)
 
 
-def failures(points: Sequence[Point], table: DeviceTable) -> list[str]:
+def failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
     most = 100 - 100 / (table["vl1d.line_bytes"] / 4)
     wrong: list[str] = []
     for point in points:

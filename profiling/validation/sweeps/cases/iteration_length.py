@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hipsynth.profiling.validation.sweeps.frame import Point, cold, cycles, series, within
+from hipsynth.profiling.validation.sweeps.frame import SweepPoint, cold, cycles, series, within
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.devices import DeviceTable
 
@@ -27,7 +27,7 @@ SIMDS, WAVE = 4, 64
 LINEAR, HIDDEN, LONG = 0.01, 0.05, 16  # from LONG instructions on, additions dominate
 
 
-def measure(device: SimDevice) -> Iterator[Point]:
+def measure(device: SimDevice) -> Iterator[SweepPoint]:
     table = device.table
     for waves in PER_SIMD:
         for length in LENGTHS:
@@ -41,10 +41,10 @@ def measure(device: SimDevice) -> Iterator[Point]:
             others = (each("salu") + each("flow") - each("jumps")) * table["issue.wave_cycles"]
             alone = issue + others + each("jumps") * table["issue.branch_cycles"]
             values = {CYCLES: cycles(device, *runs) / count, ALONE: alone, ISSUE: issue * waves}
-            yield Point(f"{waves} per SIMD", length, values)
+            yield SweepPoint(f"{waves} per SIMD", length, values)
 
 
-def failures(points: Sequence[Point], table: DeviceTable) -> list[str]:
+def failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
     wrong: list[str] = []
     for name, curve in series(points).items():
         for point in curve:

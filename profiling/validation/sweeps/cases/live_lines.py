@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hipsynth.profiling.validation.sweeps.frame import HITS, Point, cold, cycles, hit_rate, rising, series, within
+from hipsynth.profiling.validation.sweeps.frame import HITS, SweepPoint, cold, cycles, hit_rate, rising, series, within
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.devices import DeviceTable
 
@@ -29,7 +29,7 @@ MOST = {1.25: 100, 1.5: 100, 2: 20, 4: 5}  # hit rate of several waves
 SLACK = 0.02
 
 
-def measure(device: SimDevice) -> Iterator[Point]:
+def measure(device: SimDevice) -> Iterator[SweepPoint]:
     size, line = int(device.table["vl1d.bytes"]), int(device.table["vl1d.line_bytes"])
     data = device.core.allocate(int(size * SHARES[-1]))
     for waves in WAVES:
@@ -39,10 +39,10 @@ def measure(device: SimDevice) -> Iterator[Point]:
             runs = [cold(device, KERNEL, 1, 64 * waves, "Qiii", data, lines, line, count) for count in counts]
             loads = counts[1] - counts[0]
             values = {HITS: hit_rate(runs, loads * waves), CYCLES: cycles(device, *runs) / loads}
-            yield Point(f"{waves} wave{'s' if waves > 1 else ''}", share, values)
+            yield SweepPoint(f"{waves} wave{'s' if waves > 1 else ''}", share, values)
 
 
-def failures(points: Sequence[Point], table: DeviceTable) -> list[str]:
+def failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
     wrong: list[str] = []
     for curve in series(points).values():
         for point in curve:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from hipsynth.profiling.validation.sweeps.frame import Point, cold, cycles, rising, series
+from hipsynth.profiling.validation.sweeps.frame import SweepPoint, cold, cycles, rising, series
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.devices import DeviceTable
 
@@ -33,16 +33,16 @@ NEAR = 0.04  # share of the difference
 SLACK = 0.05  # cycles, of a duration in whole units
 
 
-def measure(device: SimDevice) -> Iterator[Point]:
+def measure(device: SimDevice) -> Iterator[SweepPoint]:
     data = device.core.allocate(WAVE * 64)
     for name, width, apart, _ in LOADS:
         runs = [cold(device, f"loads_{width}", 1, WAVE, "Qii", data, apart, rounds) for rounds in ROUNDS]
         loads = UNROLLED * (ROUNDS[1] - ROUNDS[0])
         taken = (runs[1]["work"]["l1_cycles_busiest_cu"] - runs[0]["work"]["l1_cycles_busiest_cu"]) / loads
-        yield Point(name, taken, {CYCLES: cycles(device, *runs) / loads})
+        yield SweepPoint(name, taken, {CYCLES: cycles(device, *runs) / loads})
 
 
-def failures(points: Sequence[Point], table: DeviceTable) -> list[str]:
+def failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
     demanded = {name: taken for name, _, _, taken in LOADS}
     wrong = [f"{p}: not the demanded {demanded[p.series]} cycles" for p in points if p.x != demanded[p.series]]
     assert len(series(points)) == len(LOADS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hipsynth.profiling.validation.sweeps.frame import TIME, Point, cold, series, time_us, within
+from hipsynth.profiling.validation.sweeps.frame import TIME, SweepPoint, cold, series, time_us, within
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.devices import DeviceTable
 
@@ -26,7 +26,7 @@ ALIGNED, MISALIGNED = 4, 8
 SLACK = 0.01
 
 
-def measure(device: SimDevice) -> Iterator[Point]:
+def measure(device: SimDevice) -> Iterator[SweepPoint]:
     cus = int(device.table["topology.cus"])
     data = device.core.allocate(256 * BLOCKS * ITEMS // 64 * cus + 256)
     for name, groups in (("one CU", 1), ("all CUs", cus)):
@@ -38,10 +38,10 @@ def measure(device: SimDevice) -> Iterator[Point]:
                 REQUESTS: counters["TCP_TCC_READ_REQ"] / loads,
                 TIME: time_us(run),
             }
-            yield Point(name, shift, values)
+            yield SweepPoint(name, shift, values)
 
 
-def failures(points: Sequence[Point], table: DeviceTable) -> list[str]:
+def failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
     wrong: list[str] = []
     for curve in series(points).values():
         first = curve[0].values

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from hipsynth.profiling.validation.sweeps.frame import Point, rising, within
+from hipsynth.profiling.validation.sweeps.frame import SweepPoint, rising, within
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.devices import DeviceTable
 
@@ -29,7 +29,7 @@ SLACK, TIME_SLACK = 0.02, 0.03
 ONCE, THRICE = 1.15, 2.5
 
 
-def measure(device: SimDevice) -> Iterator[Point]:
+def measure(device: SimDevice) -> Iterator[SweepPoint]:
     for side in SIDES:
         plane = side * side
         planes = max(LEAST_PLANES, LEAST_BYTES // (plane * POINT_BYTES))
@@ -44,7 +44,7 @@ def measure(device: SimDevice) -> Iterator[Point]:
             FABRIC: as_if_endless(work["fabric_read_bytes"] / (POINT_BYTES * points), planes),
             TIME_EACH: 1000 * (run["duration_ns"] - device.table["issue.launch_ns"]) / points,
         }
-        yield Point("stencil", plane * POINT_BYTES / 1024, values)
+        yield SweepPoint("stencil", plane * POINT_BYTES / 1024, values)
 
 
 def as_if_endless(reads: float, planes: int) -> float:
@@ -53,7 +53,7 @@ def as_if_endless(reads: float, planes: int) -> float:
     return 1 + 2 * (reads - least) / (3 - least)
 
 
-def failures(points: Sequence[Point], table: DeviceTable) -> list[str]:
+def failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
     wrong: list[str] = []
     cache = max(table["fabric.infinity_cache_bytes"], table["topology.xcds"] * table["l2.bytes"])
     for point in points:

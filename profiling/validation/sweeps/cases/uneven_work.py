@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hipsynth.profiling.validation.sweeps.frame import TIME, Known, Point, cold, time_us, within
+from hipsynth.profiling.validation.sweeps.frame import TIME, KnownFault, SweepPoint, cold, time_us, within
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.devices import DeviceTable
 
@@ -25,7 +25,7 @@ ITEMS, EVERY, LONG, SHORT = 256, 7, 512, 32
 SLACK, EQUAL = 0.05, 0.03
 
 KNOWN = tuple(
-    Known(
+    KnownFault(
         device,
         ("one longer than the other at 1:", "one longer than the other at 2:"),
         "the mean of the working groups counts, three quarters of the longest, even where no other group follows it",
@@ -34,7 +34,7 @@ KNOWN = tuple(
 )
 
 
-def measure(device: SimDevice) -> Iterator[Point]:
+def measure(device: SimDevice) -> Iterator[SweepPoint]:
     cus = int(device.table["topology.cus"])
     data = device.core.allocate(4 * ITEMS * cus * PER_CU[-1])
 
@@ -55,16 +55,16 @@ def measure(device: SimDevice) -> Iterator[Point]:
         large, small = equal(groups, LONG // 4), equal(4 * groups, LONG // 4, ITEMS // 4)
         table = device.table
         starts = 4 * groups * table["issue.group_dispatch_cycles"] / table["topology.xcds"] / table["clock.core_mhz"]
-        yield Point(
+        yield SweepPoint(
             "of 64 work-items", per_cu, {TIME: small, LOW: large * (1 - EQUAL), HIGH: large * (1 + EQUAL) + starts}
         )
 
 
-def _between(name: str, per_cu: int, time: float, longest: float, equal: float, device: SimDevice) -> Point:
+def _between(name: str, per_cu: int, time: float, longest: float, equal: float, device: SimDevice) -> SweepPoint:
     launch = device.table["issue.launch_ns"] / 1000  # is part of both
     low, high = max(longest, equal) * (1 - SLACK), (longest + equal - launch) * (1 + SLACK)
-    return Point(name, per_cu, {TIME: time, LOW: low, HIGH: high})
+    return SweepPoint(name, per_cu, {TIME: time, LOW: low, HIGH: high})
 
 
-def failures(points: Sequence[Point], table: DeviceTable) -> list[str]:
+def failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
     return [text for p in points for text in within(p, TIME, p.values[LOW], p.values[HIGH])]

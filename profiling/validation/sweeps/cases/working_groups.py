@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from hipsynth.profiling.validation.sweeps.frame import TIME, Known, Point, cold, series, time_us, within
+from hipsynth.profiling.validation.sweeps.frame import TIME, KnownFault, SweepPoint, cold, series, time_us, within
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.devices import DeviceTable
 
@@ -31,17 +31,17 @@ CEILING = (
 )
 PLACES = "which XCD and CU a work-group runs on plays no part in the duration: all are taken to share the work"
 KNOWN = (
-    Known(
+    KnownFault(
         "mi250",
         ("first, 1 per CU at 2", "first, 4 per CU at", "every k-th, 1 per CU at 2", "every k-th, 4 per CU at"),
         CEILING,
     ),
-    Known("mi300x", ("first, 4 per CU at",), CEILING),
-    Known("mi300x", ("every k-th, 1 per CU at", "every k-th, 4 per CU at"), PLACES),
+    KnownFault("mi300x", ("first, 4 per CU at",), CEILING),
+    KnownFault("mi300x", ("every k-th, 1 per CU at", "every k-th, 4 per CU at"), PLACES),
 )
 
 
-def measure(device: SimDevice) -> Iterator[Point]:
+def measure(device: SimDevice) -> Iterator[SweepPoint]:
     cus = int(device.table["topology.cus"])
     data = device.core.allocate(4 * ITEMS * int(cus * PER_CU[-1] * FACTORS[-1]))
     for share in PER_CU:
@@ -51,11 +51,11 @@ def measure(device: SimDevice) -> Iterator[Point]:
             first = cold(device, "first_work", launched, ITEMS, "Qii", data, groups, STEPS)
             spread = cold(device, "every_works", launched, ITEMS, "Qii", data, factor, STEPS)
             table = device.table
-            yield Point(
+            yield SweepPoint(
                 f"first, {share:g} per CU", factor, {TIME: time_us(first), BOUND: arithmetic_us(groups, 1, table)}
             )
             bound = arithmetic_us(groups, math.gcd(factor, int(table["topology.xcds"])), table)
-            yield Point(f"every k-th, {share:g} per CU", factor, {TIME: time_us(spread), BOUND: bound})
+            yield SweepPoint(f"every k-th, {share:g} per CU", factor, {TIME: time_us(spread), BOUND: bound})
 
 
 def arithmetic_us(groups: int, idle: int, table: DeviceTable) -> float:
@@ -74,7 +74,7 @@ def launching_us(groups: float, table: DeviceTable) -> float:
     return (rate / table["topology.xcds"] + math.ceil(waves / slots) * start) / table["clock.core_mhz"]
 
 
-def failures(points: Sequence[Point], table: DeviceTable) -> list[str]:
+def failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
     wrong: list[str] = []
     for name, curve in series(points).items():
         alone = curve[0].values[TIME]
