@@ -14,9 +14,10 @@ import argparse
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 from hipsynth.core.scratch import scratch_folder
+from hipsynth.simulator.native_core import DeviceOptions, Dispatch
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 sys.path[:0] = [str(TESTS / "kernels"), str(TESTS / "support")]
@@ -32,14 +33,14 @@ SAMPLING_UNITS = 12  # as `synth profile` samples
 DOUBTFUL = 0.02  # larger errors are shown with the error estimate of the sampled run
 
 
-def timed(name: str, kernel: str, size: int, **options: Any) -> tuple[dict[str, Any], float]:
+def timed(name: str, kernel: str, size: int, **options: Unpack[DeviceOptions]) -> tuple[Dispatch, float]:
     from grids import launch
 
     start = time.process_time()
     return launch(name, kernel, size, **options), time.process_time() - start
 
 
-def compared(kernel: str, name: str, exact: tuple[dict[str, Any], float], part: tuple[dict[str, Any], float]) -> str:
+def compared(kernel: str, name: str, exact: tuple[Dispatch, float], part: tuple[Dispatch, float]) -> str:
     """A row of the table from (result, CPU seconds) of both runs."""
     from hipsynth.profiling import metrics
     from hipsynth.simulator import devices
@@ -71,7 +72,7 @@ def row(name: str, kernel: str, size: int, above: int) -> str:
     return compared(kernel, name, exact, part)
 
 
-def product(name: str, kernel: str, rows: int, sampling_units: int) -> tuple[dict[str, Any], float]:
+def product(name: str, kernel: str, rows: int, sampling_units: int) -> tuple[Dispatch, float]:
     """The result and CPU seconds of a matrix product in kernels.hip of `rows` rows and columns."""
     from hipsynth.simulator.device import SimDevice
 

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
 import struct
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TypeVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from hipsynth import toolchain
-from hipsynth.core.errors import MissingDependency
 from hipsynth.simulator import devices
+from hipsynth.simulator.native_core import DeviceOptions, Dispatch, native_core
 
-
-def native_core() -> Any:
-    """The native module; raises MissingDependency if it is not built."""
-    try:
-        return importlib.import_module("hipsynth.simulator._core")
-    except ImportError as error:
-        raise MissingDependency(
-            "the simulator core is not built", cause=str(error), remedy="run `make setup`"
-        ) from error
+Item = TypeVar("Item", bound=np.generic)
 
 
 class SimDevice:
@@ -39,7 +30,7 @@ class SimDevice:
         scratch: Path,
         flags: str = "-O3",
         constants: Mapping[str, float] | None = None,
-        **options: Any,
+        **options: Unpack[DeviceOptions],
     ) -> None:
         self.table = devices.load(name)
         build = toolchain.compile_device(source, self.table.arch, flags, scratch / self.table.arch)
@@ -47,22 +38,26 @@ class SimDevice:
         self.core = native_core().Device(self.table.arch, spec, **options)
         self.module = self.core.load(build.code_object.read_bytes(), build.disassembly.read_text())
 
-    def upload(self, array: npt.NDArray[Any]) -> int:
+    def upload(self, array: npt.NDArray[np.generic]) -> int:
         """Allocates device memory and copies an array to it; returns the device address."""
-        address: int = self.core.allocate(array.nbytes)
+        address = self.core.allocate(array.nbytes)
         self.core.write(address, np.ascontiguousarray(array).view(np.uint8).reshape(-1))
         return address
 
-    def download(self, address: int, like: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def download(self, address: int, like: npt.NDArray[Item]) -> npt.NDArray[Item]:
         """Copies device memory at an address to a new 1-D array with the type and number of bytes of `like`."""
         out = np.zeros(like.nbytes, np.uint8)
         self.core.read(address, out)
         return out.view(like.dtype)
 
     def launch(
-        self, kernel: str, grid: tuple[int, ...], block: tuple[int, ...], layout: str, *args: Any, lds: int = 0
-    ) -> dict[str, Any]:
+        self, kernel: str, grid: tuple[int, ...], block: tuple[int, ...], layout: str, *args: float, lds: int = 0
+    ) -> Dispatch:
         """Runs one dispatch. `grid` counts work-groups, `layout` is the struct format string of the arguments."""
-        sizes = [(*shape, 1, 1)[:3] for shape in (grid, block)]
-        result: dict[str, Any] = self.core.launch(self.module, kernel, *sizes, struct.pack("@" + layout, *args), lds)
-        return result
+        packed = struct.pack("@" + layout, *args)
+        return self.core.launch(self.module, kernel, _in_three(grid), _in_three(block), packed, lds)
+
+
+def _in_three(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    x, y, z = (*shape, 1, 1)[:3]
+    return x, y, z

@@ -21,9 +21,9 @@ from hipsynth.profiling import metrics
 from hipsynth.profiling.preview.instances import explicit_arguments, resolve_template_instance
 from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.preview.packing import GUESSED_BYTES, packed
-from hipsynth.simulator.device import native_core
 from hipsynth.simulator.devices import DeviceTable
 from hipsynth.simulator.errors import SimError
+from hipsynth.simulator.native_core import native_core
 from hipsynth.source.names import short_name
 
 CUS_PER_XCD = 2  # of the small device; 8 on devices with one XCD

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Unpack
 
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.validation.frame import KERNELS
 from hipsynth.simulator.device import SimDevice
+from hipsynth.simulator.native_core import DeviceOptions
 
 
 @contextlib.contextmanager
-def device(name: str, kernels: str, flags: str = "-O3", **options: Any) -> Iterator[SimDevice]:
-    """A simulated device `name` with empty caches and kernels/<kernels>.hip loaded; `options` go to SimDevice."""
+def device(
+    name: str,
+    kernels: str,
+    flags: str = "-O3",
+    constants: Mapping[str, float] | None = None,
+    **options: Unpack[DeviceOptions],
+) -> Iterator[SimDevice]:
+    """A simulated device `name` with empty caches and kernels/<kernels>.hip loaded; the rest goes to SimDevice."""
     with scratch_folder() as scratch:
-        yield SimDevice(name, KERNELS / f"{kernels}.hip", scratch, flags, **options)
+        yield SimDevice(name, KERNELS / f"{kernels}.hip", scratch, flags, constants, **options)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from hipsynth.profiling.validation.timed import Spec, TimedValue
 from hipsynth.simulator import devices
-from hipsynth.simulator.device import native_core
+from hipsynth.simulator.native_core import native_core
 
 LEAST_NS = 1e-3
 ROUNDS = 12
@@ -33,7 +33,7 @@ Vector = npt.NDArray[np.float64]
 class FitRecord:
     """A recorded time and the work of our dispatches, the input of the timing model (`timed.runs`)."""
 
-    timed: TimedValue
+    timed: TimedValue[Mapping[str, float]]
     recorded_ns: float
 
     def error(self, table: Spec) -> float:

@@ -1,7 +1,8 @@
-"""Data types of a validation study: a Row compares one recorded figure with ours, a Table has rows, a Study tables.
+"""Data types of a validation study: a ComparisonRow compares one recorded figure with ours, a
+ComparisonTable has rows, a Study tables.
 
 A study is a module in studies/ with TITLE, SHOWS (introduction of its page), QUICK (true: part of the fast test suite)
-and `tables() -> Iterator[Table]`, which runs our kernels and yields each table as soon as it is complete.
+and `tables() -> Iterator[ComparisonTable]`, which runs our kernels and yields each table as soon as it is complete.
 """
 
 from __future__ import annotations
@@ -14,15 +15,18 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Protocol, TypeVar, cast
 
+from hipsynth.core.tables import parse_table, read_table
 from hipsynth.profiling import metrics
 from hipsynth.profiling.validation import expected_error
 from hipsynth.profiling.validation.timed import TimedValue
+from hipsynth.simulator.native_core import Dispatch
 
 FOLDER = Path(__file__).parent
 KERNELS = FOLDER / "kernels"
 DURATION = metrics.DURATION
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ class ComparisonRow:
     allowed: float | None = None
     points: bool = False  # the values are percentages and the error is their difference
     label: str = ""
-    timed: TimedValue | None = field(default=None, compare=False, repr=False)
+    timed: TimedValue[Dispatch] | None = field(default=None, compare=False, repr=False)
 
     @property
     def error(self) -> float:
@@ -115,6 +119,17 @@ class Study:
     tables: Callable[[], Iterator[ComparisonTable]]
 
 
+class StudyModule(Protocol):
+    """What a module in studies/ defines."""
+
+    TITLE: str
+    SHOWS: str
+    QUICK: bool
+
+    def tables(self) -> Iterator[ComparisonTable]:
+        """Runs our kernels; yields each table as soon as it is complete."""
+
+
 def studies() -> list[Study]:
     """All studies of studies/, sorted by name."""
     package = importlib.import_module("hipsynth.profiling.validation.studies")
@@ -122,13 +137,20 @@ def studies() -> list[Study]:
 
 
 def _study(name: str) -> Study:
-    module: Any = importlib.import_module(f"hipsynth.profiling.validation.studies.{name}")
+    module = cast(StudyModule, importlib.import_module(f"hipsynth.profiling.validation.studies.{name}"))
     return Study(name, module.TITLE, module.SHOWS, module.QUICK, module.tables)
 
 
-def recorded(name: str) -> dict[str, Any]:
-    """The recorded figures of a study, recorded/<name>.toml."""
-    return tomllib.loads((FOLDER / "recorded" / f"{name}.toml").read_text())
+def recorded(name: str, kind: type[T]) -> T:
+    """The recorded figures of a study, recorded/<name>.toml. Raises BadInput if they are not of the shape `kind`."""
+    return read_table(FOLDER / "recorded" / f"{name}.toml", kind)
+
+
+def recorded_each(name: str, key: str, kind: type[T]) -> tuple[T, ...]:
+    """The same for a file that holds nothing but an array of tables called `key`."""
+    file = f"{name}.toml"
+    document = tomllib.loads((FOLDER / "recorded" / file).read_text())
+    return tuple(parse_table(kind, row, f"{file}, {key}") for row in document[key])
 
 
 def counter_rows(
@@ -157,7 +179,7 @@ def metric_rows(
             yield ComparisonRow(metric, expected, got, points=points)
 
 
-def features(*dispatches: Mapping[str, Any]) -> frozenset[str]:
+def features(*dispatches: Dispatch) -> frozenset[str]:
     """The features (titles of expected_error.FEATURES) that these dispatches use."""
     found = (expected_error.features(dispatch["counters"]) for dispatch in dispatches)
     return frozenset().union(*found)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from hipsynth.profiling.validation.frame import ComparisonRow
 from hipsynth.profiling.validation.timed import TimedValue
+from hipsynth.simulator.native_core import Dispatch
 
 
 @dataclass(frozen=True)
@@ -22,12 +21,12 @@ class RecordedPoint:
     label: str
     recorded: float
     amount: float
-    runs: tuple[Mapping[str, Any], ...]
+    runs: tuple[Dispatch, ...]
     allowed: float | None = None
     inverted: bool = False
 
     @property
-    def timed(self) -> TimedValue:
+    def timed(self) -> TimedValue[Dispatch]:
         return TimedValue(self.runs, self.amount, self.inverted)
 
     def row(self) -> ComparisonRow:

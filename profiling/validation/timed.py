@@ -5,14 +5,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Generic, TypedDict, TypeVar
 
-Run = Mapping[str, Any]  # the result of SimDevice.launch
+Run = TypeVar("Run")  # a Dispatch, or the work of one
 Spec = Mapping[str, float]
 
 
+class TimedTerms(TypedDict, total=False):
+    """The fields of TimedValue without its runs."""
+
+    amount: float
+    inverted: bool
+    weights: tuple[float, ...]
+    terms: Mapping[str, float]
+    link_bytes: float
+    scaled: Mapping[str, float]
+    replaced: Mapping[str, float]
+
+
 @dataclass(frozen=True)
-class TimedValue:
+class TimedValue(Generic[Run]):
     """Our time is a sum over `runs` of their durations times `weights` (empty: the last one, less the first if there
     are several), plus `terms` (weights of constants in ns), and `link_bytes` over the link to the host.
 
@@ -28,6 +40,18 @@ class TimedValue:
     link_bytes: float = 0.0
     scaled: Mapping[str, float] = field(default_factory=dict)
     replaced: Mapping[str, float] = field(default_factory=dict)
+
+    def without_runs(self) -> TimedTerms:
+        """Its fields but the runs."""
+        return TimedTerms(
+            amount=self.amount,
+            inverted=self.inverted,
+            weights=self.weights,
+            terms=self.terms,
+            link_bytes=self.link_bytes,
+            scaled=self.scaled,
+            replaced=self.replaced,
+        )
 
     def spec(self, table: Spec) -> dict[str, float]:
         """The constants under which the runs were made, given those of the device's table."""

@@ -81,8 +81,9 @@ SIZES = {
 
 @pytest.mark.parametrize("name", SIZES)
 def test_small_benchmarks_take_nearly_their_recorded_time(name: str) -> None:
-    (found,) = [b for b in kernel_times.recorded("kernel_times")["benchmark"] if b["name"] == name]
-    (recorded,) = [us for *size, us in found["rows"] if tuple(size) == SIZES[name]]
+    recording = kernel_times.recorded("kernel_times", kernel_times.KernelTimes)
+    (found,) = [benchmark for benchmark in recording.benchmark if benchmark.name == name]
+    (recorded,) = [us for *size, us in found.rows if tuple(size) == SIZES[name]]
     with bench.device("mi300a", "kernel_times", "-O2", **kernel_times.OPTIONS) as device:
         simulated = microseconds(kernel_times.BENCHMARKS[name](device, *SIZES[name]), device)
     # The product is too fast where it finds its data in the L2: see the study of kernel times.

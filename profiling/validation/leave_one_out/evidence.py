@@ -14,13 +14,13 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from hipsynth.core.files import write_whole
 from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.profiling.validation import classes, expected_error
 from hipsynth.profiling.validation.frame import FOLDER, ComparisonRow, ComparisonTable, Study, studies
-from hipsynth.profiling.validation.timed import TimedValue
+from hipsynth.profiling.validation.timed import TimedTerms, TimedValue
+from hipsynth.simulator.native_core import Dispatch
 
 CACHE = FOLDER.resolve().parents[1] / "build" / "leave-one-out"
 TRAFFIC = (
@@ -34,7 +34,7 @@ HIT_RATES = {"L2_Cache_Hit_Rate": HIT, "L1_Cache_Hit_Rate": L1_HIT}
 @dataclass(frozen=True)
 class Figure:
     """One recorded figure. `what`: TIME (`theirs`, `ours` in ns), HIT and L1_HIT (in per cent) or BYTES. `timed`: the
-    fields of Timed without its runs, of which `works` has the work. `counters`: of the longest run."""
+    fields of TimedValue without its runs, of which `works` has the work. `counters`: of the longest run."""
 
     study: str
     title: str
@@ -43,7 +43,7 @@ class Figure:
     what: str
     theirs: float
     ours: float
-    timed: Mapping[str, Any] = field(default_factory=dict)
+    timed: TimedTerms = field(default_factory=TimedTerms)
     works: tuple[Mapping[str, float], ...] = ()
     counters: Mapping[str, float] = field(default_factory=dict)
 
@@ -53,7 +53,7 @@ class Figure:
         return f"{self.study}/{self.title}/{self.label}".rstrip(" ,")
 
     @property
-    def time(self) -> TimedValue:
+    def time(self) -> TimedValue[Mapping[str, float]]:
         return TimedValue(self.works, **self.timed)
 
     @property
@@ -88,16 +88,17 @@ def figures_of(study: str, tables: Iterable[ComparisonTable]) -> Iterator[Figure
                 yield _timed(study, table, row, row.timed)
 
 
-def _counters(timed: TimedValue) -> dict[str, float]:
+def _counters(timed: TimedValue[Dispatch]) -> dict[str, float]:
     longest = max(timed.runs, key=lambda run: float(run["duration_ns"]))
     return {name: float(value) for name, value in longest["counters"].items() if name in classes.COUNTERS}
 
 
-def _timed(study: str, table: ComparisonTable, row: ComparisonRow, timed: TimedValue) -> Figure:
-    parts = {name: value for name, value in vars(timed).items() if name != "runs"}
+def _timed(study: str, table: ComparisonTable, row: ComparisonRow, timed: TimedValue[Dispatch]) -> Figure:
     theirs, ours = timed.recorded_ns(row.recorded), timed.recorded_ns(row.ours)
     works = tuple(dict(run["work"]) for run in timed.runs)
-    return Figure(study, table.title, row.label, table.device, TIME, theirs, ours, parts, works, _counters(timed))
+    return Figure(
+        study, table.title, row.label, table.device, TIME, theirs, ours, timed.without_runs(), works, _counters(timed)
+    )
 
 
 def identity(study: str) -> str:

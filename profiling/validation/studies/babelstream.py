@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from dataclasses import dataclass
 
 from hipsynth.profiling.validation import bench
 from hipsynth.profiling.validation.frame import (
@@ -17,6 +17,7 @@ from hipsynth.profiling.validation.frame import (
 from hipsynth.profiling.validation.timed import TimedValue
 from hipsynth.simulator import devices
 from hipsynth.simulator.device import SimDevice
+from hipsynth.simulator.native_core import Dispatch
 
 TITLE = "BabelStream on partitions of an MI300A"
 SHOWS = """Four streams and a scalar product of 2 GiB arrays, block 1024. An APU can be partitioned into one device
@@ -41,29 +42,49 @@ PER_XCD = ("topology.cus", "topology.xcds", "fabric.infinity_cache_gbps")
 SHARED = ("hbm.read_gbps", "hbm.write_gbps", "hbm.peak_gbps")
 
 
+@dataclass(frozen=True)
+class Partition:
+    """A partition of the device: its XCDs, how many such devices ran at once, MB/s of each kernel."""
+
+    name: str
+    xcds: int
+    active: int
+    mbps: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class PartitionBandwidths:
+    """The recording."""
+
+    device: str
+    source: str
+    elements: int
+    partition: tuple[Partition, ...]
+
+
 def tables() -> Iterator[ComparisonTable]:
-    figures = recorded("babelstream")
-    for partition in figures["partition"]:
-        factors = partition_factors(figures["device"], partition["xcds"], partition["active"])
-        constants = partition_constants(figures["device"], partition["xcds"], partition["active"])
+    figures = recorded("babelstream", PartitionBandwidths)
+    for partition in figures.partition:
+        factors = partition_factors(figures.device, partition.xcds, partition.active)
+        constants = partition_constants(figures.device, partition.xcds, partition.active)
         rows: list[ComparisonRow] = []
-        runs: list[dict[str, Any]] = []
+        runs: list[Dispatch] = []
         for kernel in STREAMS:
             with bench.device(
-                figures["device"], "babelstream", constants=constants, values=False, sampling_units=SAMPLING_UNITS
+                figures.device, "babelstream", constants=constants, values=False, sampling_units=SAMPLING_UNITS
             ) as device:
-                run = _launch(device, kernel, figures["elements"])
-            rows += _rows(kernel, figures["elements"], partition[kernel] / 1000, run, factors)
+                run = _launch(device, kernel, figures.elements)
+            rows += _rows(kernel, figures.elements, partition.mbps[kernel] / 1000, run, factors)
             runs.append(run)
         bandwidths = [row for row in rows if row.quantity.startswith("stream")]
         yield ComparisonTable(
-            f"{partition['name']}: {partition['xcds']} of 6 XCDs",
-            figures["device"],
-            figures["source"],
+            f"{partition.name}: {partition.xcds} of 6 XCDs",
+            figures.device,
+            figures.source,
             tuple(rows),
             "BabelStream",
             features(*runs),
-            (worst_error(bandwidths, WORST_PERCENT if partition["active"] == 1 else SHARED_PERCENT),),
+            (worst_error(bandwidths, WORST_PERCENT if partition.active == 1 else SHARED_PERCENT),),
         )
 
 
@@ -79,16 +100,16 @@ def partition_factors(device: str, xcds: int, active: int) -> dict[str, float]:
     return dict.fromkeys(PER_XCD, share) | dict.fromkeys(SHARED, 1 / active)
 
 
-def _launch(device: SimDevice, kernel: str, elements: int) -> dict[str, Any]:
+def _launch(device: SimDevice, kernel: str, elements: int) -> Dispatch:
     arrays = [device.core.allocate(8 * elements) for _ in range(3)]
     per_item = DOT_ELEMENTS if kernel == "dot" else 1
     return device.launch(kernel, (elements // BLOCK // per_item,), (BLOCK,), "QQQq", *arrays, elements)
 
 
 def _rows(
-    kernel: str, elements: int, gbps: float, run: Mapping[str, Any], factors: Mapping[str, float]
+    kernel: str, elements: int, gbps: float, run: Dispatch, factors: Mapping[str, float]
 ) -> Iterator[ComparisonRow]:
-    moved, duration = 8.0 * STREAMS[kernel] * elements, run[DURATION]
+    moved, duration = 8.0 * STREAMS[kernel] * elements, run["duration_ns"]
     yield ComparisonRow("stream bandwidth, GB/s", gbps, moved / duration, label=kernel)
     yield ComparisonRow(DURATION, moved / gbps, duration, label=kernel, timed=TimedValue((run,), scaled=factors))
     if kernel in OPERATIONS:

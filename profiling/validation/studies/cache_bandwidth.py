@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from hipsynth.profiling.validation import bench
 from hipsynth.profiling.validation.frame import (
@@ -12,7 +12,7 @@ from hipsynth.profiling.validation.frame import (
     TableCheck,
     features,
     median_error,
-    recorded,
+    recorded_each,
 )
 from hipsynth.profiling.validation.points import RecordedPoint
 from hipsynth.simulator.device import SimDevice
@@ -45,15 +45,27 @@ LENGTHS = {383: 24545, 90111: 5767137}  # recorded kB of two arrays -> elements 
 ARRAYS = {"read": (1,), "scale": (0, 1), "triad": (0, 1, 2, 3), "write": (0,)}
 
 
+@dataclass(frozen=True)
+class CacheBandwidths:
+    """One device of the recording; kB of the data, GB/s last. The columns between are: spread of the times in % in
+    `sweep`; in `wrapped_streams`, whose first is the kernel, group size and groups per CU."""
+
+    name: str
+    source: str
+    sweep: tuple[tuple[float, float, float], ...] = ()
+    shared_parts: tuple[tuple[float, float], ...] = ()
+    wrapped_streams: tuple[tuple[str, int, int, int, float], ...] = ()
+
+
 def tables() -> Iterator[ComparisonTable]:
-    for found in recorded("cache_bandwidth")["device"]:
-        with bench.device(found["name"], "benches", values=False) as device:
+    for found in recorded_each("cache_bandwidth", "device", CacheBandwidths):
+        with bench.device(found.name, "benches", values=False) as device:
             for title, points in _measured(device, found):
                 rows = tuple(point.row() for point in points)
                 yield ComparisonTable(
-                    f"{title} on {found['name']}",
-                    found["name"],
-                    found["source"],
+                    f"{title} on {found.name}",
+                    found.name,
+                    found.source,
                     rows,
                     "reads that caches serve",
                     features(*(run for point in points for run in point.runs)),
@@ -75,19 +87,22 @@ def _within(rows: tuple[ComparisonRow, ...]) -> int:
     return sum(abs(row.error) <= ALLOWED for row in rows)
 
 
-def measure(device: SimDevice, found: dict[str, Any]) -> Iterator[RecordedPoint]:
+def measure(device: SimDevice, found: CacheBandwidths) -> Iterator[RecordedPoint]:
     """Every recorded point of one device."""
     for _, points in _measured(device, found):
         yield from points
 
 
-def _measured(device: SimDevice, found: dict[str, Any]) -> Iterator[tuple[str, list[RecordedPoint]]]:
-    for title, function in (("sweep", _sweep), ("shared parts", _shared), ("wrapped streams", _wrapped)):
-        if rows := found.get(title.replace(" ", "_")):
-            yield title, list(function(device, rows))
+def _measured(device: SimDevice, found: CacheBandwidths) -> Iterator[tuple[str, list[RecordedPoint]]]:
+    if found.sweep:
+        yield "sweep", list(_sweep(device, found.sweep))
+    if found.shared_parts:
+        yield "shared parts", list(_shared(device, found.shared_parts))
+    if found.wrapped_streams:
+        yield "wrapped streams", list(_wrapped(device, found.wrapped_streams))
 
 
-def _sweep(device: SimDevice, rows: list[list[float]]) -> Iterator[RecordedPoint]:
+def _sweep(device: SimDevice, rows: Sequence[tuple[float, float, float]]) -> Iterator[RecordedPoint]:
     groups = int(device.table["topology.cus"])
     for kilobytes, spread, speed in rows:
         vectors = int(kilobytes * 1024 / 32)  # of either array
@@ -106,7 +121,7 @@ def _sweep(device: SimDevice, rows: list[list[float]]) -> Iterator[RecordedPoint
         yield RecordedPoint("cache bandwidth, GB/s", f"sweep of {kilobytes:g} kB,", speed, amount, runs, allowed)
 
 
-def _shared(device: SimDevice, rows: list[list[float]]) -> Iterator[RecordedPoint]:
+def _shared(device: SimDevice, rows: Sequence[tuple[float, float]]) -> Iterator[RecordedPoint]:
     resident = 2 * int(device.table["topology.cus"])
     for kilobytes, speed in rows:
         parts = int(kilobytes // 512)
@@ -120,7 +135,7 @@ def _shared(device: SimDevice, rows: list[list[float]]) -> Iterator[RecordedPoin
         yield RecordedPoint("cache bandwidth, GB/s", f"parts, {kilobytes:g} kB,", speed, amount, runs, ALLOWED)
 
 
-def _wrapped(device: SimDevice, rows: list[list[Any]]) -> Iterator[RecordedPoint]:
+def _wrapped(device: SimDevice, rows: Sequence[tuple[str, int, int, int, float]]) -> Iterator[RecordedPoint]:
     buffers = [device.core.allocate(64 << 20) for _ in range(4)]
     for kernel, kilobytes, block, per_cu, speed in rows:
         elements = LENGTHS[kilobytes]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from hipsynth.profiling.validation import bench
 from hipsynth.profiling.validation.frame import ComparisonRow, ComparisonTable, features, recorded
 from hipsynth.profiling.validation.points import RecordedPoint
 from hipsynth.simulator.device import SimDevice
+from hipsynth.simulator.native_core import Dispatch
 
 TITLE = "Compute and LDS ceilings"
 SHOWS = """Peak rates of the vector ALU, the matrix cores and the LDS of a gfx90a device, each unit alone. The
@@ -34,25 +35,33 @@ LDS_ROUNDS, LDS_BYTES = 16, 64 * 4 * 256
 ALLOWED_PERCENT = 10.0
 
 
+@dataclass(frozen=True)
+class Peaks:
+    """The recording: GFLOP/s and GB/s by kernel."""
+
+    gflops: Mapping[str, float]
+    gbps: Mapping[str, float]
+
+
 def tables() -> Iterator[ComparisonTable]:
-    figures = recorded("ceilings")
+    figures = recorded("ceilings", Peaks)
     rows: list[ComparisonRow] = []
     runs = []
     with bench.device("mi210", "ceilings") as device:
         for kernel, (rounds, operations, count) in KERNELS.items():
             first, second = _pair(device, kernel, rounds)
             done = float(WAVES * rounds * count * operations)
-            peak = figures["gflops"][kernel]
+            peak = figures.gflops[kernel]
             rows.append(RecordedPoint("peak, GFLOP/s", kernel, peak, done, (first, second), ALLOWED_PERCENT).row())
             runs.append(first)
         first, second = _pair(device, "lds", LDS_ROUNDS)
         moved = float(WAVES * LDS_ROUNDS * LDS_BYTES)
         for name in ("lds", "lds_other"):
-            rows.append(RecordedPoint("LDS peak, GB/s", name, figures["gbps"][name], moved, (first, second)).row())
+            rows.append(RecordedPoint("LDS peak, GB/s", name, figures.gbps[name], moved, (first, second)).row())
         runs.append(first)
     yield ComparisonTable(TITLE, "mi210", SOURCE, tuple(rows), "one instruction of one unit", features(*runs))
 
 
-def _pair(device: SimDevice, kernel: str, rounds: int) -> list[dict[str, Any]]:
+def _pair(device: SimDevice, kernel: str, rounds: int) -> list[Dispatch]:
     """Two dispatches of a kernel, the second with twice the work."""
     return [device.launch(kernel, (CUS * GROUPS_PER_CU,), (BLOCK,), "i", n * rounds) for n in (1, 2)]

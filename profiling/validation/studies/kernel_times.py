@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from hipsynth.profiling.validation.frame import (
 )
 from hipsynth.profiling.validation.timed import TimedValue
 from hipsynth.simulator.device import SimDevice
+from hipsynth.simulator.native_core import DeviceOptions, Dispatch
 
 TITLE = "Kernel times"
 SHOWS = """Eleven benchmarks with about twenty sizes each, timed by the recorded programs themselves: the mean of 51
@@ -56,7 +56,7 @@ BENCHMARK_PERCENT = {  # mean error of each benchmark, a little above what was m
 LEAST_CORRELATION = 0.97
 FLOAT = 4
 # Between two calls without a profiler, the L2 keeps its lines.
-OPTIONS = {
+OPTIONS: DeviceOptions = {
     "values": False, "sampling_units": 6, "sample_above": 15_000_000, "memory_bytes": 64 << 30, "keep_l2": True,
 }  # fmt: skip
 SEED = 7
@@ -71,10 +71,10 @@ class TimedCall:
     blocking copy from the host or fill.
     """
 
-    dispatches: Sequence[tuple[dict[str, Any], float]]
+    dispatches: Sequence[tuple[Dispatch, float]]
     awaited: Sequence[float] = ()
 
-    def timed(self) -> TimedValue:
+    def timed(self) -> TimedValue[Dispatch]:
         """Time between two events around the call, in ns; each launch is queued behind the previous one."""
         runs, times = zip(*self.dispatches, strict=True)
         terms = {
@@ -86,11 +86,28 @@ class TimedCall:
         return TimedValue(runs, weights=times, terms=terms, link_bytes=sum(self.awaited))
 
 
+@dataclass(frozen=True)
+class RecordedBenchmark:
+    """`rows`: the sizes of a call, then its microseconds."""
+
+    name: str
+    rows: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class KernelTimes:
+    """The recording."""
+
+    device: str
+    source: str
+    benchmark: tuple[RecordedBenchmark, ...]
+
+
 def tables() -> Iterator[ComparisonTable]:
-    found = recorded("kernel_times")
-    cases = [(benchmark["name"], row) for benchmark in found["benchmark"] for row in benchmark["rows"]]
+    found = recorded("kernel_times", KernelTimes)
+    cases = [(benchmark.name, row) for benchmark in found.benchmark for row in benchmark.rows]
     with ThreadPoolExecutor(os.cpu_count()) as workers:  # the core runs without Python's lock
-        results = list(workers.map(lambda case: _compare(found["device"], *case), cases))
+        results = list(workers.map(lambda case: _compare(found.device, *case), cases))
     rows = tuple(row for row, _ in results)
     used = frozenset[str]().union(*(used for _, used in results))
     grouped: dict[str, list[ComparisonRow]] = {}
@@ -102,12 +119,12 @@ def tables() -> Iterator[ComparisonTable]:
         *(mean_error(own, BENCHMARK_PERCENT[name], f"mean error of {name}") for name, own in grouped.items()),
     )
     kernels = "benchmarks of one or two kernels"
-    yield ComparisonTable("benchmarks", found["device"], found["source"], rows, kernels, used, checks)
+    yield ComparisonTable("benchmarks", found.device, found.source, rows, kernels, used, checks)
 
 
 def _compare(name: str, benchmark: str, recording: Sequence[float]) -> tuple[ComparisonRow, frozenset[str]]:
     """Compares one row of the recording; returns the row and the features of its kernels."""
-    *size, microseconds = recording
+    size, microseconds = tuple(map(int, recording[:-1])), recording[-1]
     with bench.device(name, "kernel_times", "-O2", **OPTIONS) as device:
         call = BENCHMARKS[benchmark](device, *size)
     label = f"{benchmark} {' '.join(map(str, size))}"
@@ -123,7 +140,7 @@ def _row(label: str, call: TimedCall, theirs: float, device: SimDevice) -> Compa
     return ComparisonRow("time of a call, us", theirs, ours / 1000, label=label, timed=replace(timed, amount=1000.0))
 
 
-def _warm(device: SimDevice, footprint: float, launch: Callable[[], dict[str, Any]]) -> TimedCall:
+def _warm(device: SimDevice, footprint: float, launch: Callable[[], Dispatch]) -> TimedCall:
     """One launch, after a warm-up launch if the Infinity Cache keeps data from one call to the next."""
     if footprint <= device.table["fabric.infinity_cache_bytes"]:
         launch()
@@ -135,9 +152,9 @@ def _in_part(
     footprint: float,
     steps: int,
     few: int,
-    launch: Callable[[int], dict[str, Any]],
+    launch: Callable[[int], Dispatch],
     warm: bool = True,
-) -> list[tuple[dict[str, Any], float]]:
+) -> list[tuple[Dispatch, float]]:
     """A launch of `steps` loop iterations, extrapolated linearly from launches of `few` and 2 * `few` iterations.
 
     `footprint`: bytes of the whole launch. What the Infinity Cache cannot keep from one launch to the next is not there
@@ -145,7 +162,7 @@ def _in_part(
     """
     cold, parted = footprint > device.table["fabric.infinity_cache_bytes"], steps > 3 * few
 
-    def again(steps: int) -> dict[str, Any]:
+    def again(steps: int) -> Dispatch:
         if cold:
             device.core.reset()
         elif warm:
@@ -237,7 +254,7 @@ def _atax(device: SimDevice, width: int) -> TimedCall:
     """Two vector fills and two matrix-vector products."""
     matrix, vector, sums, result = _arrays(device, FLOAT * width * width, *[FLOAT * width] * 3)
 
-    def launch(kernel: str, operand: int, steps: int) -> dict[str, Any]:
+    def launch(kernel: str, operand: int, steps: int) -> Dispatch:
         arguments = (matrix, operand, sums, width, width, steps)
         return device.launch(kernel, (_groups(width),), (256,), "QQQiii", *arguments)
 

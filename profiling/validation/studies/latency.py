@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from hipsynth.profiling.validation import bench
-from hipsynth.profiling.validation.frame import ComparisonTable, features, recorded
+from hipsynth.profiling.validation.frame import ComparisonTable, features, recorded_each
 from hipsynth.profiling.validation.points import RecordedPoint
 from hipsynth.simulator.device import SimDevice
+from hipsynth.simulator.native_core import Dispatch
 
 TITLE = "Load latency"
 SHOWS = """One work-item follows pointers, one per 128 bytes, in a random cycle through a buffer. The plateaus of the
@@ -27,32 +28,39 @@ FRESH_STEPS = (4096, 12288)
 SEED = 7
 
 
+@dataclass(frozen=True)
+class LatencyCurve:
+    """One device of the recording. `rows`: level, kB of the buffer, cycles per load."""
+
+    name: str
+    source: str
+    rows: tuple[tuple[str, float, float], ...]
+
+
 def tables() -> Iterator[ComparisonTable]:
-    for found in recorded("latency")["device"]:
-        with bench.device(found["name"], "benches") as device:
+    for found in recorded_each("latency", "device", LatencyCurve):
+        with bench.device(found.name, "benches") as device:
             points = list(measure(device, found))
         rows = tuple(point.row() for point in points)
         used = features(*(run for point in points for run in point.runs))
-        yield ComparisonTable(
-            f"latency on {found['name']}", found["name"], found["source"], rows, "pointer chase", used
-        )
+        yield ComparisonTable(f"latency on {found.name}", found.name, found.source, rows, "pointer chase", used)
 
 
-def measure(device: SimDevice, found: dict[str, Any]) -> Iterator[RecordedPoint]:
+def measure(device: SimDevice, found: LatencyCurve) -> Iterator[RecordedPoint]:
     """One point per recorded buffer size; level `hbm` uses loads of lines that no cache holds yet."""
     mhz = device.table["clock.core_mhz"]
     fresh = _fresh(device)
-    for level, kilobytes, cycles in found["rows"]:
+    for level, kilobytes, cycles in found.rows:
         runs, steps = fresh if level == "hbm" else _cycling(device, round(kilobytes * 1024 / LINE_BYTES))
         amount = steps * 1000 / mhz
         yield RecordedPoint("load latency, cycles", f"{level}, {kilobytes:g} kB,", cycles, amount, runs, ALLOWED, True)
 
 
-def _chase(device: SimDevice, start: int, steps: int) -> dict[str, Any]:
+def _chase(device: SimDevice, start: int, steps: int) -> Dispatch:
     return device.launch("chase", (1,), (1,), "QQi", start, start, steps)
 
 
-def _cycling(device: SimDevice, lines: int) -> tuple[tuple[dict[str, Any], ...], int]:
+def _cycling(device: SimDevice, lines: int) -> tuple[tuple[Dispatch, ...], int]:
     """One and three laps around a cycle, after a warm-up lap: their difference is two laps with warm caches."""
     order = np.random.default_rng(SEED).permutation(lines).astype(np.uint64)
     buffer = device.core.allocate(lines * LINE_BYTES)
@@ -66,7 +74,7 @@ def _cycling(device: SimDevice, lines: int) -> tuple[tuple[dict[str, Any], ...],
     return tuple(runs), 2 * once
 
 
-def _fresh(device: SimDevice) -> tuple[tuple[dict[str, Any], ...], int]:
+def _fresh(device: SimDevice) -> tuple[tuple[Dispatch, ...], int]:
     """Two chains through lines of a large buffer, each line touched once."""
     random = np.random.default_rng(SEED)
     order = random.choice(SPREAD_LINES, sum(FRESH_STEPS) + 2, replace=False)

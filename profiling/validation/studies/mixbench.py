@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from hipsynth.profiling.validation import bench
 from hipsynth.profiling.validation.frame import (
@@ -20,6 +19,7 @@ from hipsynth.profiling.validation.frame import (
 )
 from hipsynth.profiling.validation.timed import TimedValue
 from hipsynth.simulator.device import SimDevice
+from hipsynth.simulator.native_core import Dispatch
 
 TITLE = "mixbench"
 SHOWS = """Every work-item reads eight values one block width apart, does N multiply-adds on each, and writes
@@ -49,38 +49,60 @@ ALLOWED = {
 }
 
 
+@dataclass(frozen=True)
+class MixbenchType:
+    """One type of the recording; `fma`: the name of its multiply-adds in counters."""
+
+    name: str
+    rows: tuple[tuple[float, ...], ...]
+    fma: str = ""
+
+
+@dataclass(frozen=True)
+class MixbenchCounters:
+    """The recording. `columns`: of the rows of each type; `zeros`: counters that are zero in every row."""
+
+    device: str
+    source: str
+    columns: tuple[str, ...]
+    zeros: tuple[str, ...]
+    type: tuple[MixbenchType, ...]
+
+
 def tables() -> Iterator[ComparisonTable]:
-    figures = recorded("mixbench")
-    with bench.device(figures["device"], "mixbench", FLAGS, values=False) as device:
+    figures = recorded("mixbench", MixbenchCounters)
+    with bench.device(figures.device, "mixbench", FLAGS, values=False) as device:
         data = device.core.allocate(BYTES)
-        for found in figures["type"]:
-            runs = {row[0]: _run(device, data, found["name"], row[0]) for row in found["rows"]}
+        for found in figures.type:
+            runs = {int(row[0]): _run(device, data, found.name, int(row[0])) for row in found.rows}
             yield _table(figures, found, runs)
 
 
-def _run(device: SimDevice, data: int, kind: str, steps: int) -> dict[str, Any]:
+def _run(device: SimDevice, data: int, kind: str, steps: int) -> Dispatch:
     layout = SEEDS[kind] + "Q"
     seeds = [1] * (len(layout.replace("4x", "")) - 1)
     return device.launch(f"mix_{kind}_{steps}", (GROUPS,), (BLOCK,), layout, *seeds, data)
 
 
-def _table(figures: dict[str, Any], found: dict[str, Any], runs: dict[int, dict[str, Any]]) -> ComparisonTable:
+def _table(figures: MixbenchCounters, found: MixbenchType, runs: dict[int, Dispatch]) -> ComparisonTable:
     times: list[ComparisonRow] = []
     rows: list[ComparisonRow] = []
-    for values in found["rows"]:
-        figure = dict(zip(figures["columns"], values, strict=True)) | dict.fromkeys(figures["zeros"], 0)
-        steps, duration, products = (figure.pop(name) for name in ("N", DURATION, "FMA"))
-        figure |= {f"SQ_INSTS_VALU_FMA_{kind}": products * (kind == found.get("fma")) for kind in FMA}
+    for values in found.rows:
+        figure = dict(zip(figures.columns, values, strict=True)) | dict.fromkeys(figures.zeros, 0)
+        steps, duration, products = int(figure.pop("N")), figure.pop(DURATION), figure.pop("FMA")
+        figure |= {f"SQ_INSTS_VALU_FMA_{kind}": products * (kind == found.fma) for kind in FMA}
         label = f"N = {steps}"
         timed = TimedValue((runs[steps],))
-        times.append(ComparisonRow(DURATION, duration, runs[steps][DURATION], WORST_PERCENT, label=label, timed=timed))
+        times.append(
+            ComparisonRow(DURATION, duration, runs[steps]["duration_ns"], WORST_PERCENT, label=label, timed=timed)
+        )
         rows += _counted(figure, runs[steps]["counters"], label)
         rows += _metrics(figure, duration, runs[steps], label)
     checks = (median_error(times, MEDIAN_PERCENT), worst_error(times, WORST_PERCENT), _knee(times))
     return ComparisonTable(
-        f"mixbench {found['name']}",
-        figures["device"],
-        figures["source"],
+        f"mixbench {found.name}",
+        figures.device,
+        figures.source,
         (*times, *rows),
         "stream with arithmetic",
         features(*runs.values()),
@@ -99,11 +121,11 @@ def _counted(figure: dict[str, float], ours: dict[str, float], label: str) -> It
     )
 
 
-def _metrics(figure: dict[str, float], duration: float, run: dict[str, Any], label: str) -> Iterator[ComparisonRow]:
+def _metrics(figure: dict[str, float], duration: float, run: Dispatch, label: str) -> Iterator[ComparisonRow]:
     """The vendor's formulas evaluated on the recorded counters and on ours."""
     ours = run["counters"]
     alike = abs(ours["SQ_INSTS"] / figure["SQ_INSTS"] - 1) <= ALIKE
-    for row in metric_rows(figure, duration, ours, run[DURATION], ARCH):
+    for row in metric_rows(figure, duration, ours, run["duration_ns"], ARCH):
         if row.quantity != "IPC" or alike:
             allowed = HIT_POINTS if row.points else ALLOWED.get(row.quantity, WORST_PERCENT)
             yield replace(row, allowed=allowed, label=label)

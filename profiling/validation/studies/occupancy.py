@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from hipsynth.profiling.validation import bench
-from hipsynth.profiling.validation.frame import ComparisonTable, features, median_error, recorded
+from hipsynth.profiling.validation.frame import ComparisonTable, features, median_error, recorded_each
 from hipsynth.profiling.validation.points import RecordedPoint
 from hipsynth.simulator.device import SimDevice
 
@@ -31,15 +31,26 @@ ARRAYS = {"init": "a", "read": "b", "scale": "ab", "triad": "abcd", "3pt": "ab",
 CONSTANTS = {"fabric.infinity_cache_bytes": 0.0}
 
 
+@dataclass(frozen=True)
+class StreamBandwidths:
+    """One device of the recording. `streams`: kernel -> arrays that it reads or writes; `rows`: work-items per group,
+    groups per CU, GB/s of each kernel."""
+
+    name: str
+    source: str
+    streams: Mapping[str, int]
+    rows: tuple[tuple[int, ...], ...]
+
+
 def tables() -> Iterator[ComparisonTable]:
-    for found in recorded("occupancy")["device"]:
-        with bench.device(found["name"], "benches", constants=CONSTANTS, values=False) as device:
+    for found in recorded_each("occupancy", "device", StreamBandwidths):
+        with bench.device(found.name, "benches", constants=CONSTANTS, values=False) as device:
             points = list(measure(device, found))
         rows = tuple(point.row() for point in points)
         yield ComparisonTable(
-            f"streams on {found['name']}",
-            found["name"],
-            found["source"],
+            f"streams on {found.name}",
+            found.name,
+            found.source,
             rows,
             "streams of doubles",
             features(*(run for point in points for run in point.runs)),
@@ -47,13 +58,13 @@ def tables() -> Iterator[ComparisonTable]:
         )
 
 
-def measure(device: SimDevice, found: dict[str, Any]) -> Iterator[RecordedPoint]:
+def measure(device: SimDevice, found: StreamBandwidths) -> Iterator[RecordedPoint]:
     """Every recorded point of one device."""
-    largest = max(_sizes(device, row[0] * row[1])[1] for row in found["rows"])
+    largest = max(_sizes(device, row[0] * row[1])[1] for row in found.rows)
     span = 8 * largest + 64
     memory = {name: device.core.allocate(LAUNCHES * span) for name in "abcd"}
-    for column, (kernel, streams) in enumerate(found["streams"].items()):
-        for block, per_cu, *speeds in found["rows"]:
+    for column, (kernel, streams) in enumerate(found.streams.items()):
+        for block, per_cu, *speeds in found.rows:
             sizes = _sizes(device, block * per_cu)
             runs = []
             for launch, n in enumerate((sizes[0], *sizes)):

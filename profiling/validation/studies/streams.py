@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from hipsynth.profiling.validation import bench
-from hipsynth.profiling.validation.frame import ComparisonTable, recorded
-from hipsynth.profiling.validation.studies.vcopy import compare
+from hipsynth.profiling.validation.frame import ComparisonTable, recorded_each
+from hipsynth.profiling.validation.studies.vcopy import RecordedDispatch, compare
 from hipsynth.simulator.device import SimDevice
+from hipsynth.simulator.native_core import Dispatch
 
 TITLE = "Read and write streams"
 SHOWS = """A stream that only reads (mixbench's kernel with no operations between its loads; float, double and int)
@@ -21,14 +21,14 @@ KINDS = {"fill": "fill with doubles"}
 
 
 def tables() -> Iterator[ComparisonTable]:
-    for target in recorded("streams")["target"]:
-        with bench.device(target["device"], "streams") as device:
-            results = _launches(device, target["kernel"])
-            kernels = KINDS.get(target["kernel"], "read-only stream")
-            yield compare(target, results[target["dispatch"]], device.table.arch, kernels)
+    for target in recorded_each("streams", "target", RecordedDispatch):
+        with bench.device(target.device, "streams") as device:
+            results = _launches(device, target.kernel)
+            kernels = KINDS.get(target.kernel, "read-only stream")
+            yield compare(target, results[target.dispatch], device.table.arch, kernels)
 
 
-def _launches(device: SimDevice, kernel: str) -> list[dict[str, Any]]:
+def _launches(device: SimDevice, kernel: str) -> list[Dispatch]:
     """Two dispatches of the kernel with the recorded program's launch shape."""
     data = device.core.allocate(BYTES)
     if kernel == "fill":

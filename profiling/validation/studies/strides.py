@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
 
 from hipsynth.profiling.validation import bench
 from hipsynth.profiling.validation.frame import ComparisonTable, features, median_error, recorded
@@ -28,17 +28,26 @@ ITEMS, LOADS, COUNTED = 1024, 8, 32
 TOO_FEW_WAYS = {("float", "tile"): (1, 4, 8), ("double", "tile"): (2,)}
 
 
+@dataclass(frozen=True)
+class StrideTimes:
+    """The recording. `rows`: type, pattern, stride or width of the tile, cycles."""
+
+    device: str
+    source: str
+    rows: tuple[tuple[str, str, int, float], ...]
+
+
 def tables() -> Iterator[ComparisonTable]:
-    figures = recorded("strides")
-    with bench.device(figures["device"], "benches") as device:
+    figures = recorded("strides", StrideTimes)
+    with bench.device(figures.device, "benches") as device:
         points = list(measure(device, figures))
     for kind in LIMIT_STRIDE:
         found = [point for point in points if point.label.startswith(kind)]
         rows = tuple(point.row() for point in found)
         yield ComparisonTable(
             f"{kind} loads",
-            figures["device"],
-            figures["source"],
+            figures.device,
+            figures.source,
             rows,
             "strided loads",
             features(*(run for point in found for run in point.runs)),
@@ -46,12 +55,12 @@ def tables() -> Iterator[ComparisonTable]:
         )
 
 
-def measure(device: SimDevice, figures: dict[str, Any]) -> Iterator[RecordedPoint]:
+def measure(device: SimDevice, figures: StrideTimes) -> Iterator[RecordedPoint]:
     """Every recorded pattern."""
     data, out = device.core.allocate(2 << 20), device.core.allocate(16384)
     mhz = device.table["clock.core_mhz"]
     amount = (ROUNDS[1] - ROUNDS[0]) * LOADS * ITEMS / COUNTED * 1000 / mhz
-    for kind, pattern, figure, cycles in figures["rows"]:
+    for kind, pattern, figure, cycles in figures.rows:
         if pattern == "stride" and figure > LIMIT_STRIDE[kind]:
             continue
         symbol = f"{'strided' if pattern == 'stride' else 'tiled'}_{kind}"

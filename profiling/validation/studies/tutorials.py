@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from hipsynth.profiling import metrics
 from hipsynth.profiling.validation import bench
@@ -19,6 +18,7 @@ from hipsynth.profiling.validation.frame import (
 )
 from hipsynth.profiling.validation.timed import TimedValue
 from hipsynth.simulator.device import SimDevice
+from hipsynth.simulator.native_core import Dispatch
 
 TITLE = "Micro-kernels of the profiler's tutorials"
 SHOWS = """Each kernel repeats one instruction class. Event counts must be equal: memory instructions by address
@@ -42,29 +42,39 @@ RATE = "LDS_Bank_Conflict_Rate"
 OCCUPANCY_PERCENT, IPC_PERCENT, TIME_PERCENT, SHORTEST_PERCENT = 2.0, 8.0, 10.0, 35.0
 
 
+@dataclass(frozen=True)
+class TutorialFigures:
+    """The recording: counter -> value, most of them by kernel (`lds`: by lanes)."""
+
+    memory_instructions: Mapping[str, Mapping[str, float]]
+    durations_ns: Mapping[str, float]
+    one_of_each: Mapping[str, float]
+    lds: Mapping[str, Mapping[str, float]]
+    issue: Mapping[str, Mapping[str, float]]
+    occupancy: Mapping[str, float]
+
+
 def tables() -> Iterator[ComparisonTable]:
-    figures = recorded("tutorials")
+    figures = recorded("tutorials", TutorialFigures)
     with bench.device(DEVICE, "tutorials") as device:
-        yield from _memory_instructions(device, figures["memory_instructions"], figures["durations_ns"])
-        yield _instruction_mix(device, figures["one_of_each"])
-        yield _lds(device, figures["lds"])
-        yield _issue(device, figures["issue"])
-        yield _occupancy(device, figures["occupancy"])
+        yield from _memory_instructions(device, figures.memory_instructions, figures.durations_ns)
+        yield _instruction_mix(device, figures.one_of_each)
+        yield _lds(device, figures.lds)
+        yield _issue(device, figures.issue)
+        yield _occupancy(device, figures.occupancy)
 
 
-def _table(
-    title: str, page: str, rows: list[ComparisonRow], kernels: str, *dispatches: dict[str, Any]
-) -> ComparisonTable:
+def _table(title: str, page: str, rows: list[ComparisonRow], kernels: str, *dispatches: Dispatch) -> ComparisonTable:
     """A table whose kernels count as timing evidence for the features they use; see `_counted` for the others."""
     return ComparisonTable(title, DEVICE, SOURCE + page, tuple(rows), kernels, features(*dispatches))
 
 
-def _counted(table: ComparisonTable, dispatches: list[dict[str, Any]]) -> ComparisonTable:
+def _counted(table: ComparisonTable, dispatches: list[Dispatch]) -> ComparisonTable:
     return replace(table, counted=features(*dispatches))
 
 
 def _memory_instructions(
-    device: SimDevice, figures: dict[str, dict[str, float]], durations: dict[str, float]
+    device: SimDevice, figures: Mapping[str, Mapping[str, float]], durations: Mapping[str, float]
 ) -> Iterator[ComparisonTable]:
     data = device.core.allocate(4096)
     device.core.write(data, bytes(4096))
@@ -79,14 +89,14 @@ def _memory_instructions(
     page = "vector-memory-operation-counting.rst"
     yield _counted(_table("Memory instructions", page, rows, "single memory instructions"), runs)
     times = [
-        ComparisonRow(DURATION, durations[kernel], run[DURATION], label=kernel, timed=TimedValue((run,)))
+        ComparisonRow(DURATION, durations[kernel], run["duration_ns"], label=kernel, timed=TimedValue((run,)))
         for kernel, run in zip(figures, runs, strict=True)
     ]
     short = replace(_table("Shortest kernels", page, times, "single memory instructions"), note=SHORTEST)
     yield replace(_counted(short, runs), checks=(mean_error(times, SHORTEST_PERCENT),))
 
 
-def _instruction_mix(device: SimDevice, figures: dict[str, float]) -> ComparisonTable:
+def _instruction_mix(device: SimDevice, figures: Mapping[str, float]) -> ComparisonTable:
     found = device.launch("one_of_each", (1,), (64,), "")["counters"]
     rows = list(counter_rows(figures, found, 0.0))
     return _table(
@@ -94,7 +104,7 @@ def _instruction_mix(device: SimDevice, figures: dict[str, float]) -> Comparison
     )
 
 
-def _lds(device: SimDevice, figures: dict[str, dict[str, float]]) -> ComparisonTable:
+def _lds(device: SimDevice, figures: Mapping[str, Mapping[str, float]]) -> ComparisonTable:
     out = device.core.allocate(4096)
     rows, runs = [], []
     for lanes, counters in figures.items():
@@ -108,12 +118,12 @@ def _lds(device: SimDevice, figures: dict[str, dict[str, float]]) -> ComparisonT
     return _counted(_table("LDS bank conflicts", "lds-examples.rst", rows, "LDS reads of one bank"), runs)
 
 
-def _issue(device: SimDevice, figures: dict[str, dict[str, float]]) -> ComparisonTable:
+def _issue(device: SimDevice, figures: Mapping[str, Mapping[str, float]]) -> ComparisonTable:
     rows, runs = [], []
     for kernel, values in figures.items():
         groups, steps = RUNS.get(kernel, USUAL)
         result = device.launch(kernel, (groups,), (1024,), "")
-        found = metrics.compute(result["counters"], result[DURATION], device.table.arch)
+        found = metrics.compute(result["counters"], result["duration_ns"], device.table.arch)
         internal = kernel == "no_ops"
         for name in ("IPC", "VALU_Active_Threads"):
             if name in values:
@@ -122,7 +132,7 @@ def _issue(device: SimDevice, figures: dict[str, dict[str, float]]) -> Compariso
                 )
         scale = RECORDED_GROUPS / groups * RECORDED_STEPS / steps
         timed = TimedValue((result,), weights=(scale,))
-        ours = timed.time([result[DURATION]], {})
+        ours = timed.time([result["duration_ns"]], {})
         allowed = None if internal else TIME_PERCENT
         rows.append(ComparisonRow(DURATION, values[DURATION], ours, allowed, label=kernel, timed=timed))
         if not internal:
@@ -132,7 +142,7 @@ def _issue(device: SimDevice, figures: dict[str, dict[str, float]]) -> Compariso
     return replace(table, note=CLOCK)
 
 
-def _occupancy(device: SimDevice, figures: dict[str, float]) -> ComparisonTable:
+def _occupancy(device: SimDevice, figures: Mapping[str, float]) -> ComparisonTable:
     out = device.core.allocate(4096)
     rows = []
     for kernel, waves in figures.items():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from hipsynth.profiling.validation import bench
 from hipsynth.profiling.validation.frame import (
@@ -13,10 +13,11 @@ from hipsynth.profiling.validation.frame import (
     counter_rows,
     features,
     metric_rows,
-    recorded,
+    recorded_each,
 )
 from hipsynth.profiling.validation.timed import TimedValue
 from hipsynth.simulator.device import SimDevice
+from hipsynth.simulator.native_core import Dispatch
 
 TITLE = "Vector copy"
 SHOWS = """`c[id] = a[id]` over 1,048,576 doubles, block 256, first and second dispatch. Instruction and vL1D counts
@@ -36,55 +37,83 @@ L2_HIT_POINTS = 1.5
 DURATION_PERCENT = 15.0
 
 
+@dataclass(frozen=True)
+class RecordedDispatch:
+    """One recorded dispatch. `exact`, `near`, `shown`: counters, by how closely ours must agree. `clock_mhz`: at which
+    clock it was recorded, if not at the device's."""
+
+    name: str
+    device: str
+    kernel: str
+    dispatch: int
+    source: str
+    duration_ns: float
+    l2_hit_percent: float
+    exact: Mapping[str, float]
+    near: Mapping[str, float]
+    shown: Mapping[str, float]
+    clock_mhz: float | None = None
+    earlier_duration_ns: float | None = None  # of another device of the kind
+
+
 def tables() -> Iterator[ComparisonTable]:
-    targets = recorded("vcopy")["target"]
-    for name in dict.fromkeys(target["device"] for target in targets):
+    targets = recorded_each("vcopy", "target", RecordedDispatch)
+    for name in dict.fromkeys(target.device for target in targets):
         with bench.device(name, "streams") as device:
             results = _copies(device)
             for target in targets:
-                if target["device"] == name:
-                    dispatch = results[target["dispatch"]]
-                    if "clock_mhz" in target:
-                        dispatch = _at_clock(target, dispatch)
-                    yield compare(target, dispatch, device.table.arch, "copy of doubles", DURATION_PERCENT)
+                if target.device == name:
+                    dispatch, clocks = results[target.dispatch], _clocks(target)
+                    if clocks:
+                        dispatch = _at_clock(target, dispatch, clocks)
+                    yield compare(target, dispatch, device.table.arch, "copy of doubles", DURATION_PERCENT, clocks)
 
 
-def _at_clock(target: dict[str, Any], dispatch: dict[str, Any]) -> dict[str, Any]:
+def _clocks(target: RecordedDispatch) -> dict[str, float]:
+    """The constants of the device table that the clock of a recording replaces."""
+    return {} if target.clock_mhz is None else {f"clock.{unit}_mhz": float(target.clock_mhz) for unit in CLOCKED}
+
+
+def _at_clock(target: RecordedDispatch, dispatch: Dispatch, clocks: Mapping[str, float]) -> Dispatch:
     """The dispatch with the times that it has at the clock at which it was recorded."""
-    clocks = {f"clock.{unit}_mhz": float(target["clock_mhz"]) for unit in CLOCKED}
-    with bench.device(target["device"], "streams", constants=clocks) as device:
-        slow = _copies(device)[target["dispatch"]]
+    with bench.device(target.device, "streams", constants=clocks) as device:
+        slow = _copies(device)[target.dispatch]
     counters = {**dispatch["counters"], BUSY: slow["counters"][BUSY]}
-    return {**dispatch, "counters": counters, DURATION: slow[DURATION], "work": slow["work"], "clocks": clocks}
+    return {**dispatch, "counters": counters, "duration_ns": slow["duration_ns"], "work": slow["work"]}
 
 
-def _copies(device: SimDevice) -> list[dict[str, Any]]:
+def _copies(device: SimDevice) -> list[Dispatch]:
     a, b, c = (device.core.allocate(8 * ELEMENTS) for _ in range(3))
     return [device.launch("copy_f64", (4096,), (256,), "QQQii", a, b, c, ELEMENTS, 1) for _ in range(2)]
 
 
 def compare(
-    target: dict[str, Any], dispatch: dict[str, Any], arch: str, kernels: str, duration_percent: float | None = None
+    target: RecordedDispatch,
+    dispatch: Dispatch,
+    arch: str,
+    kernels: str,
+    duration_percent: float | None = None,
+    clocks: Mapping[str, float] | None = None,
 ) -> ComparisonTable:
     """Compares counters, metrics and duration of one recorded dispatch with ours; metrics are shown, not asserted."""
-    ours, figures = dispatch["counters"], {**target["exact"], **target["near"], **target["shown"]}
+    ours, figures = dispatch["counters"], {**target.exact, **target.near, **target.shown}
     hit = 100 * ours["TCC_HIT"] / (ours["TCC_HIT"] + ours["TCC_MISS"])
     rows = [
-        *counter_rows(target["exact"], ours, 0.0),
-        *counter_rows(target["near"], ours, NEAR_PERCENT),
-        *counter_rows(target["shown"], ours, None),
-        ComparisonRow("L2_Cache_Hit_Rate", target["l2_hit_percent"], hit, L2_HIT_POINTS, points=True),
+        *counter_rows(target.exact, ours, 0.0),
+        *counter_rows(target.near, ours, NEAR_PERCENT),
+        *counter_rows(target.shown, ours, None),
+        ComparisonRow("L2_Cache_Hit_Rate", target.l2_hit_percent, hit, L2_HIT_POINTS, points=True),
         *(
             row
-            for row in metric_rows(figures, target[DURATION], ours, dispatch[DURATION], arch)
+            for row in metric_rows(figures, target.duration_ns, ours, dispatch["duration_ns"], arch)
             if "L2_Cache_Hit" not in row.quantity
         ),
         ComparisonRow(
             DURATION,
-            target[DURATION],
-            dispatch[DURATION],
+            target.duration_ns,
+            dispatch["duration_ns"],
             duration_percent,
-            timed=TimedValue((dispatch,), replaced=dispatch.get("clocks", {})),
+            timed=TimedValue((dispatch,), replaced=clocks or {}),
         ),
     ]
-    return ComparisonTable(target["name"], target["device"], target["source"], tuple(rows), kernels, features(dispatch))
+    return ComparisonTable(target.name, target.device, target.source, tuple(rows), kernels, features(dispatch))

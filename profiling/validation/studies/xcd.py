@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from hipsynth.profiling.validation import bench
-from hipsynth.profiling.validation.frame import ComparisonRow, ComparisonTable, features, recorded
+from hipsynth.profiling.validation.frame import ComparisonRow, ComparisonTable, features, recorded_each
 from hipsynth.profiling.validation.timed import TimedValue
+from hipsynth.simulator.native_core import DeviceOptions, Dispatch
 
 TITLE = "Work-groups and XCDs"
 SHOWS = """Work-groups are assigned to the eight XCDs round robin, and each XCD has its own L2, so neighbours that
@@ -45,26 +46,40 @@ HALF = 2
 SOFTMAX_COLUMNS = 4096
 
 
+@dataclass(frozen=True)
+class RenumberedKernel:
+    """A kernel of the recording: its L2 hit rate for each way to number its work-groups. `missed`: those of which ours
+    is too far away; `session`: of several recordings of one kernel."""
+
+    name: str
+    size: int
+    l2_hit_percent: Mapping[str, float]
+    missed: tuple[str, ...] = ()
+    session: str = ""
+
+
 def tables() -> Iterator[ComparisonTable]:
     rows: list[ComparisonRow] = []
     used: frozenset[str] = frozenset()
-    for kernel in recorded("xcd")["kernel"]:
-        for form, figure in kernel["l2_hit_percent"].items():
-            dispatch = _launch(kernel["name"], form, kernel["size"])
+    for kernel in recorded_each("xcd", "kernel", RenumberedKernel):
+        for form, figure in kernel.l2_hit_percent.items():
+            dispatch = _launch(kernel.name, form, kernel.size)
             counters = dispatch["counters"]
             hit = 100 * counters["TCC_HIT"] / (counters["TCC_HIT"] + counters["TCC_MISS"])
-            allowed = None if form in kernel.get("missed", ()) else HIT_POINTS
-            label = ", ".join([kernel["name"], form, *([kernel["session"]] if "session" in kernel else [])])
+            allowed = None if form in kernel.missed else HIT_POINTS
+            label = ", ".join([kernel.name, form, *([kernel.session] if kernel.session else [])])
             timed = TimedValue((dispatch,))  # no time was recorded; its counters tell the class of the kernel
             rows.append(ComparisonRow("L2_Cache_Hit_Rate", figure, hit, allowed, points=True, label=label, timed=timed))
             used |= features(dispatch)
     yield ComparisonTable("Renamed work-groups", DEVICE, SOURCE, tuple(rows), "tiles of halves, rows of halves", used)
 
 
-def _launch(name: str, form: str, size: int) -> dict[str, Any]:
+def _launch(name: str, form: str, size: int) -> Dispatch:
     # Sample only kernels whose neighbours run close in time; otherwise sampled groups would find cold caches.
-    options: dict[str, Any] = {"sampling_units": SAMPLING_UNITS} if name in ("transpose", "softmax") else {}
-    with bench.device(DEVICE, "xcd", values=False, **options) as device:
+    options: DeviceOptions = {"values": False}
+    if name in ("transpose", "softmax"):
+        options["sampling_units"] = SAMPLING_UNITS
+    with bench.device(DEVICE, "xcd", **options) as device:
         symbol, allocate = f"{name}_{form}", device.core.allocate
         if name == "softmax":
             buffers = [allocate(size * SOFTMAX_COLUMNS * HALF) for _ in range(2)]

@@ -13,11 +13,12 @@ import itertools
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol, cast
 
 from hipsynth.profiling.validation import bench
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.devices import DeviceTable
+from hipsynth.simulator.native_core import Dispatch
 
 DEVICES = ("mi250", "mi300x")
 TIME = "time, us"
@@ -77,6 +78,23 @@ class SweepResult:
     known: tuple[tuple[KnownFault, str], ...] = ()
 
 
+class SweepModule(Protocol):
+    """What a module in cases/ defines; KNOWN only where failures are known."""
+
+    TITLE: str
+    DEMANDS: str
+    KERNEL: str
+    X: str
+    Y: tuple[str, ...]
+    QUICK: bool
+
+    def measure(self, device: SimDevice) -> Iterator[SweepPoint]:
+        """Runs the sweep's launches; yields its points."""
+
+    def failures(self, points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
+        """Descriptions of the properties that the points do not have."""
+
+
 def sweeps() -> list[Sweep]:
     """All sweeps of cases/, sorted by name."""
     package = importlib.import_module("hipsynth.profiling.validation.sweeps.cases")
@@ -84,7 +102,7 @@ def sweeps() -> list[Sweep]:
 
 
 def _sweep(name: str) -> Sweep:
-    module: Any = importlib.import_module(f"hipsynth.profiling.validation.sweeps.cases.{name}")
+    module = cast(SweepModule, importlib.import_module(f"hipsynth.profiling.validation.sweeps.cases.{name}"))
     return Sweep(
         name,
         module.TITLE,
@@ -139,22 +157,22 @@ def within(point: SweepPoint, quantity: str, low: float, high: float) -> Iterato
         yield f"{point}: {quantity} is {value:.4g}, not within {low:.4g} to {high:.4g}"
 
 
-def cold(device: SimDevice, kernel: str, groups: int, items: int, layout: str, *arguments: int) -> dict[str, Any]:
+def cold(device: SimDevice, kernel: str, groups: int, items: int, layout: str, *arguments: int) -> Dispatch:
     """A launch along one axis with empty caches."""
     device.core.reset()
     return device.launch(kernel, (groups,), (items,), layout, *arguments)
 
 
-def time_us(run: Mapping[str, Any]) -> float:
+def time_us(run: Dispatch) -> float:
     return float(run["duration_ns"]) / 1000
 
 
-def hit_rate(runs: Sequence[Mapping[str, Any]], lines: float) -> float:
+def hit_rate(runs: Sequence[Dispatch], lines: float) -> float:
     """vL1D hits in % of `lines` lines that loads ask for, of one dispatch or of the second less the first."""
     requests = [float(run["counters"]["TCP_TCC_READ_REQ"]) for run in runs]
     return 100 * (1 - (requests[-1] - (requests[0] if len(runs) > 1 else 0)) / lines)
 
 
-def cycles(device: SimDevice, first: Mapping[str, Any], last: Mapping[str, Any]) -> float:
+def cycles(device: SimDevice, first: Dispatch, last: Dispatch) -> float:
     """Core cycles between the durations of two dispatches."""
     return float(last["duration_ns"] - first["duration_ns"]) * device.table["clock.core_mhz"] / 1000

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hipsynth.simulator import devices
-from hipsynth.simulator.device import native_core
+from hipsynth.simulator.native_core import native_core
 
 SPEC = devices.load("mi250").spec()
 CUS, SIMDS, HERTZ = SPEC["topology.cus"], SPEC["topology.simds_per_cu"], 1e6 * SPEC["clock.core_mhz"]

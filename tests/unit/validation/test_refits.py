@@ -13,7 +13,7 @@ from hipsynth.profiling.validation.leave_one_out import ranges, refit, score
 from hipsynth.profiling.validation.leave_one_out.constants import Fit
 from hipsynth.profiling.validation.leave_one_out.evidence import BYTES, HIT, TIME, Figure
 from hipsynth.simulator import devices
-from hipsynth.simulator.device import native_core
+from hipsynth.simulator.native_core import native_core
 
 READ = Fit((("mi250", "hbm.read_gbps"),), "times", ("reads", "more reads"), 1600.0, "peak", most=1600.0)
 TURNS = Fit((("mi250", "l2.turn_cycles"),), "times", ("turns",), 0.0, "none", shift=0.25)

@@ -7,7 +7,7 @@ import pytest
 from hipsynth.profiling.validation.fit import FitRecord, fit, loss
 from hipsynth.profiling.validation.timed import TimedValue
 from hipsynth.simulator import devices
-from hipsynth.simulator.device import native_core
+from hipsynth.simulator.native_core import native_core
 
 BYTES = (1e9, 2e9)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from hipsynth.profiling.validation.sweeps.frame import TIME, SweepPoint, cold, series, time_us, within
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.devices import DeviceTable
+from hipsynth.simulator.native_core import Dispatch
 
 TITLE = "L2 channels, all at once or one after the other"
 DEMANDS = """One wave on each CU reads the same 4096 blocks of 256 bytes, each once, sixteen at a time, in an order
@@ -41,7 +41,7 @@ def measure(device: SimDevice) -> Iterator[SweepPoint]:
         yield _point(device, FRESH, BLOCK * step, run)
 
 
-def _point(device: SimDevice, name: str, stride: int, run: Mapping[str, Any]) -> SweepPoint:
+def _point(device: SimDevice, name: str, stride: int, run: Dispatch) -> SweepPoint:
     requests = run["counters"]["TCC_REQ"] / device.table["topology.xcds"]
     bound = requests * device.table["l2.cycles_per_request"] / device.table["clock.core_mhz"]
     busiest = run["work"]["l2_requests_busiest_channel"]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from hipsynth.profiling.validation.sweeps.frame import SweepPoint, cold, cycles, series, within
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.devices import DeviceTable
+from hipsynth.simulator.native_core import Dispatch
 
 TITLE = "Length of a loop's iterations"
 DEMANDS = """A loop of n dependent additions on one CU. A lone wave on each SIMD takes four cycles for each
@@ -34,7 +34,7 @@ def measure(device: SimDevice) -> Iterator[SweepPoint]:
             runs = [cold(device, f"chain_{length}", 1, waves * SIMDS * WAVE, "i", rounds) for rounds in ROUNDS]
             count = ROUNDS[1] - ROUNDS[0]
 
-            def each(what: str, runs: list[dict[str, Any]] = runs, loops: int = count * waves * SIMDS) -> float:
+            def each(what: str, runs: list[Dispatch] = runs, loops: int = count * waves * SIMDS) -> float:
                 return float(runs[1]["work"][what] - runs[0]["work"][what]) / loops
 
             issue = length * table["issue.valu_cycles"] * table["clock.core_mhz"] / table["clock.vector_mhz"]
