@@ -6,16 +6,16 @@ import json
 import shutil
 import sys
 import time
-from typing import Any
 
 import click
 
 from hipsynth.cli.terminal import control, harmless
+from hipsynth.core.documents import to_json
 
 
-def print_json(document: Any) -> None:
+def print_json(document: object) -> None:
     """Prints the JSON document of a verb on stdout."""
-    click.echo(json.dumps(document, indent=2, sort_keys=False, default=str))
+    click.echo(json.dumps(to_json(document), indent=2))
 
 
 def terminal_width() -> int:

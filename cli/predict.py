@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from hipsynth.cli.common import print_json
 from hipsynth.cli.options import NamedPath, arch_option, device_option, json_option, timeout_of
+from hipsynth.core.documents import to_json
 from hipsynth.core.errors import UsageError
 
 if TYPE_CHECKING:
     from hipsynth.core.program import Program
     from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
+    from hipsynth.training.models.documents import PredictionResult
 EPILOG = """\b
 Examples:
   synth predict kernel.hip --arch gfx942 --flags "-O3 -ffast-math"
@@ -31,9 +33,10 @@ class ShapeType(click.ParamType[tuple[int, int, int]]):
 
     name = "X[,Y[,Z]]"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int, int]:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int, int]:
         if isinstance(value, tuple):
-            return value
+            x, y, z = value
+            return x, y, z
         parts = str(value).split(",")
         if not 1 <= len(parts) <= 3 or not all(part.isdecimal() and 0 < int(part) < MOST_SIDE for part in parts):
             self.fail(f"{value!r} is not a shape such as 256 or 16,16")
@@ -126,7 +129,7 @@ def command(
     if as_json:
         print_json(document)
         return
-    click.echo("\n\n".join(prediction_text(result, why) for result in document["results"]))
+    click.echo("\n\n".join(prediction_text(result, why) for result in document.results))
 
 
 def _variants(
@@ -146,12 +149,13 @@ def _variants(
     answers = [answer.document() for answer in predict_variants(predictor, program.text, wanted)]
     if as_json:
         for answer in answers:
-            click.echo(json.dumps(answer))
+            click.echo(json.dumps(to_json(answer)))
         return
     click.echo("\n".join(variant_lines(answers)))
 
 
-def open_analytic(model: Path | None) -> Any:
+def open_analytic(model: Path | None) -> AnalyticPredictor:
+    """The analytic predictor in a folder or file, or the shipped one. Raises Missing, BadInput."""
     from hipsynth.training.analytic.predict import PREDICTOR, SHIPPED, AnalyticPredictor
 
     return AnalyticPredictor.load(SHIPPED if model is None else model if model.is_file() else model / PREDICTOR)
@@ -180,7 +184,7 @@ def _source_model(program: Program, file: Path, asked: list[tuple[str, str, str]
     click.echo("\n\n".join(prediction_table(prediction) for prediction in found))
 
 
-def prediction_text(document: dict[str, Any], why: bool) -> str:
+def prediction_text(result: PredictionResult, why: bool) -> str:
     from hipsynth.training.analytic.show import prediction_lines
 
-    return "\n".join(prediction_lines(document, why))
+    return "\n".join(prediction_lines(result, why))

@@ -139,7 +139,7 @@ def command(
     if as_json:
         from hipsynth.profiling.reports.documents import run_document
 
-        print_json({"path": str(paths[0]), "arch": arch, "flags": flags, **run_document(done), "files": made})
+        print_json(run_document(done, str(paths[0]), arch, flags, made))
     if as_json and done.output_cut:
         click.echo(f"note: its output was cut after {OUTPUT_BYTES >> 20} MiB", err=True)
     for line in (*_files(made, omitted, keep), *([] if as_json else _end(done, sandboxed, timeout))):

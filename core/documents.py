@@ -12,6 +12,7 @@ import types
 import typing
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from pathlib import PurePath
 from typing import TypeVar
 
 Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
@@ -52,6 +53,8 @@ def to_json(value: object) -> Json:
         return [to_json(part) for part in value]
     if isinstance(value, str | int | float):  # an enumeration, or a number of numpy
         return value
+    if isinstance(value, PurePath):
+        return str(value)
     raise TypeError(f"{type(value).__name__} is no part of a document")
 
 

@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 from starlette.staticfiles import StaticFiles
 
+from hipsynth.core.documents import to_json
 from hipsynth.core.errors import HipsynthError
 from hipsynth.profiling.matrix.targets import matrix
 from hipsynth.profiling.metrics import bottleneck, paper_ids, roofline, table
@@ -217,7 +218,7 @@ def choices(service: Service) -> dict[str, Any]:
 
 def _device(name: str) -> dict[str, Any]:
     device = devices.load(name)
-    return {"name": name, "title": device.title, "arch": device.arch, "plot": roofline.document(name, [])}
+    return {"name": name, "title": device.title, "arch": device.arch, "plot": to_json(roofline.plot_kernels(name, []))}
 
 
 def _metric(name: str) -> dict[str, str]:

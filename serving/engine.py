@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from hipsynth.core.program import Program, ProgramRun, Project, SourceFile
 from hipsynth.core.time_limit import PREDICTION_SECONDS
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.matrix.job import MatrixJob, open_backend, run_job
-from hipsynth.profiling.reports.documents import profile_document
+from hipsynth.profiling.reports.documents import ProfileDocument, profile_document
 from hipsynth.serving.limits import MOST_KERNELS
 from hipsynth.simulator.devices import device_of
 from hipsynth.simulator.limits import RunLimits
@@ -24,6 +25,7 @@ from hipsynth.toolchain import check_flags, sandbox
 
 if TYPE_CHECKING:
     from hipsynth.training.analytic.predict import AnalyticPredictor
+    from hipsynth.training.models.documents import PredictDocument
 
 Request = Mapping[str, Any]
 WARM = "#include <hip/hip_runtime.h>\n__global__ void warm%d(float* a) { a[threadIdx.x] = 0; }\n"
@@ -59,7 +61,7 @@ def program_of(request: Request) -> Program:
     return program.with_runs([ProgramRun(tuple(request.get("arguments", ())))])
 
 
-def predict(request: Request) -> dict[str, Any]:
+def predict(request: Request) -> PredictDocument:
     """The document of `synth predict --json`. Raises TimeLimitReached."""
     from hipsynth.training.analytic.documents import document_of, predict_each
     from hipsynth.training.analytic.predict import LaunchAssumptions
@@ -80,7 +82,7 @@ def _shape(given: list[int] | None) -> tuple[int, int, int] | None:
     return x, y, z
 
 
-def profile(request: Request) -> dict[str, Any]:
+def profile(request: Request) -> ProfileDocument:
     """The document of `synth profile --json`, with `lines` that of --lines. A program that fails or takes too long is a
     result with a reason."""
     program, target = program_of(request), target_of(request)
@@ -99,15 +101,14 @@ def prepare(request: Request) -> dict[str, Any]:
     return {"prepared": [target.arch, target.flags]}
 
 
-def read_by_model(request: Request) -> dict[str, Any]:
+def read_by_model(request: Request) -> PredictDocument:
     """The language model's prediction of a text that does not compile, as a document of `synth predict --json`."""
     from hipsynth.serving.chat import model_of
     from hipsynth.training.analytic.documents import UNCOMPILED, document_of
 
     program, target = program_of(request), target_of(request)
     found = model_of(request["model_folder"]).predict(program.text, target.arch, target.flags, target.device)
-    result = found.document()
-    result["notes"].append(UNCOMPILED)
+    result = replace(found, notes=(*found.notes, UNCOMPILED)).document()
     return document_of(program, request["name"], Path(request["model_folder"]), [result])
 
 
@@ -118,7 +119,7 @@ def chat(request: Request) -> dict[str, Any]:
     return answer(request["model_folder"], request["messages"], request["max_tokens"])
 
 
-KINDS: Mapping[str, Callable[[Request], dict[str, Any]]] = {
+KINDS: Mapping[str, Callable[[Request], object]] = {
     "predict": predict,
     "profile": profile,
     "prepare": prepare,

@@ -19,6 +19,7 @@ import traceback
 from types import FrameType
 from typing import BinaryIO
 
+from hipsynth.core.documents import to_json
 from hipsynth.core.errors import HipsynthError
 from hipsynth.core.stopping import importing
 
@@ -88,7 +89,7 @@ def handled(request: bytes) -> dict[str, object]:
 
     try:
         asked = json.loads(request)
-        return {"document": engine.KINDS[asked["kind"]](asked["body"])}
+        return {"document": to_json(engine.KINDS[asked["kind"]](asked["body"]))}
     except HipsynthError as error:
         return {"problem": problem_of(error)}
     except Exception as error:

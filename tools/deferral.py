@@ -15,10 +15,9 @@ import math
 import statistics
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import matplotlib
 
@@ -31,6 +30,7 @@ from hipsynth.core.workers import map_unordered
 from hipsynth.simulator.devices import default_device
 from hipsynth.training.analytic.documents import executed
 from hipsynth.training.analytic.predict import AnalyticPrediction, AnalyticPredictor, LaunchAssumptions
+from hipsynth.training.models.documents import SimulatedKernel
 
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAMS = ROOT / "corpus" / "handwritten"
@@ -74,20 +74,21 @@ def trial(job: tuple[Path, str]) -> Trial | None:
     start = time.monotonic()
     found = predictor.predict(program.text, arch, FLAGS, device, LaunchAssumptions())
     middle = time.monotonic()
-    kernels = [k for k in executed(program, arch, FLAGS, device, ()) if k.get("duration_ns")]
+    rows = executed(program, arch, FLAGS, device, ())
     end = time.monotonic()
+    kernels = [row for row in rows if isinstance(row, SimulatedKernel) and row.duration_ns]
     if not kernels:
         return None
-    main = max(kernels, key=lambda kernel: float(kernel["duration_ns"]))
+    main = max(kernels, key=lambda kernel: kernel.duration_ns)
     said = duration_of(found, main)
     unsure = any(kernel.abstained for kernel in found.kernels)
-    ratio = None if said is None else said / main["duration_ns"]
+    ratio = None if said is None else said / main.duration_ns
     return Trial(path.stem, arch, width_of(found), unsure, ratio, middle - start, end - middle)
 
 
-def duration_of(found: AnalyticPrediction, executed: Mapping[str, Any]) -> float | None:
+def duration_of(found: AnalyticPrediction, executed: SimulatedKernel) -> float | None:
     """The mean over the predicted launches of a kernel and shape, as what was executed has it."""
-    wanted = executed["instance"], tuple(executed["grid"]), tuple(executed["block"])
+    wanted = executed.instance, executed.grid, executed.block
     same = [kernel for kernel in found.kernels if (kernel.instance, kernel.grid, kernel.block) == wanted]
     times = [kernel.duration_ns for kernel in same if kernel.duration_ns is not None]
     return statistics.fmean(times) if times else None

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import dataclass, fields
 
 from hipsynth.simulator.instructions import CLASSES, Instruction
 
@@ -51,9 +50,6 @@ class SourceLine:
     line: int
     amounts: Amounts
 
-    def document(self) -> dict[str, Any]:
-        return {"file": self.file, "line": self.line, **asdict(self.amounts)}
-
 
 @dataclass(frozen=True)
 class SourceLoop:
@@ -69,10 +65,6 @@ class SourceLoop:
     depth: int
     passes: float
     amounts: Amounts
-
-    def document(self) -> dict[str, Any]:
-        parts = {name: getattr(self, name) for name in ("file", "line", "last", "depth", "passes")}
-        return {**parts, **asdict(self.amounts)}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.simulator import devices
@@ -98,6 +97,33 @@ class SimdOccupancy:
         return text
 
 
+@dataclass(frozen=True)
+class OccupancyFigures:
+    """Waves per SIMD: possible for this kernel, most of the device, and reached by its grid. `limited_by`: the limiting
+    resource, "" if there is none. `cus_used`: the share (0..1) of the CUs that get a work-group."""
+
+    waves_per_simd: float
+    max_waves_per_simd: float
+    limited_by: str
+    filled_waves_per_simd: float
+    cus_used: float
+
+
+@dataclass(frozen=True)
+class Bottleneck:
+    """What limits a kernel, as documents say it: the unit with the largest bound, those `close` to it, all bounds,
+    largest first, the parts of the exposed latency (source -> share of an average wave's lifetime), and a sentence."""
+
+    unit: str
+    name: str
+    share: float
+    close: tuple[str, ...]
+    summary: str
+    latency: Mapping[str, float]
+    bounds: tuple[Bound, ...]
+    occupancy: OccupancyFigures | None
+
+
 def bounds(kernel: KernelRecord) -> list[Bound]:
     """All bounds of a simulated kernel, largest first; empty for a kernel measured on hardware."""
     if kernel.limits is None or not kernel.duration_ns:  # a program may have forged a duration of zero
@@ -161,27 +187,21 @@ def occupancy(kernel: KernelRecord, device: str) -> SimdOccupancy | None:
     return SimdOccupancy(waves, most, limited_by, min(waves, offered), groups, cus)
 
 
-def document(kernel: KernelRecord, device: str) -> dict[str, Any] | None:
-    """The `bottleneck` entry of the profile JSON; None for a kernel measured on hardware."""
+def describe_bottleneck(kernel: KernelRecord, device: str) -> Bottleneck | None:
+    """What limits a kernel; None for one measured on hardware."""
     found = bounds(kernel)
     if not found:
         return None
-    room = occupancy(kernel, device)
-    return {
-        "unit": found[0].unit,
-        "name": found[0].name,
-        "share": found[0].share,
-        "close": [bound.unit for bound in found[1:] if bound.share >= CLOSE * found[0].share],
-        "summary": summary(found, latency(kernel, device)),
-        "latency": dict(latency(kernel, device)),
-        "bounds": [{"unit": bound.unit, "ns": bound.ns, "share": bound.share} for bound in found],
-        "occupancy": None
+    room, waits = occupancy(kernel, device), latency(kernel, device)
+    return Bottleneck(
+        unit=found[0].unit,
+        name=found[0].name,
+        share=found[0].share,
+        close=tuple(bound.unit for bound in found[1:] if bound.share >= CLOSE * found[0].share),
+        summary=summary(found, waits),
+        latency=dict(waits),
+        bounds=tuple(found),
+        occupancy=None
         if room is None
-        else {
-            "waves_per_simd": room.waves,
-            "max_waves_per_simd": room.most,
-            "limited_by": room.limited_by,
-            "filled_waves_per_simd": room.filled,
-            "cus_used": room.cus_used,
-        },
-    }
+        else OccupancyFigures(room.waves, room.most, room.limited_by, room.filled, room.cus_used),
+    )

@@ -11,7 +11,6 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hipsynth.simulator.devices import DeviceTable, load
 
@@ -48,7 +47,7 @@ class RooflinePoint:
     level: str
     intensity: float
     gflops: float
-    attainable_gflops: float
+    attainable: float
 
 
 @dataclass(frozen=True)
@@ -62,14 +61,6 @@ class RooflinePosition:
     share: float | None
     shares: Mapping[str, float | None]
     points: tuple[RooflinePoint, ...]
-
-    def document(self) -> dict[str, Any]:
-        """The field `roofline` of a prediction's JSON."""
-        points = [
-            {"level": p.level, "intensity": p.intensity, "gflops": p.gflops, "attainable": p.attainable_gflops}
-            for p in self.points
-        ]
-        return {"roof": self.roof, "share": self.share, "shares": dict(self.shares), "points": points}
 
 
 def ceilings(device: str) -> Ceilings:
@@ -164,44 +155,86 @@ class PlottedKernel:
     high: float | None = None
 
 
-def document(device: str, kernels: Sequence[PlottedKernel]) -> dict[str, Any]:
-    """The input of profiling/reports/web/roofline.js: what a plot of these kernels on a device shows.
+@dataclass(frozen=True)
+class Bandwidth:
+    """The bandwidth of a memory level in GB/s."""
 
-    `peaks` in GFLOP/s by number format and unit, `bandwidths` in GB/s, `points` one per kernel and memory level. `axes`
-    holds the decades (powers of ten) of both axes: they follow from the device alone, so that plots can be compared.
-    `unplotted` names the kernels without floating-point work, which have no intensity.
+    level: str
+    gbps: float
+
+
+@dataclass(frozen=True)
+class ComputePeak:
+    """The peak rate of a number format on one kind of unit, in GFLOP/s."""
+
+    name: str
+    gflops: float
+
+
+@dataclass(frozen=True)
+class Axes:
+    """The decades (powers of ten) that both axes reach from and to."""
+
+    intensity: tuple[int, int]
+    gflops: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class PlottedPoint:
+    """A kernel at one memory level; `low` and `high`: the ends of its performance's interval, where there is one."""
+
+    name: str
+    series: str
+    kind: str
+    low: float | None
+    high: float | None
+    level: str
+    intensity: float
+    gflops: float
+    attainable: float
+
+
+@dataclass(frozen=True)
+class RooflinePlot:
+    """What a plot of kernels on a device shows: the input of profiling/reports/web/roofline.js.
+
+    `axes` follow from the device alone, so that plots can be compared. `unplotted` names the kernels without
+    floating-point work, which have no intensity.
     """
+
+    device: str
+    title: str
+    bandwidths: tuple[Bandwidth, ...]
+    peaks: tuple[ComputePeak, ...]
+    axes: Axes
+    points: tuple[PlottedPoint, ...]
+    unplotted: tuple[str, ...]
+
+
+def plot_kernels(device: str, kernels: Sequence[PlottedKernel]) -> RooflinePlot:
+    """The roofline of a device with these kernels; raises UsageError for an unknown device."""
     limits = ceilings(device)
     peaks = _distinct({f"{name} vector": rate for name, rate in limits.compute.items()}) | _distinct(matrix(device))
     highest = math.ceil(math.log10(max(peaks.values())))
     leftmost = math.floor(math.log10(limits.peak / limits.bandwidth["L1"])) - 2
     rightmost = math.ceil(math.log10(max(peaks.values()) / limits.bandwidth["HBM"]))
-    plotted = [row for kernel in kernels for row in _rows(kernel, limits)]
-    seen = {(row["name"], row["series"], row["kind"]) for row in plotted}
-    return {
-        "device": device,
-        "title": load(device).title,
-        "bandwidths": [{"level": level, "gbps": rate} for level, rate in limits.bandwidth.items()],
-        "peaks": [{"name": name, "gflops": rate} for name, rate in sorted(peaks.items(), key=lambda item: -item[1])],
-        "axes": {"intensity": [leftmost, rightmost], "gflops": [highest - 7, highest]},
-        "points": plotted,
-        "unplotted": list(dict.fromkeys(k.name for k in kernels if (k.name, k.series, k.kind) not in seen)),
-    }
+    plotted = tuple(row for kernel in kernels for row in _plotted_points(kernel, limits))
+    seen = {(row.name, row.series, row.kind) for row in plotted}
+    return RooflinePlot(
+        device=device,
+        title=load(device).title,
+        bandwidths=tuple(Bandwidth(level, rate) for level, rate in limits.bandwidth.items()),
+        peaks=tuple(ComputePeak(name, rate) for name, rate in sorted(peaks.items(), key=lambda item: -item[1])),
+        axes=Axes((leftmost, rightmost), (highest - 7, highest)),
+        points=plotted,
+        unplotted=tuple(dict.fromkeys(k.name for k in kernels if (k.name, k.series, k.kind) not in seen)),
+    )
 
 
-def _rows(kernel: PlottedKernel, limits: Ceilings) -> list[dict[str, Any]]:
-    shared = {"name": kernel.name, "series": kernel.series, "kind": kernel.kind, "low": kernel.low, "high": kernel.high}
-    return [
-        {
-            **shared,
-            "level": point.level,
-            "intensity": point.intensity,
-            "gflops": point.gflops,
-            "attainable": point.attainable_gflops,
-        }
-        for point in points(kernel.metrics, limits)
-        if point.gflops > 0
-    ]
+def _plotted_points(kernel: PlottedKernel, limits: Ceilings) -> list[PlottedPoint]:
+    own = kernel.name, kernel.series, kernel.kind, kernel.low, kernel.high
+    found = [point for point in points(kernel.metrics, limits) if point.gflops > 0]
+    return [PlottedPoint(*own, one.level, one.intensity, one.gflops, one.attainable) for one in found]
 
 
 def matrix(device: str) -> dict[str, float]:

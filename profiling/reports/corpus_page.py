@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from hipsynth.core.documents import to_json
 from hipsynth.core.errors import BadInput
 from hipsynth.core.store import Corpus
 from hipsynth.profiling import metrics
@@ -180,7 +181,7 @@ def _roofline(device: str, rows: Sequence[Row], examples: _Examples) -> dict[str
         level: [{"x": x, "y": y, "count": len(ns), "example": examples.of(ns)} for (x, y), ns in sorted(found.items())]
         for level, found in cells.items()
     }
-    return {"document": roofline.document(device, []), "per_decade": CELLS, "cells": points}
+    return {"document": to_json(roofline.plot_kernels(device, [])), "per_decade": CELLS, "cells": points}
 
 
 def _cell(value: float) -> int:

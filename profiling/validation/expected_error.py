@@ -18,7 +18,6 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from hipsynth.core.expressions import evaluate, parse
 from hipsynth.profiling import metrics
@@ -90,18 +89,6 @@ class ErrorRow:
         unit = "points" if self.unit == "points" else "%"
         return f"{_short(self.median)} / {_short(self.worst)} {unit} ({self.n})"
 
-    def document(self) -> dict[str, Any]:
-        """This error as an `expected_error` entry of the profile JSON."""
-        return {
-            "median": self.median,
-            "worst": self.worst,
-            "unit": self.unit,
-            "n": self.n,
-            "compared": self.quantity,
-            "device": self.device or self.arch,
-            "kernels": list(self.kernels),
-        }
-
 
 def _short(value: float) -> str:
     return "∞" if math.isinf(value) else "0" if value == 0 else f"{value:.2g}" if value < 10 else f"{value:.0f}"
@@ -126,7 +113,7 @@ def parse_table(text: str) -> Evidence:
     return Evidence(errors, _by_arch(document, "features"), _by_arch(document, "counted"))
 
 
-def _by_arch(document: Mapping[str, Any], section: str) -> dict[str, frozenset[str]]:
+def _by_arch(document: Mapping[str, Mapping[str, list[str]]], section: str) -> dict[str, frozenset[str]]:
     return {arch: frozenset(names) for arch, names in document.get(section, {}).items()}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from hipsynth.core.documents import JsonObject, document_json
 from hipsynth.core.errors import HipsynthError
 from hipsynth.profiling.reports.numbers import number, quantity
 from hipsynth.serving.lsp import view
@@ -123,7 +124,7 @@ def _rounded(change: float) -> str:
     return f"{round(change, 1) + 0.0:+.1f}"  # + 0.0: no "-0.0"
 
 
-def _roofline(document: OpenDocument, options: EditorOptions, edited: bool) -> dict[str, Any] | None:
+def _roofline(document: OpenDocument, options: EditorOptions, edited: bool) -> JsonObject | None:
     from hipsynth.profiling.metrics import roofline
     from hipsynth.simulator.devices import default_device
 
@@ -135,6 +136,7 @@ def _roofline(document: OpenDocument, options: EditorOptions, edited: bool) -> d
                 low, high = facts.intervals.get(THROUGHPUT, (None, None))
                 plotted.append(roofline.PlottedKernel(name, facts.metrics, facts.how, series, low, high))
     try:
-        return roofline.document(options.device or default_device(options.arch), plotted) if plotted else None
+        device = options.device or default_device(options.arch)
+        return document_json(roofline.plot_kernels(device, plotted)) if plotted else None
     except HipsynthError:  # an unknown device: the prediction says so
         return None

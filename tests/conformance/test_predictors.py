@@ -17,6 +17,7 @@ import needs
 import pytest
 import training_corpus as made
 
+from hipsynth.core.documents import document_json
 from hipsynth.core.errors import BadInput, HipsynthError, MissingDependency, UsageError
 from hipsynth.profiling.metrics.definitions import paper_ids
 from hipsynth.training.analytic.predict import PREDICTOR, SHIPPED, AnalyticPredictor
@@ -68,8 +69,7 @@ class Case:
     record: str  # the file whose damage must be noticed
 
     def document(self, source: str = SOURCE, target: tuple[str, str, str | None] = TARGET) -> dict[str, Any]:
-        found: dict[str, Any] = self.load(self.folder).predict(source, *target).document()
-        return found
+        return document_json(self.load(self.folder).predict(source, *target).document())
 
 
 @pytest.fixture(scope="module", params=["analytic", *CONFIGS])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import needs
 import pytest
 
 from hipsynth import toolchain
+from hipsynth.core.documents import to_json
 from hipsynth.core.program import Program, Project, SourceFile
 from hipsynth.profiling.backends.protocol import Target, TargetResult
 from hipsynth.profiling.backends.sim import SimBackend, per_dispatch
@@ -88,7 +90,7 @@ def test_lines_and_loops_are_the_sources(result: TargetResult) -> None:
 
 
 def test_the_document_has_lines_loops_and_registers(result: TargetResult) -> None:
-    [kernel] = result_document(result)["kernels"]
+    [kernel] = json.loads(json.dumps(to_json(result_document(result))))["kernels"]
     assert {line["file"] for line in kernel["lines"] if line["line"]} == {str(SOURCE)}
     wanted = {"file", "line", "instructions", "bytes", "accesses", "misses", "l2_misses", "stall_cycles", "share"}
     assert wanted | {"bank_conflicts", "classes"} <= kernel["lines"][0].keys()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from hip_programs import FOLDER, run
 
+from hipsynth.core.documents import to_json
 from hipsynth.core.errors import MissingDependency
 from hipsynth.core.program import Expected, Program, Project, SourceFile, project_program
 from hipsynth.profiling.backends.protocol import Target
@@ -163,7 +165,7 @@ def test_copies_alone_are_a_result(tmp_path: Path) -> None:
     }  # fmt: skip
     times = {row.kind: row.ns for row in found.transfers}
     assert 2 * times["host_to_device"] > times["device_to_host"] > times["host_to_device"] > times["fill"] > 0
-    (shown,) = profile_document("id", "copies.hip", [found])["results"]
+    (shown,) = json.loads(json.dumps(to_json(profile_document("id", "copies.hip", [found]))))["results"]
     assert [row["kind"] for row in shown["transfers"]] == list(moved)
     assert "  device to host    2 x, 0.0001 MB in" in render([found])
 

@@ -11,6 +11,7 @@ from typing import Any
 import needs
 import pytest
 
+from hipsynth.core.documents import to_json
 from hipsynth.core.program import Program
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import SimBackend
@@ -175,5 +176,7 @@ def test_a_well_formed_forgery_breaks_no_report(name: str, arch: str) -> None:
     program = Program("", "handwritten", "forged")
     result = SimBackend()._judge(program, Target(arch, "-O3", devices.default_device(arch)), done, {})
     assert result.status == "ok" and render([result], 100, True)
-    assert json.dumps([result_document(result), run_document(done)], allow_nan=False)
+    assert json.dumps(
+        to_json([result_document(result), run_document(done, "k.hip", "gfx90a", "-O3", [])]), allow_nan=False
+    )
     assert with_sure_labels(result.kernels[0], arch).source.backend == "sim" and program.host_code == "foreign"

@@ -11,7 +11,6 @@ import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from hipsynth.core.time_limit import OutOfTime, require_time
 from hipsynth.profiling.preview.interpret import Interpreter, Preview
@@ -24,13 +23,15 @@ from hipsynth.training.analytic.features import features, preview_quantities
 from hipsynth.training.analytic.predict import (
     AnalyticPrediction,
     AnalyticPredictor,
-    KernelPrediction,
     LaunchAssumptions,
     compiled,
     described,
     launches_of,
     unknown,
 )
+from hipsynth.training.models.documents import KernelPrediction, VariantDocument
+
+Coordinate = float | str | tuple[int, int, int] | None
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,13 @@ class Variant:
     device: str
     question: LaunchAssumptions
 
-    def coordinates(self) -> dict[str, Any]:
+    def coordinates(self) -> dict[str, Coordinate]:
         """What may differ between variants of one build on one device."""
         asked = self.question
-        grid: Any = asked.grid
+        grid: Coordinate = asked.grid
         if asked.grid is not None and asked.grid[1:] == (1, 1):
             grid = asked.grid[0]
-        found: dict[str, Any] = {"grid": grid, "block": asked.block}
+        found: dict[str, Coordinate] = {"grid": grid, "block": asked.block}
         found |= {f"arg{n}": _number(text) for n, text in enumerate(asked.arguments, 1)}
         return found | {f"value {name}": value for name, value in asked.values.items()}
 
@@ -61,21 +62,21 @@ class VariantPrediction:
     prediction: AnalyticPrediction
     interpolated: int
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> VariantDocument:
         asked, found = self.variant.question, self.prediction
-        return {
-            "arch": found.arch,
-            "device": found.device,
-            "flags": found.flags,
-            "grid": list(asked.grid) if asked.grid else None,
-            "block": list(asked.block) if asked.block else None,
-            "values": dict(asked.values),
-            "arguments": list(asked.arguments),
-            "duration_ns": found.main.duration_ns if found.main else None,
-            "interpolated": self.interpolated,
-            "kernels": [kernel.document() for kernel in found.kernels],
-            "notes": list(found.notes),
-        }
+        return VariantDocument(
+            arch=found.arch,
+            device=found.device,
+            flags=found.flags,
+            grid=asked.grid,
+            block=asked.block,
+            values=asked.values,
+            arguments=asked.arguments,
+            duration_ns=found.main.duration_ns if found.main else None,
+            interpolated=self.interpolated,
+            kernels=found.kernels,
+            notes=found.notes,
+        )
 
 
 def predict_variants(predictor: AnalyticPredictor, source: str, variants: Sequence[Variant]) -> list[VariantPrediction]:
@@ -158,7 +159,7 @@ def _sweep(
     return [[(launch, found[i, k]) for k, launch in enumerate(made)] for i, made in enumerate(launches)]
 
 
-def _widest(coordinates: Sequence[Mapping[str, Any]]) -> str:
+def _widest(coordinates: Sequence[Mapping[str, Coordinate]]) -> str:
     """The coordinate with the most different numbers."""
     numbers: dict[str, set[float]] = {}
     for place in coordinates:
@@ -185,5 +186,5 @@ def _kernels(
     return found
 
 
-def _number(text: str) -> Any:
+def _number(text: str) -> int | str:
     return int(text) if text.isdecimal() else text

@@ -5,24 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from hipsynth.core.errors import CompileFailed, MissingDependency, TimeLimitReached
 from hipsynth.core.program import Program, ProgramRun
 from hipsynth.core.time_limit import PREDICTION_SECONDS, OutOfTime, processor_time_limit, require_time
+from hipsynth.profiling.reports.documents import ProgramIdentity
 from hipsynth.source.names import base_name
 from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
+from hipsynth.training.models.documents import FailedExecution, PredictDocument, PredictionResult, SimulatedKernel
 
 Asked = Sequence[tuple[str, str, str]]  # (arch, flags, device)
-Otherwise = Callable[[str, str, str, str, CompileFailed], dict[str, Any]]
+Otherwise = Callable[[str, str, str, str, CompileFailed], PredictionResult]
 UNCOMPILED = "it does not compile: the language model's answer"
 
 
-def document_of(program: Program, path: str, model: Path, results: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"program": {"id": program.id, "path": path}, "model": str(model), "results": results}
+def document_of(program: Program, path: str, model: Path, results: Sequence[PredictionResult]) -> PredictDocument:
+    """The document of a program's predictions by the model at `model`."""
+    return PredictDocument(program=ProgramIdentity(program.id, path), model=str(model), results=tuple(results))
 
 
-def raise_failure(text: str, arch: str, flags: str, device: str, failure: CompileFailed) -> dict[str, Any]:
+def raise_failure(text: str, arch: str, flags: str, device: str, failure: CompileFailed) -> PredictionResult:
     """No answer for code that does not compile."""
     raise failure
 
@@ -35,15 +37,17 @@ def predict_document(
     predictor: AnalyticPredictor,
     execute: str = "never",
     seconds: float = PREDICTION_SECONDS,
-) -> dict[str, Any]:
+) -> PredictDocument:
     """Predictions of a program, one per (arch, flags, device). `execute`: "never", "unsure" (where the predictor
     abstains) or "always" adds what the simulator executes. What does not compile is answered by the trained language
     model where there is one, and else raises CompileFailed. Other errors: predict_each."""
     results = predict_each(program.text, asked, question, predictor, seconds, uncompiled)
-    for document, (arch, flags, device) in zip(results, asked, strict=True):
-        unsure = any(kernel["abstained"] for kernel in document["kernels"])
-        if UNCOMPILED not in document["notes"] and (execute == "always" or (execute == "unsure" and unsure)):
-            document["executed"] = executed(program, arch, flags, device, question.arguments)
+    for number, found in enumerate(results):
+        unsure = any(kernel.abstained for kernel in found.kernels)
+        compiles = found.model == str(predictor.path)  # what does not compile has another model's answer
+        if compiles and (execute == "always" or (execute == "unsure" and unsure)):
+            ran = executed(program, found.arch, found.flags, found.device, question.arguments)
+            results[number] = replace(found, executed=ran)
     return document_of(program, path, predictor.path, results)
 
 
@@ -54,13 +58,13 @@ def predict_each(
     predictor: AnalyticPredictor,
     seconds: float,
     otherwise: Otherwise = raise_failure,
-) -> list[dict[str, Any]]:
-    """The documents of a source's predictions, one per (arch, flags, device), within `seconds` of processor time for
+) -> list[PredictionResult]:
+    """A source's predictions, one per (arch, flags, device), within `seconds` of processor time for
     all. Kernels for which there was no time say so (`reason_code` timeout); without any other, raises TimeLimitReached.
     `otherwise` answers for code that does not compile. Other errors: AnalyticPredictor.predict."""
     with processor_time_limit(seconds):
         results = [_predicted(source, target, question, predictor, otherwise) for target in asked]
-        codes = [kernel.get("reason_code", "") for document in results for kernel in document["kernels"]]
+        codes = [kernel.reason_code for found in results for kernel in found.kernels]
         if codes and all(code == TimeLimitReached.reason for code in codes):
             raise OutOfTime
     return results
@@ -72,7 +76,7 @@ def _predicted(
     question: LaunchAssumptions,
     predictor: AnalyticPredictor,
     otherwise: Otherwise,
-) -> dict[str, Any]:
+) -> PredictionResult:
     try:
         require_time()
         return predictor.predict(source, *target, question).document()
@@ -82,7 +86,7 @@ def _predicted(
         return predictor.unanswered(source, *target).document()
 
 
-def uncompiled(text: str, arch: str, flags: str, device: str, failure: CompileFailed) -> dict[str, Any]:
+def uncompiled(text: str, arch: str, flags: str, device: str, failure: CompileFailed) -> PredictionResult:
     """The language model's answer for code that does not compile; raises the failure where there is no such model, or
     no time for it."""
     from hipsynth.training.models.predict import Predictor, find_model
@@ -101,7 +105,9 @@ def first_error(failure: CompileFailed) -> list[str]:
     return [f"the compiler: {line}" for line in lines if line][:1]
 
 
-def executed(program: Program, arch: str, flags: str, device: str, arguments: tuple[str, ...]) -> list[dict[str, Any]]:
+def executed(
+    program: Program, arch: str, flags: str, device: str, arguments: tuple[str, ...]
+) -> tuple[SimulatedKernel | FailedExecution, ...]:
     """Metrics and duration of each kernel and launch shape as the simulator executes the program: the mean over the
     launches of that shape."""
     from hipsynth.profiling.backends.protocol import Target
@@ -112,16 +118,16 @@ def executed(program: Program, arch: str, flags: str, device: str, arguments: tu
     chosen = program.with_runs([ProgramRun(arguments)]) if arguments else program
     result = profile_program(chosen, [Target(arch, flags, device)], "sim", RunLimits())[0]
     if result.status != "ok":
-        return [{"status": result.status, "reason": result.reason, "message": result.message}]
-    return [
-        {
-            "name": base_name(one.name),
-            "instance": one.name,
-            "metrics": dict(one.metrics),
-            "duration_ns": one.duration_ns,
-            "grid": list(one.grid),
-            "block": list(one.block),
-            "dispatches": one.dispatches,
-        }
+        return (FailedExecution(result.status, result.reason, result.message),)
+    return tuple(
+        SimulatedKernel(
+            name=base_name(one.name),
+            instance=one.name,
+            metrics=one.metrics,
+            duration_ns=one.duration_ns,
+            grid=one.grid,
+            block=one.block,
+            dispatches=one.dispatches,
+        )
         for one in records_by_shape(result)
-    ]
+    )

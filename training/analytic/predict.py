@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from hipsynth.core.errors import BadInput, MissingDependency, UsageError
 from hipsynth.core.time_limit import OutOfTime
@@ -27,6 +26,7 @@ from hipsynth.toolchain import check_flags
 from hipsynth.training.analytic.features import features, preview_quantities
 from hipsynth.training.analytic.model import DURATION, AnalyticModel
 from hipsynth.training.data.source import kernel_names
+from hipsynth.training.models.documents import KernelPrediction, PredictionResult
 
 PREDICTOR = "predictor.json.gz"  # in a model folder
 SHIPPED = Path(__file__).with_name(PREDICTOR)
@@ -42,47 +42,6 @@ class LaunchAssumptions:
     block: Shape | None = None
     values: Mapping[str, float] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()  # the program's command line
-
-
-@dataclass(frozen=True)
-class KernelPrediction:
-    """One kernel of a program. `abstained`: do not rely on it, because of `reason` (in short, `reason_code`); it may
-    lack metrics then. `instance`: its name with template arguments."""
-
-    name: str
-    metrics: Mapping[str, float | None]
-    duration_ns: float | None
-    intervals: Mapping[str, tuple[float, float]]
-    abstained: bool = False
-    reason: str = ""
-    grid: Shape | None = None
-    block: Shape | None = None
-    bottleneck: str = ""
-    why: tuple[str, ...] = ()
-    reason_code: str = ""
-    instance: str = ""
-    occupancy: float | None = None  # resident waves as a share of a CU's wave slots
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "instance": self.instance,
-            "metrics": dict(self.metrics),
-            "duration_ns": self.duration_ns,
-            "intervals": {name: list(ends) for name, ends in self.intervals.items()},
-            "abstained": self.abstained,
-            "reason": self.reason,
-            "reason_code": self.reason_code,
-            "grid": list(self.grid) if self.grid else None,
-            "block": list(self.block) if self.block else None,
-            "bottleneck": self.bottleneck,
-            "why": list(self.why),
-            "occupancy": self.occupancy,
-        }
-
-    def plotted(self) -> roofline.PlottedKernel:
-        low, high = self.intervals.get(roofline.THROUGHPUT, (None, None))
-        return roofline.PlottedKernel(self.name, self.metrics, "predicted", low=low, high=high)
 
 
 @dataclass(frozen=True)
@@ -103,23 +62,21 @@ class AnalyticPrediction:
         timed = [kernel for kernel in self.kernels if kernel.duration_ns is not None]
         return max(timed, key=lambda kernel: kernel.duration_ns or 0.0, default=None)
 
-    def document(self) -> dict[str, Any]:
-        """As models.predict.Prediction.document(), with all kernels; its metrics are those of the main one."""
+    def document(self) -> PredictionResult:
+        """The prediction as the documents have it."""
         known = {name: v for name, v in (self.main.metrics if self.main else {}).items() if v is not None}
-        return {
-            "arch": self.arch,
-            "flags": self.flags,
-            "device": self.device,
-            "model": self.model,
-            "metrics": known,
-            "roofline": roofline.position(known, self.device).document(),
-            "cut_lines": 0,
-            "prompt_tokens": 0,
-            "seconds": round(self.seconds, 4),
-            "notes": list(self.notes),
-            "kernels": [kernel.document() for kernel in self.kernels],
-            "plot": roofline.document(self.device, [kernel.plotted() for kernel in self.kernels]),
-        }
+        return PredictionResult(
+            arch=self.arch,
+            flags=self.flags,
+            device=self.device,
+            model=self.model,
+            metrics=known,
+            roofline=roofline.position(known, self.device),
+            seconds=round(self.seconds, 4),
+            notes=self.notes,
+            kernels=self.kernels,
+            plot=roofline.plot_kernels(self.device, [kernel.plotted() for kernel in self.kernels]),
+        )
 
 
 def is_analytic(model: Path) -> bool:
@@ -203,24 +160,35 @@ def described(
         code = "unknown_data"
         reason = "it needs the data that the program makes: with made-up data it fails or goes on and on"
     return KernelPrediction(
-        preview.launch.kernel,
-        metrics,
-        duration_ns,
-        intervals,
-        bool(reason),
-        reason,
-        preview.launch.grid,
-        preview.launch.block,
-        preview.bottleneck,
-        reasons(preview),
-        code,
-        preview.instance,
-        float(preview.occupancy["fraction"]),
+        name=preview.launch.kernel,
+        instance=preview.instance,
+        metrics=metrics,
+        duration_ns=duration_ns,
+        intervals=intervals,
+        abstained=bool(reason),
+        reason=reason,
+        reason_code=code,
+        grid=preview.launch.grid,
+        block=preview.launch.block,
+        bottleneck=preview.bottleneck,
+        why=reasons(preview),
+        occupancy=float(preview.occupancy["fraction"]),
     )
 
 
 def unknown(failure: Failure) -> KernelPrediction:
-    return KernelPrediction(failure.kernel, {}, None, {}, True, failure.reason, reason_code=failure.code)
+    return KernelPrediction(
+        name=failure.kernel,
+        metrics={},
+        duration_ns=None,
+        intervals={},
+        abstained=True,
+        reason=failure.reason,
+        reason_code=failure.code,
+        grid=None,
+        block=None,
+        occupancy=None,
+    )
 
 
 def reasons(preview: Preview) -> tuple[str, ...]:

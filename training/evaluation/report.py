@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from hipsynth.core.documents import to_json
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import RESULT_BYTES, read_regular, whole_file
 from hipsynth.core.store import Corpus
@@ -144,7 +145,10 @@ def _roofs(samples: Sequence[LabelledSample], colours: Mapping[str, str]) -> lis
     charts = []
     for device, group in sorted(by_device.items()):
         dots = [_dot(s, colours) for s in group if s.metrics[roofline.THROUGHPUT] > 0 and s.metrics[INTENSITY] > 0]
-        shown = {"plot": roofline.document(device, []), "dots": sorted(dots, key=lambda dot: str(dot["group"]))}
+        shown = {
+            "plot": to_json(roofline.plot_kernels(device, [])),
+            "dots": sorted(dots, key=lambda dot: str(dot["group"])),
+        }
         arch = load(device)
         charts.append({"title": arch.title, "arch": arch.arch, "off": len(group) - len(dots), "shown": shown})
     return charts

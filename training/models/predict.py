@@ -23,6 +23,7 @@ from hipsynth.training.data.inputs import PromptOptions
 from hipsynth.training.data.numbers import read_number
 from hipsynth.training.data.source import kernel_names
 from hipsynth.training.models.decode import AnswerDecoder, DecodedAnswer
+from hipsynth.training.models.documents import KernelPrediction, PredictionResult
 from hipsynth.training.models.train import RECORD, model_record
 
 MODEL_VARIABLE = "HIPSYNTH_MODEL"
@@ -49,44 +50,45 @@ class Prediction:
     facts: Mapping[str, auxiliary.Value] = field(default_factory=dict)
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # 80 %, by metric and DURATION_FACT
 
-    def document(self) -> dict[str, Any]:
-        """The prediction as a JSON object."""
-        return {
-            "arch": self.arch,
-            "flags": self.flags,
-            "device": self.device,
-            "model": self.model,
-            "metrics": dict(self.metrics),
-            "roofline": self.position.document(),
-            "cut_lines": self.cut_lines,
-            "prompt_tokens": self.prompt_tokens,
-            "seconds": round(self.seconds, 4),
-            "notes": list(self.notes),
-            "plot": roofline.document(self.device, [roofline.PlottedKernel("program", self.metrics, "predicted")]),
-            "kernels": [self._kernel()],
-        }
+    def document(self) -> PredictionResult:
+        """The prediction as the documents have it."""
+        return PredictionResult(
+            arch=self.arch,
+            flags=self.flags,
+            device=self.device,
+            model=self.model,
+            metrics=self.metrics,
+            roofline=self.position,
+            cut_lines=self.cut_lines,
+            prompt_tokens=self.prompt_tokens,
+            seconds=round(self.seconds, 4),
+            notes=self.notes,
+            kernels=(self._kernel(),),
+            plot=roofline.plot_kernels(self.device, [roofline.PlottedKernel("program", self.metrics, "predicted")]),
+        )
 
-    def _kernel(self) -> dict[str, Any]:
-        """The heaviest kernel, which is the one that a language model answers for, as the analytic predictor's document
-        describes one."""
+    def _kernel(self) -> KernelPrediction:
+        """The heaviest kernel, which is the one that a language model answers for."""
         low, high = self.intervals.get(DURATION_FACT, (1.0, 1.0))
         width = math.log(high / low) / 2 if high > low > 0 else 0.0
         unsure = f"read from the source alone, the duration is uncertain by a factor of {math.exp(width):.0f}"
-        return {
-            "name": self.kernel,
-            "instance": "",
-            "metrics": dict(self.metrics),
-            "duration_ns": self.facts.get(DURATION_FACT),
-            "intervals": {name: list(ends) for name, ends in self.intervals.items()},
-            "abstained": width > WIDEST,
-            "reason": unsure if width > WIDEST else "",
-            "reason_code": "uncertain" if width > WIDEST else "",
-            "grid": None,
-            "block": None,
-            "bottleneck": self.facts.get("bottleneck", ""),
-            "occupancy": None,
-            "why": [f"{key}: {value if isinstance(value, str) else f'{value:g}'}" for key, value in self.facts.items()],
-        }
+        duration = self.facts.get(DURATION_FACT)
+        return KernelPrediction(
+            name=self.kernel,
+            metrics=self.metrics,
+            duration_ns=None if isinstance(duration, str) else duration,
+            intervals=self.intervals,
+            abstained=width > WIDEST,
+            reason=unsure if width > WIDEST else "",
+            reason_code="uncertain" if width > WIDEST else "",
+            grid=None,
+            block=None,
+            bottleneck=str(self.facts.get("bottleneck", "")),
+            why=tuple(
+                f"{key}: {value if isinstance(value, str) else f'{value:g}'}" for key, value in self.facts.items()
+            ),
+            occupancy=None,
+        )
 
 
 @contextlib.contextmanager

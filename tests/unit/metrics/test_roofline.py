@@ -48,8 +48,8 @@ def test_a_compute_kernel_is_under_the_compute_roof() -> None:
     limits = roofline.ceilings("mi250")
     assert found.roof == "compute" and found.share == pytest.approx(20000 / limits.peak)
     points = {point.level: point for point in found.points}
-    assert points["HBM"].attainable_gflops == limits.peak
-    assert points["L1"].attainable_gflops == pytest.approx(0.5 * limits.bandwidth["L1"])
+    assert points["HBM"].attainable == limits.peak
+    assert points["L1"].attainable == pytest.approx(0.5 * limits.bandwidth["L1"])
 
 
 def test_unknown_values_are_reported() -> None:

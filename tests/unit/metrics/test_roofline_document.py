@@ -8,11 +8,11 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
+from hipsynth.core.documents import to_json
 from hipsynth.profiling.metrics import roofline
 from hipsynth.profiling.metrics.roofline import PlottedKernel
 from hipsynth.simulator.devices import names
@@ -38,24 +38,24 @@ def test_matrix_peaks_are_those_of_the_data_sheet() -> None:
 
 @pytest.mark.parametrize("device", names())
 def test_axes_follow_from_the_device_alone(device: str) -> None:
-    empty = roofline.document(device, [])
-    full = roofline.document(device, [PlottedKernel("saxpy", METRICS), PlottedKernel("copy", COPY)])
-    assert empty["axes"] == full["axes"] and empty["peaks"] == full["peaks"]
-    assert all(
-        10 ** empty["axes"]["gflops"][0] < peak["gflops"] <= 10 ** empty["axes"]["gflops"][1] for peak in full["peaks"]
-    )
-    assert [p["level"] for p in full["points"]] == ["L1", "L2", "HBM"]
-    assert full["unplotted"] == ["copy"]
-    json.dumps(full, allow_nan=False)
+    empty = roofline.plot_kernels(device, [])
+    full = roofline.plot_kernels(device, [PlottedKernel("saxpy", METRICS), PlottedKernel("copy", COPY)])
+    assert empty.axes == full.axes and empty.peaks == full.peaks
+    lowest, highest = empty.axes.gflops
+    assert all(10**lowest < peak.gflops <= 10**highest for peak in full.peaks)
+    assert [point.level for point in full.points] == ["L1", "L2", "HBM"]
+    assert full.unplotted == ("copy",)
+    json.dumps(to_json(full), allow_nan=False)
 
 
-def drawn(document: dict[str, Any], tmp_path: Path, options: str = "{}") -> ElementTree.Element:
+def drawn(plot: roofline.RooflinePlot, tmp_path: Path, options: str = "{}") -> ElementTree.Element:
     node = shutil.which("node")
     if node is None:
         pytest.skip("needs node")
     shutil.copy(COMPONENT, tmp_path / "roofline.mjs")
-    script = f"import {{draw, exported}} from './roofline.mjs'; exported({json.dumps(document)}); " + (
-        f"console.log(draw({json.dumps(document)}, {options}))"
+    text = json.dumps(to_json(plot))
+    script = f"import {{draw, exported}} from './roofline.mjs'; exported({text}); " + (
+        f"console.log(draw({text}, {options}))"
     )
     done = subprocess.run([node, "--input-type=module", "-e", script], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -70,7 +70,7 @@ def markers(svg: ElementTree.Element) -> list[ElementTree.Element]:
 
 
 def test_points_stand_where_their_numbers_are(tmp_path: Path) -> None:
-    document = roofline.document(
+    document = roofline.plot_kernels(
         "mi300x", [PlottedKernel("saxpy<float>&co", METRICS, "predicted", low=300.0, high=800.0)]
     )
     points = markers(drawn(document, tmp_path))
@@ -78,7 +78,7 @@ def test_points_stand_where_their_numbers_are(tmp_path: Path) -> None:
     assert all(p.get("tabindex") == "0" and "saxpy<float>&co, predicted" in (p.get("aria-label") or "") for p in points)
     assert "500 GFLOP/s" in (points[0].get("aria-label") or "")
     places = [tuple(map(float, re.findall(r"[-\d.]+", p.get("transform") or ""))) for p in points]
-    low, high = document["axes"]["intensity"]
+    low, high = document.axes.intensity
     width = 720 - 64 - 20
     wanted = [64 + (math.log10(x) - low) / (high - low) * width for x in (0.25, 0.5, 1.0)]
     assert [x for x, _ in places] == pytest.approx(wanted, abs=0.1)
@@ -87,7 +87,9 @@ def test_points_stand_where_their_numbers_are(tmp_path: Path) -> None:
 
 def test_levels_are_chosen_and_far_points_stay_inside(tmp_path: Path) -> None:
     far = METRICS | {"HBM_Arithmetic_Intensity": 1e7, "HBM_GFLOPS": 1e-6}
-    (point,) = markers(drawn(roofline.document("mi250", [PlottedKernel("far", far)]), tmp_path, "{levels: ['HBM']}"))
+    (point,) = markers(
+        drawn(roofline.plot_kernels("mi250", [PlottedKernel("far", far)]), tmp_path, "{levels: ['HBM']}")
+    )
     x, y = map(float, re.findall(r"[-\d.]+", point.get("transform") or ""))
     assert 0 < x <= 720 and 0 < y <= 440
     assert "outside the plot" in (point.get("aria-label") or "")

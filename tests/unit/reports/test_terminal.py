@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from profiling_samples import failure, kernel, result, target
 
+from hipsynth.core.documents import document_json
 from hipsynth.core.kernel_record import KernelRecord, MeasurementSource, Occupancy, Sampling, TimingBounds, Work
 from hipsynth.profiling import metrics
 from hipsynth.profiling.metrics import bottleneck, uncertainty
@@ -75,8 +76,13 @@ def test_occupancy_names_the_resource_and_the_grid() -> None:
     assert bottleneck.occupancy(kernel(), "mi250") is None
 
 
+def shown(one: KernelRecord) -> dict[str, Any]:
+    """The kernel as in the document of a profile."""
+    return document_json(documents.kernel_document(one, "mi250"))
+
+
 def test_the_document_of_a_simulated_kernel() -> None:
-    found = documents.kernel_document(simulated({"hbm": 80, "valu": 75, "launch": 2}), "mi250")
+    found = shown(simulated({"hbm": 80, "valu": 75, "launch": 2}))
     limit = found["bottleneck"]
     assert (limit["unit"], limit["name"], limit["share"], limit["close"]) == ("hbm", "HBM bandwidth", 0.8, ["valu"])
     assert [bound["unit"] for bound in limit["bounds"]] == ["hbm", "valu", "launch"]
@@ -105,7 +111,7 @@ wide = {3}
     plain = simulated({"hbm": 90})
     lds = replace(plain, counters={**plain.counters, "SQ_INSTS_LDS": 1e9})
     for one, name, size, wide in ((plain, "streaming", 12.5, False), (lds, "LDS", 41.0, True)):
-        found = documents.kernel_document(one, "mi250")["expected_error"]
+        found = shown(one)["expected_error"]
         bandwidth, hits = found["L1_Cache_Bandwidth"], found["L2_Cache_Hit_Rate"]
         assert (bandwidth["class"], bandwidth["range"], bandwidth["range_wide"]) == (name, size, wide)
         assert {"median", "worst", "unit", "n", "compared", "device", "kernels", "covered"} <= set(bandwidth)
@@ -131,7 +137,7 @@ def test_errors_of_extrapolated_kernels_are_marked(monkeypatch: pytest.MonkeyPat
     atomics = replace(plain, counters={**plain.counters, "TCP_TCC_ATOMIC_WITH_RET_REQ": 7})
     marked = {}
     for name, one in (("plain", plain), ("lds", lds), ("atomics", atomics)):
-        found = documents.kernel_document(one, "mi250")["expected_error"]
+        found = shown(one)["expected_error"]
         marked[name] = [found[metric]["covered"] for metric in ("L2_Cache_Hit_Rate", "L1_Cache_Bandwidth")]
     assert marked == {"plain": [True, True], "lds": [True, False], "atomics": [False, False]}
     text = terminal.render([result(target(), atomics)])
@@ -190,9 +196,9 @@ def test_printed_bounds_are_wider_than_the_samplers_own_estimate() -> None:
     assert uncertainty.bounds({}) == {} and uncertainty.bounds({"Duration": 0.0}) == {"Duration": 0.0}
     base = simulated({"hbm": 90})
     part = replace(base, sampling=Sampling("sampled", error={"Duration": 0.02}))
-    document = documents.kernel_document(part, "mi250")
+    document = shown(part)
     assert document["error_estimate"]["Duration"] == found["Duration"]
-    assert documents.kernel_document(base, "mi250")["metric_error_estimate"] == {}
+    assert shown(base)["metric_error_estimate"] == {}
 
 
 def test_a_replayed_grid_is_not_scaled_up() -> None:

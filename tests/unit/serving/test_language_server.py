@@ -18,13 +18,14 @@ from lsprotocol import types  # noqa: E402
 from pygls.lsp.client import LanguageClient  # noqa: E402
 from pygls.workspace import PositionCodec  # noqa: E402
 
+from hipsynth.core.documents import to_json  # noqa: E402
 from hipsynth.serving.limits import MOST_KERNELS  # noqa: E402
 from hipsynth.serving.lsp import facts, server, view  # noqa: E402
 from hipsynth.serving.lsp.buffer import TextBuffer  # noqa: E402
 from hipsynth.serving.lsp.kernels import kernels  # noqa: E402
 from hipsynth.serving.lsp.session import EditorOptions, EditorSession, OpenDocument  # noqa: E402
 from hipsynth.serving.lsp.source import Query, QueryFailed, WorkerSource  # noqa: E402
-from hipsynth.training.analytic.predict import KernelPrediction  # noqa: E402
+from hipsynth.training.models.documents import KernelPrediction  # noqa: E402
 
 TEXT = """#include <hip/hip_runtime.h>
 // __global__ void commented(int) {}
@@ -48,9 +49,17 @@ def prediction(ns: float = 5000.0, occupancy: float = 0.88) -> dict[str, Any]:
     """As `synth predict` answers."""
     intervals = {"duration_ns": (ns / 2, 2 * ns)}
     kernel = KernelPrediction(
-        "scale", {"L1_Cache_Hit_Rate": 50.0}, ns, intervals, bottleneck="hbm", why=("HBM: 5 us",), occupancy=occupancy
+        name="scale",
+        metrics={"L1_Cache_Hit_Rate": 50.0},
+        duration_ns=ns,
+        intervals=intervals,
+        grid=(1, 1, 1),
+        block=(64, 1, 1),
+        bottleneck="hbm",
+        why=("HBM: 5 us",),
+        occupancy=occupancy,
     )
-    return {"kernels": [kernel.document()], "model": "/m/predictor.json.gz"}
+    return {"kernels": [to_json(kernel)], "model": "/m/predictor.json.gz"}
 
 
 def profile(**more: Any) -> dict[str, Any]:

@@ -114,8 +114,8 @@ def test_predictions_say_their_intervals(model: Path, tmp_path: Path) -> None:
     record = record_of(out) | {"intervals": {"HBM_GFLOPS": [0.5, 2.0]}}
     (out / RECORD).write_text(json.dumps(record))
     document = Predictor.load(out).predict(SAMPLES[0].text, "gfx942", "-O3").document()
-    value = document["metrics"]["HBM_GFLOPS"]
-    assert document["kernels"][0]["intervals"] == {"HBM_GFLOPS": [0.5 * value, 2 * value]}
+    value = document.metrics["HBM_GFLOPS"]
+    assert document.kernels[0].intervals == {"HBM_GFLOPS": (0.5 * value, 2 * value)}
 
 
 def test_the_shipped_model_is_used_where_there_is_no_other(

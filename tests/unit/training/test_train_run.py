@@ -12,6 +12,7 @@ import needs
 import pytest
 import training_corpus as made
 
+from hipsynth.core.documents import to_json
 from hipsynth.core.errors import BadInput, MissingDependency, UsageError
 from hipsynth.profiling.metrics.definitions import paper_ids
 from hipsynth.training.evaluation.evaluate import evaluate, evaluation_table, held_out, save
@@ -190,7 +191,7 @@ def test_prediction_notes_left_out_lines(model: Path) -> None:
     notes = " ".join(found.notes)
     assert "were cut" in notes and "never trained on gfx942" in notes and "made-up" in notes
     assert "note:" in prediction_table(found)
-    assert json.loads(json.dumps(found.document()))["device"] == "mi300x"
+    assert json.loads(json.dumps(to_json(found.document())))["device"] == "mi300x"
 
 
 def test_bad_questions_are_rejected(model: Path) -> None:

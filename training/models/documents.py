@@ -1,0 +1,107 @@
+"""The documents of predictions, of whichever predictor: what `synth predict --json` and the server answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hipsynth.core.kernel_record import Dim
+from hipsynth.profiling.metrics.roofline import THROUGHPUT, PlottedKernel, RooflinePlot, RooflinePosition
+from hipsynth.profiling.reports.documents import ProgramIdentity
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelPrediction:
+    """One kernel of a program. `abstained`: do not rely on it, because of `reason` (in short, `reason_code`); it may
+    lack metrics then. `instance`: its name with template arguments. `intervals` hold 80 %, by metric and
+    "duration_ns"; `bottleneck`: the unit of the timing model that takes longest; `occupancy`: resident waves as a share
+    of a CU's wave slots. `grid` counts work-groups; null for the answer of a language model, which has no launch."""
+
+    name: str
+    instance: str = ""
+    metrics: Mapping[str, float | None]
+    duration_ns: float | None
+    intervals: Mapping[str, tuple[float, float]]
+    abstained: bool = False
+    reason: str = ""
+    reason_code: str = ""
+    grid: Dim | None
+    block: Dim | None
+    bottleneck: str = ""
+    why: tuple[str, ...] = ()
+    occupancy: float | None
+
+    def plotted(self) -> PlottedKernel:
+        """The kernel for a roofline plot."""
+        low, high = self.intervals.get(THROUGHPUT, (None, None))
+        return PlottedKernel(self.name, self.metrics, "predicted", low=low, high=high)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulatedKernel:
+    """A kernel and launch shape as the simulator executed it: means over the launches of that shape."""
+
+    name: str
+    instance: str
+    metrics: Mapping[str, float | None]
+    duration_ns: float
+    grid: Dim
+    block: Dim
+    dispatches: int
+
+
+@dataclass(frozen=True)
+class FailedExecution:
+    """Why the simulator's execution of a program says nothing."""
+
+    status: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictionResult:
+    """A program on one target, its kernels in the order of their launches; `metrics` and `roofline` are those of the
+    kernel that takes longest. `cut_lines` of the source did not fit a language model, which read `prompt_tokens`.
+    `executed`: what the simulator executed, with --check, or with --defer where the prediction is unsure."""
+
+    arch: str
+    flags: str
+    device: str
+    model: str
+    metrics: Mapping[str, float]
+    roofline: RooflinePosition
+    cut_lines: int = 0
+    prompt_tokens: int = 0
+    seconds: float
+    notes: tuple[str, ...]
+    kernels: tuple[KernelPrediction, ...]
+    plot: RooflinePlot
+    executed: tuple[SimulatedKernel | FailedExecution, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictDocument:
+    """The document of `synth predict --json`, and of the server's predictions."""
+
+    program: ProgramIdentity
+    model: str
+    results: tuple[PredictionResult, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class VariantDocument:
+    """One line of `synth predict --sweep --json`: what was asked of a variant, and its kernels. `duration_ns` is that
+    of the longest kernel; `interpolated`: how many of the kernels were not interpreted themselves."""
+
+    arch: str
+    device: str
+    flags: str
+    grid: Dim | None
+    block: Dim | None
+    values: Mapping[str, float]
+    arguments: tuple[str, ...]
+    duration_ns: float | None
+    interpolated: int
+    kernels: tuple[KernelPrediction, ...]
+    notes: tuple[str, ...]
