@@ -15,7 +15,7 @@ from hipsynth.profiling.lines.records import Amounts, KernelLines
 from hipsynth.profiling.metrics import roofline, uncertainty
 from hipsynth.profiling.metrics.bottleneck import Bottleneck, describe_bottleneck
 from hipsynth.profiling.metrics.roofline import RooflinePlot
-from hipsynth.profiling.validation import expected_error
+from hipsynth.profiling.uncertainty import expected_error
 from hipsynth.simulator import devices
 from hipsynth.simulator.api import RunResult
 from hipsynth.simulator.observation import Output

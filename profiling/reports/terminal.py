@@ -12,7 +12,7 @@ from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import TargetResult
 from hipsynth.profiling.metrics import bottleneck, roofline, uncertainty
 from hipsynth.profiling.reports.numbers import number, percent, prefix, quantity
-from hipsynth.profiling.validation import expected_error
+from hipsynth.profiling.uncertainty import expected_error
 from hipsynth.simulator import devices
 
 # Not in the table: the three GFLOP/s metrics are the same number, and the duration is printed above the table.

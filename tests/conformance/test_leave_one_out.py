@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from hipsynth.core.errors import BadInput
-from hipsynth.profiling.validation import classes, expected_error
-from hipsynth.profiling.validation.fit import FitRecord
-from hipsynth.profiling.validation.frame import FOLDER, studies
-from hipsynth.profiling.validation.leave_one_out import __main__ as command
-from hipsynth.profiling.validation.leave_one_out import constants, evidence, page, ranges, score
-from hipsynth.profiling.validation.leave_one_out.kinds import divided, kinds, matching
+from hipsynth.profiling.uncertainty import classes, expected_error
 from hipsynth.simulator import devices
+from studies.leave_one_out import __main__ as command
+from studies.leave_one_out import constants, evidence, page, ranges, score
+from studies.leave_one_out.kinds import divided, kinds, matching
+from studies.validation.fit import FitRecord
+from studies.validation.frame import FOLDER, studies
 
 QUICK = ("vcopy", "strides")
 FRESH = 1.0  # published scores may differ from measured ones by this much, in per cent or points
@@ -29,7 +29,7 @@ WORDS = {kind.recording for kind in kinds().values()}
 SAME = re.compile(r"(fit: )?(as |four times|full rate, as|4 cycles per work-group)")  # follows from another constant
 # Measured on 23 November 2026, with a margin: all kinds of all devices.
 MOST = {"mape": 14.0, "median": 10.0, "bias": 4.0, "hit_median": 2.0, "hit_95": 9.0, "bytes_mean": 3.5}
-REMEDY = "run python -m hipsynth.profiling.validation.leave_one_out"
+REMEDY = "run python -m studies.leave_one_out"
 LEAST_SPEARMAN = 0.985
 LEAST_WITHIN = 0.8
 LEAST_ALIKE = 0.85

@@ -6,9 +6,10 @@ import dataclasses
 
 import pytest
 
-from hipsynth.profiling.validation.sweeps import __main__ as command
-from hipsynth.profiling.validation.sweeps import pages
-from hipsynth.profiling.validation.sweeps.frame import (
+from hipsynth.simulator import devices
+from studies.sweeps import __main__ as command
+from studies.sweeps import pages
+from studies.sweeps.frame import (
     DEVICES,
     KnownFault,
     Sweep,
@@ -18,7 +19,6 @@ from hipsynth.profiling.validation.sweeps.frame import (
     run,
     sweeps,
 )
-from hipsynth.simulator import devices
 
 
 def by_sweep() -> list[object]:

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 
 import pytest
 
-from hipsynth.profiling.validation import __main__ as command
-from hipsynth.profiling.validation import expected_error, summary
-from hipsynth.profiling.validation.frame import (
+from hipsynth.profiling.uncertainty import expected_error
+from studies.validation import __main__ as command
+from studies.validation import summary
+from studies.validation.frame import (
     FOLDER,
     ComparisonRow,
     ComparisonTable,
@@ -56,7 +57,7 @@ def by_quantity(samples: Iterable[summary.ErrorSample]) -> dict[tuple[str, str, 
 def test_published_errors_match_the_measured_ones(study: Study) -> None:
     now = by_quantity(summary.samples_of(study.name, tables(study.name)))
     then = by_quantity(sample for sample in summary.read_measured() if sample.study == study.name)
-    remedy = f"run python -m hipsynth.profiling.validation --only {study.name}"
+    remedy = f"run python -m studies.validation --only {study.name}"
     assert set(now) == set(then), remedy
     for key, errors in now.items():
         assert errors == pytest.approx(then[key], abs=FRESH, rel=0.01), f"{key}: {remedy}"
@@ -65,7 +66,7 @@ def test_published_errors_match_the_measured_ones(study: Study) -> None:
 def test_the_summary_matches_the_measured_errors() -> None:
     samples = summary.read_measured()
     found = summary.aggregate(samples)
-    remedy = "run python -m hipsynth.profiling.validation --summary"
+    remedy = "run python -m studies.validation --summary"
     assert expected_error.TABLE_PATH.read_text() == summary.errors_text(found), remedy
     page = (command.DOCS / "validation.md").read_text()
     assert page == command.with_section(page, summary.section(samples)), remedy

@@ -1,4 +1,4 @@
-"""The programs of corpus/handwritten do what their headers say (tools/handwritten.py), and the gallery shows it."""
+"""The programs of corpus/handwritten do what their headers say (studies/handwritten.py), and the gallery shows it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from hipsynth.profiling.metrics import bottleneck
 from hipsynth.simulator import devices
 from hipsynth.simulator.limits import RunLimits
-from tools import gallery, handwritten
-from tools.handwritten import Figures, Step
+from studies import gallery, handwritten
+from studies.handwritten import Figures, Step
 
 STEPS = list(handwritten.steps())
 BY_NAME = {step.name: step for step in STEPS}
@@ -75,7 +75,7 @@ def test_every_program_checks_its_results(step: Step) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_every_step_does_what_its_header_says(problem: str) -> None:
-    """And its row of docs/reference/gallery.md is up to date: `python -m tools.gallery PROBLEM` rewrites a section."""
+    """And its row of docs/reference/gallery.md is fresh: `python -m studies.gallery PROBLEM` rewrites a section."""
     steps = PROBLEMS[problem]
     found = gallery.profiled(steps)
     assert not [text for s in steps for text in handwritten.complaints(s, found[s.name], found.get(s.after))]

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from hipsynth.cli.main import cli
 from hipsynth.training.data.dataset import load_samples
-from tools.preview_errors import compare
+from studies.preview_errors import compare
 
 # A kernel launched in three shapes, two of them longer, and another instance, which is much lighter.
 SHAPES = """#include <hip/hip_runtime.h>

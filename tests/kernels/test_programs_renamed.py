@@ -16,7 +16,7 @@ from hipsynth.simulator.limits import RunLimits
 from hipsynth.source.config import frontend_config
 from hipsynth.synth.frontend.pipeline import run
 from hipsynth.synth.frontend.source import ProgramSource
-from tools import handwritten
+from studies import handwritten
 
 HANDWRITTEN = sorted((FOLDER.parents[2] / "corpus" / "handwritten").rglob("*.hip"))
 # Programs of our own that compare their results on the host, but for one that includes a header of the runtime's

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hipsynth.profiling.validation import bench
 from hipsynth.simulator.device import SimDevice
+from studies.validation import bench
 
 ROWS = {"gemm": 128, "persistent": 256}
 COLUMNS = 256

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hipsynth.profiling.validation import bench
-from hipsynth.profiling.validation.studies import kernel_times
 from hipsynth.simulator.device import SimDevice
+from studies.validation import bench
+from studies.validation.comparisons import kernel_times
 
 STEPS, LINE_BYTES = 64, 128
 

@@ -21,7 +21,7 @@ from hipsynth.profiling.metrics.bottleneck import unit_name
 from hipsynth.profiling.reports.corpus_statistics import bottlenecks
 from hipsynth.profiling.reports.numbers import number
 from hipsynth.profiling.reports.page import component, embedded
-from hipsynth.profiling.validation import expected_error
+from hipsynth.profiling.uncertainty import expected_error
 from hipsynth.simulator.devices import load
 from hipsynth.training.data.dataset import LabelledSample, load_samples
 from hipsynth.training.data.source import view_source

@@ -14,7 +14,7 @@ from hipsynth.core.kernel_record import KernelRecord, MeasurementSource, Occupan
 from hipsynth.profiling import metrics
 from hipsynth.profiling.metrics import bottleneck, uncertainty
 from hipsynth.profiling.reports import documents, numbers, terminal
-from hipsynth.profiling.validation import expected_error
+from hipsynth.profiling.uncertainty import expected_error
 
 ROOM = Occupancy(groups_per_cu=4, waves_per_cu=16, fraction=0.5, peak_waves=0, limited_by="VGPRs")
 

@@ -1,0 +1,1 @@
+"""How far simulated values are from hardware: expected errors and ranges by class of kernel, measured by studies/."""

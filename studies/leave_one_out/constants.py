@@ -1,0 +1,121 @@
+"""Which constants of the device tables were fitted to which kinds, fits.toml, and device tables with other values."""
+
+from __future__ import annotations
+
+import functools
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hipsynth.core.errors import BadInput
+from hipsynth.simulator import devices
+from studies.leave_one_out.kinds import matching
+
+PATH = Path(__file__).with_name("fits.toml")
+TIMES, COUNTERS = "times", "counters"
+Place = tuple[str, str]  # table, constant
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A constant that was fitted to recordings, or read off them, and those that were set to its value (`places`).
+
+    `changes`: TIMES, or COUNTERS, which the timing model alone cannot fit again. `prior`: its value without any
+    recording, from `prior_source`; it may be at most `most`. `shift` is added before the logarithm is taken, for
+    constants that may be 0.
+    """
+
+    places: tuple[Place, ...]
+    changes: str
+    kinds: tuple[str, ...]
+    prior: float = 0.0
+    prior_source: str = ""
+    shift: float = 0.0
+    most: float = math.inf
+
+    @property
+    def name(self) -> str:
+        return " ".join(self.places[0])
+
+    @property
+    def marked(self) -> bool:
+        """Whether the table marks it `fit`."""
+        table, key = self.places[0]
+        return devices.load(table).constants[key].fitted
+
+    def value(self) -> float:
+        """Its value in the device table."""
+        table, key = self.places[0]
+        return devices.load(table)[key]
+
+    def log(self, value: float) -> float:
+        return math.log(value + self.shift)
+
+    def of_log(self, log: float) -> float:
+        return min(self.most, max(0.0, math.exp(log) - self.shift))
+
+
+@functools.cache
+def fits() -> tuple[Fit, ...]:
+    """All rows of fits.toml; a row with `as` is one more place of the row that it names."""
+    rows = tomllib.loads(PATH.read_text())["constant"]
+    places: dict[Place, list[Place]] = {}
+    for row in rows:
+        own = (row["table"], row["key"])
+        if own[1] not in _own_keys(own[0])[0]:
+            raise BadInput(f"fits.toml: {own[0]}.toml does not set {own[1]}", remedy="remove the row, or rename it")
+        if "as" not in row:
+            places[own] = [own]
+    for row in rows:
+        if "as" in row:
+            table, _, key = row["as"].partition(" ")
+            if (table, key) not in places:
+                raise BadInput(f"fits.toml: {row['table']} {row['key']} is as {row['as']}, which has no row")
+            places[table, key].append((row["table"], row["key"]))
+    return tuple(
+        Fit(
+            tuple(places[row["table"], row["key"]]),
+            row["changes"],
+            matching(row["kinds"]),
+            row.get("prior", 0.0),
+            row.get("prior_source", ""),
+            row.get("shift", 0.0),
+            row.get("most", math.inf),
+        )
+        for row in rows
+        if "as" not in row
+    )
+
+
+def timing_fits(kind: str, marked: bool = False) -> list[Fit]:
+    """The constants to be fitted again when a kind is left out; `marked`: only those whose source begins with `fit`,
+    not those that were read off a recording."""
+    found = [fit for fit in fits() if fit.changes == TIMES and kind in fit.kinds]
+    return [fit for fit in found if fit.marked] if marked else found
+
+
+@functools.cache
+def _own_keys(table: str) -> tuple[frozenset[str], str]:
+    """The constants that a table itself sets, and the table that it inherits from."""
+    document = tomllib.loads((devices.FOLDER / f"{table}.toml").read_text())
+    sections = {name: part for name, part in document.items() if isinstance(part, dict)}
+    own = frozenset(f"{section}.{key}" for section, part in sections.items() for key in part)
+    return own, document.get("inherits", "")
+
+
+def owner(device: str, key: str) -> str:
+    """The table from which a device has a constant."""
+    own, base = _own_keys(device)
+    return device if key in own or not base else owner(base, key)
+
+
+def with_values(device: str, fitted: Sequence[Fit], values: Mapping[str, float]) -> dict[str, float]:
+    """The constants of a device with other values of some fits, by name."""
+    spec = devices.load(device).spec()
+    for fit in fitted:
+        for table, key in fit.places:
+            if owner(device, key) == table:
+                spec[key] = values[fit.name]
+    return spec

@@ -1,0 +1,131 @@
+"""Recorded figures beside the work of our dispatches, collected once from the studies and kept in build/.
+
+A study is run again when the simulator's core, a device table, or the study's own files have changed.
+"""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+
+from hipsynth.core.files import write_whole
+from hipsynth.profiling.backends.sim import SimBackend
+from hipsynth.profiling.uncertainty import classes, expected_error
+from hipsynth.simulator.native_core import Dispatch
+from studies.validation.frame import FOLDER, ComparisonRow, ComparisonTable, Study, studies
+from studies.validation.timed import TimedTerms, TimedValue
+
+CACHE = FOLDER.resolve().parents[1] / "build" / "leave-one-out"
+TRAFFIC = (
+    "FETCH_SIZE, GB", "WRITE_SIZE, GB", "fetch efficiency, %",
+    "TCC_EA_RDREQ", "TCC_EA_WRREQ", "TCC_EA0_RDREQ", "TCC_EA0_WRREQ",
+)  # fmt: skip
+TIME, HIT, L1_HIT, BYTES = expected_error.SORTS
+HIT_RATES = {"L2_Cache_Hit_Rate": HIT, "L1_Cache_Hit_Rate": L1_HIT}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One recorded figure. `what`: TIME (`theirs`, `ours` in ns), HIT and L1_HIT (in per cent) or BYTES. `timed`: the
+    fields of TimedValue without its runs, of which `works` has the work. `counters`: of the longest run."""
+
+    study: str
+    title: str
+    label: str
+    device: str
+    what: str
+    theirs: float
+    ours: float
+    timed: TimedTerms = field(default_factory=TimedTerms)
+    works: tuple[Mapping[str, float], ...] = ()
+    counters: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def path(self) -> str:
+        """What kinds.toml matches."""
+        return f"{self.study}/{self.title}/{self.label}".rstrip(" ,")
+
+    @property
+    def time(self) -> TimedValue[Mapping[str, float]]:
+        return TimedValue(self.works, **self.timed)
+
+    @property
+    def error(self) -> float:
+        """Signed: the natural logarithm of ours over theirs; for hit rates the difference in points."""
+        return self.ours - self.theirs if self.points else math.log(self.ours / self.theirs)
+
+    @functools.cached_property
+    def class_(self) -> str:
+        """Its kernel's class; "" without counters. A rate over a difference of runs is free of launches, so it is never
+        short, and how short a kernel is does not matter to its caches."""
+        timed = self.what == TIME and not self.time.steady
+        return classes.classify(self.counters, self.theirs if timed else math.inf) if self.counters else ""
+
+    @property
+    def points(self) -> bool:
+        return self.what in HIT_RATES.values()
+
+
+def figures_of(study: str, tables: Iterable[ComparisonTable]) -> Iterator[Figure]:
+    """The times, hit rates and fabric bytes of a study's tables. What is zero on both sides tells nothing."""
+    for table in tables:
+        counters = {row.label: _counters(row.timed) for row in table.rows if row.timed is not None}
+        for row in table.rows:
+            where = (study, table.title, row.label, table.device)
+            counted = counters.get(row.label, {})
+            if row.quantity in HIT_RATES:
+                yield Figure(*where, HIT_RATES[row.quantity], row.recorded, row.ours, counters=counted)
+            elif row.quantity in TRAFFIC and row.recorded > 0 and row.ours > 0:
+                yield Figure(*where, BYTES, row.recorded, row.ours, counters=counted)
+            elif row.timed is not None:
+                yield _timed(study, table, row, row.timed)
+
+
+def _counters(timed: TimedValue[Dispatch]) -> dict[str, float]:
+    longest = max(timed.runs, key=lambda run: float(run["duration_ns"]))
+    return {name: float(value) for name, value in longest["counters"].items() if name in classes.COUNTERS}
+
+
+def _timed(study: str, table: ComparisonTable, row: ComparisonRow, timed: TimedValue[Dispatch]) -> Figure:
+    theirs, ours = timed.recorded_ns(row.recorded), timed.recorded_ns(row.ours)
+    works = tuple(dict(run["work"]) for run in timed.runs)
+    return Figure(
+        study, table.title, row.label, table.device, TIME, theirs, ours, timed.without_runs(), works, _counters(timed)
+    )
+
+
+def identity(study: str) -> str:
+    """Changes with everything that can change a study's figures."""
+    digest = hashlib.sha256(SimBackend().version().encode())
+    paths = [FOLDER / "recorded" / f"{study}.toml", *sorted((FOLDER / "comparisons").glob("*.py"))]
+    for path in [*paths, *sorted((FOLDER / "kernels").glob("*.hip"))]:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def collect(study: Study) -> list[Figure]:
+    """The figures of one study, from build/ if nothing has changed since they were collected."""
+    path = CACHE / f"{study.name}-{identity(study.name)}.json.gz"
+    if path.exists():
+        rows = json.loads(gzip.decompress(path.read_bytes()))
+        return [Figure(**{**row, "works": tuple(row["works"])}) for row in rows]
+    found = list(figures_of(study.name, study.tables()))
+    CACHE.mkdir(parents=True, exist_ok=True)
+    for old in CACHE.glob(f"{study.name}-*.json.gz"):
+        old.unlink()
+    write_whole(path, gzip.compress(json.dumps([asdict(figure) for figure in found]).encode(), mtime=0))
+    return found
+
+
+def everything() -> list[Figure]:
+    """The figures of all studies, which run on all cores: the simulator's core runs without Python's lock."""
+    with ThreadPoolExecutor(os.cpu_count()) as workers:
+        started = [workers.submit(collect, study) for study in reversed(studies())]  # the slowest is the last
+        return [figure for one in reversed(started) for figure in one.result()]

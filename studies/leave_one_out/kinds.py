@@ -1,0 +1,58 @@
+"""The table of kinds of recorded kernels, kinds.toml."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from hipsynth.core.errors import BadInput
+from studies.leave_one_out.evidence import Figure
+
+PATH = Path(__file__).with_name("kinds.toml")
+
+
+@dataclass(frozen=True)
+class KernelKind:
+    """One kind of kernel; `figures`: patterns of the paths of its figures."""
+
+    name: str
+    class_: str
+    recording: str
+    figures: tuple[str, ...]
+
+    def has(self, figure: Figure) -> bool:
+        return any(fnmatchcase(figure.path, pattern) for pattern in self.figures)
+
+
+@functools.cache
+def kinds() -> dict[str, KernelKind]:
+    """All kinds by name, in the order of the table."""
+    rows = tomllib.loads(PATH.read_text())["kind"]
+    return {row["name"]: KernelKind(row["name"], row["class"], row["recording"], tuple(row["figures"])) for row in rows}
+
+
+def matching(patterns: Iterable[str]) -> tuple[str, ...]:
+    """The names of the kinds that match any of the patterns; BadInput for a pattern without a kind."""
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        names = [name for name in kinds() if fnmatchcase(name, pattern)]
+        if not names:
+            raise BadInput(f"kinds.toml: no kind is called {pattern!r}", remedy=f"known: {', '.join(kinds())}")
+        found |= dict.fromkeys(names)
+    return tuple(found)
+
+
+def divided(figures: Iterable[Figure]) -> dict[str, list[Figure]]:
+    """The figures of each kind; BadInput for a figure that does not belong to exactly one."""
+    found: dict[str, list[Figure]] = {name: [] for name in kinds()}
+    for figure in figures:
+        names = [kind.name for kind in kinds().values() if kind.has(figure)]
+        if len(names) != 1:
+            said = " and ".join(names) or "none"
+            raise BadInput(f"{figure.path}: its kinds in kinds.toml: {said}", remedy="give it exactly one kind")
+        found[names[0]].append(figure)
+    return found

@@ -1,0 +1,117 @@
+"""Refits the timing constants without some kinds, and times the kinds' figures with what comes out.
+
+The work of every dispatch stays as it was counted; only the timing model is evaluated again. Every kind weighs the
+same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hipsynth.simulator import devices
+from studies.leave_one_out.constants import Fit, owner, timing_fits, with_values
+from studies.leave_one_out.evidence import TIME, Figure
+from studies.leave_one_out.kinds import kinds
+from studies.validation.fit import FitRecord, Vector, descend
+
+PER_KIND = 6  # figures of a kind on a device that a fit uses
+PRIOR_WEIGHT = 0.02  # of a constant's distance from its prior, as a share of a kind's weight
+Divided = Mapping[str, Sequence[Figure]]
+
+
+@dataclass(frozen=True)
+class LeftOutKind:
+    """A kind with its figures as they come out without it, and the constants that were fitted for that: by name, the
+    value in the table and the one without the kind."""
+
+    kind: str
+    figures: tuple[Figure, ...]
+    values: Mapping[str, tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class LeftOutKinds:
+    """The figures of every kind, left out alone; alone, if only the constants marked `fit` are refitted; and together
+    with all kinds of its recording."""
+
+    alone: tuple[LeftOutKind, ...]
+    marked: tuple[LeftOutKind, ...]
+    recordings: tuple[LeftOutKind, ...]
+
+
+def without(group: Sequence[str], divided: Divided, marked: bool = False) -> list[LeftOutKind]:
+    """Leaves kinds out at the same time (`marked`: see timing_fits). Figures without a time, and kinds that no constant
+    depends on, stay as they are."""
+    needed = {fit.name: fit for kind in group for fit in timing_fits(kind, marked)}
+    fitted = list(needed.values())
+    others = {name: own for name, own in divided.items() if name not in group}
+    values = refitted(fitted, others) if fitted else {}
+    pairs = {fit.name: (fit.value(), values[fit.name]) for fit in fitted}
+    found = []
+    for kind in group:
+        again = [_timed_again(one, fitted, values) if one.what == TIME else one for one in divided[kind]]
+        found.append(LeftOutKind(kind, tuple(again), pairs))
+    return found
+
+
+def all_left_out(divided: Divided, workers: int) -> LeftOutKinds:
+    """Leaves out each kind, and each recording. The result does not depend on the number of workers."""
+    recordings: dict[str, list[str]] = {}
+    for kind in divided:
+        recordings.setdefault(kinds()[kind].recording, []).append(kind)
+    differ = [kind for kind in divided if timing_fits(kind) != timing_fits(kind, marked=True)]
+    with ProcessPoolExecutor(workers) as pool:
+        alone = [pool.submit(without, [kind], divided) for kind in divided]
+        marked = {kind: pool.submit(without, [kind], divided, True) for kind in differ}
+        together = [pool.submit(without, group, divided) for group in recordings.values()]
+        found = [one.result()[0] for one in alone]
+        mixed = [marked[one.kind].result()[0] if one.kind in marked else one for one in found]
+        return LeftOutKinds(tuple(found), tuple(mixed), tuple(kind for one in together for kind in one.result()))
+
+
+def refitted(fitted: Sequence[Fit], others: Divided) -> dict[str, float]:
+    """The values of the constants that fit the times of `others` best, by name."""
+    names = devices_with(fitted)
+    points: list[tuple[str, FitRecord]] = []
+    weights: list[float] = []
+    for own in others.values():
+        chosen = chosen_points([figure for figure in own if figure.what == TIME and figure.device in names])
+        points += [(figure.device, FitRecord(figure.time, figure.theirs)) for figure in chosen]
+        weights += [1 / max(1, len(chosen))] * len(chosen)
+    priors = np.array([fit.log(fit.prior) for fit in fitted])
+
+    def errors(logs: Vector) -> Vector:
+        values = {fit.name: fit.of_log(log) for fit, log in zip(fitted, logs, strict=True)}
+        specs = {device: with_values(device, fitted, values) for device in names}
+        return np.array([*(point.error(specs[device]) for device, point in points), *(logs - priors)])
+
+    start = np.array([fit.log(fit.value()) for fit in fitted])
+    found = descend(errors, start, np.array([*weights, *[PRIOR_WEIGHT] * len(fitted)]))
+    return {fit.name: fit.of_log(log) for fit, log in zip(fitted, found, strict=True)}
+
+
+def devices_with(fitted: Sequence[Fit]) -> list[str]:
+    """The devices that have any of the constants from the tables that set them."""
+    places = [place for fit in fitted for place in fit.places]
+    return [name for name in devices.names() if any(owner(name, key) == table for table, key in places)]
+
+
+def chosen_points(figures: Sequence[Figure]) -> list[Figure]:
+    """At most PER_KIND figures per device, evenly spread."""
+    chosen: list[Figure] = []
+    for device in dict.fromkeys(figure.device for figure in figures):
+        own = [figure for figure in figures if figure.device == device]
+        chosen += [own[round(n)] for n in np.linspace(0, len(own) - 1, min(PER_KIND, len(own)))]
+    return chosen
+
+
+def _timed_again(figure: Figure, fitted: Sequence[Fit], values: Mapping[str, float]) -> Figure:
+    if not fitted:
+        return figure
+    spec = with_values(figure.device, fitted, values)
+    return replace(figure, ours=figure.theirs * math.exp(FitRecord(figure.time, figure.theirs).error(spec)))

@@ -1,0 +1,128 @@
+"""How far previews are from the labels of a corpus: `python -m studies.preview_errors CORPUS [--worst N] [--every K]`.
+
+Every kernel of a run is compared, not only the heaviest. Prints, for those that are furthest off, the ratio of
+previewed to labelled duration, requests, misses and bytes, and, for each architecture, the median error, the share
+within 10 % and what has no preview. Labels are simulated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hipsynth.core.errors import BadInput, HipsynthError
+from hipsynth.core.workers import map_unordered
+from hipsynth.profiling.preview.programs import Found
+from hipsynth.source.names import base_name
+from hipsynth.training.analytic.examples import (
+    JOB_SECONDS,
+    BuildSamples,
+    builds,
+    launches_of,
+    matching,
+    mean,
+    previews_of,
+)
+from hipsynth.training.analytic.features import preview_quantities
+from hipsynth.training.analytic.quantities import NAMES, quantities
+from hipsynth.training.data.dataset import LabelledSample, load_samples
+
+
+@dataclass(frozen=True)
+class Row:
+    """One label beside its preview: previewed / labelled of each quantity, or why there is no preview."""
+
+    name: str
+    arch: str
+    kernel: str
+    ratios: dict[str, float]
+    reason: str = ""
+    by_data: bool = False
+    limits: tuple[str, str] = ("", "")  # of the label, of the preview
+
+    @property
+    def off(self) -> float:
+        """The factor by which the duration is wrong, at least 1."""
+        return math.exp(abs(math.log(self.ratios["duration"]))) if self.ratios else math.inf
+
+
+def row_of(
+    sample: LabelledSample, ratios: dict[str, float], reason: str, by_data: bool = False, limit: str = ""
+) -> Row:
+    name = str(sample.extra.get("name") or sample.program_id)
+    limits = str(sample.extra.get("bottleneck") or ""), limit
+    return Row(name, sample.arch, sample.kernel, ratios, reason, by_data, limits)
+
+
+def compared(sample: LabelledSample, found: Found) -> Row:
+    """A label beside the preview among those that were found of its run."""
+    preview = matching(found.previews, sample)
+    if preview is None:
+        name = base_name(sample.kernel)
+        reasons = dict.fromkeys(one.reason for one in found.failures if one.kernel == name)
+        return row_of(sample, {}, "; ".join(reasons) or "no launch of it was found")
+    seen = mean([preview_quantities(one, sample.arch) for one in launches_of(found.previews, preview, sample)])
+    true = quantities(sample.metrics, sample.duration_ns, sample.arch)
+    ratios = {name: (seen[name] + 1) / (true[name] + 1) for name in NAMES}
+    return row_of(sample, ratios, "", preview.by_data, preview.bottleneck)
+
+
+def rows_of(build: BuildSamples) -> list[Row]:
+    try:
+        return [compared(sample, found) for sample, found in zip(build.samples, previews_of(build), strict=True)]
+    except BadInput as error:
+        return [row_of(sample, {}, error.reason) for sample in build.samples]
+
+
+def compare(samples: Iterable[LabelledSample], workers: int) -> list[Row]:
+    """The rows of all samples, the worst first."""
+    jobs = builds(samples)
+    rows: list[Row] = []
+    for outcome in map_unordered(rows_of, jobs, workers, "local", JOB_SECONDS):
+        if isinstance(outcome.error, HipsynthError):  # its worker ended
+            rows += [row_of(sample, {}, outcome.error.reason) for sample in jobs[outcome.index].samples]
+        else:
+            rows += outcome.get()
+    return sorted(rows, key=lambda row: (-row.off, row.name, row.arch))
+
+
+def lines(rows: Sequence[Row], worst: int) -> list[str]:
+    heads = [name.replace("_requests", "").replace("fabric_", "") for name in NAMES]
+    text = [f"{'program':<34}{'arch':<8}" + "".join(f"{head:>10}" for head in heads) + "  limits (label, preview)"]
+    for row in rows[:worst]:
+        numbers = "".join(f"{row.ratios[name]:>10.3g}" for name in NAMES) if row.ratios else f"  {row.reason}"
+        data = ", by data" if row.by_data else ""
+        text.append(f"{row.name:<34}{row.arch:<8}{numbers}  {' '.join(row.limits)}{data}")
+    for arch in sorted({row.arch for row in rows}):
+        text.append(summary(arch, [row for row in rows if row.arch == arch]))
+    return text
+
+
+def summary(arch: str, rows: Sequence[Row]) -> str:
+    errors = [abs(row.ratios["duration"] - 1) if row.ratios else math.inf for row in rows]
+    near = sum(error <= 0.1 for error in errors) / len(errors)
+    none = sum(not row.ratios for row in rows)
+    return (
+        f"{arch}: {len(rows)} labels, {none} without a preview; duration: median error "
+        f"{100 * statistics.median(errors):.1f} %, {100 * near:.0f} % within 10 %"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpus", type=Path)
+    parser.add_argument("--worst", type=int, default=40, help="rows to print")
+    parser.add_argument("--every", type=int, default=1, help="take every K-th build only")
+    parser.add_argument("--workers", type=int, default=2)
+    given = parser.parse_args()
+    jobs = builds(load_samples(given.corpus, every_kernel=True))[:: given.every]
+    rows = compare([sample for job in jobs for sample in job.samples], given.workers)
+    print("\n".join(lines(rows, given.worst)))
+
+
+if __name__ == "__main__":
+    main()

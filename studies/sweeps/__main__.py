@@ -1,0 +1,38 @@
+"""Runs the sweeps and writes their page: `python -m studies.sweeps [--only NAME ...]`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from studies.sweeps import pages
+from studies.sweeps.frame import DEVICES, Sweep, SweepResult, run, sweeps
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE, IMAGES = DOCS / "explanation" / "validation" / "sweeps.md", DOCS / "images" / "sweeps"
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the chosen sweeps; returns 1 if a demand is not met. Only a run of all of them writes the page."""
+    known = {sweep.name: sweep for sweep in sweeps()}
+    parser = argparse.ArgumentParser(prog="python -m studies.sweeps", description=__doc__)
+    parser.add_argument("--only", nargs="+", metavar="NAME", choices=known, help="run only these; write no page")
+    options = parser.parse_args(arguments)
+    results: dict[Sweep, list[SweepResult]] = {}
+    for name in options.only or known:
+        print(f"{name} ...", end=" ", flush=True)
+        results[known[name]] = found = [run(known[name], device) for device in DEVICES]
+        wrong = sum(len(result.failures) for result in found)
+        print(f"{wrong} not met" if wrong else "ok", flush=True)
+    if not options.only:
+        for sweep, found in results.items():
+            pages.draw(sweep, found, IMAGES / f"{sweep.name}.svg")
+        PAGE.write_text(pages.page(results))
+    texts = [f"{s.name}, {r.device}: {text}" for s, found in results.items() for r in found for text in r.failures]
+    print("\n".join(texts))
+    return 1 if texts else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,253 @@
+"""Reproduces the paper's Table 4, and shows what its test measures.
+
+    python -m studies.table4 FOLDER [--form whole|hour] [--config NAME] [--base FOLDER] [--steps N] [--workers N]
+        [--stage corpus|train|score ...] [--json] [--page]
+
+FOLDER receives the programs, their renamed copies, labels, models and `table4.json`. Two models are trained: `table4`
+answers in three decimals, as the paper's does, and `table4-sig3`, which goes on from it, in three significant digits.
+Every stage goes on after an interruption. `score` takes what models are trained to the end. --page writes the tables
+into docs/explanation/table4.md. --config and --base train another recipe instead, for example the paper's:
+
+    torchrun --nproc_per_node 8 -m studies.table4 FOLDER --stage train --config paper --base Llama-3.2-3B-Instruct
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import resource
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from hipsynth.core.files import write_whole
+from hipsynth.training.data.copies import add_copies, split_at_random
+from hipsynth.training.data.dataset import LabelledSample, load_samples
+from hipsynth.training.evaluation.scores import BOUNDS
+from hipsynth.training.evaluation.table4 import (
+    NEAREST,
+    RANDOM,
+    UNSEEN,
+    TestSets,
+    collect_sets,
+    pool_of,
+    predict_baselines,
+    rows_of_metrics,
+    rows_of_sets,
+    score_sets,
+    share_code,
+)
+from hipsynth.training.models.predict import Predictor, normalised
+from hipsynth.training.models.train import load_config, model_record, train
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "explanation" / "table4.md"
+RELEASE, HANDWRITTEN = ROOT / "corpus" / "release" / "v1", ROOT / "corpus" / "handwritten"
+BLOCK = re.compile(r"(<!-- tables: [^>]* -->\n).*?(<!-- end -->)", re.DOTALL)
+ARCHES = ("--arch", "gfx90a", "--arch", "gfx942")
+SOME_FAILED = 5  # exit code of `synth profile`; the others are labelled
+SEED = "404"
+STAGES = ("corpus", "train", "score")
+RECIPES = ("table4", "table4-sig3")  # each goes on from the one before it
+SHOWN_STEPS = 100
+FREE_ANSWERS = 64  # decoded without a forced skeleton
+TITLES = {
+    RANDOM: "at random, as in the paper",
+    "lineage": "unseen lineages",
+    "families": "unseen families",
+    "handwritten": "handwritten programs",
+    "real": "surveyed programs",
+}
+RULE_HEADS = ("unrounded", "three decimals", "unrounded, strict zeros")
+assert set(TITLES) == {RANDOM, *UNSEEN}
+
+
+@dataclass(frozen=True)
+class Form:
+    """How large a reproduction is: generated programs, renamed copies of each, training steps of a model at most."""
+
+    programs: int
+    copies: int
+    steps: int
+
+
+FORMS = {"whole": Form(300, 5, 50_000), "hour": Form(60, 3, 2_500)}
+
+
+def make_corpus(folder: Path, form: Form, workers: int) -> None:
+    """Generates, renames and labels the pool, and labels the handwritten programs. Copies, which are their original's
+    machine code, share its labels."""
+    own, copies = folder / "originals", folder / "programs"
+    size = ("--count", form.programs, "--seed", SEED, "--sizes", 1)
+    synth("generate", *size, "--workers", workers, "--out", own)
+    synth("augment", own, "--copies", form.copies, "--seed", SEED, "--workers", workers, "--out", copies)
+    synth("profile", own, "--out", folder / "corpus", *ARCHES, "--flags", "@default", "--workers", workers)
+    synth("profile", HANDWRITTEN, "--out", folder / "handwritten", *ARCHES, "--flags=-O3", "--workers", workers)
+
+
+def synth(*arguments: object) -> None:
+    """Runs one command of synth, its output on stderr; raises CalledProcessError if it fails altogether."""
+    command = [sys.executable, "-m", "hipsynth.cli.main", *map(str, arguments)]
+    done = subprocess.run(command, stdout=sys.stderr, check=False)
+    if done.returncode not in (0, SOME_FAILED):
+        raise subprocess.CalledProcessError(done.returncode, command)
+
+
+def load_pool(folder: Path) -> list[LabelledSample]:
+    """The labelled programs of a folder of `make_corpus`, with their copies."""
+    return add_copies(pool_of(load_samples(folder / "corpus")), folder / "programs")
+
+
+def train_models(folder: Path, recipes: Mapping[str, str], steps: int, clock: StageClock) -> None:
+    """Trains a model of each recipe, from the base beside its name ("": the recipe's), on the pool's training part; or
+    goes on with it."""
+
+    def show(done: int, total: int, note: str) -> None:
+        if done % SHOWN_STEPS == 0 or done == total:
+            print(f"{done} of {total} {note}", file=sys.stderr, flush=True)
+            clock.save()
+
+    pool = load_pool(folder)
+    for recipe, base in recipes.items():
+        config = load_config(recipe)
+        config = replace(config, max_steps=min(steps, config.max_steps), base=base or config.base)
+        train(folder, config, models_of(folder) / recipe, show, pool, split_at_random)
+
+
+def models_of(folder: Path) -> Path:
+    return folder.resolve() / "models"  # a model records where its base is
+
+
+def bases_of(folder: Path) -> dict[str, str]:
+    """The base of each of RECIPES."""
+    trained = [str(models_of(folder) / recipe) for recipe in RECIPES]
+    return dict(zip(RECIPES, ["", *trained], strict=False))
+
+
+def score_all(folder: Path) -> dict[str, Any]:
+    """All scores as a document: `sets` as score_sets has them, `models` the records of those trained to the end."""
+    pool = load_pool(folder)
+    others = load_samples(RELEASE) + load_samples(folder / "handwritten")
+    tests = collect_sets(pool, others)
+    predicted: dict[str, Any] = dict(predict_baselines(tests, share_code(pool)))
+    found: dict[str, Any] = {"date": f"{datetime.now(UTC):%d %B %Y}", "train": len(tests.train), "models": {}}
+    found["programs"] = len({sample.lineage for sample in tests.train})
+    for path in sorted(models_of(folder).glob("*"), reverse=True):
+        if (record := model_record(path)) is not None:
+            predictor = Predictor.load(path)
+            predicted = {path.name: ask_model(predictor, tests), **predicted}
+            found["models"][path.name] = {**record, "valid_json": valid_json(predictor, tests.sets[RANDOM])}
+    return {**found, "times": read_times(folder), "sets": score_sets(tests, predicted)}
+
+
+def ask_model(predictor: Predictor, tests: TestSets) -> dict[str, Any]:
+    questions = {name: [(s.text, s.arch, s.flags) for s in part] for name, part in tests.sets.items()}
+    return {name: [normalised(answer) for answer in predictor.answers(asked)] for name, asked in questions.items()}
+
+
+def valid_json(predictor: Predictor, samples: Sequence[LabelledSample]) -> float:
+    """The share of answers that are valid when nothing forces them to be."""
+    from hipsynth.training.data.prompt import parse_answer
+
+    asked = [(s.text, s.arch, s.flags) for s in samples[:FREE_ANSWERS]]
+    texts, digits = predictor.decoder.free(asked), predictor.record["format"]
+    answers = [parse_answer(t, arch=a, flags=f, digits=digits) for t, (_, a, f) in zip(texts, asked, strict=True)]
+    return sum(answer.valid for answer in answers) / len(answers)
+
+
+def read_times(folder: Path) -> dict[str, float]:
+    """Processor hours by stage, all calls together."""
+    path = folder / "times.json"
+    found: dict[str, float] = json.loads(path.read_text()) if path.exists() else {}
+    return found
+
+
+class StageClock:
+    """Adds up the processor time of a stage, this process and its children, in `times.json` of a folder."""
+
+    def __init__(self, folder: Path, stage: str) -> None:
+        self.folder, self.stage, self.saved = folder, stage, processor_hours()
+
+    def save(self) -> None:
+        """Adds the time since the last call."""
+        now, times = processor_hours(), read_times(self.folder)
+        times[self.stage] = times.get(self.stage, 0.0) + now - self.saved
+        write_whole(self.folder / "times.json", json.dumps(times))
+        self.saved = now
+
+
+def processor_hours() -> float:
+    """Of this process and its children that have ended."""
+    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(use.ru_utime + use.ru_stime for use in used) / 3600
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
+
+
+def tables(found: Mapping[str, Any]) -> str:
+    """The document of `score_all` as Markdown."""
+    who = next((recipe for recipe in RECIPES if recipe in found["models"]), NEAREST)
+    heads = ["metric", *(f"{bound} % (paper)" for bound in BOUNDS)]
+    sets = ["tested on", "samples", "with a relative in training, %", "predictor", *RULE_HEADS]
+    rows = [[TITLES[name], *rest] for name, *rest in rows_of_sets(found["sets"])]
+    rows = [[*row[:3], f"language model `{row[3]}`" if row[3] in found["models"] else row[3], *row[4:]] for row in rows]
+    hours = ", ".join(f"{stage} {spent:.1f}" for stage, spent in found["times"].items())
+    models = [f"Processor hours by stage: {hours}.\n"] if found["models"] else []
+    models += [
+        f"`{name}`: {model['parameters']:,} parameters, {model['steps']:,} steps, {model['valid_json']:.0%} of answers "
+        "valid JSON when nothing forces them to be.\n"
+        for name, model in found["models"].items()
+    ]
+    return "\n".join(
+        [
+            f"\n{found['date']}; {found['train']:,} training samples of {found['programs']} programs.\n",
+            *models,
+            f"**Table 4, {who}**: percent within the bound, both numbers in three decimals, in brackets the paper's.\n",
+            markdown(heads, rows_of_metrics(found["sets"][RANDOM], who)),
+            "**All predictors**: mean of the ten metrics within 10 %, in percent, by three rules.\n",
+            markdown(sets, rows),
+        ]
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--form", choices=tuple(FORMS), default="whole", help="hour: a smaller one, for a first look")
+    parser.add_argument("--config", help="train this recipe alone")
+    parser.add_argument("--base", default="", help="with --config: folder of the base model, instead of the recipe's")
+    parser.add_argument("--steps", type=int, help="training steps at most, instead of the form's")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--stage", choices=STAGES, action="append", help="may be repeated; default: all")
+    parser.add_argument("--json", action="store_true", help="print the document instead of tables")
+    parser.add_argument("--page", action="store_true", help=f"write the tables into {PAGE.relative_to(ROOT)}")
+    given = parser.parse_args(arguments)
+    form, stages = FORMS[given.form], given.stage or STAGES
+    given.folder.mkdir(parents=True, exist_ok=True)
+    for stage in stages:
+        clock = StageClock(given.folder, stage)
+        if stage == "corpus":
+            make_corpus(given.folder, form, given.workers)
+        elif stage == "train":
+            recipes = {given.config: given.base} if given.config else bases_of(given.folder)
+            train_models(given.folder, recipes, given.steps or form.steps, clock)
+        else:
+            write_whole(given.folder / "table4.json", json.dumps(score_all(given.folder), indent=1))
+        clock.save()
+    if "score" in stages:
+        found = json.loads((given.folder / "table4.json").read_text())
+        print(json.dumps(found, indent=1) if given.json else tables(found))
+        if given.page:
+            write_whole(PAGE, BLOCK.sub(lambda block: block[1] + tables(found) + block[2], PAGE.read_text()))
+
+
+if __name__ == "__main__":
+    main()
