@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from hipsynth.core.program import Program
 from hipsynth.synth.generate import emit
 from hipsynth.synth.generate.choices import Choices
 from hipsynth.synth.generate.context import Context
 from hipsynth.synth.generate.families import builder_of
-from hipsynth.synth.generate.headers import FamilyTemplate, find_template, template_of
+from hipsynth.synth.generate.headers import FamilyTemplate, ParameterValues, find_template, template_of
 from hipsynth.synth.generate.ir import Module
 from hipsynth.synth.generate.policy import Policy, PolicyError, default_policy
 
 
 def build_module(
-    family: str, choices: Choices, overrides: Mapping[str, Any] | None = None, sizes: Mapping[str, int] | None = None,
+    family: str, choices: Choices, overrides: ParameterValues | None = None, sizes: Mapping[str, int] | None = None,
     policy: Policy | None = None,
 ) -> tuple[Context, Module]:  # fmt: skip
     """The typed program of one choice sequence. `overrides` fix parameters instead of drawing them; `sizes` replace
@@ -45,7 +44,7 @@ def _refusal(template: FamilyTemplate, sizes: Mapping[str, int]) -> str:
 
 
 def make_program(
-    family: str, choices: Choices, overrides: Mapping[str, Any] | None = None, policy: Policy | None = None
+    family: str, choices: Choices, overrides: ParameterValues | None = None, policy: Policy | None = None
 ) -> Program:
     """One program of a family; errors as in `build_module`. `sizes.expected_output` knows what it must print."""
     family = template_of(family)

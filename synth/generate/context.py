@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from hipsynth.synth.generate.choices import Choices
 from hipsynth.synth.generate.extent import Extent
-from hipsynth.synth.generate.ir import HostBuffer, Init, Kernel, Launch, Module
+from hipsynth.synth.generate.headers import ParameterValues
+from hipsynth.synth.generate.ir import HostBuffer, Init, Kernel, Launch, Module, Style
 from hipsynth.synth.generate.policy import Policy
 from hipsynth.synth.generate.types import DType, IRError, dtype
 
@@ -55,20 +55,20 @@ class Names:
 class Context:
     """Everything a family's builder may use. `params` hold the values of the template's parameters."""
 
-    params: Mapping[str, Any]
+    params: ParameterValues
     choices: Choices
     policy: Policy
     names: Names = field(init=False)
     restrict: bool = field(init=False)
-    style: dict[str, Any] = field(init=False)
+    style: Style = field(init=False)
     arguments: dict[str, Extent] = field(init=False, default_factory=dict)
     composition: str = field(init=False, default="")  # names the kind of program within its family
 
     def __post_init__(self) -> None:
         self.names = Names.draw(self.choices)
-        habits: dict[str, Any] = {"check": self.choices.pick(CHECK_NAMES)}
+        habits: dict[str, bool | str] = {"check": self.choices.pick(CHECK_NAMES)}
         habits |= {name: self.choices.flag(percent) for name, percent in self.policy.style.items()}
-        self.restrict = habits["restrict"]
+        self.restrict = bool(habits["restrict"])
         self.style = habits
 
     def __getitem__(self, name: str) -> Any:
@@ -77,7 +77,7 @@ class Context:
     @property
     def dtype(self) -> DType:
         """The type named by the parameter `dtype`."""
-        return dtype(self.params["dtype"])
+        return dtype(str(self.params["dtype"]))
 
     def size(self, name: str, value: int) -> int:
         """A problem size that the program reads from its arguments, `value` by default. Called once more with the same
@@ -87,10 +87,10 @@ class Context:
     @property
     def count(self) -> int:
         """The parameter `size` as a problem size, called as this program calls counts."""
-        return self.size(self.names.count, self.params["size"])
+        return self.size(self.names.count, self["size"])
 
     def kernel_options(self) -> dict[str, bool]:
-        return {"launch_bounds": self.style["launch_bounds"], "auto": self.style["auto"]}
+        return {name: bool(self.style[name]) for name in ("launch_bounds", "auto")}
 
     def init(self, kind: DType, highest: float = 4.0) -> Init:
         """A random initialiser whose values are exact in every type: non-negative, steps of powers of two, floats at
@@ -118,7 +118,7 @@ class Context:
         `whole`: inputs hold indices, which the host must write one by one, not as repetitions of a tile. Raises IRError
         if that is too much for it.
         """
-        tiled = self.style["tiled"] and not whole and self.params.get("host") != "thrust"
+        tiled = bool(self.style["tiled"]) and not whole and self.params.get("host") != "thrust"
         if not tiled and sum(int(buffer.size) for buffer in buffers) > MAX_HOST_ELEMENTS:
             raise IRError(f"the host would have to write more than {MAX_HOST_ELEMENTS} elements")
         bound = arguments or [{b.name: b.name for b in k.buffers} for k in kernels]

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 import jinja2
 
 from hipsynth.synth.generate import ir
 from hipsynth.synth.generate.extent import Extent, cpp
-from hipsynth.synth.generate.headers import FamilyTemplate, templates_dir
-from hipsynth.synth.generate.ir import HostBuffer, Kernel, Module
+from hipsynth.synth.generate.headers import FamilyTemplate, ParameterValues, templates_dir
+from hipsynth.synth.generate.ir import HostBuffer, Kernel, Module, Style
 from hipsynth.synth.generate.oracle import SAMPLES
 from hipsynth.synth.generate.source import extended_types, generic_type, kernel_source, literal, packed
 from hipsynth.synth.generate.types import DType
 
 
-def launched(kernel: Kernel, style: dict[str, Any]) -> str:
+def launched(kernel: Kernel, style: Style) -> str:
     """A kernel's name where it is launched."""
     generic = generic_type(kernel, style)
     return f"{kernel.name}<{generic.cpp}>" if generic else kernel.name
 
 
-def launch_arguments(launch: ir.Launch, device: str, style: dict[str, Any]) -> list[str]:
+def launch_arguments(launch: ir.Launch, device: str, style: Style) -> list[str]:
     """The arguments of a launch: device pointers (`device` formats a buffer name), then the values of the scalars."""
     arguments = []
     for buffer in (b for b in launch.kernel.buffers if b.space == "global"):
@@ -117,12 +117,14 @@ class _TemplateLoader(jinja2.BaseLoader):
     def __init__(self, inner: jinja2.BaseLoader) -> None:
         self.inner = inner
 
-    def get_source(self, environment: jinja2.Environment, template: str) -> tuple[str, str | None, Any]:
+    def get_source(
+        self, environment: jinja2.Environment, template: str
+    ) -> tuple[str, str | None, Callable[[], bool] | None]:
         source, filename, fresh = self.inner.get_source(environment, template)
         return source.split("+++\n", 2)[-1].lstrip("\n"), filename, fresh
 
 
-def render(template: FamilyTemplate, module: Module, params: dict[str, Any]) -> str:
+def render(template: FamilyTemplate, module: Module, params: ParameterValues) -> str:
     """The program's source text, without trailing spaces or repeated blank lines."""
     text = environment().get_template(template.path).render(module=module, params=params, style=module.style)
     lines = [line.rstrip() for line in text.split("\n")]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
 
 from hipsynth.synth.generate.types import I32
 
@@ -29,23 +28,23 @@ class Extent(int):
         self.name, self.op, self.left, self.right = name, op, left, right
         return self
 
-    def __mul__(self, other: Any) -> Any:
-        return _combined(self, "*", other)
+    def __mul__(self, other: int) -> int:
+        return _combined(self, "*", other) if _is_size(other) else NotImplemented
 
-    def __rmul__(self, other: Any) -> Any:
+    def __rmul__(self, other: int) -> int:
         return self.__mul__(other)
 
-    def __add__(self, other: Any) -> Any:
-        return _combined(self, "+", other)
+    def __add__(self, other: int) -> int:
+        return _combined(self, "+", other) if _is_size(other) else NotImplemented
 
-    def __radd__(self, other: Any) -> Any:
+    def __radd__(self, other: int) -> int:
         return self.__add__(other)
 
-    def __sub__(self, other: Any) -> Any:
-        return _combined(self, "-", other)
+    def __sub__(self, other: int) -> int:
+        return _combined(self, "-", other) if _is_size(other) else NotImplemented
 
-    def __floordiv__(self, other: Any) -> Any:
-        return _combined(self, "/", other)
+    def __floordiv__(self, other: int) -> int:
+        return _combined(self, "/", other) if _is_size(other) else NotImplemented
 
 
 # Operators with their right operand that changes nothing, if there is one.
@@ -58,9 +57,12 @@ OPERATORS: dict[str, tuple[Callable[[int, int], int], int | None]] = {
 }
 
 
-def _combined(left: Extent, op: str, right: Any) -> Any:
-    if type(right) is not int and not isinstance(right, Extent):
-        return NotImplemented
+def _is_size(value: object) -> bool:
+    """Whether a value is a plain int or a size, not another kind of number or an expression."""
+    return type(value) is int or isinstance(value, Extent)
+
+
+def _combined(left: Extent, op: str, right: int) -> int:
     compute, neutral = OPERATORS[op]
     if type(right) is int and right == neutral:
         return left
@@ -92,8 +94,7 @@ def _operand(value: int, level: int) -> str:
 def larger(a: int, b: int) -> int:
     """The larger of two sizes."""
     size, other = (a, b) if isinstance(a, Extent) else (b, a)
-    value: int = _combined(size, "max", other) if isinstance(size, Extent) else max(a, b)
-    return value
+    return _combined(size, "max", other) if isinstance(size, Extent) else max(a, b)
 
 
 def groups(items: int, per_group: int) -> int:

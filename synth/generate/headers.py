@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
+from hipsynth.core.documents import from_json
 from hipsynth.core.errors import BadInput, MissingDependency, UsageError
 from hipsynth.core.expressions import CONSTRAINT, FormulaError, compiled, parse
 
-KEYS = {"name", "family", "summary", "parameters", "constraints", "launch", "oracle", "tags"}
-REQUIRED = KEYS - {"constraints"}
-PARAMETER_KEYS = {"type", "range", "choices", "default", "help", "size"}
+ParameterValue = int | str
+ParameterValues = Mapping[str, ParameterValue]
 TYPES: dict[str, type] = {"int": int, "str": str}
 
 
@@ -36,17 +36,42 @@ class TemplateParameter:
     type: str
     lo: int
     hi: int
-    choices: tuple[Any, ...]
-    default: Any
+    choices: tuple[ParameterValue, ...]
+    default: ParameterValue
     help: str
     size: bool = False  # a problem size, which the program takes as an argument
 
-    def accepts(self, value: Any) -> bool:
+    def accepts(self, value: object) -> bool:
         """Whether the value has the declared type and lies in the declared range."""
         if type(value) is not TYPES[self.type]:
             return False
-        number: Any = value
-        return number in self.choices if self.choices else bool(self.lo <= number <= self.hi)
+        return value in self.choices if self.choices else isinstance(value, int) and self.lo <= value <= self.hi
+
+
+@dataclass(frozen=True)
+class ParameterTable:
+    """A parameter as the front matter states it: with a range or with choices."""
+
+    type: Literal["int", "str"]
+    default: ParameterValue
+    range: tuple[int, int] | None = None
+    choices: tuple[ParameterValue, ...] | None = None
+    help: str = ""
+    size: bool = False
+
+
+@dataclass(frozen=True)
+class FrontMatter:
+    """The header of a template as it is written."""
+
+    name: str
+    family: str
+    summary: str
+    parameters: Mapping[str, ParameterTable]
+    launch: str
+    oracle: str
+    tags: tuple[str, ...]
+    constraints: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -63,7 +88,7 @@ class FamilyTemplate:
     oracle: str
     tags: tuple[str, ...]
 
-    def check(self, params: Mapping[str, Any]) -> str:
+    def check(self, params: ParameterValues) -> str:
         """The first constraint that `params` violate, or "" when all hold."""
         return next((c for c in self.constraints if not holds(c, params)), "")
 
@@ -77,11 +102,11 @@ def templates_dir() -> Path:
 
 
 @lru_cache(maxsize=1024)
-def _compiled(constraint: str) -> Callable[[Mapping[str, Any]], Any]:
+def _compiled(constraint: str) -> Callable[[ParameterValues], object]:
     return compiled(parse(constraint, CONSTRAINT))
 
 
-def holds(constraint: str, params: Mapping[str, Any]) -> bool:
+def holds(constraint: str, params: ParameterValues) -> bool:
     """Evaluates a constraint over parameters: integers, strings, arithmetic, comparisons, and/or/not.
 
     Raises TemplateError for anything else in it, for an unknown name, and where it has no value (a division by zero).
@@ -98,18 +123,17 @@ def parse_header(path: str, source: str) -> FamilyTemplate:
     if len(parts) != 3 or parts[0].strip():
         raise TemplateError(f"{path}: no front matter", remedy="begin the template with TOML between two +++ lines")
     try:
-        header = tomllib.loads(parts[1])
+        header = from_json(FrontMatter, tomllib.loads(parts[1]))
     except tomllib.TOMLDecodeError as error:
         raise TemplateError(f"{path}: front matter is not TOML", cause=str(error)) from error
-    unknown, missing = set(header) - KEYS, REQUIRED - set(header)
-    if unknown or missing:
-        raise TemplateError(f"{path}: front matter has unknown keys {sorted(unknown)}, lacks {sorted(missing)}")
-    if header["family"] != Path(path).parent.name:
-        raise TemplateError(f"{path}: family {header['family']!r} differs from the folder's name")
-    parameters = tuple(_parameter(path, name, spec) for name, spec in header["parameters"].items())
+    except (TypeError, ValueError) as error:
+        raise TemplateError(f"{path}: front matter lacks a key or has a wrong one", cause=str(error)) from error
+    if header.family != Path(path).parent.name:
+        raise TemplateError(f"{path}: family {header.family!r} differs from the folder's name")
+    parameters = tuple(_parameter(path, name, spec) for name, spec in header.parameters.items())
     template = FamilyTemplate(
-        path, header["family"], header["name"], header["summary"], parameters, tuple(header.get("constraints", ())),
-        header["launch"], header["oracle"], tuple(header["tags"]),
+        path, header.family, header.name, header.summary, parameters, header.constraints, header.launch, header.oracle,
+        header.tags,
     )  # fmt: skip
     broken = template.check({p.name: p.default for p in parameters})
     if broken:
@@ -117,14 +141,12 @@ def parse_header(path: str, source: str) -> FamilyTemplate:
     return template
 
 
-def _parameter(path: str, name: str, spec: Mapping[str, Any]) -> TemplateParameter:
+def _parameter(path: str, name: str, spec: ParameterTable) -> TemplateParameter:
     where = f"{path}: parameter {name}"
-    unknown = set(spec) - PARAMETER_KEYS
-    if unknown or "default" not in spec or spec.get("type") not in TYPES or ("range" in spec) == ("choices" in spec):
-        raise TemplateError(f"{where} needs type, default, and range or choices", cause=f"unknown keys {unknown}")
-    lo, hi = spec.get("range", (0, 0))
-    parameter = TemplateParameter(name, spec["type"], lo, hi, tuple(spec.get("choices", ())), spec["default"],
-                          spec.get("help", ""), spec.get("size") is True)  # fmt: skip
+    if (spec.range is None) == (spec.choices is None):
+        raise TemplateError(f"{where} needs either a range or choices")
+    lo, hi = spec.range or (0, 0)
+    parameter = TemplateParameter(name, spec.type, lo, hi, spec.choices or (), spec.default, spec.help, spec.size)
     if not parameter.accepts(parameter.default) or not all(type(c) is TYPES[parameter.type] for c in parameter.choices):
         raise TemplateError(f"{where}: default or choices do not fit its type and range")
     return parameter

@@ -8,7 +8,7 @@ accesses, values used outside their scope, and barriers or shuffles in divergent
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from hipsynth.synth.generate.ops import OPS
 from hipsynth.synth.generate.types import BOOL, F16, F32, I16, I32, DType, IRError
 
 Number = int | float
+Style = Mapping[str, bool | str]  # variant of how a program is written -> whether it has it, or which
 Dims = tuple[int, int, int]  # along x, y and z
 TILE = 65536  # elements
 MAX_BYTES = 5 << 29  # of a program's buffers, which its host holds once more
@@ -426,7 +427,7 @@ class Module:
     terms: int = 1
     repeat: int = 1
     arguments: tuple[Extent, ...] = ()  # the problem sizes that the program reads from argv
-    style: dict[str, Any] = field(default_factory=dict)
+    style: Style = field(default_factory=dict)
     tiled: bool = False  # inputs repeat their first TILE elements, and only so many of an output are printed
 
     def __post_init__(self) -> None:

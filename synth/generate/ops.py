@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from hipsynth.synth.generate.types import F16, F32, F64, DType, IRError
+from hipsynth.synth.generate.types import F16, F32, F64, Array, DType, IRError
 
 Span = tuple[float, float]
-Evaluate = Callable[..., Any]
+Evaluate = Callable[..., Array]
 
 COMMA, OR, AND, BITOR, XOR, BITAND, EQUAL, ORDER, SHIFT, SUM, PRODUCT, UNARY, ATOM = range(13)
 
@@ -133,48 +132,49 @@ def _abs_span(a: Span) -> Span:
     return (a[0], a[1]) if a[0] >= 0 else (0 if a[1] >= 0 else -a[1], max(-a[0], a[1]))
 
 
-def _fma(a: Any, b: Any, c: Any) -> Any:
+def _fma(a: Array, b: Array, c: Array) -> Array:
     """a * b + c; the product is exact for float32. float64 rounds twice, which the tolerance covers."""
     if np.asarray(a).dtype == np.float32:
         return (np.asarray(a, np.float64) * b + c).astype(np.float32)
     return a * b + c
 
 
-def _rotate(a: Any, b: Any) -> Any:
-    return (a << b) | (a >> ((32 - b) & 31))
+def _rotate(a: Array, b: Array) -> Array:
+    rotated: Array = (a << b) | (a >> ((32 - b) & 31))
+    return rotated
 
 
-def _popcount(a: Any) -> Any:
+def _popcount(a: Array) -> Array:
     return np.bitwise_count(a).astype(np.asarray(a).dtype)
 
 
-def _mulhi(a: Any, b: Any) -> Any:
+def _mulhi(a: Array, b: Array) -> Array:
     return ((np.asarray(a, np.uint64) * np.asarray(b, np.uint64)) >> np.uint64(32)).astype(np.uint32)
 
 
-def _clz(a: Any) -> Any:
+def _clz(a: Array) -> Array:
     """Leading zeros of 32 bits: the exponent of a float64 is exact for them."""
     return (np.uint32(32) - np.frexp(np.asarray(a, np.float64))[1].astype(np.uint32)).astype(np.uint32)
 
 
-def _ffs(a: Any) -> Any:
+def _ffs(a: Array) -> Array:
     """One more than the position of the lowest set bit; 0 for 0."""
     low = np.asarray(a) & (~np.asarray(a) + np.uint32(1))
     return np.frexp(np.asarray(low, np.float64))[1].astype(np.uint32)
 
 
-def _reverse(a: Any) -> Any:
+def _reverse(a: Array) -> Array:
     x = np.asarray(a, np.uint32)
     for shift, mask in ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F), (8, 0x00FF00FF), (16, 0x0000FFFF)):
         x = ((x >> np.uint32(shift)) & np.uint32(mask)) | ((x & np.uint32(mask)) << np.uint32(shift))
     return x
 
 
-def _low24(a: Any) -> Any:
+def _low24(a: Array) -> Array:
     return np.asarray(a, np.uint32) & np.uint32(0xFFFFFF)
 
 
-def _dot4(a: Any, b: Any, c: Any) -> Any:
+def _dot4(a: Array, b: Array, c: Array) -> Array:
     """The products of the four bytes, added to c."""
     total = np.asarray(c, np.uint32)
     for shift in (0, 8, 16, 24):
@@ -183,7 +183,7 @@ def _dot4(a: Any, b: Any, c: Any) -> Any:
     return total
 
 
-def _difference(a: Any, b: Any) -> Any:
+def _difference(a: Array, b: Array) -> Array:
     return np.maximum(a, b) - np.minimum(a, b)
 
 

@@ -8,9 +8,9 @@ that a race-free program permits; `races.py` checks race freedom.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
-from typing import Any
 
 import numpy as np
 
@@ -19,9 +19,9 @@ from hipsynth.synth.generate import ir
 from hipsynth.synth.generate.ir import Buffer, Expr, HostBuffer, Kernel, Module
 from hipsynth.synth.generate.matrix import MatrixInstruction
 from hipsynth.synth.generate.ops import OPS
-from hipsynth.synth.generate.types import DType
+from hipsynth.synth.generate.types import Array, DType
 
-Array = np.ndarray[Any, Any]
+Value = Array | tuple[Array, ...]  # of a scalar type, or each lane of a vector type
 SAMPLES = 6  # elements that a program prints of each output buffer
 AFFORDABLE = 1 << 20  # work-items and elements
 SLAB = 1 << 15  # work-items executed together in lockstep
@@ -80,7 +80,7 @@ class LaunchOracle:
         x, y, z = map(range, kernel.grid)
         self.slab = slab or (z, y, x)
         self.shape = (*map(len, self.slab), *reversed(kernel.block))
-        self.names: dict[str, Any] = {n: np.int64(v) for n, v in (*kernel.scalars, *kernel.constants)}
+        self.names: dict[str, Value] = {n: np.asarray(v, np.int64) for n, v in (*kernel.scalars, *kernel.constants)}
         self.memory = {b.name: memory[b.name].reshape(-1, b.dtype.lanes) if b.dtype.lanes > 1 else memory[b.name]
                        for b in kernel.buffers}  # fmt: skip
         groups, threads = math.prod(self.shape[:3]), math.prod(self.shape)
@@ -100,7 +100,7 @@ class LaunchOracle:
         with np.errstate(all="ignore"):
             self.block(self.kernel.body, None)
 
-    def block(self, statements: Any, mask: Array | None) -> None:
+    def block(self, statements: Iterable[ir.Statement], mask: Array | None) -> None:
         for statement in statements:
             getattr(self, STATEMENTS[type(statement)])(statement, mask)
 
@@ -136,7 +136,7 @@ class LaunchOracle:
 
     def _waves(self, value: Expr, mask: Array | None) -> Array:
         """A value as one row of 64 lanes per wavefront."""
-        return np.broadcast_to(self.value(value, mask), self.shape).reshape(-1, 64)
+        return np.broadcast_to(self.scalar(value, mask), self.shape).reshape(-1, 64)
 
     def store(self, s: ir.Store, mask: Array | None) -> None:
         value = self.value(s.value, mask)
@@ -156,7 +156,7 @@ class LaunchOracle:
 
     def atomic(self, s: ir.Atomic, mask: Array | None) -> None:
         at = self.chosen(self.address(s.buffer, s.index, mask), mask, self.shape)
-        value = self.chosen(np.asarray(self.value(s.value, mask)), mask, self.shape)
+        value = self.chosen(np.asarray(self.scalar(s.value, mask)), mask, self.shape)
         data = self.memory[s.buffer.name]
         if s.op in STEPS:
             np.add.at(data, at, np.full(at.shape, STEPS[s.op], data.dtype))
@@ -169,15 +169,15 @@ class LaunchOracle:
             ATOMIC[s.op].at(data, at, value.astype(data.dtype))
 
     def branch(self, s: ir.If, mask: Array | None) -> None:
-        condition = np.asarray(self.value(s.condition, mask))
+        condition = np.asarray(self.scalar(s.condition, mask))
         for body, taken in ((s.then, condition), (s.otherwise, ~condition if s.otherwise else condition)):
             if body and taken.any():
                 self.block(body, join(mask, taken))
 
     def loop(self, s: ir.For, mask: Array | None) -> None:
         name = s.var.attr[0]
-        i = np.asarray(self.value(s.start, mask))
-        stop, step = self.value(s.stop, mask), self.value(s.step, mask)
+        i = np.asarray(self.scalar(s.start, mask))
+        stop, step = self.scalar(s.stop, mask), self.scalar(s.step, mask)
         breaks = any(isinstance(inner, ir.Break) for inner in s.body)
         if breaks:
             self.left.append(np.zeros(self.shape, np.bool_))
@@ -207,7 +207,7 @@ class LaunchOracle:
             self.block([statement], join(mask, ~self.left[-1]))
 
     def leave(self, s: ir.Break, mask: Array | None) -> None:
-        leaves = np.asarray(self.value(s.condition, mask))
+        leaves = np.asarray(self.scalar(s.condition, mask))
         self.left[-1] |= leaves if mask is None else leaves & mask
 
     def barrier(self, s: ir.Barrier, mask: Array | None) -> None:
@@ -215,39 +215,46 @@ class LaunchOracle:
 
     # ---- values: operations through OPS, every other `Expr.op` through the method of that name
 
-    def value(self, e: Expr, mask: Array | None) -> Any:
+    def value(self, e: Expr, mask: Array | None) -> Value:
         op = OPS.get(e.op)
         if op is None:
-            return getattr(self, e.op)(e, mask)
+            found: Value = getattr(self, e.op)(e, mask)
+            return found
         if op.name == "select":
-            condition, a, b = (self.value(x, mask) for x in e.args)
+            condition, a, b = (self.scalar(x, mask) for x in e.args)
             return np.where(condition, a, b)
-        arguments = [self.value(x, mask) for x in e.args]
+        arguments = [self.scalar(x, mask) for x in e.args]
         if op.wide:
             return e.dtype.cast(op.evaluate(*(np.asarray(a, np.float64) for a in arguments)))
         return op.evaluate(*arguments)
 
-    def const(self, e: Expr, mask: Array | None) -> Any:
+    def scalar(self, e: Expr, mask: Array | None) -> Array:
+        """The value of an expression of a scalar type."""
+        value = self.value(e, mask)
+        assert not isinstance(value, tuple), e.op
+        return value
+
+    def const(self, e: Expr, mask: Array | None) -> Value:
         return e.dtype.cast(e.attr)[()]
 
-    def size(self, e: Expr, mask: Array | None) -> Any:
-        return np.int64(int(e.attr))
+    def size(self, e: Expr, mask: Array | None) -> Value:
+        return np.asarray(int(e.attr), np.int64)
 
-    def name(self, e: Expr, mask: Array | None) -> Any:
+    def name(self, e: Expr, mask: Array | None) -> Value:
         return self.names[e.attr[0]]
 
-    def builtin(self, e: Expr, mask: Array | None) -> Any:
+    def builtin(self, e: Expr, mask: Array | None) -> Value:
         axis = AXES.get(e.attr)
         if axis is None:
-            return np.int64(e.lo)
+            return np.asarray(int(e.lo), np.int64)
         numbers = self.slab[axis] if axis < 3 else range(self.shape[axis])
         column = np.arange(numbers.start, numbers.stop, dtype=np.int64)
         return column.reshape([-1 if a == axis else 1 for a in range(6)])
 
-    def cast(self, e: Expr, mask: Array | None) -> Any:
-        return e.dtype.cast(self.value(e.args[0], mask))
+    def cast(self, e: Expr, mask: Array | None) -> Value:
+        return e.dtype.cast(self.scalar(e.args[0], mask))
 
-    def load(self, e: Expr, mask: Array | None) -> Any:
+    def load(self, e: Expr, mask: Array | None) -> Value:
         data = self.memory[e.attr.name]
         at = self.address(e.attr, e.args, mask)
         if e.dtype.lanes > 1:
@@ -255,34 +262,36 @@ class LaunchOracle:
         found = data.take(at)
         return found if found.dtype == e.dtype.compute else found.astype(e.dtype.compute)
 
-    def part(self, e: Expr, mask: Array | None) -> Any:
-        return self.value(e.args[0], mask)[e.attr]
+    def part(self, e: Expr, mask: Array | None) -> Value:
+        lanes = self.value(e.args[0], mask)
+        assert isinstance(lanes, tuple)
+        return lanes[int(e.attr)]
 
-    def pack(self, e: Expr, mask: Array | None) -> Any:
-        return tuple(self.value(x, mask) for x in e.args)
+    def pack(self, e: Expr, mask: Array | None) -> Value:
+        return tuple(self.scalar(x, mask) for x in e.args)
 
-    def ballot(self, e: Expr, mask: Array | None) -> Any:
+    def ballot(self, e: Expr, mask: Array | None) -> Value:
         """How many lanes of the wavefront fulfil a condition."""
         votes = self._waves(e.args[0], mask).sum(axis=1, dtype=np.int64)
         return np.broadcast_to(votes[:, None], (len(votes), 64)).reshape(self.shape)
 
-    def inside(self, e: Expr, mask: Array | None) -> Any:
+    def inside(self, e: Expr, mask: Array | None) -> Value:
         return self.value(e.args[0], mask)
 
-    def shuffle(self, e: Expr, mask: Array | None) -> Any:
+    def shuffle(self, e: Expr, mask: Array | None) -> Value:
         value = self._waves(e.args[0], mask)
         lane = np.arange(64)
-        delta = int(np.asarray(self.value(e.args[1], mask)).ravel()[0])
+        delta = int(self.scalar(e.args[1], mask).ravel()[0])
         source = lane ^ delta if e.attr == "xor" else lane + delta if e.attr == "down" else lane - delta
         source = np.where((source >= 0) & (source < 64), source, lane)
         return value[:, source].reshape(self.shape)
 
     def address(self, buffer: Buffer, index: tuple[Expr, ...], mask: Array | None) -> Array:
         """Flat element indices; inactive work-items get index 0."""
-        at: Any = None
-        for value, extent in zip(index, buffer.shape, strict=True):
-            position = np.asarray(self.value(value, mask)).astype(np.int64, copy=False)
-            at = position if at is None else at * extent + position
+        positions = [np.asarray(self.scalar(value, mask)).astype(np.int64, copy=False) for value in index]
+        at: Array = positions[0]
+        for position, extent in zip(positions[1:], buffer.shape[1:], strict=True):
+            at = at * extent + position
         if mask is not None:
             at = np.where(mask, at, 0)
         if buffer.space in self.owner:
@@ -296,7 +305,7 @@ def join(mask: Array | None, more: Array) -> Array | None:
     return None if both.all() else both
 
 
-ATOMIC: dict[str, Any] = {
+ATOMIC: dict[str, np.ufunc] = {
     "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
 }  # fmt: skip
 

@@ -31,7 +31,7 @@ def each_item(ctx: Context, k: KernelBuilder, items: int) -> Iterator[Expr]:
     if count is None:
         yield i
         return
-    with k.below(i, count, early=ctx.style["early_return"]) as inside:
+    with k.below(i, count, early=bool(ctx.style["early_return"])) as inside:
         yield inside
 
 

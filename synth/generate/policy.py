@@ -6,17 +6,23 @@ import hashlib
 import json
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
+from hipsynth.core.documents import from_json
 from hipsynth.core.errors import BadInput
 from hipsynth.synth.generate.choices import Choices
-from hipsynth.synth.generate.headers import FamilyTemplate, TemplateParameter, templates, templates_dir
+from hipsynth.synth.generate.headers import (
+    FamilyTemplate,
+    ParameterValue,
+    ParameterValues,
+    TemplateParameter,
+    templates,
+    templates_dir,
+)
 
-SECTIONS = {"families", "common", "parameters", "productions", "style"}
 LOG_STEPS = 1 << 20
 ROUNDING = (35, 25, 15, 25)  # weights of powers of two, multiples of 256, round decimals, any integer
 TRIES = 200  # draws of a family's parameters until its constraints hold
@@ -46,15 +52,37 @@ class PolicyError(BadInput):
 
 
 @dataclass(frozen=True)
+class DistributionTable:
+    """A distribution as the policy file states it. A bin is lowest, highest, weight."""
+
+    values: tuple[ParameterValue, ...] | None = None
+    weights: tuple[float, ...] | None = None
+    bins: tuple[tuple[int, int, float], ...] | None = None
+    log: tuple[tuple[int, int, float], ...] | None = None
+
+
+@dataclass(frozen=True)
+class PolicyTable:
+    """The sections of a policy file: weights of families; distributions of parameters, common ones and by family;
+    weights of productions by group; percentages of style."""
+
+    families: Mapping[str, float]
+    common: Mapping[str, DistributionTable]
+    parameters: Mapping[str, Mapping[str, DistributionTable]]
+    productions: Mapping[str, Mapping[str, int]]
+    style: Mapping[str, int]
+
+
+@dataclass(frozen=True)
 class Distribution:
     """Weighted values, or weighted integer bins: uniform inside a bin, or log-uniform."""
 
-    values: tuple[Any, ...]
+    values: tuple[ParameterValue, ...]
     bins: tuple[tuple[int, int], ...]
     weights: tuple[float, ...]
     log: bool = False
 
-    def draw(self, choices: Choices) -> Any:
+    def draw(self, choices: Choices) -> ParameterValue:
         """A random value."""
         index = choices.weighted(self.weights)
         if self.values:
@@ -83,7 +111,7 @@ class Policy:
         names = list(self.families)
         return names[choices.weighted([self.families[n] for n in names])]
 
-    def draw(self, template: FamilyTemplate, choices: Choices, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    def draw(self, template: FamilyTemplate, choices: Choices, overrides: ParameterValues) -> dict[str, ParameterValue]:
         """Values of all parameters of a family, redrawn until its constraints hold; `overrides` are not drawn.
 
         Raises BadInput for an override of an unknown parameter, PolicyError if TRIES draws violate the constraints.
@@ -100,7 +128,7 @@ class Policy:
                 return params
         raise PolicyError(f"{template.family}: constraints do not hold in {TRIES} draws", cause=template.check(params))
 
-    def _value(self, template: FamilyTemplate, parameter: TemplateParameter, choices: Choices) -> Any:
+    def _value(self, template: FamilyTemplate, parameter: TemplateParameter, choices: Choices) -> ParameterValue:
         distribution = self.parameters.get((template.family, parameter.name))
         if distribution is not None:
             return distribution.draw(choices)
@@ -109,25 +137,23 @@ class Policy:
         return choices.integer(parameter.lo, parameter.hi)
 
 
-def _distribution(where: str, spec: Mapping[str, Any]) -> Distribution:
-    if set(spec) - {"values", "bins", "weights", "log"} or len({"values", "bins", "log"} & set(spec)) != 1:
+def _distribution(where: str, spec: DistributionTable) -> Distribution:
+    rows = spec.bins if spec.log is None else spec.log
+    if sum(given is not None for given in (spec.values, spec.bins, spec.log)) != 1:
         raise PolicyError(f"{where}: needs values with weights, bins, or log")
-    if "values" in spec:
-        values = tuple(spec["values"])
-        result = Distribution(values, (), tuple(spec.get("weights", [1] * len(values))))
+    if spec.values is not None:
+        result = Distribution(spec.values, (), spec.weights or (1,) * len(spec.values))
     else:
-        result = _binned(where, spec)
+        result = _binned(where, rows or (), spec.log is not None)
     count = len(result.values or result.bins)
     if len(result.weights) != count or not count or min(result.weights) < 0 or sum(result.weights) <= 0:
         raise PolicyError(f"{where}: needs one non-negative weight per alternative, and one positive")
     return result
 
 
-def _binned(where: str, spec: Mapping[str, Any]) -> Distribution:
-    log = "log" in spec
-    rows = spec["log"] if log else spec["bins"]
-    if not all(isinstance(r, list) and len(r) == 3 and r[0] <= r[1] for r in rows):
-        raise PolicyError(f"{where}: a bin is [lowest, highest, weight]")
+def _binned(where: str, rows: Sequence[tuple[int, int, float]], log: bool) -> Distribution:
+    if not all(low <= high for low, high, _ in rows):
+        raise PolicyError(f"{where}: the lowest value of a bin is above its highest")
     if log and any(r[0] < 1 for r in rows):
         raise PolicyError(f"{where}: log bins begin at 1 or above")
     return Distribution((), tuple((r[0], r[1]) for r in rows), tuple(r[2] for r in rows), log)
@@ -156,38 +182,40 @@ def _restricted(distribution: Distribution, parameter: TemplateParameter) -> Dis
     return Distribution((), tuple(b for b, _ in live), tuple(w for _, w in live), distribution.log)
 
 
-def parse_policy(data: Mapping[str, Any], known: Mapping[str, FamilyTemplate]) -> Policy:
+def parse_policy(data: object, known: Mapping[str, FamilyTemplate]) -> Policy:
     """Validates a policy against the templates `known` by family; raises PolicyError naming the first problem."""
-    if set(data) != SECTIONS:
-        raise PolicyError(f"policy needs exactly the sections {sorted(SECTIONS)}, has {sorted(data)}")
-    if set(data["families"]) != set(known):
-        odd = sorted(set(data["families"]) ^ set(known))
+    try:
+        table = from_json(PolicyTable, data)
+    except (TypeError, ValueError) as error:
+        raise PolicyError("the policy lacks a section or has a wrong value", cause=str(error)) from error
+    if set(table.families) != set(known):
+        odd = sorted(set(table.families) ^ set(known))
         raise PolicyError(f"policy and templates disagree on the families {odd}")
-    if any(w < 0 for w in data["families"].values()) or not any(data["families"].values()):
+    if any(w < 0 for w in table.families.values()) or not any(table.families.values()):
         raise PolicyError("family weights must be non-negative, one positive")
-    for section, families in data["parameters"].items():
+    for section, families in table.parameters.items():
         if section not in known or set(families) - {p.name for p in known[section].parameters}:
             raise PolicyError(f"parameters.{section}: no such family or parameter")
     result: dict[tuple[str, str], Distribution] = {}
     for family, template in known.items():
         for parameter in template.parameters:
-            own = data["parameters"].get(family, {}).get(parameter.name)
+            own = table.parameters.get(family, {}).get(parameter.name)
             where = f"{'parameters.' + family if own else 'common'}.{parameter.name} ({family})"
             if own:
                 result[family, parameter.name] = _checked(where, _distribution(where, own), parameter)
-            elif parameter.name in data["common"]:
-                cut = _restricted(_distribution(where, data["common"][parameter.name]), parameter)
+            elif parameter.name in table.common:
+                cut = _restricted(_distribution(where, table.common[parameter.name]), parameter)
                 if cut is not None:
                     result[family, parameter.name] = cut
-    _check_numbers("style", data["style"], 100)
-    for group, weights in data["productions"].items():
+    _check_numbers("style", table.style, 100)
+    for group, weights in table.productions.items():
         _check_numbers(f"productions.{group}", weights, None)
-    return Policy(dict(data["families"]), result, data["productions"], data["style"])
+    return Policy(dict(table.families), result, table.productions, table.style)
 
 
-def _check_numbers(where: str, table: Mapping[str, Any], most: int | None) -> None:
-    for name, value in table.items():
-        if not isinstance(value, int) or value < 0 or (most is not None and value > most):
+def _check_numbers(where: str, numbers: Mapping[str, int], most: int | None) -> None:
+    for name, value in numbers.items():
+        if value < 0 or (most is not None and value > most):
             raise PolicyError(f"{where}.{name}: {value!r} is not an integer from 0 to {most or 'any weight'}")
 
 

@@ -6,14 +6,12 @@ work-items accessed each element since the last barrier (LDS) or since the launc
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from hipsynth.synth.generate import ir
 from hipsynth.synth.generate.ir import Buffer, Expr, Kernel
-from hipsynth.synth.generate.oracle import Array, LaunchOracle, Slab
-from hipsynth.synth.generate.types import BOOL, IRError
+from hipsynth.synth.generate.oracle import LaunchOracle, Slab, Value
+from hipsynth.synth.generate.types import BOOL, Array, IRError
 
 NOBODY, MANY = -1, -2  # instead of a work-item's number: no access yet, accesses by several work-items
 SLACK = {"f16": 2e-2, "f32": 1e-3, "f64": 1e-3}  # relative: declared float ranges do not include rounding
@@ -71,7 +69,7 @@ class CheckedLaunchOracle(LaunchOracle):
         self.who = np.arange(kernel.threads, dtype=np.int64).reshape(self.shape)
         self.ledgers = {name: Ledger(name, len(array)) for name, array in self.memory.items()}
 
-    def value(self, e: Expr, mask: Array | None) -> Any:
+    def value(self, e: Expr, mask: Array | None) -> Value:
         result = super().value(e, mask)
         for lane in result if isinstance(result, tuple) else (result,):
             self._in_range(e, np.asarray(lane), mask)
@@ -94,7 +92,7 @@ class CheckedLaunchOracle(LaunchOracle):
         ledger = self.ledgers[buffer.name]
         {"read": ledger.read, "write": ledger.write, "update": ledger.update}[kind](at, who)
 
-    def load(self, e: Expr, mask: Array | None) -> Any:
+    def load(self, e: Expr, mask: Array | None) -> Value:
         self._record("read", e.attr, e.args, mask)
         return super().load(e, mask)
 

@@ -49,7 +49,7 @@ def _draw(program: Program, stream: Choices, policy: Policy) -> ProgramRun | Non
         params = policy.draw(template, stream, fixed)
     except PolicyError:
         return None
-    wanted = {name: params[name] for name in sizes}
+    wanted = {name: int(params[name]) for name in sizes}
     rounded = {name: max(1, value // STEP) * STEP if value > STEP else value for name, value in wanted.items()}
     return run_at(program, wanted) or (run_at(program, rounded) if rounded != wanted else None)
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
 
 from hipsynth.synth.generate import ir
-from hipsynth.synth.generate.ir import Buffer, Expr, Kernel, Module, Statement
+from hipsynth.synth.generate.ir import Buffer, Expr, Kernel, Module, Statement, Style
 from hipsynth.synth.generate.ops import ATOM, OPS, ORDER, SYMMETRIC, UNARY
 from hipsynth.synth.generate.outline import OutlinedFunction, outlined
 from hipsynth.synth.generate.types import BOOL, EXTENDED, DType
@@ -118,7 +117,7 @@ class Printer:
     def put(self, text: str) -> None:
         self.lines.append("  " * self.depth + text)
 
-    def block(self, statements: Any) -> None:
+    def block(self, statements: Iterable[Statement]) -> None:
         for statement in statements:
             PRINT[type(statement)](self, statement)
 
@@ -192,7 +191,7 @@ class Printer:
         self.put("__syncthreads();")
 
 
-PRINT: dict[Any, Any] = {
+PRINT: dict[type, Callable[..., None]] = {
     ir.Let: Printer.let, ir.Assign: Printer.assign, ir.Store: Printer.store, ir.Atomic: Printer.atomic,
     ir.If: Printer.branch, ir.For: Printer.loop, ir.Barrier: Printer.barrier, ir.MatrixFma: Printer.matrix_fma,
     ir.Break: Printer.leave,
@@ -211,12 +210,12 @@ def spell(t: DType, generic: DType | None) -> str:
     return "T" if t is generic else t.cpp
 
 
-def generic_type(kernel: Kernel, style: dict[str, Any]) -> DType | None:
+def generic_type(kernel: Kernel, style: Style) -> DType | None:
     """The type that a kernel has as template parameter, if it is a template."""
     return kernel.buffers[0].dtype.base if style["template"] and kernel.buffers else None
 
 
-def packed(kernel: Kernel, style: dict[str, Any]) -> str:
+def packed(kernel: Kernel, style: Style) -> str:
     """The name of the structure that holds a kernel's scalars, "" if they are parameters."""
     # hipLaunchKernelGGL is a macro, which a structure in braces would confuse.
     if not style["struct"] or style["ggl"] or len(kernel.scalars) < 2:
@@ -224,7 +223,7 @@ def packed(kernel: Kernel, style: dict[str, Any]) -> str:
     return "".join(word.capitalize() for word in kernel.name.split("_")) + "Args"
 
 
-def kernel_source(kernel: Kernel, style: dict[str, Any]) -> str:
+def kernel_source(kernel: Kernel, style: Style) -> str:
     """A kernel, with the function that it calls and the structure that it is passed, if any."""
     generic = generic_type(kernel, style)
     function = None
@@ -241,7 +240,7 @@ def _helper_name(kernel: Kernel) -> str:
     return kernel.name.rpartition("_")[2] + "_value"
 
 
-def function_source(function: OutlinedFunction, auto: bool, style: dict[str, Any], generic: DType | None) -> str:
+def function_source(function: OutlinedFunction, auto: bool, style: Style, generic: DType | None) -> str:
     """A `__device__` function."""
     result = function.value.dtype
     parameters = ", ".join(f"{spell(t, generic)} {name}" for name, t in function.parameters)
@@ -255,7 +254,7 @@ def function_source(function: OutlinedFunction, auto: bool, style: dict[str, Any
     return f"{head}{keyword} {spell(result, generic if own else None)} {function.name}({parameters}) {{\n{lines}\n}}\n"
 
 
-def kernel_body(kernel: Kernel, style: dict[str, Any]) -> str:
+def kernel_body(kernel: Kernel, style: Style) -> str:
     """Declarations of arrays, and the statements of a kernel."""
     generic = generic_type(kernel, style)
     printer = Printer(kernel.auto, generic, wide_indices(kernel) if style["wide_index"] else frozenset())
@@ -290,7 +289,7 @@ def _called(value: Expr) -> Iterator[str]:
         yield from _called(argument)
 
 
-def signature(kernel: Kernel, style: dict[str, Any]) -> str:
+def signature(kernel: Kernel, style: Style) -> str:
     """`__global__ void name(parameters)`."""
     generic = generic_type(kernel, style)
     parameters = [

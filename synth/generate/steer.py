@@ -9,9 +9,8 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from hipsynth.synth.generate.headers import template_of
+from hipsynth.synth.generate.headers import ParameterValues, template_of
 from hipsynth.synth.generate.policy import Distribution, Policy
 
 # Fitted to 565 labels per device, one half of which steered the weights of the other.
@@ -26,7 +25,7 @@ class Label:
     such labels are, relative to others."""
 
     family: str
-    params: Mapping[str, Any]
+    params: ParameterValues
     worth: float
 
 
@@ -59,7 +58,7 @@ def steered(policy: Policy, labels: Sequence[Label]) -> Policy:
     )
 
 
-def alternative(distribution: Distribution, value: Any) -> int | None:
+def alternative(distribution: Distribution, value: object) -> int | None:
     """The index of the alternative that gives a value; None if none does."""
     if distribution.values:
         return distribution.values.index(value) if value in distribution.values else None

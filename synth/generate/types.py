@@ -6,8 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from hipsynth.core.errors import BadInput
+
+Array = npt.NDArray[Any]  # values of one DType, by work-item; numpy's scalars compute alike
 
 
 class IRError(BadInput):
@@ -50,7 +53,7 @@ class DType:
         """The type of one lane of a vector type."""
         return self if self.lanes == 1 else DTYPES[self.name.split("x")[0]]
 
-    def cast(self, values: Any) -> Any:
+    def cast(self, values: npt.ArrayLike) -> Array:
         """Values converted to `compute`, wrapped or rounded as on the device."""
         return np.asarray(values).astype(self.compute, copy=False)
 

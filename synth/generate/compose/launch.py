@@ -43,7 +43,7 @@ def _line(ctx: Context) -> LaunchShape:
         if exact:
             yield WorkItemPosition(i, count, width)
             return
-        with s.k.below(i, s.k.scalar(ctx.names.count, count), early=ctx.style["early_return"]) as inside:
+        with s.k.below(i, s.k.scalar(ctx.names.count, count), early=bool(ctx.style["early_return"])) as inside:
             yield WorkItemPosition(inside, count, width)
 
     return LaunchShape(count, (groups(count, block),), (block,), enter)
