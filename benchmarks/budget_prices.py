@@ -26,7 +26,7 @@ def measured(artefacts: api.Artefacts, device: str, kernel: str, times: int, *, 
     limits = RunLimits(time_s=600, budget_s=ENOUGH_S, sampling_units=0, reuse=False)
     with tempfile.TemporaryDirectory() as folder:
         arguments = (kernel, str(times))
-        done = api.run_program(artefacts, devices.load(device), Path(folder), limits, arguments, count=count)
+        done = api.run_program(artefacts, devices.load_device(device), Path(folder), limits, arguments, count=count)
     if done.exit_code or done.reason:
         raise SystemExit(f"{kernel}: {done.reason} {done.message}")
     return done.device_s, work_s(done.spending) + times * LAUNCH_S
@@ -36,7 +36,7 @@ def main() -> None:
     print("| kernel | device | counted s | ratio | run s | ratio |\n|---|---|---:|---:|---:|---:|")
     with tempfile.TemporaryDirectory() as folder:
         for device in ("mi250", "mi300x"):
-            arch = devices.load(device).arch
+            arch = devices.load_device(device).arch
             artefacts = build_runnable(SOURCE, arch, "-O3", Path(folder) / arch)
             for kernel, times in TIMES.items():
                 cells = []

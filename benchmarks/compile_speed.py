@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hipsynth.core.scratch import scratch_folder
-from hipsynth.toolchain import archs, compile_device, compile_host, find, parse_flags
+from hipsynth.toolchain import compilable_archs, compile_device, compile_host, find_toolchain, parse_flags
 from hipsynth.toolchain.compile import RUNTIME
 from hipsynth.toolchain.driver import device_arguments
 
@@ -42,7 +42,7 @@ def best(work: Callable[[], object], repeat: int) -> float:
 
 def by_hand(source: Path, arch: str, folder: Path) -> None:
     """Compiles and disassembles with the tools directly, without the build cache."""
-    toolchain = find()
+    toolchain = find_toolchain()
     arguments = device_arguments(toolchain, arch, parse_flags(FLAGS))
     subprocess.run([toolchain.clang, *arguments, source, "-o", folder / "x.co"], check=True)
     subprocess.run([toolchain.objdump, "-d", folder / "x.co"], check=True, stdout=subprocess.DEVNULL)
@@ -54,7 +54,7 @@ def measure(repeat: int) -> dict[str, float]:
     with scratch_folder() as folder:
         source = folder / "copy.hip"
         source.write_text(KERNEL)
-        for arch in archs():
+        for arch in compilable_archs():
             rows[f"{arch}, clang and llvm-objdump by hand"] = best(lambda: by_hand(source, arch, folder), repeat)  # noqa: B023
             for name, cache, header in (("without", False, False), ("with", False, True), ("cached", True, True)):
                 label = "from the build cache" if cache else f"{name} a precompiled header"

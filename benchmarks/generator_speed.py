@@ -14,22 +14,22 @@ import itertools
 import os
 import time
 
-from hipsynth.synth.generate.headers import templates
-from hipsynth.synth.generate.producer import draw_program, generate
+from hipsynth.synth.generate.headers import load_templates
+from hipsynth.synth.generate.producer import draw_program, generate_programs
 from hipsynth.synth.generate.types import IRError
 
 
 def rate(count: int, workers: int, seed: int, runs: int) -> float:
     """Programs of up to `runs` sizes per second over `count` programs, including the start of the workers."""
     begin = time.perf_counter()
-    made = sum(1 for _ in generate(count, seed, workers=workers, runs=runs))
+    made = sum(1 for _ in generate_programs(count, seed, workers=workers, runs=runs))
     return made / (time.perf_counter() - begin)
 
 
 def by_family(repeats: int, seed: int) -> dict[str, float]:
     """Mean milliseconds per program, by family, over `repeats` programs."""
     result = {}
-    for family in templates():
+    for family in load_templates():
         begin = time.perf_counter()
         for index in range(repeats):
             with contextlib.suppress(IRError):  # more memory than a program may have

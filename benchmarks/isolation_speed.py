@@ -20,8 +20,8 @@ from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.simulator.limits import RunLimits
-from hipsynth.synth.generate.producer import generate
-from hipsynth.synth.generate.sizes import shrunk
+from hipsynth.synth.generate.producer import generate_programs
+from hipsynth.synth.generate.sizes import shrink_program
 from hipsynth.toolchain import sandbox
 from hipsynth.toolchain.sandbox import jail
 
@@ -43,7 +43,7 @@ def median_ms(work: Callable[[], object], repeat: int) -> float:
 def start(isolate: bool) -> None:
     with sandbox.job_folder() as folder:
         (folder / "run").mkdir()
-        sandbox.run(["/bin/true"], folder / "run", isolate=isolate)
+        sandbox.run_sandboxed(["/bin/true"], folder / "run", isolate=isolate)
 
 
 def start_fresh() -> None:
@@ -65,7 +65,7 @@ def batch(count: int, isolate: bool) -> float:
     """Seconds for compiling and profiling `count` generated programs of small sizes, one after another."""
     backend, limits = SimBackend(), RunLimits(isolate=isolate)
     began = time.perf_counter()
-    for number, program in enumerate(map(shrunk, generate(count, 1, runs=8))):
+    for number, program in enumerate(map(shrink_program, generate_programs(count, 1, runs=8))):
         with scratch_folder() as folder:
             done = backend.profile(program, TARGET, folder, limits)
             assert done.status == "ok", (number, done.reason, done.message)

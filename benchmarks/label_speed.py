@@ -23,7 +23,7 @@ from hipsynth.profiling.backends.protocol import Target, TargetResult
 from hipsynth.profiling.matrix.job import MatrixJob, run_job
 from hipsynth.profiling.matrix.targets import targets
 from hipsynth.simulator.limits import CORPUS_EFFORT, CORPUS_ERROR, CORPUS_UNITS, RunLimits
-from hipsynth.synth.generate.producer import generate
+from hipsynth.synth.generate.producer import generate_programs
 
 LIMITS = RunLimits(effort=CORPUS_EFFORT, sampling_units=CORPUS_UNITS, largest_error=CORPUS_ERROR)
 FULL = RunLimits(time_s=600, wave_instructions=10**13, sampling_units=0)
@@ -121,7 +121,7 @@ def checked(sampled: list[tuple[Cell, TargetResult]], every: int) -> dict[str, A
 def measure(count: int, sizes: int, seed: int, check: int) -> dict[str, Any]:
     tallies: dict[str, Tally] = {}
     sampled: list[tuple[Cell, TargetResult]] = []
-    for cell in cells([replace(p, expected=None) for p in generate(count, seed, runs=sizes)]):
+    for cell in cells([replace(p, expected=None) for p in generate_programs(count, seed, runs=sizes)]):
         start = time.monotonic()
         result = profile(cell, LIMITS)
         tallies.setdefault(result.device, Tally()).add(result, time.monotonic() - start)

@@ -24,7 +24,7 @@ from hipsynth.core.workers import ItemOutcome
 from hipsynth.profiling.backends import equal_builds, sim
 from hipsynth.profiling.matrix import collect
 from hipsynth.simulator.api import RunResult
-from hipsynth.synth.generate.producer import generate
+from hipsynth.synth.generate.producer import generate_programs
 from hipsynth.synth.generate.sizes import expected_output
 from hipsynth.synth.release.plan import LIMITS, plan
 from hipsynth.toolchain import builds, sandbox
@@ -63,7 +63,7 @@ def add_run(costs: Costs, done: RunResult, again: bool) -> None:
 @contextlib.contextmanager
 def watched(costs: Costs) -> Iterator[None]:
     """Adds up what the tools and programs take that are started while the block runs."""
-    start, simulate = sandbox.run, sim.run_in_copy
+    start, simulate = sandbox.run_sandboxed, sim.run_in_copy
 
     def started(command: list[str], *args: Any, **options: Any) -> sandbox.SandboxResult:
         result = start(command, *args, **options)
@@ -76,7 +76,7 @@ def watched(costs: Costs) -> Iterator[None]:
         add_run(costs, done, limits != LIMITS)
         return done
 
-    with patch.object(sandbox, "run", started), patch.object(sim, "run_in_copy", simulated):
+    with patch.object(sandbox, "run_sandboxed", started), patch.object(sim, "run_in_copy", simulated):
         yield
 
 
@@ -90,7 +90,7 @@ def measure(shard: int, count: int, apart: bool) -> tuple[Costs, int]:
     """The costs of `count` programs of a shard, and the number of its labels."""
     costs, made = Costs(), plan()
     begin = time.process_time()
-    drawn = generate(made.programs, made.seed(shard), runs=made.sizes)
+    drawn = generate_programs(made.programs, made.seed(shard), runs=made.sizes)
     programs = [replace(program, oracle=expected_output) for program, _ in zip(drawn, range(count), strict=False)]
     costs.add("generate", time.process_time() - begin, count)
     never = patch.object(equal_builds, "key_of", lambda *_: None) if apart else contextlib.nullcontext()

@@ -46,7 +46,7 @@ def compared(kernel: str, name: str, exact: tuple[Dispatch, float], part: tuple[
     from hipsynth.simulator import devices
 
     whole, sampled = exact[0], part[0]
-    arch = devices.load(name).arch
+    arch = devices.load_device(name).arch
     counters = {key: value for key, value in whole["counters"].items() if key not in END_STATE}
     off = {key: abs(sampled["counters"][key] - value) / max(value, 1.0) for key, value in counters.items()}
     worst, which = max((error, key) for key, error in off.items())

@@ -116,7 +116,10 @@ def tinygrad_rate(checkout: Path, scratch: Path) -> float:
         text=True,
         check=True,
         cwd=checkout,
-        env={"CC": str(toolchain.find().clang), **os.environ},  # the emulator compiles each instruction on first use
+        env={
+            "CC": str(toolchain.find_toolchain().clang),
+            **os.environ,
+        },  # the emulator compiles each instruction on first use
     )
     theirs = json.loads(done.stdout.splitlines()[-1])
     at = device.core.allocate(4096)

@@ -103,7 +103,7 @@ def _llvm(name: str) -> Callable[[], _ComponentState | None]:
     def look() -> _ComponentState | None:
         root = locate.rocm_root()
         clang = locate.rocm_clang(root) if root else None
-        path = clang.parent / name if clang else locate.tool(name)
+        path = clang.parent / name if clang else locate.find_tool(name)
         if path is None or not path.exists():
             return None
         # lld selects its linker by the name under which it is called
@@ -117,7 +117,7 @@ def _llvm(name: str) -> Callable[[], _ComponentState | None]:
 
 def _tree() -> _ComponentState | None:
     if locate.rocm_root():
-        return _ComponentState(locate.find().headers_version + " (ROCm)")
+        return _ComponentState(locate.find_toolchain().headers_version + " (ROCm)")
     manifest = locate.read_manifest(locate.tree_path())
     return _ComponentState(f"{manifest['headers_version']}, tree {manifest['identity']}") if manifest else None
 
@@ -127,7 +127,7 @@ def _header(*names: str) -> Callable[[], _ComponentState | None]:
 
     def look() -> _ComponentState | None:
         try:
-            toolchain = locate.find()
+            toolchain = locate.find_toolchain()
         except HipsynthError:
             return None
         folders = [Path(word) for word in toolchain.include_flags if word != "-isystem"]
@@ -179,8 +179,8 @@ def _bubblewrap() -> _ComponentState | None:
     if shutil.which("bwrap") is None:
         return None
     text = subprocess.run(["bwrap", "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
-    if not sandbox.available():
-        return _ComponentState(sandbox.bubblewrap.unavailable().splitlines()[0][:120], broken=True)
+    if not sandbox.is_available():
+        return _ComponentState(sandbox.bubblewrap.why_unavailable().splitlines()[0][:120], broken=True)
     return _ComponentState(text.strip().removeprefix("bubblewrap "))
 
 
@@ -373,10 +373,10 @@ def _compiled(name: str, probe: tuple[str, str]) -> Component:
             f"#include <hip/hip_runtime.h>\n#include <{header}>\n__global__ void probe(float* p) {{ {body} }}\n"
         )
         try:
-            for arch in locate.archs():
+            for arch in locate.compilable_archs():
                 compile_device(source, arch, "-O1", folder, limits=CompileLimits(time_s=60))
         except HipsynthError as error:
             return Component(
                 f"{name} compiles", "compiled", "broken", (error.cause or error.what)[:120], False, cost, SETUP
             )
-    return Component(f"{name} compiles", "compiled", "ok", ", ".join(locate.archs()), False, cost, SETUP)
+    return Component(f"{name} compiles", "compiled", "ok", ", ".join(locate.compilable_archs()), False, cost, SETUP)

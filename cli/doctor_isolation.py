@@ -28,7 +28,7 @@ class IsolationFact:
 def facts() -> list[IsolationFact]:
     """What the sandbox of this machine enforces. Every line has a problem if there is no sandbox."""
     names = ("user of programs", "network", "visible files", "system calls")
-    why = bubblewrap.unavailable() or ("switched off by HIPSYNTH_SANDBOX" if bubblewrap.switched_off() else "")
+    why = bubblewrap.why_unavailable() or ("switched off by HIPSYNTH_SANDBOX" if bubblewrap.switched_off() else "")
     if why:
         return [*(IsolationFact(name, "", why) for name in names), *_limits(why)]
     try:
@@ -50,7 +50,9 @@ def _fact(name: str, value: str, problem: str) -> IsolationFact:
 
 def _probe() -> dict[str, str]:
     with sandbox.job_folder() as folder:
-        done = sandbox.run(["/bin/sh", "-c", _PROBE], folder, sandbox.SandboxLimits(**sandbox.time_limits(10)))
+        done = sandbox.run_sandboxed(
+            ["/bin/sh", "-c", _PROBE], folder, sandbox.SandboxLimits(**sandbox.time_limits(10))
+        )
     seen: dict[str, str] = {}
     for line in done.stdout.splitlines():
         key, _, value = line.partition(" ")
@@ -67,7 +69,7 @@ def _user(seen: dict[str, str]) -> str:
 def _limits(problem: str) -> list[IsolationFact]:
     names = ("memory limit", "process limit")
     try:
-        group = cgroup.delegated()
+        group = cgroup.delegated_folder()
     except HipsynthError as error:
         return [IsolationFact(name, "", f"{error.what}: {error.cause}") for name in names]
     how = f"by the kernel, in groups below {group}" if group else f"polled every {1000 * watch.POLL_S:.0f} ms"

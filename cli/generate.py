@@ -94,11 +94,11 @@ def _steered(corpus: Path) -> tuple[Policy, list[str]]:
     """The policy steered towards thin regions of a corpus' labels, and what it changes."""
     from hipsynth.cli.toward import labels_of
     from hipsynth.synth.generate.policy import default_policy
-    from hipsynth.synth.generate.steer import plan, steered
+    from hipsynth.synth.generate.steer import describe_changes, steer_policy
 
     before, labels = default_policy(), labels_of(corpus)
-    after = steered(before, labels)
+    after = steer_policy(before, labels)
     return after, [
         f"{corpus}: {len(labels):,} labels of generated programs; shares that change most:",
-        *plan(before, after),
+        *describe_changes(before, after),
     ]

@@ -170,7 +170,7 @@ def fail(args: list[str], error: HipsynthError) -> None:
 def terminated(number: int, _frame: object) -> None:
     """SIGTERM acts like Ctrl-C: running work is stopped, finished work is kept."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    stopping.note(number)
+    stopping.remember_signal(number)
     raise KeyboardInterrupt
 
 

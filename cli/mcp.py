@@ -61,7 +61,7 @@ def command(
         return
     from hipsynth.toolchain import sandbox
 
-    sandbox.require()
+    sandbox.require_sandbox()
     try:
         from hipsynth.serving.mcp.server import http_app, serve_stdio
     except ImportError as error:

@@ -106,7 +106,7 @@ def command(
     from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize
     from hipsynth.tuning.trial import target_of
 
-    sandbox.require()
+    sandbox.require_sandbox()
     try:
         text = read_regular(file, SOURCE_BYTES).decode()
     except UnicodeDecodeError as error:

@@ -155,7 +155,7 @@ def _variants(
 
 
 def open_analytic(model: Path | None) -> AnalyticPredictor:
-    """The analytic predictor in a folder or file, or the shipped one. Raises Missing, BadInput."""
+    """The analytic predictor in a folder or file, or the shipped one. Raises MissingDependency, BadInput."""
     from hipsynth.training.analytic.predict import PREDICTOR, SHIPPED, AnalyticPredictor
 
     return AnalyticPredictor.load(SHIPPED if model is None else model if model.is_file() else model / PREDICTOR)

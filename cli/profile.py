@@ -154,7 +154,7 @@ def command(
     _check_choices(options["backend"], budget, per_kernel, lines and out is not None, lines)
     options["timeout"] = time_within(budget, options["timeout"])
     if sandboxed and options["backend"] == "sim":  # the other backends do not start programs in a sandbox
-        sandbox.require()
+        sandbox.require_sandbox()
     elif not sandboxed:
         click.echo("warning: programs run with your rights on files and network; only limits hold", err=True)
     coarse = out is not None and options["backend"] == "sim" and not options["exact"]

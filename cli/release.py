@@ -58,7 +58,7 @@ def make(shards: str, work: Path, out: Path, engine: str, workers: int, as_json:
     from hipsynth.synth.release.plan import plan, shard_numbers
     from hipsynth.toolchain import sandbox
 
-    sandbox.require()
+    sandbox.require_sandbox()
     bars: list[Progress] = []
 
     def start(total: int) -> Callable[[str], None]:

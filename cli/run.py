@@ -26,7 +26,7 @@ from hipsynth.cli.options import (
 from hipsynth.cli.programs import ProgramCommand, hint, locate, source_options, split, with_defines
 from hipsynth.cli.terminal import forward
 from hipsynth.core.errors import BadInput, CompileFailed, UsageError
-from hipsynth.core.folders import changed, copy_out, stamps
+from hipsynth.core.folders import changed_files, copy_out, stamp_files
 from hipsynth.core.scratch import scratch_folder
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def command(
     flags = with_defines(flags, defines)
     _check_keep(keep, sandboxed)
     if sandboxed:
-        sandbox.require()
+        sandbox.require_sandbox()
     table = devices.device_of(arch, device)
     limits = RunLimits(
         timeout,
@@ -172,7 +172,7 @@ def _in_copy(
     from hipsynth.simulator import api
 
     placed = place(found, found.sources[0].path.stem, artefacts, folder)
-    before = stamps(folder)
+    before = stamp_files(folder)
     done = api.run_program(
         placed.artefacts,
         table,
@@ -186,7 +186,7 @@ def _in_copy(
         on_output=None if counters else forward(),
         interactive=not counters and sys.stdout.isatty(),
     )
-    return done, changed(folder, before)
+    return done, changed_files(folder, before)
 
 
 def standard_input() -> int | None:

@@ -128,7 +128,7 @@ def command(
         budget = CORPUS_BUDGET_S
     timeout = time_within(budget, timeout)
     if sandboxed:
-        sandbox.require()
+        sandbox.require_sandbox()
     else:
         click.echo("warning: programs run with your rights on files and network; only limits hold", err=True)
     wanted = [

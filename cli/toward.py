@@ -10,7 +10,7 @@ from typing import Any
 from hipsynth.core.errors import UsageError
 from hipsynth.core.store import Corpus
 from hipsynth.profiling.reports.coverage import coverage, heaviest
-from hipsynth.synth.generate.headers import template_of, templates
+from hipsynth.synth.generate.headers import load_templates, template_of
 from hipsynth.synth.generate.steer import Label
 
 
@@ -24,7 +24,7 @@ def labels_of(path: Path) -> list[Label]:
     labels = []
     for row in rows:
         program = programs.get(row["program_id"])
-        if program and not program["derivation"] and template_of(program["family"]) in templates():
+        if program and not program["derivation"] and template_of(program["family"]) in load_templates():
             labels.append(Label(program["family"], _params(program, row["arguments"]), covered.worth(row)))
     if not labels:
         raise UsageError(

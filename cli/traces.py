@@ -60,7 +60,7 @@ def command(
     from hipsynth.tuning.agent.collect import ProgramTarget, add_runs, collect
     from hipsynth.tuning.trial import target_of
 
-    sandbox.require()
+    sandbox.require_sandbox()
     runs = [path for path in sources if path.suffix == ".jsonl"]
     programs = itertools.islice((one for path in sources if path not in runs for one in programs_of(path)), limit)
     targets = [target_of(arch, flags, device) for arch, device in resolve_devices(archs or BOTH, devices)]

@@ -98,7 +98,7 @@ class Operation:
 Node = Constant | Name | Operation
 
 
-def parse(text: str, grammar: Grammar = FORMULA) -> Node:
+def parse_expression(text: str, grammar: Grammar = FORMULA) -> Node:
     """Parses an expression into a tree; raises FormulaError naming what the grammar does not allow."""
     try:
         body = ast.parse(text.strip(), mode="eval").body
@@ -109,33 +109,33 @@ def parse(text: str, grammar: Grammar = FORMULA) -> Node:
     return _Walker(text, grammar).node(body, 0)
 
 
-def names(node: Node) -> Iterator[str]:
+def iterate_names(node: Node) -> Iterator[str]:
     """Every name in an expression, from left to right, including repeats."""
     if isinstance(node, Name):
         yield node.name
     elif isinstance(node, Operation):
         for arg in node.args:
-            yield from names(arg)
+            yield from iterate_names(arg)
 
 
-def evaluate(node: Node, lookup: Callable[[str], T | None]) -> T | None:
+def evaluate_expression(node: Node, lookup: Callable[[str], T | None]) -> T | None:
     """The value, or None if a required input is unknown (None), a divisor is zero or a result is not finite.
 
     `and` and `or` return booleans and short-circuit. Raises TypeError if an operation does not support the types of
     its operands.
     """
-    result: T | None = _value(node, lookup)
+    result: T | None = _evaluate_node(node, lookup)
     return result
 
 
-def _value(node: Node, lookup: Callable[[str], Any]) -> Any:
+def _evaluate_node(node: Node, lookup: Callable[[str], Any]) -> Any:
     if isinstance(node, Constant):
         return node.value
     if isinstance(node, Name):
         return lookup(node.name)
     if node.symbol in ("and", "or"):
-        return _logic(node, lookup)
-    values = [_value(arg, lookup) for arg in node.args]
+        return _evaluate_logic(node, lookup)
+    values = [_evaluate_node(arg, lookup) for arg in node.args]
     if None in values:
         return None
     try:
@@ -145,10 +145,10 @@ def _value(node: Node, lookup: Callable[[str], Any]) -> Any:
         return None
 
 
-def _logic(node: Operation, lookup: Callable[[str], Any]) -> bool | None:
+def _evaluate_logic(node: Operation, lookup: Callable[[str], Any]) -> bool | None:
     decides = node.symbol == "or"
     for arg in node.args:
-        value = _value(arg, lookup)
+        value = _evaluate_node(arg, lookup)
         if value is None:
             return None
         if bool(value) == decides:
@@ -156,17 +156,17 @@ def _logic(node: Operation, lookup: Callable[[str], Any]) -> bool | None:
     return not decides
 
 
-def compiled(node: Node) -> Callable[[Mapping[str, Any]], Any]:
-    """A function of the names' values that computes the expression, several times as fast as `evaluate`.
+def compile_expression(node: Node) -> Callable[[Mapping[str, Any]], Any]:
+    """A function of the names' values that computes the expression, several times as fast as `evaluate_expression`.
 
-    It raises KeyError for a missing name, ZeroDivisionError, and TypeError as `evaluate` does.
+    It raises KeyError for a missing name, ZeroDivisionError, and TypeError as `evaluate_expression` does.
     """
     if isinstance(node, Constant):
         value = node.value
         return lambda inputs: value
     if isinstance(node, Name):
         return operator.itemgetter(node.name)
-    parts = [compiled(arg) for arg in node.args]
+    parts = [compile_expression(arg) for arg in node.args]
     if node.symbol == "and":
         return lambda inputs: all(part(inputs) for part in parts)
     if node.symbol == "or":

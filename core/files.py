@@ -132,7 +132,7 @@ def write_error(path: Path, error: OSError) -> BadInput:
 
 
 @contextmanager
-def replacing(
+def replace_atomically(
     path: Path, *, durable: bool = False, is_finished: Callable[[Path], bool] = lambda _: False
 ) -> Iterator[Path]:
     """Yields a temporary path next to `path`; the file or folder created there replaces `path` if the block succeeds.
@@ -154,7 +154,7 @@ def replacing(
         if durable:
             _force_to_disk(path.parent)
     except BaseException as error:
-        _remove(fresh)
+        _remove_path(fresh)
         if isinstance(error, OSError):
             raise write_error(path, error) from error
         raise
@@ -162,7 +162,7 @@ def replacing(
 
 def write_whole(path: Path, content: str | bytes, *, durable: bool = False) -> None:
     """Writes text (UTF-8) or bytes to `path` atomically; raises BadInput."""
-    with replacing(path, durable=durable) as fresh, fresh.open("wb") as file:
+    with replace_atomically(path, durable=durable) as fresh, fresh.open("wb") as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
 
@@ -175,7 +175,7 @@ def whole_file(path: Path) -> Iterator[TextIO]:
     if path.is_dir():
         raise write_error(path, IsADirectoryError(f"{path} is a folder"))
     if not path.exists() or path.is_file():
-        with replacing(path) as fresh, fresh.open("w") as file:
+        with replace_atomically(path) as fresh, fresh.open("w") as file:
             yield file
         return
     try:
@@ -202,29 +202,29 @@ def sole_writer(folder: Path) -> Iterator[None]:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         for path in folder.iterdir():
             if _UNFINISHED.search(path.name):  # its writer is dead: the lock is ours
-                _remove(path)
+                _remove_path(path)
     except BlockingIOError as error:
-        _release(descriptor)
+        _release_lock(descriptor)
         raise BadInput(f"{folder}: another command is writing to it", remedy="wait until it ends") from error
     except OSError:  # a file system without locks
         pass
     try:
         yield
     finally:
-        _release(descriptor)
+        _release_lock(descriptor)
 
 
 _locks: set[int] = set()
 
 
-def _release(descriptor: int) -> None:
+def _release_lock(descriptor: int) -> None:
     _locks.discard(descriptor)
     os.close(descriptor)
 
 
 def _release_after_fork() -> None:
     for descriptor in list(_locks):
-        _release(descriptor)
+        _release_lock(descriptor)
 
 
 os.register_at_fork(after_in_child=_release_after_fork)
@@ -238,7 +238,7 @@ def _replace_folder(fresh: Path, path: Path, is_finished: Callable[[Path], bool]
     except OSError:
         if not is_finished(path):
             raise
-        _remove(fresh)
+        _remove_path(fresh)
 
 
 def _force_to_disk(path: Path) -> None:
@@ -249,7 +249,7 @@ def _force_to_disk(path: Path) -> None:
         os.close(descriptor)
 
 
-def _remove(path: Path) -> None:
+def _remove_path(path: Path) -> None:
     with contextlib.suppress(OSError):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)

@@ -22,7 +22,7 @@ def copy_folder(source: Path, target: Path, *, links: bool = False) -> None:
     """
     target.mkdir(parents=True)
     spent = count = 0
-    for path in _files(source, links):
+    for path in _walk_files(source, links):
         size = path.lstat().st_size
         if size > COPY_FILE_BYTES or spent + size > COPY_BYTES:
             continue
@@ -37,7 +37,7 @@ def copy_folder(source: Path, target: Path, *, links: bool = False) -> None:
                 copy.chmod(0o755)
 
 
-def _files(folder: Path, links: bool) -> Iterator[Path]:
+def _walk_files(folder: Path, links: bool) -> Iterator[Path]:
     for current, names, files in os.walk(folder):
         linked = [name for name in names if (Path(current) / name).is_symlink()]
         names[:] = sorted(name for name in names if name not in SKIPPED_FOLDERS)
@@ -50,7 +50,7 @@ def _files(folder: Path, links: bool) -> Iterator[Path]:
 Stamp = tuple[int, int, int]
 
 
-def stamps(folder: Path) -> dict[str, Stamp]:
+def stamp_files(folder: Path) -> dict[str, Stamp]:
     """Relative path -> what changes when a file does, for the first KEPT_FILES regular files below an untrusted folder.
 
     Follows no links, and goes KEPT_DEPTH folders deep.
@@ -73,9 +73,9 @@ def stamps(folder: Path) -> dict[str, Stamp]:
     return found
 
 
-def changed(folder: Path, before: Mapping[str, Stamp]) -> list[str]:
+def changed_files(folder: Path, before: Mapping[str, Stamp]) -> list[str]:
     """The files below `folder` that are new or were written since `before`, as relative paths, sorted."""
-    return sorted(path for path, stamp in stamps(folder).items() if before.get(path) != stamp)
+    return sorted(path for path, stamp in stamp_files(folder).items() if before.get(path) != stamp)
 
 
 def copy_out(folder: Path, names: Iterable[str], target: Path) -> list[str]:

@@ -7,7 +7,7 @@ import math
 from hipsynth.core.program import Expected
 
 
-def mismatch(expected: Expected, exit_code: int | None, stdout: str) -> str:
+def describe_mismatch(expected: Expected, exit_code: int | None, stdout: str) -> str:
     """Describes the first difference between a run and the expected output; "" if they match.
 
     Lines are compared word by word. Two words that are both numbers may differ by `atol + rtol * |expected|`; NaN

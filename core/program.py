@@ -212,10 +212,15 @@ def read_text(path: Path, remedy: str, inside: Path | None = None) -> str:
 def load_program(path: Path, *, origin: str = "handwritten", family: str = "", inside: Path | None = None) -> Program:
     """Reads one .hip file as a program; raises BadInput like `read_text`."""
     text = read_text(path, "give the path of a HIP source file", inside)
-    return Program(text=text, origin=origin, family=family or _storable(path.parent.name), name=_storable(path.stem))
+    return Program(
+        text=text,
+        origin=origin,
+        family=family or _to_storable_name(path.parent.name),
+        name=_to_storable_name(path.stem),
+    )
 
 
-def _storable(name: str) -> str:
+def _to_storable_name(name: str) -> str:
     """A file name as text for JSON and Parquet: bytes that are no UTF-8 become replacement characters."""
     return os.fsencode(name).decode(errors="replace")
 
@@ -235,7 +240,7 @@ def iter_programs(directory: Path, on_bad: Callable[[BadInput], None] | None = N
 
     Errors of unreadable programs are passed to `on_bad`; without `on_bad`, the first one is raised as BadInput.
     """
-    for take in _takers(directory):
+    for take in _program_readers(directory):
         try:
             program = take()
         except BadInput as error:
@@ -246,7 +251,7 @@ def iter_programs(directory: Path, on_bad: Callable[[BadInput], None] | None = N
             yield program
 
 
-def _takers(directory: Path) -> Iterator[Callable[[], Program]]:
+def _program_readers(directory: Path) -> Iterator[Callable[[], Program]]:
     """One function per program of the folder; calling it reads that program."""
     if not directory.is_dir():
         raise BadInput(f"{directory}: no such folder", remedy="run `synth generate --out DIR` first")

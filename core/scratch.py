@@ -52,7 +52,7 @@ def scratch_folder(prefix: str = "scratch-", *, within: Path | None = None) -> I
     try:
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=above))
     except OSError as error:
-        raise _unusable(above.parent, error) from error
+        raise _unusable_folder_error(above.parent, error) from error
     try:
         yield folder
     finally:
@@ -70,16 +70,16 @@ def process_folder() -> Path:
         if _own is None or not _own.path.is_dir():
             place = Path(os.environ.get("TMPDIR") or "/tmp").absolute()
             try:
-                _own = _make(place)
+                _own = _make_process_folder(place)
             except OSError as error:
-                raise _unusable(place, error) from error
+                raise _unusable_folder_error(place, error) from error
             # Runs at the end of the main process and of multiprocessing's workers, after their children have ended.
             util.Finalize(None, _remove_own, exitpriority=-100)
-            _sweep(place)
+            _sweep_dead_folders(place)
         return _own.path
 
 
-def _unusable(place: Path, error: OSError) -> HipsynthError:
+def _unusable_folder_error(place: Path, error: OSError) -> HipsynthError:
     if error.errno in _FULL:
         remedy = "free some space there, or set TMPDIR to a folder with space; what is finished is kept"
         return BadInput(f"{place}: no space for temporary files", cause=str(error), remedy=remedy, reason="disk_full")
@@ -87,17 +87,17 @@ def _unusable(place: Path, error: OSError) -> HipsynthError:
     return MissingDependency(f"{place}: cannot hold temporary files", cause=str(error), remedy=remedy)
 
 
-def _make(place: Path) -> _ProcessFolder:
+def _make_process_folder(place: Path) -> _ProcessFolder:
     while True:
         path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
         with contextlib.suppress(FileNotFoundError):  # another process took it for abandoned before it was locked
             descriptor = os.open(path, _AS_FOLDER)
-            if _lock(descriptor) and path.stat().st_ino == os.fstat(descriptor).st_ino:
+            if _try_lock(descriptor) and path.stat().st_ino == os.fstat(descriptor).st_ino:
                 return _ProcessFolder(path, descriptor)
             os.close(descriptor)
 
 
-def _lock(descriptor: int) -> bool:
+def _try_lock(descriptor: int) -> bool:
     """Takes the lock of a folder; False if another process has it.
 
     True on file systems without locks: there nobody can take the lock, and no folder is ever taken for abandoned.
@@ -130,7 +130,7 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def _sweep(place: Path) -> None:
+def _sweep_dead_folders(place: Path) -> None:
     """Deletes the folders of dead processes of this user. Others delete at the same time: what vanishes is no error."""
     with contextlib.suppress(OSError), os.scandir(place) as entries:
         for entry in entries:

@@ -8,12 +8,12 @@ from types import FrameType
 _received: list[int] = []
 
 
-def note(number: int, _frame: object = None) -> None:
-    """Signal handler: remembers the signal. Work that can return a part of its result looks at `asked`."""
+def remember_signal(number: int, _frame: object = None) -> None:
+    """Signal handler: remembers the signal. Work that can return a part of its result looks at `stop_requested`."""
     _received.append(number)
 
 
-def asked() -> bool:
+def stop_requested() -> bool:
     return bool(_received)
 
 
@@ -22,7 +22,7 @@ def exit_code() -> int:
     return 128 + (_received[0] if _received else signal.SIGINT)
 
 
-def importing(frame: FrameType | None) -> bool:
+def is_importing(frame: FrameType | None) -> bool:
     """Whether a signal handler's frame is within an import: an exception there leaves a module half loaded."""
     while frame is not None:
         if frame.f_code.co_filename == "<frozen importlib._bootstrap>":

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from types import FrameType
 
 from hipsynth.core.errors import TimeLimitReached
-from hipsynth.core.stopping import importing
+from hipsynth.core.stopping import is_importing
 
 PREDICTION_SECONDS = 60.0  # of processor time, for one request of predictions
 _AGAIN_S = 0.05  # until the next signal, where one came in the middle of an import
@@ -27,7 +27,7 @@ def processor_time_limit(seconds: float) -> Iterator[None]:
     the main thread; one limit at a time. Native calls end first."""
 
     def stop(_: int, frame: FrameType | None) -> None:
-        if not importing(frame):  # a module that is half loaded may never load again
+        if not is_importing(frame):  # a module that is half loaded may never load again
             signal.setitimer(signal.ITIMER_PROF, 0)
             raise OutOfTime
 
@@ -57,7 +57,7 @@ def require_time() -> None:
         raise OutOfTime
 
 
-def charge(seconds: float) -> None:
+def charge_seconds(seconds: float) -> None:
     """Counts processor time of another process. Raises OutOfTime if that reaches the limit."""
     if not _limits:
         return

@@ -85,7 +85,7 @@ def map_unordered(
     return _Pool(function, max(1, workers), item_timeout_s, collect_interrupted).run(items)
 
 
-def each(outcomes: Iterator[ItemOutcome[R]], use: Callable[[ItemOutcome[R]], None]) -> bool:
+def use_outcomes(outcomes: Iterator[ItemOutcome[R]], use: Callable[[ItemOutcome[R]], None]) -> bool:
     """Calls `use` for the outcomes of map_unordered(..., collect_interrupted=True). True if Ctrl-C came, wherever it
     found this process; what the workers had by then was used, too."""
     try:
@@ -112,11 +112,11 @@ def in_order(outcomes: Iterable[ItemOutcome[R]]) -> Iterator[R]:
             following += 1
 
 
-def _serve(connection: Connection, function: Callable[[Any], Any]) -> None:
+def _serve_items(connection: Connection, function: Callable[[Any], Any]) -> None:
     """Main loop of a worker: processes items until its connection closes. Ignores Ctrl-C: the parent handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, _leave)
-    signal.signal(signal.SIGUSR1, stopping.note)
+    signal.signal(signal.SIGTERM, _exit_on_signal)
+    signal.signal(signal.SIGUSR1, stopping.remember_signal)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
     end_with_parent()
     while True:
@@ -136,7 +136,7 @@ def _serve(connection: Connection, function: Callable[[Any], Any]) -> None:
             connection.send((False, HipsynthError(f"the result cannot be sent: {error}", reason="internal_error")))
 
 
-def _leave(*_: object) -> None:
+def _exit_on_signal(*_: object) -> None:
     """Signal handler: raises SystemExit, so that child processes are ended and scratch folders removed."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise SystemExit(128 + signal.SIGTERM)
@@ -148,7 +148,7 @@ def end_with_parent() -> None:
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
     if parent is not None and parent.pid != os.getppid():  # the parent died before prctl
-        _leave()
+        _exit_on_signal()
 
 
 class _Worker:
@@ -157,7 +157,7 @@ class _Worker:
     def __init__(self, function: Callable[[Any], Any]) -> None:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
-        self.process: SpawnProcess = context.Process(target=_serve, args=(theirs, function), daemon=False)
+        self.process: SpawnProcess = context.Process(target=_serve_items, args=(theirs, function), daemon=False)
         resource_tracker.ensure_running()  # would unblock signals below
         signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)  # inherited, until _serve handles them
         try:

@@ -206,7 +206,7 @@ def _add_state(app: FastAPI, service: Service, meter: RequestMeter) -> None:
 
 def choices(service: Service) -> dict[str, Any]:
     return {
-        "devices": [_device(name) for name in devices.names()],
+        "devices": [_device(name) for name in devices.list_devices()],
         "default_device": devices.default_device(devices.DEFAULT_ARCH),
         "flags": [{"flags": row.flags, "about": row.doc} for row in matrix().flag_sets],
         "metrics": [_metric(name) for name in paper_ids()],
@@ -217,7 +217,7 @@ def choices(service: Service) -> dict[str, Any]:
 
 
 def _device(name: str) -> dict[str, Any]:
-    device = devices.load(name)
+    device = devices.load_device(name)
     return {"name": name, "title": device.title, "arch": device.arch, "plot": to_json(roofline.plot_kernels(name, []))}
 
 

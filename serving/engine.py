@@ -86,7 +86,7 @@ def profile(request: Request) -> ProfileDocument:
     """The document of `synth profile --json`, with `lines` that of --lines. A program that fails or takes too long is a
     result with a reason."""
     program, target = program_of(request), target_of(request)
-    sandbox.require()
+    sandbox.require_sandbox()
     open_backend("sim")
     limits = RunLimits(time_s=request["limit_s"], lines=request["lines"])
     results = run_job(MatrixJob("sim", program, ((target, program.runs[0]),), limits))

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, StringConstraints, model_validator
 
 from hipsynth.serving.limits import SOURCE_BYTES
-from hipsynth.simulator.devices import DEFAULT_ARCH, architectures, device_of, devices_of, names
+from hipsynth.simulator.devices import DEFAULT_ARCH, device_of, devices_of, list_architectures, list_devices
 from hipsynth.toolchain import check_flags, flag_pattern
 
 WORD = 4096  # most characters of a word
@@ -38,7 +38,7 @@ def devices_by_arch() -> list[JsonValue]:
             "properties": {"arch": {"const": arch}, "device": {"enum": [None, *devices_of(arch)]}},
             "required": [] if arch == DEFAULT_ARCH else ["arch"],
         }
-        for arch in architectures()
+        for arch in list_architectures()
     ]
 
 
@@ -70,8 +70,8 @@ class Build(Strict):
     model_config = ConfigDict(json_schema_extra={"anyOf": devices_by_arch()})
 
     source: Annotated[str, StringConstraints(max_length=SOURCE_BYTES)]
-    arch: Annotated[str, one_of(*architectures())] = DEFAULT_ARCH
-    device: Annotated[str, one_of(*names())] | None = None
+    arch: Annotated[str, one_of(*list_architectures())] = DEFAULT_ARCH
+    device: Annotated[str, one_of(*list_devices())] | None = None
     flags: Flags = "-O3"
     name: Name = "kernel.hip"
     arguments: Annotated[list[Word], Field(max_length=64)] = []

@@ -21,7 +21,7 @@ from typing import BinaryIO
 
 from hipsynth.core.documents import to_json
 from hipsynth.core.errors import HipsynthError
-from hipsynth.core.stopping import importing
+from hipsynth.core.stopping import is_importing
 
 HEADER = 8  # bytes of a length
 TAKEN = bytes(HEADER)
@@ -42,7 +42,7 @@ class RequestLoop:
     def _give_up(self, _: int, frame: FrameType | None) -> None:
         """Raises RequestCancelled, but not within an import: a module that is half loaded may never load again. The
         server repeats its signal."""
-        if self.busy and not importing(frame):
+        if self.busy and not is_importing(frame):
             self.busy = False
             raise RequestCancelled
 

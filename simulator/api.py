@@ -29,7 +29,7 @@ from hipsynth.simulator.instructions import KernelInstructions
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.simulator.observation import Observation, Output
 from hipsynth.simulator.sharing import SharingObservation
-from hipsynth.simulator.spending import Spending, incomplete, lost
+from hipsynth.simulator.spending import Spending, count_uncomputed, describe_uncomputed
 from hipsynth.simulator.transfers import Transfer
 from hipsynth.toolchain import sandbox
 from hipsynth.toolchain.sandbox import processes
@@ -93,7 +93,7 @@ class RunResult:
     def sampled(self) -> bool:
         """True if some launch was not executed in full, so that the program's results are not valid."""
         if self.spending:
-            return incomplete(self.spending) > 0
+            return count_uncomputed(self.spending) > 0
         return any(kernel.sampled for kernel in self.kernels)
 
 
@@ -158,16 +158,16 @@ def run_program(
         processes=8 if artefacts.mentions(b"hipModuleLoad", b"hiprtcCompileProgram") else 1,
     )
     observed = observation.entries(scratch) if observation else ()
-    settings = channel.configuration(
+    settings = channel.encode_configuration(
         artefacts, device, limits, count=count, counters=counters, interactive=interactive, observed=observed
     )
-    with channel.opened(settings) as results:
-        done = sandbox.run(
+    with channel.open_channel(settings) as results:
+        done = sandbox.run_sandboxed(
             [_as_started(artefacts.executable.resolve(), scratch.resolve()), *args],
             scratch,
             bounds,
-            read_only=_readable(artefacts, library, scratch),
-            env=_environment(library, scratch, FIRST_FD),
+            read_only=_readable_folders(artefacts, library, scratch),
+            env=_program_environment(library, scratch, FIRST_FD),
             mounts=mounts,
             stdin=stdin,
             isolate=limits.isolate,
@@ -179,7 +179,7 @@ def run_program(
                 f"{artefacts.executable}: cannot be started", cause=done.stderr, remedy="see `synth doctor`"
             )
         reason, message = _sandbox_failure(done, limits, bounds)
-        result = _partial(_result(results, reason, message))
+        result = _mark_partial(_build_result(results, reason, message))
     _check_fit(result, library, settings)
     return replace(
         result,
@@ -193,12 +193,12 @@ def run_program(
     )
 
 
-def _readable(artefacts: Artefacts, library: Path, scratch: Path) -> list[Path]:
+def _readable_folders(artefacts: Artefacts, library: Path, scratch: Path) -> list[Path]:
     """The folders that the program needs to read besides its own."""
     files = [artefacts.executable, library, *(path for module in artefacts.modules for path in module)]
     folders = {path.resolve().parent for path in files}
     if artefacts.mentions(b"hiprtcCompileProgram"):
-        folders.update(toolchain.find().folders)
+        folders.update(toolchain.find_toolchain().folders)
     return sorted(folders - {scratch.resolve()})
 
 
@@ -207,7 +207,7 @@ def _check_fit(result: RunResult, library: Path, settings: bytes) -> None:
 
     The library is asked once more, outside the program, which may have forged the rejection.
     """
-    refusal = channel.refusal(library, settings) if result.reason == "bad_configuration" else ""
+    refusal = channel.configuration_refusal(library, settings) if result.reason == "bad_configuration" else ""
     if refusal:
         what = f"{library} does not fit this version of hipsynth"
         raise MissingDependency(what, cause=refusal, remedy="run `make setup`, which builds it again")
@@ -235,17 +235,17 @@ def run_attached(
     """
     limits = limits or RunLimits()
     library = library_path()
-    settings = channel.configuration(artefacts, device, limits, count=count, counters=counters)
+    settings = channel.encode_configuration(artefacts, device, limits, count=count, counters=counters)
     sys.stdout.flush()
     start = time.monotonic()
     reason = message = ""
     code: int | None = None
-    with channel.opened(settings) as results:
-        environment = {**os.environ, **_environment(library, scratch, results.fd)}
+    with channel.open_channel(settings) as results:
+        environment = {**os.environ, **_program_environment(library, scratch, results.fd)}
         command = [str(artefacts.executable.resolve()), *args]
         process = subprocess.Popen(command, env=environment, pass_fds=(results.fd,))
         try:
-            reason, message = _watch(process, limits)
+            reason, message = _watch_process(process, limits)
             code = process.poll()
         finally:
             if process.poll() is None:
@@ -253,12 +253,12 @@ def run_attached(
                 process.wait()
         if code is not None and code < 0:
             reason, message = "host_crash", f"the program died of {_signal_name(-code)}"
-        result = _result(results, reason, message)
+        result = _build_result(results, reason, message)
     _check_fit(result, library, settings)
     return replace(result, exit_code=code, wall_s=time.monotonic() - start)
 
 
-def _watch(process: subprocess.Popen[bytes], limits: RunLimits) -> tuple[str, str]:
+def _watch_process(process: subprocess.Popen[bytes], limits: RunLimits) -> tuple[str, str]:
     """Waits for the end of an attached program; (reason, message) if it exceeded a limit, else ("", "")."""
     bounds = sandbox.SandboxLimits(**sandbox.time_limits(limits.time_s * 1.1 + 1.0))
     meter = processes.ProcessTimeMeter()
@@ -266,7 +266,7 @@ def _watch(process: subprocess.Popen[bytes], limits: RunLimits) -> tuple[str, st
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=processes.SAMPLE_S)
             return "", ""
-        pids = processes.descendants(process.pid)
+        pids = processes.living_descendants(process.pid)
         meter.sample(pids)
         late = meter.passed(bounds.cpu_s, bounds.idle_s, bounds.wall_s)
         if late:
@@ -282,7 +282,7 @@ def _out_of_time(reason: str, limits: RunLimits) -> str:
     return f"stopped after {limits.time_s * sandbox.WALL_FACTOR + sandbox.WALL_EXTRA_S:g} s on a busy machine"
 
 
-def _environment(library: Path, scratch: Path, channel_fd: int) -> dict[str, str]:
+def _program_environment(library: Path, scratch: Path, channel_fd: int) -> dict[str, str]:
     made = {
         channel.VARIABLE: str(channel_fd),
         "LD_LIBRARY_PATH": str(library.parent),
@@ -308,7 +308,9 @@ def _sandbox_failure(done: sandbox.SandboxResult, limits: RunLimits, bounds: san
     if done.reason == "interrupted":
         return "interrupted", "stopped"
     if done.status == "killed":
-        return KILL_REASONS.get(done.reason, done.reason), f"stopped by the sandbox: {_did(done.reason, bounds)}"
+        return KILL_REASONS.get(
+            done.reason, done.reason
+        ), f"stopped by the sandbox: {_describe_limit(done.reason, bounds)}"
     if done.reason == "signal":
         return "host_crash", f"the program died of {_signal_name(done.signal)}"
     return "", ""
@@ -319,7 +321,7 @@ def _too_much(room: int) -> str:
     return f"{what} took more than the limit of {room >> 20} MiB"
 
 
-def _did(reason: str, bounds: sandbox.SandboxLimits) -> str:
+def _describe_limit(reason: str, bounds: sandbox.SandboxLimits) -> str:
     """Describes how the program exceeded the limit `reason`."""
     mib = 20
     return {
@@ -335,7 +337,7 @@ def _did(reason: str, bounds: sandbox.SandboxLimits) -> str:
     }.get(reason, reason.replace("_", " "))
 
 
-def _progress(found: RunDocument) -> str:
+def _describe_progress(found: RunDocument) -> str:
     """Describes the progress of a program that ran out of time or was interrupted."""
     if not found.kernels:
         return ", before any kernel had ended"
@@ -349,7 +351,7 @@ def _progress(found: RunDocument) -> str:
 _CONSEQUENCES = frozenset({"timeout", "host_crash"})
 
 
-def _partial(result: RunResult) -> RunResult:
+def _mark_partial(result: RunResult) -> RunResult:
     """A run that ended because nothing new was launched is partial; within a budget, also one that ended at its time
     limit, or after launches that were not executed."""
     if result.reason == "settled":
@@ -357,24 +359,24 @@ def _partial(result: RunResult) -> RunResult:
     ended = bool(result.kernels) and (result.reason == "timeout" or (result.reason in _CONSEQUENCES and result.sampled))
     if not result.spending or not ended:
         return result
-    message = "; ".join(filter(None, (result.message, lost(result.spending))))
+    message = "; ".join(filter(None, (result.message, describe_uncomputed(result.spending))))
     return replace(result, status="partial", reason="budget", message=message)
 
 
-def _result(results: Channel, reason: str, message: str) -> RunResult:
+def _build_result(results: Channel, reason: str, message: str) -> RunResult:
     """Combines the exit of the process with the result document, whose reason takes precedence.
 
     A missing document (the program never called HIP) is an empty result.
     """
     try:
         data = results.document()
-        found = RunDocument() if data is None else document.read(data)
+        found = RunDocument() if data is None else document.parse_document(data)
     except MalformedDocument as error:
         return RunResult("failed", "bad_result", f"the program left a result that cannot be used: {error}")
     if found.status != "ok":
         reason, message = found.reason, found.message
     if reason in ("timeout", "interrupted"):
-        message += _progress(found)
+        message += _describe_progress(found)
     return RunResult(
         status="failed" if reason else "ok",
         reason=reason,

@@ -35,7 +35,7 @@ def build_program(
         return build_text(program.text, program.name, arch, flags, folder, limits)
     artefacts = build_project(program.project, arch, flags, folder, limits)
     digest = hashlib.sha256(program.text.encode()).hexdigest()
-    return artefacts, toolchain.find().provenance() | {"arch": arch, "flags": flags, "source_sha256": digest}
+    return artefacts, toolchain.find_toolchain().provenance() | {"arch": arch, "flags": flags, "source_sha256": digest}
 
 
 def build_project(
@@ -54,7 +54,7 @@ def build_project(
     except CompileFailed as error:
         if not older.may_help(error.diagnostics):
             raise
-        files = [replace(file, flags=f"{file.flags} {older.flags(file.language)}") for file in project.sources]
+        files = [replace(file, flags=f"{file.flags} {older.older_flags(file.language)}") for file in project.sources]
         try:
             return _build_sources(replace(project, sources=tuple(files)), arch, flags, folder, limits)
         except CompileFailed:
@@ -75,7 +75,7 @@ def _build_sources(project: Project, arch: str, flags: str, folder: Path, limits
         limits=limits,
         roots=project.roots,
     )
-    objdump = toolchain.find().objdump
+    objdump = toolchain.find_toolchain().objdump
     if not built.devices:
         return Artefacts(built.executable, objdump=objdump)
     return Artefacts(built.executable, *built.devices[0], objdump, built.devices[1:])
@@ -97,7 +97,7 @@ def build_file(
     """As build_text, for a source file; quoted includes are searched in its folder."""
     device = toolchain.compile_device(source, arch, flags, folder, limits=limits)
     host = toolchain.compile_host(source, flags, folder, runtime=library_path(), limits=limits)
-    artefacts = Artefacts(host.executable, device.code_object, device.disassembly, toolchain.find().objdump)
+    artefacts = Artefacts(host.executable, device.code_object, device.disassembly, toolchain.find_toolchain().objdump)
     return artefacts, dict(device.provenance)
 
 
@@ -109,4 +109,4 @@ def build_runnable(source: Path, arch: str, flags: str, folder: Path, limits: Co
         if error.reason != "no_kernel":
             raise
     host = toolchain.compile_host(source, flags, folder, runtime=library_path(), limits=limits)
-    return Artefacts(host.executable, objdump=toolchain.find().objdump)
+    return Artefacts(host.executable, objdump=toolchain.find_toolchain().objdump)

@@ -50,7 +50,7 @@ class Channel:
 
 
 @contextlib.contextmanager
-def opened(settings: bytes) -> Iterator[Channel]:
+def open_channel(settings: bytes) -> Iterator[Channel]:
     """A new channel with this configuration, while the block runs."""
     if len(settings) > SLOTS_AT - CONFIGURATION_AT:
         raise ValueError("the configuration of the run is too long")
@@ -65,7 +65,7 @@ def opened(settings: bytes) -> Iterator[Channel]:
         os.close(fd)
 
 
-def configuration(
+def encode_configuration(
     artefacts: Artefacts,
     device: DeviceTable,
     limits: RunLimits,
@@ -102,12 +102,12 @@ def configuration(
     for code_object, disassembly in artefacts.modules:
         entries += [("code_object", code_object.resolve()), ("disassembly", disassembly.resolve())]
     if artefacts.mentions(b"hiprtcCompileProgram"):
-        entries += [("compiler", word) for word in toolchain.run_time_compiler(toolchain.find(), device.arch)]
+        entries += [("compiler", word) for word in toolchain.run_time_compiler(toolchain.find_toolchain(), device.arch)]
     entries += [(f"spec.{key}", repr(value)) for key, value in device.spec().items()]
     return b"".join(os.fsencode(f"{key}={value}") + b"\0" for key, value in entries)
 
 
-def refusal(library: Path, settings: bytes) -> str:
+def configuration_refusal(library: Path, settings: bytes) -> str:
     """Why the runtime library rejects this configuration, "" if it accepts it. Runs no code of any program."""
     try:
         ask = ctypes.CDLL(str(library)).hipsynthRefusal

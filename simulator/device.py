@@ -32,7 +32,7 @@ class SimDevice:
         constants: Mapping[str, float] | None = None,
         **options: Unpack[DeviceOptions],
     ) -> None:
-        self.table = devices.load(name)
+        self.table = devices.load_device(name)
         build = toolchain.compile_device(source, self.table.arch, flags, scratch / self.table.arch)
         spec = {**self.table.spec(), **(constants or {})}
         self.core = native_core().Device(self.table.arch, spec, **options)

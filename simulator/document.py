@@ -1,7 +1,7 @@
 """Checks and decodes the result document that a program leaves behind (native/runtime/results.h).
 
-The program may have forged it. Whatever its bytes are, `read` returns records with the right types and finite,
-bounded values, or raises MalformedDocument.
+The program may have forged it. Whatever its bytes are, `parse_document` returns records with the right types and
+finite, bounded values, or raises MalformedDocument.
 """
 
 from __future__ import annotations
@@ -58,36 +58,39 @@ class RunDocument:
     transfers: tuple[Transfer, ...] = ()
 
 
-def read(data: bytes) -> RunDocument:
+def parse_document(data: bytes) -> RunDocument:
     """Decodes a document; raises MalformedDocument."""
     if sum(data.count(mark) for mark in (b",", b"[", b"{")) > MOST_PARTS:  # bounds the memory that decoding takes
         raise MalformedDocument("it has too many parts")
     try:
         record = json.loads(
-            data.decode(errors="replace"), parse_int=_integer, parse_float=_number, parse_constant=_constant
+            data.decode(errors="replace"),
+            parse_int=_parse_integer,
+            parse_float=_parse_number,
+            parse_constant=_reject_constant,
         )
         _check_texts(record)
-        return _document(record)
+        return _decode_document(record)
     except KeyError as error:
         raise MalformedDocument(f"it has no {error}") from None
     except (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise MalformedDocument(str(error)[:200] or type(error).__name__) from None
 
 
-def _integer(text: str) -> int:
+def _parse_integer(text: str) -> int:
     if len(text) > 19 or not 0 <= int(text) <= LARGEST:
         raise ValueError(f"a number is negative or too large: {text[:30]}")
     return int(text)
 
 
-def _number(text: str) -> float:
+def _parse_number(text: str) -> float:
     value = float(text)
     if not 0 <= value <= LARGEST:
         raise ValueError(f"a number is negative or too large: {text[:30]}")
     return value
 
 
-def _constant(text: str) -> NoReturn:
+def _reject_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is no measurement")
 
 
@@ -106,7 +109,7 @@ def _check_texts(value: Any) -> None:
             _check_texts(item)
 
 
-def _document(record: Mapping[str, Any]) -> RunDocument:
+def _decode_document(record: Mapping[str, Any]) -> RunDocument:
     reason, count = record["reason"], record["dispatch_count"]
     if record["status"] == "failed" and reason in CORE_REASONS:
         reason = CORE_REASONS[reason]
@@ -116,51 +119,51 @@ def _document(record: Mapping[str, Any]) -> RunDocument:
         raise TypeError("its clock or its number of dispatches is no number")
     if type(record["device_ms"]) is not int:
         raise TypeError("its time in launches is no number")
-    kernels = _records(record["kernels"], MOST_PARTS)
-    dispatches = _records(record["dispatches"], MOST_DISPATCHES)
+    kernels = _decode_records(record["kernels"], MOST_PARTS)
+    dispatches = _decode_records(record["dispatches"], MOST_DISPATCHES)
     if not {dispatch.symbol for dispatch in dispatches} <= {kernel.symbol for kernel in kernels}:
         raise ValueError("a dispatch has no kernel")
     return RunDocument(
         status=record["status"],
         reason=reason,
-        message=_text(record["message"]),
+        message=_require_text(record["message"]),
         kernels=kernels,
         dispatches=dispatches,
         dispatch_count=count,
         clock_ns=float(record["clock_ns"]),
-        warnings=tuple(_text(text) for text in _list(record["warnings"], MOST_WARNINGS)),
-        spending=tuple(_spending(row) for row in _list(record["budget"], MOST_PARTS)),
+        warnings=tuple(_require_text(text) for text in _require_list(record["warnings"], MOST_WARNINGS)),
+        spending=tuple(_decode_spending(row) for row in _require_list(record["budget"], MOST_PARTS)),
         device_s=record["device_ms"] / 1000,
-        instructions=instructions.decode(_list(record["instructions"], MOST_PARTS)),
-        outputs=tuple(from_json(Output, row) for row in _list(record["outputs"], MOST_OUTPUTS)),
-        transfers=tuple(from_json(Transfer, row) for row in _list(record["transfers"], MOST_TRANSFERS)),
+        instructions=instructions.decode_instructions(_require_list(record["instructions"], MOST_PARTS)),
+        outputs=tuple(from_json(Output, row) for row in _require_list(record["outputs"], MOST_OUTPUTS)),
+        transfers=tuple(from_json(Transfer, row) for row in _require_list(record["transfers"], MOST_TRANSFERS)),
     )
 
 
-def _text(value: Any) -> str:
+def _require_text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError("a text is none")
     return value
 
 
-def _list(value: Any, most: int) -> Sequence[Any]:
+def _require_list(value: Any, most: int) -> Sequence[Any]:
     if not isinstance(value, list) or len(value) > most:
         raise TypeError(f"a list is none, or has more than {most} entries")
     return value
 
 
-def _records(rows: Any, most: int) -> tuple[KernelRecord, ...]:
-    return tuple(_record(row) for row in _list(rows, most))
+def _decode_records(rows: Any, most: int) -> tuple[KernelRecord, ...]:
+    return tuple(_decode_record(row) for row in _require_list(rows, most))
 
 
-def _spending(row: Mapping[str, Any]) -> Spending:
+def _decode_spending(row: Mapping[str, Any]) -> Spending:
     found = from_json(Spending, {**row, "name": short_name(row["signature"])})
     if not found.launches == found.counted + found.reused + found.uncounted or found.incomplete > found.launches:
         raise ValueError(f"the launches of kernel {found.name[:KEY_CHARS]} do not add up")
     return found
 
 
-def _record(row: Mapping[str, Any]) -> KernelRecord:
+def _decode_record(row: Mapping[str, Any]) -> KernelRecord:
     if row.keys() & _NOT_MEASURED:
         raise ValueError("a kernel has fields that are not measured")
     more = {"name": short_name(row["signature"]), "duration_ns": float(row["duration_ns"])}

@@ -38,7 +38,7 @@ class HipCallCoverage:
         return 1 - max(self.missing.values(), default=0) / self.programs
 
 
-def coverage() -> HipCallCoverage:
+def measure_coverage() -> HipCallCoverage:
     """Compares hip_calls.toml with the library. Raises MissingDependency if the library is not built."""
     table = tomllib.loads(TABLE.read_text())
     library = ctypes.CDLL(str(library_path()))
@@ -55,7 +55,7 @@ def coverage() -> HipCallCoverage:
 
 def main() -> None:
     """Prints one line per call, then the bounds on the share of fully supported programs."""
-    found = coverage()
+    found = measure_coverage()
     calls = {**found.done, **found.missing}
     for call in sorted(calls, key=lambda name: (-calls[name], name)):
         print(f"{calls[call]:5}  {'yes' if call in found.done else 'no ':3}  {call}")

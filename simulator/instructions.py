@@ -31,12 +31,14 @@ class KernelInstructions:
     rows: tuple[Instruction, ...]
 
 
-def decode(rows: Sequence[Any]) -> tuple[KernelInstructions, ...]:
+def decode_instructions(rows: Sequence[Any]) -> tuple[KernelInstructions, ...]:
     """From the result document; raises ValueError or TypeError for what the simulator does not write."""
-    return tuple(KernelInstructions(_text(row["symbol"]), tuple(map(_instruction, row["rows"]))) for row in rows)
+    return tuple(
+        KernelInstructions(_require_symbol(row["symbol"]), tuple(map(_decode_instruction, row["rows"]))) for row in rows
+    )
 
 
-def _instruction(row: Sequence[Any]) -> Instruction:
+def _decode_instruction(row: Sequence[Any]) -> Instruction:
     address, kind, *amounts = row
     if type(address) is not int or kind not in CLASSES or len(amounts) != len(EVENTS):
         raise ValueError("an instruction is none")
@@ -45,7 +47,7 @@ def _instruction(row: Sequence[Any]) -> Instruction:
     return Instruction(address, kind, dict(zip(EVENTS, map(float, amounts), strict=True)))
 
 
-def _text(value: Any) -> str:
+def _require_symbol(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError("a symbol is no text")
     return value

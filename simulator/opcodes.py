@@ -13,7 +13,7 @@ from hipsynth.simulator.isa.table import without_encoding
 _LINE = re.compile(r"^\s+([a-z]\w+)\b.*//", re.MULTILINE)
 
 
-def opcodes(disassemblies: Iterable[Path]) -> Counter[str]:
+def count_opcodes(disassemblies: Iterable[Path]) -> Counter[str]:
     """How often each opcode occurs in the text of `llvm-objdump -d`, whatever its encoding; padding is left out."""
     found: Counter[str] = Counter()
     for path in disassemblies:

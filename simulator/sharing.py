@@ -67,7 +67,7 @@ class LineSharing:
         return self.grid[0] * self.grid[1] * self.grid[2]
 
 
-def read(path: Path) -> list[LineSharing]:
+def read_sharing(path: Path) -> list[LineSharing]:
     """What a run left behind. Raises BadInput if it is not what the runtime library writes."""
     data = read_regular(path, MOST_BYTES) if path.exists() else b""
     found, at = [], 0
@@ -75,24 +75,24 @@ def read(path: Path) -> list[LineSharing]:
         end = data.find(b"\n", at, at + 4096)
         words = data[at:end].decode(errors="replace").split(" ") if end > 0 else []
         if len(words) != _FIELDS or words[1] not in _STATES or not all(word.isdecimal() for word in words[2:]):
-            raise _malformed(path)
+            raise _malformed_file(path)
         numbers = [int(word) for word in words[2:]]
         at = end + 1 + numbers[-1] * TOUCH.itemsize
         if at > len(data):
-            raise _malformed(path)
+            raise _malformed_file(path)
         touches = np.frombuffer(data, TOUCH, numbers[-1], end + 1)
         one = LineSharing(
-            words[0], words[1], _dim(numbers[:3]), _dim(numbers[3:6]), bool(numbers[6]), numbers[7], touches
+            words[0], words[1], _to_dim(numbers[:3]), _to_dim(numbers[3:6]), bool(numbers[6]), numbers[7], touches
         )
         if one.one_in < 1 or one.groups >= 1 << 32 or (len(touches) and int(touches["group"].max()) >= one.groups):
-            raise _malformed(path)
+            raise _malformed_file(path)
         found.append(one)
     return found
 
 
-def _dim(numbers: Sequence[int]) -> Dim:
+def _to_dim(numbers: Sequence[int]) -> Dim:
     return (numbers[0], numbers[1], numbers[2])
 
 
-def _malformed(path: Path) -> BadInput:
+def _malformed_file(path: Path) -> BadInput:
     return BadInput(f"{path.name} is damaged", cause="the program wrote to it", reason="bad_result")

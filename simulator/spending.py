@@ -26,7 +26,7 @@ class Spending:
     running_ns: float  # running without counting
 
 
-def incomplete(rows: Sequence[Spending]) -> int:
+def count_uncomputed(rows: Sequence[Spending]) -> int:
     """Launches whose results were not computed."""
     return sum(row.incomplete for row in rows)
 
@@ -36,9 +36,9 @@ def work_s(rows: Sequence[Spending]) -> float:
     return sum(row.counting_ns + row.running_ns for row in rows) / 1e9
 
 
-def lost(rows: Sequence[Spending]) -> str:
+def describe_uncomputed(rows: Sequence[Spending]) -> str:
     """Says that results were not computed, "" if all were."""
-    many = incomplete(rows)
+    many = count_uncomputed(rows)
     if not many:
         return ""
     launches = sum(row.launches for row in rows)

@@ -8,7 +8,7 @@ import subprocess
 from hipsynth.core.cache import cache_dir
 from hipsynth.core.errors import MissingDependency
 from hipsynth.source.parse import ParseConfig
-from hipsynth.toolchain import find
+from hipsynth.toolchain import find_toolchain
 from hipsynth.toolchain.driver import COMPATIBILITY
 
 
@@ -16,7 +16,7 @@ from hipsynth.toolchain.driver import COMPATIBILITY
 def frontend_config(arch: str = "gfx90a") -> ParseConfig:
     """Parser settings for `arch` with the headers of the installed toolchain; raises MissingDependency if there is
     none."""
-    toolchain = find()
+    toolchain = find_toolchain()
     try:
         command = [str(toolchain.clang), "-print-resource-dir"]
         resources = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.strip()

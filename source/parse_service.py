@@ -18,7 +18,7 @@ import hipsynth
 from hipsynth.core.errors import BadInput, HipsynthError
 from hipsynth.source.entities import Entity
 from hipsynth.source.parse import VIRTUAL, ParseConfig, ParsedUnit, Token, prepare
-from hipsynth.toolchain import find, sandbox
+from hipsynth.toolchain import find_toolchain, sandbox
 
 LIMITS = sandbox.SandboxLimits(cpu_s=1e6, memory_bytes=4 << 30, file_bytes=1 << 20, threads=64)
 PARSE_SERVER = "hipsynth.source.parse_server"
@@ -101,7 +101,13 @@ class _Process:
     def __init__(self, session: ParserSession) -> None:
         self.key = _key_of(session)
         config, root = session.config, session.root
-        shows = [*find().folders, config.cache, *config.include, *_python_folders(), *([root] if root else [])]
+        shows = [
+            *find_toolchain().folders,
+            config.cache,
+            *config.include,
+            *_python_folders(),
+            *([root] if root else []),
+        ]
         command = [sys.executable, "-B", "-s", "-m", session.server]
         self.session = sandbox.SandboxSession(command, LIMITS, read_only=shows, isolate=session.isolate)
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hipsynth.core.errors import BadInput
-from hipsynth.core.files import replacing, write_whole
+from hipsynth.core.files import replace_atomically, write_whole
 from hipsynth.source import clang
 from hipsynth.source.clang import TU
 
@@ -149,7 +149,7 @@ def _build(text: bytes, args: tuple[str, ...], source: Path, target: Path, listi
         with TU(str(source), None, args, options) as tu:
             if tu.errors():
                 return False
-            with replacing(target) as fresh:
+            with replace_atomically(target) as fresh:
                 if not tu.save(fresh):
                     raise OSError("the preamble cannot be saved")
                 write_whole(listing, "".join(f + "\n" for f in tu.includes()))

@@ -40,7 +40,7 @@ SLOPE = 26.5  # degrees of a bandwidth roof in this figure
 def profile(program: str) -> list[tuple[float, float]]:
     """Arithmetic intensity (FLOP/B at the HBM) and GFLOP/s of each kernel of the program on the device."""
     source = ROOT / "corpus" / "handwritten" / f"{program}.hip"
-    arch = devices.load(DEVICE).arch
+    arch = devices.load_device(DEVICE).arch
     command = [sys.executable, "-m", "hipsynth.cli.main", "profile", source, "--json", "--arch", arch]
     done = subprocess.run([*map(str, command), "--flags=-O3"], cwd=ROOT, capture_output=True, text=True, check=True)
     kernels: list[dict[str, Any]] = json.loads(done.stdout)["results"][0]["kernels"]
@@ -79,7 +79,7 @@ def main() -> int:
     axes.set(xscale="log", yscale="log", xlim=INTENSITIES, ylim=(10, 5e5))
     axes.set_xlabel("arithmetic intensity at the HBM, FLOP/B")
     axes.set_ylabel("GFLOP/s")
-    axes.set_title(f"{devices.load(DEVICE).title}, simulated on a CPU", fontsize=11)
+    axes.set_title(f"{devices.load_device(DEVICE).title}, simulated on a CPU", fontsize=11)
     axes.grid(True, which="major", color="#e4e4e4", lw=0.7)
     axes.spines[["top", "right"]].set_visible(False)
     PICTURE.parent.mkdir(parents=True, exist_ok=True)

@@ -28,11 +28,11 @@ from hipsynth.core.store import Corpus
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.matrix.collect import MatrixOptions, collect
 from hipsynth.simulator.build import build_program
-from hipsynth.simulator.devices import architectures, default_device
+from hipsynth.simulator.devices import default_device, list_architectures
 from hipsynth.simulator.limits import CORPUS_EFFORT, CORPUS_UNITS, RunLimits
-from hipsynth.simulator.opcodes import opcodes
+from hipsynth.simulator.opcodes import count_opcodes
 from hipsynth.source.skeletons import device_code
-from hipsynth.synth.generate.producer import generate
+from hipsynth.synth.generate.producer import generate_programs
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "studies" / "realism.json"
@@ -137,12 +137,12 @@ PLACES: Mapping[str, Callable[[Mapping[str, Any]], int]] = {  # bins: powers of 
 def code_of(programs: Sequence[Program]) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, float]]]:
     """By architecture, of each opcode: its mean share of the instructions of a program, and the share of programs that
     have it. One unrolled program can have more instructions than all others, so each counts the same."""
-    mean: dict[str, dict[str, float]] = {arch: {} for arch in architectures()}
-    presence: dict[str, dict[str, float]] = {arch: {} for arch in architectures()}
-    for program, arch in itertools.product(programs, architectures()):
+    mean: dict[str, dict[str, float]] = {arch: {} for arch in list_architectures()}
+    presence: dict[str, dict[str, float]] = {arch: {} for arch in list_architectures()}
+    for program, arch in itertools.product(programs, list_architectures()):
         with scratch_folder() as scratch:
             built, _ = build_program(program, arch, "-O3", scratch / "build")
-            found = opcodes(path for _, path in built.modules)
+            found = count_opcodes(path for _, path in built.modules)
         for name, share in shares({name: n for name, n in found.items() if name != PADDING}).items():
             mean[arch][name] = mean[arch].get(name, 0.0) + share / len(programs)
             presence[arch][name] = presence[arch].get(name, 0.0) + 1 / len(programs)
@@ -157,7 +157,7 @@ def rows_of(corpus: Corpus) -> Sequence[Mapping[str, Any]]:
 
 def generated(family: str | None) -> Mix:
     """Programs of the default policy, or of one family, drawn, compiled and profiled anew."""
-    programs = list(generate(COUNT, seed=SEED, family=family))
+    programs = list(generate_programs(COUNT, seed=SEED, family=family))
     with scratch_folder() as scratch:
         collect(programs, [Target(ARCH, "-O3", default_device(ARCH))], scratch / "corpus", MatrixOptions(limits=LIMITS))
         rows = rows_of(Corpus.open(scratch / "corpus"))
@@ -184,11 +184,11 @@ def write_table(listing: Path, surveyed: Path) -> None:
         lines = [line for line in csv.DictReader(file) if line["mnemonic"] != PADDING]
     counted = {
         arch: {line["mnemonic"]: int(line[f"{arch}_static"]) for line in lines if int(line[f"{arch}_static"])}
-        for arch in architectures()
+        for arch in list_architectures()
     }
     present = {
         arch: {line["mnemonic"]: int(line[f"{arch}_programs"]) for line in lines if int(line[f"{arch}_programs"])}
-        for arch in architectures()
+        for arch in list_architectures()
     }
     corpus = Corpus.open(surveyed)
     rows = rows_of(corpus)

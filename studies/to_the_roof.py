@@ -75,7 +75,7 @@ def draw_points(versions: list[Version], limits: roofline.Ceilings) -> None:
     axes.set(xscale="log", yscale="log", xlim=INTENSITIES, ylim=(10, 5e5))
     axes.set_xlabel("arithmetic intensity at the HBM, FLOP/B")
     axes.set_ylabel("GFLOP/s")
-    axes.set_title(f"{PROGRAM.stem} on {devices.load(DEVICE).title}", fontsize=11)
+    axes.set_title(f"{PROGRAM.stem} on {devices.load_device(DEVICE).title}", fontsize=11)
     axes.legend(loc="lower right", frameon=False, fontsize=9)
     save(figure, axes, "to-the-roof.svg")
 

@@ -17,7 +17,7 @@ from hipsynth.toolchain import sandbox
 
 def pytest_report_header() -> str:
     """Where no sandbox can be made, our own programs run without one; tests of the sandbox itself fail."""
-    if sandbox.available():
+    if sandbox.is_available():
         return "programs run in the sandbox"
     os.environ.setdefault("HIPSYNTH_SANDBOX", "off")
     return "WARNING: no sandbox can be made here: programs run without isolation"

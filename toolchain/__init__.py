@@ -11,10 +11,10 @@ from hipsynth.toolchain.driver import CompileLimits, run_time_compiler
 from hipsynth.toolchain.elf import kernels_in
 from hipsynth.toolchain.flag_pattern import flag_pattern
 from hipsynth.toolchain.flags import Flags
-from hipsynth.toolchain.flags import check as check_flags
+from hipsynth.toolchain.flags import check_flags as check_flags
 from hipsynth.toolchain.flags import only_allowed as allowed_flags
-from hipsynth.toolchain.flags import parse as parse_flags
-from hipsynth.toolchain.locate import Toolchain, archs, check_arch, find, thrust_version
+from hipsynth.toolchain.flags import parse_flags as parse_flags
+from hipsynth.toolchain.locate import Toolchain, check_arch, compilable_archs, find_toolchain, thrust_version
 from hipsynth.toolchain.tree import build_tree
 
 __all__ = [
@@ -24,13 +24,13 @@ __all__ = [
     "HostBuild",
     "Toolchain",
     "allowed_flags",
-    "archs",
     "build_tree",
     "check_arch",
     "check_flags",
+    "compilable_archs",
     "compile_device",
     "compile_host",
-    "find",
+    "find_toolchain",
     "flag_pattern",
     "kernels_in",
     "parse_flags",

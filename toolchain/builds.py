@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hipsynth.core.cache import cache_dir
 from hipsynth.core.errors import BadInput
-from hipsynth.core.files import SOURCE_BYTES, copy_regular, read_regular, replacing
+from hipsynth.core.files import SOURCE_BYTES, copy_regular, read_regular, replace_atomically
 from hipsynth.toolchain.unit import CompileJob, check_shown
 
 _KEEP_BUILDS = 20_000
@@ -22,12 +22,12 @@ def entry_of(job: CompileJob) -> Path:
     return cache_dir() / "builds" / job.key[:2] / job.key[2:40]
 
 
-def load(job: CompileJob, targets: Sequence[Path]) -> bool:
+def load_build(job: CompileJob, targets: Sequence[Path]) -> bool:
     """Copies a stored build to `targets`; False if there is none, or a header has changed or may not be read now."""
     entry = entry_of(job)
     try:
         headers: dict[str, str] = json.loads((entry / "headers.json").read_text())
-        if any(_digest(Path(path)) != digest for path, digest in headers.items()):
+        if any(_hash_header(Path(path)) != digest for path, digest in headers.items()):
             return False
         check_shown(job, map(Path, headers))
         for number, target in enumerate(targets):
@@ -38,19 +38,19 @@ def load(job: CompileJob, targets: Sequence[Path]) -> bool:
     return True
 
 
-def _digest(header: Path) -> str:
+def _hash_header(header: Path) -> str:
     return hashlib.sha256(read_regular(header, SOURCE_BYTES)).hexdigest()
 
 
-def store(job: CompileJob, made: Sequence[Path], headers: Sequence[Path]) -> None:
+def store_build(job: CompileJob, made: Sequence[Path], headers: Sequence[Path]) -> None:
     """Stores a build. Failure to cache is not an error."""
     entry = entry_of(job)
     try:
-        with replacing(entry) as fresh:
+        with replace_atomically(entry) as fresh:
             fresh.mkdir()
             for number, path in enumerate(made):
                 copy_regular(path, fresh / str(number))
-            read = {str(path.resolve()): _digest(path) for path in headers}
+            read = {str(path.resolve()): _hash_header(path) for path in headers}
             (fresh / "headers.json").write_text(json.dumps(read))
         if job.key.startswith("000"):
             prune_builds()

@@ -12,11 +12,11 @@ from hipsynth.core.errors import BadInput, MissingDependency
 from hipsynth.core.files import copy_regular
 from hipsynth.toolchain import driver, sandbox
 from hipsynth.toolchain import flags as flag_parser
-from hipsynth.toolchain.builds import load, store
+from hipsynth.toolchain.builds import load_build, store_build
 from hipsynth.toolchain.driver import CompileLimits
 from hipsynth.toolchain.elf import kernels_in
-from hipsynth.toolchain.locate import Toolchain, check_arch, find
-from hipsynth.toolchain.unit import CompileJob, check_shown, new_job, object_of, sha
+from hipsynth.toolchain.locate import Toolchain, check_arch, find_toolchain
+from hipsynth.toolchain.unit import CompileJob, check_shown, new_job, object_of, source_sha256
 
 RUNTIME = Path(__file__).resolve().parents[1] / "simulator" / "libhipsynth_hip.so"
 
@@ -69,21 +69,21 @@ def compile_device(
     "no_kernel") if the file defines no kernel, MissingDependency without a compiler.
     """
     check_arch(arch)
-    parsed = flag_parser.parse(flags)
-    toolchain = toolchain or find()
+    parsed = flag_parser.parse_flags(flags)
+    toolchain = toolchain or find_toolchain()
     arguments = driver.device_arguments(toolchain, arch, parsed)
     job = new_job(toolchain, source, f"device-{arch}", parsed, arguments, limits, roots)
     start = time.monotonic()
     out_dir.mkdir(parents=True, exist_ok=True)
     targets = [out_dir / f"{source.stem}.co", out_dir / f"{source.stem}.s"]
-    cached = use_cache and load(job, targets)
+    cached = use_cache and load_build(job, targets)
     header = False
     if not cached:
         with sandbox.job_folder() as scratch:
-            made, headers, header = _device(job, scratch, use_pch)
+            made, headers, header = _compile_device_side(job, scratch, use_pch)
             check_shown(job, headers)
             if use_cache:
-                store(job, made, headers)
+                store_build(job, made, headers)
             for path, target in zip(made, targets, strict=True):
                 copy_regular(path, target)
     kernels = kernels_in(targets[0])
@@ -97,7 +97,7 @@ def compile_device(
     provenance = toolchain.provenance() | {
         "arch": arch,
         "flags": flags,
-        "source_sha256": sha(job.text),
+        "source_sha256": source_sha256(job.text),
         "code_sha256": hashlib.sha256(targets[0].read_bytes()).hexdigest(),
     }
     seconds = time.monotonic() - start
@@ -122,8 +122,8 @@ def compile_host(
     executable is linked with `runtime` (default: the simulator's HIP runtime library) through an rpath.
     Raises the same errors as compile_device.
     """
-    parsed = flag_parser.parse(flags)
-    toolchain = toolchain or find()
+    parsed = flag_parser.parse_flags(flags)
+    toolchain = toolchain or find_toolchain()
     runtime = runtime or RUNTIME
     if not runtime.exists():
         raise MissingDependency("the HIP runtime library is not built", cause=f"no file {runtime}", remedy="make setup")
@@ -132,20 +132,20 @@ def compile_host(
     start = time.monotonic()
     out_dir.mkdir(parents=True, exist_ok=True)
     target = out_dir / source.stem
-    cached = use_cache and load(job, [target])
+    cached = use_cache and load_build(job, [target])
     if not cached:
         with sandbox.job_folder() as scratch:
-            built, headers = _host(job, scratch, use_pch, runtime)
+            built, headers = _compile_host_side(job, scratch, use_pch, runtime)
             check_shown(job, headers)
             if use_cache:
-                store(job, [built], headers)
+                store_build(job, [built], headers)
             copy_regular(built, target)
     target.chmod(0o755)
-    provenance = toolchain.provenance() | {"source_sha256": sha(job.text)}
+    provenance = toolchain.provenance() | {"source_sha256": source_sha256(job.text)}
     return HostBuild(target, job.key, provenance, bool(cached), time.monotonic() - start)
 
 
-def _device(job: CompileJob, scratch: Path, use_pch: bool) -> tuple[list[Path], list[Path], bool]:
+def _compile_device_side(job: CompileJob, scratch: Path, use_pch: bool) -> tuple[list[Path], list[Path], bool]:
     unit, headers, header = object_of(job, scratch, use_pch)
     return link_device(job, [unit], scratch), headers, header
 
@@ -160,7 +160,7 @@ def link_device(job: CompileJob, objects: Sequence[Path], scratch: Path) -> list
     return [linked, text]
 
 
-def _host(job: CompileJob, scratch: Path, use_pch: bool, runtime: Path) -> tuple[Path, list[Path]]:
+def _compile_host_side(job: CompileJob, scratch: Path, use_pch: bool, runtime: Path) -> tuple[Path, list[Path]]:
     unit, headers, _ = object_of(job, scratch, use_pch)
     linked = scratch / "program"
     words = job.template.linker([str(unit)], str(linked))

@@ -16,7 +16,7 @@ from hipsynth.core.cache import cache_dir
 from hipsynth.core.errors import BadInput, CompileFailed, HipsynthError, MissingDependency, UsageError
 from hipsynth.core.files import write_whole
 from hipsynth.toolchain import sandbox
-from hipsynth.toolchain.flags import Flags, parse
+from hipsynth.toolchain.flags import Flags, parse_flags
 from hipsynth.toolchain.locate import Toolchain
 
 # Macros that older clang predefined and newer clang does not; older programs need them.
@@ -70,7 +70,7 @@ def device_arguments(toolchain: Toolchain, arch: str, flags: Flags, *, relocatab
     """Driver arguments of a device-only compile; `relocatable`: to bitcode for linking with that of other files."""
     argv = ["-x", "hip", f"--offload-arch={arch}", "--cuda-device-only", "--no-gpu-bundle-output"]
     argv += ["-fgpu-rdc"] if relocatable else []
-    return [*argv, *_common(toolchain), "-mprintf-kind=buffered", *flags.device]
+    return [*argv, *_common_arguments(toolchain), "-mprintf-kind=buffered", *flags.device]
 
 
 def host_arguments(toolchain: Toolchain, flags: Flags, runtime: Path | None, language: str = "hip") -> list[str]:
@@ -80,7 +80,7 @@ def host_arguments(toolchain: Toolchain, flags: Flags, runtime: Path | None, lan
     """
     side = ["-x", "hip", "--cuda-host-only"] if language == "hip" else ["-x", language, "-D__HIP_PLATFORM_AMD__=1"]
     side += LENIENT if language == "c" else []
-    argv = [*side, *_common(toolchain), "-O1", "-fuse-ld=lld", "-nogpulib", *flags.host]
+    argv = [*side, *_common_arguments(toolchain), "-O1", "-fuse-ld=lld", "-nogpulib", *flags.host]
     if runtime is not None:
         argv += ["-no-hip-rt", f"-Wl,-rpath,{runtime.parent}", "-Xlinker", str(runtime)]
     return argv
@@ -88,13 +88,13 @@ def host_arguments(toolchain: Toolchain, flags: Flags, runtime: Path | None, lan
 
 def run_time_compiler(toolchain: Toolchain, arch: str) -> list[str]:
     """The compiler command for programs that compile kernels at run time (hiprtc), without input and output."""
-    argv = [str(toolchain.clang), *device_arguments(toolchain, arch, parse("-O3"))]
+    argv = [str(toolchain.clang), *device_arguments(toolchain, arch, parse_flags("-O3"))]
     for folder in toolchain.folders:  # the sandbox mounts resolved paths, not symbolic links
         argv = [argument.replace(str(folder), str(folder.resolve())) for argument in argv]
     return argv
 
 
-def _common(toolchain: Toolchain) -> list[str]:
+def _common_arguments(toolchain: Toolchain) -> list[str]:
     # `x.template f(y)` without template arguments is an error by default only since clang 19.
     argv = [
         "-w",
@@ -106,7 +106,7 @@ def _common(toolchain: Toolchain) -> list[str]:
     return [*argv, "-fcoverage-compilation-dir=.", *COMPATIBILITY, *toolchain.include_flags]
 
 
-def template(
+def driver_commands(
     toolchain: Toolchain, arguments: Sequence[str], flags: Flags, limits: CompileLimits | None = None
 ) -> DriverCommands:
     """The cc1 and linker commands for driver `arguments`, from the driver's `-###` output (cached on disk).
@@ -123,17 +123,17 @@ def template(
         return DriverCommands(tuple(stored["cc1"]), tuple(stored["link"]))
     except (OSError, ValueError, KeyError):
         pass
-    made = _ask(toolchain, arguments, flags, limits or CompileLimits())
+    made = _ask_driver(toolchain, arguments, flags, limits or CompileLimits())
     with contextlib.suppress(BadInput):  # failing to cache is no error
         write_whole(path, json.dumps({"cc1": made.cc1, "link": made.link}))
     return made
 
 
-def _ask(toolchain: Toolchain, arguments: Sequence[str], flags: Flags, limits: CompileLimits) -> DriverCommands:
+def _ask_driver(toolchain: Toolchain, arguments: Sequence[str], flags: Flags, limits: CompileLimits) -> DriverCommands:
     with sandbox.job_folder() as folder:
         (folder / _UNIT).touch()
         command = [str(toolchain.clang), "-###", *arguments, _UNIT, "-o", _OUTPUT]
-        result = _start(toolchain, command, folder, limits, ())
+        result = _start_compiler(toolchain, command, folder, limits, ())
     if result.reason == "not_started":
         raise MissingDependency(f"{toolchain.clang} does not run", cause=result.stderr, remedy="run `make setup`")
     errors = [line for line in result.stderr.splitlines() if re.search(r"\berror: ", line)]
@@ -148,10 +148,10 @@ def _ask(toolchain: Toolchain, arguments: Sequence[str], flags: Flags, limits: C
     commands = [shlex.split(line) for line in result.stderr.splitlines() if line.startswith(' "')]
     if len(commands) != 2 or commands[0][1] != "-cc1":
         raise MissingDependency("unexpected output of the compiler driver (-###)", cause=result.stderr.strip()[-300:])
-    return _generalise(*commands)
+    return _generalise_commands(*commands)
 
 
-def _generalise(cc1: list[str], link: list[str]) -> DriverCommands:
+def _generalise_commands(cc1: list[str], link: list[str]) -> DriverCommands:
     """Replaces input, object and output paths by placeholders; drops options with temporary paths."""
     out = cc1.index("-o")
     temporary = cc1[out + 1]
@@ -181,7 +181,7 @@ def run_tool(
     names the input in messages. Raises CompileFailed with the diagnostics if it fails (reason `failure`) or exceeds a
     limit, MissingDependency if it cannot be started.
     """
-    result = _start(toolchain, command, folder, limits, shows)
+    result = _start_compiler(toolchain, command, folder, limits, shows)
     if result.status == "ok":
         return result.stderr
     if result.reason == "not_started":
@@ -189,8 +189,8 @@ def run_tool(
     if result.reason == "lost":  # says nothing about the program
         raise HipsynthError(f"{what}: something outside ended the compiler's sandbox", reason="worker_died")
     if result.reason != "exit_code":
-        raise _stopped(result, limits, what)
-    said = _messages(result)
+        raise _stopped_error(result, limits, what)
+    said = _compiler_messages(result)
     first = next((line for line in said.splitlines() if "error:" in line), "")
     verb = "link" if failure == "link_failed" else "compile"
     error = CompileFailed(f"{what} does not {verb}", diagnostics=said, cause=first[:300])
@@ -198,7 +198,7 @@ def run_tool(
     raise error
 
 
-def _start(
+def _start_compiler(
     toolchain: Toolchain, command: Sequence[str], folder: Path, limits: CompileLimits, shows: Iterable[Path]
 ) -> sandbox.SandboxResult:
     seconds = min(limits.time_s, time_limit.seconds_left())
@@ -216,8 +216,10 @@ def _start(
     names = {str(path): path for path in shown if path != path.resolve()}
     # A crash would start llvm-symbolizer, which a job may not.
     environment = {"TMPDIR": str(folder), "LLVM_DISABLE_SYMBOLIZATION": "1"}
-    done = sandbox.run(command, folder, bounds, read_only=shown, env=environment, mounts=names, isolate=limits.isolate)
-    time_limit.charge(done.cpu_s if done.reason != "cpu_time" else seconds)
+    done = sandbox.run_sandboxed(
+        command, folder, bounds, read_only=shown, env=environment, mounts=names, isolate=limits.isolate
+    )
+    time_limit.charge_seconds(done.cpu_s if done.reason != "cpu_time" else seconds)
     return done
 
 
@@ -230,7 +232,7 @@ def precompiled_folder() -> Path:
     return folder
 
 
-def _stopped(result: sandbox.SandboxResult, limits: CompileLimits, what: str) -> CompileFailed:
+def _stopped_error(result: sandbox.SandboxResult, limits: CompileLimits, what: str) -> CompileFailed:
     """The error for a compiler that crashed or exceeded a limit."""
     reasons = {
         "cpu_time": (f"it took more than {limits.time_s:g} s of processor time", "raise --timeout"),
@@ -242,11 +244,11 @@ def _stopped(result: sandbox.SandboxResult, limits: CompileLimits, what: str) ->
         ),
     }
     cause, remedy = reasons.get(result.reason, (f"it exceeded its limit on {result.reason}", ""))
-    said = _messages(result)[-4000:]
+    said = _compiler_messages(result)[-4000:]
     return CompileFailed(f"{what}: the compiler was stopped", diagnostics=said, cause=cause, remedy=remedy)
 
 
-def _messages(result: sandbox.SandboxResult) -> str:
+def _compiler_messages(result: sandbox.SandboxResult) -> str:
     """What the compiler printed, without the stack of a crash, and with a last line if it was cut."""
     lines = result.stderr.partition("PLEASE submit a bug report")[0].splitlines()
     return "\n".join([*lines, *(["(the compiler's further messages were cut)"] if result.cut else [])])

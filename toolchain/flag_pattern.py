@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from hipsynth.toolchain.flags import AllowedFlag, allowed
+from hipsynth.toolchain.flags import AllowedFlag, allowed_flags
 
 _SPACE = r"[ \t\r\n]"
 _VALUE = "[A-Za-z0-9_.+,=:-]"
@@ -19,18 +19,18 @@ _MACRO = f"""(?:{_BARE}|'{_SINGLE}+'|"{_DOUBLE}+")(?:{_BARE}|'{_SINGLE}*'|"{_DOU
 def flag_pattern() -> str:
     """An expression, in the syntax that Python, ECMAScript and Rust share, of texts that `check_flags` accepts. Only
     macros may have quotes and backslashes in it; `check_flags` allows them everywhere, as a shell does."""
-    flag = "|".join(_alternative(one) for one in allowed() if one.kind not in ("files", "project"))
+    flag = "|".join(_flag_pattern(one) for one in allowed_flags() if one.kind not in ("files", "project"))
     return f"^{_SPACE}*(?:{flag})(?:{_SPACE}+(?:{flag}))*{_SPACE}*$"
 
 
-def _alternative(flag: AllowedFlag) -> str:
+def _flag_pattern(flag: AllowedFlag) -> str:
     name = flag.name.replace(".", r"\.").replace("+", r"\+")
     if flag.kind == "language" and flag.next:
         return f"{name}{_SPACE}*(?:{_MACRO})"
     if flag.next:
-        return f"{name}{_SPACE}+(?:{'|'.join(map(_value, flag.values))})"
+        return f"{name}{_SPACE}+(?:{'|'.join(map(_value_pattern, flag.values))})"
     return f"{name}{_VALUE}+" if flag.value else name
 
 
-def _value(pattern: str) -> str:
+def _value_pattern(pattern: str) -> str:
     return f"{pattern[:-1]}{_VALUE}*" if pattern.endswith("*") else pattern

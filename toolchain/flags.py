@@ -45,15 +45,15 @@ class AllowedFlag:
             return bool(value)
         if not _VALUE.fullmatch(value):
             return False
-        return not self.values or any(_fits(value, pattern) for pattern in self.values)
+        return not self.values or any(_matches_pattern(value, pattern) for pattern in self.values)
 
 
-def _fits(value: str, pattern: str) -> bool:
+def _matches_pattern(value: str, pattern: str) -> bool:
     return value.startswith(pattern[:-1]) if pattern.endswith("*") else value == pattern
 
 
 @functools.cache
-def allowed() -> tuple[AllowedFlag, ...]:
+def allowed_flags() -> tuple[AllowedFlag, ...]:
     """The rows of flags.toml, one for each flag. Raises ValueError for a malformed row."""
     found = []
     for row in tomllib.loads(TABLE.read_text())["flag"]:
@@ -89,7 +89,7 @@ class Flags:
 
 
 @functools.lru_cache(maxsize=1024)
-def parse(flags: str) -> Flags:
+def parse_flags(flags: str) -> Flags:
     """Splits flags like a shell and checks them.
 
     Raises UsageError (reason "bad_flag") naming the first flag that is not allowed, and for unbalanced quotes. Flags
@@ -97,25 +97,25 @@ def parse(flags: str) -> Flags:
     """
     device: list[str] = []
     host: list[str] = []
-    for kind, group in _groups(flags):
+    for kind, group in _group_flags(flags):
         if kind == "project":
-            raise _bad(flags, f"{group[0]} is for programs of several files")
+            raise _bad_flags_error(flags, f"{group[0]} is for programs of several files")
         if kind != "ignored":
-            group = _joined(group)
+            group = _join_values(group)
             device += group if kind != "host" else []
             host += group if kind in _HOST_KINDS else []
     return Flags(flags, tuple(device), tuple(host))
 
 
-def check(flags: str, *, files: bool = False) -> str:
+def check_flags(flags: str, *, files: bool = False) -> str:
     """The flags separated by single spaces; `files`: whether they may name files and folders.
 
     Raises UsageError naming the first flag that is not allowed.
     """
     words: list[str] = []
-    for kind, group in _groups(flags):
+    for kind, group in _group_flags(flags):
         if kind == "files" and not files:
-            raise _bad(flags, f"{group[0]} names files, which a corpus cannot record")
+            raise _bad_flags_error(flags, f"{group[0]} names files, which a corpus cannot record")
         words += group
     if not words:
         raise UsageError("empty --flags", remedy='for example --flags="-O3"')
@@ -128,60 +128,60 @@ def only_allowed(flags: str) -> str:
     kept: list[str] = []
     position = 0
     while position < len(words):
-        _, taken = _first(words, position)
+        _, taken = _identify_flag(words, position)
         kept += words[position : position + taken]
         position += max(1, taken)
     return shlex.join(kept)
 
 
-def _groups(flags: str) -> list[tuple[str, list[str]]]:
+def _group_flags(flags: str) -> list[tuple[str, list[str]]]:
     """(kind, arguments) of each flag."""
     try:
         words = shlex.split(flags)
     except ValueError as error:
-        raise _bad(flags, f"the flags cannot be split: {error}") from error
+        raise _bad_flags_error(flags, f"the flags cannot be split: {error}") from error
     groups = []
     position = 0
     while position < len(words):
-        kind, taken = _first(words, position)
+        kind, taken = _identify_flag(words, position)
         if not taken:
-            raise _bad(flags, _why(words, position))
+            raise _bad_flags_error(flags, _explain_refusal(words, position))
         groups.append((kind, words[position : position + taken]))
         position += taken
     return groups
 
 
-def _first(words: Sequence[str], position: int) -> tuple[str, int]:
+def _identify_flag(words: Sequence[str], position: int) -> tuple[str, int]:
     """Kind and number of arguments of the flag at `position`; ("", 0) if it is not allowed."""
     following = words[position + 1] if position + 1 < len(words) else None
-    for flag in allowed():
+    for flag in allowed_flags():
         taken = flag.matches(words[position], following)
         if taken:
             return flag.kind, taken
     return "", 0
 
 
-def _why(words: Sequence[str], position: int) -> str:
+def _explain_refusal(words: Sequence[str], position: int) -> str:
     word = words[position]
     if not word.startswith("-") or word == "-":
         return f"{word!r} is not a flag (files and response files are not allowed here)"
-    if any(flag.name == word and flag.next for flag in allowed()):
+    if any(flag.name == word and flag.next for flag in allowed_flags()):
         if position + 1 == len(words):
             return f"{word} requires a value"
         return f"{word} {words[position + 1]} is not allowed"
     return f"{word!r} is not allowed: only flags that change the generated code or the source's meaning are"
 
 
-def _joined(group: list[str]) -> list[str]:
+def _join_values(group: list[str]) -> list[str]:
     """Normalizes `-D N=1` to `-DN=1` and `--std=` to `-std=`."""
     if group[0] in ("-D", "-U", "-I"):
         return [group[0] + group[1]]
     if group[0].startswith("--std="):
         return [group[0][1:]]
-    return _separate(group)
+    return _separate_values(group)
 
 
-def _separate(group: list[str]) -> list[str]:
+def _separate_values(group: list[str]) -> list[str]:
     """Splits `-isystemDIR` and `-includeFILE` into flag and value, as the rest of the package expects them."""
     for name in PATH_FLAGS:
         if len(group) == 1 and group[0].startswith(name):
@@ -189,7 +189,7 @@ def _separate(group: list[str]) -> list[str]:
     return group
 
 
-def _bad(flags: str, cause: str) -> UsageError:
+def _bad_flags_error(flags: str, cause: str) -> UsageError:
     return UsageError(
         f"cannot use the compiler flags {flags!r}",
         cause=cause,

@@ -22,20 +22,22 @@ HERE = Path(__file__).resolve().parent
 
 
 @functools.cache
-def inputs() -> Mapping[str, Any]:
+def read_inputs() -> Mapping[str, Any]:
     """inputs.toml: the contents of the header tree (cached)."""
     return tomllib.loads((HERE / "inputs.toml").read_text())
 
 
-def archs() -> tuple[str, ...]:
+def compilable_archs() -> tuple[str, ...]:
     """The architectures that can be compiled for."""
-    return tuple(inputs()["archs"])
+    return tuple(read_inputs()["archs"])
 
 
 def check_arch(arch: str) -> str:
     """Returns `arch`, or raises UsageError (reason "bad_arch") naming the known ones."""
-    if arch not in inputs()["archs"]:
-        raise UsageError(f"unknown architecture {arch!r}", remedy="one of: " + ", ".join(archs()), reason="bad_arch")
+    if arch not in read_inputs()["archs"]:
+        raise UsageError(
+            f"unknown architecture {arch!r}", remedy="one of: " + ", ".join(compilable_archs()), reason="bad_arch"
+        )
     return arch
 
 
@@ -76,7 +78,7 @@ class Toolchain:
 
 def recipe_key() -> str:
     """Hash of the entries of inputs.toml that determine the tree's contents."""
-    table = {key: inputs()[key] for key in ("recipe", "archs", "wheels", "controls")}
+    table = {key: read_inputs()[key] for key in ("recipe", "archs", "wheels", "controls")}
     return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -91,7 +93,7 @@ def own_headers_identity() -> str:
 
 def thrust_version() -> str:
     """Version of the system's thrust headers ("1.17.2"), or "" if they are not installed."""
-    header = Path(inputs()["compiler"]["thrust_root"]) / "version.h"
+    header = Path(read_inputs()["compiler"]["thrust_root"]) / "version.h"
     try:
         match = re.search(r"#define THRUST_VERSION (\d+)", header.read_text())
     except OSError:
@@ -112,9 +114,9 @@ def tree_path() -> Path:
     return cache_dir() / f"tree-{recipe_key()}"
 
 
-def tool(name: str) -> Path | None:
+def find_tool(name: str) -> Path | None:
     """An LLVM tool of the required release: `name-22` on PATH, else in Debian's folder of that release."""
-    release = inputs()["compiler"]["release"]
+    release = read_inputs()["compiler"]["release"]
     found = shutil.which(f"{name}-{release}")
     if found:
         return Path(found)
@@ -151,22 +153,22 @@ def rocm_clang(root: Path) -> Path | None:
     return None
 
 
-def find() -> Toolchain:
+def find_toolchain() -> Toolchain:
     """The toolchain to use: ROCm if installed, else Debian's clang with our header tree.
 
     Raises MissingDependency (exit code 4) with the command that installs the missing part.
     """
     key = (os.environ.get("ROCM_PATH"), str(cache_dir()), os.environ.get("PATH"))
-    return _find(key)
+    return _find_cached(key)
 
 
 @functools.lru_cache(maxsize=8)
-def _find(_key: tuple[str | None, ...]) -> Toolchain:
+def _find_cached(_key: tuple[str | None, ...]) -> Toolchain:
     root = rocm_root()
-    return _rocm(root) if root else _debian()
+    return _rocm_toolchain(root) if root else _debian_toolchain()
 
 
-def _rocm(root: Path) -> Toolchain:
+def _rocm_toolchain(root: Path) -> Toolchain:
     clang = rocm_clang(root)
     assert clang is not None
     folder = clang.parent
@@ -195,10 +197,10 @@ def _rocm_headers(root: Path) -> str:
 def missing_packages() -> list[str]:
     """Debian packages of the compiler that are not installed."""
     tools = {"clang-22": "clang++", "lld-22": "lld", "llvm-22": "llvm-objdump"}
-    return [package for package in inputs()["compiler"]["apt"] if tool(tools[package]) is None]
+    return [package for package in read_inputs()["compiler"]["apt"] if find_tool(tools[package]) is None]
 
 
-def _debian() -> Toolchain:
+def _debian_toolchain() -> Toolchain:
     lacking = missing_packages()
     if lacking:
         raise MissingDependency(
@@ -214,7 +216,7 @@ def _debian() -> Toolchain:
             cause=f"no manifest in {tree}",
             remedy="make setup    (or: python -m hipsynth.toolchain)",
         )
-    clang, lld, objdump = tool("clang++"), tool("lld"), tool("llvm-objdump")
+    clang, lld, objdump = find_tool("clang++"), find_tool("lld"), find_tool("llvm-objdump")
     assert clang and lld and objdump
     compiler = compiler_version(clang)
     own = [part for folder in ("override", "include") for part in ("-isystem", str(HERE / folder))]

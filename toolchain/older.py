@@ -18,11 +18,11 @@ def may_help(diagnostics: str) -> bool:
     return bool(_UNKNOWN_NAME.search(diagnostics))
 
 
-def headers(language: str) -> tuple[str, ...]:
+def older_headers(language: str) -> tuple[str, ...]:
     """Headers to include first; `language`: hip, c++ or c."""
     return _C_HEADERS if language == "c" else _CPP_HEADERS
 
 
-def flags(language: str) -> str:
+def older_flags(language: str) -> str:
     """The same headers as -include flags."""
-    return " ".join(f"-include {name}" for name in headers(language))
+    return " ".join(f"-include {name}" for name in older_headers(language))

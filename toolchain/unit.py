@@ -41,7 +41,7 @@ class CompileJob:
     def key(self) -> str:
         """Build cache key. Contains the source's folder and name only if the result can depend on them."""
         places = {str(self.toolchain.root): "{root}", str(HERE): "{here}"}  # independent of the checkout's path
-        words = [_replaced(word, places) for word in (*self.template.cc1, *self.template.link)]
+        words = [_replace_paths(word, places) for word in (*self.template.cc1, *self.template.link)]
         parts: list[object] = [CACHE_VERSION, self.side, self.toolchain.identity, words]
         if re.search(r"__FILE__|__FILE_NAME__|__BASE_FILE__|assert|source_location", self.text):
             parts.append(self.source.name)
@@ -54,7 +54,7 @@ class CompileJob:
         return digest.hexdigest()
 
 
-def _replaced(word: str, places: Mapping[str, str]) -> str:
+def _replace_paths(word: str, places: Mapping[str, str]) -> str:
     for place, name in places.items():
         word = word.replace(place, name)
     return word
@@ -77,17 +77,17 @@ def new_job(
     """
     limits = limits or CompileLimits()
     text = read_source(source, roots)
-    made = driver.template(toolchain, arguments, flags, limits)
-    shows = _shown(source, text, flags) if roots is None else tuple(root.absolute() for root in roots)
+    made = driver.driver_commands(toolchain, arguments, flags, limits)
+    shows = _readable_paths(source, text, flags) if roots is None else tuple(root.absolute() for root in roots)
     return CompileJob(toolchain, source, text, side, flags, made, limits, shows)
 
 
-def _shown(source: Path, text: str, flags: flag_parser.Flags) -> tuple[Path, ...]:
+def _readable_paths(source: Path, text: str, flags: flag_parser.Flags) -> tuple[Path, ...]:
     """What a program on its own may read: its source, its folder if it includes files of it, and what flags name."""
     own = source.resolve()
     needs_folder = flags.names_files or _INCLUDES_FILES.search(text)
     shown = [own.parent if needs_folder and own.parent != Path("/") else own]
-    words = _anchored(list(flags.device), own.parent)
+    words = _anchor_paths(list(flags.device), own.parent)
     for position, word in enumerate(words):
         is_path = word in flag_parser.PATH_FLAGS
         named = word[2:] if word.startswith("-I") else words[position + 1] if is_path else ""
@@ -104,7 +104,7 @@ def read_source(source: Path, roots: Iterable[Path] | None = None) -> str:
     return read_regular(source, SOURCE_BYTES, inside=folder_around(source, allowed)).decode(errors="surrogateescape")
 
 
-def sha(text: str) -> str:
+def source_sha256(text: str) -> str:
     """SHA-256 of a source's text as read by read_source."""
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
 
@@ -115,14 +115,14 @@ def object_of(job: CompileJob, scratch: Path, use_pch: bool) -> tuple[Path, list
     Raises CompileFailed with the diagnostics.
     """
     words = None
-    if use_pch and job.flags.plain and pch.eligible(job.text):
-        words = pch.use(job.toolchain, job.template, job.limits)
+    if use_pch and job.flags.plain and pch.is_eligible(job.text):
+        words = pch.use_header(job.toolchain, job.template, job.limits)
     try:
         return *_compile_unit(job, scratch, words or job.template.cc1), words is not None
     except CompileFailed as error:
         if words is None or not re.search(r"precompiled|PCH|AST file", error.diagnostics):
             raise
-    pch.forget(words)  # the precompiled header is damaged: retry without it
+    pch.forget_header(words)  # the precompiled header is damaged: retry without it
     return *_compile_unit(job, scratch, job.template.cc1), False
 
 
@@ -130,7 +130,7 @@ def _compile_unit(job: CompileJob, scratch: Path, words: Sequence[str]) -> tuple
     made, dependencies = scratch / "unit.o", scratch / "unit.d"
     source = job.source.resolve()
     names = {"{input}": str(source), "{object}": str(made)}
-    command = _anchored([names.get(word, word) for word in words], source.parent)
+    command = _anchor_paths([names.get(word, word) for word in words], source.parent)
     command += [
         *job.extra,
         "-dependency-file",
@@ -141,11 +141,11 @@ def _compile_unit(job: CompileJob, scratch: Path, words: Sequence[str]) -> tuple
     ]
     driver.run_tool(job.toolchain, command, scratch, job.limits, str(job.source), shows=job.shows)
     ours = driver.precompiled_folder()
-    headers = [path for path in _dependencies(dependencies) if path != source and path.parent != ours]
+    headers = [path for path in _read_dependencies(dependencies) if path != source and path.parent != ours]
     return made, headers
 
 
-def _anchored(words: list[str], folder: Path) -> list[str]:
+def _anchor_paths(words: list[str], folder: Path) -> list[str]:
     """Resolves relative paths of -I, -include and the like against the source's folder, then the working folder."""
     result = list(words)
     for position, word in enumerate(words):
@@ -159,7 +159,7 @@ def _anchored(words: list[str], folder: Path) -> list[str]:
     return result
 
 
-def _dependencies(path: Path) -> list[Path]:
+def _read_dependencies(path: Path) -> list[Path]:
     """The files named in a make-style dependency file; a line break that is not escaped is part of a name."""
     text = (
         read_regular(path, SOURCE_BYTES, inside=path.parent)

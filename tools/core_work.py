@@ -22,8 +22,8 @@ from hipsynth.simulator import api, devices
 from hipsynth.simulator.build import build_runnable
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.limits import SAMPLING_UNITS, RunLimits
-from hipsynth.synth.generate.producer import generate
-from hipsynth.synth.generate.sizes import shrunk
+from hipsynth.synth.generate.producer import generate_programs
+from hipsynth.synth.generate.sizes import shrink_program
 
 ROOT = Path(__file__).resolve().parents[1]
 DEVICES = ("mi250", "mi300x")
@@ -81,12 +81,12 @@ def programs(scratch: Path) -> Iterator[Step]:
     """Whole programs, run as by `synth profile`."""
     written = [ROOT / "tests/kernels/programs" / f"{name}.hip" for name in PROGRAMS]
     written += [ROOT / "corpus/handwritten" / f"{name}.hip" for name in HANDWRITTEN]
-    for number, program in enumerate(map(shrunk, generate(GENERATED, SEED, runs=8))):
+    for number, program in enumerate(map(shrink_program, generate_programs(GENERATED, SEED, runs=8))):
         path = scratch / f"generated_{number}.hip"
         path.write_text(program.text)
         written.append(path)
     for name in DEVICES:
-        device = devices.load(name)
+        device = devices.load_device(name)
         for number, path in enumerate(written):
             folder = scratch / name / str(number)
             built = build_runnable(path, device.arch, "-O3", folder / "build")

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hipsynth.core.files import write_whole
-from hipsynth.simulator.devices import architectures
+from hipsynth.simulator.devices import list_architectures
 from hipsynth.toolchain import sandbox
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -43,7 +43,7 @@ class Stage:
 def stages(out: Path, programs: int) -> list[Stage]:
     """The stages in order, for `programs` base programs, with all outputs under `out`."""
     base, varied, corpus, model = (str(out / name) for name in ("programs", "augmented", "corpus", "model"))
-    matrix = [f"--arch={arch}" for arch in architectures()] + [f"--flags={flags}" for flags in FLAG_SETS]
+    matrix = [f"--arch={arch}" for arch in list_architectures()] + [f"--flags={flags}" for flags in FLAG_SETS]
     return [
         Stage(
             "generate base programs",
@@ -119,8 +119,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path("demo-out"), help="where results go (default: demo-out)")
     parser.add_argument("--programs", type=int, default=30, help="base programs to generate (default: 30)")
     options = parser.parse_args(argv)
-    if not sandbox.available():  # the demo's programs are our own
-        print(f"note: programs run without isolation here ({sandbox.unavailable()})", flush=True)
+    if not sandbox.is_available():  # the demo's programs are our own
+        print(f"note: programs run without isolation here ({sandbox.why_unavailable()})", flush=True)
         os.environ["HIPSYNTH_SANDBOX"] = "off"
     try:
         run(options.out, options.programs)

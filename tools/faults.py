@@ -27,8 +27,8 @@ from hipsynth.core.program import write_programs
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.core.store import Corpus
 from hipsynth.core.store.schema import KINDS
-from hipsynth.synth.generate import generate
-from hipsynth.synth.generate.sizes import shrunk
+from hipsynth.synth.generate import generate_programs
+from hipsynth.synth.generate.sizes import shrink_program
 
 ROOT = Path(__file__).resolve().parents[1]
 GRACE_S = 2.0  # how long a process may outlive the command that was killed
@@ -102,7 +102,7 @@ class Bench:
 
     def cache(self, name: str) -> Path:
         """A new cache that holds the header tree and nothing else."""
-        folder, tree = self.folder / "caches" / name, toolchain.find().root
+        folder, tree = self.folder / "caches" / name, toolchain.find_toolchain().root
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         (folder / tree.name).symlink_to(tree)
@@ -387,8 +387,8 @@ def verbs(bench: Bench, counts: Sequence[int]) -> dict[str, Verb]:
     """The commands under test; the programs that augment and profile read are generated first."""
     seed = str(bench.rng.randrange(1 << 30))
     for name, count in (("bases", counts[1]), ("programs", counts[2])):
-        made = generate(count, int(seed), runs=8)
-        write_programs(bench.folder / name, (shrunk(program, 2) for program in made))
+        made = generate_programs(count, int(seed), runs=8)
+        write_programs(bench.folder / name, (shrink_program(program, 2) for program in made))
     workers = ("--workers", "2")
     cells = ("--arch", "gfx90a", "--flags=-O3", "--flags=-O3 -ffast-math")
     return {

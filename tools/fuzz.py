@@ -55,7 +55,7 @@ def seeds(folder: Path) -> None:
     for target in TARGETS:
         (folder / target).mkdir(parents=True, exist_ok=True)
     for device in ("mi250", "mi300x"):
-        table = devices.load(device)
+        table = devices.load_device(device)
         (folder / f"{table.arch}.txt").write_text("".join(f"{k} {float(v)!r}\n" for k, v in table.spec().items()))
         for source in SOURCES:
             made = toolchain.compile_device(

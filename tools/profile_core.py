@@ -60,7 +60,7 @@ def read(text: str) -> list[Function]:
 
 def profdata() -> Path:
     """The llvm-profdata of the compiler's LLVM release. Raises MissingDependency if it is not installed."""
-    objdump = toolchain.find().objdump
+    objdump = toolchain.find_toolchain().objdump
     tool = objdump.with_name(objdump.name.replace("objdump", "profdata"))
     if not tool.exists():
         raise MissingDependency(f"{tool} not found", remedy="install it (Debian: llvm-22)")
@@ -95,7 +95,7 @@ def write() -> None:
     from tools.core_work import PARTS
 
     start = time.monotonic()
-    compiler_runtime(str(toolchain.find().clang), "libclang_rt.profile-x86_64.a")
+    compiler_runtime(str(toolchain.find_toolchain().clang), "libclang_rt.profile-x86_64.a")
     BUILD.install()
     with scratch_folder() as scratch:
         PROFILE.write_text(weighed([record(part, scratch) for part in PARTS], scratch))
@@ -130,7 +130,7 @@ def known(source: Path, profile: Path, headers: Path) -> set[str]:
     `headers`: the folder of the generated headers.
     """
     command = [
-        str(toolchain.find().clang),
+        str(toolchain.find_toolchain().clang),
         "-x",
         "c++",
         "-std=c++20",

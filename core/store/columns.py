@@ -14,7 +14,7 @@ from hipsynth.core.documents import optional, types_of
 _PLAIN = {float: pa.float64(), int: pa.int64(), bool: pa.bool_(), str: pa.string()}
 
 
-def columns(kind: type) -> dict[str, pa.DataType]:
+def arrow_columns(kind: type) -> dict[str, pa.DataType]:
     """The Arrow type of each field of a dataclass."""
     return {name: _arrow_type(part) for name, part in types_of(kind).items()}
 
@@ -25,7 +25,7 @@ def _arrow_type(kind: Any) -> pa.DataType:
     if kind in _PLAIN:
         return _PLAIN[kind]
     if is_dataclass(kind):
-        return pa.struct(list(columns(typing.cast(type, kind)).items()))
+        return pa.struct(list(arrow_columns(typing.cast(type, kind)).items()))
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is Mapping:
         return pa.map_(_arrow_type(arguments[0]), _arrow_type(arguments[1]))
@@ -36,10 +36,10 @@ def _arrow_type(kind: Any) -> pa.DataType:
 
 def arrow_row(value: Any) -> dict[str, Any]:
     """The fields of a dataclass as values for Arrow; mappings are sorted, so equal values give equal bytes."""
-    return {part.name: _plain(getattr(value, part.name)) for part in fields(value)}
+    return {part.name: _to_plain(getattr(value, part.name)) for part in fields(value)}
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     if is_dataclass(value):
         return arrow_row(value)
     if isinstance(value, Mapping):

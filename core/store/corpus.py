@@ -19,7 +19,7 @@ from hipsynth.core.files import PARTIAL, write_error
 from hipsynth.core.program import is_id
 from hipsynth.core.store import rebuild
 from hipsynth.core.store import shards as files
-from hipsynth.core.store.journal import CorpusJournal, damaged_record, mend, read, read_at
+from hipsynth.core.store.journal import CorpusJournal, damaged_record, read_at, read_records, remove_damaged_lines
 from hipsynth.core.store.schema import (
     KEY,
     KINDS,
@@ -45,7 +45,7 @@ class Corpus:
         self.manifest = manifest
         self.damaged = tuple(f"{root / shard.path}: {why}" for shard, why in bad)
         self._fresh = _JournalIndex(root / JOURNAL)
-        self.notes = _notes(root, manifest, self._fresh)
+        self.notes = _rebuild_notes(root, manifest, self._fresh)
 
     @classmethod
     def open(cls, path: Path | str, *, skip_damaged: bool = False) -> Corpus:
@@ -55,7 +55,7 @@ class Corpus:
             from hipsynth.core.store.release import Release  # it is a Corpus itself
 
             return Release.load(root, skip_damaged=skip_damaged)
-        found = rebuild.contents(root)
+        found = rebuild.read_contents(root)
         if found is None:
             if not (root / JOURNAL).exists():
                 raise BadInput(f"{root}: not a corpus", remedy="run `synth profile DIR --out CORPUS` first")
@@ -69,7 +69,7 @@ class Corpus:
                 "measures what it held again; `synth stats` and `export` read the intact ones with --skip-damaged",
                 reason="corrupt",
             )
-        return cls(root, files.without(manifest, [shard for shard, _ in bad]), bad)
+        return cls(root, files.remove_shards(manifest, [shard for shard, _ in bad]), bad)
 
     @property
     def metric_ids(self) -> tuple[str, ...]:
@@ -134,7 +134,7 @@ class CorpusWriter:
     def _load(self, metric_ids: tuple[str, ...], repair: bool) -> None:
         """Reads the existing corpus; `repair` drops its damaged shards and records."""
         if repair:
-            self._dropped = tuple(f"{JOURNAL}:{line}" for line in mend(self.root / JOURNAL))
+            self._dropped = tuple(f"{JOURNAL}:{line}" for line in remove_damaged_lines(self.root / JOURNAL))
         if (self.root / "release.json").exists():
             raise BadInput(
                 f"{self.root}: is a release, which only `synth release` writes", remedy="profile into another folder"
@@ -145,7 +145,7 @@ class CorpusWriter:
         self.manifest = replace(manifest, metric_ids=known + added)
         self._journal = CorpusJournal(self.root / JOURNAL)
         self._fresh = _JournalIndex(self.root / JOURNAL)
-        self.notes = _notes(self.root, manifest, self._fresh)
+        self.notes = _rebuild_notes(self.root, manifest, self._fresh)
         self._programs = set(self._stored_ids("programs")) | set(self._fresh.of("programs"))
         self._status = dict.fromkeys(self._stored_ids("measurements"), "ok")
         self._status |= self._stored_reasons()
@@ -153,14 +153,14 @@ class CorpusWriter:
         self._changed = bool(self._dropped or manifest.rebuilt or (added and known))
 
     def _existing(self, metric_ids: tuple[str, ...], repair: bool) -> files.Manifest:
-        found = rebuild.contents(self.root)
+        found = rebuild.read_contents(self.root)
         if found is None:
             return files.empty_manifest(_JournalIndex(self.root / JOURNAL).metric_ids or metric_ids)
         if not repair:
             return Corpus.open(self.root).manifest
         manifest, bad = found
         self._dropped += tuple(shard.path for shard, _ in bad)
-        return files.without(manifest, [shard for shard, _ in bad])
+        return files.remove_shards(manifest, [shard for shard, _ in bad])
 
     @property
     def dropped(self) -> tuple[str, ...]:
@@ -222,8 +222,8 @@ class CorpusWriter:
         """Writes the shards of one kind: equal ranges of the id space, so that they depend only on the rows."""
         fresh = self._fresh.of_kind(kind)
         kept_rows = sum(key not in fresh for key in self._stored_ids(kind))
-        bits = _bits(kept_rows + self._fresh.rows(kind))
-        for low, high in _parts(bits):
+        bits = _shard_bits(kept_rows + self._fresh.rows(kind))
+        for low, high in _id_ranges(bits):
             kept = self._untouched(kind, low, high)
             if kept is not None:
                 yield kept
@@ -237,19 +237,19 @@ class CorpusWriter:
 
     def _untouched(self, kind: str, low: str, high: str | None) -> files.Shard | None:
         """The existing shard that already equals this id range: the only one in it, within it, and without new rows."""
-        touching = [shard for shard in self.manifest.shards[kind] if _overlaps(shard, low, high)]
+        touching = [shard for shard in self.manifest.shards[kind] if _shard_overlaps(shard, low, high)]
         fresh = self._fresh.of_kind(kind)
-        if self._changed or len(touching) != 1 or any(_within(key, low, high) for key in fresh):
+        if self._changed or len(touching) != 1 or any(_id_within(key, low, high) for key in fresh):
             return None
         shard = touching[0]
-        return shard if _within(shard.first, low, high) and _within(shard.last, low, high) else None
+        return shard if _id_within(shard.first, low, high) and _id_within(shard.last, low, high) else None
 
     def _remove(self, replaced: set[str]) -> None:
         """Deletes what the manifest just written replaces: the shards of the one before, those of interrupted rewrites
         whose items are all stored, and unfinished files. Damaged shards move to lost/; other files stay."""
         named = {shard.path for shard in self.manifest.all_shards()}
         for kind in KINDS:
-            for path in rebuild.unnamed(self.root, kind, named):
+            for path in rebuild.unnamed_files(self.root, kind, named):
                 relative = f"{kind}/{path.name}"
                 if relative in self._dropped:
                     self._set_aside(path)
@@ -269,14 +269,14 @@ class CorpusWriter:
             return False
         known = self._programs if kind == "programs" else self._status
         with contextlib.suppress(BadInput):
-            shard, _ = rebuild.examine(self.root, kind, path)
+            shard, _ = rebuild.examine_shard(self.root, kind, path)
             return all(key in known for key in rebuild.ids_of(self.root, shard))
         return False
 
     def strangers(self) -> list[Path]:
         """Files in the folders of the shards that are not part of the corpus; they are never changed."""
         named = [shard.path for shard in self.manifest.all_shards()]
-        return [path for kind in KINDS for path in rebuild.unnamed(self.root, kind, named)]
+        return [path for kind in KINDS for path in rebuild.unnamed_files(self.root, kind, named)]
 
     def close(self, *, compact: bool = True) -> None:
         try:
@@ -302,7 +302,7 @@ class _JournalIndex:
         self.programs: dict[str, tuple[int, int]] = {}
         self.items: dict[str, tuple[str, int, int]] = {}  # id -> ("ok" | reason, offset, length)
         self._counts: dict[str, int] = {}
-        for number, (offset, length, record) in enumerate(read(path), 1):
+        for number, (offset, length, record) in enumerate(read_records(path), 1):
             try:
                 self.note(offset, length, record)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -345,7 +345,7 @@ class _JournalIndex:
 
     def load(self, kind: str, low: str, high: str | None) -> list[dict[str, Any]]:
         """The rows of a kind whose id lies in [low, high)."""
-        keys = [key for key in self.of(kind) if _within(key, low, high)]
+        keys = [key for key in self.of(kind) if _id_within(key, low, high)]
         places = [self.programs[key] if kind == "programs" else self.items[key][1:] for key in keys]
         records = (record["row"] for record in read_at(self.path, places))
         if kind == "programs":
@@ -353,7 +353,7 @@ class _JournalIndex:
         return [row for record in records for row in item_rows(CorpusItem.from_record(record))]
 
 
-def _notes(root: Path, manifest: files.Manifest, fresh: _JournalIndex) -> tuple[str, ...]:
+def _rebuild_notes(root: Path, manifest: files.Manifest, fresh: _JournalIndex) -> tuple[str, ...]:
     """What the user should know: that the manifest was rebuilt. A first run that was interrupted while it wrote shards
     has no manifest either, but its journal still holds everything."""
     stored = (key for shard in manifest.all_shards() for key in rebuild.ids_of(root, shard))
@@ -364,20 +364,20 @@ def _notes(root: Path, manifest: files.Manifest, fresh: _JournalIndex) -> tuple[
     return (f"{what}; the next `synth profile` into the folder writes it",)
 
 
-def _bits(rows: int) -> int:
+def _shard_bits(rows: int) -> int:
     """Number of leading id bits that split `rows` rows into shards of about ROWS_PER_SHARD rows at most."""
     return max(0, math.ceil(math.log2(max(1, rows / ROWS_PER_SHARD))))
 
 
-def _within(key: str, low: str, high: str | None) -> bool:
+def _id_within(key: str, low: str, high: str | None) -> bool:
     return key >= low and (high is None or key < high)
 
 
-def _overlaps(shard: files.Shard, low: str, high: str | None) -> bool:
+def _shard_overlaps(shard: files.Shard, low: str, high: str | None) -> bool:
     return shard.last >= low and (high is None or shard.first < high)
 
 
-def _parts(bits: int) -> list[tuple[str, str | None]]:
+def _id_ranges(bits: int) -> list[tuple[str, str | None]]:
     """2**bits equal ranges of the id space, as [low, high) of hexadecimal ids; None: no upper bound."""
     bounds = [f"{(index << 64) >> bits:016x}" for index in range(1 << bits)]
     return list(zip(bounds, [*bounds[1:], None], strict=True))
@@ -390,10 +390,10 @@ def _rows_between(
     rows = fresh.load(kind, low, high)
     newer = fresh.of_kind(kind)
     for shard in manifest.shards[kind]:
-        if not _overlaps(shard, low, high):
+        if not _shard_overlaps(shard, low, high):
             continue
         for row in files.read_shard(root, shard).to_pylist():
             key = row[KEY[kind]]
-            if _within(key, low, high) and key not in newer and manifest.counts(kind, key, shard):
+            if _id_within(key, low, high) and key not in newer and manifest.counts(kind, key, shard):
                 rows.append(row)
     return rows

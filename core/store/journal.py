@@ -13,20 +13,20 @@ from types import TracebackType
 from typing import Any
 
 from hipsynth.core.errors import BadInput
-from hipsynth.core.files import open_regular, replacing, write_error
+from hipsynth.core.files import open_regular, replace_atomically, write_error
 
 # Each record is passed to the operating system at once (safe against kill -9); fsync is called at least this often.
 SYNC_EVERY_S = 0.5
 FILE_BYTES, LINE_BYTES = 1 << 40, 64 << 20  # a record holds a program's text, or the end of its output
 
 
-def encode(record: Mapping[str, Any]) -> bytes:
+def encode_record(record: Mapping[str, Any]) -> bytes:
     """One line: eight hex digits of CRC-32, a space, compact JSON, a newline."""
     body = json.dumps(record, sort_keys=True, separators=(",", ":")).encode()
     return b"%08x %s\n" % (zlib.crc32(body), body)
 
 
-def decode(line: bytes) -> dict[str, Any] | None:
+def decode_line(line: bytes) -> dict[str, Any] | None:
     """The record of one line, or None if the line is incomplete or damaged."""
     if not line.endswith(b"\n") or len(line) < 11 or line[8:9] != b" ":
         return None
@@ -40,13 +40,13 @@ def decode(line: bytes) -> dict[str, Any] | None:
     return record if isinstance(record, dict) else None
 
 
-def read(path: Path) -> Iterator[tuple[int, int, dict[str, Any]]]:
+def read_records(path: Path) -> Iterator[tuple[int, int, dict[str, Any]]]:
     """(offset, length, record) of every complete record; none if there is no file. Ignores an incomplete last line.
 
     Raises BadInput for damage before it, and for what is not a file in its folder."""
     offset = 0
-    for number, line in enumerate(_lines(path), 1):
-        record = decode(line)
+    for number, line in enumerate(_read_lines(path), 1):
+        record = decode_line(line)
         if record is None:
             if not line.endswith(b"\n"):
                 return  # only the last line ends without one
@@ -55,7 +55,7 @@ def read(path: Path) -> Iterator[tuple[int, int, dict[str, Any]]]:
         offset += len(line)
 
 
-def _lines(path: Path) -> Iterator[bytes]:
+def _read_lines(path: Path) -> Iterator[bytes]:
     """The lines of a journal. A line longer than any record ends a damaged file; only its beginning is given."""
     if not path.exists() and not path.is_symlink():
         return
@@ -76,23 +76,25 @@ def damaged_record(path: Path, number: int, cause: str) -> BadInput:
     )
 
 
-def mend(path: Path) -> list[int]:
+def remove_damaged_lines(path: Path) -> list[int]:
     """Removes the damaged lines of a journal; returns their numbers, counted from 1. Intact ones keep their order."""
-    bad = [number for number, line in enumerate(_lines(path), 1) if line.endswith(b"\n") and decode(line) is None]
+    bad = [
+        number for number, line in enumerate(_read_lines(path), 1) if line.endswith(b"\n") and decode_line(line) is None
+    ]
     if bad:
-        with replacing(path, durable=True) as fresh, fresh.open("wb") as file:
-            file.writelines(line for line in _lines(path) if decode(line) is not None)
+        with replace_atomically(path, durable=True) as fresh, fresh.open("wb") as file:
+            file.writelines(line for line in _read_lines(path) if decode_line(line) is not None)
     return bad
 
 
 def read_at(path: Path, places: Sequence[tuple[int, int]]) -> Iterator[dict[str, Any]]:
-    """The records at the (offset, length) positions from `read` or `append`. Raises BadInput if one changed."""
+    """The records at the (offset, length) positions from `read_records` or `append`. Raises BadInput if one changed."""
     if not places:
         return
     with open_regular(path, FILE_BYTES, inside=path.parent) as file:
         for offset, length in places:
             file.seek(offset)
-            record = decode(file.read(length))
+            record = decode_line(file.read(length))
             if record is None:
                 raise BadInput(f"{path}: changed while it was read", remedy="run the command again", reason="corrupt")
             yield record
@@ -104,7 +106,7 @@ class CorpusJournal:
     def __init__(self, path: Path) -> None:
         self.path = path
         end = 0
-        for offset, length, _ in read(path):
+        for offset, length, _ in read_records(path):
             end = offset + length
         try:
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644)
@@ -117,7 +119,7 @@ class CorpusJournal:
 
     def append(self, record: Mapping[str, Any]) -> tuple[int, int]:
         """Appends one record, completely or not at all; returns its (offset, length)."""
-        line = encode(record)
+        line = encode_record(record)
         offset = self._end
         try:
             done = 0

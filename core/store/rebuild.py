@@ -22,7 +22,7 @@ from hipsynth.core.store.schema import KEY, KINDS, SCHEMA_VERSION
 Bad = list[tuple[files.Shard, str]]
 
 
-def contents(root: Path) -> tuple[files.Manifest, Bad] | None:
+def read_contents(root: Path) -> tuple[files.Manifest, Bad] | None:
     """The manifest, read or rebuilt, and its damaged shards with the reasons; None if there is neither manifest nor
     shard. Raises BadInput like `read_manifest`, except for a damaged manifest beside shards."""
     for kind in KINDS:
@@ -37,24 +37,24 @@ def contents(root: Path) -> tuple[files.Manifest, Bad] | None:
             raise
         manifest, problem = None, error
     if manifest is not None:
-        return manifest, files.damaged(root, manifest)
-    found = rebuilt(root, f"is damaged ({problem.cause})" if problem else "is missing")
+        return manifest, files.damaged_shards(root, manifest)
+    found = rebuild_manifest(root, f"is damaged ({problem.cause})" if problem else "is missing")
     if found is None and problem is not None:
         raise problem
     return found
 
 
-def rebuilt(root: Path, why: str) -> tuple[files.Manifest, Bad] | None:
+def rebuild_manifest(root: Path, why: str) -> tuple[files.Manifest, Bad] | None:
     """The manifest of the shards in the folder, and the damaged ones among them; None if there are none."""
     good: dict[str, list[files.Shard]] = {kind: [] for kind in KINDS}
     bad: Bad = []
     metric_ids: list[str] = []
     for kind in KINDS:
-        for path in unnamed(root, kind, ()):
+        for path in unnamed_files(root, kind, ()):
             if not files.is_shard(kind, path.name):
                 continue
             try:
-                shard, names = examine(root, kind, path)
+                shard, names = examine_shard(root, kind, path)
             except BadInput as error:
                 bad.append((files.Shard(f"{kind}/{path.name}", 0, 0, "", "", ""), error.what))
             else:
@@ -63,10 +63,10 @@ def rebuilt(root: Path, why: str) -> tuple[files.Manifest, Bad] | None:
     if not any(good.values()) and not bad:
         return None
     shards = {kind: tuple(sorted(good[kind], key=lambda shard: (shard.first, shard.path))) for kind in KINDS}
-    return files.Manifest(SCHEMA_VERSION, tuple(metric_ids), shards, why, _owners(root, shards)), bad
+    return files.Manifest(SCHEMA_VERSION, tuple(metric_ids), shards, why, _latest_shards(root, shards)), bad
 
 
-def unnamed(root: Path, kind: str, named: Iterable[str]) -> Iterator[Path]:
+def unnamed_files(root: Path, kind: str, named: Iterable[str]) -> Iterator[Path]:
     """The files in the folder of a kind that are not in `named` (paths relative to `root`), except unfinished ones."""
     known = set(named)
     with contextlib.suppress(OSError):
@@ -75,7 +75,7 @@ def unnamed(root: Path, kind: str, named: Iterable[str]) -> Iterator[Path]:
                 yield path
 
 
-def examine(root: Path, kind: str, path: Path) -> tuple[files.Shard, list[str]]:
+def examine_shard(root: Path, kind: str, path: Path) -> tuple[files.Shard, list[str]]:
     """The shard in a file, and its metric columns. Raises BadInput, its `what` the reason, if the file is not whole."""
     try:
         if path.is_symlink():
@@ -84,7 +84,7 @@ def examine(root: Path, kind: str, path: Path) -> tuple[files.Shard, list[str]]:
         if digest[:12] != path.stem.partition("-")[2]:
             raise BadInput("its hash is not the one in its name")
         found = pq.ParquetFile(path)
-        why = files.misfit(kind, found.schema_arrow)
+        why = files.column_mismatch(kind, found.schema_arrow)
         if why:
             raise BadInput(why)
         ids = found.read(columns=[KEY[kind]])[KEY[kind]].to_pylist()
@@ -104,12 +104,12 @@ def ids_of(root: Path, shard: files.Shard) -> list[str]:
     return found
 
 
-def _owners(root: Path, shards: dict[str, tuple[files.Shard, ...]]) -> dict[tuple[str, str], str]:
+def _latest_shards(root: Path, shards: dict[str, tuple[files.Shard, ...]]) -> dict[tuple[str, str], str]:
     """Of each (kind, id) that several shards have, the one that counts: the largest, which is the latest of a corpus
     that only grows. A measurement replaces a failure of the same item."""
     owners: dict[tuple[str, str], str] = {}
     for kind in KINDS:
-        if not _overlap(shards[kind]):
+        if not _have_overlap(shards[kind]):
             continue
         first: dict[str, str] = {}
         for shard in sorted(shards[kind], key=lambda shard: (-shard.rows, shard.path)):
@@ -122,6 +122,6 @@ def _owners(root: Path, shards: dict[str, tuple[files.Shard, ...]]) -> dict[tupl
     return owners
 
 
-def _overlap(ordered: Sequence[files.Shard]) -> bool:
+def _have_overlap(ordered: Sequence[files.Shard]) -> bool:
     """Whether shards, sorted by their first id, have ids in common ranges."""
     return any(after.first <= before.last for before, after in itertools.pairwise(ordered))

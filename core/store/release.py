@@ -79,7 +79,7 @@ class Release(Corpus):
         """Opens a release after comparing all checksums. Raises BadInput: "corrupt", "outside", "schema_version"."""
         facts = read_facts(root)
         sums = read_sums(root)
-        damaged = [f"{root / path}: {why}" for path, why in mismatches(root, sums)]
+        damaged = [f"{root / path}: {why}" for path, why in checksum_mismatches(root, sums)]
         if damaged and not skip_damaged:
             raise BadInput(
                 "damaged release: " + "; ".join(damaged),
@@ -158,19 +158,19 @@ def read_sums(root: Path) -> dict[str, str]:
     return found
 
 
-def mismatches(root: Path, sums: Mapping[str, str]) -> list[tuple[str, str]]:
+def checksum_mismatches(root: Path, sums: Mapping[str, str]) -> list[tuple[str, str]]:
     """(path, why) of the files that are missing or not those of the checksums."""
     found = []
     for path, digest in sums.items():
         try:
-            if checksum(root / path, root) != digest:
+            if file_checksum(root / path, root) != digest:
                 found.append((path, f"its hash is not the one in {SUMS}"))
         except BadInput as error:
             found.append((path, error.reason.replace("_", " ")))
     return found
 
 
-def checksum(path: Path, inside: Path) -> str:
+def file_checksum(path: Path, inside: Path) -> str:
     with open_regular(path, FILE_BYTES, inside=inside) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -180,7 +180,7 @@ def _as_programs(table: pa.Table) -> pa.Table:
     given = {name: table[name] for name in ("id", "family", "lineage", "params", "runs", "choices", "text")}
     given |= {"origin": pa.repeat("synthetic", n), "name": pa.repeat("", n)}
     given["derivation"] = pa.array([[]] * n, pa.list_(_TEXT))
-    return _filled(given, schema_of("programs", ()), n).sort_by("id")
+    return _fill_table(given, schema_of("programs", ()), n).sort_by("id")
 
 
 def _as_measurements(labels: pa.Table, facts: Mapping[str, Any], metric_ids: Sequence[str]) -> pa.Table:
@@ -192,60 +192,60 @@ def _as_measurements(labels: pa.Table, facts: Mapping[str, Any], metric_ids: Seq
     tools = [facts["shards"][f"{shard:04}"]["tools"] for shard in labels["shard"].to_pylist()]
     given |= {name: pa.array([row[name] for row in tools], _TEXT) for name in TOOLS}
     schema = schema_of("measurements", metric_ids)
-    given |= {what: _triples(labels, what, schema) for what in ("grid", "block")}
-    given["provenance"] = _provenance(labels, schema)
-    given["counters"] = _means(labels, facts["counters"], schema)
+    given |= {what: _build_triples(labels, what, schema) for what in ("grid", "block")}
+    given["provenance"] = _provenance_column(labels, schema)
+    given["counters"] = _counter_means(labels, facts["counters"], schema)
     empty = pa.repeat("", n)
     given |= {"symbol": empty, "signature": empty}
     versions = pa.array([row["version"] for row in tools], _TEXT)
     source = {"backend": given["backend"], "version": versions, "duration_from": empty}
-    given["source"] = _struct(source, schema, "source", n)
-    given["registers"] = _struct({name: labels[name] for name in REGISTERS}, schema, "registers", n)
-    given["traffic"] = _struct({name: labels[name] for name in TRAFFIC}, schema, "traffic", n)
-    given["occupancy"] = _struct({"fraction": labels["occupancy"]}, schema, "occupancy", n)
-    given["limits"] = _struct({"bottleneck": labels["bottleneck"]}, schema, "limits", n)
+    given["source"] = _build_struct(source, schema, "source", n)
+    given["registers"] = _build_struct({name: labels[name] for name in REGISTERS}, schema, "registers", n)
+    given["traffic"] = _build_struct({name: labels[name] for name in TRAFFIC}, schema, "traffic", n)
+    given["occupancy"] = _build_struct({"fraction": labels["occupancy"]}, schema, "occupancy", n)
+    given["limits"] = _build_struct({"bottleneck": labels["bottleneck"]}, schema, "limits", n)
     errors = [[("Duration", error)] if error else [] for error in labels["duration_error"].to_pylist()]
     sampled = {"strategy": labels["sampling"], "groups_simulated": labels["groups_simulated"], "error": errors}
-    given["sampling"] = _struct(sampled, schema, "sampling", n)
+    given["sampling"] = _build_struct(sampled, schema, "sampling", n)
     given |= {name: labels[name] for name in metric_ids}
-    return _filled(given, schema, n).sort_by([("measurement_id", "ascending"), ("kernel_index", "ascending")])
+    return _fill_table(given, schema, n).sort_by([("measurement_id", "ascending"), ("kernel_index", "ascending")])
 
 
-def _column(values: Any, kind: pa.DataType) -> pa.Array:
+def _to_column(values: Any, kind: pa.DataType) -> pa.Array:
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     return values.cast(kind) if isinstance(values, pa.Array) else pa.array(values, kind)
 
 
-def _filled(given: Mapping[str, Any], schema: pa.Schema, rows: int) -> pa.Table:
+def _fill_table(given: Mapping[str, Any], schema: pa.Schema, rows: int) -> pa.Table:
     """A table of the schema; columns that are not given are null."""
     columns = [
-        _column(given[part.name], part.type) if part.name in given else pa.nulls(rows, part.type) for part in schema
+        _to_column(given[part.name], part.type) if part.name in given else pa.nulls(rows, part.type) for part in schema
     ]
     return pa.table(columns, schema=schema)
 
 
-def _struct(given: Mapping[str, Any], schema: pa.Schema, name: str, rows: int) -> pa.Array:
+def _build_struct(given: Mapping[str, Any], schema: pa.Schema, name: str, rows: int) -> pa.Array:
     parts = list(schema.field(name).type)
     columns = [
-        _column(given[part.name], part.type) if part.name in given else pa.nulls(rows, part.type) for part in parts
+        _to_column(given[part.name], part.type) if part.name in given else pa.nulls(rows, part.type) for part in parts
     ]
     return pa.StructArray.from_arrays(columns, fields=parts)
 
 
-def _triples(labels: pa.Table, what: str, schema: pa.Schema) -> pa.Array:
+def _build_triples(labels: pa.Table, what: str, schema: pa.Schema) -> pa.Array:
     values = np.stack([labels[f"{what}_{axis}"].to_numpy() for axis in AXES], axis=1).astype(np.int64).ravel()
     return pa.FixedSizeListArray.from_arrays(pa.array(values), 3).cast(schema.field(what).type)
 
 
-def _provenance(labels: pa.Table, schema: pa.Schema) -> pa.Array:
+def _provenance_column(labels: pa.Table, schema: pa.Schema) -> pa.Array:
     fixed = [("host_code", "generated"), ("isolated", "true")]
     rows = zip(labels["code"].to_pylist(), labels["sampling"].to_pylist(), strict=True)
     pairs = [[("code", code), *fixed, ("sampled", str(how != "exact").lower())] for code, how in rows]
     return pa.array(pairs, schema.field("provenance").type)
 
 
-def _means(labels: pa.Table, counters: Sequence[str], schema: pa.Schema) -> pa.Array:
+def _counter_means(labels: pa.Table, counters: Sequence[str], schema: pa.Schema) -> pa.Array:
     """The counters of each row as a map of means per dispatch; one that is null in a row is not in its map."""
     n = labels.num_rows
     known = np.empty((n, len(counters)), bool)

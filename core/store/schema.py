@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from hipsynth.core.documents import from_json
 from hipsynth.core.kernel_record import KernelRecord
-from hipsynth.core.store.columns import arrow_row, columns
+from hipsynth.core.store.columns import arrow_columns, arrow_row
 
 SCHEMA_VERSION = 3
 KINDS = ("programs", "measurements", "failures")
@@ -124,7 +124,7 @@ def schema_of(kind: str, metric_ids: Sequence[str]) -> pa.Schema:
     common += [("provenance", pa.map_(text, text)), ("exit_code", pa.int32())]
     if kind == "failures":
         return pa.schema([*common, ("reason", text), ("message", text), ("stdout", text)])
-    kernel = columns(KernelRecord)
+    kernel = arrow_columns(KernelRecord)
     named = [("kernel_index", pa.int32()), ("kernel", kernel.pop("name"))]
     del kernel["metrics"]  # each metric is a column
     return pa.schema([*common, *named, *kernel.items(), *((name, pa.float64()) for name in metric_ids)])

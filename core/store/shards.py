@@ -79,7 +79,7 @@ def read_manifest(root: Path) -> Manifest | None:
         data = json.loads(read_regular(path, MANIFEST_BYTES, inside=root))
         version = data["schema_version"]
         check_version(path, version)
-        shards = {kind: tuple(_shard(path, kind, row) for row in data["shards"][kind]) for kind in KINDS}
+        shards = {kind: tuple(_parse_shard(path, kind, row) for row in data["shards"][kind]) for kind in KINDS}
         return Manifest(version, _metric_ids(data["metric_ids"]), shards)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         problem = error
@@ -98,7 +98,7 @@ def is_shard(kind: str, name: str) -> bool:
     return match is not None and match[1] == kind
 
 
-def _shard(manifest: Path, kind: str, row: Mapping[str, Any]) -> Shard:
+def _parse_shard(manifest: Path, kind: str, row: Mapping[str, Any]) -> Shard:
     """A shard as the manifest lists it; raises BadInput for a path that no shard of ours has, else ValueError."""
     shard = Shard(**row)
     if not isinstance(shard.path, str) or not (match := _PATH.fullmatch(shard.path)) or match[1] != kind:
@@ -161,13 +161,13 @@ def file_hash(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def damaged(root: Path, manifest: Manifest) -> list[tuple[Shard, str]]:
+def damaged_shards(root: Path, manifest: Manifest) -> list[tuple[Shard, str]]:
     """Shards that are missing, changed since they were written, or no shards of this version, each with the reason."""
-    problems = ((shard, _problem(root, shard)) for shard in manifest.all_shards())
+    problems = ((shard, _shard_problem(root, shard)) for shard in manifest.all_shards())
     return [(shard, why) for shard, why in problems if why]
 
 
-def _problem(root: Path, shard: Shard) -> str:
+def _shard_problem(root: Path, shard: Shard) -> str:
     path = root / shard.path
     try:
         if path.is_symlink():
@@ -180,12 +180,12 @@ def _problem(root: Path, shard: Shard) -> str:
         found = pq.ParquetFile(path)
         if found.metadata.num_rows != shard.rows:
             return f"{found.metadata.num_rows} rows instead of {shard.rows}"
-        return misfit(shard.path.partition("/")[0], found.schema_arrow)
+        return column_mismatch(shard.path.partition("/")[0], found.schema_arrow)
     except (OSError, pa.ArrowException, BadInput) as error:
         return (error.strerror if isinstance(error, OSError) else "") or str(error).partition("\n")[0]
 
 
-def misfit(kind: str, schema: pa.Schema) -> str:
+def column_mismatch(kind: str, schema: pa.Schema) -> str:
     """Why a file's columns are not those of a kind of shard; "" if they are. Further columns must be metrics."""
     for wanted in schema_of(kind, ()):
         if wanted.name not in schema.names or schema.field(wanted.name).type != wanted.type:
@@ -202,7 +202,7 @@ def metric_columns(kind: str, schema: pa.Schema) -> list[str]:
     return [name for name in schema.names if name not in fixed]
 
 
-def without(manifest: Manifest, bad: Iterable[Shard]) -> Manifest:
+def remove_shards(manifest: Manifest, bad: Iterable[Shard]) -> Manifest:
     """The manifest without the shards in `bad`."""
     gone = {shard.path for shard in bad}
     kept = {kind: tuple(s for s in manifest.shards[kind] if s.path not in gone) for kind in KINDS}

@@ -62,7 +62,7 @@ def splits(measurements: pa.Table, by: str = "lineage") -> list[str]:
         raise UsageError(f"no split called {by!r}", remedy=f"one of: {', '.join(BY)}")
     if by == "random":
         keys = measurements["measurement_id"].to_pylist()
-        parts = _parts(keys, fill=True)
+        parts = _assign_parts(keys, fill=True)
         return [parts[key] for key in keys]
     columns = (measurements[name].to_pylist() for name in ("family", "lineage", "device", "origin"))
     return splits_of(*columns, fill=True)
@@ -84,11 +84,13 @@ def splits_of(
     devices, origins = devices or [""] * len(families), origins or [""] * len(families)
     rows = list(zip(families, lineages, devices, origins, strict=True))
     pool = [lineage for family, lineage, _, origin in rows if origin not in BY_ORIGIN and not held_out_family(family)]
-    parts = _parts(pool, fill)
-    return [BY_ORIGIN.get(origin) or _split(family, parts.get(key), device) for family, key, device, origin in rows]
+    parts = _assign_parts(pool, fill)
+    return [
+        BY_ORIGIN.get(origin) or _choose_split(family, parts.get(key), device) for family, key, device, origin in rows
+    ]
 
 
-def _split(family: str, part: str | None, device: str) -> str:
+def _choose_split(family: str, part: str | None, device: str) -> str:
     """`part`: that of the row's lineage among families that are not held out, None if it does not occur there."""
     if held_out_family(family):
         return "other" if part else "unseen_families"
@@ -98,21 +100,21 @@ def _split(family: str, part: str | None, device: str) -> str:
     return part
 
 
-def _parts(keys: Sequence[str], fill: bool) -> dict[str, str]:
-    places = {key: _place(key) for key in set(keys)}
-    parts = {key: _part(place) for key, place in places.items()}
+def _assign_parts(keys: Sequence[str], fill: bool) -> dict[str, str]:
+    places = {key: _hash_position(key) for key in set(keys)}
+    parts = {key: _part_at(place) for key, place in places.items()}
     if fill and len(parts) >= len(NAMES):
         _fill_empty(parts, places)
     return parts
 
 
-def _place(key: str) -> float:
+def _hash_position(key: str) -> float:
     """A number in [0, 1) derived from a hash of the key."""
     digest = hashlib.sha256(f"hipsynth:{key}".encode()).digest()
     return int.from_bytes(digest[:8], "big") / 2**64
 
 
-def _part(place: float) -> str:
+def _part_at(place: float) -> str:
     _, validation, test = SHARES
     if place < test:
         return "test"

@@ -92,8 +92,8 @@ def check_kernel(kernel: KernelRecord, arch: str) -> None:
     for name, value in kernel.counters.items():
         assert not name.endswith("_sum") and "[" not in name, f"{kernel.name}: {name} is not a plain hardware name"
         assert math.isfinite(value) and value >= 0, f"{kernel.name}: {name} = {value}"
-    own = devices.fact(arch, "fabric_counters")
-    for other in {devices.fact(name, "fabric_counters") for name in devices.architectures()} - {own}:
+    own = devices.architecture_fact(arch, "fabric_counters")
+    for other in {devices.architecture_fact(name, "fabric_counters") for name in devices.list_architectures()} - {own}:
         foreign = [name for name in kernel.counters if name.startswith(f"{other}_")]
         assert not foreign, f"{kernel.name}: {foreign[0]} does not exist on {arch}"
     computed = metrics.compute(kernel.counters, kernel.duration_ns, arch)
@@ -106,7 +106,7 @@ def check_ranges(kernel: KernelRecord, arch: str) -> None:
     counters = kernel.counters
     waves = counters.get("SQ_WAVES")
     if waves is not None and kernel.dispatches == 1:  # further dispatches may have other grids
-        per_group = math.ceil(math.prod(kernel.block) / int(devices.fact(arch, "wave_lanes")))
+        per_group = math.ceil(math.prod(kernel.block) / int(devices.architecture_fact(arch, "wave_lanes")))
         assert waves == per_group * math.prod(kernel.grid), f"{kernel.name}: SQ_WAVES = {waves} does not fit its grid"
     for part, whole in (("TCC_HIT", "TCC_REQ"), ("SQ_INSTS_VALU", "SQ_INSTS")):
         if part in counters and whole in counters:

@@ -86,7 +86,7 @@ class PreviewBackend:
         reason, message = _fault(found)
         if reason:
             return failure(target, reason, message, provenance=provenance)
-        provenance |= toolchain.find().provenance()
+        provenance |= toolchain.find_toolchain().provenance()
         kernels = tuple(self._record(group, target.arch) for group in by_kernel(found.previews))
         return TargetResult(target.arch, target.flags, target.device, "ok", kernels=kernels, provenance=provenance)
 

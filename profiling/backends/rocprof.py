@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hipsynth.core.errors import BadInput, CompileFailed, MissingDependency
-from hipsynth.core.expressions import names
+from hipsynth.core.expressions import iterate_names
 from hipsynth.core.program import Program
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
@@ -28,7 +28,7 @@ def needed_counters(arch: str) -> list[str]:
     """Hardware counters used by the metric formulas of an architecture, with `_sum` if they have several instances."""
     table = metrics.table()
     rows = [*table.expressions.values(), *table.metrics.values()]
-    used = {name for row in rows for name in names(row.formula[arch]) if name in table.counters}
+    used = {name for row in rows for name in iterate_names(row.formula[arch]) if name in table.counters}
     hardware = sorted(name for name in used | {"SQ_WAVES"} if name.split("_")[0] in SLOTS)
     return [name + "_sum" if name.startswith(_INSTANCED) else name for name in hardware]
 

@@ -13,7 +13,7 @@ from typing import Any
 from hipsynth import toolchain
 from hipsynth.core.errors import BadInput, CompileFailed, MissingDependency, UsageError
 from hipsynth.core.kernel_record import KernelRecord, MeasurementSource
-from hipsynth.core.oracle_check import mismatch
+from hipsynth.core.oracle_check import describe_mismatch
 from hipsynth.core.program import Program
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends import equal_builds
@@ -24,7 +24,7 @@ from hipsynth.profiling.lines.table import FLAG
 from hipsynth.simulator import api, devices
 from hipsynth.simulator.build import build_program, compile_limits
 from hipsynth.simulator.limits import REFINED, SAMPLING_UNITS, RunLimits
-from hipsynth.simulator.opcodes import opcodes
+from hipsynth.simulator.opcodes import count_opcodes
 from hipsynth.toolchain import sandbox
 
 USAGE_LINES = 8
@@ -52,11 +52,11 @@ class SimBackend:
 
     def available(self) -> Availability:
         try:
-            found = toolchain.find()
+            found = toolchain.find_toolchain()
             version = self.version()
         except MissingDependency as error:
             return Availability(False, error.what, error.remedy)
-        where = "in a sandbox" if sandbox.available() else "only with --no-sandbox (bubblewrap does not work here)"
+        where = "in a sandbox" if sandbox.is_available() else "only with --no-sandbox (bubblewrap does not work here)"
         return Availability(True, f"simulator {version}, {found.compiler_version}, programs run {where}")
 
     def supports(self, target: Target) -> bool:
@@ -67,7 +67,7 @@ class SimBackend:
 
     def environment(self, target: Target) -> dict[str, str]:
         """Further versions that affect results: compiler and headers."""
-        return toolchain.find().provenance()
+        return toolchain.find_toolchain().provenance()
 
     def profile(self, program: Program, target: Target, scratch: Path, limits: RunLimits) -> TargetResult:
         """Profiles one program on one target. Raises UsageError for an invalid target, MissingDependency if nothing can
@@ -83,7 +83,7 @@ class SimBackend:
             words = [str(error), getattr(error, "diagnostics", "")]
             return failure(target, error.reason, "\n".join(filter(None, words)), provenance=provenance)
         compiling_s = time.monotonic() - start
-        provenance["opcodes"] = " ".join(sorted(opcodes(path for _, path in artefacts.modules)))
+        provenance["opcodes"] = " ".join(sorted(count_opcodes(path for _, path in artefacts.modules)))
         run = equal_builds.key_of(program, artefacts, device, limits)
         done = equal_builds.find(run) or execute(program, artefacts, device, limits)
         equal_builds.keep(run, done)
@@ -107,7 +107,7 @@ class SimBackend:
     ) -> TargetResult:
         reason, message = done.reason, done.message
         if not reason and not done.sampled and (expected := program.expectation()) is not None:
-            message = mismatch(expected, done.exit_code, done.stdout)
+            message = describe_mismatch(expected, done.exit_code, done.stdout)
             reason = "wrong_result" if message else ""
             if message and done.output_cut:
                 message += " (its output was cut, so what followed was not compared)"

@@ -35,7 +35,7 @@ def places(
     `own`: the user's name of a file in the line table, "" for files of the toolchain. Raises the errors of run_tool.
     """
     wanted = sorted(set(addresses))
-    tools = toolchain.find()
+    tools = toolchain.find_toolchain()
     symbolizer = tools.objdump.with_name(tools.objdump.name.replace("objdump", "symbolizer"))
     with sandbox.job_folder() as scratch:
         copy_regular(code_object, scratch / "kernel.co")
@@ -66,7 +66,7 @@ def own_files(program: Program) -> Callable[[str], str]:
     project = program.project
     sources = [source.path for source in project.sources] if project else []
     names = {path.name: str(path) for path in sources}
-    system = [folder.resolve() for folder in (*toolchain.find().folders, Path("/usr"))]
+    system = [folder.resolve() for folder in (*toolchain.find_toolchain().folders, Path("/usr"))]
 
     def name(text: str) -> str:
         path = Path(text)

@@ -14,7 +14,7 @@ from hipsynth.core import stopping
 from hipsynth.core.errors import BadInput, HipsynthError, MissingDependency, UsageError
 from hipsynth.core.program import Program, ProgramRun
 from hipsynth.core.scratch import scratch_folder
-from hipsynth.core.workers import ItemOutcome, each, map_unordered
+from hipsynth.core.workers import ItemOutcome, map_unordered, use_outcomes
 from hipsynth.profiling import backends
 from hipsynth.profiling.backends import equal_builds
 from hipsynth.profiling.backends.protocol import Backend, Target, TargetResult
@@ -82,7 +82,7 @@ def _run_cell(job: MatrixJob, target: Target, run: ProgramRun) -> TargetResult:
             result = _tidy(_run_in(job, target, run, scratch), str(scratch))
     except BadInput as error:  # there is no space for the scratch folder
         return failed(target, error.reason, str(error))
-    return failed(target, INTERRUPTED, NO_KERNEL_YET) if stopping.asked() and not result.kernels else result
+    return failed(target, INTERRUPTED, NO_KERNEL_YET) if stopping.stop_requested() and not result.kernels else result
 
 
 def _run_in(job: MatrixJob, target: Target, run: ProgramRun, scratch: Path) -> TargetResult:
@@ -160,7 +160,7 @@ def profile_program(
 
     workers = min(workers, len(jobs))
     outcomes = map_unordered(run_job, jobs, workers, "local", limit_s, collect_interrupted=keep_interrupted)
-    if each(outcomes, keep) and not keep_interrupted:
+    if use_outcomes(outcomes, keep) and not keep_interrupted:
         raise KeyboardInterrupt
     return [results.get(index) or failed(target, INTERRUPTED, NO_KERNEL_YET) for index, target in enumerate(targets)]
 

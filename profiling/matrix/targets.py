@@ -11,7 +11,7 @@ from typing import Any
 
 from hipsynth.core.errors import UsageError
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.simulator.devices import architectures, default_device, load
+from hipsynth.simulator.devices import default_device, list_architectures, load_device
 from hipsynth.toolchain import check_flags
 
 TABLE_PATH = Path(__file__).with_name("matrix.toml")
@@ -77,14 +77,14 @@ def resolve_devices(archs: Sequence[str], devices: Sequence[str]) -> tuple[tuple
     """(arch, device) pairs for the given devices, or for the default device of each architecture."""
     for arch in archs:
         default_device(arch)
-    known = {device: load(device).arch for device in devices}
+    known = {device: load_device(device).arch for device in devices}
     for device, arch in known.items():
         if archs and arch not in archs:
             raise UsageError(
                 f"device {device} is {arch}, which --arch leaves out",
                 remedy=f"add --arch {arch}, or drop --device {device}",
             )
-    wanted = list(archs) or ([] if devices else architectures())
+    wanted = list(archs) or ([] if devices else list_architectures())
     pairs = []
     for arch in dict.fromkeys([*wanted, *known.values()]):
         named = [device for device in known if known[device] == arch]

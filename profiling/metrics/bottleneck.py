@@ -138,7 +138,7 @@ def latency(kernel: KernelRecord, device: str) -> list[tuple[str, float]]:
     cycles = kernel.limits.wave_cycles * work.waves if kernel.limits and work else 0
     if not cycles:
         return []
-    constants = devices.load(device).constants
+    constants = devices.load_device(device).constants
     found: dict[str, float] = {}
     for name, (keys, constant) in WAITS.items():
         cost = constants[constant].value if constant in constants else 0.0
@@ -175,7 +175,7 @@ def occupancy(kernel: KernelRecord, device: str) -> SimdOccupancy | None:
     """The kernel's occupancy on a device; None if the backend does not report it."""
     if kernel.occupancy is None:
         return None
-    arch = devices.load(device)
+    arch = devices.load_device(device)
     simds, cus = arch["topology.simds_per_cu"], arch["topology.cus"]
     most = arch["topology.waves_per_simd"]
     groups = math.prod(kernel.grid)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.core.errors import UsageError
-from hipsynth.core.expressions import FormulaError, Node, evaluate, names, parse
+from hipsynth.core.expressions import FormulaError, Node, evaluate_expression, iterate_names, parse_expression
 
 TABLE_PATH = Path(__file__).with_name("metrics.toml")
 DURATION = "duration_ns"
@@ -124,7 +124,7 @@ def evaluate_all(
             return float(duration_ns)
         if name in rows:
             if name not in known:
-                known[name] = evaluate(rows[name].formula[arch], lookup)
+                known[name] = evaluate_expression(rows[name].formula[arch], lookup)
             return known[name]
         value = counters.get(name)
         return None if value is None else float(value)
@@ -193,7 +193,7 @@ def _formulas(where: str, row: Mapping[str, Any], archs: tuple[str, ...]) -> tup
             raise TableError(f"{where}: no formula for {arch}")
         text[arch] = " ".join(source.split())
     try:
-        return {arch: parse(source) for arch, source in text.items()}, text
+        return {arch: parse_expression(source) for arch, source in text.items()}, text
     except FormulaError as error:
         raise TableError(f"{where}: {error}") from error
 
@@ -243,7 +243,7 @@ def _check_names(facts: MetricTable) -> None:
         raise TableError(f"{min(clashes)}: two rows carry this name")
     for row in rows.values():
         for arch, node in row.formula.items():
-            for name in names(node):
+            for name in iterate_names(node):
                 counter = facts.counters.get(name)
                 if name not in rows and name != DURATION and counter is None:
                     raise TableError(f"{row.id}: unknown name {name!r} in its {arch} formula")
@@ -260,7 +260,7 @@ def _check_cycles(facts: MetricTable, arch: str) -> None:
             raise TableError(f"{key}: formulas refer to each other in a circle: {' -> '.join((*path, key))}")
         if key in done or key not in rows:
             return
-        for name in names(rows[key].formula[arch]):
+        for name in iterate_names(rows[key].formula[arch]):
             visit(name, (*path, key))
         done.add(key)
 

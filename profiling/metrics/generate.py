@@ -19,7 +19,7 @@ TABLE = Path(__file__).with_name("metrics.toml")
 
 
 def fabric_row(arch: str, known: Sequence[str], kinds: Sequence[str]) -> str:
-    prefix = devices.fact(arch, "fabric_counters")
+    prefix = devices.architecture_fact(arch, "fabric_counters")
     names = [f"{prefix}_{kind}" for kind in kinds]
     if absent := set(names) - set(known):
         raise ValueError(f"metrics.toml: no counter {min(absent)}")
@@ -49,7 +49,7 @@ def main(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     facts = tomllib.loads(TABLE.read_text())
     docs = {name: row["doc"] for name, row in {**facts["counters"], **facts["others"]}.items()}
-    path, text = out / "counter_names.h", counters_header(docs, devices.architectures())
+    path, text = out / "counter_names.h", counters_header(docs, devices.list_architectures())
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hipsynth.simulator.devices import DeviceTable, load
+from hipsynth.simulator.devices import DeviceTable, load_device
 
 LANES = 64
 # level -> (bandwidth metrics that are summed, intensity metric)
@@ -68,7 +68,7 @@ def ceilings(device: str) -> Ceilings:
 
     Cache ceilings are width x clock x instances, HBM is the measured read stream, compute counts an FMA as two.
     """
-    arch = load(device)
+    arch = load_device(device)
     ghz = arch["clock.core_mhz"] / 1000
     channels = arch["l2.channels"] * arch["topology.xcds"]
     return Ceilings(
@@ -222,7 +222,7 @@ def plot_kernels(device: str, kernels: Sequence[PlottedKernel]) -> RooflinePlot:
     seen = {(row.name, row.series, row.kind) for row in plotted}
     return RooflinePlot(
         device=device,
-        title=load(device).title,
+        title=load_device(device).title,
         bandwidths=tuple(Bandwidth(level, rate) for level, rate in limits.bandwidth.items()),
         peaks=tuple(ComputePeak(name, rate) for name, rate in sorted(peaks.items(), key=lambda item: -item[1])),
         axes=Axes((leftmost, rightmost), (highest - 7, highest)),
@@ -239,7 +239,7 @@ def _plotted_points(kernel: PlottedKernel, limits: Ceilings) -> list[PlottedPoin
 
 def matrix(device: str) -> dict[str, float]:
     """GFLOP/s of the matrix units by number format of their inputs: the fastest instruction on every SIMD."""
-    arch = load(device)
+    arch = load_device(device)
     simds = arch["topology.cus"] * arch["topology.simds_per_cu"] * arch["clock.matrix_mhz"] / 1000
     return {f"{name} matrix": simds * rate for name, rate in _matrix_rates(arch.arch).items()}
 

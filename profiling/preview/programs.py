@@ -15,7 +15,7 @@ from hipsynth.core.time_limit import OutOfTime
 from hipsynth.profiling.preview.host import host_launches
 from hipsynth.profiling.preview.interpret import MOST_SWAY, Code, Interpreter, Preview
 from hipsynth.profiling.preview.launching import HostLaunch
-from hipsynth.simulator.devices import DeviceTable, load
+from hipsynth.simulator.devices import DeviceTable, load_device
 from hipsynth.simulator.errors import SimError
 from hipsynth.source.arguments import stated_arguments
 from hipsynth.toolchain import CompileLimits, compile_device
@@ -65,8 +65,8 @@ def properties(table: DeviceTable) -> dict[str, int]:
 def previews(text: str, code: Code, device: str, arguments: Sequence[str] = ()) -> Found:
     """Interprets the launches that the host code of `text` makes when it is run with `arguments`; without any, with
     those that the text states."""
-    launches, shapeless = host_launches(text, arguments or stated_arguments(text), properties(load(device)))
-    return interpret_all(launches, Interpreter(code, load(device)), shapeless)
+    launches, shapeless = host_launches(text, arguments or stated_arguments(text), properties(load_device(device)))
+    return interpret_all(launches, Interpreter(code, load_device(device)), shapeless)
 
 
 def interpret_all(launches: Sequence[HostLaunch], interpreter: Interpreter, shapeless: Sequence[str] = ()) -> Found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hipsynth.profiling.backends.protocol import TargetResult
-from hipsynth.simulator.spending import Spending, lost, work_s
+from hipsynth.simulator.spending import Spending, describe_uncomputed, work_s
 
 MOST_KERNELS = 8  # listed, those with the most work first
 
@@ -24,7 +24,7 @@ def notes(results: Sequence[TargetResult], budget_s: float) -> Iterator[str]:
             yield f"  and {len(rows) - MOST_KERNELS} kernels with less work"
         times = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in result.times.items())
         yield f"  measured: {times}"
-        if left_out := lost(result.spending):
+        if left_out := describe_uncomputed(result.spending):
             yield f"note: {left_out}: what the program prints, and its exit code, mean nothing"
 
 

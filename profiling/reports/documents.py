@@ -253,7 +253,7 @@ def kernel_document(kernel: KernelRecord, device: str, lines: KernelLines | None
         groups_simulated=kernel.sampling.groups_simulated if kernel.sampling is not None else None,
         reused=kernel.sampling.reused if kernel.sampling is not None else None,
         error_estimate=dict(sorted(errors.items())),
-        metric_error_estimate=uncertainty.metric_errors(kernel, devices.load(device).arch, errors),
+        metric_error_estimate=uncertainty.metric_errors(kernel, devices.load_device(device).arch, errors),
         registers=kernel.registers if lines else None,
         lines=tuple(SourceLine(one.file, one.line, **vars(one.amounts)) for one in lines.lines) if lines else None,
         loops=_loops(lines) if lines else None,

@@ -246,7 +246,7 @@ def _vl1d_traffic(column: Column) -> float | None:
     """GB/s of the vL1D as its peak is counted: a look-up moves what the vL1D moves in a cycle. (The paper's metric
     counts 128 B on gfx942, twice that.)"""
     look_ups = column.kernel.counters.get("TCP_TOTAL_CACHE_ACCESSES")
-    width = devices.load(column.result.device)["vl1d.bytes_per_cycle"]
+    width = devices.load_device(column.result.device)["vl1d.bytes_per_cycle"]
     return None if look_ups is None else look_ups * float(width) / column.kernel.duration_ns
 
 
@@ -256,7 +256,7 @@ def _memory_traffic(column: Column) -> dict[str, float | None]:
     known = [part for part in parts if part is not None]
     fabric = sum(known) if len(known) == len(parts) else None
     beyond = column.kernel.traffic
-    if beyond is None or not devices.load(column.result.device)["fabric.infinity_cache_gbps"]:
+    if beyond is None or not devices.load_device(column.result.device)["fabric.infinity_cache_gbps"]:
         return {"HBM": fabric}
     hbm = (beyond.hbm_read_bytes + beyond.hbm_write_bytes) / column.kernel.duration_ns
     return {"HBM": hbm, "Infinity Cache": fabric}
@@ -264,7 +264,7 @@ def _memory_traffic(column: Column) -> dict[str, float | None]:
 
 def _other_peaks(device: str) -> dict[str, float]:
     """Peak GB/s of all LDS together (four bytes per bank and cycle) and of the Infinity Cache (0: none)."""
-    arch = devices.load(device)
+    arch = devices.load_device(device)
     lds = 4 * arch["lds.banks"] * arch["topology.cus"] * arch["clock.core_mhz"] / 1000
     return {"LDS": lds, "Infinity Cache": arch["fabric.infinity_cache_gbps"]}
 

@@ -122,7 +122,7 @@ def _attempt(plan: BuildPlan, where: _BuildContext) -> BuildResult:
 
 
 def _with_older_headers(unit: SourceUnit) -> SourceUnit:
-    return replace(unit, preludes=(*unit.preludes, *map(Path, older.headers(unit.language))))
+    return replace(unit, preludes=(*unit.preludes, *map(Path, older.older_headers(unit.language))))
 
 
 def _compile(plan: BuildPlan, where: _BuildContext) -> BuildResult:
@@ -147,7 +147,7 @@ def _compile(plan: BuildPlan, where: _BuildContext) -> BuildResult:
         return BuildResult(plan, None, reason, message, error.diagnostics[:MESSAGE_CHARS])
     except BadInput as error:
         return BuildResult(plan, None, error.reason, str(error))
-    objdump = toolchain.find().objdump
+    objdump = toolchain.find_toolchain().objdump
     if not build.devices:
         return BuildResult(plan, api.Artefacts(build.executable, objdump=objdump))
     return BuildResult(plan, api.Artefacts(build.executable, *build.devices[0], objdump, build.devices[1:]))

@@ -13,7 +13,7 @@ from hipsynth import toolchain
 from hipsynth.core.errors import BadInput, HipsynthError
 from hipsynth.core.files import SOURCE_BYTES, read_regular, whole_file
 from hipsynth.core.scratch import scratch_folder
-from hipsynth.core.store.journal import CorpusJournal, read
+from hipsynth.core.store.journal import CorpusJournal, read_records
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.profiling.survey.build import BuildResult, try_plans
@@ -27,7 +27,7 @@ from hipsynth.profiling.survey.shrink import command_line, proposals, with_defin
 from hipsynth.simulator import devices
 from hipsynth.simulator.api import RunResult
 from hipsynth.simulator.limits import SAMPLING_UNITS, RunLimits
-from hipsynth.simulator.spending import incomplete
+from hipsynth.simulator.spending import count_uncomputed
 from hipsynth.toolchain import sandbox
 
 Progress = Callable[[str], None]
@@ -73,7 +73,7 @@ def find(root: Path, options: SurveyOptions) -> list[SurveyedProgram]:
     if not root.is_dir():
         raise BadInput(f"{root}: no such folder", remedy="give a folder with HIP programs")
     toolchain.check_arch(options.arch)
-    toolchain.find()
+    toolchain.find_toolchain()
     found = find_programs(root, options.arch)
     programs = [program for program in found if options.match in program.id]
     if found and not programs:
@@ -148,9 +148,9 @@ def conditions(options: SurveyOptions) -> dict[str, object]:
         "memory_bytes": options.memory_bytes,
         "caches_simulated": options.count,
         "simulator": SimBackend().version(),
-        "compiler": toolchain.find().compiler_version,
-        "headers": toolchain.find().headers_version,
-        "isolated": options.isolate and sandbox.available(),
+        "compiler": toolchain.find_toolchain().compiler_version,
+        "headers": toolchain.find_toolchain().headers_version,
+        "isolated": options.isolate and sandbox.is_available(),
     }
 
 
@@ -238,7 +238,7 @@ def _shrunk(
                 continue
         view = scratch / f"shrunk{number}"
         verdict, tried = try_call(program, made, options.table, task.root, view, limits, found.call, options.count)
-        if verdict.status in ("passed", "ran") and tried.dispatch_count and not incomplete(tried.spending):
+        if verdict.status in ("passed", "ran") and tried.dispatch_count and not count_uncomputed(tried.spending):
             command = command_line(program.main, built.plan, task.root, found, options.budget_s)
             return replace(row, shrunk=verdict.status, command=command, kernels=max(row.kernels, len(tried.kernels)))
     return row
@@ -269,7 +269,7 @@ def _key(program: SurveyedProgram, options: SurveyOptions) -> str:
     if options.labels:
         depends.append("labels")
     digest = hashlib.sha256(json.dumps(depends).encode())
-    digest.update(f"{SimBackend().version()} {toolchain.find().identity}".encode())
+    digest.update(f"{SimBackend().version()} {toolchain.find_toolchain().identity}".encode())
     for path in sorted({unit.path for plan in program.plans for unit in plan.units} | {program.main}):
         try:
             digest.update(read_regular(path, SOURCE_BYTES))
@@ -284,7 +284,7 @@ def _journal(out: Path) -> Path:
 
 def _known(out: Path, options: SurveyOptions) -> dict[str, SurveyRow]:
     """Finished rows of an earlier call, by key, except time-outs under a lower limit than the current one."""
-    documents = [record for _, _, record in read(_journal(out))]
+    documents = [record for _, _, record in read_records(_journal(out))]
     limits = [options.timeout_s] * len(documents)
     if out.is_file():
         try:

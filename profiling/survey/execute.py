@@ -146,12 +146,12 @@ def _run(
 
 def _prepare(call: Invocation, folder: Path, around: Mapping[str, Path]) -> None:
     """Runs, in the run folder, the commands that precede the program in its Makefile or script (unpacking data)."""
-    if call.before and sandbox.available():
+    if call.before and sandbox.is_available():
         lines = "\n".join(call.before)
         for view, root in around.items():
             lines = lines.replace(str(root), view)
         environment = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
-        sandbox.run(["/bin/sh", "-c", lines], folder, _PREPARING, env=environment, mounts=around)
+        sandbox.run_sandboxed(["/bin/sh", "-c", lines], folder, _PREPARING, env=environment, mounts=around)
 
 
 def _standard_input(call: Invocation, own: Path, folder: Path) -> Path | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hipsynth.simulator.api import RunResult
-from hipsynth.simulator.spending import lost
+from hipsynth.simulator.spending import describe_uncomputed
 
 TABLE = Path(__file__).with_name("judge.toml")
 _UNSUPPORTED = re.compile(r"^hipsynth: (.+) is not supported by the simulator$", re.MULTILINE)
@@ -54,7 +54,7 @@ def judge(done: RunResult, *, unasked: bool = False) -> RunVerdict:
     """
     if done.status == "partial":
         return RunVerdict("partial", done.reason, done.message, last_line(done.stderr))
-    if done.status == "ok" and done.dispatch_count and (left_out := lost(done.spending)):
+    if done.status == "ok" and done.dispatch_count and (left_out := describe_uncomputed(done.spending)):
         code = f", and exit code {done.exit_code}" if done.exit_code else ""
         return RunVerdict("ran", evidence=f"self-check{code} not judged: {left_out}")
     own = "\n".join(line for line in done.stderr.splitlines() if not line.startswith("hipsynth: "))

@@ -156,7 +156,7 @@ def item_of(
 ) -> CorpusItem:
     """The item of a run: the kernels that have counters, with their metrics; one for each shape of a kernel."""
     backend = SimBackend()
-    env = toolchain.find().provenance()
+    env = toolchain.find_toolchain().provenance()
     arch = device.arch
     kernels = [with_sure_labels(kernel, arch) for kernel in measured(by_shape(done), arch)]
     return CorpusItem(

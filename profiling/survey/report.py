@@ -9,7 +9,7 @@ from typing import Any
 
 from hipsynth.core.documents import from_json
 from hipsynth.profiling.survey.plan import NO_MAIN
-from hipsynth.simulator.spending import Spending, incomplete
+from hipsynth.simulator.spending import Spending, count_uncomputed
 
 # Failures caused by neither the program nor the simulator: these programs are not counted as "should run".
 OUTSIDE = {
@@ -66,7 +66,7 @@ class SurveyRow:
     @property
     def whole(self) -> bool:
         """Whether it also executed every launch."""
-        return self.completed and not incomplete(self.spending)
+        return self.completed and not count_uncomputed(self.spending)
 
 
 def row_of(document: dict[str, Any]) -> SurveyRow:
@@ -177,4 +177,4 @@ def _describe_outcome(row: SurveyRow) -> str:
     if not row.completed or row.whole:
         return row.status
     launches = sum(one.launches for one in row.spending)
-    return f"{row.status} {launches - incomplete(row.spending):,} of {launches:,} launches "
+    return f"{row.status} {launches - count_uncomputed(row.spending):,} of {launches:,} launches "

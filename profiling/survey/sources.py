@@ -155,13 +155,13 @@ class Folder:
 @functools.lru_cache(maxsize=4096)
 def is_installed(name: str) -> bool:
     """Whether <name> is a standard, system or HIP header that the compiler finds without -I."""
-    places = (Path("/usr/include"), Path("/usr/include/x86_64-linux-gnu"), toolchain.find().root / "include")
+    places = (Path("/usr/include"), Path("/usr/include/x86_64-linux-gnu"), toolchain.find_toolchain().root / "include")
     return "." not in name or any((place / name).is_file() for place in places)
 
 
 def own_headers() -> Path:
     """The include/hip folder: older programs include its headers without the hip/ prefix and pass it with -I."""
-    return (toolchain.find().root / "include" / "hip").resolve()
+    return (toolchain.find_toolchain().root / "include" / "hip").resolve()
 
 
 def _distance(start: Path, end: Path) -> tuple[int, int, str]:

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hipsynth.core.expressions import evaluate, parse
+from hipsynth.core.expressions import evaluate_expression, parse_expression
 from hipsynth.profiling import metrics
 from hipsynth.profiling.uncertainty import classes
 from hipsynth.simulator import devices
@@ -64,7 +64,7 @@ FEATURES = (
     ),
     Feature("divergence", "0.9 * 64 * SQ_ACTIVE_INST_VALU - SQ_THREAD_CYCLES_VALU"),
 )
-_FORMULAS = {feature.title: parse(feature.formula) for feature in FEATURES}
+_FORMULAS = {feature.title: parse_expression(feature.formula) for feature in FEATURES}
 MEMORY = frozenset(feature.title for feature in FEATURES if feature.memory)
 
 
@@ -134,7 +134,7 @@ def expected(quantity: str, device: str, duration_ns: float) -> ErrorRow | None:
     facts = metrics.table().metrics.get(quantity)
     timed = facts is not None and facts.kind in TIMED
     for name in (duration_class(duration_ns), metrics.DURATION, quantity) if timed else (quantity,):
-        for place in (device, devices.load(device).arch):
+        for place in (device, devices.load_device(device).arch):
             if (name, place) in known:
                 return known[name, place]
     return None
@@ -195,19 +195,21 @@ def expected_range(quantity: str, device: str, counters: Mapping[str, float], du
     if sort is None:
         return None
     found = class_of(quantity, counters, duration_ns)
-    return ranges().get((found, sort, devices.load(device).arch))
+    return ranges().get((found, sort, devices.load_device(device).arch))
 
 
 def features(counters: Mapping[str, float]) -> frozenset[str]:
     """Titles of the features that a kernel with these counters uses; missing counters count as zero."""
     return frozenset(
-        title for title, node in _FORMULAS.items() if (evaluate(node, lambda name: counters.get(name, 0.0)) or 0) > 0
+        title
+        for title, node in _FORMULAS.items()
+        if (evaluate_expression(node, lambda name: counters.get(name, 0.0)) or 0) > 0
     )
 
 
 def without_evidence(counters: Mapping[str, float], device: str, duration_ns: float) -> list[str]:
     """What no recorded kernel of the architecture has but this one does: features in FEATURES order, length class."""
-    arch = devices.load(device).arch
+    arch = devices.load_device(device).arch
     used = features(counters) - table().features.get(arch, frozenset())
     found = [feature.title for feature in FEATURES if feature.title in used]
     if (duration_class(duration_ns), arch) not in table().errors:

@@ -39,9 +39,9 @@ def panel(document: OpenDocument, options: EditorOptions) -> dict[str, Any]:
 def targets() -> dict[str, Any]:
     """What can be predicted for: {"devices": [{"name", "title", "arch"}], "flags": [{"flags", "doc"}]}."""
     from hipsynth.profiling.matrix.targets import matrix
-    from hipsynth.simulator.devices import load, names
+    from hipsynth.simulator.devices import list_devices, load_device
 
-    tables = [load(name) for name in names()]
+    tables = [load_device(name) for name in list_devices()]
     return {
         "devices": [{"name": table.name, "title": table.title, "arch": table.arch} for table in tables],
         "flags": [{"flags": row.flags, "doc": row.doc} for row in matrix().flag_sets],

@@ -54,8 +54,8 @@ class DeviceTable:
         return {key: constant.value for key, constant in sorted(self.constants.items())}
 
 
-def architectures() -> list[str]:
-    return list(_architectures())
+def list_architectures() -> list[str]:
+    return list(_load_architectures())
 
 
 def load_architectures(path: Path = ARCHITECTURES) -> dict[str, dict[str, Fact]]:
@@ -73,34 +73,34 @@ def load_architectures(path: Path = ARCHITECTURES) -> dict[str, dict[str, Fact]]
 
 
 @functools.cache
-def _architectures() -> dict[str, dict[str, Fact]]:
+def _load_architectures() -> dict[str, dict[str, Fact]]:
     return load_architectures()
 
 
-def fact(arch: str, key: str) -> Fact:
+def architecture_fact(arch: str, key: str) -> Fact:
     """A fact of architectures.toml; raises UsageError for an unknown architecture."""
     default_device(arch)
-    return _architectures()[arch][key]
+    return _load_architectures()[arch][key]
 
 
-def names() -> list[str]:
+def list_devices() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.toml") if path != ARCHITECTURES)
 
 
 def default_device(arch: str) -> str:
     """The default device of an architecture; raises UsageError for an unknown architecture."""
     try:
-        return str(_architectures()[arch]["default_device"])
+        return str(_load_architectures()[arch]["default_device"])
     except KeyError:
-        raise UsageError(f"unknown architecture {arch!r}", remedy=f"known: {', '.join(architectures())}") from None
+        raise UsageError(f"unknown architecture {arch!r}", remedy=f"known: {', '.join(list_architectures())}") from None
 
 
 def devices_of(arch: str) -> list[str]:
     default_device(arch)
-    return [name for name in names() if load(name).arch == arch]
+    return [name for name in list_devices() if load_device(name).arch == arch]
 
 
-def _sections(document: Mapping[str, Any]) -> dict[str, DeviceConstant]:
+def _parse_sections(document: Mapping[str, Any]) -> dict[str, DeviceConstant]:
     flat: dict[str, DeviceConstant] = {}
     for section, rows in document.items():
         if section in _HEAD:
@@ -113,14 +113,14 @@ def _sections(document: Mapping[str, Any]) -> dict[str, DeviceConstant]:
 
 
 @functools.cache
-def load(name: str) -> DeviceTable:
+def load_device(name: str) -> DeviceTable:
     """The table of a device; raises UsageError for an unknown name, BadInput for an invalid table."""
     path = FOLDER / f"{name}.toml"
-    if name not in names():
-        raise UsageError(f"unknown device {name!r}", remedy=f"known: {', '.join(names())}")
+    if name not in list_devices():
+        raise UsageError(f"unknown device {name!r}", remedy=f"known: {', '.join(list_devices())}")
     document = tomllib.loads(path.read_text())
-    base = load(document["inherits"]) if "inherits" in document else None
-    own = _sections(document)
+    base = load_device(document["inherits"]) if "inherits" in document else None
+    own = _parse_sections(document)
     if base is not None and (unknown := set(own) - set(base.constants)):
         raise BadInput(f"{path.name}: {', '.join(sorted(unknown))} not in the inherited table")
     return DeviceTable(
@@ -135,7 +135,7 @@ def device_of(arch: str, device: str | None = None) -> DeviceTable:
     """The table of a device of `arch`, by default its default device. Raises UsageError if the device has another
     architecture."""
     default = default_device(arch)
-    table = load(device or default)
+    table = load_device(device or default)
     if table.arch != arch:
         remedy = f"devices of {arch}: {', '.join(devices_of(arch))}"
         raise UsageError(f"device {table.name} is a {table.arch}, not a {arch}", remedy=remedy)

@@ -13,13 +13,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a script by the build
 
 from hipsynth.core.errors import BadInput
-from hipsynth.simulator.devices import Fact, default_device, load, load_architectures
+from hipsynth.simulator.devices import Fact, default_device, load_architectures, load_device
 
 PYTHON_ONLY = {"default_device"}
 CPP_TYPES: dict[type, str] = {bool: "bool", int: "uint32_t", str: "const char*"}
 
 
-def literal(value: Fact) -> str:
+def cpp_literal(value: Fact) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return f'"{value}"' if isinstance(value, str) else str(value)
@@ -31,7 +31,7 @@ def architectures_header(table: Mapping[str, Mapping[str, Fact]]) -> str:
     fields = next(iter(table.values()))
     members = "".join(f"  {CPP_TYPES[type(value)]} {key};\n" for key, value in fields.items())
     rows = "".join(
-        f'    {{.name = "{arch}", ' + ", ".join(f".{k} = {literal(v)}" for k, v in facts.items()) + "},\n"
+        f'    {{.name = "{arch}", ' + ", ".join(f".{k} = {cpp_literal(v)}" for k, v in facts.items()) + "},\n"
         for arch, facts in table.items()
     )
     return (
@@ -56,7 +56,7 @@ def spec_header(architectures: Iterable[str]) -> str:
 
     Raises BadInput if the devices do not all have the same constants.
     """
-    found = {arch: list(load(default_device(arch)).constants) for arch in architectures}
+    found = {arch: list(load_device(default_device(arch)).constants) for arch in architectures}
     keys = next(iter(found.values()))
     for arch, own in found.items():
         if different := set(own) ^ set(keys):
@@ -78,7 +78,7 @@ def spec_header(architectures: Iterable[str]) -> str:
     )
 
 
-def write(path: Path, text: str) -> None:
+def write_if_changed(path: Path, text: str) -> None:
     """Writes the file only if its content changed, to avoid recompilation."""
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
@@ -86,8 +86,8 @@ def write(path: Path, text: str) -> None:
 
 def main(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    write(out / "architectures.h", architectures_header(load_architectures()))
-    write(out / "device_spec.h", spec_header(load_architectures()))
+    write_if_changed(out / "architectures.h", architectures_header(load_architectures()))
+    write_if_changed(out / "device_spec.h", spec_header(load_architectures()))
 
 
 if __name__ == "__main__":

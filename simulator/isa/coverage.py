@@ -141,7 +141,7 @@ def _alu_evidence(row: OpcodeRow) -> tuple[str, str]:
     return "test_alu_opcodes.py::test_opcode_on_edge_values", HOST if row.name in HOST_ORACLE else PSEUDO_CODE
 
 
-def evidence(row: OpcodeRow) -> tuple[str, str]:
+def find_evidence(row: OpcodeRow) -> tuple[str, str]:
     """(test, oracle) of an executing row; tests are in tests/differential."""
     mem = row.mem
     own = next((test for names, test in OF_THEIR_OWN.items() if re.fullmatch(names, row.name)), "")
@@ -163,42 +163,42 @@ def evidence(row: OpcodeRow) -> tuple[str, str]:
     return "test_memory_opcodes.py", MANUAL
 
 
-def _entry(mnemonic: str, ranks: dict[str, int | None], row: OpcodeRow | None) -> OpcodeCoverage:
+def _coverage_entry(mnemonic: str, ranks: dict[str, int | None], row: OpcodeRow | None) -> OpcodeCoverage:
     if row is None:
         return OpcodeCoverage(mnemonic, ranks, (), "refused", "not in the opcode table", "", "")
     missing = [a for a, rank in ranks.items() if rank is not None and a not in row.archs]
     reason = row.refused or (f"no such instruction on {', '.join(missing)}" if missing else "")
-    test, oracle, gap = ("", "", "") if row.refused else (*evidence(row), gap_of(row))
+    test, oracle, gap = ("", "", "") if row.refused else (*find_evidence(row), gap_of(row))
     return OpcodeCoverage(mnemonic, ranks, row.archs, "refused" if reason else "executes", reason, test, oracle, gap)
 
 
-def coverage(ranks: Path = RANKS) -> list[OpcodeCoverage]:
+def ranked_coverage(ranks: Path = RANKS) -> list[OpcodeCoverage]:
     """State of every ranked mnemonic, in the order of the file."""
     rows = {r.name: r for r in load_rows()}
     entries = []
     with ranks.open(newline="") as file:
         for line in csv.DictReader(file):
             by_arch = {a: int(line[f"{a}_rank"]) if line[f"{a}_rank"] else None for a in ARCHS}
-            entries.append(_entry(line["mnemonic"], by_arch, rows.get(line["mnemonic"])))
+            entries.append(_coverage_entry(line["mnemonic"], by_arch, rows.get(line["mnemonic"])))
     return entries
 
 
-def everything() -> list[OpcodeCoverage]:
+def full_coverage() -> list[OpcodeCoverage]:
     """Every opcode that is ranked or in the table, by name."""
-    ranked = {e.mnemonic: e for e in coverage()}
+    ranked = {e.mnemonic: e for e in ranked_coverage()}
     nowhere: dict[str, int | None] = dict.fromkeys(ARCHS)
-    rest = {row.name: _entry(row.name, nowhere, row) for row in load_rows() if row.name not in ranked}
+    rest = {row.name: _coverage_entry(row.name, nowhere, row) for row in load_rows() if row.name not in ranked}
     return [entry for _, entry in sorted((ranked | rest).items())]
 
 
-def executing(entries: Iterable[OpcodeCoverage], arch: str) -> list[OpcodeCoverage]:
+def executing_opcodes(entries: Iterable[OpcodeCoverage], arch: str) -> list[OpcodeCoverage]:
     return [e for e in entries if e.ranks[arch] is not None and e.state == "executes"]
 
 
-def _summary(entries: list[OpcodeCoverage]) -> list[str]:
+def _summary_table(entries: list[OpcodeCoverage]) -> list[str]:
     counts: dict[str, Callable[[str], int]] = {
         "used by 586 public HIP programs": lambda a: sum(e.ranks[a] is not None for e in entries),
-        "used and executed": lambda a: len(executing(entries, a)),
+        "used and executed": lambda a: len(executing_opcodes(entries, a)),
         "in the table": lambda a: sum(a in e.archs for e in entries),
         "in the table and executed": lambda a: sum(a in e.archs and e.state == "executes" for e in entries),
     }
@@ -206,9 +206,9 @@ def _summary(entries: list[OpcodeCoverage]) -> list[str]:
     return lines + [f"| {title} | " + " | ".join(str(of(a)) for a in ARCHS) + " |" for title, of in counts.items()]
 
 
-def report() -> str:
+def render_report() -> str:
     """The text of docs/reference/isa.md."""
-    entries = everything()
+    entries = full_coverage()
     tested = Counter(e.oracle for e in entries if e.state == "executes")
     lines = [
         "# Instructions",
@@ -217,7 +217,7 @@ def report() -> str:
         "the project knows: whether it executes, its test (in `tests/differential`) and the reference of that test.",
         "Ranks are by number of programs that use an opcode.",
         "",
-        *_summary(entries),
+        *_summary_table(entries),
         "",
         "Compared with: " + ", ".join(f"{name} ({count})" for name, count in sorted(tested.items())) + ".",
         "Existence on an architecture is checked against LLVM's assembler. A program is",
@@ -249,9 +249,9 @@ def report() -> str:
 
 def main(arguments: list[str]) -> int:
     if "--json" in arguments:
-        print(json.dumps([asdict(e) for e in everything()]))
+        print(json.dumps([asdict(e) for e in full_coverage()]))
         return 0
-    text = report()
+    text = render_report()
     if "--write" in arguments:
         REPORT.write_text(text)
         return 0

@@ -67,7 +67,7 @@ MFMA_COUNTER = {
 FILE_HEAD = "// Generated from simulator/isa/*.toml by generate.py.\n"
 
 
-def slots(row: OpcodeRow) -> dict[str, str]:
+def operand_slots(row: OpcodeRow) -> dict[str, str]:
     """Slot letter -> type name of each typed operand, with implied operands (c=d, x=vcc) resolved."""
     found: dict[str, str] = {}
     for token in row.sig.split():
@@ -85,25 +85,26 @@ def _cpp_type(types: dict[str, str], slot: str) -> str:
     return TYPES[types[slot]] if slot in types else "None"
 
 
-def _flag(value: bool) -> str:
+def _bool_literal(value: bool) -> str:
     return str(value).lower()
 
 
-def _packed(name: str) -> bool:
+def _is_packed(name: str) -> bool:
     return name.startswith("pk_")
 
 
 def _vector_statement(row: OpcodeRow) -> str:
     """The row's statement for vectors of lanes, "" if an operand's type has no vector form."""
     statement = row.sem if row.vec is True else str(row.vec or "")
-    return statement if set(slots(row).values()) <= VECTOR_TYPES else ""
+    return statement if set(operand_slots(row).values()) <= VECTOR_TYPES else ""
 
 
-def _head(row: OpcodeRow) -> str:
+def _struct_head(row: OpcodeRow) -> str:
     """Type aliases and flags of an opcode's struct."""
-    types = slots(row)
+    types = operand_slots(row)
     aliases = "\n".join(f"  using {s.upper()} = {_cpp_type(types, s)};" for s in "deabcx")
-    flags = f"kKeepsHigh = {str(row.keep_high).lower()}, kReadsDst = false, kWritesExec = {_flag('exec' in row.writes)}"
+    writes_exec = _bool_literal("exec" in row.writes)
+    flags = f"kKeepsHigh = {_bool_literal(row.keep_high)}, kReadsDst = false, kWritesExec = {writes_exec}"
     return f"{aliases}\n  static constexpr bool {flags};\n"
 
 
@@ -111,25 +112,25 @@ def vector_struct(row: OpcodeRow, struct: str, statement: str) -> str:
     params = [f"[[maybe_unused]] auto {s}" for s in "abc"] + [f"[[maybe_unused]] auto& {s}" for s in "de"]
     params.append("[[maybe_unused]] const FpMode& mode")
     return (
-        f"struct {struct} {{\n{_head(row)}"
+        f"struct {struct} {{\n{_struct_head(row)}"
         f"  [[gnu::always_inline]] static void vec({', '.join(params)}) {{\n    {statement};\n  }}\n}};\n"
     )
 
 
 def valu_struct(row: OpcodeRow, struct: str, sem: str) -> str:
-    types = slots(row)
+    types = operand_slots(row)
     body = f"{sem};"
-    if _packed(types.get("d", "")) and not row.whole:
+    if _is_packed(types.get("d", "")) and not row.whole:
         ops = [s for s in "abcx" if s in types]
         params = ", ".join(f"auto {s}" for s in ops)
         halves = []
         for h in ("lo", "hi"):
-            args = ", ".join(f"{s}.{h}" if _packed(types[s]) else s for s in ops)
+            args = ", ".join(f"{s}.{h}" if _is_packed(types[s]) else s for s in ops)
             halves.append(f"half({args}, d.{h});")
         body = f"const auto half = [&]({params}, auto& d) {{ {sem}; }};\n    " + "\n    ".join(halves)
     params = ", ".join(f"[[maybe_unused]] {s.upper()}::T {s}" for s in "abcx")
     return (
-        f"struct {struct} {{\n{_head(row)}"
+        f"struct {struct} {{\n{_struct_head(row)}"
         f"  [[gnu::always_inline]] static void lane({params},\n"
         "      [[maybe_unused]] D::T& d, [[maybe_unused]] uint32_t& e, [[maybe_unused]] int lane,\n"
         f"      [[maybe_unused]] const FpMode& mode) {{\n    {body}\n  }}\n}};\n"
@@ -137,7 +138,7 @@ def valu_struct(row: OpcodeRow, struct: str, sem: str) -> str:
 
 
 def salu_struct(row: OpcodeRow, struct: str) -> str:
-    types = slots(row)
+    types = operand_slots(row)
     aliases = "\n".join(f"  using {s.upper()} = {_cpp_type(types, s)};" for s in "dabc")
     params = ", ".join(f"[[maybe_unused]] {s.upper()}::T {s}" for s in "abc")
     return (
@@ -155,20 +156,20 @@ def mfma_call(row: OpcodeRow) -> str:
     return f"smfmac<{types}, {m}, {n}, {k}>" if row.mfma.sparse else f"mfma<{types}, {m}, {n}, {k}, {blocks}>"
 
 
-def _entry(
+def _handler_entry(
     handler: str, general: str = "nullptr", saturating: str = "nullptr", shape: str = "nullptr", selects: bool = False
 ) -> str:
-    return f"{{{handler}, {general}, {saturating}, {shape}, {_flag(selects)}}}"
+    return f"{{{handler}, {general}, {saturating}, {shape}, {_bool_literal(selects)}}}"
 
 
 def handler_entry(row: OpcodeRow, struct: str) -> tuple[str, str]:
     """(struct definitions, initialiser of Handlers) for one ALU row."""
     if row.mfma is not None:
-        return "", _entry(mfma_call(row))
+        return "", _handler_entry(mfma_call(row))
     if row.handler:
-        return "", _entry(row.handler)
+        return "", _handler_entry(row.handler)
     if row.unit == "salu":
-        return salu_struct(row, struct), _entry(f"salu<{struct}>")
+        return salu_struct(row, struct), _handler_entry(f"salu<{struct}>")
     statement = _vector_statement(row)
     code = vector_struct(row, struct, statement) if statement else valu_struct(row, struct, row.sem)
     saturating = "nullptr"
@@ -178,8 +179,8 @@ def handler_entry(row: OpcodeRow, struct: str) -> tuple[str, str]:
     elif row.sat:
         code += valu_struct(row, f"{struct}_sat", str(row.sat))
         saturating = f"valu<{struct}_sat>"
-    selects = bool(statement) and _packed(slots(row).get("d", ""))
-    return code, _entry(f"{engine}<{struct}>", "general", saturating, f"&ShapeOf<{struct}>::kShape", selects)
+    selects = bool(statement) and _is_packed(operand_slots(row).get("d", ""))
+    return code, _handler_entry(f"{engine}<{struct}>", "general", saturating, f"&ShapeOf<{struct}>::kShape", selects)
 
 
 def chunk_source(index: int, rows: list[OpcodeRow]) -> str:
@@ -198,19 +199,19 @@ def chunk_source(index: int, rows: list[OpcodeRow]) -> str:
     )
 
 
-def _mem(mem: Mem) -> str:
+def _mem_literal(mem: Mem) -> str:
     fields = {
         "space": f"MemSpace::{mem.space}",
         "kind": f"MemKind::{mem.kind}",
         "elem_bytes": str(mem.elem_bytes),
         "count": str(mem.count),
-        "sign_extend": _flag(mem.sign),
+        "sign_extend": _bool_literal(mem.sign),
         "d16": str(mem.d16),
         "two_addr": str(mem.two_addr),
-        "to_lds": _flag(mem.to_lds),
+        "to_lds": _bool_literal(mem.to_lds),
         "op": f"MemOp::{mem.op or 'none'}",
     }
-    return _aggregate(fields, _NO_MEM) if mem != Mem() else "{}"
+    return _aggregate_literal(fields, _NO_MEM) if mem != Mem() else "{}"
 
 
 _NO_MEM = {
@@ -224,7 +225,7 @@ _NO_MEM = {
 }
 
 
-def _aggregate(fields: dict[str, str], defaults: dict[str, str]) -> str:
+def _aggregate_literal(fields: dict[str, str], defaults: dict[str, str]) -> str:
     """A C++ designated initialiser that omits fields with their default value."""
     given = {k: v for k, v in fields.items() if v not in (defaults.get(k), "false")}
     return "{" + ", ".join(f".{k} = {v}" for k, v in given.items()) + "}"
@@ -240,7 +241,7 @@ _NO_OP = {
 } | dict.fromkeys(("reads", "writes", "adds", "flops", "mfma_mops"), "0")
 
 
-def _bits(chosen: Iterable[str], names: Sequence[str]) -> str:
+def _bit_mask(chosen: Iterable[str], names: Sequence[str]) -> str:
     return str(sum(1 << names.index(name) for name in chosen))
 
 
@@ -251,27 +252,27 @@ def op_info(row: OpcodeRow) -> str:
         "unit": f"Unit::{row.unit}",
         "rate": f"Rate::{row.rate}",
         "count": f"Count::{row.count}",
-        "archs": _bits(row.archs, ARCHS),
+        "archs": _bit_mask(row.archs, ARCHS),
         "action": f"Action::{row.action}",
         "condition": f"Condition::{row.condition}",
-        "reads": _bits(row.reads, IMPLICIT),
-        "writes": _bits(row.writes, IMPLICIT),
+        "reads": _bit_mask(row.reads, IMPLICIT),
+        "writes": _bit_mask(row.writes, IMPLICIT),
         "narrows": f"Narrows::{row.narrows}",
         "indexes": f"Indexes::{row.indexes}",
         "adds": str(row.adds),
-        "partial": _flag(row.partial),
-        "cross_lane": _flag(row.cross_lane),
-        "carries_up": _flag(row.carries_up),
-        "exchanges": _flag(row.exchanges),
+        "partial": _bool_literal(row.partial),
+        "cross_lane": _bool_literal(row.cross_lane),
+        "carries_up": _bool_literal(row.carries_up),
+        "exchanges": _bool_literal(row.exchanges),
     }
     if row.mfma is not None:
         m, n, k, blocks = row.mfma.shape
         fields["mfma_cycles"] = "{" + ", ".join(map(str, row.mfma.cycles)) + "}"
         fields["mfma_mops"] = str(2 * m * n * k * blocks // 512)
         fields["mfma_type"] = f'"{MFMA_COUNTER[row.mfma.types[0]]}"'
-    fields |= {"flops": str(row.flops), "mem": _mem(row.mem)}
+    fields |= {"flops": str(row.flops), "mem": _mem_literal(row.mem)}
     fields |= {"signature": f'"{row.sig}"', "refused": f'"{row.refused}"'}
-    return _aggregate(fields, _NO_OP)
+    return _aggregate_literal(fields, _NO_OP)
 
 
 def table_row(row: OpcodeRow, place: tuple[int, int]) -> str:
@@ -325,7 +326,7 @@ def table_source(rows: list[OpcodeRow], places: dict[str, tuple[int, int]]) -> s
     )
 
 
-def write(path: Path, text: str) -> None:
+def write_if_changed(path: Path, text: str) -> None:
     """Writes the file only if its content changed, to avoid recompilation."""
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
@@ -339,10 +340,10 @@ def main(out: Path) -> None:
     size = -(-len(alu) // CHUNKS)
     for index in range(CHUNKS):
         part = alu[index::CHUNKS] if size else []
-        write(out / f"ops_{index}.cpp", chunk_source(index, part))
+        write_if_changed(out / f"ops_{index}.cpp", chunk_source(index, part))
         places |= {row.name: (index, i) for i, row in enumerate(part)}
-    write(out / "opcode_enums.h", enums_source(rows))
-    write(out / "table.cpp", table_source(rows, places))
+    write_if_changed(out / "opcode_enums.h", enums_source(rows))
+    write_if_changed(out / "table.cpp", table_source(rows, places))
 
 
 if __name__ == "__main__":

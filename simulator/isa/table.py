@@ -13,9 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hipsynth.simulator.devices import architectures
+from hipsynth.simulator.devices import list_architectures
 
-ARCHS = tuple(architectures())
+ARCHS = tuple(list_architectures())
 IMPLICIT = ("scc", "vcc", "exec", "m0", "mode")  # registers that instructions use without naming them
 HERE = Path(__file__).resolve().parent
 
@@ -168,13 +168,13 @@ def _integer_atomics() -> dict[str, Mem]:
     return {name: form for name, form in _flat_atomics().items() if name not in _FLOAT_ATOMICS}
 
 
-def _rtn(name: str) -> str:
+def _returning_name(name: str) -> str:
     stem, _, kind = name.rpartition("_")
     return f"{stem}_rtn_{kind}"
 
 
 def _ds_atomics(returning: bool) -> dict[str, Mem]:
-    table = {(_rtn(n) if returning else n): Mem(op=n, elem_bytes=size) for n, size in _DS_ATOMICS.items()}
+    table = {(_returning_name(n) if returning else n): Mem(op=n, elem_bytes=size) for n, size in _DS_ATOMICS.items()}
     if returning:
         table |= {f"wrxchg_rtn_b{n}": Mem(op=f"swap_b{n}", elem_bytes=n // 8) for n in (32, 64)}
     return table
@@ -185,24 +185,24 @@ def _ds_compare(returning: bool) -> dict[str, Mem]:
     for n in (32, 64):
         for stem, op in (("cmpst_b", "cmpswap_b"), ("mskor_b", "mskor_b"), ("cmpst_f", "cmpswap_f")):
             name = f"{stem}{n}"
-            table[_rtn(name) if returning else name] = Mem(op=f"{op}{n}", elem_bytes=n // 8)
+            table[_returning_name(name) if returning else name] = Mem(op=f"{op}{n}", elem_bytes=n // 8)
     return table
 
 
-def _elements(forms: Mapping[str, tuple[int, int, bool, int]]) -> dict[str, Mem]:
+def _element_forms(forms: Mapping[str, tuple[int, int, bool, int]]) -> dict[str, Mem]:
     return {k: Mem(elem_bytes=b, count=n, sign=s, d16=d) for k, (b, n, s, d) in forms.items()}
 
 
 # Placeholders in family names -> memory forms.
 _MEM_AXES: dict[str, dict[str, Mem]] = {
-    "load": _elements(_LOADS),
-    "store": _elements(_STORES),
-    "ldsload": _elements(_LDS_LOADS),
+    "load": _element_forms(_LOADS),
+    "store": _element_forms(_STORES),
+    "ldsload": _element_forms(_LDS_LOADS),
     "atomic": _flat_atomics(),
     "satomic": _integer_atomics(),
     "iatomic": {name: form for name, form in _integer_atomics().items() if form.elem_bytes == 4},
-    "dsload": _elements(_DS_LOADS),
-    "dsstore": _elements(_DS_STORES),
+    "dsload": _element_forms(_DS_LOADS),
+    "dsstore": _element_forms(_DS_STORES),
     "dsatomic": _ds_atomics(False),
     "dsatomic_rtn": _ds_atomics(True),
     "dscmpst": _ds_compare(False),
@@ -242,7 +242,7 @@ def scalar_effects(sem: str) -> tuple[set[str], set[str]]:
     return reads, writes
 
 
-def _effects(unit: str, entry: Mapping[str, Any]) -> tuple[frozenset[str], frozenset[str]]:
+def _scalar_effects(unit: str, entry: Mapping[str, Any]) -> tuple[frozenset[str], frozenset[str]]:
     reads, writes = scalar_effects(entry.get("sem", "")) if unit == "salu" else (set(), set())
     if "x=vcc" in entry["sig"].split():
         reads.add("vcc")
@@ -255,7 +255,7 @@ def _effects(unit: str, entry: Mapping[str, Any]) -> tuple[frozenset[str], froze
     return frozenset(reads), frozenset(writes)
 
 
-def _action(unit: str, entry: Mapping[str, Any]) -> str:
+def _opcode_action(unit: str, entry: Mapping[str, Any]) -> str:
     if "refused" in entry:
         return "refused"
     kind = entry.get("mem", {}).get("kind")
@@ -265,7 +265,7 @@ def _action(unit: str, entry: Mapping[str, Any]) -> str:
     return str(entry.get("action", default.get(unit, unit)))
 
 
-def _mem(entry: Mapping[str, Any], form: Mem | None = None) -> Mem:
+def _memory_operation(entry: Mapping[str, Any], form: Mem | None = None) -> Mem:
     fields = dict(entry)
     if form is not None:
         fields = {k: getattr(form, k) for k in ("elem_bytes", "count", "sign", "d16", "op")} | fields
@@ -296,7 +296,7 @@ _PLAIN = frozenset(
 _HALF_RESULTS = ("d:b16", "d:f16", "d:i16", "d:u16")
 
 
-def _row(name: str, unit: str, entry: Mapping[str, Any], **extra: Any) -> OpcodeRow:
+def _build_row(name: str, unit: str, entry: Mapping[str, Any], **extra: Any) -> OpcodeRow:
     sig = entry["sig"]
     fields: dict[str, Any] = {k: v for k, v in entry.items() if k in _PLAIN}
     fields["archs"] = tuple(entry.get("archs", ARCHS))
@@ -304,15 +304,15 @@ def _row(name: str, unit: str, entry: Mapping[str, Any], **extra: Any) -> Opcode
     fields["flops"] = entry.get("flops", flops_of(entry.get("count", "other"), sig))
     fields["keep_high"] = entry.get("keep") == "high"
     fields["partial"] = entry.get("partial", fields["keep_high"] or sig.startswith(_HALF_RESULTS))
-    fields["action"] = _action(unit, entry)
-    fields["reads"], fields["writes"] = _effects(unit, entry)
+    fields["action"] = _opcode_action(unit, entry)
+    fields["reads"], fields["writes"] = _scalar_effects(unit, entry)
     if "mem" in entry:
-        fields["mem"] = _mem(entry["mem"])
+        fields["mem"] = _memory_operation(entry["mem"])
     fields |= extra
     return OpcodeRow(name=name, unit=unit, sig=sig, **fields)
 
 
-def _family(entry: Mapping[str, Any], unit: str) -> Iterator[OpcodeRow]:
+def _expand_family(entry: Mapping[str, Any], unit: str) -> Iterator[OpcodeRow]:
     name, axis = entry["name"], re.search(r"\{(\w+)\}", entry["name"])
     assert axis is not None, name
     key = axis[1]
@@ -323,18 +323,20 @@ def _family(entry: Mapping[str, Any], unit: str) -> Iterator[OpcodeRow]:
                 for t in entry["types"]:
                     full = form["name"].format(rel=rel, t=t)
                     count = entry.get("count", {}).get(t, "other")
-                    yield _row(full, unit, {**form, "sig": entry["sig"].format(t=t), "sem": sem, "count": count})
+                    yield _build_row(full, unit, {**form, "sig": entry["sig"].format(t=t), "sem": sem, "count": count})
         return
     if key == "size":
         for size, words in entry["size"].items():
             mem = Mem(**({"elem_bytes": 4} | entry["mem"]), count=words)
-            yield _row(name.format(size=size), unit, entry, mem=mem)
+            yield _build_row(name.format(size=size), unit, entry, mem=mem)
         return
     only: Mapping[str, list[str]] = entry.get("only", {})  # forms that some architectures lack
     for form_name, form in _MEM_AXES[key].items():
         archs = tuple(only.get(form_name, entry.get("archs", ARCHS)))
         if archs:
-            yield _row(name.format(**{key: form_name}), unit, entry, mem=_mem(entry["mem"], form), archs=archs)
+            yield _build_row(
+                name.format(**{key: form_name}), unit, entry, mem=_memory_operation(entry["mem"], form), archs=archs
+            )
 
 
 _ELEMENT_BITS = {"f32": 32, "xf32": 32, "i32": 32, "f16": 16, "bf16": 16, "i8": 8, "fp8": 8, "bf8": 8, "f64": 64}
@@ -387,7 +389,7 @@ def _by_name() -> dict[str, OpcodeRow]:
     return {row.name: row for row in load_rows()}
 
 
-def row(mnemonic: str) -> OpcodeRow | None:
+def find_row(mnemonic: str) -> OpcodeRow | None:
     """The row of a disassembler's mnemonic, which may have an encoding suffix; None if it is not an opcode."""
     return _by_name().get(without_encoding(mnemonic))
 
@@ -407,9 +409,9 @@ def load_rows(folder: Path = HERE) -> list[OpcodeRow]:
         data = tomllib.loads(path.read_text())
         unit = data["unit"]
         common = {"count": data.get("count", "other")}
-        rows += [_row(name, unit, {**common, **entry}) for name, entry in data.get("op", {}).items()]
+        rows += [_build_row(name, unit, {**common, **entry}) for name, entry in data.get("op", {}).items()]
         for entry in data.get("family", []):
-            rows += list(_family(entry, unit))
+            rows += list(_expand_family(entry, unit))
         rows += list(_mfma_rows(data.get("mfma", {}), unit))
         rows += list(_smfmac_rows(data.get("smfmac", {}), unit))
     seen: set[str] = set()

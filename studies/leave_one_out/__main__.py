@@ -55,7 +55,9 @@ def said(name: str, row: Score) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m studies.leave_one_out", description=__doc__)
-    parser.add_argument("--device", choices=devices.names(), help="print the scores of one device; write nothing")
+    parser.add_argument(
+        "--device", choices=devices.list_devices(), help="print the scores of one device; write nothing"
+    )
     options = parser.parse_args(arguments)
     found = outcome()
     if options.device is None:

@@ -43,12 +43,12 @@ class Fit:
     def marked(self) -> bool:
         """Whether the table marks it `fit`."""
         table, key = self.places[0]
-        return devices.load(table).constants[key].fitted
+        return devices.load_device(table).constants[key].fitted
 
     def value(self) -> float:
         """Its value in the device table."""
         table, key = self.places[0]
-        return devices.load(table)[key]
+        return devices.load_device(table)[key]
 
     def log(self, value: float) -> float:
         return math.log(value + self.shift)
@@ -113,7 +113,7 @@ def owner(device: str, key: str) -> str:
 
 def with_values(device: str, fitted: Sequence[Fit], values: Mapping[str, float]) -> dict[str, float]:
     """The constants of a device with other values of some fits, by name."""
-    spec = devices.load(device).spec()
+    spec = devices.load_device(device).spec()
     for fit in fitted:
         for table, key in fit.places:
             if owner(device, key) == table:

@@ -75,7 +75,7 @@ class LeaveOneOutFigures:
         found = {"all": score(self.published, mine)}
         found[MARKED] = score(self.published, _by_kind(self.found.marked))
         found[TOGETHER] = score(self.published, _by_kind(self.found.recordings))
-        found |= {name: score(self.published, mine, (name,)) for name in devices.names()}
+        found |= {name: score(self.published, mine, (name,)) for name in devices.list_devices()}
         return found | {name: score(self.published, mine, (), name) for name in classes.CLASSES}
 
 
@@ -148,7 +148,7 @@ all kinds of a recording at once, such as all streams of gpu-stream, or all kern
     )
     for title, key, target, unit in TARGETS:
         value = _value(scores["all"], key)
-        missed = [name for name in devices.names() if not _met(key, _value(scores[name], key), target)]
+        missed = [name for name in devices.list_devices() if not _met(key, _value(scores[name], key), target)]
         sign, digits = ("≥", 3) if key == "spearman" else ("within ±" if key == "bias" else "≤", 1)
         cells = []
         for found in (value, *(_value(scores[name], key) for name in (MARKED, TOGETHER))):
@@ -180,7 +180,7 @@ def _rows(scores: Mapping[str, Score], names: Sequence[str], what: str) -> Itera
 
 def _devices(scores: Mapping[str, Score]) -> Iterator[str]:
     yield from ("## By device", "")
-    yield from _rows(scores, ["all", *devices.names()], "device")
+    yield from _rows(scores, ["all", *devices.list_devices()], "device")
 
 
 def _classes(scores: Mapping[str, Score]) -> Iterator[str]:

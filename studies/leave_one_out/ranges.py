@@ -21,7 +21,7 @@ Divided = Mapping[str, Sequence[Figure]]
 def ranges(left_out: Divided, sorts: Sequence[str] = SORTS) -> list[ErrorRange]:
     """A range for every class, sort and architecture for which anything of that sort was recorded."""
     found = []
-    for arch in devices.architectures():
+    for arch in devices.list_architectures():
         places = devices.devices_of(arch)
         for sort in sorts:
             if part(left_out, sort, places):
@@ -61,7 +61,7 @@ def coverage(left_out: Divided, published: Sequence[ErrorRange], sort: str = TIM
         if unseen:
             known = ranges({name: own for name, own in left_out.items() if name != kind}, (sort,))
         limits = {(row.class_, row.arch): row.range for row in known if row.sort == sort}
-        inside = [size(f) <= limits[class_of(kind, f), devices.load(f.device).arch] for f in figures]
+        inside = [size(f) <= limits[class_of(kind, f), devices.load_device(f.device).arch] for f in figures]
         shares.append(sum(inside) / len(inside))
     return sum(shares) / len(shares)
 

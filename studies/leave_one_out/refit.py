@@ -98,7 +98,7 @@ def refitted(fitted: Sequence[Fit], others: Divided) -> dict[str, float]:
 def devices_with(fitted: Sequence[Fit]) -> list[str]:
     """The devices that have any of the constants from the tables that set them."""
     places = [place for fit in fitted for place in fit.places]
-    return [name for name in devices.names() if any(owner(name, key) == table for table, key in places)]
+    return [name for name in devices.list_devices() if any(owner(name, key) == table for table, key in places)]
 
 
 def chosen_points(figures: Sequence[Figure]) -> list[Figure]:

@@ -94,14 +94,14 @@ def main() -> None:
 
     known = {study.name: study for study in studies()}
     parser = argparse.ArgumentParser(prog="python -m studies.validation.fit", description=__doc__)
-    parser.add_argument("device", choices=devices.names())
+    parser.add_argument("device", choices=devices.list_devices())
     parser.add_argument("keys", nargs="+", metavar="KEY", help='constants to vary, such as "hbm.read_gbps"')
     parser.add_argument("--studies", nargs="+", choices=known, default=["occupancy", "latency", "cache_bandwidth"])
     options = parser.parse_args()
     figures = [figure for name in options.studies for figure in collect(known[name])]
     own = [figure for figure in figures if figure.what == TIME and figure.device == options.device]
     points = [FitRecord(figure.time, figure.theirs) for figure in own]
-    spec = devices.load(options.device).spec()
+    spec = devices.load_device(options.device).spec()
     found = fit(points, spec, options.keys)
     print(f"mean error {100 * loss(points, spec):.1f} % -> {100 * loss(points, found):.1f} % over {len(points)} points")
     for key in options.keys:

@@ -106,7 +106,7 @@ def aggregate(samples: Iterable[ErrorSample]) -> Evidence:
     seen: dict[str, set[str]] = defaultdict(set)
     counted: dict[str, set[str]] = defaultdict(set)
     for sample in samples:
-        arch = devices.load(sample.device).arch
+        arch = devices.load_device(sample.device).arch
         seen[arch] |= set(sample.features)
         counted[arch] |= set(sample.counted)
         for device in (sample.device, ""):
@@ -208,7 +208,7 @@ def _counters(found: Evidence, quantities: Sequence[str]) -> Iterator[str]:
 
 
 def _missing(found: Evidence, main: Iterable[str]) -> Iterator[str]:
-    for arch in devices.architectures():
+    for arch in devices.list_architectures():
         bare = [name for name in main if (name, arch) not in found.errors]
         seen = found.features.get(arch, frozenset())
         unseen = [feature.title for feature in expected_error.FEATURES if feature.title not in seen]

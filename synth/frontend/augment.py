@@ -131,7 +131,7 @@ def augment(
     """
     items = find_items(path) if items is None else items
     if isolate:
-        sandbox.require()
+        sandbox.require_sandbox()
     requests = [AugmentRequest(item, copies, seed, config, isolate, texts, tuple(kinds)) for item in items]
     run = partial(map_unordered, workers=workers, engine=engine, item_timeout_s=timeout * (copies + 1))
     with sole_writer(out):

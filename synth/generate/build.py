@@ -28,7 +28,7 @@ def build_module(
     template = find_template(family)
     policy = policy or default_policy()
     params = {**policy.draw(template, choices, overrides or {}), **(sizes or {})}
-    if sizes and (broken := _refusal(template, sizes) or template.check(params)):
+    if sizes and (broken := _size_refusal(template, sizes) or template.check(params)):
         raise PolicyError(f"{family}: these sizes violate {broken!r}")
     context = Context(params, choices, policy)
     module = builder_of(family)(context)
@@ -36,7 +36,7 @@ def build_module(
     return context, module
 
 
-def _refusal(template: FamilyTemplate, sizes: Mapping[str, int]) -> str:
+def _size_refusal(template: FamilyTemplate, sizes: Mapping[str, int]) -> str:
     """The first size that is not a value of a size parameter, "" if all are."""
     known = {parameter.name: parameter for parameter in template.parameters if parameter.size}
     bad = (f"{name} = {value}" for name, value in sizes.items() if name not in known or not known[name].accepts(value))
@@ -49,18 +49,18 @@ def make_program(
     """One program of a family; errors as in `build_module`. `sizes.expected_output` knows what it must print."""
     family = template_of(family)
     context, module = build_module(family, choices, overrides, policy=policy)
-    text = emit.render(find_template(family), module, dict(context.params))
-    name, label = module.kernels[0].name, named(family, context.composition)
+    text = emit.render_program(find_template(family), module, dict(context.params))
+    name, label = module.kernels[0].name, composed_family(family, context.composition)
     return Program(
         text=text, origin="synthetic", family=label, name=name, params=dict(context.params), choices=choices.recorded
     )
 
 
-def named(family: str, composition: str) -> str:
+def composed_family(family: str, composition: str) -> str:
     """What a program's record calls its family: the template, and after a slash the composition, if it has one."""
     return f"{family}/{composition}" if composition else family
 
 
-def replay(family: str, recorded: tuple[int, ...]) -> Program:
+def replay_program(family: str, recorded: tuple[int, ...]) -> Program:
     """The program of a family for the choice sequence `Program.choices`; raises ReplayError if it does not fit."""
     return make_program(family, Choices(replay=recorded))

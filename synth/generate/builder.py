@@ -47,7 +47,7 @@ class KernelBuilder:
 
     def __init__(self, name: str, grid: tuple[int, ...] | int, block: tuple[int, ...] | int, **options: bool) -> None:
         self.name = name
-        self.grid, self.block = _dims(grid), _dims(block)
+        self.grid, self.block = _to_dims(grid), _to_dims(block)
         if (
             min(*self.grid, *self.block) < 1
             or math.prod(self.block) > MAX_BLOCK
@@ -131,7 +131,7 @@ class KernelBuilder:
     def scalar(self, name: str, value: int) -> Expr:
         """An `int` parameter that has this value in every launch."""
         if isinstance(value, Extent) and value.name == name:
-            return self._size(ir.sized(value))
+            return self._size(ir.size_value(value))
         self._scalars.append((self._claim(name), value))
         return self._name(name, I32, int(value), int(value), uniform=True, scope=0)
 
@@ -175,7 +175,7 @@ class KernelBuilder:
         self._check(start)
         if start.dtype is not dtype or start.lo < span[0] or start.hi > span[1]:
             raise IRError(f"{name}: initialised in [{start.lo:g}, {start.hi:g}], outside its declared range {span}")
-        target = self._name(self._claim(name), dtype, *ir.fit(name, dtype, *span), uniform=False)
+        target = self._name(self._claim(name), dtype, *ir.fit_range(name, dtype, *span), uniform=False)
         self._declared[name] = (start, len(self._scopes))
         self._add(ir.Let(target, start, mutable=True))
         return target
@@ -202,7 +202,7 @@ class KernelBuilder:
     def accumulator(self, name: str, matrix: MatrixInstruction, span: tuple[float, float]) -> Expr:
         """Declares the zero-initialised accumulators of a matrix instruction, with values in `span`."""
         t = matrix.accumulator
-        target = self._name(self._claim(name), t, *ir.fit(name, t, *span), uniform=False)
+        target = self._name(self._claim(name), t, *ir.fit_range(name, t, *span), uniform=False)
         zero = ir.const(0.0, t.base)
         self._declared[name] = (zero, len(self._scopes))
         self._add(ir.Let(target, ir.pack(t, [zero] * t.lanes), mutable=True))
@@ -341,7 +341,7 @@ class KernelBuilder:
         if limit.hi < 1:
             raise IRError("no value is below this bound")
         with self.when(ir.apply("lt", value, limit), early=early):
-            yield self._here(ir.known(value, value.lo, limit.hi - 1))
+            yield self._here(ir.narrow_range(value, value.lo, limit.hi - 1))
 
     @contextmanager
     def within(self, value: Expr, lo: Operand, hi: Operand) -> Iterator[Expr]:
@@ -349,13 +349,13 @@ class KernelBuilder:
         low, high = ir.lift(lo, value.dtype), ir.lift(hi, value.dtype)
         condition = ir.apply("land", ir.apply("ge", value, low), ir.apply("lt", value, high))
         with self.when(condition):
-            yield self._here(ir.known(value, low.lo, high.hi - 1))
+            yield self._here(ir.narrow_range(value, low.lo, high.hi - 1))
 
     @contextmanager
     def at_least(self, value: Expr, bound: Expr) -> Iterator[Expr]:
         """`if (value >= bound)`: yields value - bound, which is then never negative."""
         with self.when(ir.apply("ge", value, bound)):
-            yield self._here(ir.known(value - bound, 0, math.inf))
+            yield self._here(ir.narrow_range(value - bound, 0, math.inf))
 
     def _here(self, value: Expr) -> Expr:
         """The value restricted to the innermost scope, because the guard that narrowed its range ends there."""
@@ -435,7 +435,7 @@ class KernelBuilder:
         )  # fmt: skip
 
 
-def _dims(extents: tuple[int, ...] | int) -> ir.Dims:
+def _to_dims(extents: tuple[int, ...] | int) -> ir.Dims:
     x, y, z = (*((extents,) if isinstance(extents, int) else extents), 1, 1)[:3]
     return x, y, z
 

@@ -10,7 +10,7 @@ from hipsynth.synth.generate.extent import Extent
 from hipsynth.synth.generate.headers import ParameterValues
 from hipsynth.synth.generate.ir import HostBuffer, Init, Kernel, Launch, Module, Style
 from hipsynth.synth.generate.policy import Policy
-from hipsynth.synth.generate.types import DType, IRError, dtype
+from hipsynth.synth.generate.types import DType, IRError, find_dtype
 
 MAX_HOST_ELEMENTS = 1 << 24  # a tenth of a second
 INPUT_NAMES = (
@@ -76,8 +76,8 @@ class Context:
 
     @property
     def dtype(self) -> DType:
-        """The type named by the parameter `dtype`."""
-        return dtype(str(self.params["dtype"]))
+        """The type named by the parameter `find_dtype`."""
+        return find_dtype(str(self.params["dtype"]))
 
     def size(self, name: str, value: int) -> int:
         """A problem size that the program reads from its arguments, `value` by default. Called once more with the same

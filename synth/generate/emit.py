@@ -12,7 +12,7 @@ from hipsynth.synth.generate.extent import Extent, cpp
 from hipsynth.synth.generate.headers import FamilyTemplate, ParameterValues, templates_dir
 from hipsynth.synth.generate.ir import HostBuffer, Kernel, Module, Style
 from hipsynth.synth.generate.oracle import SAMPLES
-from hipsynth.synth.generate.source import extended_types, generic_type, kernel_source, literal, packed
+from hipsynth.synth.generate.source import extended_types, generic_type, kernel_source, literal, packed_struct_name
 from hipsynth.synth.generate.types import DType
 
 
@@ -32,7 +32,7 @@ def launch_arguments(launch: ir.Launch, device: str, style: Style) -> list[str]:
             pointer if buffer.dtype.lanes == 1 else f"reinterpret_cast<{constant}{buffer.dtype.cpp}*>({pointer})"
         )
     scalars = [cpp(value) for _, value in launch.kernel.scalars]
-    if name := packed(launch.kernel, style):
+    if name := packed_struct_name(launch.kernel, style):
         scalars = [f"{name}{{{', '.join(scalars)}}}"]
     return arguments + scalars
 
@@ -43,25 +43,25 @@ def init_expression(host: HostBuffer) -> str:
     if init.kind == "ramp":
         product = "i" if init.mul == 1 else f"i * {init.mul}"
         total = product if init.add == 0 else f"{product} + {init.add}"
-        steps = f"{total} % {_period(init.mod)}" if total == "i" else f"({total}) % {_period(init.mod)}"
+        steps = f"{total} % {_init_period(init.mod)}" if total == "i" else f"({total}) % {_init_period(init.mod)}"
     else:
-        period = _period(init.mod) if isinstance(init.mod, Extent) else f"{init.mod}u"
+        period = _init_period(init.mod) if isinstance(init.mod, Extent) else f"{init.mod}u"
         steps = f"mix(static_cast<unsigned int>(i) + {init.add}u) % {period}"
     wide = "double" if host.dtype.is_float else host.dtype.cpp
     text = f"static_cast<{wide}>({steps})"
     if init.step != 1:
-        text = f"{_plain(init.step, host.dtype)} * {text}"
+        text = f"{_plain_number(init.step, host.dtype)} * {text}"
     if init.lo != 0:
-        text = f"{_plain(init.lo, host.dtype)} + {text}"
+        text = f"{_plain_number(init.lo, host.dtype)} + {text}"
     return text if host.dtype.name not in ("f16", "f32") else f"static_cast<{host.dtype.cpp}>({text})"
 
 
-def _period(mod: int) -> str:
+def _init_period(mod: int) -> str:
     """The number of different values of an initialiser, as an unsigned operand of a remainder."""
     return f"static_cast<unsigned int>({cpp(mod)})" if isinstance(mod, Extent) else str(mod)
 
 
-def _plain(value: float, dtype: DType) -> str:
+def _plain_number(value: float, dtype: DType) -> str:
     return repr(float(value)) if dtype.is_float else f"{int(value)}{dtype.suffix}"
 
 
@@ -93,7 +93,7 @@ def shared_constants(module: Module) -> list[tuple[str, int]]:
 
 
 @lru_cache(maxsize=1)
-def environment() -> jinja2.Environment:
+def template_environment() -> jinja2.Environment:
     """The Jinja environment, with the functions that templates may call; an undefined name is an error."""
     loader = jinja2.FileSystemLoader(templates_dir())
     env = jinja2.Environment(
@@ -124,9 +124,9 @@ class _TemplateLoader(jinja2.BaseLoader):
         return source.split("+++\n", 2)[-1].lstrip("\n"), filename, fresh
 
 
-def render(template: FamilyTemplate, module: Module, params: ParameterValues) -> str:
+def render_program(template: FamilyTemplate, module: Module, params: ParameterValues) -> str:
     """The program's source text, without trailing spaces or repeated blank lines."""
-    text = environment().get_template(template.path).render(module=module, params=params, style=module.style)
+    text = template_environment().get_template(template.path).render(module=module, params=params, style=module.style)
     lines = [line.rstrip() for line in text.split("\n")]
     kept = [line for k, line in enumerate(lines) if line or (k and lines[k - 1])]
     return "\n".join(kept).rstrip("\n") + "\n"

@@ -1,8 +1,8 @@
 """Problem sizes: ints that remember how the host code computes them, so that a program can take them as arguments.
 
-A family computes with sizes as with plain ints. A sum, product, quotient or `larger` of sizes is a size again; anything
-else, also a result that does not fit C++'s int, is a plain int, which is printed as a literal. (`sizes` then finds that
-the program's text differs between sizes, and does not offer them.)
+A family computes with sizes as with plain ints. A sum, product, quotient or `larger_size` of sizes is a size again;
+anything else, also a result that does not fit C++'s int, is a plain int, which is printed as a literal. (`sizes` then
+finds that the program's text differs between sizes, and does not offer them.)
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ class Extent(int):
         return self
 
     def __mul__(self, other: int) -> int:
-        return _combined(self, "*", other) if _is_size(other) else NotImplemented
+        return _combine_extents(self, "*", other) if _is_size(other) else NotImplemented
 
     def __rmul__(self, other: int) -> int:
         return self.__mul__(other)
 
     def __add__(self, other: int) -> int:
-        return _combined(self, "+", other) if _is_size(other) else NotImplemented
+        return _combine_extents(self, "+", other) if _is_size(other) else NotImplemented
 
     def __radd__(self, other: int) -> int:
         return self.__add__(other)
 
     def __sub__(self, other: int) -> int:
-        return _combined(self, "-", other) if _is_size(other) else NotImplemented
+        return _combine_extents(self, "-", other) if _is_size(other) else NotImplemented
 
     def __floordiv__(self, other: int) -> int:
-        return _combined(self, "/", other) if _is_size(other) else NotImplemented
+        return _combine_extents(self, "/", other) if _is_size(other) else NotImplemented
 
 
 # Operators with their right operand that changes nothing, if there is one.
@@ -62,7 +62,7 @@ def _is_size(value: object) -> bool:
     return type(value) is int or isinstance(value, Extent)
 
 
-def _combined(left: Extent, op: str, right: int) -> int:
+def _combine_extents(left: Extent, op: str, right: int) -> int:
     compute, neutral = OPERATORS[op]
     if type(right) is int and right == neutral:
         return left
@@ -79,24 +79,24 @@ def cpp(value: int) -> str:
         return value.name
     level = LEVEL[value.op]
     if value.op == "max":
-        left, right = _operand(value.left, level + 1), _operand(value.right, level + 1)
+        left, right = _operand_text(value.left, level + 1), _operand_text(value.right, level + 1)
         return f"{left} > {right} ? {left} : {right}"
     # a * (b / c) is not a * b / c, and a + b may overflow where a + (b - c) does not.
     chained = value.op in "+*" and isinstance(value.right, Extent) and value.right.op == value.op
-    return f"{_operand(value.left, level)} {value.op} {_operand(value.right, level + (not chained))}"
+    return f"{_operand_text(value.left, level)} {value.op} {_operand_text(value.right, level + (not chained))}"
 
 
-def _operand(value: int, level: int) -> str:
+def _operand_text(value: int, level: int) -> str:
     bare = not isinstance(value, Extent) or LEVEL[value.op] >= level
     return cpp(value) if bare else f"({cpp(value)})"
 
 
-def larger(a: int, b: int) -> int:
+def larger_size(a: int, b: int) -> int:
     """The larger of two sizes."""
     size, other = (a, b) if isinstance(a, Extent) else (b, a)
-    return _combined(size, "max", other) if isinstance(size, Extent) else max(a, b)
+    return _combine_extents(size, "max", other) if isinstance(size, Extent) else max(a, b)
 
 
-def groups(items: int, per_group: int) -> int:
+def count_groups(items: int, per_group: int) -> int:
     """Work-groups of `per_group` work-items needed to cover `items`: the rounded-up quotient."""
     return items if per_group == 1 else (items + (per_group - 1)) // per_group

@@ -15,7 +15,7 @@ from typing import Literal
 
 from hipsynth.core.documents import from_json
 from hipsynth.core.errors import BadInput, MissingDependency, UsageError
-from hipsynth.core.expressions import CONSTRAINT, FormulaError, compiled, parse
+from hipsynth.core.expressions import CONSTRAINT, FormulaError, compile_expression, parse_expression
 
 ParameterValue = int | str
 ParameterValues = Mapping[str, ParameterValue]
@@ -90,7 +90,7 @@ class FamilyTemplate:
 
     def check(self, params: ParameterValues) -> str:
         """The first constraint that `params` violate, or "" when all hold."""
-        return next((c for c in self.constraints if not holds(c, params)), "")
+        return next((c for c in self.constraints if not constraint_holds(c, params)), "")
 
 
 def templates_dir() -> Path:
@@ -102,17 +102,17 @@ def templates_dir() -> Path:
 
 
 @lru_cache(maxsize=1024)
-def _compiled(constraint: str) -> Callable[[ParameterValues], object]:
-    return compiled(parse(constraint, CONSTRAINT))
+def _compile_constraint(constraint: str) -> Callable[[ParameterValues], object]:
+    return compile_expression(parse_expression(constraint, CONSTRAINT))
 
 
-def holds(constraint: str, params: ParameterValues) -> bool:
+def constraint_holds(constraint: str, params: ParameterValues) -> bool:
     """Evaluates a constraint over parameters: integers, strings, arithmetic, comparisons, and/or/not.
 
     Raises TemplateError for anything else in it, for an unknown name, and where it has no value (a division by zero).
     """
     try:
-        return bool(_compiled(constraint)(params))
+        return bool(_compile_constraint(constraint)(params))
     except (FormulaError, TypeError, ArithmeticError, KeyError) as error:
         raise TemplateError(f"constraint {constraint!r} cannot be evaluated", cause=str(error)) from error
 
@@ -130,7 +130,7 @@ def parse_header(path: str, source: str) -> FamilyTemplate:
         raise TemplateError(f"{path}: front matter lacks a key or has a wrong one", cause=str(error)) from error
     if header.family != Path(path).parent.name:
         raise TemplateError(f"{path}: family {header.family!r} differs from the folder's name")
-    parameters = tuple(_parameter(path, name, spec) for name, spec in header.parameters.items())
+    parameters = tuple(_parse_parameter(path, name, spec) for name, spec in header.parameters.items())
     template = FamilyTemplate(
         path, header.family, header.name, header.summary, parameters, header.constraints, header.launch, header.oracle,
         header.tags,
@@ -141,7 +141,7 @@ def parse_header(path: str, source: str) -> FamilyTemplate:
     return template
 
 
-def _parameter(path: str, name: str, spec: ParameterTable) -> TemplateParameter:
+def _parse_parameter(path: str, name: str, spec: ParameterTable) -> TemplateParameter:
     where = f"{path}: parameter {name}"
     if (spec.range is None) == (spec.choices is None):
         raise TemplateError(f"{where} needs either a range or choices")
@@ -153,7 +153,7 @@ def _parameter(path: str, name: str, spec: ParameterTable) -> TemplateParameter:
 
 
 @lru_cache(maxsize=1)
-def templates() -> dict[str, FamilyTemplate]:
+def load_templates() -> dict[str, FamilyTemplate]:
     """All templates by family name, in alphabetical order. Raises TemplateError for an invalid one."""
     root = templates_dir()
     found = {}
@@ -174,7 +174,7 @@ def template_of(family: str) -> str:
 
 def find_template(family: str) -> FamilyTemplate:
     """The template of a family; raises UsageError listing all families if there is none."""
-    known = templates()
+    known = load_templates()
     if family not in known:
         raise UsageError(f"unknown family {family!r}", remedy=f"one of: {', '.join(known)}")
     return known[family]

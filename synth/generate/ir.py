@@ -93,13 +93,13 @@ def const(value: Number, dtype: DType) -> Expr:
         raise IRError(f"no literal of type {dtype.cpp}")
     if not dtype.is_float and not isinstance(value, int):
         raise IRError(f"{value!r} is not an integer")
-    held = _rounded(float(value), dtype) if dtype.is_float else int(value)
+    held = _round_to_type(float(value), dtype) if dtype.is_float else int(value)
     if not (math.isfinite(held) and dtype.lo <= held <= dtype.hi):
         raise IRError(f"{value!r} does not fit {dtype.cpp}")
     return Expr("const", dtype, attr=held, lo=held, hi=held)
 
 
-def _rounded(value: float, dtype: DType) -> float:
+def _round_to_type(value: float, dtype: DType) -> float:
     """The nearest value of a float type, or an infinity."""
     if abs(value) <= dtype.hi:
         return float(dtype.cast(value).item())
@@ -112,16 +112,16 @@ def lift(value: Operand, like: DType) -> Expr:
     unchanged."""
     if isinstance(value, Expr):
         return value
-    return sized(value) if isinstance(value, Extent) else const(value, like)
+    return size_value(value) if isinstance(value, Extent) else const(value, like)
 
 
-def sized(value: int) -> Expr:
+def size_value(value: int) -> Expr:
     """A size, or what is computed from sizes, as a value inside the kernel."""
     if not isinstance(value, Extent):
         return const(value, I32)
     if not value.op:
         return Expr("size", I32, (), value, int(value), int(value))
-    return apply(SIZE_OPS[value.op], sized(value.left), sized(value.right))
+    return apply(SIZE_OPS[value.op], size_value(value.left), size_value(value.right))
 
 
 def apply(name: str, *operands: Operand) -> Expr:
@@ -143,7 +143,7 @@ def apply(name: str, *operands: Operand) -> Expr:
         lo, hi = op.span(*[(a.lo, a.hi) for a in args])
     except IRError as error:
         raise IRError(f"{name}: {error.what}") from error
-    lo, hi = fit(name, dtype, lo, hi)
+    lo, hi = fit_range(name, dtype, lo, hi)
     raw = True in [a.raw for a in args]
     if raw and name == "sub":
         raise IRError("sub: threadIdx and other builtins are unsigned; convert them to int first")
@@ -162,7 +162,7 @@ def _check_types(name: str, kinds: str, args: tuple[Expr, ...]) -> None:
             raise IRError(f"{name}: bad operand types ({shown})")
 
 
-def fit(what: str, dtype: DType, lo: float, hi: float) -> tuple[float, float]:
+def fit_range(what: str, dtype: DType, lo: float, hi: float) -> tuple[float, float]:
     """The range of a result stored in `dtype`: unsigned overflow widens it to the type's full range; signed and
     floating-point overflow raises IRError."""
     if dtype.lo <= lo and hi <= dtype.hi:
@@ -187,7 +187,7 @@ def cast(value: Expr, dtype: DType) -> Expr:
         lo, hi = float(lo), float(hi)
     elif dtype.kind == "u" and lo < 0:
         lo, hi = dtype.lo, dtype.hi
-    lo, hi = fit("cast", dtype, lo, hi)
+    lo, hi = fit_range("cast", dtype, lo, hi)
     return Expr("cast", dtype, (value,), None, lo, hi, value.uniform)
 
 
@@ -213,7 +213,7 @@ def square_root(value: Expr) -> Expr:
     return apply("sqrt", value)
 
 
-def known(value: Expr, lo: float, hi: float) -> Expr:
+def narrow_range(value: Expr, lo: float, hi: float) -> Expr:
     """The same value with a narrower range, which is not checked: the caller must guarantee it (e.g. by a guard)."""
     return replace(value, lo=max(lo, value.lo), hi=min(hi, value.hi))
 

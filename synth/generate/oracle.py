@@ -34,21 +34,21 @@ AXES = {f"{name}.{axis}": n for n, (name, axis) in enumerate(product(("blockIdx"
 Slab = tuple[range, range, range]  # of work-groups along z, y and x
 
 
-def affordable(module: Module) -> bool:
+def is_affordable(module: Module) -> bool:
     """Whether the oracle takes at most about a second."""
-    return work(module) <= AFFORDABLE
+    return count_work(module) <= AFFORDABLE
 
 
-def work(module: Module) -> int:
+def count_work(module: Module) -> int:
     """The work-items and elements of the whole program."""
     work_items = sum(x.kernel.threads for x in module.launches)
     return (work_items + sum(int(b.size) for b in module.buffers)) * module.repeat
 
 
-def fill(host: HostBuffer, tile: int) -> Array:
+def fill_buffer(host: HostBuffer, tile: int) -> Array:
     """The initial contents of a buffer: `size` elements of its dtype, which repeat the first `tile` ones."""
     if tile < host.size:
-        return np.resize(fill(replace(host, size=tile), tile), int(host.size))
+        return np.resize(fill_buffer(replace(host, size=tile), tile), int(host.size))
     init = host.init
     if init.kind in ("zero", "constant"):
         return np.full(host.size, init.lo, host.dtype.numpy)
@@ -172,7 +172,7 @@ class LaunchOracle:
         condition = np.asarray(self.scalar(s.condition, mask))
         for body, taken in ((s.then, condition), (s.otherwise, ~condition if s.otherwise else condition)):
             if body and taken.any():
-                self.block(body, join(mask, taken))
+                self.block(body, join_masks(mask, taken))
 
     def loop(self, s: ir.For, mask: Array | None) -> None:
         name = s.var.attr[0]
@@ -188,9 +188,9 @@ class LaunchOracle:
             if not active.any():
                 break
             self.names[name] = i
-            inside = join(mask, active) if not active.all() or mask is not None else None
+            inside = join_masks(mask, active) if not active.all() or mask is not None else None
             if breaks:
-                inside = join(inside, ~self.left[-1])
+                inside = join_masks(inside, ~self.left[-1])
                 if inside is not None and not inside.any():
                     break
                 self.body_with_breaks(s.body, inside)
@@ -204,7 +204,7 @@ class LaunchOracle:
     def body_with_breaks(self, body: list[ir.Statement], mask: Array | None) -> None:
         """One iteration: statements after a break are executed by the work-items that stay."""
         for statement in body:
-            self.block([statement], join(mask, ~self.left[-1]))
+            self.block([statement], join_masks(mask, ~self.left[-1]))
 
     def leave(self, s: ir.Break, mask: Array | None) -> None:
         leaves = np.asarray(self.scalar(s.condition, mask))
@@ -299,7 +299,7 @@ class LaunchOracle:
         return np.asarray(at)
 
 
-def join(mask: Array | None, more: Array) -> Array | None:
+def join_masks(mask: Array | None, more: Array) -> Array | None:
     """The conjunction of both masks; None when every work-item is active."""
     both = more if mask is None else mask & more
     return None if both.all() else both
@@ -313,29 +313,29 @@ ATOMIC: dict[str, np.ufunc] = {
 STEPS = {"inc": 1, "dec": (1 << 32) - 1}  # what atomicInc and atomicDec add, with the largest limit
 
 
-def evaluate(module: Module, run: type[LaunchOracle] = LaunchOracle) -> dict[str, Array]:
+def evaluate_module(module: Module, run: type[LaunchOracle] = LaunchOracle) -> dict[str, Array]:
     """The final contents of every buffer of the program, by name."""
-    memory = {b.name: fill(b, ir.TILE if module.tiled else b.size) for b in module.buffers}
+    memory = {b.name: fill_buffer(b, ir.TILE if module.tiled else b.size) for b in module.buffers}
     for _ in range(module.repeat):
         for launch in module.launches:
             bound = {b.name: memory[launch.arguments[b.name]] for b in launch.kernel.buffers}
-            for slab in slabs(launch.kernel) if run is LaunchOracle else [None]:
+            for slab in cut_slabs(launch.kernel) if run is LaunchOracle else [None]:
                 run(launch.kernel, bound, slab).execute()
     return memory
 
 
-def slabs(kernel: Kernel) -> list[Slab]:
+def cut_slabs(kernel: Kernel) -> list[Slab]:
     """The grid, cut along its last dimension into slabs of about SLAB work-items, whose values fit in the cache."""
     x, y, z = map(int, kernel.grid)
     per = max(1, SLAB // math.prod(kernel.block))
     if y == z == 1:
-        return [(range(1), range(1), part) for part in _parts(x, per)]
+        return [(range(1), range(1), part) for part in _cut_extent(x, per)]
     if z == 1:
-        return [(range(1), part, range(x)) for part in _parts(y, per // x)]
-    return [(part, range(y), range(x)) for part in _parts(z, per // (x * y))]
+        return [(range(1), part, range(x)) for part in _cut_extent(y, per // x)]
+    return [(part, range(y), range(x)) for part in _cut_extent(z, per // (x * y))]
 
 
-def _parts(extent: int, each: int) -> list[range]:
+def _cut_extent(extent: int, each: int) -> list[range]:
     each = max(1, each)
     return [range(first, min(first + each, extent)) for first in range(0, extent, each)]
 
@@ -345,14 +345,14 @@ def sample_indices(size: int) -> list[int]:
     return sorted({(size - 1) * k // (SAMPLES - 1) for k in range(SAMPLES)})
 
 
-def checksum(values: Array, dtype: DType) -> str:
+def weighted_checksum(values: Array, dtype: DType) -> str:
     """The weighted sum that the program prints: element i has weight 1 + i % 7, so the order of elements matters."""
     wide = np.float64 if dtype.is_float else np.uint64
     total = sum(weight * values[weight - 1 :: 7].sum(dtype=wide).item() for weight in range(1, 8))
     return f"{total:.9g}" if dtype.is_float else str(total % (1 << 64))
 
 
-def tolerance(module: Module) -> float:
+def output_tolerance(module: Module) -> float:
     """Relative tolerance of the printed numbers: that of the least precise float type, 0 if all are integers."""
     if not any(b.dtype.is_float for b in module.outputs):
         return 0.0
@@ -360,15 +360,15 @@ def tolerance(module: Module) -> float:
     return max(BASE_RTOL[t.name] + module.terms * t.eps for t in kinds)
 
 
-def expected(module: Module) -> Expected:
+def expected_lines(module: Module) -> Expected:
     """The lines that the program must print, with a tolerance for reassociation, contraction and fast math."""
-    memory = evaluate(module)
+    memory = evaluate_module(module)
     lines = []
     for host in module.outputs:
         values = memory[host.name][: ir.TILE if module.tiled else None]
-        lines.append(f"{host.name} checksum {checksum(values, host.dtype)}")
+        lines.append(f"{host.name} checksum {weighted_checksum(values, host.dtype)}")
         for index in sample_indices(values.size):
             value = values[index]
             lines.append(f"{host.name} {index} " + (f"{float(value):.9g}" if host.dtype.is_float else str(int(value))))
-    rtol = tolerance(module)
+    rtol = output_tolerance(module)
     return Expected(tuple(lines), rtol=rtol, atol=rtol * 1e-3)

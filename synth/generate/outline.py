@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from hipsynth.synth.generate import ir
 from hipsynth.synth.generate.ir import Expr, Kernel, Statement
 from hipsynth.synth.generate.types import BOOL, DType
-from hipsynth.synth.generate.walk import statements, values_of
+from hipsynth.synth.generate.walk import values_of, walk_statements
 
 LEAST = 3  # operations that are worth a function
 MOST = 6  # parameters
@@ -25,77 +25,81 @@ class OutlinedFunction:
     value: Expr
 
 
-def outlined(kernel: Kernel, name: str) -> tuple[Kernel, OutlinedFunction | None]:
+def outline_arithmetic(kernel: Kernel, name: str) -> tuple[Kernel, OutlinedFunction | None]:
     """The kernel with its largest suitable piece of arithmetic replaced by a call, and the function; None if it has no
     such piece."""
-    pieces = [piece for body in _bodies(kernel.body) for piece in (*_runs(kernel, body), *_assignments(body))]
+    pieces = [
+        piece
+        for body in _walk_bodies(kernel.body)
+        for piece in (*_declaration_runs(kernel, body), *_candidate_assignments(body))
+    ]
     fixed = {constant for constant, _ in kernel.constants}
     best: tuple[int, OutlinedFunction, tuple[Statement, ...], Statement] | None = None
     for run, value, replaced in pieces:
-        function = _function(name, run, value, fixed)
-        size = sum(_operations(s.value) for s in run if isinstance(s, ir.Let)) + _operations(value)
+        function = _make_function(name, run, value, fixed)
+        size = sum(_count_operations(s.value) for s in run if isinstance(s, ir.Let)) + _count_operations(value)
         if function is not None and size >= LEAST and (best is None or size > best[0]):
             call = Expr("call", value.dtype, (), (name, tuple(p for p, _ in function.parameters)), value.lo, value.hi)
             best = size, function, (*run, replaced), replace(replaced, value=call)
     if best is None:
         return kernel, None
     _, function, old, new = best
-    return replace(kernel, body=tuple(_replaced(kernel.body, old, new))), function
+    return replace(kernel, body=tuple(_replace_statements(kernel.body, old, new))), function
 
 
 Piece = tuple[tuple[Statement, ...], Expr, ir.Let | ir.Assign]
 
 
-def _bodies(body: Sequence[Statement]) -> Iterator[Sequence[Statement]]:
+def _walk_bodies(body: Sequence[Statement]) -> Iterator[Sequence[Statement]]:
     yield body
     for s in body:
         if isinstance(s, ir.If):
-            yield from _bodies(s.then)
-            yield from _bodies(s.otherwise)
+            yield from _walk_bodies(s.then)
+            yield from _walk_bodies(s.otherwise)
         elif isinstance(s, ir.For):
-            yield from _bodies(s.body)
+            yield from _walk_bodies(s.body)
 
 
-def _runs(kernel: Kernel, body: Sequence[Statement]) -> Iterator[Piece]:
+def _declaration_runs(kernel: Kernel, body: Sequence[Statement]) -> Iterator[Piece]:
     """Runs of declarations, in each of which only the last is read after it."""
     start = 0
     while start < len(body):
         stop = start
-        while stop < len(body) and _movable(body[stop]):
+        while stop < len(body) and _is_movable(body[stop]):
             stop += 1
         run = [s for s in body[start:stop] if isinstance(s, ir.Let)]
         if len(run) > 1:
-            inner = [name for s in run for name in _names(s.value)]
+            inner = [name for s in run for name in _name_leaves(s.value)]
             for last in range(len(run), 1, -1):
-                if not _escapes(kernel, run[:last], inner):
+                if not _escapes_run(kernel, run[:last], inner):
                     yield tuple(run[: last - 1]), run[last - 1].value, run[last - 1]
                     break
         start = max(stop, start + 1)
 
 
-def _movable(s: Statement) -> bool:
-    return isinstance(s, ir.Let) and not s.mutable and s.target.dtype.lanes == 1 and _pure(s.value)
+def _is_movable(s: Statement) -> bool:
+    return isinstance(s, ir.Let) and not s.mutable and s.target.dtype.lanes == 1 and _is_pure(s.value)
 
 
-def _escapes(kernel: Kernel, run: list[ir.Let], inner: list[str]) -> bool:
+def _escapes_run(kernel: Kernel, run: list[ir.Let], inner: list[str]) -> bool:
     """Whether anything but the last value of the run is read outside it."""
     own = {s.target.attr[0] for s in run[:-1]}
-    inside = [name for s in run for name in _names(s.value) if name in own]
-    everywhere = [name for value in _values(kernel.body) for name in _names(value) if name in own]
+    inside = [name for s in run for name in _name_leaves(s.value) if name in own]
+    everywhere = [name for value in _walk_values(kernel.body) for name in _name_leaves(value) if name in own]
     return len(everywhere) != len(inside)
 
 
-def _assignments(body: Sequence[Statement]) -> Iterator[Piece]:
+def _candidate_assignments(body: Sequence[Statement]) -> Iterator[Piece]:
     for s in body:
-        if isinstance(s, ir.Assign) and not s.compound and s.value.dtype.lanes == 1 and _pure(s.value):
+        if isinstance(s, ir.Assign) and not s.compound and s.value.dtype.lanes == 1 and _is_pure(s.value):
             yield (), s.value, s
 
 
-def _function(name: str, body: tuple[Statement, ...], value: Expr, fixed: set[str]) -> OutlinedFunction | None:
+def _make_function(name: str, body: tuple[Statement, ...], value: Expr, fixed: set[str]) -> OutlinedFunction | None:
     own = {s.target.attr[0] for s in body if isinstance(s, ir.Let)}
     found: dict[str, DType] = {}
     for part in (*(s.value for s in body if isinstance(s, ir.Let)), value):
-        for leaf in _leaves(part):
+        for leaf in _walk_leaves(part):
             label = leaf.attr.name if leaf.op == "size" else leaf.attr[0]
             if label not in own and label not in fixed:
                 found.setdefault(label, leaf.dtype)
@@ -103,39 +107,43 @@ def _function(name: str, body: tuple[Statement, ...], value: Expr, fixed: set[st
     return OutlinedFunction(name, tuple(found.items()), body, value) if usable else None
 
 
-def _replaced(body: Sequence[Statement], old: tuple[Statement, ...], new: Statement) -> Iterator[Statement]:
+def _replace_statements(body: Sequence[Statement], old: tuple[Statement, ...], new: Statement) -> Iterator[Statement]:
     for s in body:
         if s is old[-1]:
             yield new
         elif any(s is gone for gone in old):
             continue
         elif isinstance(s, ir.If):
-            yield replace(s, then=list(_replaced(s.then, old, new)), otherwise=list(_replaced(s.otherwise, old, new)))
+            yield replace(
+                s,
+                then=list(_replace_statements(s.then, old, new)),
+                otherwise=list(_replace_statements(s.otherwise, old, new)),
+            )
         elif isinstance(s, ir.For):
-            yield replace(s, body=list(_replaced(s.body, old, new)))
+            yield replace(s, body=list(_replace_statements(s.body, old, new)))
         else:
             yield s
 
 
-def _values(body: Sequence[Statement]) -> Iterator[Expr]:
-    for s in statements(body):
+def _walk_values(body: Sequence[Statement]) -> Iterator[Expr]:
+    for s in walk_statements(body):
         yield from values_of(s)
 
 
-def _leaves(value: Expr) -> Iterator[Expr]:
+def _walk_leaves(value: Expr) -> Iterator[Expr]:
     if value.op in ("name", "size"):
         yield value
     for argument in value.args:
-        yield from _leaves(argument)
+        yield from _walk_leaves(argument)
 
 
-def _names(value: Expr) -> Iterator[str]:
-    return (leaf.attr[0] for leaf in _leaves(value) if leaf.op == "name")
+def _name_leaves(value: Expr) -> Iterator[str]:
+    return (leaf.attr[0] for leaf in _walk_leaves(value) if leaf.op == "name")
 
 
-def _pure(value: Expr) -> bool:
-    return value.op not in IMPURE and all(_pure(a) for a in value.args)
+def _is_pure(value: Expr) -> bool:
+    return value.op not in IMPURE and all(_is_pure(a) for a in value.args)
 
 
-def _operations(value: Expr) -> int:
-    return sum(map(_operations, value.args)) + (value.op not in ("name", "size", "const", "inside"))
+def _count_operations(value: Expr) -> int:
+    return sum(map(_count_operations, value.args)) + (value.op not in ("name", "size", "const", "inside"))

@@ -8,17 +8,17 @@ from contextlib import contextmanager
 
 from hipsynth.synth.generate.builder import KernelBuilder
 from hipsynth.synth.generate.context import Context
-from hipsynth.synth.generate.extent import groups
+from hipsynth.synth.generate.extent import count_groups
 from hipsynth.synth.generate.ir import Buffer, Expr, HostBuffer, Init, Operand
-from hipsynth.synth.generate.productions import Chain, recurrence, recurrence_span
+from hipsynth.synth.generate.productions import Chain, emit_recurrence, recurrence_span
 from hipsynth.synth.generate.types import I32, DType
 
 FACTORS = ((0.5, 0.5), (0.25, 0.5), (0.75, 0.25), (0.5, 0.25), (0.875, 0.125), (0.9375, 0.125))
 
 
-def covering(ctx: Context, name: str, items: int) -> KernelBuilder:
+def covering_kernel(ctx: Context, name: str, items: int) -> KernelBuilder:
     """A 1-D kernel with at least `items` work-items, in work-groups of the parameter `block`."""
-    return KernelBuilder(name, groups(items, ctx["block"]), ctx["block"], **ctx.kernel_options())
+    return KernelBuilder(name, count_groups(items, ctx["block"]), ctx["block"], **ctx.kernel_options())
 
 
 @contextmanager
@@ -35,13 +35,13 @@ def each_item(ctx: Context, k: KernelBuilder, items: int) -> Iterator[Expr]:
         yield inside
 
 
-def read(ctx: Context, k: KernelBuilder, order: int, t: DType, size: int, init: Init) -> tuple[Buffer, HostBuffer]:
+def add_input(ctx: Context, k: KernelBuilder, order: int, t: DType, size: int, init: Init) -> tuple[Buffer, HostBuffer]:
     """Input number `order` of a program, `size` elements of `t`: the kernel's parameter and the host's buffer."""
     name = ctx.names.inputs[order]
     return k.input(name, t, size, *init.span, restrict=ctx.restrict), HostBuffer(name, t.base, size * t.lanes, init)
 
 
-def write(
+def add_output(
     ctx: Context, k: KernelBuilder, order: int, t: DType, size: int, span: tuple[float, float] | None = None
 ) -> tuple[Buffer, HostBuffer]:
     """Output number `order`, zero-initialised, values in `span`: the kernel's parameter and the host's buffer."""
@@ -50,12 +50,12 @@ def write(
     return buffer, HostBuffer(name, t.base, size * t.lanes, Init("zero"), output=True)
 
 
-def compute(ctx: Context, k: KernelBuilder, values: list[Expr], statements: int) -> Expr:
+def compute_chain(ctx: Context, k: KernelBuilder, values: list[Expr], statements: int) -> Expr:
     """A dependency chain of `statements` statements over the values; without statements, the last value."""
     return Chain(ctx, k, values).grow(statements) if statements else values[-1]
 
 
-def recurrences(ctx: Context, k: KernelBuilder, x: Expr, y: Expr, rounds: int, *, lanes: int = 1) -> Expr:
+def compute_recurrences(ctx: Context, k: KernelBuilder, x: Expr, y: Expr, rounds: int, *, lanes: int = 1) -> Expr:
     """A loop of `rounds` iterations over `lanes` independent recurrences x_j = x_j * a + y * b; returns their sum.
 
     Sets a kernel's arithmetic intensity. Integers use (x ^ y) * multiplier + 1 instead.
@@ -71,7 +71,7 @@ def recurrences(ctx: Context, k: KernelBuilder, x: Expr, y: Expr, rounds: int, *
     with k.loop(k.fresh("r"), 0, rounds, unroll=unroll):
         for variable in variables:
             if x.dtype.is_float:
-                recurrence(ctx, k, variable, y, factors)
+                emit_recurrence(ctx, k, variable, y, factors)
             elif x.dtype.kind == "u":
                 k.assign(variable, (variable ^ y) * ctx.choices.pick((5, 33, 1664525)) + 1)
             else:

@@ -19,7 +19,7 @@ from hipsynth.synth.generate.headers import (
     ParameterValue,
     ParameterValues,
     TemplateParameter,
-    templates,
+    load_templates,
     templates_dir,
 )
 
@@ -137,21 +137,21 @@ class Policy:
         return choices.integer(parameter.lo, parameter.hi)
 
 
-def _distribution(where: str, spec: DistributionTable) -> Distribution:
+def _parse_distribution(where: str, spec: DistributionTable) -> Distribution:
     rows = spec.bins if spec.log is None else spec.log
     if sum(given is not None for given in (spec.values, spec.bins, spec.log)) != 1:
         raise PolicyError(f"{where}: needs values with weights, bins, or log")
     if spec.values is not None:
         result = Distribution(spec.values, (), spec.weights or (1,) * len(spec.values))
     else:
-        result = _binned(where, rows or (), spec.log is not None)
+        result = _parse_bins(where, rows or (), spec.log is not None)
     count = len(result.values or result.bins)
     if len(result.weights) != count or not count or min(result.weights) < 0 or sum(result.weights) <= 0:
         raise PolicyError(f"{where}: needs one non-negative weight per alternative, and one positive")
     return result
 
 
-def _binned(where: str, rows: Sequence[tuple[int, int, float]], log: bool) -> Distribution:
+def _parse_bins(where: str, rows: Sequence[tuple[int, int, float]], log: bool) -> Distribution:
     if not all(low <= high for low, high, _ in rows):
         raise PolicyError(f"{where}: the lowest value of a bin is above its highest")
     if log and any(r[0] < 1 for r in rows):
@@ -159,7 +159,7 @@ def _binned(where: str, rows: Sequence[tuple[int, int, float]], log: bool) -> Di
     return Distribution((), tuple((r[0], r[1]) for r in rows), tuple(r[2] for r in rows), log)
 
 
-def _checked(where: str, distribution: Distribution, parameter: TemplateParameter) -> Distribution:
+def _check_distribution(where: str, distribution: Distribution, parameter: TemplateParameter) -> Distribution:
     values = distribution.values or [v for low, high in distribution.bins for v in (low, high)]
     bad = [v for v in values if not parameter.accepts(v)]
     if bad:
@@ -167,7 +167,7 @@ def _checked(where: str, distribution: Distribution, parameter: TemplateParamete
     return distribution
 
 
-def _restricted(distribution: Distribution, parameter: TemplateParameter) -> Distribution | None:
+def _restrict_distribution(distribution: Distribution, parameter: TemplateParameter) -> Distribution | None:
     """A common distribution restricted to the values this parameter accepts; None if there are none."""
     weights = distribution.weights
     if distribution.values:
@@ -202,9 +202,9 @@ def parse_policy(data: object, known: Mapping[str, FamilyTemplate]) -> Policy:
             own = table.parameters.get(family, {}).get(parameter.name)
             where = f"{'parameters.' + family if own else 'common'}.{parameter.name} ({family})"
             if own:
-                result[family, parameter.name] = _checked(where, _distribution(where, own), parameter)
+                result[family, parameter.name] = _check_distribution(where, _parse_distribution(where, own), parameter)
             elif parameter.name in table.common:
-                cut = _restricted(_distribution(where, table.common[parameter.name]), parameter)
+                cut = _restrict_distribution(_parse_distribution(where, table.common[parameter.name]), parameter)
                 if cut is not None:
                     result[family, parameter.name] = cut
     _check_numbers("style", table.style, 100)
@@ -225,7 +225,7 @@ def load_policy(path: Path) -> Policy:
         data = tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise PolicyError(f"{path}: cannot be read", cause=str(error)) from error
-    return parse_policy(data, templates())
+    return parse_policy(data, load_templates())
 
 
 @lru_cache(maxsize=1)

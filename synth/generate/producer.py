@@ -31,7 +31,7 @@ def draw_program(
     return make_program(chosen, Choices(Stream("program", seed, chosen, index, attempt)), policy=policy)
 
 
-def generate(
+def generate_programs(
     count: int, seed: int = 0, family: str | None = None, workers: int = 1, start: int = 0,
     seen: set[str] | None = None, runs: int = 1, policy: Policy | None = None, engine: str = "local",
 ) -> Iterator[Program]:  # fmt: skip
@@ -55,12 +55,12 @@ def generate(
                     cause=f"family {program.family} has few distinct programs under this policy",
                     remedy="generate fewer, or widen its parameters in templates/policy/default.toml",
                 )
-            program, attempt = _draw(seed, index, attempt + 1, family, runs, policy)
+            program, attempt = _draw_program(seed, index, attempt + 1, family, runs, policy)
         known.add(program.id)
         yield program
 
 
-def _draw(
+def _draw_program(
     seed: int, index: int, attempt: int, family: str | None, runs: int, policy: Policy | None = None
 ) -> tuple[Program, int]:
     """The first program, from `attempt` on, that the typed language accepts, and its attempt number.
@@ -82,7 +82,7 @@ def _draw(
 
 @dataclass(frozen=True)
 class GenerationOrder:
-    """What is to be drawn: the arguments of `generate` that every program depends on."""
+    """What is to be drawn: the arguments of `generate_programs` that every program depends on."""
 
     seed: int
     family: str | None
@@ -91,7 +91,7 @@ class GenerationOrder:
 
     def chunk(self, ends: tuple[int, int]) -> list[tuple[Program, int]]:
         """The first attempts of the programs from `ends[0]` to before `ends[1]`."""
-        return [_draw(self.seed, index, 0, self.family, self.runs, self.policy) for index in range(*ends)]
+        return [_draw_program(self.seed, index, 0, self.family, self.runs, self.policy) for index in range(*ends)]
 
 
 def _in_order(

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from hipsynth.synth.generate import ir
 from hipsynth.synth.generate.builder import KernelBuilder
 from hipsynth.synth.generate.context import Context
-from hipsynth.synth.generate.ir import Expr, apply, known
+from hipsynth.synth.generate.ir import Expr, apply, narrow_range
 from hipsynth.synth.generate.types import F16, DType, IRError
 
 SCALES = (0.25, 0.5, 0.75, 1.25, 1.5, 2.0)
@@ -23,7 +23,7 @@ Operands = tuple[Expr, Expr, Expr]
 Production = Callable[[Context, Operands], Expr]
 
 
-def settle(value: Expr) -> Expr:
+def settle_range(value: Expr) -> Expr:
     """Brings a float back into its COMFORT range; masks large ints to 16 bits; leaves unsigned values alone.
 
     Positive floats take a square root, others a scale factor. Half precision is clamped first: fast math may apply a
@@ -43,50 +43,50 @@ def settle(value: Expr) -> Expr:
     return value
 
 
-def _scale(ctx: Context, v: Operands) -> Expr:
+def _scale_value(ctx: Context, v: Operands) -> Expr:
     return v[0] * ctx.choices.pick(SCALES)
 
 
-def _offset(ctx: Context, v: Operands) -> Expr:
+def _offset_value(ctx: Context, v: Operands) -> Expr:
     return v[0] + ctx.choices.pick(SCALES)
 
 
-def _difference(ctx: Context, v: Operands) -> Expr:
+def _take_difference(ctx: Context, v: Operands) -> Expr:
     """a - b * c with a constant c such that b * c is at most half of a; raises IRError if c would be tiny."""
     if v[0].lo <= 0 or v[1].hi <= 0 or 0.5 * v[0].lo / v[1].hi < LEAST:
         raise IRError("difference: the minuend is too small")
     return v[0] - v[1] * 2.0 ** math.floor(math.log2(0.5 * v[0].lo / v[1].hi))
 
 
-def _quotient(ctx: Context, v: Operands) -> Expr:
+def _take_quotient(ctx: Context, v: Operands) -> Expr:
     return v[0] / (v[1] + 1.0)
 
 
-def _mask(ctx: Context, v: Operands) -> Expr:
+def _mask_bits(ctx: Context, v: Operands) -> Expr:
     return v[0] & ctx.choices.pick((0xFF, 0xFFF, 0xFFFF, 0x7FFFF))
 
 
-def _left(ctx: Context, v: Operands) -> Expr:
+def _shift_left(ctx: Context, v: Operands) -> Expr:
     return v[0] << ctx.choices.integer(1, 7)
 
 
-def _right(ctx: Context, v: Operands) -> Expr:
+def _shift_right(ctx: Context, v: Operands) -> Expr:
     return v[0] >> ctx.choices.integer(1, 7)
 
 
-def _rotate(ctx: Context, v: Operands) -> Expr:
+def _rotate_bits(ctx: Context, v: Operands) -> Expr:
     return apply("rotl", v[0], ctx.choices.integer(1, 31))
 
 
-def _remainder(ctx: Context, v: Operands) -> Expr:
+def _take_remainder(ctx: Context, v: Operands) -> Expr:
     return v[0] % ctx.choices.pick((7, 13, 31, 64, 97, 1000)) + 1
 
 
-def _ratio(ctx: Context, v: Operands) -> Expr:
+def _divide_integer(ctx: Context, v: Operands) -> Expr:
     return apply("idiv", v[0], ctx.choices.pick((2, 3, 5, 8, 10))) + 1
 
 
-def _clamp(ctx: Context, v: Operands) -> Expr:
+def _clamp_value(ctx: Context, v: Operands) -> Expr:
     low, high = ctx.choices.pick(((1, 200), (3, 100), (16, 127)))
     return apply("min", apply("max", v[0], low), high)
 
@@ -95,7 +95,7 @@ def _bit_field(ctx: Context, v: Operands) -> Expr:
     return (v[0] >> ctx.choices.integer(1, 7)) & ctx.choices.pick((0x7F, 0x1F, 0x3F))
 
 
-def _power(ctx: Context, v: Operands) -> Expr:
+def _raise_power(ctx: Context, v: Operands) -> Expr:
     return apply("pow", v[0] * 2.0 ** math.floor(math.log2(3.5 / v[0].hi)) + 0.5, ctx.choices.pick((0.75, 1.5, 2.25)))
 
 
@@ -104,19 +104,19 @@ PRODUCTIONS: dict[str, Production] = {
     "mul": lambda ctx, v: v[0] * v[1],
     "mul_add": lambda ctx, v: v[0] * v[1] + v[2],
     "fma": lambda ctx, v: apply("fma", *v),
-    "scale": _scale,
-    "offset": _offset,
-    "difference": _difference,
-    "quotient": _quotient,
+    "scale": _scale_value,
+    "offset": _offset_value,
+    "difference": _take_difference,
+    "quotient": _take_quotient,
     "sqrt": lambda ctx, v: ir.square_root(v[0]),
     "min": lambda ctx, v: apply("min", v[0], v[1]),
     "max": lambda ctx, v: apply("max", v[0], v[1]),
     "xor": lambda ctx, v: v[0] ^ v[1],
     "or": lambda ctx, v: apply("or", v[0], v[1]),
-    "mask": _mask,
-    "left": _left,
-    "right": _right,
-    "rotate": _rotate,
+    "mask": _mask_bits,
+    "left": _shift_left,
+    "right": _shift_right,
+    "rotate": _rotate_bits,
     "mulhi": lambda ctx, v: apply("mulhi", v[0], v[1]),
     "popcount": lambda ctx, v: apply("popc", v[0]) + v[1],
     "not": lambda ctx, v: apply("not", v[0]),
@@ -129,14 +129,14 @@ PRODUCTIONS: dict[str, Production] = {
     "max3": lambda ctx, v: apply("max", apply("max", v[0], v[1]), v[2]),
     "min3": lambda ctx, v: apply("min", apply("min", v[0], v[1]), v[2]),
     "or3": lambda ctx, v: apply("or", apply("or", v[0], v[1]), v[2]),
-    "clamp": _clamp,
+    "clamp": _clamp_value,
     "bit_field": _bit_field,
-    "power": _power,
+    "power": _raise_power,
     "hypot": lambda ctx, v: apply("hypot", v[0], v[1]),
     "finite": lambda ctx, v: apply("select", apply("isnan", v[0]), v[1], v[0]),
     "subtract": lambda ctx, v: v[0] - v[1],
-    "remainder": _remainder,
-    "ratio": _ratio,
+    "remainder": _take_remainder,
+    "ratio": _divide_integer,
 }
 PAIRED = frozenset(
     {"subtract", "difference", "xor", "or", "min", "max", "max3", "min3", "or3", "sad"}
@@ -150,7 +150,7 @@ PREPARE: dict[str, tuple[float, float]] = {  # intrinsic -> range that its argum
 }  # fmt: skip
 
 
-def intrinsic(name: str, value: Expr) -> Expr:
+def apply_intrinsic(name: str, value: Expr) -> Expr:
     """A math function of a value, scaled and shifted first into the range where the function is well conditioned."""
     low, high = PREPARE[name]
     factor = 2.0 ** math.floor(math.log2((high - low) / value.hi))
@@ -186,9 +186,9 @@ class Chain:
         if name in PAIRED and operands[0] == operands[1]:
             name = "add"
         try:
-            return settle(PRODUCTIONS[name](self.ctx, operands))
+            return settle_range(PRODUCTIONS[name](self.ctx, operands))
         except IRError:
-            return settle(_fallback(operands))
+            return settle_range(_fallback_value(operands))
 
     def grow(self, statements: int) -> Expr:
         """Adds `statements` compute statements; returns the value of the last."""
@@ -197,17 +197,17 @@ class Chain:
         return self.values[-1]
 
 
-def _fallback(v: Operands) -> Expr:
+def _fallback_value(v: Operands) -> Expr:
     """A valid expression that replaces a rejected production."""
     if v[0].dtype.is_float:
         return v[0] * 0.5 + v[1] * 0.5
     if v[0].lo < 0:
-        return known(v[0], v[0].lo, v[0].hi)
+        return narrow_range(v[0], v[0].lo, v[0].hi)
     mask = min(0xFFF, int(v[0].dtype.hi))
     return (v[0] & mask) + (apply("max", v[1], 0) & mask)
 
 
-def recurrence(ctx: Context, k: KernelBuilder, x: Expr, y: Expr, factors: tuple[float, float]) -> None:
+def emit_recurrence(ctx: Context, k: KernelBuilder, x: Expr, y: Expr, factors: tuple[float, float]) -> None:
     """`x = x * a + y * b;` on a variable declared with the range `recurrence_span`."""
     a, b = factors
     k.assign(x, apply("fma", x, a, y * b) if ctx.choices.flag(40) and x.dtype is not F16 else x * a + y * b)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hipsynth.core.cache import REPOSITORY
-from hipsynth.synth.generate.headers import FamilyTemplate, TemplateParameter, templates
+from hipsynth.synth.generate.headers import FamilyTemplate, TemplateParameter, load_templates
 from hipsynth.synth.generate.policy import Policy, default_policy
 
 PAGE = REPOSITORY / "docs" / "reference" / "families.md"
@@ -22,13 +22,13 @@ chases) are written whole, and end at 16 million elements.
 """
 
 
-def _values(parameter: TemplateParameter) -> str:
+def _format_values(parameter: TemplateParameter) -> str:
     return ", ".join(map(str, parameter.choices)) if parameter.choices else f"{parameter.lo} to {parameter.hi}"
 
 
-def _section(template: FamilyTemplate) -> str:
+def _family_section(template: FamilyTemplate) -> str:
     rows = [
-        f"| `{p.name}` | {'size' if p.size else p.type} | {_values(p)} | {p.default} | {p.help} |"
+        f"| `{p.name}` | {'size' if p.size else p.type} | {_format_values(p)} | {p.default} | {p.help} |"
         for p in template.parameters
     ]
     text = f"## {template.family}\n\n{template.summary}\n\n| parameter | type | values | default | meaning |\n"
@@ -38,22 +38,22 @@ def _section(template: FamilyTemplate) -> str:
     return text
 
 
-def render(policy: Policy | None = None) -> str:
+def render_page(policy: Policy | None = None) -> str:
     """The page as Markdown."""
     weights = (policy or default_policy()).families
     total = sum(weights.values())
     rows = [
         f"| [{t.family}](#{t.family}) | {100 * weights[t.family] / total:.1f} % | {t.summary} | {t.launch} | "
         f"{', '.join(t.tags)} |"
-        for t in templates().values()
+        for t in load_templates().values()
     ]
-    return INTRODUCTION + "\n".join(rows) + "\n\n" + "\n".join(_section(t) for t in templates().values())
+    return INTRODUCTION + "\n".join(rows) + "\n\n" + "\n".join(_family_section(t) for t in load_templates().values())
 
 
 def main() -> None:
     """Writes the page."""
     PAGE.parent.mkdir(parents=True, exist_ok=True)
-    PAGE.write_text(render())
+    PAGE.write_text(render_page())
 
 
 if __name__ == "__main__":

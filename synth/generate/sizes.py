@@ -10,11 +10,11 @@ from hipsynth.core.errors import UsageError
 from hipsynth.core.program import Expected, Program, ProgramRun, text_id
 from hipsynth.source.arguments import with_defaults
 from hipsynth.synth.generate import emit
-from hipsynth.synth.generate.build import build_module, replay
+from hipsynth.synth.generate.build import build_module, replay_program
 from hipsynth.synth.generate.choices import Choices, ReplayError, Stream
 from hipsynth.synth.generate.headers import find_template, template_of
 from hipsynth.synth.generate.ir import Module
-from hipsynth.synth.generate.oracle import affordable, expected
+from hipsynth.synth.generate.oracle import expected_lines, is_affordable
 from hipsynth.synth.generate.policy import Policy, PolicyError, default_policy
 from hipsynth.synth.generate.types import IRError
 
@@ -34,14 +34,14 @@ def with_runs(program: Program, count: int, policy: Policy | None = None) -> Pro
     for _ in range(TRIES * (count - 1)):
         if len(runs) == count:
             break
-        found = _draw(program, stream, policy or default_policy())
+        found = _draw_run(program, stream, policy or default_policy())
         if found is not None and (text := with_defaults(program.text, found.arguments)) not in seen:
             seen.add(text)
             runs.append(found)
     return program.with_runs(runs)
 
 
-def _draw(program: Program, stream: Choices, policy: Policy) -> ProgramRun | None:
+def _draw_run(program: Program, stream: Choices, policy: Policy) -> ProgramRun | None:
     template = find_template(template_of(program.family))
     sizes = {parameter.name for parameter in template.parameters if parameter.size}
     fixed = {name: value for name, value in program.params.items() if name not in sizes}
@@ -59,8 +59,8 @@ def run_at(program: Program, sizes: Mapping[str, int]) -> ProgramRun | None:
     than its defaults."""
     try:
         context, module = build_module(program.family, Choices(replay=program.choices), sizes=sizes)
-        text = emit.render(find_template(template_of(program.family)), module, dict(context.params))
-        arguments = _arguments(module)
+        text = emit.render_program(find_template(template_of(program.family)), module, dict(context.params))
+        arguments = _size_arguments(module)
         same = text == with_defaults(program.text, arguments)
     except (IRError, PolicyError, ReplayError, ValueError):
         return None
@@ -77,21 +77,21 @@ def expected_output(program: Program, run: ProgramRun) -> Expected | None:
     if program.origin != "synthetic" or not program.choices:
         return None
     try:
-        if text_id(replay(program.family, program.choices).text) != (program.lineage or program.id):
+        if text_id(replay_program(program.family, program.choices).text) != (program.lineage or program.id):
             return None
         module = build_module(program.family, Choices(replay=program.choices), sizes=run.params)[1]
     except (IRError, PolicyError, ReplayError, UsageError):
         return None
-    if run.arguments not in ((), _arguments(module)):
+    if run.arguments not in ((), _size_arguments(module)):
         return None
-    return expected(module) if affordable(module) else None
+    return expected_lines(module) if is_affordable(module) else None
 
 
-def _arguments(module: Module) -> tuple[str, ...]:
+def _size_arguments(module: Module) -> tuple[str, ...]:
     return tuple(str(int(size)) for size in module.arguments)
 
 
-def shrunk(program: Program, count: int = 1) -> Program:
+def shrink_program(program: Program, count: int = 1) -> Program:
     """The same code with smaller defaults, for tools that need quick programs: the `count` smallest of its other runs.
 
     It has no choices, since they give the text with the drawn sizes.

@@ -29,7 +29,7 @@ class Label:
     worth: float
 
 
-def steered(policy: Policy, labels: Sequence[Label]) -> Policy:
+def steer_policy(policy: Policy, labels: Sequence[Label]) -> Policy:
     """The policy with larger weights for families, parameter values and sizes whose labels are worth more."""
     mean = sum(label.worth for label in labels) / len(labels) if labels else 1.0
     families: dict[str, list[float]] = defaultdict(list)
@@ -39,17 +39,17 @@ def steered(policy: Policy, labels: Sequence[Label]) -> Policy:
         families[family].append(label.worth / mean)
         for name, value in label.params.items():
             distribution = policy.parameters.get((family, name))
-            index = None if distribution is None else alternative(distribution, value)
+            index = None if distribution is None else find_alternative(distribution, value)
             if index is not None:
                 alternatives[family, name, index].append(label.worth / mean)
     return replace(
         policy,
-        families={name: weight * _factor(families[name]) for name, weight in policy.families.items()},
+        families={name: weight * _weight_factor(families[name]) for name, weight in policy.families.items()},
         parameters={
             (family, name): replace(
                 distribution,
                 weights=tuple(
-                    weight * _factor(alternatives[family, name, index])
+                    weight * _weight_factor(alternatives[family, name, index])
                     for index, weight in enumerate(distribution.weights)
                 ),
             )
@@ -58,7 +58,7 @@ def steered(policy: Policy, labels: Sequence[Label]) -> Policy:
     )
 
 
-def alternative(distribution: Distribution, value: object) -> int | None:
+def find_alternative(distribution: Distribution, value: object) -> int | None:
     """The index of the alternative that gives a value; None if none does."""
     if distribution.values:
         return distribution.values.index(value) if value in distribution.values else None
@@ -67,16 +67,19 @@ def alternative(distribution: Distribution, value: object) -> int | None:
     return next((n for n, (low, high) in enumerate(distribution.bins) if low <= value <= high), None)
 
 
-def _factor(worths: Iterable[float]) -> float:
+def _weight_factor(worths: Iterable[float]) -> float:
     """How much larger a weight becomes: less certain if there are few labels."""
     known = list(worths)
     worth = (sum(known) + PRIOR) / (len(known) + PRIOR)
     return float(max(1 / LIMIT, min(LIMIT, worth**STRENGTH)))
 
 
-def plan(before: Policy, after: Policy, most: int = 12) -> Iterator[str]:
+def describe_changes(before: Policy, after: Policy, most: int = 12) -> Iterator[str]:
     """The largest changes, one line each: what is drawn, and its share before and after in percent."""
-    rows = [("family", name, _share(before.families, name), _share(after.families, name)) for name in before.families]
+    rows = [
+        ("family", name, _weight_share(before.families, name), _weight_share(after.families, name))
+        for name in before.families
+    ]
     for (family, parameter), old in before.parameters.items():
         new = after.parameters[family, parameter]
         for index, weight in enumerate(old.weights):
@@ -89,5 +92,5 @@ def plan(before: Policy, after: Policy, most: int = 12) -> Iterator[str]:
         yield f"  {what:<24} {named:<24} {100 * old_share:5.1f} -> {100 * new_share:5.1f} %"
 
 
-def _share(weights: Mapping[str, float], name: str) -> float:
+def _weight_share(weights: Mapping[str, float], name: str) -> float:
     return weights[name] / sum(weights.values())

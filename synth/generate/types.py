@@ -71,7 +71,7 @@ I16 = DType("i16", "short", "i", 2, "int16", "int64", -(2**15), 2**15 - 1)  # in
 BOOL = DType("bool", "bool", "b", 1, "bool", "bool", 0, 1)
 
 
-def _vector(base: DType, lanes: int) -> DType:
+def _make_vector(base: DType, lanes: int) -> DType:
     name = {"f32": "float", "f64": "double", "i64": "longlong", "u64": "ulonglong"}
     name |= {"i32": "int", "u32": "uint", "u16": "ushort", "u8": "uchar"}
     cpp = name[base.name] + str(lanes)
@@ -81,27 +81,32 @@ def _vector(base: DType, lanes: int) -> DType:
     )  # fmt: skip
 
 
-VECTORS = tuple(_vector(base, lanes) for base in (F32, F64, I32, U32, I64, U64, U16, U8) for lanes in (2, 3, 4))
+VECTORS = tuple(_make_vector(base, lanes) for base in (F32, F64, I32, U32, I64, U64, U16, U8) for lanes in (2, 3, 4))
 
 
-def _extended(base: DType, lanes: int) -> DType:
+def _make_extended_vector(base: DType, lanes: int) -> DType:
     cpp = {"f16": "half", "f32": "float", "f64": "double"}[base.name] + f"x{lanes}"
     return replace(base, name=f"{base.name}xext{lanes}", cpp=cpp, bytes=base.bytes * lanes, lanes=lanes)
 
 
 # Operands and accumulators of matrix instructions, in the compiler's extended vector types.
-HALF4, ACC4, ACC16, DACC4 = _extended(F16, 4), _extended(F32, 4), _extended(F32, 16), _extended(F64, 4)
+HALF4, ACC4, ACC16, DACC4 = (
+    _make_extended_vector(F16, 4),
+    _make_extended_vector(F32, 4),
+    _make_extended_vector(F32, 16),
+    _make_extended_vector(F64, 4),
+)
 EXTENDED = (HALF4, ACC4, ACC16, DACC4)
 DTYPES = {t.name: t for t in (F16, F32, F64, I32, U32, I64, U64, U8, U16, I16, BOOL, *EXTENDED, *VECTORS)}
 
 
-def dtype(name: str) -> DType:
+def find_dtype(name: str) -> DType:
     """The type called `name`; raises IRError if there is none."""
     if name not in DTYPES:
         raise IRError(f"unknown data type {name!r}", remedy=f"one of {', '.join(DTYPES)}")
     return DTYPES[name]
 
 
-def vector(base: DType, lanes: int) -> DType:
+def vector_type(base: DType, lanes: int) -> DType:
     """The vector type of `lanes` elements of a scalar type; the scalar type itself for 1."""
-    return base if lanes == 1 else dtype(f"{base.name}x{lanes}")
+    return base if lanes == 1 else find_dtype(f"{base.name}x{lanes}")

@@ -18,14 +18,14 @@ from hipsynth.synth.generate.ir import (
 )
 
 
-def statements(body: Sequence[Statement]) -> Iterator[Statement]:
+def walk_statements(body: Sequence[Statement]) -> Iterator[Statement]:
     """All statements, also those inside branches and loops."""
     for s in body:
         yield s
         if isinstance(s, If):
-            yield from statements([*s.then, *s.otherwise])
+            yield from walk_statements([*s.then, *s.otherwise])
         elif isinstance(s, For):
-            yield from statements(s.body)
+            yield from walk_statements(s.body)
 
 
 def values_of(s: Statement) -> list[Expr]:
@@ -60,7 +60,7 @@ def live_names(body: Sequence[Statement]) -> frozenset[str]:
     """The locals that a side effect or a branch depends on."""
     live: set[str] = set()
     pending: dict[str, Expr] = {}
-    for s in statements(body):
+    for s in walk_statements(body):
         if isinstance(s, Let) and not s.mutable:
             pending[s.target.attr[0]] = s.value
         else:

@@ -29,7 +29,7 @@ from hipsynth.core.program import (
 )
 from hipsynth.synth.generate.headers import find_template, template_of, templates_dir
 from hipsynth.synth.generate.policy import Policy
-from hipsynth.synth.generate.producer import generate
+from hipsynth.synth.generate.producer import generate_programs
 
 PARTIAL = INDEX + SUFFIX
 RUN = "generate.json"
@@ -74,7 +74,7 @@ def generate_into(
         run["policy"] = policy.digest
     with sole_writer(out):
         try:
-            records = _finished(out, run)
+            records = _finished_records(out, run)
             reused = min(len(records), count)
             if len(records) > count:
                 raise BadInput(
@@ -82,18 +82,18 @@ def generate_into(
                     remedy="use another --out, or a larger --count",
                 )
             seen = {str(r["id"]) for r in records}
-            fresh = generate(
+            fresh = generate_programs(
                 count, seed, family, workers, start=reused, seen=seen, runs=runs, policy=policy, engine=engine
             )
             if reused < count:
-                records += _write(out, run, records, fresh, on_program)
+                records += _write_programs(out, run, records, fresh, on_program)
         except OSError as error:
             raise write_error(out, error) from error
     families = Counter(template_of(str(r["family"])) for r in records)
     return GenerateSummary(str(out), len(records), seed, reused, dict(sorted(families.items())))
 
 
-def _finished(out: Path, run: dict[str, Any]) -> list[dict[str, Any]]:
+def _finished_records(out: Path, run: dict[str, Any]) -> list[dict[str, Any]]:
     """The records of this run whose programs are complete on disk, in order."""
     partial, index, run_file = out / PARTIAL, out / INDEX, out / RUN
     source = partial if partial.exists() else index
@@ -124,7 +124,7 @@ def _finished(out: Path, run: dict[str, Any]) -> list[dict[str, Any]]:
     return records
 
 
-def _write(
+def _write_programs(
     out: Path, run: dict[str, Any], done: list[dict[str, Any]], programs: Iterable[Program],
     on_program: Callable[[Program], None] | None,
 ) -> list[dict[str, Any]]:  # fmt: skip

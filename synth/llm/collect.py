@@ -83,7 +83,7 @@ def collect(
     of the latest `requests`. Raises MissingDependency without sandbox or simulator, EndpointFailed (see `ask_all`),
     BadInput for a folder of other programs.
     """
-    sandbox.require()
+    sandbox.require_sandbox()
     if (out / INDEX).exists() and not (out / ANSWERS).exists():
         raise BadInput(f"{out} holds programs of another kind", remedy="use an empty --out folder")
     with sole_writer(out):

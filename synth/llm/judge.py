@@ -52,7 +52,7 @@ def judge_all(
 
     Raises MissingDependency if the simulator or the sandbox does not work here.
     """
-    sandbox.require()
+    sandbox.require_sandbox()
     backend = open_backend(BACKEND)
     tools = "|".join((backend.version(), *sorted(backend.environment(target).values()), repr(target), repr(limits)))
     journal = ResultJournal(journal_path, _checked)

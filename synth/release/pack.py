@@ -23,7 +23,7 @@ from hipsynth.core.store.release import (
     PROGRAMS,
     SUMS,
     Release,
-    checksum,
+    file_checksum,
     labels_schema,
 )
 from hipsynth.core.store.splits import RELEASED, splits_of
@@ -204,7 +204,9 @@ def _finish(out: Path, facts: Mapping[str, Any], tables: Mapping[str, pa.Table])
     write_whole(out / CARD, card(out, facts, tables))
     paths = [CARD, FACTS, *(f"{config}/{p.name}" for config in CONFIGS for p in sorted((out / config).iterdir()))]
     listed = [path for path in paths if "/" not in path or _NAME.fullmatch(path.partition("/")[2])]
-    write_whole(out / SUMS, "".join(f"{checksum(out / path, out)}  {path}\n" for path in sorted(listed)), durable=True)
+    write_whole(
+        out / SUMS, "".join(f"{file_checksum(out / path, out)}  {path}\n" for path in sorted(listed)), durable=True
+    )
 
 
 def _counted(found: PackResult, out: Path, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> PackResult:

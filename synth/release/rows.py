@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from hipsynth.core.errors import BadInput
-from hipsynth.core.expressions import names
+from hipsynth.core.expressions import iterate_names
 from hipsynth.core.store.release import AXES, REGISTERS, TOOLS, TRAFFIC
 from hipsynth.profiling import metrics
 from hipsynth.source.skeletons import control_skeleton, token_skeleton
@@ -23,7 +23,7 @@ def kept_counters() -> tuple[str, ...]:
     """The counters from which the metrics are computed, and those that facts of training samples need."""
     facts = metrics.table()
     rows = (*facts.expressions.values(), *facts.metrics.values())
-    used = {name for row in rows for formula in row.formula.values() for name in names(formula)}
+    used = {name for row in rows for formula in row.formula.values() for name in iterate_names(formula)}
     return tuple(sorted((used | FACT_COUNTERS) & set(facts.counters)))
 
 

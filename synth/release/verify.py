@@ -22,7 +22,7 @@ from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.matrix.collect import with_sure_labels
 from hipsynth.profiling.matrix.job import MatrixJob, open_backend, run_job
-from hipsynth.synth.generate.build import replay
+from hipsynth.synth.generate.build import replay_program
 from hipsynth.synth.generate.sizes import expected_output
 from hipsynth.synth.release.plan import LIMITS
 from hipsynth.synth.release.rows import kept_counters, label_row
@@ -97,7 +97,7 @@ def _check(release: Release, rows: Sequence[Mapping[str, Any]], stored: Mapping[
 def _regenerated(stored: Mapping[str, Any], result: RebuildCheck) -> Program:
     """The stored program with its runs. Its text is compared with what its choices give under this grammar."""
     runs = [ProgramRun(tuple(run["arguments"]), run["params"]) for run in json.loads(stored["runs"])] or [ProgramRun()]
-    text = replay(stored["family"], tuple(stored["choices"])).text
+    text = replay_program(stored["family"], tuple(stored["choices"])).text
     if text != stored["text"]:
         result.differences.append(f"text: the choices of program {stored['id']} give another source under this grammar")
     choices, params = tuple(stored["choices"]), json.loads(stored["params"])

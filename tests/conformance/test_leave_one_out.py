@@ -43,7 +43,7 @@ def found() -> page.LeaveOneOutFigures:
 def sources() -> dict[tuple[str, str], str]:
     """(table, constant) -> source, of what each table itself sets."""
     result = {}
-    for name in devices.names():
+    for name in devices.list_devices():
         for section, rows in tomllib.loads((devices.FOLDER / f"{name}.toml").read_text()).items():
             for key, row in rows.items() if isinstance(rows, dict) else ():
                 result[name, f"{section}.{key}"] = row["source"]
@@ -71,7 +71,7 @@ def test_every_row_is_of_a_constant_that_its_table_sets() -> None:
     assert set(rows()) <= set(known)
     for fit in constants.fits():
         assert fit.changes in (constants.TIMES, constants.COUNTERS)
-        values = {devices.load(table)[key] for table, key in fit.places}
+        values = {devices.load_device(table)[key] for table, key in fit.places}
         if fit.changes == constants.TIMES:
             assert fit.prior_source and fit.prior + fit.shift > 0 and fit.value() <= fit.most, fit.name
             same = [known[place] for place in fit.places[1:] if "less" not in known[place]]
@@ -91,8 +91,8 @@ def test_a_device_has_the_values_of_the_tables_that_it_inherits_from() -> None:
     values = {fit.name: 1.5 for fit in fits}
     own, heir, other = (constants.with_values(name, fits, values) for name in ("mi250", "mi210", "mi300x"))
     assert own["timing.queueing_norm"] == heir["timing.queueing_norm"] == own["hbm.read_gbps"] == 1.5
-    assert heir["hbm.read_gbps"] == devices.load("mi210")["hbm.read_gbps"]
-    assert other == devices.load("mi300x").spec()
+    assert heir["hbm.read_gbps"] == devices.load_device("mi210")["hbm.read_gbps"]
+    assert other == devices.load_device("mi300x").spec()
 
 
 def test_every_kind_has_a_class_and_a_recording() -> None:
@@ -111,7 +111,7 @@ def test_the_timing_model_alone_gives_the_times_of_the_runs() -> None:
     times = [figure for figure in figures if figure.what == evidence.TIME]
     assert len(times) > 100
     for figure in times:
-        again = FitRecord(figure.time, figure.theirs).error(devices.load(figure.device).spec())
+        again = FitRecord(figure.time, figure.theirs).error(devices.load_device(figure.device).spec())
         assert again == pytest.approx(figure.error, abs=1e-9), figure.path
     assert sum(map(len, divided(figures).values())) == len(figures)
     with pytest.raises(BadInput, match="exactly one kind"):
@@ -125,7 +125,7 @@ def test_the_page_shows_the_ranges_and_scores_that_are_published() -> None:
         shown = [line for line in text.splitlines() if line.startswith(f"| {row.class_} | {row.sort} | {row.arch} |")]
         assert len(shown) == 1 and f"| {row.range:g} " in shown[0] and shown[0].endswith("~ |") == row.wide
     published = page.read_scores()
-    assert set(published) == {"all", page.MARKED, page.TOGETHER, *devices.names(), *classes.CLASSES}
+    assert set(published) == {"all", page.MARKED, page.TOGETHER, *devices.list_devices(), *classes.CLASSES}
     assert f"| all | {published['all']['kinds']:.0f} |" in text and command.PICTURE.exists()
     assert "(validation/leave-one-out.md)" in (command.DOCS / "validation.md").read_text()
 

@@ -42,7 +42,7 @@ def missed(sweep: Sweep, result: SweepResult, index: int, factor: float) -> list
     values = points[index].values
     changed = {**values, sweep.y[0]: values[sweep.y[0]] * factor}
     points[index] = dataclasses.replace(points[index], values=changed)
-    table = devices.load(result.device)
+    table = devices.load_device(result.device)
     expected = sweep.failures(result.points, table)
     return [text for text in sweep.failures(points, table) if text not in expected]
 

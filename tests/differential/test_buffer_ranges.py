@@ -37,7 +37,7 @@ KEPT = np.array([-1, -2, -3, -4], np.int32).view(np.uint32)
 
 @functools.cache
 def device(arch: str) -> Any:
-    return _core.Device(arch, devices.load(devices.default_device(arch)).spec(), count=True)
+    return _core.Device(arch, devices.load_device(devices.default_device(arch)).spec(), count=True)
 
 
 def upload(d: Any, data: np.ndarray) -> int:

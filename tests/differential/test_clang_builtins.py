@@ -92,7 +92,7 @@ def launch(device: Any, module: Any, symbol: str) -> np.ndarray:
 @pytest.mark.parametrize("arch", ["gfx90a", pytest.param("gfx942", marks=pytest.mark.full)])
 def test_optimised_calls_decode_and_run(arch: str, tmp_path: Path) -> None:
     symbols, code, listing = check(arch, "-O3", tmp_path)
-    device = _core.Device(arch, devices.load(devices.default_device(arch)).spec(), count=True)
+    device = _core.Device(arch, devices.load_device(devices.default_device(arch)).spec(), count=True)
     module = device.load(code, listing)
     for symbol, name in symbols.items():
         if not NOT_RUN.search(name):
@@ -113,7 +113,7 @@ def test_values_do_not_depend_on_the_optimiser(arch: str, tmp_path: Path) -> Non
     found: list[dict[str, np.ndarray]] = []
     for level in ("-O0", "-O3"):
         symbols, code, listing = build(arch, level, tmp_path)
-        device = _core.Device(arch, devices.load(devices.default_device(arch)).spec(), count=False)
+        device = _core.Device(arch, devices.load_device(devices.default_device(arch)).spec(), count=False)
         module = device.load(code, listing)
         run = {s: n for s, n in symbols.items() if not NOT_RUN.search(n) and not OWN_VALUE.search(n)}
         found.append({f"{name} ({symbol})": launch(device, module, symbol) for symbol, name in run.items()})

@@ -33,7 +33,7 @@ TAIL = "\ns_waitcnt lgkmcnt(0)\ns_mov_b64 exec, -1\nglobal_store_dword v1, v20, 
 
 @functools.cache
 def device() -> Any:
-    return _core.Device("gfx942", devices.load("mi300x").spec(), count=False)
+    return _core.Device("gfx942", devices.load_device("mi300x").spec(), count=False)
 
 
 def run(text: str, first: np.ndarray, second: np.ndarray, mask: int) -> np.ndarray:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from hipsynth.simulator import _core, devices
-from hipsynth.simulator.isa.coverage import evidence
+from hipsynth.simulator.isa.coverage import find_evidence
 from hipsynth.simulator.isa.table import load_rows
 
 DEVICES = {"gfx90a": "mi250", "gfx942": "mi300x"}
@@ -24,7 +24,7 @@ STORE = "v_mov_b32 v1, 0\nv_mov_b32 v2, s20\nv_mov_b32 v3, s21\nglobal_store_dwo
 
 @functools.cache
 def device(arch: str) -> Any:
-    return _core.Device(arch, devices.load(DEVICES[arch]).spec(), count=True)
+    return _core.Device(arch, devices.load_device(DEVICES[arch]).spec(), count=True)
 
 
 def run(text: str, arch: str = "gfx942", block: int = 64, **resources: int) -> tuple[int, int]:
@@ -122,7 +122,7 @@ def test_clocks_move_forward_by_the_work_done(clock: str, arch: str) -> None:
     """Four cycles an instruction; the real-time counter runs at 100 MHz beside the core's clock."""
     text = f"{clock} s[20:21]\ns_waitcnt lgkmcnt(0)\n" + "s_nop 0\n" * 64
     text += f"{clock} s[22:23]\ns_waitcnt lgkmcnt(0)\ns_sub_u32 s20, s22, s20\ns_mov_b32 s21, 0"
-    cycles, core_mhz = 66 * 4, devices.load(DEVICES[arch]).spec()["clock.core_mhz"]
+    cycles, core_mhz = 66 * 4, devices.load_device(DEVICES[arch]).spec()["clock.core_mhz"]
     ticks = cycles * 100 / core_mhz if "real" in clock else cycles
     assert math.floor(ticks) <= run(text, arch)[0] <= math.ceil(ticks)
 
@@ -144,6 +144,6 @@ ELSEWHERE = {"ds_gws_init", "ds_gws_barrier"}
 
 
 def test_every_flow_opcode_is_tested_here_or_by_programs() -> None:
-    names = {r.name for r in load_rows() if r.executes and evidence(r)[0] == "test_flow_opcodes.py"}
+    names = {r.name for r in load_rows() if r.executes and find_evidence(r)[0] == "test_flow_opcodes.py"}
     text = Path(__file__).read_text()
     assert sorted(n for n in names - ELSEWHERE if n not in text) == []

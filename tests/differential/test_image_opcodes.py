@@ -64,7 +64,7 @@ def sampler_words(wrap: str, linear: bool, unnormalised: bool) -> list[int]:
 
 class Device:
     def __init__(self) -> None:
-        self.core = _core.Device("gfx90a", devices.load("mi250").spec(), count=True)
+        self.core = _core.Device("gfx90a", devices.load_device("mi250").spec(), count=True)
 
     def upload(self, data: bytes) -> int:
         address: int = self.core.allocate(len(data))

@@ -38,7 +38,7 @@ MOVES = sorted(
 
 @functools.cache
 def device(arch: str) -> Any:
-    return _core.Device(arch, devices.load(DEVICES[arch]).spec(), count=False)
+    return _core.Device(arch, devices.load_device(DEVICES[arch]).spec(), count=False)
 
 
 def upload(d: Any, data: bytes) -> int:

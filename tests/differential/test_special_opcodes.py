@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from wave_helpers import ALL, LANE, LANES, Wave
 
-from hipsynth.simulator.isa.coverage import evidence
+from hipsynth.simulator.isa.coverage import find_evidence
 from hipsynth.simulator.isa.table import load_rows
 
 PARTIAL = 0xF0F0_1234_8000_0001
@@ -259,7 +259,7 @@ def test_clearing_exceptions_does_nothing() -> None:
 
 
 def test_every_opcode_with_its_own_handler_is_tested_here() -> None:
-    names = {r.name for r in load_rows() if r.executes and evidence(r)[0] == "test_special_opcodes.py"}
+    names = {r.name for r in load_rows() if r.executes and find_evidence(r)[0] == "test_special_opcodes.py"}
     text = Path(__file__).read_text()
     assert sorted(n for n in names if n.removesuffix("_b32") not in text) == []
 

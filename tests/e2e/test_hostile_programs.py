@@ -74,7 +74,7 @@ def test_programs_that_exceed_limits_are_killed(deed: str, options: tuple[str, .
 
 @pytest.mark.parametrize("verb", [run_verb, profile_verb])
 def test_without_isolation_nothing_untrusted_is_started(verb: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox.bubblewrap, "available", lambda: False)
+    monkeypatch.setattr(sandbox.bubblewrap, "is_available", lambda: False)
     context = verb.command.make_context("verb", [str(PROGRAM)])
     with pytest.raises(MissingDependency, match="cannot be isolated"):
         verb.command.invoke(context)

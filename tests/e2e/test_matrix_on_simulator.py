@@ -56,7 +56,7 @@ def test_one_build_gives_labels_at_several_sizes_and_on_several_devices(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each side is compiled once; a wrong result in any run would be a failure."""
-    root = toolchain.find().root
+    root = toolchain.find_toolchain().root
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / root.name).symlink_to(root)
     monkeypatch.setenv("HIPSYNTH_CACHE", str(tmp_path / "cache"))

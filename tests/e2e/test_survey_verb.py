@@ -17,7 +17,7 @@ import pytest
 from hipsynth.cli import survey as survey_verb
 from hipsynth.core.errors import MissingDependency
 from hipsynth.core.store import Corpus
-from hipsynth.core.store.journal import read
+from hipsynth.core.store.journal import read_records
 from hipsynth.toolchain import sandbox
 
 MAIN = '#include <hip/hip_runtime.h>\n#include <cstdio>\nint main() { hipDeviceSynchronize(); std::puts("PASSED"); }\n'
@@ -79,13 +79,13 @@ def test_an_interrupted_survey_ends_its_programs_and_keeps_what_is_finished(
     assert begun
     assert number == signal.SIGKILL or (run.returncode == 128 + number and "run the same command again" in stderr)
     assert wait_for(lambda: not executed(tmp_path, "b_endless"), 20)
-    rows = [record["program"] for _, _, record in read(out.with_name("report.json.journal"))]
+    rows = [record["program"] for _, _, record in read_records(out.with_name("report.json.journal"))]
     assert rows == ["a_good.hip"]
 
 
 def test_programs_from_outside_are_not_run_without_isolation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "good.hip").write_text(MAIN)
-    monkeypatch.setattr(sandbox.bubblewrap, "available", lambda: False)
+    monkeypatch.setattr(sandbox.bubblewrap, "is_available", lambda: False)
     context = survey_verb.command.make_context("survey", [str(tmp_path)])
     with pytest.raises(MissingDependency, match="cannot be isolated"):
         survey_verb.command.invoke(context)

@@ -12,9 +12,9 @@ import pytest
 
 from hipsynth.synth.generate.build import build_module
 from hipsynth.synth.generate.choices import Choices, Stream
-from hipsynth.synth.generate.emit import render
-from hipsynth.synth.generate.headers import find_template, templates
-from hipsynth.synth.generate.oracle import expected
+from hipsynth.synth.generate.emit import render_program
+from hipsynth.synth.generate.headers import find_template, load_templates
+from hipsynth.synth.generate.oracle import expected_lines
 
 FOLDER = Path(__file__).parent / "generate"
 SMALL: dict[str, dict[str, int | str]] = {
@@ -35,11 +35,11 @@ SMALL: dict[str, dict[str, int | str]] = {
 }
 
 
-@pytest.mark.parametrize("family", sorted(templates()))
+@pytest.mark.parametrize("family", sorted(load_templates()))
 def test_program_and_output_are_as_recorded(family: str) -> None:
     context, module = build_module(family, Choices(Stream("golden", family)), SMALL.get(family, {"size": 2000}))
-    text = render(find_template(family), module, dict(context.params))
-    page = text + "// prints:\n" + "".join(f"// {line}\n" for line in expected(module).lines)
+    text = render_program(find_template(family), module, dict(context.params))
+    page = text + "// prints:\n" + "".join(f"// {line}\n" for line in expected_lines(module).lines)
     path = FOLDER / f"{family}.txt"
     if os.environ.get("HIPSYNTH_UPDATE_GOLDEN"):
         FOLDER.mkdir(exist_ok=True)

@@ -42,6 +42,6 @@ def run(
     flags: str = "-O3",
     limits: RunLimits | None = None,
 ) -> api.RunResult:
-    device = devices.load(devices.default_device(arch))
+    device = devices.load_device(devices.default_device(arch))
     bounds = limits or RunLimits(time_s=30.0)
     return api.run_program(built(name, arch, flags), device, scratch, bounds, args)

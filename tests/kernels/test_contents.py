@@ -14,7 +14,7 @@ from hipsynth.profiling.matrix.job import profile_program
 from hipsynth.profiling.preview.host import host_launches
 from hipsynth.profiling.preview.interpret import Interpreter
 from hipsynth.profiling.preview.programs import device_code
-from hipsynth.simulator.devices import load
+from hipsynth.simulator.devices import load_device
 from hipsynth.simulator.limits import RunLimits
 
 GATHER = """#include <hip/hip_runtime.h>
@@ -48,7 +48,7 @@ def test_a_gather_is_previewed_with_its_indices(index: str, tmp_path: Path) -> N
         load_program(path), [Target("gfx90a", "-O3", "mi250")], "sim", RunLimits(sampling_units=0)
     )
     (executed,) = result.kernels
-    interpreter = Interpreter(device_code(path.read_text(), "gfx90a", "-O3"), load("mi250"))
+    interpreter = Interpreter(device_code(path.read_text(), "gfx90a", "-O3"), load_device("mi250"))
     (launch,), _ = host_launches(path.read_text())
     previewed, made_up = interpreter.preview(launch), interpreter.preview(dataclasses.replace(launch, contents=dict))
     assert previewed is not None and made_up is not None and previewed.by_data

@@ -9,13 +9,13 @@ import pytest
 
 from hipsynth import toolchain
 from hipsynth.profiling.matrix.targets import matrix
-from hipsynth.simulator.devices import architectures
+from hipsynth.simulator.devices import list_architectures
 
 PROGRAM = Path(__file__).with_name("flag_sets.hip")
 SAME_CODE = {"--std=c++17 -O3 -ffast-math": "-O3 -ffast-math"}  # C++17 is the default
 
 
-@pytest.mark.parametrize("arch", architectures())
+@pytest.mark.parametrize("arch", list_architectures())
 def test_every_flag_set_makes_code_of_its_own(arch: str, tmp_path: Path) -> None:
     needs.compiler()
     made: dict[str, str] = {}

@@ -10,15 +10,15 @@ import pytest
 from generated_samples import small
 
 from hipsynth import toolchain
-from hipsynth.core.oracle_check import mismatch
+from hipsynth.core.oracle_check import describe_mismatch
 from hipsynth.core.program import Program, ProgramRun
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.source.arguments import run_text
-from hipsynth.synth.generate.headers import templates
+from hipsynth.synth.generate.headers import load_templates
 from hipsynth.synth.generate.sizes import expected_output
 
-FAMILIES = sorted(templates())
+FAMILIES = sorted(load_templates())
 DEVICES = {"gfx90a": "mi250", "gfx942": "mi300x"}
 FLAGS = ("-O3", "-O3 -ffast-math", "-O3 -munsafe-fp-atomics")
 SAMPLE = 6  # programs per family in the full suite
@@ -42,7 +42,7 @@ def wrong(program: Program, run: ProgramRun, target: Target, scratch: Path) -> s
     assert expected is not None
     result = backend.profile(program.with_runs([run]), target, scratch, RunLimits())
     assert result.provenance["sampled"] == "false"
-    return result.message or result.reason or mismatch(expected, result.exit_code, result.stdout)
+    return result.message or result.reason or describe_mismatch(expected, result.exit_code, result.stdout)
 
 
 @pytest.mark.parametrize("flags", ["-O0", "-O3"])

@@ -33,7 +33,9 @@ def test_headers_are_complete() -> None:
     for step in STEPS:
         assert step.path == handwritten.CORPUS / step.problem / f"{step.name}.hip"
         assert step.idea and step.paradigm in handwritten.PARADIGMS, step.name
-        assert set(step.bound) == set(devices.architectures()) and set(step.bound.values()) <= set(bottleneck.UNITS)
+        assert set(step.bound) == set(devices.list_architectures()) and set(step.bound.values()) <= set(
+            bottleneck.UNITS
+        )
         assert bool(step.after) == bool(step.moves) and all(way in ("up", "down") for _, way in step.moves), step.name
 
 
@@ -50,7 +52,7 @@ def test_the_gallery_has_a_section_for_every_problem() -> None:
 
 def check_results(step: Step) -> None:
     """At a small size, where every grid runs in full, the program's own check passes."""
-    for arch in devices.architectures():
+    for arch in devices.list_architectures():
         done = handwritten.run(step, arch, step.check, ALL_IN_FULL)
         assert (done.status, done.exit_code) == ("ok", 0), f"{arch}: {done.message} {done.stdout}"
 
@@ -99,7 +101,7 @@ class Made(Figures):
 
 
 def made(unit: str, duration: float) -> Mapping[str, Figures]:
-    return {arch: Made(unit, duration) for arch in devices.architectures()}
+    return {arch: Made(unit, duration) for arch in devices.list_architectures()}
 
 
 def header(tmp_path: Path, *lines: str) -> Step:

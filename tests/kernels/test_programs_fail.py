@@ -208,9 +208,9 @@ def test_backend_result_carries_means_metrics_and_provenance(tmp_path: Path) -> 
 
 
 def test_a_library_of_other_sources_is_a_missing_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = channel.configuration
+    original = channel.encode_configuration
     later = b"of_tomorrow=1\0"
-    monkeypatch.setattr(channel, "configuration", lambda *given, **named: original(*given, **named) + later)
+    monkeypatch.setattr(channel, "encode_configuration", lambda *given, **named: original(*given, **named) + later)
     with pytest.raises(MissingDependency, match="does not fit this version") as stale:
         run("reduction", tmp_path)
     assert "of_tomorrow" in stale.value.cause and "make setup" in stale.value.remedy

@@ -31,7 +31,7 @@ def behaviour(source: Path, scratch: Path, arguments: tuple[str, ...]) -> dict[s
     scratch.mkdir()
     (scratch / "run").mkdir()
     artefacts = build_runnable(source, "gfx90a", "-O3", scratch / "build")
-    device = devices.load(devices.default_device("gfx90a"))
+    device = devices.load_device(devices.default_device("gfx90a"))
     done = api.run_program(artefacts, device, scratch / "run", RunLimits(time_s=120.0), arguments)
     kernels = [(kernel.dispatches, kernel.grid, kernel.block, instructions(kernel.counters)) for kernel in done.kernels]
     ending = {"status": done.status, "reason": done.reason, "code": done.exit_code, "stdout": done.stdout}

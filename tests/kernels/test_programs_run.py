@@ -114,13 +114,13 @@ def test_many_dispatches_are_totalled(tmp_path: Path) -> None:
     (kernel,) = done.kernels
     assert (kernel.dispatches, done.dispatch_count, kernel.counters["SQ_WAVES"]) == (300, 300, 300)
     assert len(done.dispatches) == 64
-    issue = devices.load(devices.default_device("gfx90a")).spec()
+    issue = devices.load_device(devices.default_device("gfx90a")).spec()
     overlap = issue["issue.launch_ns"] - issue["issue.chained_launch_ns"]  # of a launch with the kernel before it
     assert done.clock_ns >= kernel.duration_ns - 299 * overlap
 
 
 def test_without_counters_durations_are_the_same(tmp_path: Path) -> None:
-    device = devices.load(devices.default_device("gfx90a"))
+    device = devices.load_device(devices.default_device("gfx90a"))
     whole = run("many_launches", tmp_path, ("70",))
     brief = api.run_program(built("many_launches"), device, tmp_path, RunLimits(time_s=30.0), ("70",), counters=False)
     assert (brief.clock_ns, brief.dispatch_count) == (whole.clock_ns, 70)

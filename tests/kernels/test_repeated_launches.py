@@ -14,7 +14,7 @@ import pytest
 from hipsynth.simulator.api import RunResult, run_program
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.limits import RunLimits
-from hipsynth.toolchain import find
+from hipsynth.toolchain import find_toolchain
 
 SOURCE = Path(__file__).with_name("repeated.hip")
 DEVICES = ("mi250", "mi300x")
@@ -27,7 +27,7 @@ class Repeater:
 
     def __init__(self, name: str, scratch: Path, **options: Any) -> None:
         needs.compiler()
-        assert find()
+        assert find_toolchain()
         gc.collect()  # a device that is still alive would make this one's memory lie elsewhere
         self.device = SimDevice(name, SOURCE, scratch, **options)
         rng = np.random.default_rng(7)
@@ -216,7 +216,7 @@ def both_ways(name: str, scratch: Path, arch: str) -> list[RunResult]:
     """The program with every launch counted, and with reuse."""
     from hipsynth.simulator import devices
 
-    device = devices.load(devices.default_device(arch))
+    device = devices.load_device(devices.default_device(arch))
     found = []
     for reuse in (False, True):
         folder = scratch / str(reuse)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hipsynth.synth.generate import ir
-from hipsynth.synth.generate.extent import Extent, cpp, groups, larger
+from hipsynth.synth.generate.extent import Extent, count_groups, cpp, larger_size
 from hipsynth.synth.generate.types import I32
 
 NAMES = ("n", "rows", "k")
@@ -88,9 +88,9 @@ def sizes(draw: st.DrawFn) -> tuple[int, dict[str, int]]:
             case "/":
                 made = left // max(1, right) if right else left
             case "g":
-                made = groups(left, right) if right else left
+                made = count_groups(left, right) if right else left
             case _:
-                made = larger(left, right)
+                made = larger_size(left, right)
         pool.append(made)
     return pool[-1], values
 

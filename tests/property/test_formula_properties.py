@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hipsynth.core.expressions import evaluate, parse
+from hipsynth.core.expressions import evaluate_expression, parse_expression
 
 NAMES = {"TCC_HIT": 70029.0, "TCC_MISS": 131082.0, "x": 0.5, "zero": 0.0}
 
@@ -29,7 +29,7 @@ def test_same_value_as_python(text: str) -> None:
         expected: float | None = float(eval(text, {"__builtins__": {}}, {**NAMES, "max": max, "min": min}))
     except (ZeroDivisionError, OverflowError):
         expected = None
-    found = evaluate(parse(text), NAMES.get)
+    found = evaluate_expression(parse_expression(text), NAMES.get)
     if expected is None or not math.isfinite(expected):
         assert found is None
     else:

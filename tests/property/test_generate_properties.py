@@ -7,16 +7,16 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from hipsynth.synth.generate import ir
-from hipsynth.synth.generate.build import build_module, replay
+from hipsynth.synth.generate.build import build_module, replay_program
 from hipsynth.synth.generate.choices import Choices
-from hipsynth.synth.generate.headers import templates
+from hipsynth.synth.generate.headers import load_templates
 from hipsynth.synth.generate.ops import OPS
-from hipsynth.synth.generate.oracle import evaluate
-from hipsynth.synth.generate.producer import draw_program, generate
+from hipsynth.synth.generate.oracle import evaluate_module
+from hipsynth.synth.generate.producer import draw_program, generate_programs
 from hipsynth.synth.generate.races import CheckedLaunchOracle
 from hipsynth.synth.generate.types import F32, F64, I32, U32, IRError
 
-FAMILIES = sorted(templates())
+FAMILIES = sorted(load_templates())
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -25,7 +25,7 @@ def test_no_range_violation_and_no_race(family: str, seed: int) -> None:
     """Bounds and ranges are checked when a program of any size is built, and again while it runs at a small size."""
     program, run = small(family, seed)
     _, module = build_module(family, Choices(replay=program.choices), sizes=run.params)
-    evaluate(module, CheckedLaunchOracle)
+    evaluate_module(module, CheckedLaunchOracle)
 
 
 @settings(max_examples=15, deadline=None, derandomize=True)
@@ -34,21 +34,21 @@ def test_replay_reproduces_the_program(seed: int, index: int) -> None:
     try:
         program = draw_program(seed, index)
     except IRError:
-        reject()  # larger than a host writes: `generate` draws another
-    again = replay(program.family, program.choices)
+        reject()  # larger than a host writes: `generate_programs` draws another
+    again = replay_program(program.family, program.choices)
     assert again.text == program.text
     assert again.record() == program.record()
 
 
 def test_any_number_of_workers_gives_the_same_bytes() -> None:
-    one = [(p.text, p.record()) for p in generate(40, seed=11, workers=1)]
-    two = [(p.text, p.record()) for p in generate(40, seed=11, workers=2)]
+    one = [(p.text, p.record()) for p in generate_programs(40, seed=11, workers=1)]
+    two = [(p.text, p.record()) for p in generate_programs(40, seed=11, workers=2)]
     assert one == two
     assert len({text for text, _ in one}) == 40
 
 
 def test_a_longer_run_begins_like_a_shorter_one() -> None:
-    assert [p.id for p in generate(5, seed=3)] == [p.id for p in generate(9, seed=3)][:5]
+    assert [p.id for p in generate_programs(5, seed=3)] == [p.id for p in generate_programs(9, seed=3)][:5]
 
 
 def literals(kind: str) -> st.SearchStrategy[ir.Expr]:

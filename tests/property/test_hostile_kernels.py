@@ -68,7 +68,9 @@ def attack(seed: int) -> None:
     rng = random.Random(seed)
     table = list(core.opcodes())
     for arch, device in (("gfx90a", "mi250"), ("gfx942", "mi300x")):
-        machine = core.Device(arch, devices.load(device).spec(), count=seed % 2 == 0, max_wave_instructions=20_000)
+        machine = core.Device(
+            arch, devices.load_device(device).spec(), count=seed % 2 == 0, max_wave_instructions=20_000
+        )
         for _ in range(KERNELS // 2):
             lines = [instruction(rng, rng.choice(table)) for _ in range(rng.randrange(1, 4))]
             try:

@@ -83,7 +83,7 @@ def job(code: str, limits: SandboxLimits = LIMITS) -> SandboxResult:
     with sandbox.job_folder() as folder:
         run = folder / "run"
         run.mkdir()
-        return sandbox.run([PYTHON, "-I", "-S", "-c", f"{PREAMBLE}\n{code}"], run, limits)
+        return sandbox.run_sandboxed([PYTHON, "-I", "-S", "-c", f"{PREAMBLE}\n{code}"], run, limits)
 
 
 @pytest.fixture(autouse=True)

@@ -221,5 +221,5 @@ def test_copies_for_the_sandbox_keep_the_right_to_execute_only(tmp_path: Path) -
     copy_folder(tool.parent, tmp_path / "copy")
     assert (tmp_path / "copy/tool").stat().st_mode & 0o7777 == 0o755
     (tmp_path / "scratch").mkdir()
-    done = sandbox.run([tool], tmp_path / "scratch", read_only=[tool.parent])
+    done = sandbox.run_sandboxed([tool], tmp_path / "scratch", read_only=[tool.parent])
     assert (done.status, done.exit_code) == ("ok", 0), done

@@ -85,7 +85,7 @@ def test_a_pipe_as_header_holds_nothing_up(tmp_path: Path) -> None:
 
 def test_without_a_sandbox_nothing_is_parsed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "spy.hip").write_text(BODY)
-    monkeypatch.setattr(bubblewrap, "unavailable", lambda: "bwrap is not installed")
+    monkeypatch.setattr(bubblewrap, "why_unavailable", lambda: "bwrap is not installed")
     monkeypatch.delenv("HIPSYNTH_SANDBOX", raising=False)
     with pytest.raises(MissingDependency, match="cannot be isolated"):
         augment(tmp_path, tmp_path / "out", frontend_config())

@@ -91,7 +91,7 @@ def run(program: api.Artefacts, deed: str) -> api.RunResult:
     with sandbox.job_folder() as job:
         folder = job / "run"
         folder.mkdir()
-        return api.run_program(program, devices.load("mi250"), folder, LIMITS, (deed,))
+        return api.run_program(program, devices.load_device("mi250"), folder, LIMITS, (deed,))
 
 
 def remains() -> set[str]:

@@ -13,7 +13,7 @@ import needs
 import pytest
 
 from hipsynth.cli import main as entry
-from hipsynth.core.folders import changed, copy_out, stamps
+from hipsynth.core.folders import changed_files, copy_out, stamp_files
 from hipsynth.core.scratch import scratch_folder
 
 SOURCE = """#include <hip/hip_runtime.h>
@@ -102,7 +102,7 @@ def test_a_full_tmpdir_is_one_typed_error(
 def test_what_a_program_leaves_is_deleted_and_copied_safely(tmp_path: Path) -> None:
     with scratch_folder() as folder:
         kept = folder
-        before = stamps(folder)
+        before = stamp_files(folder)
         (folder / "data").write_text("data")
         (folder / "data").chmod(0o4777)
         (folder / "secret").symlink_to("/etc/passwd")
@@ -117,7 +117,7 @@ def test_what_a_program_leaves_is_deleted_and_copied_safely(tmp_path: Path) -> N
         (folder / "closed").mkdir()
         (folder / "closed" / "in").mkdir()
         (folder / "closed").chmod(0)
-        names = changed(folder, before)
+        names = changed_files(folder, before)
         assert names == ["data", "huge"]
         assert copy_out(folder, [*names, "secret", "pipe"], tmp_path / "out") == ["huge", "secret", "pipe"]
     assert not kept.exists()

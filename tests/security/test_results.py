@@ -50,7 +50,7 @@ def attack(
     scratch = folder / "scratch"
     scratch.mkdir()
     limits = RunLimits(time_s=10.0, memory_bytes=memory_bytes)
-    return api.run_program(program, devices.load("mi250"), scratch, limits, words, stdin=given)
+    return api.run_program(program, devices.load_device("mi250"), scratch, limits, words, stdin=given)
 
 
 @pytest.mark.parametrize("kind", ["fifo", "symlink", "folder"])
@@ -134,8 +134,8 @@ FORGED = {
 @pytest.mark.parametrize("name", FORGED)
 def test_a_forged_document_is_a_bad_result(name: str) -> None:
     with pytest.raises(document.MalformedDocument):
-        document.read(FORGED[name])
-    assert document.read(changed()).kernels[0].counters == {"SQ_WAVES": 1}
+        document.parse_document(FORGED[name])
+    assert document.parse_document(changed()).kernels[0].counters == {"SQ_WAVES": 1}
 
 
 @pytest.mark.parametrize("name", ["half", "deep", "a list as reason", "half a character"])
@@ -171,7 +171,7 @@ EXTREME: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", EXTREME)
 def test_a_well_formed_forgery_breaks_no_report(name: str, arch: str) -> None:
     row = {**KERNEL, **EXTREME[name]}
-    found = document.read(changed(kernels=[row], dispatches=[row]))
+    found = document.parse_document(changed(kernels=[row], dispatches=[row]))
     done = api.RunResult("ok", exit_code=0, kernels=found.kernels, dispatches=found.dispatches, dispatch_count=1)
     program = Program("", "handwritten", "forged")
     result = SimBackend()._judge(program, Target(arch, "-O3", devices.default_device(arch)), done, {})

@@ -23,7 +23,7 @@ NEW_USER, UNSHARE, MEMFD_CREATE, SHMGET, PTRACE = 0x10000000, 272, 319, 29, 101
 
 def attack(code: str, scratch: Path, *, processes: int = 1) -> SandboxResult:
     limits = SandboxLimits(**{**vars(LIMITS), "processes": processes})
-    return sandbox.run([PYTHON, "-I", "-S", "-c", code], scratch, limits)
+    return sandbox.run_sandboxed([PYTHON, "-I", "-S", "-c", code], scratch, limits)
 
 
 def call(*numbers: object) -> str:
@@ -41,7 +41,7 @@ def test_a_program_of_root_is_not_root_on_the_host(tmp_path: Path) -> None:
         owners.extend(p.stat().st_uid for p in processes if output in (p / "cmdline").read_bytes())
 
     code = "import time; print('only in this program', end='', flush=True); time.sleep(.1)"
-    assert sandbox.run([PYTHON, "-I", "-S", "-c", code], tmp_path, LIMITS, on_output=look).status == "ok"
+    assert sandbox.run_sandboxed([PYTHON, "-I", "-S", "-c", code], tmp_path, LIMITS, on_output=look).status == "ok"
     assert owners and 0 not in owners and (os.geteuid() == 0 or set(owners) == {os.geteuid()})
 
 
@@ -113,7 +113,7 @@ def test_files_of_the_host_cannot_be_locked(what: str, tmp_path: Path) -> None:
     shown.write_text("x")
     shown.chmod(0o644)
     code = f"import fcntl\nfile = open({str(shown)!r})\ntry: {LOCKS[what]}\nexcept OSError as e: print(e.errno)"
-    done = sandbox.run([PYTHON, "-I", "-S", "-c", code], scratch, LIMITS, read_only=[shown])
+    done = sandbox.run_sandboxed([PYTHON, "-I", "-S", "-c", code], scratch, LIMITS, read_only=[shown])
     assert done.stdout == "37\n", done  # ENOLCK
 
 
@@ -172,7 +172,7 @@ def test_the_file_on_standard_input_is_read_and_nothing_else(what: str, given: s
     code = f"import os\ntry:\n    {DEEDS[what]}\nexcept OSError: pass\nimport sys; print(sys.stdin.read())"
     with data.open("rb") as file:
         stdin = data if given == "path" else file.fileno()
-        done = sandbox.run([PYTHON, "-I", "-S", "-c", code], scratch, LIMITS, stdin=stdin)
+        done = sandbox.run_sandboxed([PYTHON, "-I", "-S", "-c", code], scratch, LIMITS, stdin=stdin)
     assert done.stdout == "first\nsecond\n\n", done
     after = data.stat()
     assert data.read_text() == "first\nsecond\n" and os.listxattr(data) == []
@@ -186,7 +186,7 @@ def test_a_folder_that_only_root_may_enter_is_shown_but_not_changed(tmp_path: Pa
     (private / "data").write_text("kept")
     (private / "data").chmod(0o600)
     code = f"print(open('{private}/data').read()); open('{private}/data', 'w')"
-    done = sandbox.run([PYTHON, "-I", "-S", "-c", code], scratch, LIMITS, read_only=[private])
+    done = sandbox.run_sandboxed([PYTHON, "-I", "-S", "-c", code], scratch, LIMITS, read_only=[private])
     assert done.stdout == "kept\n" and done.status == "failed"
     assert (private / "data").read_text() == "kept"
     assert (private.stat().st_uid, private.stat().st_mode & 0o777) == (os.geteuid(), 0o700)

@@ -11,7 +11,7 @@ from hipsynth.source.arguments import run_text
 from hipsynth.synth.generate.build import build_module
 from hipsynth.synth.generate.choices import Choices
 from hipsynth.synth.generate.headers import find_template, template_of
-from hipsynth.synth.generate.oracle import work
+from hipsynth.synth.generate.oracle import count_work
 from hipsynth.synth.generate.producer import draw_program
 from hipsynth.synth.generate.sizes import run_at
 from hipsynth.synth.generate.types import IRError
@@ -40,7 +40,7 @@ def small_run(program: Program) -> ProgramRun | None:
             if run is not None:
                 found, sizes, shrinking = run, fewer, True
                 module = build_module(program.family, Choices(replay=program.choices), sizes=sizes)[1]
-                if work(module) <= SMALL:
+                if count_work(module) <= SMALL:
                     return found
     return None
 

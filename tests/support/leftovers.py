@@ -12,7 +12,7 @@ KEPT = {"bwrap", "hipsynth-superv"}  # sandboxes live as long as this process
 
 def left_running() -> set[str]:
     """The names of running descendants of this process, except sandboxes and multiprocessing's own tracker."""
-    running = [pid for pid in processes.descendants(os.getpid())[1:] if processes.runs(pid)]
+    running = [pid for pid in processes.living_descendants(os.getpid())[1:] if processes.is_running(pid)]
     return {name for pid in running if not _tracks(pid) and (name := _read(pid, "comm")) not in KEPT}
 
 

@@ -47,7 +47,7 @@ def compiler() -> Any:
     from hipsynth import toolchain
 
     try:
-        return toolchain.find()
+        return toolchain.find_toolchain()
     except MissingDependency as error:
         missing(f"no compiler: {error}")
 
@@ -66,9 +66,9 @@ def simulator() -> Any:
 
 def sandbox() -> None:
     """Bubblewrap, with the right to make namespaces."""
-    from hipsynth.toolchain.sandbox import available
+    from hipsynth.toolchain.sandbox import is_available
 
-    if not available():
+    if not is_available():
         missing("bubblewrap cannot make a sandbox on this machine")
 
 

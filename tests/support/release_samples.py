@@ -12,7 +12,7 @@ from hipsynth.core.program import Program, ProgramRun
 from hipsynth.core.store import CorpusItem, CorpusWriter
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.synth.generate.producer import generate
+from hipsynth.synth.generate.producer import generate_programs
 from hipsynth.synth.release.plan import Folders, ReleasePlan, ShardKind
 
 PLAN = ReleasePlan(programs=3, first_seed=1000, sizes=2, shards_per_file=2, kinds=(ShardKind(("-O3",), ()),))
@@ -47,7 +47,7 @@ def item(program: Program, run: ProgramRun, target: Target, *, version: str = ""
 
 
 def programs(shard: int) -> list[Program]:
-    return list(generate(PLAN.programs, seed=PLAN.seed(shard), runs=PLAN.sizes))
+    return list(generate_programs(PLAN.programs, seed=PLAN.seed(shard), runs=PLAN.sizes))
 
 
 def copy_of(program: Program) -> Program:

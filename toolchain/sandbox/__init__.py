@@ -1,6 +1,7 @@
-"""Sandbox for untrusted programs: `run` starts one; `available` and `require` test whether isolation works here."""
+"""Sandbox for untrusted programs: `run_sandboxed` starts one; `is_available` and `require_sandbox` test whether
+isolation works here."""
 
-from hipsynth.toolchain.sandbox.bubblewrap import available, require, unavailable
+from hipsynth.toolchain.sandbox.bubblewrap import is_available, require_sandbox, why_unavailable
 from hipsynth.toolchain.sandbox.limits import (
     WALL_EXTRA_S,
     WALL_FACTOR,
@@ -9,7 +10,7 @@ from hipsynth.toolchain.sandbox.limits import (
     TimeLimits,
     time_limits,
 )
-from hipsynth.toolchain.sandbox.run import run
+from hipsynth.toolchain.sandbox.run import run_sandboxed
 from hipsynth.toolchain.sandbox.session import SandboxSession
 from hipsynth.toolchain.sandbox.view import job_folder
 
@@ -20,10 +21,10 @@ __all__ = [
     "SandboxResult",
     "SandboxSession",
     "TimeLimits",
-    "available",
+    "is_available",
     "job_folder",
-    "require",
-    "run",
+    "require_sandbox",
+    "run_sandboxed",
     "time_limits",
-    "unavailable",
+    "why_unavailable",
 ]

@@ -41,19 +41,19 @@ def switched_off() -> bool:
     return os.environ.get("HIPSYNTH_SANDBOX") == "off"
 
 
-def require() -> None:
+def require_sandbox() -> None:
     """Raises MissingDependency if programs cannot be isolated on this machine, unless isolation is switched off."""
-    if not available() and not switched_off():
+    if not is_available() and not switched_off():
         raise MissingDependency(
             "programs cannot be isolated here: they could read your files and use the network",
-            cause=unavailable(),
+            cause=why_unavailable(),
             remedy="apt install bubblewrap, or allow user namespaces in this container; --no-sandbox (for all "
             "commands: HIPSYNTH_SANDBOX=off) runs programs with your rights. `synth doctor` shows details",
         )
 
 
 @functools.cache
-def unavailable() -> str:
+def why_unavailable() -> str:
     """Why sandboxes do not work here, or "". A probe in one must not be root nor be able to write kernel settings."""
     if shutil.which("bwrap") is None:
         return "bubblewrap (bwrap) is not installed"
@@ -69,9 +69,9 @@ def unavailable() -> str:
     return done.stderr.strip() or "a program in the sandbox could change kernel settings"
 
 
-def available() -> bool:
+def is_available() -> bool:
     """Whether programs can be isolated on this machine."""
-    return not unavailable()
+    return not why_unavailable()
 
 
 def hand_over(folder: Path) -> None:
@@ -108,7 +108,7 @@ def hand_over_below(folder: Path, paths: Iterable[Path]) -> None:
 
 
 @contextlib.contextmanager
-def readable(path: Path) -> Iterator[Path]:
+def make_readable(path: Path) -> Iterator[Path]:
     """`path`, or a copy of it while the block runs if the unprivileged user of root's sandboxes may not read it.
 
     The owner and mode of the original stay as they are.
@@ -138,7 +138,7 @@ def _become_unprivileged() -> list[str]:
     return [*words, "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", "--"]
 
 
-def _namespaces() -> list[str]:
+def _namespace_arguments() -> list[str]:
     """bwrap's arguments for namespaces and privileges."""
     if _is_root():
         words = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
@@ -149,7 +149,7 @@ def _namespaces() -> list[str]:
     return ["--unshare-all", "--unshare-user", "--disable-userns", *ids, "--cap-drop", "ALL"]
 
 
-def _system() -> list[str]:
+def _system_arguments() -> list[str]:
     """bwrap's arguments for the files that every program sees: /usr and the loader's files, read-only."""
     words = ["--ro-bind", "/usr", "/usr"]
     for name in ("/lib", "/lib64", "/lib32", "/libx32", "/bin", "/sbin"):
@@ -191,14 +191,14 @@ def _file_system(place: str, size: int, mode: str) -> list[str]:
     return ["--size", str(size), "--perms", mode, "--tmpfs", place]
 
 
-def _parents(paths: Iterable[Path]) -> list[str]:
+def _parent_arguments(paths: Iterable[Path]) -> list[str]:
     """bwrap's arguments for the parent folders of mounted paths, which it would otherwise create for root only."""
     given = {Path("/"), Path("/usr"), *map(Path, TEMPORARY_FOLDERS)}
     folders = sorted({parent for path in paths for parent in path.parents} - given)
     return [word for folder in folders for word in ("--perms", "0755", "--dir", str(folder))]
 
 
-def _tops(paths: Iterable[Path]) -> list[Path]:
+def _top_folders(paths: Iterable[Path]) -> list[Path]:
     """The folders right below TEMPORARY_FOLDERS that other paths lie in."""
     above = {path: (*reversed(path.parents),) for path in paths}
     pairs = [(folders[at + 1], folder) for folders in above.values() for at, folder in enumerate(folders[:-1])]
@@ -217,13 +217,13 @@ def command_line(
     It sees /usr and `shown` (path inside -> path outside) read-only, and may write to TEMPORARY_FOLDERS and to a file
     system in memory of `writable_bytes` at `writable`. `filter_fd`: where bwrap reads the system call filter.
     """
-    words = ["bwrap", *_namespaces(), "--as-pid-1", "--new-session", "--hostname", "sandbox"]
-    words += [*_system(), *_kernel_files()]
+    words = ["bwrap", *_namespace_arguments(), "--as-pid-1", "--new-session", "--hostname", "sandbox"]
+    words += [*_system_arguments(), *_kernel_files()]
     places = [*shown, *([writable] if writable else [])]
-    tops = _tops(places)  # in a file system each, or jobs could rename them and change their modes
+    tops = _top_folders(places)  # in a file system each, or jobs could rename them and change their modes
     for top in tops:
         words += ["--perms", "0755", "--tmpfs", str(top)]
-    words += _parents(places)
+    words += _parent_arguments(places)
     for inside, outside in shown.items():
         words += ["--ro-bind", str(outside), str(inside)]
     if writable:

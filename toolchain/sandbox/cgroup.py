@@ -24,7 +24,7 @@ _ENTER = 'echo $$ > "$0/cgroup.procs" && exec "$@"'
 _numbers = itertools.count()
 
 
-def delegated() -> Path | None:
+def delegated_folder() -> Path | None:
     """The folder that $HIPSYNTH_CGROUP names, or None if it is not set. Raises UsageError if it cannot be used."""
     name = os.environ.get("HIPSYNTH_CGROUP")
     if not name:
@@ -33,16 +33,16 @@ def delegated() -> Path | None:
     try:
         enabled = (folder / "cgroup.subtree_control").read_text().split()
     except OSError as error:
-        raise _unusable(folder, f"it is no folder of cgroups v2: {error}") from error
+        raise _unusable_folder_error(folder, f"it is no folder of cgroups v2: {error}") from error
     lacking = [controller for controller in NEEDED if controller not in enabled]
     if lacking:
-        raise _unusable(folder, f"{' and '.join(lacking)} not enabled in {folder}/cgroup.subtree_control")
+        raise _unusable_folder_error(folder, f"{' and '.join(lacking)} not enabled in {folder}/cgroup.subtree_control")
     if not os.access(folder, os.W_OK):
-        raise _unusable(folder, "this user may not make groups in it")
+        raise _unusable_folder_error(folder, "this user may not make groups in it")
     return folder
 
 
-def _unusable(folder: Path, cause: str) -> UsageError:
+def _unusable_folder_error(folder: Path, cause: str) -> UsageError:
     return UsageError(
         f"HIPSYNTH_CGROUP={folder} cannot be used",
         cause=cause,
@@ -56,13 +56,13 @@ class Group:
 
     def __init__(self, above: Path) -> None:
         """Makes a new group in the folder `above`, and removes those of dead processes. Raises UsageError."""
-        _sweep(above)
+        _sweep_groups(above)
         self.folder = above / f"{PREFIX}{os.getpid()}-{next(_numbers)}"
         self._killed_before = 0
         try:
             self.folder.mkdir()
         except OSError as error:
-            raise _unusable(above, str(error)) from error
+            raise _unusable_folder_error(above, str(error)) from error
 
     def entering(self, command: Sequence[str]) -> list[str]:
         """The command line that runs `command` in this group."""
@@ -78,7 +78,7 @@ class Group:
                 if name != "memory.swap.max" or (self.folder / name).exists():  # absent in kernels without swap
                     (self.folder / name).write_text(f"{value}\n")
         except OSError as error:
-            raise _unusable(self.folder, str(error)) from error
+            raise _unusable_folder_error(self.folder, str(error)) from error
         self._killed_before = self._killed()
 
     def ran_out_of_memory(self) -> bool:
@@ -93,10 +93,10 @@ class Group:
 
     def close(self) -> None:
         """Kills everything in the group and removes it."""
-        _remove(self.folder)
+        _remove_group(self.folder)
 
 
-def _remove(folder: Path) -> None:
+def _remove_group(folder: Path) -> None:
     with contextlib.suppress(OSError):
         (folder / "cgroup.kill").write_text("1\n")
     for _ in range(100):  # killed processes take a moment to leave
@@ -110,9 +110,9 @@ def _remove(folder: Path) -> None:
             return
 
 
-def _sweep(above: Path) -> None:
+def _sweep_groups(above: Path) -> None:
     """Removes the groups of processes that were killed."""
     for folder in above.glob(f"{PREFIX}*-*"):
         owner = folder.name.removeprefix(PREFIX).partition("-")[0]
         if owner.isdigit() and not Path(f"/proc/{owner}").exists():
-            _remove(folder)
+            _remove_group(folder)

@@ -43,9 +43,9 @@ def _copy_bytes(file: int, writer: int, ended: threading.Event) -> None:
     """Copies from a descriptor to a pipe until the file ends or nobody reads, and closes both."""
     os.set_blocking(writer, False)
     try:
-        while _wait(file, select.POLLIN, ended) and (part := os.read(file, _PART_BYTES)):
+        while _wait_ready(file, select.POLLIN, ended) and (part := os.read(file, _PART_BYTES)):
             view = memoryview(part)
-            while view and _wait(writer, select.POLLOUT, ended):
+            while view and _wait_ready(writer, select.POLLOUT, ended):
                 view = view[os.write(writer, view) :]
     except OSError:  # a source that cannot be read ends the input; a pipe that nobody reads ends this thread
         return
@@ -54,7 +54,7 @@ def _copy_bytes(file: int, writer: int, ended: threading.Event) -> None:
         os.close(writer)
 
 
-def _wait(descriptor: int, event: int, ended: threading.Event) -> bool:
+def _wait_ready(descriptor: int, event: int, ended: threading.Event) -> bool:
     """Waits until a descriptor is ready; False if the job has ended."""
     poll = select.poll()
     poll.register(descriptor, event)

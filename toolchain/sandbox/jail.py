@@ -74,7 +74,7 @@ class Jail:
 
     def __init__(self, view: SandboxView | None) -> None:
         self.view, self.usable, self.lasting = view, True, True
-        above = cgroup.delegated() if view is not None else None
+        above = cgroup.delegated_folder() if view is not None else None
         self._resources = contextlib.ExitStack()
         self._files = contextlib.ExitStack()  # descriptors of file systems in memory: they outlast the processes
         self.workspace: Workspace | None = None  # once it is open
@@ -83,13 +83,13 @@ class Jail:
         self.socket, theirs = socket.socketpair()
         self._resources.callback(self.socket.close)
         places = [str(view.writable), *bubblewrap.TEMPORARY_FOLDERS] if view is not None else []
-        command = [str(supervisor()), str(theirs.fileno()), *places]
+        command = [str(supervisor_path()), str(theirs.fileno()), *places]
         descriptors = [theirs.fileno()]
         try:
             if view is not None:
-                shown = {path: self._resources.enter_context(bubblewrap.readable(o)) for path, o in view.read_only}
+                shown = {path: self._resources.enter_context(bubblewrap.make_readable(o)) for path, o in view.read_only}
                 self.lasting = all(shown[path] == outside for path, outside in view.read_only)  # a copy may become old
-                shown[supervisor()] = self._resources.enter_context(bubblewrap.readable(supervisor()))
+                shown[supervisor_path()] = self._resources.enter_context(bubblewrap.make_readable(supervisor_path()))
                 filter_fd = self._resources.enter_context(seccomp_file(forks=True))
                 descriptors += [] if filter_fd is None else [filter_fd]
                 command = bubblewrap.command_line(command, view.writable, view.writable_bytes, filter_fd, shown)
@@ -141,7 +141,7 @@ class Jail:
         if self.group:
             self.group.limit(limits)
         strict = self.view is not None and limits.processes == 1
-        request = _request(command, folder, env, limits, seccomp_program(forks=False) if strict else b"")
+        request = _encode_request(command, folder, env, limits, seccomp_program(forks=False) if strict else b"")
         with contextlib.ExitStack() as theirs:
             ends = []
             pipes = []
@@ -185,7 +185,7 @@ class Jail:
             self.group.close()
 
 
-def _request(
+def _encode_request(
     command: Sequence[str], folder: Path, env: Mapping[str, str], limits: SandboxLimits, strict: bytes
 ) -> bytes:
     texts = [str(folder), *command, *(f"{key}={value}" for key, value in env.items())]
@@ -198,7 +198,7 @@ def _request(
     return _HEADER.pack(len(body), len(strict), len(command), len(env), *numbers) + body
 
 
-def supervisor() -> Path:
+def supervisor_path() -> Path:
     """The supervisor's executable: next to this module, or of an editable install; raises MissingDependency."""
     folders = [Path(sysconfig.get_path(kind)) / "hipsynth/toolchain/sandbox" for kind in ("platlib", "purelib")]
     for folder in (SUPERVISOR.parent, *folders):
@@ -247,7 +247,7 @@ _pool = _Pool()
 
 
 @contextlib.contextmanager
-def lease(view: SandboxView | None) -> Iterator[Jail]:
+def lease_jail(view: SandboxView | None) -> Iterator[Jail]:
     """A jail that shows `view` (None: no sandbox) for exclusive use; it is kept for later jobs if usable."""
     jail = _pool.take(view)
     try:

@@ -69,7 +69,7 @@ def _queued_seconds(pid: int) -> float:
     return total / 1e9
 
 
-def runs(pid: int) -> bool:
+def is_running(pid: int) -> bool:
     """Whether a process exists and is not a zombie."""
     try:
         with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123
@@ -78,7 +78,7 @@ def runs(pid: int) -> bool:
         return False
 
 
-def children(pid: int) -> list[int]:
+def child_processes(pid: int) -> list[int]:
     """The processes that the first thread of `pid` started."""
     try:
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
@@ -86,7 +86,7 @@ def children(pid: int) -> list[int]:
         return []
 
 
-def descendants(pid: int) -> list[int]:
+def living_descendants(pid: int) -> list[int]:
     """`pid` and all its living descendants."""
     found, queue = [], [pid]
     while queue:

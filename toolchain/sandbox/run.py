@@ -18,7 +18,7 @@ from hipsynth.toolchain.sandbox.watch import SandboxLost, Watch
 from hipsynth.toolchain.sandbox.workspace import WorkspaceFull
 
 
-def run(
+def run_sandboxed(
     command: Sequence[str | Path],
     scratch: Path,
     limits: SandboxLimits | None = None,
@@ -46,7 +46,7 @@ def run(
     environment = {"PATH": bubblewrap.PATH, "HOME": str(scratch), "LC_ALL": "C.UTF-8", **(env or {})}
     view = None
     if isolate and not bubblewrap.switched_off():
-        bubblewrap.require()
+        bubblewrap.require_sandbox()
         view = view_of(scratch, limits.scratch_bytes, read_only, mounts or {})
     with feed_input(stdin) as source:
 
@@ -56,7 +56,7 @@ def run(
 
         run_there = _run_in_copy if view is not None else _run_in_place
         for _ in range(2):  # a kept sandbox may have ended meanwhile
-            with jail.lease(view) as leased:
+            with jail.lease_jail(view) as leased:
                 try:
                     return run_there(leased, scratch, watched)
                 except (BrokenPipeError, ConnectionResetError):
@@ -83,12 +83,12 @@ def _run_in_copy(leased: jail.Jail, scratch: Path, watched: Callable[[jail.Jail]
 
 def _run_in_place(leased: jail.Jail, scratch: Path, watched: Callable[[jail.Jail], SandboxResult]) -> SandboxResult:
     """Runs a job that nothing isolates in its folder itself."""
-    place = _identity(scratch)
+    place = _folder_identity(scratch)
     result = watched(leased)
-    return result if _identity(scratch) == place else replace(result, status="killed", reason="moved")
+    return result if _folder_identity(scratch) == place else replace(result, status="killed", reason="moved")
 
 
-def _identity(folder: Path) -> tuple[int, int] | None:
+def _folder_identity(folder: Path) -> tuple[int, int] | None:
     """Tells whether a job put something else in the place of its folder, such as a link to another one."""
     try:
         found = folder.lstat()

@@ -70,7 +70,7 @@ def seccomp_program(*, forks: bool = False) -> bytes:
     for number in _NOT_ON_SUPERVISOR.values():
         code += _refused_if(number, 0, [(_EQUAL, 1)], errno.EACCES)
     code += _refused_if(_MMAP, _FLAGS_ARGUMENT, [(_ANY_BIT, _MAP_SHARED), (_ANY_BIT, _MAP_ANONYMOUS)], errno.EACCES)
-    code += [(_EQUAL, 0, 4, _CLONE), (_LOAD, 0, 0, _argument(0))]
+    code += [(_EQUAL, 0, 4, _CLONE), (_LOAD, 0, 0, _argument_offset(0))]
     if forks:
         code += [(_ANY_BIT, 0, 1, _NEW_NAMESPACES), (_RETURN, 0, 0, _KILL), (_RETURN, 0, 0, _ALLOW)]
     else:
@@ -79,7 +79,7 @@ def seccomp_program(*, forks: bool = False) -> bytes:
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in code)
 
 
-def _argument(index: int) -> int:
+def _argument_offset(index: int) -> int:
     """Offset of the lower half of a system call's argument in struct seccomp_data."""
     return 16 + 8 * index
 
@@ -87,7 +87,7 @@ def _argument(index: int) -> int:
 def _refused_if(number: int, argument: int, tests: Sequence[tuple[int, int]], error: int) -> _Code:
     """Fails call `number` with `error` if an argument passes all tests (operation, operand); goes on otherwise."""
     length = len(tests)
-    code: _Code = [(_EQUAL, 0, length + 3, number), (_LOAD, 0, 0, _argument(argument))]
+    code: _Code = [(_EQUAL, 0, length + 3, number), (_LOAD, 0, 0, _argument_offset(argument))]
     code += [(operation, 0, length - at, operand) for at, (operation, operand) in enumerate(tests)]
     return [*code, (_RETURN, 0, 0, _ERRNO | error), (_LOAD, 0, 0, _NUMBER)]
 

@@ -31,7 +31,7 @@ class SandboxSession:
         folder = self._resources.enter_context(job_folder())
         view = None
         if isolate and not bubblewrap.switched_off():
-            bubblewrap.require()
+            bubblewrap.require_sandbox()
             view = view_of(folder, limits.scratch_bytes, read_only, {})
         self.jail = Jail(view)
         self._resources.callback(self.jail.close)
@@ -86,7 +86,7 @@ class SandboxSession:
         return b"".join(parts)
 
     def _check(self) -> None:
-        pids = processes.descendants(self.jail.process.pid)
+        pids = processes.living_descendants(self.jail.process.pid)
         if sum(processes.resident_bytes(pid) for pid in pids) > self.limits.memory_bytes:
             raise EOFError(f"it took more than {self.limits.memory_bytes >> 20} MiB of memory")
 

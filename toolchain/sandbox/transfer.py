@@ -49,7 +49,7 @@ class CopyIn:
         with open_path(name, _READ, source) as file, open_path(name, _WRITE, target) as copy:
             _copy_data(file, copy)
             self._give_away(copy, os.fstat(file).st_mode)
-            self.stamps[inside + name] = _stamp(os.fstat(copy))
+            self.stamps[inside + name] = _file_stamp(os.fstat(copy))
 
     def _give_away(self, descriptor: int, mode: int) -> None:
         os.fchmod(descriptor, mode & 0o777)
@@ -100,7 +100,7 @@ class CopyOut:
 
     def _copy_file(self, source: int, target: int, name: str, inside: str) -> None:
         found = os.stat(name, dir_fd=source, follow_symlinks=False)
-        if self.before.get(inside + name) == _stamp(found):
+        if self.before.get(inside + name) == _file_stamp(found):
             return
         allow_entry(source, name, 0o400)
         with contextlib.suppress(FileNotFoundError):
@@ -154,7 +154,7 @@ def _data_ranges(file: int, size: int) -> Iterator[tuple[int, int]]:
         yield start, end
 
 
-def _stamp(found: os.stat_result) -> Stamp:
+def _file_stamp(found: os.stat_result) -> Stamp:
     return found.st_ino, found.st_ctime_ns, found.st_size
 
 

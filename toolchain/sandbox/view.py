@@ -61,14 +61,14 @@ def view_of(scratch: Path, writable_bytes: int, read_only: Iterable[Path], mount
     pairs |= {Path(inside): outside.resolve() for inside, outside in mounts.items()}
     shown: dict[Path, Path] = {}
     for inside, outside in sorted(pairs.items(), key=lambda pair: (len(pair[0].parts), pair[0])):  # parents first
-        if not _covered(inside, outside, shown):
+        if not _is_covered(inside, outside, shown):
             shown[inside] = outside
     found = [path.stat() for path in shown.values()]
     identities = tuple((entry.st_dev, entry.st_ino) for entry in found)
     return SandboxView(tuple(shown.items()), jobs if shared else scratch, writable_bytes, identities)
 
 
-def _covered(inside: Path, outside: Path, shown: Mapping[Path, Path]) -> bool:
+def _is_covered(inside: Path, outside: Path, shown: Mapping[Path, Path]) -> bool:
     """Whether a folder that is already shown has this path in it."""
     return any(
         inside.is_relative_to(folder) and (origin / inside.relative_to(folder)).resolve() == outside

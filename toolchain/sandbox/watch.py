@@ -44,7 +44,7 @@ class Watch:
         self.peak = 0
         self.ended: JobExit | None = None
         self.starved = False  # whether the kernel ended it for memory
-        self.meter = processes.ProcessTimeMeter(processes.descendants(jail.process.pid))
+        self.meter = processes.ProcessTimeMeter(processes.living_descendants(jail.process.pid))
         self.start = time.monotonic()
         self.next_disk = self.start + 0.1
 
@@ -110,7 +110,7 @@ class Watch:
             if answered:
                 self.ended = self.job.ended()
                 return "" if self.ended else "lost"
-            if stopping.asked():
+            if stopping.stop_requested():
                 return self._stop()
             if time.monotonic() - self.start >= 0.01:  # most jobs end before there is anything to look at
                 reason = self._passed()
@@ -145,7 +145,7 @@ class Watch:
         limits = self.limits
         if self.written > 64 * limits.output_bytes:
             return "output"
-        pids = processes.descendants(self.jail.process.pid)
+        pids = processes.living_descendants(self.jail.process.pid)
         self.meter.sample(pids)
         late = self.meter.passed(limits.cpu_s, limits.idle_s, limits.wall_s)
         if late:
@@ -173,24 +173,26 @@ class Watch:
 
     def _stop(self) -> str:
         """Lets the program save what it has measured: the runtime library does so on SIGTERM."""
-        pids = processes.descendants(self.jail.process.pid)[2 if self.isolated else 1 :]  # without those of the sandbox
+        pids = processes.living_descendants(self.jail.process.pid)[
+            2 if self.isolated else 1 :
+        ]  # without those of the sandbox
         for pid in pids:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGTERM)
         end = time.monotonic() + STOP_S
-        while time.monotonic() < end and any(processes.runs(pid) for pid in pids):
+        while time.monotonic() < end and any(processes.is_running(pid) for pid in pids):
             time.sleep(POLL_S)
         return "interrupted"
 
     def _kill(self) -> None:
         """Ends the sandbox and all its processes, and waits (up to a few seconds) until none is running."""
         # The end of process 1 of a sandbox is that of all processes in it, however many there are.
-        doomed = set(processes.children(self.jail.process.pid)) if self.isolated else self._freeze()
+        doomed = set(processes.child_processes(self.jail.process.pid)) if self.isolated else self._freeze()
         for pid in doomed:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         for _ in range(200):
-            if not any(processes.runs(pid) for pid in doomed):
+            if not any(processes.is_running(pid) for pid in doomed):
                 break
             time.sleep(POLL_S / 4)
         self.jail.end()
@@ -199,7 +201,7 @@ class Watch:
         """Stops the processes first, because a tree that forks while it is read would hide some of them."""
         frozen: set[int] = set()
         for _ in range(50):
-            found = set(processes.descendants(self.jail.process.pid)) - frozen
+            found = set(processes.living_descendants(self.jail.process.pid)) - frozen
             if not found:
                 break
             for pid in found:

@@ -18,7 +18,7 @@ from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.preview.many import launches_of_many
 from hipsynth.profiling.preview.programs import MOST_PREVIEWS, Failure, properties
 from hipsynth.profiling.preview.sweep import Line, Swept
-from hipsynth.simulator.devices import load
+from hipsynth.simulator.devices import load_device
 from hipsynth.training.analytic.features import features, preview_quantities
 from hipsynth.training.analytic.predict import (
     AnalyticPrediction,
@@ -173,7 +173,7 @@ def _kernels(
     predictor: AnalyticPredictor, device: str, swept: Sequence[Sequence[tuple[HostLaunch, Swept]]]
 ) -> list[tuple[KernelPrediction, ...]]:
     """The kernels of each variant, those without a preview last; the correction is asked for all at once."""
-    arch = load(device).arch
+    arch = load_device(device).arch
     seen = [one.preview for launches in swept for _, one in launches if isinstance(one.preview, Preview)]
     rows, quantities = [features(p, device) for p in seen], [preview_quantities(p, arch) for p in seen]
     fixed = iter(predictor.model.predict(rows, quantities, [arch] * len(seen)))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hipsynth.profiling.preview.interpret import Preview
-from hipsynth.simulator.devices import load
+from hipsynth.simulator.devices import load_device
 from hipsynth.training.analytic.quantities import NAMES, Quantities, quantities
 
 # Facts of the device that a correction may depend on, so that it can be asked about devices it never saw.
@@ -20,7 +20,7 @@ def preview_quantities(preview: Preview, arch: str) -> Quantities:
 
 def features(preview: Preview, device: str) -> dict[str, float]:
     """Feature name -> value. Sizes are logarithms, the rest are ratios of what the preview counted."""
-    table = load(device)
+    table = load_device(device)
     spec = table.spec()
     found = preview_quantities(preview, table.arch)
     groups, block = math.prod(preview.launch.grid), math.prod(preview.launch.block)
@@ -67,7 +67,7 @@ def _share(part: float, whole: float) -> float:
 
 def row(preview: Preview, device: str) -> dict[str, Any]:
     """Everything that a training example needs of a preview."""
-    arch = load(device).arch
+    arch = load_device(device).arch
     return {"features": features(preview, device), "quantities": preview_quantities(preview, arch)}
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hipsynth.core.errors import BadInput
-from hipsynth.core.files import read_regular, replacing
+from hipsynth.core.files import read_regular, replace_atomically
 from hipsynth.profiling.metrics.definitions import answer_ids
 from hipsynth.training.analytic.features import vector
 from hipsynth.training.analytic.quantities import NAMES, Quantities, metrics_of
@@ -167,7 +167,7 @@ class AnalyticModel:
             "widths": {name: model.text for name, model in self.widths.items()},
         }
         data = gzip.compress(json.dumps(document).encode(), mtime=0)
-        with replacing(path) as fresh:
+        with replace_atomically(path) as fresh:
             fresh.write_bytes(data)
 
     @classmethod

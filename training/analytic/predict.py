@@ -20,7 +20,7 @@ from hipsynth.profiling.preview.interpret import BUFFER, Code, Interpreter, Prev
 from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.preview.programs import Failure, Found, device_code, interpret_all, out_of_time, properties
 from hipsynth.profiling.preview.values import UNKNOWN
-from hipsynth.simulator.devices import DeviceTable, device_of, load
+from hipsynth.simulator.devices import DeviceTable, device_of, load_device
 from hipsynth.source.names import base_name
 from hipsynth.toolchain import check_flags
 from hipsynth.training.analytic.features import features, preview_quantities
@@ -120,12 +120,12 @@ class AnalyticPredictor:
         start = time.monotonic() if start is None else start
         found, notes = find(source, code, device, question)
         kernels = [*self._kernels(found.previews, device), *map(unknown, found.failures)]
-        arch = load(device).arch
+        arch = load_device(device).arch
         seconds = time.monotonic() - start
         return AnalyticPrediction(arch, flags, device, tuple(kernels), seconds, str(self.path), tuple(notes))
 
     def _kernels(self, found: Sequence[Preview], device: str) -> list[KernelPrediction]:
-        arch = load(device).arch
+        arch = load_device(device).arch
         rows = [features(preview, device) for preview in found]
         seen = [preview_quantities(preview, arch) for preview in found]
         fixed = self.model.predict(rows, seen, [arch] * len(found))
@@ -209,7 +209,7 @@ def reasons(preview: Preview) -> tuple[str, ...]:
 def find(source: str, code: Code, device: str, question: LaunchAssumptions) -> tuple[Found, list[str]]:
     """Previews of the launches that the host code makes, changed by the question; where it launches nothing, of each
     kernel with the question's shape and arguments, or assumed ones (a note says so)."""
-    table = load(device)
+    table = load_device(device)
     check_values(source, question.values)
     try:
         interpreter = Interpreter(code, table)

@@ -10,9 +10,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 
-from hipsynth.simulator.devices import architectures
+from hipsynth.simulator.devices import list_architectures
 from hipsynth.simulator.isa.table import Mem, OpcodeRow
-from hipsynth.simulator.isa.table import row as opcode
+from hipsynth.simulator.isa.table import find_row as opcode
 from hipsynth.training.data.source import kernel_names
 
 # Instruction classes: feature names, in the order of the feature vector.
@@ -332,7 +332,7 @@ def _arguments(text: str) -> list[str]:
 def build_features(source: str, arch: str, flags: str, disassembly: str | None) -> dict[str, float]:
     """All static features of one build; without a disassembly (it does not compile) the code features are absent."""
     values = {f"src_{k}": v for k, v in source_features(source).items()}
-    values |= {f"arch_{other}": float(arch == other) for other in architectures()[1:]}  # the first is all zeros
+    values |= {f"arch_{other}": float(arch == other) for other in list_architectures()[1:]}  # the first is all zeros
     values |= {f"flag_{word.lstrip('-')}": float(word in flags.split()) for word in FLAG_WORDS}
     if disassembly:
         values |= {f"code_{k}": v for k, v in code_features(disassembly, source).items()}

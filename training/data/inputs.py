@@ -12,7 +12,7 @@ from hipsynth.core.errors import HipsynthError
 from hipsynth.profiling.preview.host import host_launches
 from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.preview.values import HostAllocation
-from hipsynth.simulator.devices import default_device, load
+from hipsynth.simulator.devices import default_device, load_device
 from hipsynth.training.data.numbers import number_format
 
 ANY_TARGET = "any"  # stands for architecture and flags where a model must not read them
@@ -45,7 +45,7 @@ def launch_lines(source: str, arch: str) -> str:
 
     Reads text alone: the code need not compile. "" where there is no launch that can be followed.
     """
-    table = load(default_device(arch))
+    table = load_device(default_device(arch))
     try:
         found, _ = host_launches(source, (), {"warpSize": 64, "multiProcessorCount": int(table["topology.cus"])})
     except (HipsynthError, RecursionError):

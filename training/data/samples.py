@@ -16,7 +16,7 @@ from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.core.files import whole_file
 from hipsynth.core.store import Corpus, split_names, splits
 from hipsynth.profiling import metrics
-from hipsynth.simulator.devices import default_device, load
+from hipsynth.simulator.devices import default_device, load_device
 from hipsynth.source.arguments import run_text
 from hipsynth.training.data import auxiliary
 from hipsynth.training.data.numbers import DIGITS
@@ -155,7 +155,7 @@ def export_chat(
     if digits not in DIGITS:
         raise UsageError(f"no number format {digits!r}", remedy=f"one of: {', '.join(DIGITS)}")
     if device is not None:
-        load(device)  # raises UsageError for an unknown device, instead of selecting nothing
+        load_device(device)  # raises UsageError for an unknown device, instead of selecting nothing
     measurements = corpus.measurements()
     selection = select_labels(measurements, backend=backend, device=device)
     if not selection.rows:

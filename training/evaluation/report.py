@@ -22,7 +22,7 @@ from hipsynth.profiling.reports.corpus_statistics import bottlenecks
 from hipsynth.profiling.reports.numbers import number
 from hipsynth.profiling.reports.page import component, embedded
 from hipsynth.profiling.uncertainty import expected_error
-from hipsynth.simulator.devices import load
+from hipsynth.simulator.devices import load_device
 from hipsynth.training.data.dataset import LabelledSample, load_samples
 from hipsynth.training.data.source import view_source
 from hipsynth.training.evaluation.charts import colour, histogram
@@ -149,7 +149,7 @@ def _roofs(samples: Sequence[LabelledSample], colours: Mapping[str, str]) -> lis
             "plot": to_json(roofline.plot_kernels(device, [])),
             "dots": sorted(dots, key=lambda dot: str(dot["group"])),
         }
-        arch = load(device)
+        arch = load_device(device)
         charts.append({"title": arch.title, "arch": arch.arch, "off": len(group) - len(dots), "shown": shown})
     return charts
 

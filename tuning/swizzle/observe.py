@@ -12,7 +12,7 @@ from hipsynth.profiling.backends.sim import measured
 from hipsynth.simulator import api, devices
 from hipsynth.simulator.build import build_text, compile_limits
 from hipsynth.simulator.limits import RunLimits
-from hipsynth.simulator.sharing import FILE, LineSharing, SharingObservation, read
+from hipsynth.simulator.sharing import FILE, LineSharing, SharingObservation, read_sharing
 from hipsynth.toolchain import sandbox
 
 
@@ -37,7 +37,7 @@ def observe(
 ) -> ObservedLaunches:
     """Compiles and runs a program. Raises CompileFailed, BadInput if it does not run to its end or launches nothing,
     UsageError for an unknown architecture or flag, MissingDependency if nothing can run here."""
-    device = devices.load(target.device)
+    device = devices.load_device(target.device)
     limits = RunLimits(time_s)
     with scratch_folder() as scratch, sandbox.job_folder() as job:
         artefacts, _ = build_text(
@@ -46,7 +46,7 @@ def observe(
         folder = job / "run"
         folder.mkdir()
         done = api.run_program(artefacts, device, folder, limits, arguments, observation=following)
-        launches = tuple(read(folder / FILE))
+        launches = tuple(read_sharing(folder / FILE))
     if done.reason:
         raise BadInput("the program does not run to its end", cause=done.message[:500], reason=done.reason)
     if not done.kernels:

@@ -153,7 +153,7 @@ def _check_options(source: edits.BlockIndexProgram, question: SwizzleSettings) -
 
 
 def _chips(question: SwizzleSettings, record: KernelRecord) -> Chips:
-    spec = devices.load(question.target.device).spec()
+    spec = devices.load_device(question.target.device).spec()
     xcds, cus = int(spec["topology.xcds"]), int(spec["topology.cus"])
     per_cu = int(record.occupancy.groups_per_cu) if record.occupancy else 1
     return Chips(xcds, max(1, cus // xcds * per_cu), int(spec["l2.bytes"] / spec["l2.line_bytes"]))
@@ -235,7 +235,7 @@ def _widths(work: _Work) -> tuple[str, ...]:
 def _rank(work: _Work, question: SwizzleSettings) -> list[tuple[float, GroupMapping]]:
     """The mappings by modelled misses, relative to the original, best first; of equal ones the cheapest."""
     chips = work.chips
-    spec = devices.load(question.target.device).spec()
+    spec = devices.load_device(question.target.device).spec()
     if question.formula:
         candidates = [GroupMapping((Formula(question.formula),))]
         proof = _proof(candidates[0], work)

@@ -111,7 +111,7 @@ def trial(text: str, target: Target, conditions: Conditions | None = None) -> Tr
     Raises UsageError for a flag that is not allowed, MissingDependency if nothing can be compiled or run here.
     """
     conditions = conditions or Conditions()
-    device = devices.load(target.device)
+    device = devices.load_device(target.device)
     limits = conditions.limits()
     with scratch_folder() as scratch, sandbox.job_folder() as job:
         try:

@@ -125,7 +125,7 @@ def cmake_plans(listfile: Path, root: Path, arch: str, shows: Sequence[Path] = (
     `root` and `shows` are all that CMake sees of the user's files. Generated files are part of the plans, under the
     names that they would have if the project were built in its own folder.
     """
-    if not (_program("cmake") and _program("ninja") and sandbox.available()):
+    if not (_program("cmake") and _program("ninja") and sandbox.is_available()):
         return CMakeConfiguration(
             problem="CMake projects need the packages cmake and ninja, and the sandbox: see `synth doctor`"
         )
@@ -149,7 +149,7 @@ class _Run:
         self.top, self.root, self.arch, self.granted = listfile.parent, root, arch, granted
         self.work = scratch.resolve() / "work"
         self.build, self.copy = self.work / "build", self.work / "copy"
-        self.compiler = toolchain.find()
+        self.compiler = toolchain.find_toolchain()
         cmake, ninja = _program("cmake"), _program("ninja")
         assert cmake and ninja
         self.cmake, self.ninja = cmake, ninja
@@ -177,7 +177,9 @@ class _Run:
         return CMakeConfiguration(tuple(plans), frozenset(folders))
 
     def _run(self, command: Sequence[str | Path]) -> sandbox.SandboxResult:
-        return sandbox.run(command, self.work, _LIMITS, read_only=self.shows, env=rocm.ENVIRONMENT, mounts=self.mounts)
+        return sandbox.run_sandboxed(
+            command, self.work, _LIMITS, read_only=self.shows, env=rocm.ENVIRONMENT, mounts=self.mounts
+        )
 
     def _settings(self) -> dict[str, str | Path]:
         """The cache variables."""

@@ -27,7 +27,7 @@ _RUN_GOAL = re.compile(r"^(?:run|test|check|bench)[\w-]*$")
 @functools.cache
 def available() -> bool:
     """Whether make is installed and the sandbox works; required because a Makefile may run any command."""
-    return shutil.which("make") is not None and sandbox.available()
+    return shutil.which("make") is not None and sandbox.is_available()
 
 
 def make_plans(makefile: Path, root: Path, arch: str, shows: Sequence[Path] = ()) -> list[BuildPlan]:
@@ -78,7 +78,7 @@ def dry_run(
             "MAKEFLAGS": "",
         }
         (scratch / "work").mkdir()
-        done = sandbox.run(
+        done = sandbox.run_sandboxed(
             command, scratch / "work", _LIMITS, read_only=[root, *shows], env=environment, mounts={rocm.PLACE: tools}
         )
     if done.status in ("timeout", "killed"):

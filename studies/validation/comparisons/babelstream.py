@@ -90,13 +90,13 @@ def tables() -> Iterator[ComparisonTable]:
 
 def partition_constants(device: str, xcds: int, active: int) -> dict[str, float]:
     """Overrides of the device table for one of `active` devices with `xcds` XCDs each that share the memory."""
-    table = devices.load(device)
+    table = devices.load_device(device)
     return {key: table[key] * factor for key, factor in partition_factors(device, xcds, active).items()}
 
 
 def partition_factors(device: str, xcds: int, active: int) -> dict[str, float]:
     """The same as factors of the table's constants."""
-    share = xcds / devices.load(device)["topology.xcds"]
+    share = xcds / devices.load_device(device)["topology.xcds"]
     return dict.fromkeys(PER_XCD, share) | dict.fromkeys(SHARED, 1 / active)
 
 

@@ -9,8 +9,8 @@ from hipsynth.synth.generate.compose.sketch import Sketch, WorkItemPosition
 from hipsynth.synth.generate.compose.steps import WORKS, Steps
 from hipsynth.synth.generate.ir import Expr, apply, cast, pack, part
 from hipsynth.synth.generate.matrix import OF_TYPE, MatrixInstruction
-from hipsynth.synth.generate.patterns import compute, total_span
-from hipsynth.synth.generate.productions import COMFORT, settle
+from hipsynth.synth.generate.patterns import compute_chain, total_span
+from hipsynth.synth.generate.productions import COMFORT, settle_range
 from hipsynth.synth.generate.types import U32
 
 LONGEST = 24  # steps in a row
@@ -18,9 +18,9 @@ States = list[tuple[Expr, Steps]]
 Control = Callable[[Sketch, WorkItemPosition, States, list[Expr]], None]
 
 
-def _states(s: Sketch, values: list[Expr]) -> States:
+def _declare_states(s: Sketch, values: list[Expr]) -> States:
     """The variables that the steps update: independent ones, for parallelism between instructions."""
-    x, y = settle(values[0]), settle(values[-1])
+    x, y = settle_range(values[0]), settle_range(values[-1])
     x, y = (v if v.op == "name" else s.local(v) for v in (x, y))
     states: States = []
     for n in range(s.ctx["lanes"]):
@@ -30,58 +30,58 @@ def _states(s: Sketch, values: list[Expr]) -> States:
     return states
 
 
-def _advance(s: Sketch, states: States) -> None:
+def _advance_states(s: Sketch, states: States) -> None:
     for state, steps in states:
         s.k.assign(state, steps.next(state))
 
 
-def _straight(s: Sketch, p: WorkItemPosition, states: States, values: list[Expr]) -> None:
+def _emit_straight(s: Sketch, p: WorkItemPosition, states: States, values: list[Expr]) -> None:
     for _ in range(min(s.ctx["rounds"], LONGEST)):
-        _advance(s, states)
+        _advance_states(s, states)
 
 
-def _loop(s: Sketch, p: WorkItemPosition, states: States, values: list[Expr]) -> None:
+def _emit_loop(s: Sketch, p: WorkItemPosition, states: States, values: list[Expr]) -> None:
     unroll = s.ctx.choices.pick((0, 0, 4, 8)) if s.ctx["rounds"] >= 8 else 0
     with s.k.loop(s.k.fresh("r"), 0, s.ctx["rounds"], unroll=unroll):
-        _advance(s, states)
+        _advance_states(s, states)
 
 
-def _nested(s: Sketch, p: WorkItemPosition, states: States, values: list[Expr]) -> None:
+def _emit_nested(s: Sketch, p: WorkItemPosition, states: States, values: list[Expr]) -> None:
     inner = s.ctx.choices.pick([n for n in (2, 3, 4, 8, 16) if n <= max(2, s.ctx["rounds"])])
     with ExitStack() as loops:
         loops.enter_context(s.k.loop(s.k.fresh("o"), 0, max(1, s.ctx["rounds"] // inner)))
         loops.enter_context(s.k.loop(s.k.fresh("r"), 0, inner))
-        _advance(s, states)
+        _advance_states(s, states)
 
 
-def _trips(s: Sketch, p: WorkItemPosition, states: States, values: list[Expr]) -> None:
+def _emit_trips(s: Sketch, p: WorkItemPosition, states: States, values: list[Expr]) -> None:
     """A loop whose length depends on the data or on the work-item."""
     most = s.ctx["rounds"]
     key = s.whole_number(values[0], most) if s.ctx.choices.flag(60) else s.local(p.item % most, "key")
     with s.k.loop(s.k.fresh("r"), 0, s.local(key + 1, "trips")):
-        _advance(s, states)
+        _advance_states(s, states)
 
 
-def _branch(s: Sketch, p: WorkItemPosition, states: States, values: list[Expr]) -> None:
+def _emit_branch(s: Sketch, p: WorkItemPosition, states: States, values: list[Expr]) -> None:
     """Both sides of a branch inside a loop."""
-    condition = _condition(s, p, values)
+    condition = _pick_condition(s, p, values)
     with s.k.loop(s.k.fresh("r"), 0, max(1, s.ctx["rounds"] // 2)):
         with s.k.when(condition):
             for _ in range(s.ctx.choices.integer(1, 3)):
-                _advance(s, states)
+                _advance_states(s, states)
         with s.k.otherwise():
             for state, _ in states:
-                s.k.assign(state, _aside(state))
+                s.k.assign(state, _other_side(state))
 
 
-def _aside(state: Expr) -> Expr:
+def _other_side(state: Expr) -> Expr:
     """What the other side of a branch does, within the range of the state."""
     if not state.dtype.is_float:
         return state >> 1
     return state * 0.5 + (state.lo + min(state.hi, COMFORT[state.dtype.name][1])) / 4
 
 
-def _condition(s: Sketch, p: WorkItemPosition, values: list[Expr]) -> Expr:
+def _pick_condition(s: Sketch, p: WorkItemPosition, values: list[Expr]) -> Expr:
     """A condition on the lane, the wavefront or the data."""
     match s.ctx.choices.pick(("lane", "wave", "data")):
         case "lane":
@@ -91,36 +91,36 @@ def _condition(s: Sketch, p: WorkItemPosition, values: list[Expr]) -> Expr:
     return apply("lt", s.whole_number(values[0], 8), s.ctx.choices.integer(1, 6))
 
 
-def _cases(s: Sketch, p: WorkItemPosition, states: States, values: list[Expr]) -> None:
+def _emit_cases(s: Sketch, p: WorkItemPosition, states: States, values: list[Expr]) -> None:
     """A chain of branches, each with another number of steps."""
     key = s.whole_number(values[0], 4) if s.ctx.choices.flag(50) else s.local(p.item % 4, "key")
     for case in range(4):
         with s.k.when(apply("eq", key, case)), s.k.loop(s.k.fresh("r"), 0, max(1, s.ctx["rounds"] >> case)):
-            _advance(s, states)
+            _advance_states(s, states)
 
 
-def _exit(s: Sketch, p: WorkItemPosition, states: States, values: list[Expr]) -> None:
+def _emit_exit(s: Sketch, p: WorkItemPosition, states: States, values: list[Expr]) -> None:
     """A loop that each work-item leaves when its search ends."""
     key = s.k.variable(s.k.fresh("seed"), cast(p.item, U32), U32, (U32.lo, U32.hi))
     with s.k.loop(s.k.fresh("r"), 0, s.ctx["rounds"], breaks=True):
         s.k.assign(key, key * 1664525 + 1013904223)
         s.k.leave(apply("lt", key >> 16, s.ctx.choices.pick((64, 512, 4096, 16384))))
-        _advance(s, states)
+        _advance_states(s, states)
 
 
 CONTROLS: dict[str, Control] = {
-    "straight": _straight, "loop": _loop, "nested": _nested, "trips": _trips, "branch": _branch, "cases": _cases,
-    "exit": _exit,
+    "straight": _emit_straight, "loop": _emit_loop, "nested": _emit_nested, "trips": _emit_trips,
+    "branch": _emit_branch, "cases": _emit_cases, "exit": _emit_exit,
 }  # fmt: skip
 
 
-def work(s: Sketch, p: WorkItemPosition, values: list[Expr]) -> Expr:
+def emit_work(s: Sketch, p: WorkItemPosition, values: list[Expr]) -> Expr:
     """The result of the kernel's arithmetic for one element."""
     if s.ctx["work"] == "matrix":
-        return _matrix(s, values)
+        return _multiply_matrices(s, values)
     if s.ctx["work"] == "chain":
-        return compute(s.ctx, s.k, values, s.ctx["rounds"] % 24 + 1)
-    states = _states(s, values)
+        return compute_chain(s.ctx, s.k, values, s.ctx["rounds"] % 24 + 1)
+    states = _declare_states(s, values)
     CONTROLS[s.ctx["control"]](s, p, states, values)
     total = states[0][0]
     for state, _ in states[1:]:
@@ -128,10 +128,10 @@ def work(s: Sketch, p: WorkItemPosition, values: list[Expr]) -> Expr:
     return s.local(total)
 
 
-def _matrix(s: Sketch, values: list[Expr]) -> Expr:
+def _multiply_matrices(s: Sketch, values: list[Expr]) -> Expr:
     """Products of the wavefront's values as small matrices, in independent accumulators."""
     matrix = s.ctx.choices.pick(OF_TYPE[s.t])
-    a, b = (_operand(s, matrix, v) for v in (values[0], values[-1]))
+    a, b = (_matrix_operand(s, matrix, v) for v in (values[0], values[-1]))
     rounds, count = s.ctx["rounds"], s.ctx["lanes"] if matrix.side < 32 else min(2, s.ctx["lanes"])
     wide = matrix.accumulator.base
     span = total_span(wide, matrix.depth * a.hi * b.hi, rounds)
@@ -143,12 +143,12 @@ def _matrix(s: Sketch, values: list[Expr]) -> Expr:
     total = part(accs[0], 0)
     for n in range(1, 4):
         total = total + part(accs[n % count], n)
-    return s.local(cast(apply("min", settle(s.local(total * (1.0 / rounds))), COMFORT[s.t.name][1]), s.t))
+    return s.local(cast(apply("min", settle_range(s.local(total * (1.0 / rounds))), COMFORT[s.t.name][1]), s.t))
 
 
-def _operand(s: Sketch, matrix: MatrixInstruction, value: Expr) -> Expr:
+def _matrix_operand(s: Sketch, matrix: MatrixInstruction, value: Expr) -> Expr:
     """A value, or a few that are computed from it, as an operand of a matrix instruction."""
-    value = settle(value)
+    value = settle_range(value)
     value = value if value.op == "name" else s.local(value)
     if matrix.lanes == 1:
         return value

@@ -8,15 +8,15 @@ from contextlib import AbstractContextManager, contextmanager
 from hipsynth.synth.generate import ir
 from hipsynth.synth.generate.builder import WAVE
 from hipsynth.synth.generate.compose.sketch import Sketch, WorkItemPosition
-from hipsynth.synth.generate.ir import Expr, apply, cast, known, lift, load, pack
-from hipsynth.synth.generate.types import F16, F32, F64, I32, I64, U8, U16, U32, U64, DType, vector
+from hipsynth.synth.generate.ir import Expr, apply, cast, lift, load, narrow_range, pack
+from hipsynth.synth.generate.types import F16, F32, F64, I32, I64, U8, U16, U32, U64, DType, vector_type
 
 Deliver = Callable[[WorkItemPosition, Expr], None]
 Finish = Callable[[Sketch, int], AbstractContextManager[Deliver]]
 WIDEST = {"f32": 1e18, "f64": 1e60}  # sums are declared up to here
 
 
-def _wide(s: Sketch) -> DType:
+def _sum_type(s: Sketch) -> DType:
     """The type in which results are summed."""
     return {F16: F32, I32: U32, I64: U64, U8: U32, U16: U32}.get(s.t, s.t)
 
@@ -27,14 +27,14 @@ ATOMICS_OF = {
 
 
 @contextmanager
-def _store(s: Sketch, count: int) -> Iterator[Deliver]:
+def _store_element(s: Sketch, count: int) -> Iterator[Deliver]:
     """One element each, in place."""
     target = s.target(s.t, count)
     yield lambda p, value: s.k.store(target, p.item, value)
 
 
 @contextmanager
-def _gap(s: Sketch, count: int) -> Iterator[Deliver]:
+def _store_apart(s: Sketch, count: int) -> Iterator[Deliver]:
     """One element each, some apart."""
     gap = s.ctx.choices.pick((2, 3, 4, 8))
     target = s.target(s.t, (count - 1) * gap + 1)
@@ -42,14 +42,14 @@ def _gap(s: Sketch, count: int) -> Iterator[Deliver]:
 
 
 @contextmanager
-def _mirror(s: Sketch, count: int) -> Iterator[Deliver]:
+def _store_mirrored(s: Sketch, count: int) -> Iterator[Deliver]:
     """One element each, in reverse order."""
     target = s.target(s.t, count)
     yield lambda p, value: s.k.store(target, lift(count - 1, I32) - p.item, value)
 
 
 @contextmanager
-def _several(s: Sketch, count: int) -> Iterator[Deliver]:
+def _store_several(s: Sketch, count: int) -> Iterator[Deliver]:
     """The result and a function of it, to two outputs."""
     first, second = s.target(s.t, count), s.target(s.t, count)
 
@@ -61,9 +61,9 @@ def _several(s: Sketch, count: int) -> Iterator[Deliver]:
 
 
 @contextmanager
-def _vector(s: Sketch, count: int) -> Iterator[Deliver]:
+def _store_vector(s: Sketch, count: int) -> Iterator[Deliver]:
     """The result and functions of it, as a vector of two to four."""
-    t = vector(s.t, s.ctx.choices.pick((2, 3, 4)))
+    t = vector_type(s.t, s.ctx.choices.pick((2, 3, 4)))
     target = s.target(t, count)
 
     def deliver(p: WorkItemPosition, value: Expr) -> None:
@@ -75,7 +75,7 @@ def _vector(s: Sketch, count: int) -> Iterator[Deliver]:
 
 
 @contextmanager
-def _narrow(s: Sketch, count: int) -> Iterator[Deliver]:
+def _store_narrow(s: Sketch, count: int) -> Iterator[Deliver]:
     """Converted to a smaller type."""
     small = {F64: F32, F32: F16, F16: F16, U16: U8}.get(s.t) or s.ctx.choices.pick((U8, U16))
     target = s.target(small, count)
@@ -89,10 +89,10 @@ def _narrow(s: Sketch, count: int) -> Iterator[Deliver]:
 
 
 @contextmanager
-def _add(s: Sketch, count: int) -> Iterator[Deliver]:
+def _add_atomically(s: Sketch, count: int) -> Iterator[Deliver]:
     """Added by an atomic to one of a number of cells, chosen by the element's number or pseudo-randomly."""
     cells = s.ctx.size("cells", s.ctx["cells"])
-    t = I32 if s.t is I32 and s.ctx.choices.flag(50) else _wide(s)  # int has no sum: it might overflow
+    t = I32 if s.t is I32 and s.ctx.choices.flag(50) else _sum_type(s)  # int has no sum: it might overflow
     target = s.target(t, cells)
     pattern = s.ctx.choices.pick(("modulo", "blocks", "hashed"))
     ops = (
@@ -113,10 +113,10 @@ def _add(s: Sketch, count: int) -> Iterator[Deliver]:
 
 
 @contextmanager
-def _bins(s: Sketch, count: int) -> Iterator[Deliver]:
+def _count_bins(s: Sketch, count: int) -> Iterator[Deliver]:
     """Added up or counted in bins of LDS, which each work-group adds to those of the program at its end."""
     bins, summed = s.ctx.choices.pick((64, 256, 1024)), s.ctx.choices.flag(50)
-    t = _wide(s) if summed and s.t.is_float else U32
+    t = _sum_type(s) if summed and s.t.is_float else U32
     span = (0.0, WIDEST[t.name]) if t.is_float else (t.lo, t.hi)
     target, own = s.target(t, bins, span), s.k.lds("own_bins", t, bins, span)
     with s.k.loop(s.k.fresh("b"), s.lane, bins, s.threads) as bin_:
@@ -135,31 +135,31 @@ def _bins(s: Sketch, count: int) -> Iterator[Deliver]:
 
 
 @contextmanager
-def _total(s: Sketch, count: int) -> Iterator[Deliver]:
+def _store_total(s: Sketch, count: int) -> Iterator[Deliver]:
     """Added to the work-item's own sum, which is stored at the end."""
-    t = _wide(s)
-    target, acc = s.target(t, s.groups * s.threads), _accumulator(s, t)
-    yield lambda p, value: s.k.assign(acc, known(acc + cast(value, t), acc.lo, acc.hi))
+    t = _sum_type(s)
+    target, acc = s.target(t, s.groups * s.threads), _declare_accumulator(s, t)
+    yield lambda p, value: s.k.assign(acc, narrow_range(acc + cast(value, t), acc.lo, acc.hi))
     s.k.store(target, s.k.let("own_id", s.k.global_id()), acc)
 
 
-def _accumulator(s: Sketch, t: DType) -> Expr:
+def _declare_accumulator(s: Sketch, t: DType) -> Expr:
     span = (0.0, WIDEST[t.name]) if t.is_float else (t.lo, t.hi)
     return s.k.variable(s.k.fresh("sum"), 0.0 if t.is_float else 0, t, span)
 
 
 @contextmanager
-def _reduce(s: Sketch, count: int) -> Iterator[Deliver]:
+def _reduce_group(s: Sketch, count: int) -> Iterator[Deliver]:
     """Summed over the work-group through a tree in LDS; the first work-item stores the sum or adds it to a total."""
-    t, threads, atomic = _wide(s), s.threads, s.ctx.choices.flag(12)
-    target, acc = s.target(t, 1 if atomic else s.groups), _accumulator(s, t)
-    yield lambda p, value: s.k.assign(acc, known(acc + cast(value, t), acc.lo, acc.hi))
+    t, threads, atomic = _sum_type(s), s.threads, s.ctx.choices.flag(12)
+    target, acc = s.target(t, 1 if atomic else s.groups), _declare_accumulator(s, t)
+    yield lambda p, value: s.k.assign(acc, narrow_range(acc + cast(value, t), acc.lo, acc.hi))
     tile = s.k.lds(s.k.fresh("partial"), t, threads, (acc.lo, acc.hi))
     s.k.store(tile, s.lane, acc)
     s.k.barrier()
     with s.k.loop(s.k.fresh("s"), threads // 2, 1, kind="halve") as half:
         with s.k.below(s.lane, half) as low:
-            s.k.store(tile, low, known(load(tile, low) + load(tile, low + half), acc.lo, acc.hi))
+            s.k.store(tile, low, narrow_range(load(tile, low) + load(tile, low + half), acc.lo, acc.hi))
         s.k.barrier()
     with s.k.when(apply("eq", s.lane, 0)):
         if atomic:
@@ -170,21 +170,23 @@ def _reduce(s: Sketch, count: int) -> Iterator[Deliver]:
 
 
 @contextmanager
-def _wave(s: Sketch, count: int) -> Iterator[Deliver]:
+def _reduce_wave(s: Sketch, count: int) -> Iterator[Deliver]:
     """Summed over the wavefront by shuffles; its first lane adds the sum to one of a few totals."""
-    t, totals = _wide(s), s.ctx.choices.pick((64, 1024, 4096, 16384))
-    target, acc = s.target(t, totals), _accumulator(s, t)
-    yield lambda p, value: s.k.assign(acc, known(acc + cast(value, t), acc.lo, acc.hi))
+    t, totals = _sum_type(s), s.ctx.choices.pick((64, 1024, 4096, 16384))
+    target, acc = s.target(t, totals), _declare_accumulator(s, t)
+    yield lambda p, value: s.k.assign(acc, narrow_range(acc + cast(value, t), acc.lo, acc.hi))
     with s.k.loop(s.k.fresh("offset"), WAVE // 2, 1, kind="halve") as offset:
-        other = s.k.shuffle(s.k.fresh("other"), s.ctx.choices.pick(("down", "xor")), acc, known(offset, 1, WAVE // 2))
-        s.k.assign(acc, known(acc + other, acc.lo, acc.hi))
+        other = s.k.shuffle(
+            s.k.fresh("other"), s.ctx.choices.pick(("down", "xor")), acc, narrow_range(offset, 1, WAVE // 2)
+        )
+        s.k.assign(acc, narrow_range(acc + other, acc.lo, acc.hi))
     with s.k.when(apply("eq", s.lane % WAVE, 0)):
         s.k.atomic("add", target, s.group() % totals if totals > 1 else 0, acc)
     s.terms = max(s.terms, int(count) // 8)
 
 
 @contextmanager
-def _exchange(s: Sketch, count: int) -> Iterator[Deliver]:
+def _exchange_lanes(s: Sketch, count: int) -> Iterator[Deliver]:
     """Mixed with the results of other lanes of the wavefront, then stored."""
     t = {F16: F32, U8: U32, U16: U32}.get(s.t, s.t)
     target, votes = s.target(t, count), s.ctx.choices.flag(25)
@@ -204,6 +206,7 @@ def _exchange(s: Sketch, count: int) -> Iterator[Deliver]:
 
 
 FINISHES: dict[str, Finish] = {
-    "store": _store, "vector": _vector, "narrow": _narrow, "gap": _gap, "mirror": _mirror, "several": _several,
-    "add": _add, "bins": _bins, "total": _total, "reduce": _reduce, "wave": _wave, "exchange": _exchange,
+    "store": _store_element, "vector": _store_vector, "narrow": _store_narrow, "gap": _store_apart,
+    "mirror": _store_mirrored, "several": _store_several, "add": _add_atomically, "bins": _count_bins,
+    "total": _store_total, "reduce": _reduce_group, "wave": _reduce_wave, "exchange": _exchange_lanes,
 }  # fmt: skip

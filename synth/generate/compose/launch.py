@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
-from hipsynth.synth.generate.compose.sketch import ROWS, Sketch, WorkItemPosition, uniform
+from hipsynth.synth.generate.compose.sketch import ROWS, Sketch, WorkItemPosition, needs_uniform_groups
 from hipsynth.synth.generate.context import Context
-from hipsynth.synth.generate.extent import groups
+from hipsynth.synth.generate.extent import count_groups
 
 Enter = Callable[[Sketch], AbstractContextManager[WorkItemPosition]]
 
@@ -23,7 +23,7 @@ class LaunchShape:
     enter: Enter
 
 
-def _sizes(ctx: Context, unit: int) -> tuple[int, int]:
+def _element_sizes(ctx: Context, unit: int) -> tuple[int, int]:
     """Elements and elements per row, the latter a multiple of `unit`; without rows, elements are."""
     if ctx["access"] not in ROWS:
         count = ctx.count if unit == 1 else ctx.size("tiles", max(1, ctx["size"] // unit)) * unit
@@ -33,9 +33,9 @@ def _sizes(ctx: Context, unit: int) -> tuple[int, int]:
     return ctx.size("height", max(1, ctx["size"] // int(width))) * width, width
 
 
-def _line(ctx: Context) -> LaunchShape:
-    block, exact = ctx["block"], uniform(ctx)
-    count, width = _sizes(ctx, block if exact else 1)
+def _launch_line(ctx: Context) -> LaunchShape:
+    block, exact = ctx["block"], needs_uniform_groups(ctx)
+    count, width = _element_sizes(ctx, block if exact else 1)
 
     @contextmanager
     def enter(s: Sketch) -> Iterator[WorkItemPosition]:
@@ -46,12 +46,12 @@ def _line(ctx: Context) -> LaunchShape:
         with s.k.below(i, s.k.scalar(ctx.names.count, count), early=bool(ctx.style["early_return"])) as inside:
             yield WorkItemPosition(inside, count, width)
 
-    return LaunchShape(count, (groups(count, block),), (block,), enter)
+    return LaunchShape(count, (count_groups(count, block),), (block,), enter)
 
 
-def _plane(ctx: Context) -> LaunchShape:
+def _launch_plane(ctx: Context) -> LaunchShape:
     bx = ctx.choices.pick([x for x in (8, 16, 32, 64, 128) if x <= ctx["block"]])
-    by, exact = ctx["block"] // bx, uniform(ctx)
+    by, exact = ctx["block"] // bx, needs_uniform_groups(ctx)
     across = ctx.size("tiles_x", max(1, ctx["width"] // bx)) * bx if exact else ctx.size("width", ctx["width"])
     rows = max(1, ctx["size"] // int(across))
     down = ctx.size("tiles_y", max(1, rows // by)) * by if exact else ctx.size("height", rows)
@@ -65,11 +65,11 @@ def _plane(ctx: Context) -> LaunchShape:
         with s.k.below(x, across) as column, s.k.below(y, down) as row:
             yield WorkItemPosition(s.local(row * across + column, "at"), across * down, across)
 
-    return LaunchShape(across * down, (groups(across, bx), groups(down, by)), (bx, by), enter)
+    return LaunchShape(across * down, (count_groups(across, bx), count_groups(down, by)), (bx, by), enter)
 
 
-def _volume(ctx: Context) -> LaunchShape:
-    block, exact = ctx["block"], uniform(ctx)
+def _launch_volume(ctx: Context) -> LaunchShape:
+    block, exact = ctx["block"], needs_uniform_groups(ctx)
     bz = ctx.choices.pick((2, 4))
     bx = ctx.choices.pick([x for x in (8, 16, 32, 64) if x * bz <= block])
     shape = (bx, block // bx // bz, bz)
@@ -92,12 +92,12 @@ def _volume(ctx: Context) -> LaunchShape:
         with s.k.below(x, width) as cx, s.k.below(y, height) as cy, s.k.below(z, depth) as cz:
             yield WorkItemPosition(s.local((cz * height + cy) * width + cx, "at"), count, width)
 
-    return LaunchShape(count, tuple(groups(e, b) for e, b in zip(extents, shape, strict=True)), shape, enter)
+    return LaunchShape(count, tuple(count_groups(e, b) for e, b in zip(extents, shape, strict=True)), shape, enter)
 
 
-def _stride(ctx: Context) -> LaunchShape:
+def _launch_strided(ctx: Context) -> LaunchShape:
     block, grid = ctx["block"], ctx.size("blocks", ctx["grid"])
-    count, width = _sizes(ctx, 1)
+    count, width = _element_sizes(ctx, 1)
 
     @contextmanager
     def enter(s: Sketch) -> Iterator[WorkItemPosition]:
@@ -109,9 +109,9 @@ def _stride(ctx: Context) -> LaunchShape:
     return LaunchShape(count, (grid,), (block,), enter)
 
 
-def _persistent(ctx: Context) -> LaunchShape:
+def _launch_persistent(ctx: Context) -> LaunchShape:
     block, grid = ctx["block"], ctx.size("blocks", ctx["grid"])
-    count, width = _sizes(ctx, block)
+    count, width = _element_sizes(ctx, block)
 
     @contextmanager
     def enter(s: Sketch) -> Iterator[WorkItemPosition]:
@@ -122,7 +122,7 @@ def _persistent(ctx: Context) -> LaunchShape:
     return LaunchShape(count, (grid,), (block,), enter)
 
 
-def _rows(ctx: Context) -> LaunchShape:
+def _launch_rows(ctx: Context) -> LaunchShape:
     block = ctx["block"]
     steps = ctx.size("steps", max(1, ctx["width"] // block))
     width = steps * block
@@ -137,9 +137,9 @@ def _rows(ctx: Context) -> LaunchShape:
     return LaunchShape(rows * width, (rows,), (block,), enter)
 
 
-def _chunk(ctx: Context) -> LaunchShape:
+def _launch_chunks(ctx: Context) -> LaunchShape:
     block, each = ctx["block"], ctx["each"]
-    count, width = _sizes(ctx, block * each)
+    count, width = _element_sizes(ctx, block * each)
 
     @contextmanager
     def enter(s: Sketch) -> Iterator[WorkItemPosition]:
@@ -151,6 +151,6 @@ def _chunk(ctx: Context) -> LaunchShape:
 
 
 LAUNCHES: dict[str, Callable[[Context], LaunchShape]] = {
-    "line": _line, "plane": _plane, "volume": _volume, "stride": _stride, "persistent": _persistent, "rows": _rows,
-    "chunk": _chunk,
+    "line": _launch_line, "plane": _launch_plane, "volume": _launch_volume, "stride": _launch_strided,
+    "persistent": _launch_persistent, "rows": _launch_rows, "chunk": _launch_chunks,
 }  # fmt: skip

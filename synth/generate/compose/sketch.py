@@ -16,7 +16,7 @@ UNIFORM_FINISH = frozenset({"bins", "exchange", "reduce", "wave"})
 ROWS = frozenset({"columns", "cross", "cube", "blocked", "outer"})  # access patterns of a matrix or a volume
 
 
-def uniform(ctx: Context) -> bool:
+def needs_uniform_groups(ctx: Context) -> bool:
     """Whether all work-items of a group must stay together, for barriers, shuffles or matrix instructions."""
     return ctx["storage"] in UNIFORM_STORAGE or ctx["finish"] in UNIFORM_FINISH or ctx["work"] == "matrix"
 
@@ -43,7 +43,11 @@ class Sketch:
     lane: Expr = field(init=False)  # the number of the work-item in its group, where a part needs it
 
     def __post_init__(self) -> None:
-        if uniform(self.ctx) or self.ctx["storage"] == "constant" or self.ctx["launch"] in ("persistent", "rows"):
+        if (
+            needs_uniform_groups(self.ctx)
+            or self.ctx["storage"] == "constant"
+            or self.ctx["launch"] in ("persistent", "rows")
+        ):
             self.lane = self._lane()
 
     def _lane(self) -> Expr:

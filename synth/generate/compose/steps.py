@@ -9,7 +9,7 @@ from hipsynth.synth.generate.compose.sketch import Sketch
 from hipsynth.synth.generate.families.integer_mix import MULTIPLIERS, SHIFTS
 from hipsynth.synth.generate.ir import Expr, apply
 from hipsynth.synth.generate.patterns import FACTORS
-from hipsynth.synth.generate.productions import PREPARE, intrinsic, recurrence_span
+from hipsynth.synth.generate.productions import PREPARE, apply_intrinsic, recurrence_span
 from hipsynth.synth.generate.types import F16, F64, U8, DType
 
 Span = tuple[float, float]
@@ -32,21 +32,21 @@ def _multiply_add(s: Sketch, x: Expr, y: Expr) -> Steps:
                  lambda v: apply("fma", v, a, y * b) if fused else v * a + y * b)  # fmt: skip
 
 
-def _transcendental(s: Sketch, x: Expr, y: Expr) -> Steps:
+def _transcendental_steps(s: Sketch, x: Expr, y: Expr) -> Steps:
     """A math function of the state, which is first mapped to where the function is well conditioned."""
     slow = {"tanh", "atan", "erf", "cbrt"}
     names = sorted(set(PREPARE) - (FAST if s.t is F64 else set()) - (set() if s.ctx.choices.flag(25) else slow))
     name = s.ctx.choices.pick(names)
     out = apply(name, _of_range(s.t, PREPARE[name]))
     span = (min(x.lo, out.lo) * 0.98, max(x.hi, out.hi) * 1.02)
-    return Steps(span, lambda v: intrinsic(name, v))
+    return Steps(span, lambda v: apply_intrinsic(name, v))
 
 
 def _of_range(t: DType, span: Span) -> Expr:
     return Expr("name", t, (), ("any", 0), *span)
 
 
-def _divide(s: Sketch, x: Expr, y: Expr) -> Steps:
+def _division_steps(s: Sketch, x: Expr, y: Expr) -> Steps:
     """y / (x + 1) + c: quotients, or square roots of them."""
     offset, root = s.ctx.choices.pick((0.25, 0.5, 1.0)), s.ctx.choices.flag(50) and s.t is not F16
     top = max(y.hi, 1.0)
@@ -58,7 +58,7 @@ def _divide(s: Sketch, x: Expr, y: Expr) -> Steps:
     return Steps((min(x.lo, offset, offset**0.5) * 0.98, max(x.hi, top + offset) * 1.02), following)
 
 
-def _polynomial(s: Sketch, x: Expr, y: Expr) -> Steps:
+def _polynomial_steps(s: Sketch, x: Expr, y: Expr) -> Steps:
     """Horner's rule in a value below one."""
     factor = 0.75 / (2 ** max(0, (int(y.hi) + 1).bit_length()))
     constant = s.ctx.choices.pick((0.25, 0.5, 1.0))
@@ -66,7 +66,7 @@ def _polynomial(s: Sketch, x: Expr, y: Expr) -> Steps:
     return Steps((min(x.lo, constant) * 0.98, max(x.hi, 4 * constant) * 1.02), lambda v: v * z + constant)
 
 
-def _bits(s: Sketch, x: Expr, y: Expr) -> Steps:
+def _bit_steps(s: Sketch, x: Expr, y: Expr) -> Steps:
     """Multiplications, shifts and exclusive or, as hash functions use."""
     name = s.t.name
     shift, form = s.ctx.choices.pick(SHIFTS.get(name, (3, 5, 7))), s.ctx.choices.integer(0, 3)
@@ -82,7 +82,7 @@ def _bits(s: Sketch, x: Expr, y: Expr) -> Steps:
     return Steps(s.span, following)
 
 
-def _arithmetic(s: Sketch, x: Expr, y: Expr) -> Steps:
+def _integer_steps(s: Sketch, x: Expr, y: Expr) -> Steps:
     """Additions, multiplications and remainders of integers."""
     modulus, factor = s.ctx.choices.pick((97, 251) if s.t is U8 else (97, 1000, 4093)), s.ctx.choices.pick((3, 7, 13))
     form = s.ctx.choices.integer(0, 3)
@@ -101,6 +101,6 @@ def _arithmetic(s: Sketch, x: Expr, y: Expr) -> Steps:
 
 
 WORKS: dict[str, Callable[[Sketch, Expr, Expr], Steps]] = {
-    "multiply_add": _multiply_add, "transcendental": _transcendental, "divide": _divide, "polynomial": _polynomial,
-    "bits": _bits, "arithmetic": _arithmetic,
+    "multiply_add": _multiply_add, "transcendental": _transcendental_steps, "divide": _division_steps,
+    "polynomial": _polynomial_steps, "bits": _bit_steps, "arithmetic": _integer_steps,
 }  # fmt: skip

@@ -5,16 +5,16 @@ from __future__ import annotations
 from hipsynth.synth.generate.context import Context
 from hipsynth.synth.generate.families.gather import index_init
 from hipsynth.synth.generate.ir import HostBuffer, Module, cast, load
-from hipsynth.synth.generate.patterns import covering, each_item, total_span, write
+from hipsynth.synth.generate.patterns import add_output, covering_kernel, each_item, total_span
 from hipsynth.synth.generate.types import I32, U32
 
 
-def build(ctx: Context) -> Module:
+def build_kernels(ctx: Context) -> Module:
     n, table = ctx.count, ctx.size("nodes", ctx["table"])
-    k = covering(ctx, ctx.choices.pick(("chase", "follow", "walk_list", "pointer_chase")), n)
+    k = covering_kernel(ctx, ctx.choices.pick(("chase", "follow", "walk_list", "pointer_chase")), n)
     init = index_init(ctx, table)
     successor = k.input("next", I32, table, *init.span, restrict=ctx.restrict)
-    target, host_out = write(ctx, k, 0, I32 if ctx["result"] == "last" else U32, n)
+    target, host_out = add_output(ctx, k, 0, I32 if ctx["result"] == "last" else U32, n)
     with each_item(ctx, k, n) as i:
         at = k.variable("at", i % table, I32, (0, table - 1))
         if ctx["result"] == "last":

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from hipsynth.synth.generate.context import Context
-from hipsynth.synth.generate.extent import larger
+from hipsynth.synth.generate.extent import larger_size
 from hipsynth.synth.generate.ir import HostBuffer, Init, Module, load
-from hipsynth.synth.generate.patterns import compute, covering, each_item, read, write
+from hipsynth.synth.generate.patterns import add_input, add_output, compute_chain, covering_kernel, each_item
 from hipsynth.synth.generate.types import I32
 
 
@@ -18,21 +18,21 @@ def index_init(ctx: Context, table: int) -> Init:
     return Init("ramp", 0, 1, steps[kind], ctx.choices.integer(0, 63), table)
 
 
-def build(ctx: Context) -> Module:
+def build_kernels(ctx: Context) -> Module:
     n, t, table = ctx.count, ctx.dtype, ctx.size("table", ctx["table"])
-    k = covering(ctx, ctx.choices.pick(("gather", "gather_rows", "lookup", "indirect_read")), n)
-    source, host_source = read(ctx, k, 0, t, table, ctx.init(t))
+    k = covering_kernel(ctx, ctx.choices.pick(("gather", "gather_rows", "lookup", "indirect_read")), n)
+    source, host_source = add_input(ctx, k, 0, t, table, ctx.init(t))
     indices = index_init(ctx, table)
     # Later indirections read the index buffer at any index of the table.
-    length = n if ctx["depth"] == 1 else larger(n, table)
+    length = n if ctx["depth"] == 1 else larger_size(n, table)
     index = k.input("indices", I32, length, *indices.span, restrict=ctx.restrict)
-    target, host_target = write(ctx, k, 0, t, n)
+    target, host_target = add_output(ctx, k, 0, t, n)
     with each_item(ctx, k, n) as i:
         values = []
         at = i
         for _ in range(ctx["depth"]):
             at = k.let(k.fresh("j"), load(index, at))
             values.append(k.let(k.fresh(ctx.names.local), load(source, at)))
-        k.store(target, i, compute(ctx, k, values, ctx["compute"]))
+        k.store(target, i, compute_chain(ctx, k, values, ctx["compute"]))
     hosts = [host_source, HostBuffer("indices", I32, length, indices), host_target]
     return ctx.module(hosts, [k.finish()], whole=True)

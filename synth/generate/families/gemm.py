@@ -5,10 +5,10 @@ from __future__ import annotations
 from hipsynth.synth.generate.builder import KernelBuilder
 from hipsynth.synth.generate.context import Context
 from hipsynth.synth.generate.ir import Buffer, Expr, HostBuffer, Module, load
-from hipsynth.synth.generate.patterns import read, total_span
+from hipsynth.synth.generate.patterns import add_input, total_span
 
 
-def _naive(
+def _multiply_naive(
     k: KernelBuilder, acc: Expr, a: Buffer, b: Buffer, row: Expr, column: Expr, sizes: tuple[Expr, Expr], unroll: int
 ) -> None:
     depth, width = sizes
@@ -16,7 +16,7 @@ def _naive(
         k.accumulate(acc, load(a, row * depth + j) * load(b, j * width + column))
 
 
-def _tiled(
+def _multiply_tiled(
     ctx: Context, k: KernelBuilder, acc: Expr, a: Buffer, b: Buffer, row: Expr, column: Expr, sizes: tuple[Expr, Expr]
 ) -> None:
     depth, width = sizes
@@ -34,32 +34,32 @@ def _tiled(
         k.barrier()
 
 
-def build(ctx: Context) -> Module:
+def build_kernels(ctx: Context) -> Module:
     t, tile = ctx.dtype, ctx["tile"]
     m, n, depth = (ctx.size(name, ctx[f"tiles_{name}"] * tile) for name in ("m", "n", "k"))
     k = KernelBuilder(ctx.choices.pick(("gemm", "matmul", "sgemm_like", "matrix_multiply")),
                       (n // tile, m // tile), (tile, tile), **ctx.kernel_options())  # fmt: skip
-    a, host_a = read(ctx, k, 0, t, m * depth, ctx.init(t, 2.0))
-    b, host_b = read(ctx, k, 1, t, depth * n, ctx.init(t, 2.0))
+    a, host_a = add_input(ctx, k, 0, t, m * depth, ctx.init(t, 2.0))
+    b, host_b = add_input(ctx, k, 1, t, depth * n, ctx.init(t, 2.0))
     init_c = ctx.init(t, 2.0)
     c = k.output("c_out", t, m * n, (0, t.hi if t.kind == "u" else 1e9), restrict=ctx.restrict)
     depth_s, width = k.scalar("depth", depth), k.scalar("width", n)
     row, column = k.let("row", k.global_id("y")), k.let("col", k.global_id("x"))
     acc = k.variable("acc", 0.0 if t.is_float else 0, t, total_span(t, a.hi * b.hi, depth))
     if ctx["form"] == "tiled":
-        _tiled(ctx, k, acc, a, b, row, column, (depth_s, width))
+        _multiply_tiled(ctx, k, acc, a, b, row, column, (depth_s, width))
     else:
-        _naive(k, acc, a, b, row, column, (depth_s, width), ctx["unroll"])
+        _multiply_naive(k, acc, a, b, row, column, (depth_s, width), ctx["unroll"])
     at = k.let("at", row * width + column)
     if ctx["beta"] and t.is_float:
         old = k.let("old", load(c, at))
-        k.store(c, at, k.let("updated", _blend(acc, old)))
+        k.store(c, at, k.let("updated", _blend_results(acc, old)))
     else:
         k.store(c, at, acc)
     hosts = [host_a, host_b, HostBuffer("c_out", t, m * n, init_c, output=True)]
     return ctx.module(hosts, [k.finish()], terms=depth)
 
 
-def _blend(acc: Expr, old: Expr) -> Expr:
+def _blend_results(acc: Expr, old: Expr) -> Expr:
     """alpha * acc + beta * old; alpha + beta <= 1 keeps the result in the declared range."""
     return acc * 0.5 + old * 0.5

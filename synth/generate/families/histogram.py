@@ -5,19 +5,19 @@ from __future__ import annotations
 from hipsynth.synth.generate.builder import KernelBuilder
 from hipsynth.synth.generate.context import Context
 from hipsynth.synth.generate.ir import Init, Module, cast, load
-from hipsynth.synth.generate.patterns import read, write
+from hipsynth.synth.generate.patterns import add_input, add_output
 from hipsynth.synth.generate.types import I32, U32
 
 
-def build(ctx: Context) -> Module:
+def build_kernels(ctx: Context) -> Module:
     n, block, grid, bins = ctx.count, ctx["block"], ctx.size("blocks", ctx["grid"]), ctx["bins"]
     k = KernelBuilder(ctx.choices.pick(("histogram", "count_values", "bin_counts", "hist_kernel")), grid, block,
                       **ctx.kernel_options())  # fmt: skip
     spread = max(2, bins * ctx["spread"] // 100)
     form = {"random": Init("hash", 0, 1, add=ctx.choices.integer(0, 9999), mod=spread),
             "runs": Init("ramp", 0, 1, 1, 0, spread)}[ctx["data"]]  # fmt: skip
-    source, host_in = read(ctx, k, 0, U32, n, form)
-    target, host_out = write(ctx, k, 0, U32, bins)
+    source, host_in = add_input(ctx, k, 0, U32, n, form)
+    target, host_out = add_output(ctx, k, 0, U32, bins)
     count, top = k.scalar(ctx.names.count, n), k.constant("BINS", bins)
     first = k.let(ctx.names.index, k.global_id())
     counts = target

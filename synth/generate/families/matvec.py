@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from hipsynth.synth.generate.builder import KernelBuilder
 from hipsynth.synth.generate.context import Context
-from hipsynth.synth.generate.ir import Module, apply, known, load
-from hipsynth.synth.generate.patterns import covering, each_item, read, total_span, write
+from hipsynth.synth.generate.ir import Module, apply, load, narrow_range
+from hipsynth.synth.generate.patterns import add_input, add_output, covering_kernel, each_item, total_span
 
 
 def _per_item(ctx: Context) -> Module:
     rows, columns, t = ctx.size("rows", ctx["rows"]), ctx.size("cols", ctx["columns"]), ctx.dtype
-    k = covering(ctx, ctx.choices.pick(("matvec", "gemv", "dot_rows", "project")), rows)
-    a, host_a = read(ctx, k, 0, t, rows * columns, ctx.init(t, 2.0))
-    x, host_x = read(ctx, k, 1, t, columns, ctx.init(t, 2.0))
-    y, host_y = write(ctx, k, 0, t, rows)
+    k = covering_kernel(ctx, ctx.choices.pick(("matvec", "gemv", "dot_rows", "project")), rows)
+    a, host_a = add_input(ctx, k, 0, t, rows * columns, ctx.init(t, 2.0))
+    x, host_x = add_input(ctx, k, 1, t, columns, ctx.init(t, 2.0))
+    y, host_y = add_output(ctx, k, 0, t, rows)
     width = k.scalar("cols", columns)
     with each_item(ctx, k, rows) as i:
         acc = k.variable("acc", 0.0 if t.is_float else 0, t, total_span(t, a.hi * x.hi, columns))
@@ -27,9 +27,9 @@ def _per_item(ctx: Context) -> Module:
 def _per_group(ctx: Context) -> Module:
     rows, columns, t, block = ctx.size("rows", ctx["rows"]), ctx.size("cols", ctx["columns"]), ctx.dtype, ctx["block"]
     k = KernelBuilder(ctx.choices.pick(("matvec_block", "gemv_group", "row_dot")), rows, block, **ctx.kernel_options())
-    a, host_a = read(ctx, k, 0, t, rows * columns, ctx.init(t, 2.0))
-    x, host_x = read(ctx, k, 1, t, columns, ctx.init(t, 2.0))
-    y, host_y = write(ctx, k, 0, t, rows)
+    a, host_a = add_input(ctx, k, 0, t, rows * columns, ctx.init(t, 2.0))
+    x, host_x = add_input(ctx, k, 1, t, columns, ctx.init(t, 2.0))
+    y, host_y = add_output(ctx, k, 0, t, rows)
     width = k.scalar("cols", columns)
     span = total_span(t, a.hi * x.hi, columns + block)
     partial = k.lds("partial", t, block, span)
@@ -41,12 +41,12 @@ def _per_group(ctx: Context) -> Module:
     k.barrier()
     with k.loop("s", block // 2, 1, kind="halve") as s:
         with k.below(tx, s) as low:
-            k.store(partial, low, known(load(partial, low) + load(partial, low + s), *span))
+            k.store(partial, low, narrow_range(load(partial, low) + load(partial, low + s), *span))
         k.barrier()
     with k.when(apply("eq", tx, 0)):
         k.store(y, row, load(partial, 0))
     return ctx.module([host_a, host_x, host_y], [k.finish()], terms=columns)
 
 
-def build(ctx: Context) -> Module:
+def build_kernels(ctx: Context) -> Module:
     return _per_group(ctx) if ctx["form"] == "group" else _per_item(ctx)

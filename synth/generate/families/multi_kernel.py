@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from hipsynth.synth.generate.context import Context
 from hipsynth.synth.generate.ir import HostBuffer, Init, Kernel, Module, apply, load
-from hipsynth.synth.generate.patterns import compute, covering, each_item, total_span, weighted_sum
-from hipsynth.synth.generate.productions import COMFORT, settle
+from hipsynth.synth.generate.patterns import compute_chain, covering_kernel, each_item, total_span, weighted_sum
+from hipsynth.synth.generate.productions import COMFORT, settle_range
 
 
-def _map(ctx: Context, init: Init) -> Kernel:
+def _map_kernel(ctx: Context, init: Init) -> Kernel:
     n, t = ctx.count, ctx.dtype
-    k = covering(ctx, "map_kernel", n)
+    k = covering_kernel(ctx, "map_kernel", n)
     source = k.input("src", t, n, *init.span, restrict=ctx.restrict)
     target = k.output("dst", t, n, restrict=ctx.restrict)
     with each_item(ctx, k, n) as i:
         x = k.let(k.fresh(ctx.names.local), load(source, i))
-        k.store(target, i, compute(ctx, k, [x], ctx["compute"]))
+        k.store(target, i, compute_chain(ctx, k, [x], ctx["compute"]))
     return k.finish()
 
 
-def _smooth(ctx: Context) -> Kernel:
+def _smooth_kernel(ctx: Context) -> Kernel:
     n, t = ctx.count, ctx.dtype
-    k = covering(ctx, "smooth_kernel", n)
+    k = covering_kernel(ctx, "smooth_kernel", n)
     source = k.input("src", t, n, 0.0, 2 * COMFORT[t.name][1], restrict=ctx.restrict)
     target = k.output("dst", t, n, restrict=ctx.restrict)
     with each_item(ctx, k, n) as i:
@@ -31,21 +31,21 @@ def _smooth(ctx: Context) -> Kernel:
     return k.finish()
 
 
-def _combine(ctx: Context, init: Init) -> Kernel:
+def _combine_kernel(ctx: Context, init: Init) -> Kernel:
     n, t = ctx.count, ctx.dtype
-    k = covering(ctx, "combine_kernel", n)
+    k = covering_kernel(ctx, "combine_kernel", n)
     first = k.input("lhs", t, n, *init.span, restrict=ctx.restrict)
     second = k.input("rhs", t, n, 0.0, 2 * COMFORT[t.name][1], restrict=ctx.restrict)
     target = k.output("dst", t, n, restrict=ctx.restrict)
     with each_item(ctx, k, n) as i:
-        k.store(target, i, k.let("joined", settle(load(first, i) * 0.5 + load(second, i))))
+        k.store(target, i, k.let("joined", settle_range(load(first, i) * 0.5 + load(second, i))))
     return k.finish()
 
 
-def _sums(ctx: Context) -> Kernel:
+def _sums_kernel(ctx: Context) -> Kernel:
     """Each work-item sums 16 consecutive elements."""
     n, t = ctx.count, ctx.dtype
-    k = covering(ctx, "sum_kernel", n // 16)
+    k = covering_kernel(ctx, "sum_kernel", n // 16)
     highest = 4 * COMFORT[t.name][1]
     source = k.input("src", t, n, 0.0, highest, restrict=ctx.restrict)
     target = k.output("dst", t, n // 16, restrict=ctx.restrict)
@@ -57,18 +57,18 @@ def _sums(ctx: Context) -> Kernel:
     return k.finish()
 
 
-def build(ctx: Context) -> Module:
+def build_kernels(ctx: Context) -> Module:
     n, t, init = ctx.count, ctx.dtype, ctx.init(ctx.dtype)
-    kernels = [_map(ctx, init)]
+    kernels = [_map_kernel(ctx, init)]
     bound = [{"src": "input", "dst": "stage_a"}]
     if ctx["kernels"] > 1:
-        kernels.append(_smooth(ctx))
+        kernels.append(_smooth_kernel(ctx))
         bound.append({"src": "stage_a", "dst": "stage_b"})
     if ctx["kernels"] > 2:
-        kernels.append(_combine(ctx, init))
+        kernels.append(_combine_kernel(ctx, init))
         bound.append({"lhs": "input", "rhs": "stage_b", "dst": "stage_a"})
     if ctx["kernels"] > 3:
-        kernels.append(_sums(ctx))
+        kernels.append(_sums_kernel(ctx))
         bound.append({"src": "stage_a", "dst": "sums"})
     last = bound[-1]["dst"]
     sizes = {"input": n, "stage_a": n, "stage_b": n, "sums": n // 16}

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from hipsynth.synth.generate.builder import KernelBuilder
 from hipsynth.synth.generate.context import Context
-from hipsynth.synth.generate.extent import groups
+from hipsynth.synth.generate.extent import count_groups
 from hipsynth.synth.generate.ir import Buffer, Expr, HostBuffer, Init, Module, load
 from hipsynth.synth.generate.patterns import each_item
 from hipsynth.synth.generate.productions import Chain
 
 
-def build(ctx: Context) -> Module:
+def build_kernels(ctx: Context) -> Module:
     n, block, t = ctx.count, ctx["block"], ctx.dtype
-    k = KernelBuilder("generated_kernel", groups(n, block), block, **ctx.kernel_options())
+    k = KernelBuilder("generated_kernel", count_groups(n, block), block, **ctx.kernel_options())
     inits = [ctx.init(t) for _ in range(ctx["inputs"])]
     sources = [
         k.input(name, t, n, *init.span, restrict=ctx.restrict)
@@ -20,13 +20,13 @@ def build(ctx: Context) -> Module:
     ]
     targets = [k.output(name, t, n, restrict=ctx.restrict) for name in ctx.names.outputs[: ctx["outputs"]]]
     with each_item(ctx, k, n) as i:
-        _body(ctx, k, i, sources, targets)
+        _emit_body(ctx, k, i, sources, targets)
     hosts = [HostBuffer(b.name, t, n, init) for b, init in zip(sources, inits, strict=True)]
     hosts += [HostBuffer(b.name, t, n, Init("zero"), output=True) for b in targets]
     return ctx.module(hosts, [k.finish()])
 
 
-def _body(ctx: Context, k: KernelBuilder, i: Expr, sources: list[Buffer], targets: list[Buffer]) -> None:
+def _emit_body(ctx: Context, k: KernelBuilder, i: Expr, sources: list[Buffer], targets: list[Buffer]) -> None:
     """Loads, compute statements and stores in random order; a load comes first, a compute statement and the store of
     its value last."""
     left = {"load": ctx["loads"], "compute": ctx["compute"] - 1, "store": ctx["stores"] - len(targets)}

@@ -4,41 +4,41 @@ from __future__ import annotations
 
 from hipsynth.synth.generate.builder import KernelBuilder
 from hipsynth.synth.generate.context import Context
-from hipsynth.synth.generate.ir import Buffer, Expr, Module, apply, known, load
-from hipsynth.synth.generate.patterns import read, total_span, write
+from hipsynth.synth.generate.ir import Buffer, Expr, Module, apply, load, narrow_range
+from hipsynth.synth.generate.patterns import add_input, add_output, total_span
 
 
-def _tree(ctx: Context, k: KernelBuilder, tile: Buffer, tx: Expr) -> None:
+def _reduce_tree(ctx: Context, k: KernelBuilder, tile: Buffer, tx: Expr) -> None:
     """Tree reduction in LDS; element 0 ends up with the sum. "modulo" is the slow, divergent textbook variant."""
     block = k.block[0]
     if ctx["tree"] == "halve":
         with k.loop("s", block // 2, 1, kind="halve") as s:
             with k.below(tx, s) as low:
-                _add(k, tile, low, low + s)
+                _add_element(k, tile, low, low + s)
             k.barrier()
         return
     with k.loop("s", 1, block, kind="double") as s:
         with k.when(apply("land", apply("eq", tx % (s * 2), 0), apply("lt", tx + s, block))):
-            _add(k, tile, tx, known(tx + s, 0, block - 1))
+            _add_element(k, tile, tx, narrow_range(tx + s, 0, block - 1))
         k.barrier()
 
 
-def _add(k: KernelBuilder, tile: Buffer, to: Expr, other: Expr) -> None:
+def _add_element(k: KernelBuilder, tile: Buffer, to: Expr, other: Expr) -> None:
     """tile[to] += tile[other]; a partial sum never exceeds the total, which is the tile's declared range."""
-    k.store(tile, to, known(load(tile, to) + load(tile, other), tile.lo, tile.hi))
+    k.store(tile, to, narrow_range(load(tile, to) + load(tile, other), tile.lo, tile.hi))
 
 
-def build(ctx: Context) -> Module:
+def build_kernels(ctx: Context) -> Module:
     t, block, grid = ctx.dtype, ctx["block"], ctx.size("blocks", ctx["grid"])
     n = ctx.size(ctx.names.count, max(ctx["size"], block))
     threads = block * grid
     terms = -(-n // threads)
     k = KernelBuilder(ctx.choices.pick(("reduce", "block_sum", "reduce_sum", "partial_sums")), grid, block,
                       **ctx.kernel_options())  # fmt: skip
-    source, host_in = read(ctx, k, 0, t, n, ctx.init(t))
+    source, host_in = add_input(ctx, k, 0, t, n, ctx.init(t))
     atomic = ctx["finish"] == "atomic"
     everything = total_span(t, source.hi, (terms + 1) * threads)
-    target, host_out = write(ctx, k, 0, t, 1 if atomic else grid, everything if t.is_float else None)
+    target, host_out = add_output(ctx, k, 0, t, 1 if atomic else grid, everything if t.is_float else None)
     count = k.scalar(ctx.names.count, n)
     tile = k.lds("partial", t, block, everything, dynamic=bool(ctx["dynamic"]))
     tx, first = k.let("tx", k.builtin("threadIdx.x")), k.let(ctx.names.index, k.global_id())
@@ -47,7 +47,7 @@ def build(ctx: Context) -> Module:
         k.accumulate(acc, load(source, j))
     k.store(tile, tx, acc)
     k.barrier()
-    _tree(ctx, k, tile, tx)
+    _reduce_tree(ctx, k, tile, tx)
     with k.when(apply("eq", tx, 0)):
         if atomic:
             k.atomic("add", target, 0, load(tile, 0))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hipsynth.synth.generate.builder import KernelBuilder
 from hipsynth.synth.generate.context import Context
-from hipsynth.synth.generate.ir import Buffer, Expr, Module, known, load
-from hipsynth.synth.generate.patterns import covering, read, total_span, write
+from hipsynth.synth.generate.ir import Buffer, Expr, Module, load, narrow_range
+from hipsynth.synth.generate.patterns import add_input, add_output, covering_kernel, total_span
 
 
 def _in_place(k: KernelBuilder, tile: Buffer, tx: Expr, sums: Expr) -> None:
@@ -13,7 +13,7 @@ def _in_place(k: KernelBuilder, tile: Buffer, tx: Expr, sums: Expr) -> None:
     with k.loop("s", 1, k.block[0], kind="double") as s:
         k.assign(sums, load(tile, tx))
         with k.at_least(tx, s) as before:
-            k.assign(sums, known(sums + load(tile, before), sums.lo, sums.hi))
+            k.assign(sums, narrow_range(sums + load(tile, before), sums.lo, sums.hi))
         k.barrier()
         k.store(tile, tx, sums)
         k.barrier()
@@ -25,19 +25,19 @@ def _two_buffers(k: KernelBuilder, tile: Buffer, tx: Expr, sums: Expr) -> None:
     with k.loop("s", 1, k.block[0], kind="double") as s:
         k.assign(sums, load(tile, side, tx))
         with k.at_least(tx, s) as before:
-            k.assign(sums, known(sums + load(tile, side, before), sums.lo, sums.hi))
+            k.assign(sums, narrow_range(sums + load(tile, side, before), sums.lo, sums.hi))
         k.assign(side, 1 - side)
         k.store(tile, (side, tx), sums)
         k.barrier()
 
 
-def build(ctx: Context) -> Module:
+def build_kernels(ctx: Context) -> Module:
     t, block = ctx.dtype, ctx["block"]
     n = ctx.size("groups", max(1, ctx["size"] // block)) * block
-    k = covering(ctx, ctx.choices.pick(("scan", "prefix_sum", "block_scan", "inclusive_scan")), n)
-    source, host_in = read(ctx, k, 0, t, n, ctx.init(t))
+    k = covering_kernel(ctx, ctx.choices.pick(("scan", "prefix_sum", "block_scan", "inclusive_scan")), n)
+    source, host_in = add_input(ctx, k, 0, t, n, ctx.init(t))
     span = total_span(t, source.hi, block)
-    target, host_out = write(ctx, k, 0, t, n)
+    target, host_out = add_output(ctx, k, 0, t, n)
     double = ctx["form"] == "double"
     tile = k.lds("tile", t, (2, block) if double else block, span)
     tx, i = k.let("tx", k.builtin("threadIdx.x")), k.let(ctx.names.index, k.global_id())

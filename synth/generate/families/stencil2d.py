@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from hipsynth.synth.generate.builder import KernelBuilder
 from hipsynth.synth.generate.context import Context
-from hipsynth.synth.generate.extent import groups
+from hipsynth.synth.generate.extent import count_groups
 from hipsynth.synth.generate.ir import HostBuffer, Init, Module, load
 from hipsynth.synth.generate.patterns import weighted_sum
 
 
-def offsets(shape: str, radius: int) -> list[tuple[int, int]]:
+def stencil_offsets(shape: str, radius: int) -> list[tuple[int, int]]:
     """The (dy, dx) offsets of a stencil's points."""
     reach = range(-radius, radius + 1)
     return [(dy, dx) for dy in reach for dx in reach if shape == "box" or dy == 0 or dx == 0]
 
 
-def build(ctx: Context) -> Module:
+def build_kernels(ctx: Context) -> Module:
     width, height, t, radius = (
         ctx.size("width", ctx["width"]),
         ctx.size("height", ctx["height"]),
@@ -23,7 +23,7 @@ def build(ctx: Context) -> Module:
         ctx["radius"],
     )
     block = (ctx["block_x"], ctx["block_y"])
-    grid = (groups(width, block[0]), groups(height, block[1]))
+    grid = (count_groups(width, block[0]), count_groups(height, block[1]))
     k = KernelBuilder(ctx.choices.pick(("stencil2d", "jacobi", "heat", "blur")), grid, block, **ctx.kernel_options())
     init = ctx.init(t)
     span = (0.0, init.span[1])
@@ -31,7 +31,7 @@ def build(ctx: Context) -> Module:
     target = k.output("dst", t, width * height, span, restrict=ctx.restrict)
     w, h = k.scalar("width", width), k.scalar("height", height)
     x, y = k.let("x", k.global_id("x")), k.let("y", k.global_id("y"))
-    points = offsets(ctx["shape"], radius)
+    points = stencil_offsets(ctx["shape"], radius)
     weight = 2.0 ** -(len(points) - 1).bit_length()
     with k.within(x, radius, w - radius) as cx, k.within(y, radius, h - radius) as cy:
         values = []

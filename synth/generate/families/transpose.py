@@ -5,16 +5,16 @@ from __future__ import annotations
 from hipsynth.synth.generate.builder import KernelBuilder
 from hipsynth.synth.generate.context import Context
 from hipsynth.synth.generate.ir import Module, load
-from hipsynth.synth.generate.patterns import read, write
+from hipsynth.synth.generate.patterns import add_input, add_output
 
 
-def build(ctx: Context) -> Module:
+def build_kernels(ctx: Context) -> Module:
     t, tile, rows = ctx.dtype, ctx["tile"], ctx["rows"]
     width, height = ctx.size("width", ctx["tiles_x"] * tile), ctx.size("height", ctx["tiles_y"] * tile)
     k = KernelBuilder(ctx.choices.pick(("transpose", "transpose_tile", "swap_axes", "flip")),
                       (width // tile, height // tile), (tile, rows), **ctx.kernel_options())  # fmt: skip
-    source, host_in = read(ctx, k, 0, t, width * height, ctx.init(t))
-    target, host_out = write(ctx, k, 0, t, width * height)
+    source, host_in = add_input(ctx, k, 0, t, width * height, ctx.init(t))
+    target, host_out = add_output(ctx, k, 0, t, width * height)
     size, w, h = k.constant("TILE", tile), k.scalar("width", width), k.scalar("height", height)
     tx, ty = k.let("tx", k.builtin("threadIdx.x")), k.let("ty", k.builtin("threadIdx.y"))
     x0, y0 = k.let("x0", k.builtin("blockIdx.x") * size), k.let("y0", k.builtin("blockIdx.y") * size)

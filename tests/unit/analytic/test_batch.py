@@ -13,7 +13,7 @@ from hipsynth.profiling.preview.launching import HostLaunch
 from hipsynth.profiling.preview.programs import device_code
 from hipsynth.profiling.preview.sweep import TOLERANCE, Line
 from hipsynth.profiling.preview.values import HostAllocation
-from hipsynth.simulator.devices import load
+from hipsynth.simulator.devices import load_device
 from hipsynth.training.analytic.batch import Variant, predict_variants
 from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
 from hipsynth.training.analytic.variants import MOST_VARIANTS, axis, from_file, swept
@@ -60,7 +60,7 @@ def test_interpreted_variants_have_the_single_answers_exactly() -> None:
 
 
 def test_what_no_rule_describes_is_interpreted() -> None:
-    interpreter = Interpreter(device_code(SOURCE, "gfx942", "-O3"), load("mi300x"))
+    interpreter = Interpreter(device_code(SOURCE, "gfx942", "-O3"), load_device("mi300x"))
     buffer = HostAllocation(1 << 16)
     turns = [1 + 370 * n % 2300 for n in range(24)]  # no function of n that a rule follows
     launches = [HostLaunch("scale", (), (64, 1, 1), (256, 1, 1), 0, (buffer, buffer, 16384, turn)) for turn in turns]

@@ -15,7 +15,7 @@ from hipsynth.serving.limits import ServerSettings
 from hipsynth.serving.lsp.session import EditorOptions as EditorOptions
 from hipsynth.serving.schema import Build
 from hipsynth.serving.service import DEFAULT_TARGET, Service
-from hipsynth.simulator.devices import DEFAULT_ARCH, architectures, device_of
+from hipsynth.simulator.devices import DEFAULT_ARCH, device_of, list_architectures
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -27,7 +27,7 @@ def settings_of_the_extension() -> dict[str, dict[str, object]]:
 
 
 def test_the_default_is_an_architecture() -> None:
-    assert DEFAULT_ARCH in architectures()
+    assert DEFAULT_ARCH in list_architectures()
 
 
 @pytest.mark.parametrize("verb", VERBS)

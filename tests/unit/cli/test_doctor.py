@@ -70,7 +70,7 @@ def test_a_tool_that_does_not_run_is_broken_not_a_crash(monkeypatch: pytest.Monk
     fake = tmp_path / "clang"
     fake.write_text("#!/bin/sh\nexit 1\n")
     fake.chmod(0o755)
-    monkeypatch.setattr(doctor_checks.locate, "tool", lambda _name: fake)
+    monkeypatch.setattr(doctor_checks.locate, "find_tool", lambda _name: fake)
     parts = {part.name: part for part in doctor_checks.examine()}
     assert parts["clang"].status == "broken"
     assert parts["clang"] in doctor_checks.missing_required(list(parts.values()))
@@ -92,7 +92,7 @@ def test_what_is_enforced_is_what_a_program_in_the_sandbox_sees(monkeypatch: pyt
 
 
 def test_why_isolation_does_not_work_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox.bubblewrap, "unavailable", lambda: "no namespaces here")
+    monkeypatch.setattr(sandbox.bubblewrap, "why_unavailable", lambda: "no namespaces here")
     parts = isolation()
     assert {part.status for part in parts.values()} == {"broken"}
     assert {part.version for part in parts.values()} == {"no namespaces here"}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from hipsynth.core.expressions import FormulaError, evaluate, names, parse
+from hipsynth.core.expressions import FormulaError, evaluate_expression, iterate_names, parse_expression
 
 VALUES = {"A": 6.0, "B": 3.0, "ZERO": 0.0}
 
 
 def value(text: str) -> float | None:
-    return evaluate(parse(text), VALUES.get)
+    return evaluate_expression(parse_expression(text), VALUES.get)
 
 
 @pytest.mark.parametrize(
@@ -57,14 +57,14 @@ def test_unknown_inputs_and_zero_divisors_are_not_known(text: str) -> None:
 )
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(FormulaError):
-        parse(text)
+        parse_expression(text)
 
 
 def test_deep_nesting_is_refused_not_a_crash() -> None:
     for text in ("(" * 5000 + "1" + ")" * 5000, "-" * 5000 + "1"):
         with pytest.raises(FormulaError, match="nested"):
-            parse(text)
+            parse_expression(text)
 
 
 def test_names_are_listed_in_order() -> None:
-    assert list(names(parse("A + max(B, C * A) / -D"))) == ["A", "B", "C", "A", "D"]
+    assert list(iterate_names(parse_expression("A + max(B, C * A) / -D"))) == ["A", "B", "C", "A", "D"]

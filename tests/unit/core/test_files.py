@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hipsynth.core.errors import BadInput
-from hipsynth.core.files import open_regular, read_regular, replacing, sole_writer, whole_file, write_whole
+from hipsynth.core.files import open_regular, read_regular, replace_atomically, sole_writer, whole_file, write_whole
 
 
 def test_a_file_appears_only_when_complete(tmp_path: Path) -> None:
@@ -61,14 +61,14 @@ def test_text_and_bytes_are_written_whole(tmp_path: Path, content: str | bytes) 
 
 
 def test_no_space_has_a_reason_of_its_own(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="no space") as caught, replacing(tmp_path / "file"):
+    with pytest.raises(BadInput, match="no space") as caught, replace_atomically(tmp_path / "file"):
         raise OSError(errno.ENOSPC, "No space left on device")
     assert caught.value.reason == "disk_full"
 
 
 def test_a_folder_replaces_another_unless_that_one_is_finished(tmp_path: Path) -> None:
     def make(name: str, *, keep: bool = False) -> None:
-        with replacing(tmp_path / "folder", is_finished=lambda path: keep and path.is_dir()) as fresh:
+        with replace_atomically(tmp_path / "folder", is_finished=lambda path: keep and path.is_dir()) as fresh:
             fresh.mkdir()
             (fresh / name).touch()
 
@@ -81,7 +81,7 @@ def test_a_folder_replaces_another_unless_that_one_is_finished(tmp_path: Path) -
 
 
 def test_an_error_of_another_kind_passes_and_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(KeyError), replacing(tmp_path / "file") as fresh:
+    with pytest.raises(KeyError), replace_atomically(tmp_path / "file") as fresh:
         fresh.write_text("half")
         raise KeyError("other")
     assert not list(tmp_path.iterdir())

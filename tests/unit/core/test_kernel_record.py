@@ -14,7 +14,7 @@ import pytest
 
 from hipsynth.core.documents import from_json, optional, types_of
 from hipsynth.core.kernel_record import KernelRecord, Sampling
-from hipsynth.core.store.columns import arrow_row, columns
+from hipsynth.core.store.columns import arrow_columns, arrow_row
 from hipsynth.simulator import devices
 
 # Known only to Python: the core does not say who it is, what the metrics are and of what kernel a dispatch is.
@@ -51,7 +51,7 @@ def through_json(kind: type, record: Any) -> Any:
 
 
 def through_arrow(kind: type, record: Any) -> Any:
-    table = pa.Table.from_pylist([arrow_row(record)], schema=pa.schema(list(columns(kind).items())))
+    table = pa.Table.from_pylist([arrow_row(record)], schema=pa.schema(list(arrow_columns(kind).items())))
     return from_json(kind, table.to_pylist()[0])
 
 
@@ -92,7 +92,7 @@ def names(kind: type) -> dict[str, Any]:
 
 def test_the_core_names_the_fields_as_the_record_does() -> None:
     core = needs.core()
-    device = core.Device("gfx90a", devices.load("mi250").spec(), count=True)
+    device = core.Device("gfx90a", devices.load_device("mi250").spec(), count=True)
     given = device.launch(device.load_text("s_endpgm\n"), "kernel", (2, 1, 1), (64, 1, 1), b"")
     wanted = {name: inner for name, inner in names(KernelRecord).items() if name not in NOT_OF_A_DISPATCH}
     shape = {

@@ -19,7 +19,7 @@ from profiling_samples import VCOPY_GFX90A, program
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.store import Corpus, CorpusWriter, corpus, measurement_id, splits
-from hipsynth.core.store.journal import CorpusJournal, read
+from hipsynth.core.store.journal import CorpusJournal, read_records
 from hipsynth.core.store.schema import KINDS, schema_of
 
 
@@ -39,7 +39,7 @@ def test_stored_items_read_back(tmp_path: Path) -> None:
     assert stored.failures().to_pylist()[0]["reason"] == "timeout"
     texts = {row["id"]: row["text"] for row in stored.programs().to_pylist()}
     assert texts == {program(n).id: program(n).text for n in range(3)}
-    assert not list(read(tmp_path / corpus.JOURNAL))
+    assert not list(read_records(tmp_path / corpus.JOURNAL))
 
 
 def test_the_id_covers_everything_that_affects_a_result() -> None:
@@ -142,10 +142,10 @@ def test_an_incomplete_last_line_is_ignored_and_removed(tmp_path: Path, cut: int
             journal.append({"n": number, "text": "x" * 50})
     data = path.read_bytes()
     path.write_bytes(data[:-cut])
-    assert [record["n"] for _, _, record in read(path)] == [0, 1]
+    assert [record["n"] for _, _, record in read_records(path)] == [0, 1]
     with CorpusJournal(path) as journal:
         journal.append({"n": 9})
-    assert [record["n"] for _, _, record in read(path)] == [0, 1, 9]
+    assert [record["n"] for _, _, record in read_records(path)] == [0, 1, 9]
 
 
 def test_damage_inside_the_journal_names_the_line(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_damage_inside_the_journal_names_the_line(tmp_path: Path) -> None:
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(lines[0] + lines[1].replace(b"1}", b"7}") + lines[2])
     with pytest.raises(BadInput, match=r"journal\.log:2") as caught:
-        list(read(path))
+        list(read_records(path))
     assert "sed -i 2d" in caught.value.remedy
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from hipsynth.core import stopping
 from hipsynth.core.errors import BadInput, MissingDependency, UsageError
-from hipsynth.core.workers import ItemOutcome, WorkerDied, WorkerTimeout, each, map_unordered
+from hipsynth.core.workers import ItemOutcome, WorkerDied, WorkerTimeout, map_unordered, use_outcomes
 
 
 def work(item: int) -> int:
@@ -33,7 +33,7 @@ def work(item: int) -> int:
     if item == 17:
         if Path("begun").is_dir():
             Path("begun", str(os.getpid())).touch()
-        while not stopping.asked():
+        while not stopping.stop_requested():
             time.sleep(0.01)
         return -1
     return item * item
@@ -166,7 +166,7 @@ def test_an_interruption_between_two_outcomes() -> None:
         if len(seen) == 1:
             raise KeyboardInterrupt
 
-    assert each(map_unordered(work, [1, 17, 17], workers=2, collect_interrupted=True), use)
+    assert use_outcomes(map_unordered(work, [1, 17, 17], workers=2, collect_interrupted=True), use)
     assert seen in ([1, -1], [1, -1, -1]) and not multiprocessing.active_children()
 
 

@@ -12,18 +12,18 @@ from hipsynth.synth.generate.builder import WAVE
 
 
 def test_every_architecture_has_a_default_device_of_its_own() -> None:
-    assert devices.architectures() == ["gfx90a", "gfx942"]
-    for arch in devices.architectures():
-        assert devices.load(devices.default_device(arch)).arch == arch
+    assert devices.list_architectures() == ["gfx90a", "gfx942"]
+    for arch in devices.list_architectures():
+        assert devices.load_device(devices.default_device(arch)).arch == arch
 
 
 def test_generated_programs_know_the_wavefront() -> None:
-    assert {devices.fact(arch, "wave_lanes") for arch in devices.architectures()} == {WAVE}
+    assert {devices.architecture_fact(arch, "wave_lanes") for arch in devices.list_architectures()} == {WAVE}
 
 
 def test_an_unknown_architecture_is_refused() -> None:
     with pytest.raises(UsageError, match="gfx1"):
-        devices.fact("gfx1", "images")
+        devices.architecture_fact("gfx1", "images")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from generated_samples import small
 
-from hipsynth.synth.generate.build import build_module, replay
+from hipsynth.synth.generate.build import build_module, replay_program
 from hipsynth.synth.generate.choices import Choices, Stream
 from hipsynth.synth.generate.compose.access import ACCESSES
 from hipsynth.synth.generate.compose.control import CONTROLS
@@ -16,9 +16,9 @@ from hipsynth.synth.generate.compose.launch import LAUNCHES
 from hipsynth.synth.generate.compose.steps import WORKS
 from hipsynth.synth.generate.compose.storage import STORAGES
 from hipsynth.synth.generate.headers import find_template, template_of
-from hipsynth.synth.generate.oracle import evaluate
+from hipsynth.synth.generate.oracle import evaluate_module
 from hipsynth.synth.generate.policy import default_policy
-from hipsynth.synth.generate.producer import generate
+from hipsynth.synth.generate.producer import generate_programs
 from hipsynth.synth.generate.races import CheckedLaunchOracle
 
 PARTS = {
@@ -46,7 +46,7 @@ def test_every_part_is_drawn_with_many_others() -> None:
 
 
 def test_hundreds_of_compositions_are_named_by_their_parts() -> None:
-    programs = list(generate(120, seed=6, family="compose"))
+    programs = list(generate_programs(120, seed=6, family="compose"))
     assert len({p.family for p in programs}) > 80
     for program in programs:
         assert template_of(program.family) == "compose"
@@ -54,11 +54,11 @@ def test_hundreds_of_compositions_are_named_by_their_parts() -> None:
         assert shown[0] == program.params["launch"]
         assert program.params["storage"] in ("direct", *shown)
     again = programs[0]
-    assert replay(again.family, again.choices) == again
+    assert replay_program(again.family, again.choices) == again
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_compositions_keep_ranges_and_have_no_race(seed: int) -> None:
     program, run = small("compose", 900 + seed)
     _, module = build_module(program.family, Choices(replay=program.choices), sizes=run.params)
-    evaluate(module, CheckedLaunchOracle)
+    evaluate_module(module, CheckedLaunchOracle)

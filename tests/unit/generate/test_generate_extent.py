@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hipsynth.synth.generate.extent import Extent, cpp, groups, larger
+from hipsynth.synth.generate.extent import Extent, count_groups, cpp, larger_size
 
 n, m = Extent(1000, "n"), Extent(7, "m")
 
@@ -18,16 +18,16 @@ n, m = Extent(1000, "n"), Extent(7, "m")
         (n // 1, "n"),
         (3 * n, "n * 3"),
         (3 + n, "n + 3"),
-        (groups(n, 256), "(n + 255) / 256"),
-        (groups(n, 1), "n"),
-        (groups(n, m * 64), "(n + (m * 64 - 1)) / (m * 64)"),
-        (groups(n, 16) * 16, "(n + 15) / 16 * 16"),
+        (count_groups(n, 256), "(n + 255) / 256"),
+        (count_groups(n, 1), "n"),
+        (count_groups(n, m * 64), "(n + (m * 64 - 1)) / (m * 64)"),
+        (count_groups(n, 16) * 16, "(n + 15) / 16 * 16"),
         (m * (n // 16), "m * (n / 16)"),
         (n - (m - 1), "n - (m - 1)"),
         (n + (n - m), "n + (n - m)"),
         ((n - 1) * m + 1, "(n - 1) * m + 1"),
-        (larger(n, m), "n > m ? n : m"),
-        (larger(n, m + 1) * 4, "(n > m + 1 ? n : m + 1) * 4"),
+        (larger_size(n, m), "n > m ? n : m"),
+        (larger_size(n, m + 1) * 4, "(n > m + 1 ? n : m + 1) * 4"),
     ],
 )
 def test_the_text_of_a_size(size: int, text: str) -> None:
@@ -35,8 +35,8 @@ def test_the_text_of_a_size(size: int, text: str) -> None:
 
 
 def test_what_is_no_size_is_a_plain_number() -> None:
-    for plain in (5 - n, 5000 // n, n % 3, -n, larger(3, 4)):
+    for plain in (5 - n, 5000 // n, n % 3, -n, larger_size(3, 4)):
         assert type(plain) is int
-    for too_large in (n * n * n * n, n // 2**31, n + 2**31, larger(n, 2**31)):
+    for too_large in (n * n * n * n, n // 2**31, n + 2**31, larger_size(n, 2**31)):
         assert type(too_large) is int
     assert cpp(12) == "12"

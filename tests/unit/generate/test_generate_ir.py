@@ -10,9 +10,9 @@ import pytest
 from hipsynth.synth.generate import ir
 from hipsynth.synth.generate.builder import KernelBuilder
 from hipsynth.synth.generate.ir import HostBuffer, Init, Kernel, Launch, Module, apply, const, load
-from hipsynth.synth.generate.oracle import evaluate
+from hipsynth.synth.generate.oracle import evaluate_module
 from hipsynth.synth.generate.races import CheckedLaunchOracle
-from hipsynth.synth.generate.types import BOOL, F32, F64, I32, U32, IRError, dtype, vector
+from hipsynth.synth.generate.types import BOOL, F32, F64, I32, U32, IRError, find_dtype, vector_type
 
 
 def kernel(block: int = 64, grid: int = 2) -> KernelBuilder:
@@ -159,8 +159,8 @@ def test_invalid_statement_is_refused(construct: Callable[[KernelBuilder], None]
         lambda x, y: apply("select", y, x, x),
         lambda x, y: ir.cast(x, BOOL),
         lambda x, y: ir.part(x, 0),
-        lambda x, y: ir.pack(vector(F32, 2), [x]),
-        lambda x, y: dtype("f128"),
+        lambda x, y: ir.pack(vector_type(F32, 2), [x]),
+        lambda x, y: find_dtype("f128"),
     ],
 )
 def test_invalid_expression_is_refused(build: Callable[[ir.Expr, ir.Expr], ir.Expr]) -> None:
@@ -185,7 +185,7 @@ def test_checked_run_finds_two_writers_of_one_element() -> None:
     a = k.output("a", F32, 64)
     k.store(a, item(k) % 64, 1.0)
     with pytest.raises(IRError, match="race"):
-        evaluate(one_kernel(k.finish(), HostBuffer("a", F32, 64, Init("zero"))), CheckedLaunchOracle)
+        evaluate_module(one_kernel(k.finish(), HostBuffer("a", F32, 64, Init("zero"))), CheckedLaunchOracle)
 
 
 def test_checked_run_finds_a_missing_barrier() -> None:
@@ -201,17 +201,17 @@ def test_checked_run_finds_a_missing_barrier() -> None:
         return one_kernel(k.finish(), HostBuffer("a", I32, 128, Init("zero")))
 
     with pytest.raises(IRError, match="race"):
-        evaluate(module(False), CheckedLaunchOracle)
-    assert evaluate(module(True), CheckedLaunchOracle)["a"].tolist() == [*range(63, -1, -1)] * 2
+        evaluate_module(module(False), CheckedLaunchOracle)
+    assert evaluate_module(module(True), CheckedLaunchOracle)["a"].tolist() == [*range(63, -1, -1)] * 2
 
 
 def test_checked_run_finds_a_value_outside_its_range() -> None:
     k = kernel()
     a = k.output("a", I32, 128)
     i = item(k)
-    k.store(a, ir.known(i, 0, 99), 1)
+    k.store(a, ir.narrow_range(i, 0, 99), 1)
     with pytest.raises(IRError, match="declared range"):
-        evaluate(one_kernel(k.finish(), HostBuffer("a", I32, 128, Init("zero"))), CheckedLaunchOracle)
+        evaluate_module(one_kernel(k.finish(), HostBuffer("a", I32, 128, Init("zero"))), CheckedLaunchOracle)
 
 
 def test_module_rejects_a_buffer_outside_its_declared_range() -> None:
@@ -234,7 +234,7 @@ def test_float32_stays_float32_and_unsigned_wraps() -> None:
     i = item(k)
     k.store(a, i, ir.cast(i, F32) / 3.0)
     k.store(b, i, (ir.cast(i, U32) + 4294967295) * 3)
-    memory = evaluate(
+    memory = evaluate_module(
         one_kernel(k.finish(), HostBuffer("a", F32, 128, Init("zero")), HostBuffer("b", U32, 128, Init("zero")))
     )
     numbers = np.arange(128)

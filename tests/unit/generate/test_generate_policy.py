@@ -13,11 +13,18 @@ import pytest
 from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.synth.generate import producer
 from hipsynth.synth.generate.choices import Choices, Stream
-from hipsynth.synth.generate.emit import environment
+from hipsynth.synth.generate.emit import template_environment
 from hipsynth.synth.generate.families import builder_of
-from hipsynth.synth.generate.headers import TemplateError, find_template, holds, parse_header, templates, templates_dir
+from hipsynth.synth.generate.headers import (
+    TemplateError,
+    constraint_holds,
+    find_template,
+    load_templates,
+    parse_header,
+    templates_dir,
+)
 from hipsynth.synth.generate.policy import PolicyError, default_policy, parse_policy
-from hipsynth.synth.generate.reference import PAGE, render
+from hipsynth.synth.generate.reference import PAGE, render_page
 from hipsynth.synth.generate.types import IRError
 
 HEADER = """+++
@@ -68,18 +75,18 @@ def test_a_bad_header_is_refused(old: str, new: str) -> None:
 
 
 def test_constraints_know_arithmetic_and_logic() -> None:
-    assert holds('a * b % 3 == 1 and not (s == "x" or a ** 2 < b)', {"a": 4, "b": 7, "s": "y"})
+    assert constraint_holds('a * b % 3 == 1 and not (s == "x" or a ** 2 < b)', {"a": 4, "b": 7, "s": "y"})
 
 
 def test_an_unknown_name_in_a_template_is_an_error() -> None:
     with pytest.raises(jinja2.UndefinedError):
-        environment().from_string("{{ no_such_thing }}").render(module=None)
+        template_environment().from_string("{{ no_such_thing }}").render(module=None)
 
 
 def test_every_family_has_template_builder_and_weight() -> None:
-    assert len(templates()) >= 11
-    assert set(default_policy().families) == set(templates())
-    for family in templates():
+    assert len(load_templates()) >= 11
+    assert set(default_policy().families) == set(load_templates())
+    for family in load_templates():
         assert callable(builder_of(family))
 
 
@@ -126,7 +133,7 @@ def change(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
 )
 def test_a_bad_policy_is_refused(edit: Callable[[dict[str, Any]], None]) -> None:
     with pytest.raises(PolicyError):
-        parse_policy(change_of(edit), templates())
+        parse_policy(change_of(edit), load_templates())
 
 
 def draws(family: str, count: int) -> list[dict[str, Any]]:
@@ -174,7 +181,7 @@ def test_areas_are_large_and_of_every_shape(family: str, sides: tuple[str, str])
 
 def test_a_log_bin_keeps_its_limits() -> None:
     distribution = parse_policy(
-        change_of(change("parameters/gemm/tiles_m", {"log": [[3, 5, 1], [700, 700, 1]]})), templates()
+        change_of(change("parameters/gemm/tiles_m", {"log": [[3, 5, 1], [700, 700, 1]]})), load_templates()
     ).parameters["gemm", "tiles_m"]
     values = [distribution.draw(Choices(Stream("bins", n))) for n in range(200)]
     assert set(values) == {3, 4, 5, 700}
@@ -199,7 +206,7 @@ def test_unknown_override_is_refused() -> None:
 
 
 def test_reference_page_is_fresh() -> None:
-    assert PAGE.read_text() == render(), "run: python -m hipsynth.synth.generate.reference"
+    assert PAGE.read_text() == render_page(), "run: python -m hipsynth.synth.generate.reference"
 
 
 def test_a_program_that_is_always_refused_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,14 +215,14 @@ def test_a_program_that_is_always_refused_is_a_clear_error(monkeypatch: pytest.M
 
     monkeypatch.setattr(producer, "draw_program", refuse)
     with pytest.raises(BadInput, match="rejected") as caught:
-        list(producer.generate(1))
+        list(producer.generate_programs(1))
     assert "always" in caught.value.cause
 
 
 def test_running_out_of_distinct_programs_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     only = producer.draw_program(0, 0)
     monkeypatch.setattr(producer, "draw_program", lambda *_: only)
-    stream = producer.generate(2)
+    stream = producer.generate_programs(2)
     assert next(stream).id == only.id
     with pytest.raises(BadInput, match="duplicates"):
         next(stream)

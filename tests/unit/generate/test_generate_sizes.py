@@ -13,13 +13,13 @@ from hipsynth.source.arguments import run_text
 from hipsynth.synth.generate import emit
 from hipsynth.synth.generate.build import build_module
 from hipsynth.synth.generate.choices import Choices
-from hipsynth.synth.generate.headers import find_template, templates
-from hipsynth.synth.generate.oracle import affordable, expected
+from hipsynth.synth.generate.headers import find_template, load_templates
+from hipsynth.synth.generate.oracle import expected_lines, is_affordable
 from hipsynth.synth.generate.policy import PolicyError
-from hipsynth.synth.generate.producer import generate
-from hipsynth.synth.generate.sizes import expected_output, run_at, shrunk, with_runs
+from hipsynth.synth.generate.producer import generate_programs
+from hipsynth.synth.generate.sizes import expected_output, run_at, shrink_program, with_runs
 
-FAMILIES = sorted(templates())
+FAMILIES = sorted(load_templates())
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -31,7 +31,7 @@ def test_every_program_is_offered_at_other_sizes(family: str) -> None:
         assert runs[0] == ProgramRun() and len({run.arguments for run in runs}) == len(runs)
         for run in runs[1:]:
             context, module = build_module(family, Choices(replay=program.choices), sizes=run.params)
-            text = emit.render(find_template(family), module, dict(context.params))
+            text = emit.render_program(find_template(family), module, dict(context.params))
             assert run_text(program.text, " ".join(run.arguments)) == text
     assert min(counts) > 1 and sum(counts) >= 21, "almost all programs have all four runs"
 
@@ -41,14 +41,14 @@ def test_the_expected_output_of_a_run(family: str) -> None:
     program, run = small(family)
     module = build_module(family, Choices(replay=program.choices), sizes=run.params)[1]
     found = expected_output(program, run)
-    assert found == expected(module) and found is not None and found.lines
+    assert found == expected_lines(module) and found is not None and found.lines
 
 
 def test_runs_do_not_depend_on_workers_or_on_how_many_are_wanted() -> None:
-    one = [p.record() for p in generate(20, seed=8, runs=3, workers=1)]
-    assert one == [p.record() for p in generate(20, seed=8, runs=3, workers=2)]
-    assert [r["runs"][:2] for r in one] == [p.record()["runs"] for p in generate(20, seed=8, runs=2)]
-    assert [r["id"] for r in one] == [p.id for p in generate(20, seed=8)]
+    one = [p.record() for p in generate_programs(20, seed=8, runs=3, workers=1)]
+    assert one == [p.record() for p in generate_programs(20, seed=8, runs=3, workers=2)]
+    assert [r["runs"][:2] for r in one] == [p.record()["runs"] for p in generate_programs(20, seed=8, runs=2)]
+    assert [r["id"] for r in one] == [p.id for p in generate_programs(20, seed=8)]
 
 
 def test_a_record_keeps_its_runs() -> None:
@@ -96,8 +96,8 @@ def test_what_is_not_known_is_not_expected(case: str) -> None:
 def test_a_large_run_is_refused_for_its_size_alone() -> None:
     program, run = small("gather")
     sizes = {**run.params, "size": 1 << 22}
-    assert not affordable(build_module("gather", Choices(replay=program.choices), sizes=sizes)[1])
-    assert affordable(build_module("gather", Choices(replay=program.choices), sizes=run.params)[1])
+    assert not is_affordable(build_module("gather", Choices(replay=program.choices), sizes=sizes)[1])
+    assert is_affordable(build_module("gather", Choices(replay=program.choices), sizes=run.params)[1])
 
 
 def test_sizes_that_a_family_does_not_allow() -> None:
@@ -121,9 +121,9 @@ def test_expectation_of_a_program() -> None:
 
 def test_a_shrunk_program_is_the_same_code_with_smaller_defaults() -> None:
     program = with_runs(small("scan")[0], 4)
-    one, two = shrunk(program), shrunk(program, 2)
+    one, two = shrink_program(program), shrink_program(program, 2)
     smallest = min(program.runs[1:], key=lambda run: run.params["size"])
     assert one.text == two.text == run_text(program.text, " ".join(smallest.arguments)) != program.text
     assert one.runs == (ProgramRun(),) and len(two.runs) == 2 and two.runs[1].params["size"] > smallest.params["size"]
     assert expected_output(one, ProgramRun()) is None, "its output is not known"
-    assert shrunk(small("scan")[0]) == small("scan")[0], "it has no other run"
+    assert shrink_program(small("scan")[0]) == small("scan")[0], "it has no other run"

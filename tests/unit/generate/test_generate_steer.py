@@ -16,10 +16,10 @@ from hipsynth.cli.toward import labels_of
 from hipsynth.core.errors import UsageError
 from hipsynth.core.store import CorpusWriter
 from hipsynth.profiling.reports.coverage import bins, coverage, heaviest
-from hipsynth.synth.generate.build import replay
+from hipsynth.synth.generate.build import replay_program
 from hipsynth.synth.generate.policy import default_policy
-from hipsynth.synth.generate.producer import generate
-from hipsynth.synth.generate.steer import Label, alternative, plan, steered
+from hipsynth.synth.generate.producer import generate_programs
+from hipsynth.synth.generate.steer import Label, describe_changes, find_alternative, steer_policy
 
 
 def label(family: str, worth: float, **params: Any) -> Label:
@@ -33,7 +33,7 @@ LABELS = [
 
 
 def test_weights_follow_the_worth_of_labels() -> None:
-    before, after = default_policy(), steered(default_policy(), LABELS)
+    before, after = default_policy(), steer_policy(default_policy(), LABELS)
     assert after.families["gemm"] > 2 * before.families["gemm"]
     assert after.families["paper"] < before.families["paper"] / 2
     assert after.families["chase"] == before.families["chase"]
@@ -42,36 +42,36 @@ def test_weights_follow_the_worth_of_labels() -> None:
 
 
 def test_a_weight_changes_at_most_fourfold_and_never_to_zero() -> None:
-    before, after = default_policy(), steered(default_policy(), [label("gemm", 99.0), *LABELS * 50])
+    before, after = default_policy(), steer_policy(default_policy(), [label("gemm", 99.0), *LABELS * 50])
     for key, old in before.parameters.items():
         for was, becomes in zip(old.weights, after.parameters[key].weights, strict=True):
             assert was / 4 - 1e-9 <= becomes <= was * 4 + 1e-9
 
 
 def test_a_composition_counts_for_its_family() -> None:
-    after = steered(default_policy(), [label("compose/line-gather", 3.0, access="gather"), *LABELS])
+    after = steer_policy(default_policy(), [label("compose/line-gather", 3.0, access="gather"), *LABELS])
     assert after.families["compose"] > default_policy().families["compose"]
 
 
 def test_steering_is_deterministic_and_its_programs_replay() -> None:
-    policies = [steered(default_policy(), LABELS) for _ in range(2)]
+    policies = [steer_policy(default_policy(), LABELS) for _ in range(2)]
     assert policies[0].digest == policies[1].digest != default_policy().digest
-    one, two = ([p.text for p in generate(8, seed=4, policy=policy)] for policy in policies)
-    assert one == two != [p.text for p in generate(8, seed=4)]
-    for program in generate(8, seed=4, policy=policies[0]):
-        assert replay(program.family, program.choices).text == program.text
+    one, two = ([p.text for p in generate_programs(8, seed=4, policy=policy)] for policy in policies)
+    assert one == two != [p.text for p in generate_programs(8, seed=4)]
+    for program in generate_programs(8, seed=4, policy=policies[0]):
+        assert replay_program(program.family, program.choices).text == program.text
 
 
 def test_the_plan_names_the_largest_changes() -> None:
-    lines = list(plan(default_policy(), steered(default_policy(), LABELS), 400))
+    lines = list(describe_changes(default_policy(), steer_policy(default_policy(), LABELS), 400))
     assert any("gemm " in line and "family" in line for line in lines)
     assert any("gemm.dtype" in line and "f64" in line for line in lines)
 
 
 def test_alternatives_are_found_by_value_and_by_bin() -> None:
     size, dtype = (default_policy().parameters["paper", name] for name in ("size", "dtype"))
-    assert alternative(dtype, "f64") == dtype.values.index("f64") and alternative(dtype, "f8") is None
-    assert alternative(size, size.bins[1][1] - 1) == 1 and alternative(size, 1) is None
+    assert find_alternative(dtype, "f64") == dtype.values.index("f64") and find_alternative(dtype, "f8") is None
+    assert find_alternative(size, size.bins[1][1] - 1) == 1 and find_alternative(size, 1) is None
 
 
 def row(number: int, unit: str = "hbm", rate: float = 50.0, flops: float = 100.0, **more: Any) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def test_thin_bins_are_worth_more_and_coverage_counts_effective_bins() -> None:
 def corpus(tmp_path: Path) -> Path:
     """Eight generated programs with a label each."""
     with CorpusWriter(tmp_path / "corpus", METRICS) as writer:
-        for number, program in enumerate(generate(8, seed=3)):
+        for number, program in enumerate(generate_programs(8, seed=3)):
             writer.add_program(program.record(), program.text)
             writer.add(replace(item(number), program_id=program.id, lineage=program.id, family=program.family))
     return tmp_path / "corpus"
@@ -112,7 +112,7 @@ def corpus(tmp_path: Path) -> Path:
 
 def test_labels_of_a_corpus_have_their_parameters(corpus: Path) -> None:
     labels = labels_of(corpus)
-    drawn = {p.family: p.params for p in generate(8, seed=3)}
+    drawn = {p.family: p.params for p in generate_programs(8, seed=3)}
     assert len(labels) == 8 and all(label.worth > 0 for label in labels)
     assert all(dict(label.params) == dict(drawn[label.family]) for label in labels)
 

@@ -7,7 +7,7 @@ from profiling_samples import kernel
 
 from hipsynth.core.errors import UsageError
 from hipsynth.profiling.metrics import roofline
-from hipsynth.simulator.devices import load, names
+from hipsynth.simulator.devices import list_devices, load_device
 
 
 def test_ceilings_are_those_of_the_hardware() -> None:
@@ -21,7 +21,7 @@ def test_ceilings_are_those_of_the_hardware() -> None:
     assert new.compute["FP32"] >= 85700 * 0.9
 
 
-@pytest.mark.parametrize("device", names())
+@pytest.mark.parametrize("device", list_devices())
 def test_every_device_has_a_roofline(device: str) -> None:
     limits = roofline.ceilings(device)
     assert limits.bandwidth["L1"] > limits.bandwidth["L2"] > limits.bandwidth["HBM"] > 0
@@ -35,7 +35,7 @@ def test_a_vector_copy_is_under_the_hbm_roof() -> None:
     found = roofline.position(metrics, "mi250")
     assert found.roof == "HBM"
     traffic = (metrics["L2_Fabric_Read_BW"] or 0) + (metrics["L2_Fabric_Write_BW"] or 0)
-    assert found.share == pytest.approx(traffic / load("mi250")["hbm.read_gbps"])
+    assert found.share == pytest.approx(traffic / load_device("mi250")["hbm.read_gbps"])
     assert found.points == (), "a kernel without FLOPs has no intensity to plot"
     assert 0.5 < (found.share or 0) < 0.7
     assert f"HBM bandwidth roof, at {100 * (found.share or 0):.0f} %" in roofline.describe(found)

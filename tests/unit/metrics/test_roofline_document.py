@@ -15,7 +15,7 @@ import pytest
 from hipsynth.core.documents import to_json
 from hipsynth.profiling.metrics import roofline
 from hipsynth.profiling.metrics.roofline import PlottedKernel
-from hipsynth.simulator.devices import names
+from hipsynth.simulator.devices import list_devices
 
 COMPONENT = Path(roofline.__file__).parents[1] / "reports" / "web" / "roofline.js"
 METRICS = {
@@ -36,7 +36,7 @@ def test_matrix_peaks_are_those_of_the_data_sheet() -> None:
     assert "FP8 matrix" not in old
 
 
-@pytest.mark.parametrize("device", names())
+@pytest.mark.parametrize("device", list_devices())
 def test_axes_follow_from_the_device_alone(device: str) -> None:
     empty = roofline.plot_kernels(device, [])
     full = roofline.plot_kernels(device, [PlottedKernel("saxpy", METRICS), PlottedKernel("copy", COPY)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hipsynth.profiling.preview.host import host_launches
 from hipsynth.profiling.preview.interpret import UNEVEN, Interpreter, Way
 from hipsynth.profiling.preview.programs import device_code
-from hipsynth.simulator.devices import load
+from hipsynth.simulator.devices import load_device
 
 TRANSPOSE = """#include <hip/hip_runtime.h>
 __global__ void transpose(const float* in, float* out, int n) {
@@ -24,7 +24,7 @@ int main() {
 
 def test_channels_of_neighbours_are_not_those_of_the_grid() -> None:
     """Rows are a power of two apart; executed, the whole grid takes 0.37 ms."""
-    interpreter = Interpreter(device_code(TRANSPOSE, "gfx90a", "-O3"), load("mi250"))
+    interpreter = Interpreter(device_code(TRANSPOSE, "gfx90a", "-O3"), load_device("mi250"))
     (launch,), _ = host_launches(TRANSPOSE)
     kernel = interpreter.kernel_of(launch)
     assert kernel is not None

@@ -36,7 +36,7 @@ def groups(above: Path) -> list[Path]:
 
 def test_without_the_variable_there_is_no_group(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
-    assert cgroup.delegated() is None
+    assert cgroup.delegated_folder() is None
 
 
 @pytest.mark.parametrize("kind", ["absent", "a file", "cgroups v1", "not enabled"])
@@ -50,7 +50,7 @@ def test_a_setting_that_cannot_work_is_an_error(kind: str, tmp_path: Path, monke
         (folder / "cgroup.subtree_control").write_text("cpu pids\n")
     monkeypatch.setenv(VARIABLE, str(folder))
     with pytest.raises(UsageError) as caught:
-        cgroup.delegated()
+        cgroup.delegated_folder()
     assert caught.value.reason == "bad_cgroup" and "unset HIPSYNTH_CGROUP" in caught.value.remedy
     assert ("memory not enabled" in caught.value.cause) == (kind == "not enabled")
 
@@ -93,14 +93,14 @@ def test_groups_of_dead_processes_are_removed(above: Path) -> None:
 @pytest.mark.usefixtures("sandboxed")
 def test_a_sandbox_enters_its_group_and_takes_it_along(above: Path, tmp_path: Path) -> None:
     """The whole way: the supervisor's process id is written by a process that then becomes it."""
-    done = sandbox.run(["/bin/echo", "fine"], tmp_path, LIMITS)
+    done = sandbox.run_sandboxed(["/bin/echo", "fine"], tmp_path, LIMITS)
     assert (done.status, done.stdout) == ("ok", "fine\n"), done
     (group,) = groups(above)
     (jails,) = jail._pool.idle.values()
     assert int((group / "cgroup.procs").read_text()) == jails[0].process.pid
     (group / "memory.events").write_text("oom_kill 0\n")
     code = f"echo oom_kill 3 > {group}/memory.events"  # what the kernel would do
-    unjailed = sandbox.run(["/bin/sh", "-c", code], tmp_path, LIMITS, isolate=False)
+    unjailed = sandbox.run_sandboxed(["/bin/sh", "-c", code], tmp_path, LIMITS, isolate=False)
     assert unjailed.status == "ok"
     jails[0].close()
     assert groups(above) == []
@@ -111,4 +111,4 @@ def test_a_bad_setting_stops_the_start_of_a_program(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(jail, "_pool", jail._Pool())
     monkeypatch.setenv(VARIABLE, "/nonexistent")
     with pytest.raises(UsageError, match="HIPSYNTH_CGROUP=/nonexistent"):
-        sandbox.run(["/bin/echo", "fine"], tmp_path, LIMITS)
+        sandbox.run_sandboxed(["/bin/echo", "fine"], tmp_path, LIMITS)

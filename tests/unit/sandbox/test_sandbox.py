@@ -34,25 +34,27 @@ needs_python = pytest.mark.usefixtures("system_python")
 
 
 def python(code: str, scratch: Path, limits: SandboxLimits = TIGHT, isolate: bool = True) -> SandboxResult:
-    return sandbox.run([PYTHON, "-I", "-S", "-c", code], scratch, limits, isolate=isolate)
+    return sandbox.run_sandboxed([PYTHON, "-I", "-S", "-c", code], scratch, limits, isolate=isolate)
 
 
 @pytest.mark.parametrize("isolate", [True, False])
 def test_a_well_behaved_program_runs(isolate: bool, tmp_path: Path) -> None:
-    result = sandbox.run(["/bin/sh", "-c", "echo hello; echo oops >&2; pwd"], tmp_path, TIGHT, isolate=isolate)
+    result = sandbox.run_sandboxed(
+        ["/bin/sh", "-c", "echo hello; echo oops >&2; pwd"], tmp_path, TIGHT, isolate=isolate
+    )
     assert (result.status, result.reason, result.exit_code) == ("ok", "", 0)
     assert result.stdout == f"hello\n{tmp_path.resolve()}\n"
     assert result.stderr == "oops\n"
-    assert result.isolated is (isolate and sandbox.available())
+    assert result.isolated is (isolate and sandbox.is_available())
 
 
 @pytest.mark.parametrize("isolate", [True, False])
 def test_exit_codes_and_signals_are_told_apart(isolate: bool, tmp_path: Path) -> None:
-    failed = sandbox.run(["/bin/sh", "-c", "exit 7"], tmp_path, TIGHT, isolate=isolate)
+    failed = sandbox.run_sandboxed(["/bin/sh", "-c", "exit 7"], tmp_path, TIGHT, isolate=isolate)
     assert (failed.status, failed.reason, failed.exit_code) == ("failed", "exit_code", 7)
-    minus_one = sandbox.run(["/bin/sh", "-c", "exit 255"], tmp_path, TIGHT, isolate=isolate)
+    minus_one = sandbox.run_sandboxed(["/bin/sh", "-c", "exit 255"], tmp_path, TIGHT, isolate=isolate)
     assert minus_one.exit_code == 255
-    crashed = sandbox.run(["/bin/sh", "-c", "kill -SEGV $$"], tmp_path, TIGHT, isolate=isolate)
+    crashed = sandbox.run_sandboxed(["/bin/sh", "-c", "kill -SEGV $$"], tmp_path, TIGHT, isolate=isolate)
     assert (crashed.status, crashed.reason, crashed.signal) == ("failed", "signal", 11)
 
 
@@ -67,7 +69,7 @@ def test_a_file_outside_cannot_be_read(tmp_path: Path) -> None:
     assert hidden.status == "failed"
     assert "the secret" not in hidden.stdout + hidden.stderr
     assert "FileNotFoundError" in hidden.stderr
-    shown = sandbox.run(["/bin/cat", secret], scratch, TIGHT, read_only=[secret])
+    shown = sandbox.run_sandboxed(["/bin/cat", secret], scratch, TIGHT, read_only=[secret])
     assert shown.stdout == "the secret"
 
 
@@ -79,7 +81,7 @@ def test_nothing_outside_the_scratch_folder_can_be_written(tmp_path: Path) -> No
     other.mkdir()
     for target in ("/usr/x", "/x", "/dev/x", str(other / "x")):
         code = f"open({target!r}, 'w').write('x')"
-        result = sandbox.run([PYTHON, "-I", "-S", "-c", code], scratch, TIGHT, read_only=[other])
+        result = sandbox.run_sandboxed([PYTHON, "-I", "-S", "-c", code], scratch, TIGHT, read_only=[other])
         assert result.status == "failed" or not Path(target).exists()
         assert not Path(target).exists()
     assert python("open('mine', 'w').write('kept')", scratch).status == "ok"
@@ -167,7 +169,9 @@ def test_the_disk_cannot_be_filled(isolate: bool, tmp_path: Path) -> None:
 @pytest.mark.parametrize("isolate", [True, False])
 def test_an_endless_loop_is_a_timeout(isolate: bool, tmp_path: Path) -> None:
     limits = SandboxLimits(wall_s=0.4)
-    result = sandbox.run(["/bin/sh", "-c", "echo begun; while :; do :; done"], tmp_path, limits, isolate=isolate)
+    result = sandbox.run_sandboxed(
+        ["/bin/sh", "-c", "echo begun; while :; do :; done"], tmp_path, limits, isolate=isolate
+    )
     assert (result.status, result.reason, result.exit_code) == ("timeout", "wall_time", None)
     assert result.stdout == "begun\n"
 
@@ -175,7 +179,7 @@ def test_an_endless_loop_is_a_timeout(isolate: bool, tmp_path: Path) -> None:
 @pytest.mark.parametrize("isolate", [True, False])
 def test_processor_time_is_limited(isolate: bool, tmp_path: Path) -> None:
     limits = SandboxLimits(wall_s=60, cpu_s=0.4, idle_s=60)
-    result = sandbox.run(["/bin/sh", "-c", "while :; do :; done"], tmp_path, limits, isolate=isolate)
+    result = sandbox.run_sandboxed(["/bin/sh", "-c", "while :; do :; done"], tmp_path, limits, isolate=isolate)
     assert (result.status, result.reason) == ("timeout", "cpu_time")
     assert 0.4 < result.cpu_s < 2
 
@@ -183,7 +187,7 @@ def test_processor_time_is_limited(isolate: bool, tmp_path: Path) -> None:
 @pytest.mark.parametrize("isolate", [True, False])
 def test_idle_time_has_its_own_limit(isolate: bool, tmp_path: Path) -> None:
     limits = SandboxLimits(wall_s=60, cpu_s=60, idle_s=0.4)
-    result = sandbox.run(["/bin/sleep", "30"], tmp_path, limits, isolate=isolate)
+    result = sandbox.run_sandboxed(["/bin/sleep", "30"], tmp_path, limits, isolate=isolate)
     assert (result.status, result.reason) == ("timeout", "idle_time")
     assert result.cpu_s < 0.2
 
@@ -197,7 +201,7 @@ def test_waiting_for_a_cpu_does_not_count_as_idle(tmp_path: Path) -> None:
     with subprocess.Popen(loop) as other:
         try:
             limits = SandboxLimits(wall_s=60, cpu_s=0.8, idle_s=0.5)
-            result = sandbox.run(loop, tmp_path, limits)
+            result = sandbox.run_sandboxed(loop, tmp_path, limits)
         finally:
             other.kill()
     assert (result.status, result.reason) == ("timeout", "cpu_time")
@@ -220,26 +224,26 @@ def test_open_files_are_limited(tmp_path: Path) -> None:
 @needs_bubblewrap
 def test_the_environment_is_not_passed_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("A_TOKEN", "secret")
-    result = sandbox.run(["/usr/bin/env"], tmp_path, TIGHT, env={"GIVEN": "yes"})
+    result = sandbox.run_sandboxed(["/usr/bin/env"], tmp_path, TIGHT, env={"GIVEN": "yes"})
     assert "secret" not in result.stdout
     assert "GIVEN=yes" in result.stdout
 
 
 def test_a_missing_program_is_a_result(tmp_path: Path) -> None:
-    assert sandbox.run(["/no/such/program"], tmp_path, TIGHT).status == "failed"
+    assert sandbox.run_sandboxed(["/no/such/program"], tmp_path, TIGHT).status == "failed"
 
 
 def test_without_bubblewrap_nothing_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(bubblewrap, "unavailable", lambda: "bwrap is not installed")
+    monkeypatch.setattr(bubblewrap, "why_unavailable", lambda: "bwrap is not installed")
     with pytest.raises(MissingDependency, match="cannot be isolated"):
-        sandbox.run(["/usr/bin/touch", "started"], tmp_path, TIGHT)
+        sandbox.run_sandboxed(["/usr/bin/touch", "started"], tmp_path, TIGHT)
     assert not (tmp_path / "started").exists()
-    assert sandbox.run(["/bin/true"], tmp_path, TIGHT, isolate=False).isolated is False
+    assert sandbox.run_sandboxed(["/bin/true"], tmp_path, TIGHT, isolate=False).isolated is False
 
 
 @needs_bubblewrap
 def test_starting_takes_little_processor_time(tmp_path: Path) -> None:
-    assert min(sandbox.run(["/bin/true"], tmp_path, TIGHT).cpu_s for _ in range(5)) < 0.05
+    assert min(sandbox.run_sandboxed(["/bin/true"], tmp_path, TIGHT).cpu_s for _ in range(5)) < 0.05
 
 
 def test_the_system_call_filter_is_well_formed() -> None:
@@ -258,11 +262,11 @@ def test_a_job_whose_sandbox_is_killed_from_outside_is_a_result_and_runs_once(tm
 
     def end(_: str, output: bytes) -> None:
         assert output == b"begun\n"
-        for pid in processes.descendants(os.getpid())[1:]:
+        for pid in processes.living_descendants(os.getpid())[1:]:
             if Path(f"/proc/{pid}/comm").read_text().startswith("hipsynth-superv"):
                 os.kill(pid, signal.SIGKILL)
 
     command = ["/bin/sh", "-c", "echo x >> runs; echo begun; while :; do :; done"]
-    result = sandbox.run(command, tmp_path, TIGHT, on_output=end)
+    result = sandbox.run_sandboxed(command, tmp_path, TIGHT, on_output=end)
     assert (result.status, result.reason, result.stdout) == ("killed", "lost", "begun\n")
     assert (tmp_path / "runs").read_text() == "x\n"

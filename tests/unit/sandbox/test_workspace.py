@@ -18,7 +18,7 @@ LIMITS = SandboxLimits(cpu_s=10, idle_s=10, wall_s=60, scratch_bytes=8 * MIB, fi
 
 
 def shell(script: str, folder: Path, limits: SandboxLimits = LIMITS) -> SandboxResult:
-    return sandbox.run(["/bin/sh", "-c", script], folder, limits)
+    return sandbox.run_sandboxed(["/bin/sh", "-c", script], folder, limits)
 
 
 def listing(folder: Path) -> list[str]:

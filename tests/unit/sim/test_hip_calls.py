@@ -17,7 +17,7 @@ ABSENT = {
 
 
 def test_every_call_that_is_not_marked_absent_is_implemented() -> None:
-    found = hip_calls.coverage()
+    found = hip_calls.measure_coverage()
     assert set(found.missing) <= ABSENT
     assert found.least >= 0.98
     assert found.least <= found.most <= 1

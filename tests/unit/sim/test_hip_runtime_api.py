@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.core.oracle_check import mismatch
+from hipsynth.core.oracle_check import describe_mismatch
 from hipsynth.core.program import Expected
 from hipsynth.simulator import api, channel, devices, document
 from hipsynth.simulator.limits import RunLimits
 
 
 def test_configuration_names_every_table_entry(tmp_path: Path) -> None:
-    device = devices.load("mi300x")
+    device = devices.load_device("mi300x")
     artefacts = api.Artefacts(tmp_path / "a", tmp_path / "a.co", tmp_path / "a.s", Path("llvm-objdump"))
     limits = RunLimits(time_s=2.5, wave_instructions=1000, memory_bytes=1 << 20)
-    settings = channel.configuration(artefacts, device, limits, count=False)
+    settings = channel.encode_configuration(artefacts, device, limits, count=False)
     entries = dict(entry.split("=", 1) for entry in settings.decode().removesuffix("\0").split("\0"))
     assert entries["arch"] == "gfx942"
     assert entries["count"] == "0"
@@ -56,7 +56,7 @@ def test_configuration_names_every_table_entry(tmp_path: Path) -> None:
     ],
 )
 def test_expected_output(expected: Expected, code: int | None, stdout: str, says: str) -> None:
-    found = mismatch(expected, code, stdout)
+    found = describe_mismatch(expected, code, stdout)
     assert (found == "") if says == "" else found.startswith(says), found
 
 
@@ -88,11 +88,11 @@ DOCUMENT = {
 
 def left_behind(text: str) -> api.RunResult:
     """The result of a program that died of SIGABRT after the library wrote this document."""
-    with channel.opened(b"") as results:
+    with channel.open_channel(b"") as results:
         if text:
             os.pwrite(results.fd, text.encode(), channel.SLOTS_AT + channel.SLOT_BYTES)
             os.pwrite(results.fd, struct.pack("<Q", 4 * len(text) + 1), 0)
-        return api._result(results, "host_crash", "the program died of SIGABRT")
+        return api._build_result(results, "host_crash", "the program died of SIGABRT")
 
 
 def test_the_simulators_reason_has_priority() -> None:
@@ -123,7 +123,7 @@ def test_an_attached_program_over_its_memory_limit_has_a_reason() -> None:
     hungry = [sys.executable, "-c", "import time; taken = bytearray(256 << 20); time.sleep(60)"]
     with subprocess.Popen(hungry) as process:
         try:
-            reason, message = api._watch(process, RunLimits(time_s=30.0, memory_bytes=128 << 20))
+            reason, message = api._watch_process(process, RunLimits(time_s=30.0, memory_bytes=128 << 20))
         finally:
             process.kill()
     assert reason == "out_of_memory" and message.endswith("took more than the limit of 128 MiB")

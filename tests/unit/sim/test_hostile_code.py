@@ -17,7 +17,7 @@ WILD = 0x7F00_0000_1000  # where a process keeps its own libraries and stacks
 
 
 def device(arch: str, **options: Any) -> Any:
-    return core.Device(arch, devices.load(DEVICES[arch]).spec(), max_wave_instructions=100_000, **options)
+    return core.Device(arch, devices.load_device(DEVICES[arch]).spec(), max_wave_instructions=100_000, **options)
 
 
 def run(arch: str, text: str, args: bytes = b"", lds: int = 0, grid: Any = (1, 1, 1), **options: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hipsynth.simulator import _core
 from hipsynth.simulator.isa import coverage as coverage_report
-from hipsynth.simulator.isa.coverage import coverage, executing
+from hipsynth.simulator.isa.coverage import executing_opcodes, ranked_coverage
 
 OBJDUMP = """
 x.co:\tfile format elf64-amdgpu
@@ -133,11 +133,11 @@ def test_garbage_never_raises(text: str) -> None:
 
 
 def test_every_opcode_that_programs_use_executes() -> None:
-    entries = coverage()
+    entries = ranked_coverage()
     assert len(entries) == 471
     for arch in ("gfx90a", "gfx942"):
         assert [e.mnemonic for e in entries if e.ranks[arch] is not None and e.state != "executes"] == []
-        assert len(executing(entries, arch)) == sum(e.ranks[arch] is not None for e in entries)
+        assert len(executing_opcodes(entries, arch)) == sum(e.ranks[arch] is not None for e in entries)
 
 
 def test_rows_that_execute_have_a_handler_or_a_memory_form() -> None:
@@ -152,7 +152,7 @@ def test_the_report_of_opcodes_is_fresh() -> None:
 
 def test_every_executing_opcode_names_a_test_that_exists() -> None:
     folder = Path(__file__).parents[2] / "differential"
-    for entry in coverage_report.everything():
+    for entry in coverage_report.full_coverage():
         if entry.state == "executes":
             file, _, function = entry.test.partition("::")
             assert f"def {function}" in (folder / file).read_text(), entry

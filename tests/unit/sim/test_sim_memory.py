@@ -13,7 +13,7 @@ DEVICES = pytest.mark.parametrize("device", ["mi250", "mi300x"])
 
 
 def model(device: str) -> object:
-    table = devices.load(device)
+    table = devices.load_device(device)
     made = core.MemoryModel(table.arch, table.spec())
     made.begin()
     return made
@@ -67,7 +67,7 @@ def test_atomics_to_one_address_are_one_request_per_lane(device: str, returns: b
 
 
 def test_a_pure_write_stream_leaves_half_of_the_l2_dirty() -> None:
-    table = devices.load("mi250")
+    table = devices.load_device("mi250")
     memory = core.MemoryModel("gfx90a", table.spec())
     lines = int(table["l2.bytes"] / table["l2.line_bytes"])
     counters: dict[str, float] = {}
@@ -174,13 +174,13 @@ def test_accesses_go_from_vl1d_to_l2_to_memory() -> None:
     assert memory.access(38, "load", line, 4) == 3  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("device", devices.names())
+@pytest.mark.parametrize("device", devices.list_devices())
 def test_tables_have_exactly_the_keys_that_the_core_reads(device: str) -> None:
-    assert set(devices.load(device).constants) == set(core.spec_keys())
+    assert set(devices.load_device(device).constants) == set(core.spec_keys())
 
 
 def test_a_table_with_missing_and_unknown_keys_is_refused_with_all_of_them() -> None:
-    spec = devices.load("mi250").spec()
+    spec = devices.load_device("mi250").spec()
     del spec["l2.ways"], spec["vl1d.ways"]
     spec["l3.bytes"] = 1.0
     with pytest.raises(core.SimError) as caught:

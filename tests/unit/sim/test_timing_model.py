@@ -9,7 +9,7 @@ import pytest
 from hipsynth.simulator import devices
 from hipsynth.simulator.native_core import native_core
 
-SPEC = devices.load("mi250").spec()
+SPEC = devices.load_device("mi250").spec()
 CUS, SIMDS, HERTZ = SPEC["topology.cus"], SPEC["topology.simds_per_cu"], 1e6 * SPEC["clock.core_mhz"]
 
 

@@ -24,7 +24,7 @@ def stream(size: float, gbps: float) -> Figure:
     """A read of `size` bytes, recorded as the model has it at a bandwidth."""
     waves = size / 4096
     work = {"groups": waves / 4, "waves_per_group": 4.0, "groups_per_cu": 8.0, "waves": waves, "hbm_read_bytes": size}
-    table = devices.load("mi250").spec()
+    table = devices.load_device("mi250").spec()
     theirs = native_core().estimate({**table, "hbm.read_gbps": gbps}, work)["duration_ns"]
     ours = native_core().estimate(table, work)["duration_ns"]
     return Figure("made", "up", f"{size:g}", "mi250", TIME, theirs, ours, {}, (work,), COUNTED)

@@ -23,7 +23,7 @@ def stream() -> TimedValue:
 
 
 def test_the_fit_recovers_the_constant() -> None:
-    table = devices.load("mi250").spec()
+    table = devices.load_device("mi250").spec()
     truth = {**table, "hbm.read_gbps": 900.0}
     made = stream()
     times = [native_core().estimate(truth, work)["duration_ns"] for work in made.runs]

@@ -33,5 +33,5 @@ def test_a_kernel_that_is_optimised_to_nothing_is_told_as_that(tmp_path: Path) -
     source.write_text(HEAD + body)
     built = build_runnable(source, "gfx90a", "-O3", tmp_path / "build")
     (tmp_path / "run").mkdir()
-    done = api.run_program(built, devices.load("mi250"), tmp_path / "run", RunLimits())
+    done = api.run_program(built, devices.load_device("mi250"), tmp_path / "run", RunLimits())
     assert done.reason == "bad_code_object" and "the compiler removes a kernel that always does" in done.message

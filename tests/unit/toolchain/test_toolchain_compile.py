@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from hipsynth.core.errors import BadInput, CompileFailed, MissingDependency, UsageError
-from hipsynth.toolchain import DeviceBuild, archs, compile_device, compile_host, find, pch
+from hipsynth.toolchain import DeviceBuild, compilable_archs, compile_device, compile_host, find_toolchain, pch
 from hipsynth.toolchain.compile import RUNTIME
 from hipsynth.toolchain.driver import CompileLimits
 from hipsynth.toolchain.elf import kernels_in
-from hipsynth.toolchain.tree import sha256
+from hipsynth.toolchain.tree import file_sha256
 
 COPY = """// a comment
 #include <cstdio>
@@ -71,7 +71,7 @@ def write(folder: Path, text: str, name: str = "program.hip") -> Path:
 @pytest.fixture
 def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """An empty cache that has the header tree."""
-    root = find().root
+    root = find_toolchain().root
     cache = tmp_path / "cache"
     cache.mkdir()
     (cache / root.name).symlink_to(root)
@@ -85,7 +85,7 @@ def compiled_with_header(source: Path, arch: str, flags: str, out: Path) -> Devi
     return compile_device(source, arch, flags, out, use_cache=False)
 
 
-@pytest.mark.parametrize("arch", archs())
+@pytest.mark.parametrize("arch", compilable_archs())
 @pytest.mark.parametrize("flags", ["-O3", "-O3 -ffast-math", "-O3 -munsafe-fp-atomics"])
 @pytest.mark.parametrize("text", [COPY, TEMPLATES], ids=["copy", "templates"])
 def test_a_precompiled_header_changes_no_byte(arch: str, flags: str, text: str, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_device_printf_is_buffered(tmp_path: Path) -> None:
     ],
 )
 def test_a_precompiled_header_is_used_only_if_no_code_precedes_it(text: str, fit: bool) -> None:
-    assert pch.eligible(text) is fit
+    assert pch.is_eligible(text) is fit
 
 
 def test_builds_are_cached_by_content_not_by_path(own_cache: Path, tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_a_builder_that_is_killed_delays_each_header_by_one_compile(
             return "killed"
 
     with monkeypatch.context() as patch:
-        patch.setattr(pch, "_compile", die)
+        patch.setattr(pch, "_compile_header", die)
         assert [finishes() for _ in range(5)] == [False, "killed", False, "killed", False]
     assert [finishes() for _ in range(2)] == [True, True]
 
@@ -352,7 +352,7 @@ def test_provenance_names_compiler_headers_and_source(tmp_path: Path) -> None:
     assert "clang version" in build.provenance["compiler"]
     assert build.provenance["headers"].startswith("HIP ")
     assert len(build.provenance["source_sha256"]) == 64
-    assert build.provenance["code_sha256"] == sha256(build.code_object)
+    assert build.provenance["code_sha256"] == file_sha256(build.code_object)
     assert not any(str(tmp_path) in value for value in build.provenance.values())
 
 
@@ -389,7 +389,7 @@ def test_the_runtime_library_is_found_from_anywhere(tmp_path: Path) -> None:
 
 def test_thrust_memory_comes_from_hip(tmp_path: Path) -> None:
     source = write(tmp_path, THRUST)
-    for arch in archs():
+    for arch in compilable_archs():
         assert compile_device(source, arch, "-O3", tmp_path).kernels == ("_Z3addPdS_S_m",)
     program = compile_host(source, "-O3", tmp_path)
     symbols = subprocess.run(["nm", "-D", program.executable], capture_output=True, text=True, check=True).stdout

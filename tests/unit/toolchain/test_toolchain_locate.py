@@ -8,7 +8,7 @@ import pytest
 
 from hipsynth.core.cache import cache_dir
 from hipsynth.core.errors import MissingDependency, UsageError
-from hipsynth.toolchain import check_arch, compile_device, find, locate
+from hipsynth.toolchain import check_arch, compile_device, find_toolchain, locate
 
 KERNEL = "#include <hip/hip_runtime.h>\n__global__ void twice(float* p) { p[threadIdx.x] *= 2; }\n"
 
@@ -35,28 +35,28 @@ def test_without_a_header_tree_the_remedy_is_the_set_up(monkeypatch: pytest.Monk
     monkeypatch.setenv("HIPSYNTH_CACHE", str(tmp_path))
     monkeypatch.delenv("ROCM_PATH", raising=False)
     with pytest.raises(MissingDependency) as caught:
-        find()
+        find_toolchain()
     assert caught.value.exit_code == 4
     assert "make setup" in caught.value.remedy
 
 
 def test_without_a_compiler_the_packages_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(locate, "tool", lambda _name: None)
+    monkeypatch.setattr(locate, "find_tool", lambda _name: None)
     monkeypatch.setenv("HIPSYNTH_CACHE", str(tmp_path))
     with pytest.raises(MissingDependency) as caught:
-        find()
+        find_toolchain()
     assert all(package in caught.value.remedy for package in ("clang-22", "lld-22", "llvm-22"))
 
 
 def test_a_rocm_installation_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A ROCm-shaped folder with its own compiler is used as it is, and makes the same machine code as ours."""
-    ours = find()
+    ours = find_toolchain()
     root = tmp_path / "rocm"
     (root / "llvm/bin").mkdir(parents=True)
     for name in ("include", "share", "amdgcn"):
         (root / name).symlink_to(ours.root / name)
     for name in ("clang++", "lld", "llvm-objdump"):
-        target = locate.tool(name)
+        target = locate.find_tool(name)
         assert target is not None
         (root / "llvm/bin" / name).symlink_to(target.resolve())
     source = tmp_path / "twice.hip"
@@ -64,7 +64,7 @@ def test_a_rocm_installation_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_pa
     expected = compile_device(source, "gfx90a", "-O3", tmp_path / "ours").disassembly.read_text()
 
     monkeypatch.setenv("ROCM_PATH", str(root))
-    found = find()
+    found = find_toolchain()
     assert (found.kind, found.root) == ("rocm", root)
     assert found.identity != ours.identity
     assert found.headers_version == ours.headers_version
@@ -74,7 +74,7 @@ def test_a_rocm_installation_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 def test_the_identity_covers_everything_that_affects_code() -> None:
-    toolchain = find()
+    toolchain = find_toolchain()
     assert "clang version" in toolchain.compiler_version
     assert toolchain.headers_version.startswith("HIP ")
     provenance = toolchain.provenance()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hipsynth.core.errors import BadInput, MissingDependency
-from hipsynth.toolchain import build_tree, find, locate, tree
+from hipsynth.toolchain import build_tree, find_toolchain, locate, tree
 
 
 @pytest.fixture
@@ -53,13 +53,13 @@ def fake_wheels(folder: Path) -> list[dict[str, Any]]:
             "megabytes": 1,
             "provides": "parts",
         }
-        rows.append(row | {"licence": "MIT", "sha256": tree.sha256(path), "take": takes[name]})
+        rows.append(row | {"licence": "MIT", "sha256": tree.file_sha256(path), "take": takes[name]})
     return rows
 
 
 def use_table(monkeypatch: pytest.MonkeyPatch, wheels: list[dict[str, Any]]) -> None:
-    table = dict(locate.inputs()) | {"wheels": wheels}
-    monkeypatch.setattr(locate, "inputs", lambda: table)
+    table = dict(locate.read_inputs()) | {"wheels": wheels}
+    monkeypatch.setattr(locate, "read_inputs", lambda: table)
 
 
 def test_a_tree_holds_the_files_in_the_table_and_records_them(
@@ -112,7 +112,7 @@ def test_an_incomplete_tree_is_rebuilt(empty_cache: Path, monkeypatch: pytest.Mo
 
 
 def test_an_existing_tree_is_reused(monkeypatch: pytest.MonkeyPatch) -> None:
-    find()
+    find_toolchain()
 
     def never(*_: object) -> None:
         raise AssertionError("a wheel is taken although the tree is there")
