@@ -92,25 +92,27 @@ def command(
     timeout: float,
     as_json: bool,
 ) -> None:
-    """Predict the metrics of the kernels in FILE without running it.
+    """Predict the metrics of the kernels in FILE without executing them as a whole.
 
-    The default predictor compiles the device code, evaluates the host code's launches, interprets a few work-groups,
+    The default predictor compiles the program, runs its host code to learn the launches, interprets a few work-groups,
     and corrects the result by what labels taught. A language model (`--model`) reads the source alone. ARGS after `--`
     are the program's command line.
     """
-    from hipsynth.core.program import load_program
+    from hipsynth.core.program import Project, SourceFile, load_program
     from hipsynth.core.time_limit import processor_time_limit
     from hipsynth.profiling.matrix.targets import resolve_devices
+    from hipsynth.simulator.run_folder import named_files
     from hipsynth.toolchain import check_flags
     from hipsynth.training.analytic.documents import predict_document
     from hipsynth.training.analytic.predict import LaunchAssumptions, is_analytic
 
     program = load_program(file)
+    project = Project((SourceFile(file),), file.resolve().parent, arguments, named_files(arguments, Path.cwd()))
     targets = resolve_devices(archs, devices)
     for given in flags:
         check_flags(given)
     asked = [(arch, given, device) for arch, device in targets for given in flags]
-    question = LaunchAssumptions(grid, block, _numbers(values), arguments)
+    question = LaunchAssumptions(grid, block, _numbers(values), arguments, project=project)
     if sweeps or listed is not None:
         if check or defer or why or (model is not None and not is_analytic(model)) or (sweeps and listed is not None):
             raise UsageError("variants are predicted by the default predictor alone", remedy="drop the other options")
@@ -118,7 +120,7 @@ def command(
             _variants(program, asked, question, sweeps, listed, open_analytic(model), as_json)
         return
     if model is not None and not is_analytic(model):
-        if check or defer or why or question != LaunchAssumptions():
+        if check or defer or why or question != LaunchAssumptions(project=project):
             raise UsageError("a language model reads the source alone", remedy="drop --model, or the other options")
         with processor_time_limit(timeout):
             _source_model(program, file, asked, model, as_json)

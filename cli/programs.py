@@ -88,7 +88,7 @@ def locate(
     """The program in these files, or as defined by the build files of a folder; it may read the files that `arguments`,
     which the user typed, name. Raises BadInput, CompileFailed."""
     from hipsynth.core.program import Project, SourceFile
-    from hipsynth.profiling.backends.run_folder import named_files
+    from hipsynth.simulator.run_folder import named_files
 
     readable = named_files(arguments, Path.cwd())
     if project is None and not paths[0].is_dir():

@@ -168,8 +168,8 @@ def _in_copy(
     counters: bool,
 ) -> tuple[RunResult, list[str]]:
     """Runs the program in a copy of its folder, passing its output on unless JSON is wanted; with the files it made."""
-    from hipsynth.profiling.backends.run_folder import place
     from hipsynth.simulator import api
+    from hipsynth.simulator.run_folder import place
 
     placed = place(found, found.sources[0].path.stem, artefacts, folder)
     before = stamp_files(folder)

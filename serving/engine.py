@@ -63,12 +63,16 @@ def program_of(request: Request) -> Program:
 
 def predict(request: Request) -> PredictDocument:
     """The document of `synth predict --json`. Raises TimeLimitReached."""
+    from hipsynth.profiling.preview.record import HostCode
     from hipsynth.training.analytic.documents import document_of, predict_each
     from hipsynth.training.analytic.predict import LaunchAssumptions
 
     program, target = program_of(request), target_of(request)
     grid, block = _shape(request.get("grid")), _shape(request.get("block"))
-    question = LaunchAssumptions(grid, block, request.get("values", {}), program.runs[0].arguments)
+    host = HostCode.RUN if request.get("run_host", True) else HostCode.KNOWN
+    question = LaunchAssumptions(
+        grid, block, request.get("values", {}), program.runs[0].arguments, host, program.project
+    )
     asked = [(target.arch, target.flags, target.device)]
     seconds = request.get("limit_s", PREDICTION_SECONDS)
     found = predict_each(program.text, asked, question, predictor(), seconds)

@@ -26,6 +26,7 @@ from hipsynth.simulator.channel import Channel
 from hipsynth.simulator.devices import DeviceTable
 from hipsynth.simulator.document import MalformedDocument, RunDocument
 from hipsynth.simulator.instructions import KernelInstructions
+from hipsynth.simulator.launch_record import LaunchRecording
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.simulator.observation import Observation, Output
 from hipsynth.simulator.sharing import SharingObservation
@@ -136,7 +137,7 @@ def run_program(
     stdin: Path | int | None = None,
     on_output: Callable[[str, bytes], None] | None = None,
     interactive: bool = False,
-    observation: Observation | SharingObservation | None = None,
+    observation: Observation | SharingObservation | LaunchRecording | None = None,
 ) -> RunResult:
     """Runs the program in the sandbox with `scratch` as its folder; failures of the program are returned as results.
 

@@ -24,7 +24,7 @@ from hipsynth.source.names import short_name
 CORE_REASONS = {
     **{reason: reason for reason in (
         "assertion", "bad_code_object", "bad_configuration", "deadlock", "illegal_access", "instruction_limit",
-        "internal_error", "out_of_memory", "settled", "trap", "unsupported_opcode", "unsupported_service",
+        "internal_error", "out_of_memory", "recorded", "settled", "trap", "unsupported_opcode", "unsupported_service",
     )},
     "time_limit": "timeout", "bad_launch": "bad_code_object", "bad_spec": "bad_configuration",
 }  # fmt: skip

@@ -1,9 +1,8 @@
-"""The backend without a run: compiles the device code, follows the host code to its launches, and interprets a few
-work-groups of each on made-up data (profiling/preview).
+"""The backend that runs few work-groups: compiles a program, runs its host code to record the launches, and interprets
+a few work-groups of each (profiling/preview).
 
-Nothing of the program runs, so a program costs a compile and some tens of milliseconds, and nothing checks its results.
-Its figures are estimates (docs/explanation/prediction.md says how near); corpora
-keep them apart from executed ones.
+A program costs its compiles and some tens of milliseconds, and nothing checks its results. Its figures are estimates
+(docs/explanation/prediction.md says how near); corpora keep them apart from executed ones.
 """
 
 from __future__ import annotations
@@ -11,8 +10,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 
 from hipsynth import toolchain
@@ -79,7 +79,7 @@ class PreviewBackend:
         path.write_text(program.text)
         try:
             code = code_of(path, target.arch, target.flags, scratch / "out", compile_limits(limits))
-            found = previews(program.text, code, device.name, program.arguments)
+            found = previews(program.text, code, device.name, program.arguments, program.project)
         except (CompileFailed, BadInput) as error:
             words = "\n".join(filter(None, [str(error), getattr(error, "diagnostics", "")]))
             return failure(target, error.reason, words, provenance=provenance)
@@ -96,17 +96,17 @@ class PreviewBackend:
         shape = first.launch.grid, first.launch.block
         total = KernelRecord(
             name=first.instance,
-            dispatches=len(launches),
+            dispatches=sum(one.launch.times for one in launches),
             grid=first.launch.grid,
             block=first.launch.block,
-            duration_ns=sum(one.duration_ns for one in launches),
-            counters={name: float(round(n)) for name, n in _sum(one.counters for one in launches).items()},
+            duration_ns=sum(one.launch.times * one.duration_ns for one in launches),
+            counters={name: float(round(n)) for name, n in _sum(launches, attrgetter("counters")).items()},
             source=MeasurementSource(self.name, self.version()),
             same_shape=all((one.launch.grid, one.launch.block) == shape for one in launches),
             registers=Registers(**{name: first.registers[name] for name in Registers.__annotations__}),
             occupancy=Occupancy(**{name: first.occupancy[name] for name in Occupancy.__annotations__}),
-            limits=TimingBounds(first.bottleneck, 0.0, _sum(one.bounds for one in launches)),
-            work=Work(**_sum(one.work for one in launches)),
+            limits=TimingBounds(first.bottleneck, 0.0, _sum(launches, attrgetter("bounds"))),
+            work=Work(**_sum(launches, attrgetter("work"))),
             sampling=_sampling(launches),
         )
         mean = per_dispatch(total)
@@ -126,7 +126,7 @@ def _fault(found: Found) -> tuple[str, str]:
     if found.failures:
         return "no_preview", "\n".join(f"{one.kernel}: {one.reason}" for one in found.failures)
     if not found.previews:
-        return "no_dispatch", "no launch was found in the host code"
+        return "no_dispatch", "the program launched no kernel"
     if len(found.previews) == MOST_PREVIEWS:
         return "no_preview", f"it makes {MOST_PREVIEWS} launches or more"
     return "", ""
@@ -138,9 +138,10 @@ def _sampling(launches: Sequence[Preview]) -> Sampling:
     return Sampling("exact" if run >= whole else "sampled", run)
 
 
-def _sum(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
+def _sum(launches: Iterable[Preview], numbers: Callable[[Preview], Mapping[str, float]]) -> dict[str, float]:
+    """The numbers of all launches together, each as often as it was made."""
     total: dict[str, float] = {}
-    for part in parts:
-        for name, value in part.items():
-            total[name] = total.get(name, 0.0) + value
+    for one in launches:
+        for name, value in numbers(one).items():
+            total[name] = total.get(name, 0.0) + one.launch.times * value
     return total

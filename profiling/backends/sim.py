@@ -18,13 +18,13 @@ from hipsynth.core.program import Program
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends import equal_builds
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
-from hipsynth.profiling.backends.run_folder import place
 from hipsynth.profiling.lines import attribute
 from hipsynth.profiling.lines.table import FLAG
 from hipsynth.simulator import api, devices
 from hipsynth.simulator.build import build_program, compile_limits
 from hipsynth.simulator.limits import REFINED, SAMPLING_UNITS, RunLimits
 from hipsynth.simulator.opcodes import count_opcodes
+from hipsynth.simulator.run_folder import place
 from hipsynth.toolchain import sandbox
 
 USAGE_LINES = 8

@@ -1,8 +1,8 @@
 """Interprets a small part of a launch on a device with few CUs, in this process, and scales it to the whole one.
 
-Nothing of the program runs natively: the kernel's machine code is interpreted on memory that holds made-up data. What
-depends on the data (branches, gathered addresses) is therefore a guess, and what work-groups far apart share is not
-seen; `training` corrects for both.
+The kernel's machine code is interpreted on the memory that the launch was recorded with, at the addresses that the
+program saw; what is not recorded holds made-up data. What depends on such data (branches, gathered addresses) is a
+guess, and what work-groups far apart share is not seen; `training` corrects for both.
 """
 
 from __future__ import annotations
@@ -18,11 +18,17 @@ import numpy.typing as npt
 
 from hipsynth.core.time_limit import seconds_left
 from hipsynth.profiling import metrics
-from hipsynth.profiling.preview.instances import explicit_arguments, resolve_template_instance
-from hipsynth.profiling.preview.launching import HostLaunch
-from hipsynth.profiling.preview.packing import GUESSED_BYTES, packed
+from hipsynth.profiling.preview.launch import (
+    GUESSED_BYTES,
+    POINTER,
+    DeviceBuffer,
+    KernelLaunch,
+    is_read_only,
+    parameter_types,
+)
 from hipsynth.simulator.devices import DeviceTable
 from hipsynth.simulator.errors import SimError
+from hipsynth.simulator.launch_record import ARENA
 from hipsynth.simulator.native_core import native_core
 from hipsynth.source.names import short_name
 
@@ -38,6 +44,8 @@ MEMORY_BYTES = 1 << 38
 SMALL_BYTES = 4096  # of buffers that do not limit the made-up data
 TILE_WORDS, MOST_FILLED_BYTES = 1 << 18, 1 << 26
 BUFFER = "global_buffer"
+ARENA_BYTES = 1 << 40
+FIRST_ADDRESS = ARENA + (1 << 38)  # of allocations: Memory::kInternalBytes of native/core/machine.h
 MOST_GROUPS = "topology.workgroups_per_cu"
 BASIC = (  # the metrics that the others of the twelve follow from
     "L1_Cache_Hit_Rate",
@@ -57,17 +65,18 @@ BUSIEST = "l1_cycles_busiest_cu"  # of the work: the one count that is of one CU
 
 @dataclass(frozen=True)
 class Code:
-    """Compiled device code: the code object's bytes and its disassembly."""
+    """Compiled device code: the code object's bytes, its disassembly, and the flags that it was compiled with."""
 
     elf: bytes
     disassembly: str
+    flags: str = ""
 
 
 @dataclass(frozen=True)
 class Preview:
     """What the interpretation says of a launch on the whole device."""
 
-    launch: HostLaunch
+    launch: KernelLaunch
     counters: Mapping[str, float]
     work: Mapping[str, float]
     duration_ns: float
@@ -80,13 +89,15 @@ class Preview:
     groups_run: int
     by_data: bool  # addresses or control flow may depend on data, which is made up
     guessed: bool  # the size of a buffer is not known
-    astray: bool = False  # made-up data led to errors or far, zeros did not
+    diverged: bool = False  # made-up data led to errors or far, zeros did not
     instance: str = ""  # the kernel with its template arguments
-    sway: float = 0.0  # how much the duration changes, as |log|, with what is made up where no contents are known
+    sensitivity: float = (
+        0.0  # how much the duration changes, as |log|, with what is made up where no contents are known
+    )
 
 
 @dataclass(frozen=True)
-class Counted:
+class ScaledCounts:
     """What the interpretation of a launch counted, extended to its grid, on the small device."""
 
     counters: Mapping[str, float]
@@ -96,14 +107,14 @@ class Counted:
     groups_run: int
     by_data: bool
     guessed: bool = False  # buffers had to be larger than the host code says
-    astray: bool = False  # made-up data led to errors or far, zeros did not
+    diverged: bool = False  # made-up data led to errors or far, zeros did not
 
 
 @dataclass(frozen=True)
-class Way:
+class DataAssumption:
     """How to interpret a launch. `below`: made-up numbers are smaller than this; 0: than what makes sense as an index.
-    `roomy`: every buffer has at least GUESSED_BYTES. `told`: buffers hold what the host code puts into them, as far as
-    that is known, or with `below`, as far as no kernel has written to them since."""
+    `roomy`: every buffer has at least GUESSED_BYTES. `told`: buffers hold what was recorded of them, or with
+    `below`, what is certain of that."""
 
     below: int = 0
     roomy: bool = False
@@ -114,11 +125,11 @@ class Way:
     instructions: int = MOST_INSTRUCTIONS
 
 
-# In turn, if made-up data leads astray or takes too long, or buffers seem to be too small.
-MADE_UP, ZEROS = Way(told=False), Way(below=1)
-WAYS = Way(), MADE_UP, ZEROS, Way(below=1, roomy=True, instructions=10 * MOST_INSTRUCTIONS)
+# In turn, if the data makes a kernel fail or go on for too long, or buffers seem to be too small.
+MADE_UP, ZEROS = DataAssumption(told=False), DataAssumption(below=1)
+ASSUMPTIONS = DataAssumption(), MADE_UP, ZEROS, DataAssumption(below=1, roomy=True, instructions=10 * MOST_INSTRUCTIONS)
 # What unknown data may be instead: lengths and counts are often zero, states and levels small.
-OTHER_DATA, MOST_SWAY = (ZEROS, Way(below=4)), math.log(10)
+OTHER_DATA, MOST_SENSITIVITY = (ZEROS, DataAssumption(below=4)), math.log(10)
 
 
 class Interpreter:
@@ -130,9 +141,11 @@ class Interpreter:
         self.code = code
         core = self._core(self.small)
         self.kernels: list[dict[str, Any]] = core.kernels(core.load(code.elf, code.disassembly))
-        self._named: dict[tuple[Any, ...], Mapping[str, Any] | None] = {}
+        self._by_data: dict[str, bool] = {}
+        self._modules: dict[tuple[bytes, bytes], Interpreter] = {}
+        self.by_symbol: Mapping[str, Mapping[str, Any]] = {kernel["symbol"]: kernel for kernel in self.kernels}
 
-    def _core(self, spec: Mapping[str, float], way: Way = WAYS[0]) -> Any:
+    def _core(self, spec: Mapping[str, float], way: DataAssumption = ASSUMPTIONS[0]) -> Any:
         return native_core().Device(
             self.table.arch,
             dict(spec),
@@ -144,62 +157,74 @@ class Interpreter:
             values=False,
         )
 
-    def kernel_of(self, launch: HostLaunch) -> Mapping[str, Any] | None:
-        """The descriptor of the kernel that a launch names; None if there is none. Raises UnknownInstance."""
-        name = launch.kernel, launch.template, len(launch.arguments)
-        if name not in self._named:
-            self._named[name] = resolve_template_instance(self.kernels, launch)
-        return self._named[name]
+    def of_module(self, launch: KernelLaunch) -> Interpreter:
+        """The interpreter of the code that the launch is of: this one's, or what was loaded while the program ran."""
+        if launch.module is None:
+            return self
+        if launch.module not in self._modules:
+            elf, disassembly = launch.module
+            self._modules[launch.module] = Interpreter(Code(elf, disassembly.decode(errors="replace")), self.table)
+        return self._modules[launch.module]
 
-    def preview(self, launch: HostLaunch, sway: float | None = None) -> Preview | None:
-        """Interprets a launch; None if its kernel or arguments are not known. `sway`: if it is known from other
-        launches like this. Raises SimError, UnknownInstance."""
+    def kernel_of(self, launch: KernelLaunch) -> Mapping[str, Any] | None:
+        """The descriptor of the kernel that was launched; None if the code object does not have it."""
+        return self.by_symbol.get(launch.symbol)
+
+    def preview(self, launch: KernelLaunch, sensitivity: float | None = None) -> Preview | None:
+        """Interprets a launch; None if its kernel or arguments are not known. `sensitivity`: if it is known from other
+        launches like this. Raises SimError."""
         counted = self.count(launch)
         if counted is None:
             return None
         found = self.scaled(launch, counted)
-        if not found.by_data or found.astray:
+        if not found.by_data or found.diverged or is_certain(launch):
             return found
-        return replace(found, sway=self._sway(launch) if sway is None else sway)
+        return replace(found, sensitivity=self._find_sensitivity(launch) if sensitivity is None else sensitivity)
 
-    def _sway(self, launch: HostLaunch) -> float:
+    def _find_sensitivity(self, launch: KernelLaunch) -> float:
         """How much the duration depends on data that nobody knows before the program runs."""
         kernel = self.kernel_of(launch)
         if kernel is None:
             return 0.0
         try:
             first, *others = (
-                self.scaled(launch, self._interpret(kernel, launch, way)).duration_ns for way in (WAYS[0], *OTHER_DATA)
+                self.scaled(launch, self._interpret(kernel, launch, way)).duration_ns
+                for way in (ASSUMPTIONS[0], *OTHER_DATA)
             )
         except SimError:
-            return MOST_SWAY
-        return min(MOST_SWAY, max(abs(math.log(other / first)) for other in others))
+            return MOST_SENSITIVITY
+        return min(MOST_SENSITIVITY, max(abs(math.log(other / first)) for other in others))
 
-    def count(self, launch: HostLaunch) -> Counted | None:
+    def count(self, launch: KernelLaunch) -> ScaledCounts | None:
         """As preview(), before the timing model."""
         kernel = self.kernel_of(launch)
-        if kernel is None or not self._fits(kernel, launch):
+        if kernel is None or len(launch.arguments) < explicit_bytes(kernel):
             return None
-        for way in WAYS:
-            if way == MADE_UP and not launch.contents():
+        for way in ASSUMPTIONS:
+            if way == MADE_UP and not launch.has_contents:
                 continue
             try:
                 return self._refined(kernel, launch, way, self._interpret(kernel, launch, way))
             except SimError as error:
                 endless = error.reason == "instruction_limit" and way.below == 1 and self.by_data(kernel)
-                if error.reason not in ("illegal_access", "instruction_limit") or way == WAYS[-1] or endless:
+                if error.reason not in ("illegal_access", "instruction_limit") or way == ASSUMPTIONS[-1] or endless:
                     raise
         return None
 
     def by_data(self, kernel: Mapping[str, Any]) -> bool:
         """Whether addresses or control flow of a kernel may depend on data."""
-        core = self._core(self.small)
-        return bool(core.decided_by_data(core.load(self.code.elf, self.code.disassembly), kernel["symbol"]))
+        symbol = kernel["symbol"]
+        if symbol not in self._by_data:
+            core = self._core(self.small)
+            self._by_data[symbol] = core.decided_by_data(core.load(self.code.elf, self.code.disassembly), symbol)
+        return self._by_data[symbol]
 
-    def _refined(self, kernel: Mapping[str, Any], launch: HostLaunch, way: Way, found: Counted) -> Counted:
+    def _refined(
+        self, kernel: Mapping[str, Any], launch: KernelLaunch, way: DataAssumption, found: ScaledCounts
+    ) -> ScaledCounts:
         """The counts, or better ones if more work-groups, or the whole device, are likely to change them."""
         groups = math.prod(launch.grid)
-        whole, informed = found.groups_run >= groups, found.by_data and bool(launch.contents())
+        whole, informed = found.groups_run >= groups, found.by_data and launch.has_contents
         if whole and not informed:
             return found
         way = replace(way, instructions=10 * way.instructions)
@@ -216,53 +241,40 @@ class Interpreter:
         return found
 
     @staticmethod
-    def _rereads(kernel: Mapping[str, Any], launch: HostLaunch, found: Counted) -> bool:
+    def _rereads(kernel: Mapping[str, Any], launch: KernelLaunch, found: ScaledCounts) -> bool:
         """Whether a launch seems to read its inputs more than once, which may be due to caches that are not warm."""
-        there = sum(buffer_sizes(kernel, launch, launch.read_only)) or sum(buffer_sizes(kernel, launch))
+        read_only = sum(one.bytes for one in launch.named_buffers(read_only_offsets(kernel, launch.signature)))
+        there = read_only or sum(one.bytes for one in launch.named_buffers())
         return found.work["fabric_read_bytes"] > REREAD * there and not found.by_data
 
-    def _tried(self, kernel: Mapping[str, Any], launch: HostLaunch, way: Way, otherwise: Counted) -> Counted:
+    def _tried(
+        self, kernel: Mapping[str, Any], launch: KernelLaunch, way: DataAssumption, otherwise: ScaledCounts
+    ) -> ScaledCounts:
         try:
             return self._interpret(kernel, launch, way)
         except SimError:  # made-up data may end even what a part of it did not
             return otherwise
 
-    def unevenness(self, counted: Counted) -> float:
+    def unevenness(self, counted: ScaledCounts) -> float:
         """The requests of the busiest L2 channel, relative to the average channel's."""
         channels = self.small["l2.channels"] * self.small["topology.xcds"]
         return counted.work[CHANNEL] * channels / max(1.0, counted.counters["TCC_REQ"])
 
-    def _interpret(self, kernel: Mapping[str, Any], launch: HostLaunch, way: Way) -> Counted:
+    def _interpret(self, kernel: Mapping[str, Any], launch: KernelLaunch, way: DataAssumption) -> ScaledCounts:
         groups = math.prod(launch.grid)
         core = self._core(self.spec if way.whole_device else self._sparse(groups), way)
         module = core.load(self.code.elf, self.code.disassembly)
-        by_data: bool = core.decided_by_data(module, kernel["symbol"])
-        explicit = explicit_arguments(kernel)
-        sizes = buffer_sizes(kernel, launch)
-        data = bytearray(max((offset + size for offset, size, _ in explicit), default=0))
-        index = max(1, min([n // 8 for n in sizes if n >= SMALL_BYTES] or [SMALL_BYTES // 8]))
-        limit = way.below or index
-        filled = MOST_FILLED_BYTES if by_data else 0
-
-        contents = launch.contents() if by_data and way.told else {}
-        if way.below:
-            contents = {one: held for one, held in contents.items() if one not in launch.written}
-
-        def allocate(size: int, value: Any) -> int:
-            address = made_up(core, max(size, GUESSED_BYTES * way.roomy), limit, filled)
-            if address and size and (held := contents.get(id(value))) is not None:
-                core.write(address, held[:size])
-            return address
-
-        for (offset, size, kind), value in zip(explicit, launch.arguments, strict=True):
-            data[offset : offset + size] = packed(value, size, kind == BUFFER, allocate) or b""
-        found = core.launch(module, kernel["symbol"], launch.grid, launch.block, bytes(data), launch.dynamic_lds)
+        by_data = self.by_data(kernel)
+        arguments = self._place_memory(core, module, launch, way, by_data)
+        found = core.launch(
+            module, launch.symbol, launch.grid, launch.block, arguments, launch.dynamic_lds, launch.cooperative
+        )
         run = int(found["sampling"]["groups_simulated"])
         work = dict(found["work"])
         if way.whole_device:  # as scaled() expects it
             work[BUSIEST] /= self._share(groups)
         parts = found["counters"], work, found["occupancy"], found["registers"]
-        return Counted(*parts, run, by_data, way.roomy, way.below == 1 and by_data)
+        return ScaledCounts(*parts, run, by_data, way.roomy, way.below == 1 and by_data)
 
     def _sparse(self, groups: int) -> dict[str, float]:
         """The small device with no more resident work-groups per CU than the grid gives the whole device: they share
@@ -275,14 +287,29 @@ class Interpreter:
         return math.ceil(groups / self.spec["topology.cus"]) / math.ceil(groups / self.small["topology.cus"])
 
     @staticmethod
-    def _fits(kernel: Mapping[str, Any], launch: HostLaunch) -> bool:
-        explicit = explicit_arguments(kernel)
-        return len(explicit) == len(launch.arguments) and all(
-            packed(value, size, kind == BUFFER) is not None
-            for (_, size, kind), value in zip(explicit, launch.arguments, strict=True)
-        )
+    def _place_memory(core: Any, module: int, launch: KernelLaunch, way: DataAssumption, by_data: bool) -> bytes:
+        """Allocates the launch's buffers, fills them and the device code's variables; returns the arguments with the
+        addresses that the buffers have there."""
+        sizes = [one.bytes for one in launch.named_buffers()]
+        index = max(1, min([n // 8 for n in sizes if n >= SMALL_BYTES] or [SMALL_BYTES // 8]))
+        filled = MOST_FILLED_BYTES if by_data else 0
+        moved: list[tuple[DeviceBuffer, int]] = []
+        shift = core.arena() - ARENA
+        for buffer in launch.buffers:
+            if way.roomy or buffer.start < ARENA or buffer.start >= ARENA + ARENA_BYTES:
+                address = core.allocate(max(buffer.bytes, GUESSED_BYTES if way.roomy else 1))
+            else:
+                address = core.allocate_at(buffer.start - ARENA, buffer.bytes)
+            fill_buffer(core, address, buffer, way, way.below or index, filled)
+            if address != buffer.start + shift or shift:
+                moved.append((buffer, address))
+        for symbol, data in launch.variables.items():
+            address, size = core.symbol(module, symbol)
+            if address and data:
+                core.write(address, np.frombuffer(data, np.uint8)[:size])
+        return relocated(launch.arguments, moved)
 
-    def scaled(self, launch: HostLaunch, counted: Counted) -> Preview:
+    def scaled(self, launch: KernelLaunch, counted: ScaledCounts) -> Preview:
         """What the timing model makes of the counts on the whole device."""
         work = dict(counted.work)
         groups = math.prod(launch.grid)
@@ -290,7 +317,7 @@ class Interpreter:
         timing = native_core().estimate(self.spec, work)
         counters = dict(counted.counters)
         kernel = self.kernel_of(launch)
-        sizes = buffer_sizes(kernel, launch) if kernel is not None else []
+        buffers = launch.named_buffers()
         counters["SQ_BUSY_CU_CYCLES"] = timing["busy_cycles"] * min(groups, self.spec["topology.cus"])
         return Preview(
             launch,
@@ -302,45 +329,68 @@ class Interpreter:
             counted.occupancy,
             counted.registers,
             metrics.compute(counters, timing["duration_ns"], self.table.arch, BASIC),
-            sum(sizes),
+            sum(one.bytes for one in buffers),
             counted.groups_run,
             counted.by_data,
-            counted.guessed or GUESSED_BYTES in sizes,
-            counted.astray,
+            counted.guessed or any(one.guessed for one in buffers),
+            counted.diverged,
             short_name(kernel["name"]) if kernel is not None else "",
         )
 
 
-def buffer_sizes(kernel: Mapping[str, Any], launch: HostLaunch, of: Sequence[bool] = ()) -> list[int]:
-    """The bytes behind each pointer that a launch passes; `of`: only in these arguments."""
-    sizes: list[int] = []
+def explicit_arguments(kernel: Mapping[str, Any]) -> list[tuple[int, int, str]]:
+    """(offset, bytes, kind) of the arguments that a launch gives."""
+    return [a for a in kernel["args"] if not str(a[2]).startswith("hidden_")]
 
-    def note(size: int, _: Any) -> int:
-        sizes.append(size)
-        return 0
 
-    for i, ((_, size, kind), value) in enumerate(zip(explicit_arguments(kernel), launch.arguments, strict=True)):
-        if not of or (i < len(of) and of[i]):
-            packed(value, size, kind == BUFFER, note)
-    return sizes
+def explicit_bytes(kernel: Mapping[str, Any]) -> int:
+    """The bytes of the arguments that a launch gives."""
+    return max((offset + size for offset, size, _ in explicit_arguments(kernel)), default=0)
+
+
+def read_only_offsets(kernel: Mapping[str, Any], signature: str) -> list[int]:
+    """The offsets of a kernel's arguments that are pointers to constants."""
+    types, explicit = parameter_types(signature), explicit_arguments(kernel)
+    if len(types) != len(explicit):
+        return []
+    return [offset for (offset, _, _), kind in zip(explicit, types, strict=True) if is_read_only(kind)]
+
+
+def is_certain(launch: KernelLaunch) -> bool:
+    """Whether all that the launch's memory holds is known."""
+    return all(one.contents is not None and not one.stale for one in launch.buffers) and not launch.after_loss
+
+
+def relocated(arguments: bytes, moved: Sequence[tuple[DeviceBuffer, int]]) -> bytes:
+    """Arguments in which pointers into buffers point to where these have moved."""
+    data = bytearray(arguments)
+    for at in range(0, len(data) - POINTER + 1, POINTER):
+        pointer = int.from_bytes(data[at : at + POINTER], "little")
+        for buffer, address in moved:
+            if buffer.holds(pointer):
+                data[at : at + POINTER] = (pointer - buffer.start + address).to_bytes(POINTER, "little")
+    return bytes(data)
+
+
+def fill_buffer(core: Any, address: int, buffer: DeviceBuffer, way: DataAssumption, limit: int, filled: int) -> None:
+    """Fills a new buffer: with what it held where that is known, over again behind the part that is known; else its
+    first `filled` bytes with numbers below `limit`. The rest is zero."""
+    held = buffer.contents
+    if held is not None and way.told and not (way.below and buffer.stale):
+        data = np.frombuffer(held.data, np.uint8)
+        places = range(0, min(buffer.bytes, max(filled, held.known)), held.known) if held.known else ()
+        for at in places:
+            core.write(address + at, data[: buffer.bytes - at])
+        return
+    if filled and limit > 1:
+        tile = (_noise() % limit).view(np.uint8)
+        for at in range(0, min(buffer.bytes, filled), len(tile)):
+            core.write(address + at, tile[: min(len(tile), buffer.bytes - at)])
 
 
 @functools.cache
 def _noise() -> npt.NDArray[np.uint32]:
     return np.random.default_rng(7).integers(0, 1 << 31, TILE_WORDS, dtype=np.uint32)
-
-
-def made_up(core: Any, size: int, limit: int, filled: int) -> int:
-    """Allocates a buffer of which the first `filled` bytes hold numbers below `limit`, the rest zeros; its address. A
-    buffer of no bytes is a null pointer."""
-    if size == 0:
-        return 0
-    address: int = core.allocate(max(size, 16))
-    if filled and limit > 1:
-        tile = (_noise() % limit).view(np.uint8)
-        for at in range(0, min(size, filled), len(tile)):
-            core.write(address + at, tile[: min(len(tile), size - at)])
-    return address
 
 
 def small_cus(spec: Mapping[str, float]) -> int:

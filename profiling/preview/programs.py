@@ -6,16 +6,23 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from hipsynth.core.errors import BadInput, TimeLimitReached
-from hipsynth.core.program import text_id
+from hipsynth.core.program import Project, text_id
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.core.time_limit import OutOfTime
-from hipsynth.profiling.preview.host import host_launches
-from hipsynth.profiling.preview.interpret import MOST_SWAY, Code, Interpreter, Preview
-from hipsynth.profiling.preview.launching import HostLaunch
-from hipsynth.simulator.devices import DeviceTable, load_device
+from hipsynth.profiling.preview.interpret import MOST_SENSITIVITY, Code, Interpreter, Preview, explicit_bytes
+from hipsynth.profiling.preview.launch import KernelLaunch
+from hipsynth.profiling.preview.record import (
+    HARMLESS,
+    HostCode,
+    HostRun,
+    Recording,
+    find_recording,
+    record_launches,
+    written_buffers,
+)
+from hipsynth.simulator.devices import load_device
 from hipsynth.simulator.errors import SimError
 from hipsynth.source.arguments import stated_arguments
 from hipsynth.toolchain import CompileLimits, compile_device
@@ -32,7 +39,7 @@ class Failure:
 
     kernel: str
     reason: str
-    code: str  # a typed reason: unknown_argument, unknown_shape, or that of an error
+    code: str  # a typed reason: unknown_kernel, not_run, or that of an error
 
 
 @dataclass(frozen=True)
@@ -45,41 +52,88 @@ def device_code(text: str, arch: str, flags: str, limits: CompileLimits | None =
     """Compiles the device code of a program in the sandbox, or takes it from the build cache; a fragment without any
     #include gets HIP's header. Raises CompileFailed, and BadInput without a kernel."""
     with scratch_folder() as scratch:
-        path = scratch / f"{text_id(text)}.hip"
-        path.write_text(text if INCLUDE.search(text) else FRAGMENT + text)
-        return code_of(path, arch, flags, scratch / "out", limits)
+        return code_of(write_source(text, scratch), arch, flags, scratch / "out", limits)
+
+
+def write_source(text: str, folder: Path) -> Path:
+    """Writes a program's text for the compiler; a fragment without any #include gets HIP's header."""
+    path = folder / f"{text_id(text)}.hip"
+    path.write_text(text if INCLUDE.search(text) else FRAGMENT + text)
+    return path
 
 
 def code_of(path: Path, arch: str, flags: str, out: Path, limits: CompileLimits | None = None) -> Code:
     build = compile_device(path, arch, flags, out, limits=limits)
-    return Code(build.code_object.read_bytes(), build.disassembly.read_text())
+    return Code(build.code_object.read_bytes(), build.disassembly.read_text(), flags)
 
 
-def properties(table: DeviceTable) -> dict[str, int]:
-    """What a program can ask the device and size its launches by."""
-    cus = int(table["topology.cus"])
-    names = {"warpSize": 64, "multiProcessorCount": cus, "maxThreadsPerBlock": 1024, "sharedMemPerBlock": 65536}
-    return names | {"maxThreadsPerMultiProcessor": 2048}
+def recorded(
+    text: str,
+    interpreter: Interpreter,
+    arguments: Sequence[str] = (),
+    policy: HostCode = HostCode.RUN,
+    project: Project | None = None,
+) -> Recording:
+    """The launches that the host code of `text` makes when it is run with `arguments`; without any, with those that
+    the text states. `project`: the folder that it runs in. Raises as record_launches()."""
+    with scratch_folder() as scratch:
+        code_object, disassembly = scratch / "device.co", scratch / "device.s"
+        code_object.write_bytes(interpreter.code.elf)
+        disassembly.write_text(interpreter.code.disassembly)
+        given = tuple(arguments or stated_arguments(text))
+        source = write_source(text, scratch)
+        run = HostRun(source, interpreter.code.flags, given, interpreter.table, code_object, disassembly, project)
+        signatures = {kernel["symbol"]: kernel["name"] for kernel in interpreter.kernels}
+        kept = find_recording(run, signatures)
+        if kept is not None and (kept.code == run.code() or still_holds(kept, interpreter)):
+            return kept
+        if policy is HostCode.KNOWN:
+            return Recording((), "not_run", "its host code has not been run")
+        return record_launches(run, signatures)
 
 
-def previews(text: str, code: Code, device: str, arguments: Sequence[str] = ()) -> Found:
-    """Interprets the launches that the host code of `text` makes when it is run with `arguments`; without any, with
-    those that the text states."""
-    launches, shapeless = host_launches(text, arguments or stated_arguments(text), properties(load_device(device)))
-    return interpret_all(launches, Interpreter(code, load_device(device)), shapeless)
+def still_holds(kept: Recording, interpreter: Interpreter) -> bool:
+    """Whether a recording is right for kernels that are different inside: neither the host nor a kernel that depends on
+    data has seen what kernels write, and all that previews of the new ones need was recorded."""
+    if kept.depends_on_results:
+        return False
+    written: set[int] = set()
+    for launch in kept.launches:
+        kernel = interpreter.kernel_of(launch)
+        if launch.module is None:
+            if kernel is None or len(launch.arguments) < explicit_bytes(kernel):
+                return False
+            if interpreter.by_data(kernel) and not launch.by_data:
+                return False
+        if launch.by_data and any(one.start in written for one in launch.named_buffers()):
+            return False
+        written.update(one.start for one in written_buffers(launch))
+    return True
 
 
-def interpret_all(launches: Sequence[HostLaunch], interpreter: Interpreter, shapeless: Sequence[str] = ()) -> Found:
+def previews(
+    text: str, code: Code, device: str, arguments: Sequence[str] = (), project: Project | None = None
+) -> Found:
+    """Interprets the launches of a program's run with `arguments`, as recorded() says. Raises as recorded()."""
+    interpreter = Interpreter(code, load_device(device))
+    made = recorded(text, interpreter, arguments, HostCode.RUN, project)
+    found = interpret_all(made.launches, interpreter)
+    if made.reason and made.reason not in HARMLESS:
+        found.failures.append(Failure("", made.message, made.reason))
+    return found
+
+
+def interpret_all(launches: Sequence[KernelLaunch], interpreter: Interpreter) -> Found:
     """A preview, or the reason why there is none, of each launch; of those after a limit of time was reached, the
-    reason is that. `shapeless`: kernels that are also launched in shapes that nobody knows before the program runs."""
+    reason is that. Launches after the host has read results that were not computed are as uncertain as can be."""
     found: list[Preview] = []
     failures: list[Failure] = []
-    alike: dict[tuple[Any, ...], list[float]] = {}
+    alike: dict[object, list[float]] = {}
     todo = list(launches[:MOST_PREVIEWS])
     while todo:
-        sways = alike.setdefault(todo[0].shape, [])
+        known = alike.setdefault(todo[0].shape, [])
         try:
-            one = interpret(interpreter, todo[0], max(sways) if len(sways) == ENOUGH else None)
+            one = interpret(interpreter, todo[0], max(known) if len(known) == ENOUGH else None)
         except OutOfTime:
             failures += [out_of_time(launch.kernel) for launch in todo]
             break
@@ -87,26 +141,22 @@ def interpret_all(launches: Sequence[HostLaunch], interpreter: Interpreter, shap
         if isinstance(one, Failure):
             failures.append(one)
             continue
-        if len(sways) < ENOUGH:
-            sways.append(one.sway)
-        found.append(replace(one, sway=MOST_SWAY) if launch.kernel in shapeless else one)
-    failures += [
-        Failure(name, "its launch shape is not known before the program runs", "unknown_shape")
-        for name in dict.fromkeys(shapeless)
-    ]
+        if len(known) < ENOUGH:
+            known.append(one.sensitivity)
+        found.append(replace(one, sensitivity=MOST_SENSITIVITY) if launch.after_loss else one)
     return Found(found, failures)
 
 
-def interpret(interpreter: Interpreter, launch: HostLaunch, sway: float | None = None) -> Preview | Failure:
-    """The preview of a launch, or why it has none; `sway` as Interpreter.preview() takes it."""
+def interpret(interpreter: Interpreter, launch: KernelLaunch, sensitivity: float | None = None) -> Preview | Failure:
+    """The preview of a launch, or why it has none; `sensitivity` as Interpreter.preview() takes it."""
     try:
-        return interpreter.preview(launch, sway) or unknown_argument(launch.kernel)
+        return interpreter.of_module(launch).preview(launch, sensitivity) or unknown_kernel(launch.kernel)
     except BadInput as error:
         return no_interpretation(launch.kernel, error)
 
 
-def unknown_argument(kernel: str) -> Failure:
-    return Failure(kernel, "an argument is not known before the program runs", "unknown_argument")
+def unknown_kernel(kernel: str) -> Failure:
+    return Failure(kernel, "its code is not in the program: it is compiled or loaded while it runs", "unknown_kernel")
 
 
 def no_interpretation(kernel: str, error: BadInput) -> Failure:

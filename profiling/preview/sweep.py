@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hipsynth.core.errors import BadInput
-from hipsynth.profiling.preview.interpret import BASIC, BUSIEST, Counted, Interpreter, Preview
-from hipsynth.profiling.preview.launching import HostLaunch
-from hipsynth.profiling.preview.programs import Failure, no_interpretation, unknown_argument
+from hipsynth.profiling.preview.interpret import BASIC, BUSIEST, Interpreter, Preview, ScaledCounts
+from hipsynth.profiling.preview.launch import KernelLaunch
+from hipsynth.profiling.preview.programs import Failure, no_interpretation, unknown_kernel
 
 TOLERANCE = 0.03  # relative, of time and metrics at a check
 HIT_RATE_TOLERANCE = 1.0  # in points: rates near zero have large relative errors
@@ -42,9 +42,9 @@ class Swept:
 class Line:
     """Launches of one kernel, block and build, in the order of the number that grows."""
 
-    def __init__(self, interpreter: Interpreter, numbers: Sequence[float], launches: Sequence[HostLaunch]) -> None:
+    def __init__(self, interpreter: Interpreter, numbers: Sequence[float], launches: Sequence[KernelLaunch]) -> None:
         self.interpreter, self.launches, self.numbers = interpreter, launches, numbers
-        self.known: dict[int, Counted | None] = {}
+        self.known: dict[int, ScaledCounts | None] = {}
         self.failures: dict[int, Failure] = {}
 
     def previews(self) -> list[Swept]:
@@ -85,20 +85,21 @@ class Line:
             groups.setdefault(math.gcd(number, ALIGNED), []).append(index)
         return list(groups.values())
 
-    def _count(self, index: int) -> Counted | None:
+    def _count(self, index: int) -> ScaledCounts | None:
         """The counts of a launch, interpreted once."""
         if index not in self.known:
             launch = self.launches[index]
-            self.failures[index] = unknown_argument(launch.kernel)
+            self.failures[index] = unknown_kernel(launch.kernel)
             try:
-                self.known[index] = self.interpreter.count(launch)
+                self.known[index] = self.interpreter.of_module(launch).count(launch)
             except BadInput as error:
                 self.known[index] = None
                 self.failures[index] = no_interpretation(launch.kernel, error)
         return self.known[index]
 
-    def _scaled(self, index: int, counted: Counted) -> Preview:
-        return self.interpreter.scaled(self.launches[index], counted)
+    def _scaled(self, index: int, counted: ScaledCounts) -> Preview:
+        launch = self.launches[index]
+        return self.interpreter.of_module(launch).scaled(launch, counted)
 
     def _rule(self, low: int, high: int, middle: int) -> Places | None:
         """The rule that fits each count of a launch between two best; None if it has no counts."""
@@ -116,7 +117,7 @@ class Line:
         (guess,) = self._between(low, high, [index], rule)
         return same(self._scaled(index, guess), self._scaled(index, true))
 
-    def _between(self, low: int, high: int, indices: Sequence[int], rule: Places) -> list[Counted]:
+    def _between(self, low: int, high: int, indices: Sequence[int], rule: Places) -> list[ScaledCounts]:
         """The counts of launches between two interpreted ones."""
         like = self.known[low]
         assert like is not None
@@ -135,7 +136,7 @@ class Line:
         per_group = _power(ends / sizes[:2], power) * sizes[2:]
         return np.stack([per_group, _power(ends, power), ends[0] + linear * (ends[1] - ends[0])])
 
-    def _sizes(self, index: int, like: Counted) -> list[float]:
+    def _sizes(self, index: int, like: ScaledCounts) -> list[float]:
         """What each count of a launch is proportional to: its work-groups, those of its busiest CU, or nothing."""
         groups = float(math.prod(self.launches[index].grid))
         busiest = float(math.ceil(groups / self.interpreter.small["topology.cus"]))
@@ -170,16 +171,16 @@ def same(guess: Preview, true: Preview) -> bool:
     return all(math.isclose(a, b, rel_tol=TOLERANCE, abs_tol=points) for a, b, points in pairs)
 
 
-def _numbers(counted: Counted) -> list[str]:
+def _numbers(counted: ScaledCounts) -> list[str]:
     return [name for name, value in counted.occupancy.items() if not isinstance(value, str)]
 
 
-def _values(counted: Counted) -> list[float]:
+def _values(counted: ScaledCounts) -> list[float]:
     numbers = [float(counted.occupancy[name]) for name in _numbers(counted)]
     return [*counted.counters.values(), *counted.work.values(), *numbers]
 
 
-def _counted(like: Counted, values: Sequence[float]) -> Counted:
+def _counted(like: ScaledCounts, values: Sequence[float]) -> ScaledCounts:
     first, second = len(like.counters), len(like.counters) + len(like.work)
     return replace(
         like,

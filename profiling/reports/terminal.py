@@ -159,7 +159,7 @@ def _verdict(column: Column) -> Iterator[str]:
     yield f"    {quantity(kernel.duration_ns, 'ns')}{each}  {error}"
     if kernel.sampling is not None and kernel.sampled:
         part = _part(kernel, kernel.sampling.groups_simulated)
-        yield f"    {_sampling(column, part) if simulated else f'from {part}, interpreted on made-up data'}"
+        yield f"    {_sampling(column, part) if simulated else f'from {part}, interpreted'}"
     said = _limit(kernel, device) if kernel.limits is not None else ""
     yield f"    {said or roofline.describe(roofline.position(kernel.metrics, device))}"
     room = bottleneck.occupancy(kernel, device)

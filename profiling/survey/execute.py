@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from hipsynth.core.folders import copy_folder
-from hipsynth.profiling.backends.run_folder import put_executable
 from hipsynth.profiling.survey.build import BuildResult
 from hipsynth.profiling.survey.judge import RunVerdict, judge
 from hipsynth.profiling.survey.plan import Invocation, SurveyedProgram
 from hipsynth.simulator import api, devices
 from hipsynth.simulator.limits import RunLimits
+from hipsynth.simulator.run_folder import put_executable
 from hipsynth.toolchain import sandbox
 
 ATTEMPTS = 3

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from hipsynth.core.errors import BadInput, CompileFailed
 from hipsynth.core.program import Program, ProgramRun, Project, SourceFile, project_program
-from hipsynth.profiling.backends.run_folder import named_files
 from hipsynth.profiling.survey.build import BuildResult, try_plans, unit_flags
 from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.profiling.survey.plan import NO_MAIN, BuildPlan, SurveyedProgram
 from hipsynth.profiling.survey.sources import own_headers, scan
+from hipsynth.simulator.run_folder import named_files
 from hipsynth.toolchain import CompileLimits
 
 CAUSE = "no such file with a main() that uses HIP"

@@ -213,7 +213,7 @@ class EditorSession:
 
     def query(self, document: OpenDocument, text: str) -> Query:
         o = self.options
-        return Query(text, o.arch, o.flags, o.device, document.path.name, limit_s=o.seconds)
+        return Query(text, o.arch, o.flags, o.device, document.path.name, limit_s=o.seconds, run_host=o.execute)
 
     async def profile(self, uri: str) -> Mapping[str, Any]:
         """Executes the current text. Raises QueryFailed: not trusted, not open, or the words of `synth profile`."""

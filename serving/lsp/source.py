@@ -16,7 +16,8 @@ QUEUE = 10_000  # each open document waits for one answer at most
 
 @dataclass(frozen=True)
 class Query:
-    """What is asked of one version of a document. `path`: the file on disk if the text equals it, else ""."""
+    """What is asked of one version of a document. `path`: the file on disk if the text equals it, else ""; `run_host`:
+    whether a prediction may run its host code."""
 
     source: str
     arch: str
@@ -25,6 +26,7 @@ class Query:
     name: str = "program.hip"
     path: str = ""
     limit_s: float = 20.0  # of processor time, for the program to run
+    run_host: bool = False
 
 
 class QueryFailed(Exception):

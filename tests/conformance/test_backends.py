@@ -102,8 +102,8 @@ def sim_case(tmp_path: Path) -> Case:
 def preview_case(tmp_path: Path) -> Case:
     executed = sim_case(tmp_path)
     bad = {name: executed.bad[name] for name in ("does not compile", "no kernel")}
-    bad["grid not known"] = (
-        replace(executed.good, text=VCOPY.replace("<<<n / 256,", "<<<rand(),")),
+    bad["crashes before its launch"] = (
+        replace(executed.good, text=VCOPY.replace("<<<n / 256,", "<<<*(volatile int*)8,")),
         {"no_preview"},
     )
     return replace(executed, backend=PreviewBackend(), bad=bad)

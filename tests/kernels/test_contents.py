@@ -1,4 +1,4 @@
-"""Kernels whose addresses depend on data are previewed with what the host code writes, near what execution counts."""
+"""Kernels whose addresses depend on data are previewed with what the host put there, near what execution counts."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from hipsynth.core.program import load_program
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.matrix.job import profile_program
-from hipsynth.profiling.preview.host import host_launches
+from hipsynth.profiling.preview import record
 from hipsynth.profiling.preview.interpret import Interpreter
-from hipsynth.profiling.preview.programs import device_code
+from hipsynth.profiling.preview.programs import device_code, recorded
 from hipsynth.simulator.devices import load_device
 from hipsynth.simulator.limits import RunLimits
 
@@ -49,8 +49,9 @@ def test_a_gather_is_previewed_with_its_indices(index: str, tmp_path: Path) -> N
     )
     (executed,) = result.kernels
     interpreter = Interpreter(device_code(path.read_text(), "gfx90a", "-O3"), load_device("mi250"))
-    (launch,), _ = host_launches(path.read_text())
-    previewed, made_up = interpreter.preview(launch), interpreter.preview(dataclasses.replace(launch, contents=dict))
+    (launch,) = recorded(path.read_text(), interpreter).launches
+    empty = tuple(dataclasses.replace(one, contents=None) for one in launch.buffers)
+    previewed, made_up = interpreter.preview(launch), interpreter.preview(dataclasses.replace(launch, buffers=empty))
     assert previewed is not None and made_up is not None and previewed.by_data
     for name in COUNTERS:
         assert previewed.counters[name] == pytest.approx(executed.counters[name], rel=0.05), name
@@ -58,10 +59,27 @@ def test_a_gather_is_previewed_with_its_indices(index: str, tmp_path: Path) -> N
         assert made_up.counters["TCC_REQ"] > 2 * executed.counters["TCC_REQ"], "noise would not do"
 
 
-def test_what_another_kernel_may_have_written_is_not_known() -> None:
-    text = GATHER.replace("INDEX", "i").replace("gather<<<", "other<<<1, 64>>>(device);\n  gather<<<")
-    kernel = "__global__ void other(PARAMETER) {}\nint main"
-    for parameter, known in (("int* p", False), ("const int* p", True)):
-        launches, _ = host_launches(text.replace("int main", kernel.replace("PARAMETER", parameter)))
-        (gather,) = [one for one in launches if one.kernel == "gather"]
-        assert bool(gather.contents().get(id(gather.arguments[1])) is not None) == known
+OTHER = """__global__ void other(PARAMETER) {
+  float x = threadIdx.x;
+  for (int i = 0; i < 9999; ++i) x = x * 1.5f + p[i];
+  if (x == 7) __builtin_trap();
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("parameter", "budget", "known"), [("int* p", 5.0, True), ("int* p", 1e-9, False), ("const int* p", 1e-9, True)]
+)
+def test_what_a_kernel_that_was_not_run_may_have_written_is_not_known(
+    monkeypatch: pytest.MonkeyPatch, parameter: str, budget: float, known: bool
+) -> None:
+    """A kernel runs for its results while the budget lasts."""
+    needs.sandbox()
+    monkeypatch.setattr(record, "KERNEL_SECONDS", budget)
+    text = GATHER.replace("INDEX", "i").replace("gather<<<", f"other<<<1, 64>>>(device); /* {budget} */\n  gather<<<")
+    text = text.replace("int main", OTHER.replace("PARAMETER", parameter) + "int main")
+    interpreter = Interpreter(device_code(text, "gfx90a", "-O3"), load_device("mi250"))
+    gather = recorded(text, interpreter).launches[-1]
+    assert gather.kernel == "gather"
+    index = gather.pointers[1][1]
+    assert index.contents is not None and index.stale != known

@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner
 
 from hipsynth.cli.main import cli
-from hipsynth.profiling.preview.instances import template_of
 
 # Every launch means another instance than the first of its kernel in the code object.
 SEVERAL = """#include <hip/hip_runtime.h>
@@ -97,23 +96,18 @@ def test_each_launch_is_answered_for_the_instance_that_it_names(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("calls", "names"),
     [
-        ("sized<a::SIZE><<<1, 64>>>(p); sized<b::SIZE><<<1, 64>>>(p);", ["sized<256>", "sized<64>"]),
+        ("sized<a::SIZE><<<1, 64>>>(p); sized<b::SIZE><<<1, 64>>>(p);", ["sized<64>", "sized<256>"]),
         ("fill(std::vector<float>(64)); fill(std::vector<int>(64));", ["typed<float>", "typed<int>"]),
         (
-            "auto n = std::vector<int>(8); typed<<<1, 64>>>(p); typed<<<1, 64>>>(n.data());",
+            "int* n; (void)hipMalloc(&n, 1 << 16); typed<<<1, 64>>>(p); typed<<<1, 64>>>(n);",
             ["typed<float>", "typed<int>"],
         ),
     ],
 )
-def test_a_launch_that_may_mean_several_instances_abstains_and_names_them(
-    tmp_path: Path, calls: str, names: list[str]
-) -> None:
+def test_instances_that_the_text_of_a_launch_does_not_name(tmp_path: Path, calls: str, names: list[str]) -> None:
     found = kernels(tmp_path / "unclear.hip", UNCLEAR.replace("CALLS", calls))
-    assert found
-    for kernel in found:
-        assert (kernel["abstained"], kernel["reason_code"]) == (True, "unknown_instance")
-        assert kernel["duration_ns"] is None and not kernel["metrics"]
-        assert all(name in kernel["reason"] for name in names)
+    assert [kernel["instance"] for kernel in found] == names
+    assert all(kernel["duration_ns"] > 0 for kernel in found)
 
 
 def test_without_host_code_every_instance_is_answered(tmp_path: Path) -> None:
@@ -122,16 +116,3 @@ def test_without_host_code_every_instance_is_answered(tmp_path: Path) -> None:
     found = kernels(tmp_path / "fragment.hip", text)
     assert [kernel["instance"] for kernel in found] == ["sized<1>", "sized<64>"]
     assert found[0]["duration_ns"] < found[1]["duration_ns"]
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        ("void ns::k<float, 128u>(float*, int)", ["float", "128u"]),
-        ("void k<(Mode)1, HIP_vector_type<float, 4u> >(int)", ["(Mode)1", "HIP_vector_type<float, 4u>"]),
-        ("k(HIP_vector_type<float, 4u>*)", []),
-        ("k", []),
-    ],
-)
-def test_template_arguments_of_demangled_names(name: str, arguments: list[str]) -> None:
-    assert template_of(name) == arguments

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import needs
 import pytest
 
-from hipsynth.profiling.preview.interpret import MOST_SWAY
+from hipsynth.profiling.preview import record
+from hipsynth.profiling.preview.interpret import MOST_SENSITIVITY
 from hipsynth.profiling.preview.programs import Found, device_code, previews
 from hipsynth.training.analytic.model import DURATION
 from hipsynth.training.analytic.predict import AnalyticPredictor
@@ -42,46 +42,51 @@ int main() {
 """
 
 
-def found(more: str) -> Found:
+def found(more: str, monkeypatch: pytest.MonkeyPatch, budget: float = record.KERNEL_SECONDS) -> Found:
+    """Previews of the program with `more` at its end, whose kernels run for their results within a budget."""
     needs.simulator()
-    text = LOOPS.replace("MORE", more)
+    monkeypatch.setattr(record, "KERNEL_SECONDS", budget)
+    text = LOOPS.replace("MORE", f"{more}  // {budget}")
     return previews(text, device_code(text, "gfx90a", "-O3"), "mi250")
 
 
-def test_data_that_the_host_writes_are_known() -> None:
-    plain, level = found("").previews
-    assert level.by_data and level.sway == 0
-    assert not plain.by_data and plain.sway == 0
+NOTHING = 1e-9  # seconds of work on kernels: none of them runs
+AGAIN = "level<<<n / 256, 256>>>(many, state, 1, out);"
+READ = "(void)hipMemcpy(&count, state, 4, hipMemcpyDeviceToHost);\n  level<<<count + 1, 256>>>(many, state, 1, out);"
 
 
-def test_data_that_a_kernel_has_changed_are_doubted() -> None:
+def test_data_that_the_host_writes_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, level = found("", monkeypatch).previews
+    assert level.by_data and level.sensitivity == 0
+    assert not plain.by_data and plain.sensitivity == 0
+
+
+def test_data_that_a_kernel_may_have_changed_are_doubted(monkeypatch: pytest.MonkeyPatch) -> None:
     """After the first level, other work-items may be in it than the host has put there."""
-    _, first, second = found("level<<<n / 256, 256>>>(many, state, 1, out);").previews
-    assert first.sway == 0
-    assert second.sway > math.log(2)
+    _, first, second = found(AGAIN, monkeypatch, NOTHING).previews
+    assert first.sensitivity == 0
+    assert second.sensitivity > math.log(2)
 
 
-@pytest.mark.parametrize(
-    "call", ["hipMemcpy(&count, state, 4, hipMemcpyDeviceToHost)", "hipMemcpyDtoH(&count, state, 4)"]
-)
-def test_a_number_that_is_read_back_is_not_known(call: str) -> None:
-    """The host goes on with what the kernel computes: nobody knows that launch's shape."""
-    answer = found(f"(void){call};\n  level<<<count / 256, 256>>>(many, state, 1, out);")
-    assert [one.launch.kernel for one in answer.previews] == ["plain", "level"]
-    assert [one.sway for one in answer.previews] == [0, MOST_SWAY]
-    assert [(one.kernel, "launch shape" in one.reason) for one in answer.failures] == [("level", True)]
+def test_data_that_a_kernel_has_changed_are_known_if_it_ran(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, first, second = found(AGAIN, monkeypatch, 5.0).previews
+    assert (first.sensitivity, second.sensitivity) == (0, 0)
+    assert second.duration_ns > 0.5 * first.duration_ns  # all work-items are in the second level
 
 
-def test_the_predictor_abstains_where_unknown_data_decide(tmp_path: Path) -> None:
+def test_a_launch_after_lost_results_were_read_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = found(READ, monkeypatch, NOTHING)
+    assert [one.launch.after_loss for one in answer.previews] == [False, False, True]
+    assert [one.sensitivity for one in answer.previews] == [0, 0, MOST_SENSITIVITY]
+
+
+def test_the_predictor_abstains_where_unknown_data_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     needs.sandbox()
-    text = LOOPS.replace(
-        "MORE",
-        "(void)hipMemcpy(&count, state, 4, hipMemcpyDeviceToHost);\n  level<<<count, 256>>>(many, state, 1, out);",
-    )
+    monkeypatch.setattr(record, "KERNEL_SECONDS", NOTHING)
+    text = LOOPS.replace("MORE", f"{READ}  // again")
     plain, level, unknown = AnalyticPredictor.load().predict(text, "gfx90a", "-O3").kernels
-    assert not plain.abstained
-    assert level.abstained and "data" in level.reason and level.duration_ns is not None
-    low, high = level.intervals[DURATION]
-    assert low == pytest.approx(level.duration_ns / math.exp(MOST_SWAY))
-    assert high == pytest.approx(level.duration_ns * math.exp(MOST_SWAY))
-    assert unknown.abstained and unknown.duration_ns is None
+    assert not plain.abstained and not level.abstained
+    assert unknown.abstained and "data" in unknown.reason and unknown.duration_ns is not None
+    low, high = unknown.intervals[DURATION]
+    assert low == pytest.approx(unknown.duration_ns / math.exp(MOST_SENSITIVITY))
+    assert high == pytest.approx(unknown.duration_ns * math.exp(MOST_SENSITIVITY))

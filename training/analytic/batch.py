@@ -1,7 +1,7 @@
 """Predicts many variants of one program at once: problem sizes, launch shapes, arguments, flags and devices.
 
-The host code is evaluated for all command lines together, launches along the size that varies most are interpolated
-where that is checked to be right (profiling.preview.sweep), and the learned correction is asked once.
+The host code runs once for each command line, launches along the size that varies most are interpolated where that is
+checked to be right (profiling.preview.sweep), and the learned correction is asked once.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 from hipsynth.core.time_limit import OutOfTime, require_time
 from hipsynth.profiling.preview.interpret import Interpreter, Preview
-from hipsynth.profiling.preview.launching import HostLaunch
-from hipsynth.profiling.preview.many import launches_of_many
-from hipsynth.profiling.preview.programs import MOST_PREVIEWS, Failure, properties
+from hipsynth.profiling.preview.launch import KernelLaunch
+from hipsynth.profiling.preview.programs import MOST_PREVIEWS, Failure, recorded
+from hipsynth.profiling.preview.record import Recording
+from hipsynth.profiling.preview.size_rules import record_lines
 from hipsynth.profiling.preview.sweep import Line, Swept
 from hipsynth.simulator.devices import load_device
 from hipsynth.training.analytic.features import features, preview_quantities
@@ -123,9 +124,8 @@ def _one_build(
     arch, flags, device = build
     code, chosen = compiled(source, arch, flags, device)
     interpreter = Interpreter(code, chosen)
-    lines = list({variant.question.arguments: None for variant in variants})
-    evaluated = dict(zip(lines, launches_of_many(source, lines, properties(chosen)), strict=True))
-    asked = [launches_of(source, interpreter, v.question, evaluated[v.question.arguments]) for v in variants]
+    recordings = _recordings(source, interpreter, [variant.question for variant in variants])
+    asked = [launches_of(source, interpreter, v.question, recordings[v.question.arguments]) for v in variants]
     swept = _sweep(interpreter, variants, [launches[:MOST_PREVIEWS] for launches, _ in asked])
     kernels = _kernels(predictor, chosen.name, swept)
     seconds = (time.monotonic() - start) / len(variants)
@@ -136,9 +136,21 @@ def _one_build(
     return answers
 
 
+def _recordings(
+    source: str, interpreter: Interpreter, questions: Sequence[LaunchAssumptions]
+) -> dict[tuple[str, ...], Recording]:
+    """What the program's runs record, by command line; the questions differ in nothing else that matters to it."""
+    first = questions[0]
+
+    def record(line: tuple[str, ...]) -> Recording:
+        return recorded(source, interpreter, line, first.host, first.project)
+
+    return record_lines(record, [question.arguments for question in questions])
+
+
 def _sweep(
-    interpreter: Interpreter, variants: Sequence[Variant], launches: Sequence[Sequence[HostLaunch]]
-) -> list[list[tuple[HostLaunch, Swept]]]:
+    interpreter: Interpreter, variants: Sequence[Variant], launches: Sequence[Sequence[KernelLaunch]]
+) -> list[list[tuple[KernelLaunch, Swept]]]:
     """The preview of each launch of each variant. A line is what differs in the number that varies most alone."""
     coordinates = [variant.coordinates() for variant in variants]
     axis = _widest(coordinates)
@@ -148,8 +160,7 @@ def _sweep(
         on_line = isinstance(number, int | float)
         rest = tuple(sorted((name, str(value)) for name, value in place.items() if name != axis or not on_line))
         for k, launch in enumerate(made):
-            kinds = tuple(type(value) for value in launch.arguments)
-            key = rest, k, launch.kernel, launch.template, launch.block, launch.dynamic_lds, kinds
+            key = rest, k, launch.symbol, launch.block, launch.dynamic_lds, len(launch.pointers)
             lines.setdefault(key, []).append((float(number) if isinstance(number, int | float) else 0.0, i, k))
     found: dict[tuple[int, int], Swept] = {}
     for members in lines.values():
@@ -170,7 +181,7 @@ def _widest(coordinates: Sequence[Mapping[str, Coordinate]]) -> str:
 
 
 def _kernels(
-    predictor: AnalyticPredictor, device: str, swept: Sequence[Sequence[tuple[HostLaunch, Swept]]]
+    predictor: AnalyticPredictor, device: str, swept: Sequence[Sequence[tuple[KernelLaunch, Swept]]]
 ) -> list[tuple[KernelPrediction, ...]]:
     """The kernels of each variant, those without a preview last; the correction is asked for all at once."""
     arch = load_device(device).arch

@@ -71,7 +71,7 @@ def _seen_of(sample: LabelledSample, found: Sequence[Preview]) -> PreviewFeature
 def seen(found: Sequence[Preview], preview: Preview, sample: LabelledSample) -> PreviewFeatures:
     """What the previews of a kernel's launches say; the features are those of `preview`."""
     bound = max(preview.bounds.values(), default=0.0)
-    sway = max(one.sway for one in found if one.instance == preview.instance)
+    sway = max(one.sensitivity for one in found if one.instance == preview.instance)
     averaged = mean([preview_quantities(one, sample.arch) for one in launches_of(found, preview, sample)])
     return PreviewFeatures(features(preview, sample.device) | {SWAY: sway}, averaged, preview.bottleneck, bound)
 

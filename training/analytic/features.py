@@ -52,7 +52,7 @@ def features(preview: Preview, device: str) -> dict[str, float]:
         "atomics": _log(preview.counters.get("TCC_ATOMIC", 0.0) / items),
         "barriers": _log(preview.work.get("barriers", 0.0) / items),
         "guessed": float(preview.guessed),
-        "sway": preview.sway,
+        "sway": preview.sensitivity,
     }
     return values
 

@@ -1,4 +1,4 @@
-"""Predicts every kernel of a program with the shipped correction, without running any of it natively."""
+"""Predicts every kernel of a program: previews of the launches that its host code makes, and the shipped correction."""
 
 from __future__ import annotations
 
@@ -11,15 +11,29 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hipsynth.core.errors import BadInput, MissingDependency, UsageError
+from hipsynth.core.program import Project
 from hipsynth.core.time_limit import OutOfTime
 from hipsynth.profiling.metrics import roofline
 from hipsynth.profiling.metrics.uncertainty import WIDEST
-from hipsynth.profiling.preview.host import host_launches
-from hipsynth.profiling.preview.instances import explicit_arguments, template_of
-from hipsynth.profiling.preview.interpret import BUFFER, Code, Interpreter, Preview
-from hipsynth.profiling.preview.launching import HostLaunch
-from hipsynth.profiling.preview.programs import Failure, Found, device_code, interpret_all, out_of_time, properties
-from hipsynth.profiling.preview.values import UNKNOWN
+from hipsynth.profiling.preview.interpret import (
+    BUFFER,
+    FIRST_ADDRESS,
+    Code,
+    Interpreter,
+    Preview,
+    explicit_arguments,
+    explicit_bytes,
+)
+from hipsynth.profiling.preview.launch import (
+    GUESSED_BYTES,
+    DeviceBuffer,
+    KernelLaunch,
+    packed_number,
+    parameter_types,
+    with_argument,
+)
+from hipsynth.profiling.preview.programs import Failure, Found, device_code, interpret_all, out_of_time, recorded
+from hipsynth.profiling.preview.record import HostCode, Recording
 from hipsynth.simulator.devices import DeviceTable, device_of, load_device
 from hipsynth.source.names import base_name
 from hipsynth.toolchain import check_flags
@@ -36,12 +50,15 @@ Shape = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class LaunchAssumptions:
-    """What to assume of launches instead of what the host code says; `values`: integer arguments by name."""
+    """What to assume of launches instead of what the host code does. `values`: numbers by the argument's name; `host`:
+    whether the host code may run."""
 
     grid: Shape | None = None
     block: Shape | None = None
     values: Mapping[str, float] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()  # the program's command line
+    host: HostCode = HostCode.RUN
+    project: Project | None = None  # the folder that it runs in
 
 
 @dataclass(frozen=True)
@@ -100,7 +117,12 @@ class AnalyticPredictor:
         return cls(AnalyticModel.load(path), path)
 
     def predict(
-        self, source: str, arch: str, flags: str, device: str | None = None, question: LaunchAssumptions | None = None
+        self,
+        source: str,
+        arch: str,
+        flags: str,
+        device: str | None = None,
+        question: LaunchAssumptions | None = None,
     ) -> AnalyticPrediction:
         """Raises UsageError for an unknown arch, device or flag, BadInput for a source without a kernel, CompileFailed
         if its device code does not compile."""
@@ -114,7 +136,13 @@ class AnalyticPredictor:
         return AnalyticPrediction(arch, flags, device_of(arch, device).name, kernels, 0.0, str(self.path))
 
     def predict_code(
-        self, source: str, code: Code, device: str, flags: str, question: LaunchAssumptions, start: float | None = None
+        self,
+        source: str,
+        code: Code,
+        device: str,
+        flags: str,
+        question: LaunchAssumptions,
+        start: float | None = None,
     ) -> AnalyticPrediction:
         """As predict(), for code that is compiled already."""
         start = time.monotonic() if start is None else start
@@ -150,13 +178,13 @@ def described(
     width = math.log(high / low) / 2 if low > 0 else math.inf
     reason = code = ""
     if width > WIDEST:
-        by_data = preview.by_data or preview.sway >= width
+        by_data = preview.by_data or preview.sensitivity >= width
         cause = (
             "it depends on data that the program computes or reads" if by_data else "few labelled kernels are like it"
         )
         code = "uncertain"
         reason = f"the duration is uncertain by a factor of {math.exp(width):.1f}: {cause}"
-    elif preview.astray:
+    elif preview.diverged:
         code = "unknown_data"
         reason = "it needs the data that the program makes: with made-up data it fails or goes on and on"
     return KernelPrediction(
@@ -209,58 +237,64 @@ def reasons(preview: Preview) -> tuple[str, ...]:
 def find(source: str, code: Code, device: str, question: LaunchAssumptions) -> tuple[Found, list[str]]:
     """Previews of the launches that the host code makes, changed by the question; where it launches nothing, of each
     kernel with the question's shape and arguments, or assumed ones (a note says so)."""
-    table = load_device(device)
     check_values(source, question.values)
     try:
-        interpreter = Interpreter(code, table)
-        made = host_launches(source, question.arguments, properties(table))
+        interpreter = Interpreter(code, load_device(device))
+        made = recorded(source, interpreter, question.arguments, question.host, question.project)
         launches, notes = launches_of(source, interpreter, question, made)
     except OutOfTime:
         return Found([], [out_of_time(name) for name in kernel_names(source)]), []
-    launched = {launch.kernel for launch in made[0]}
-    shapeless = [] if question.grid else [name for name in made[1] if name in launched]
-    return interpret_all(launches, interpreter, shapeless), notes
+    return interpret_all(launches, interpreter), notes
 
 
 def launches_of(
-    source: str, interpreter: Interpreter, question: LaunchAssumptions, evaluated: tuple[list[HostLaunch], list[str]]
-) -> tuple[list[HostLaunch], list[str]]:
-    """The launches to preview, and notes, as find() says; `evaluated`: what host_launches() says."""
-    launches, shapeless = evaluated
-    notes: list[str] = []
-    named = {launch.kernel for launch in launches}
-    if not launches or shapeless:
-        wanted = [k for k in kernel_names(source) if k not in named and (not shapeless or k in shapeless)]
-        made = [launch for name in wanted for launch in _assumed(name, interpreter, question)]
-        if made and (not question.grid or not question.block):
+    source: str, interpreter: Interpreter, question: LaunchAssumptions, made: Recording
+) -> tuple[list[KernelLaunch], list[str]]:
+    """The launches to preview, and notes, as find() says; `made`: what the program's run recorded."""
+    launches = list(made.launches)
+    notes = [f"not all launches may be known: {made.message}"] if made.reason and launches else []
+    if not launches:
+        launches = [one for name in kernel_names(source) for one in assumed_launches(name, interpreter)]
+        if launches and (not question.grid or not question.block):
+            why = f" ({made.message})" if made.message else ""
             notes.append(
-                f"the launch shape of {', '.join(dict.fromkeys(m.kernel for m in made))} is not known: assumes "
-                f"{made[0].grid[0]} work-groups of {made[0].block[0]}; give --grid and --block"
+                f"the launch shape of {', '.join(dict.fromkeys(one.kernel for one in launches))} is not known{why}: "
+                f"assumes {ASSUMED_GRID[0]} work-groups of {ASSUMED_BLOCK[0]}; give --grid and --block"
             )
-        launches = [*launches, *made]
-    return [_changed(launch, source, question) for launch in launches], notes
+    return [_changed(launch, interpreter, source, question) for launch in launches], notes
 
 
-def _changed(launch: HostLaunch, source: str, question: LaunchAssumptions) -> HostLaunch:
-    names = parameter_names(source, launch.kernel)
-    arguments = (
-        tuple(question.values.get(name, value) for name, value in zip(names, launch.arguments, strict=False))
-        or launch.arguments
-    )
-    if len(arguments) != len(launch.arguments):
-        arguments = launch.arguments
-    grid, block = question.grid or launch.grid, question.block or launch.block
-    return replace(launch, grid=grid, block=block, arguments=arguments)
+def _changed(launch: KernelLaunch, interpreter: Interpreter, source: str, question: LaunchAssumptions) -> KernelLaunch:
+    """The launch with the shape and the values of the question."""
+    kernel = interpreter.kernel_of(launch)
+    names, types = parameter_names(source, launch.kernel), parameter_types(launch.signature)
+    changed = replace(launch, grid=question.grid or launch.grid, block=question.block or launch.block)
+    if kernel is None or not question.values or not len(names) == len(types) == len(explicit_arguments(kernel)):
+        return changed
+    for name, kind, (offset, size, _) in zip(names, types, explicit_arguments(kernel), strict=True):
+        if name in question.values:
+            changed = with_argument(changed, offset, packed_number(question.values[name], size, kind))
+    return changed
 
 
-def _assumed(name: str, interpreter: Interpreter, question: LaunchAssumptions) -> list[HostLaunch]:
-    """A launch of each instance of a kernel that no host code launches."""
+def assumed_launches(name: str, interpreter: Interpreter) -> list[KernelLaunch]:
+    """A launch of each instance of a kernel that no host code launches: every pointer points to a large array of its
+    own, every number is a million."""
     found = []
     for kernel in interpreter.kernels:
-        if base_name(kernel["name"]) == name:
-            values = [UNKNOWN if kind == BUFFER else ASSUMED_NUMBER for _, _, kind in explicit_arguments(kernel)]
-            shape = question.grid or ASSUMED_GRID, question.block or ASSUMED_BLOCK
-            found.append(HostLaunch(name, tuple(template_of(kernel["name"])), *shape, 0, tuple(values)))
+        if base_name(kernel["name"]) != name:
+            continue
+        types = parameter_types(kernel["name"])
+        arguments, buffers = bytearray(explicit_bytes(kernel)), []
+        for i, (offset, size, kind) in enumerate(explicit_arguments(kernel)):
+            if kind == BUFFER:
+                buffers.append(DeviceBuffer(FIRST_ADDRESS + 2 * GUESSED_BYTES * i, GUESSED_BYTES, guessed=True))
+                arguments[offset : offset + size] = buffers[-1].start.to_bytes(size, "little")
+            else:
+                typed = types[i] if i < len(types) else ""
+                arguments[offset : offset + size] = packed_number(ASSUMED_NUMBER, size, typed)
+        shape = ASSUMED_GRID, ASSUMED_BLOCK, 0
+        found.append(KernelLaunch(kernel["symbol"], kernel["name"], *shape, bytes(arguments), tuple(buffers)))
     return found
 
 

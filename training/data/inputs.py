@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
 
-from hipsynth.core.errors import HipsynthError
-from hipsynth.profiling.preview.host import host_launches
-from hipsynth.profiling.preview.launching import HostLaunch
-from hipsynth.profiling.preview.values import HostAllocation
+from hipsynth.core.errors import BadInput, UsageError
+from hipsynth.profiling.preview.interpret import BUFFER, Interpreter, explicit_arguments
+from hipsynth.profiling.preview.launch import KernelLaunch, parameter_types, unpacked_number
+from hipsynth.profiling.preview.programs import device_code, recorded
 from hipsynth.simulator.devices import default_device, load_device
 from hipsynth.training.data.numbers import number_format
 
@@ -40,38 +40,43 @@ class PromptOptions:
 @lru_cache(maxsize=65536)
 def launch_lines(source: str, arch: str) -> str:
     """The launches of a program as comment lines, for example "// launch axpy grid 4096 1 1 +3410 block 256 1 1 +2256
-    items +6105 arguments +6105, +6419 bytes"; without those whose shape is not known before the program runs. Products
-    and large numbers are in the form "exp3" of answers (data.numbers), so that a small model can copy them.
+    items +6105 arguments +6105, +6419 bytes". Products and large numbers are in the form "exp3" of answers
+    (data.numbers), so that a small model can copy them.
 
-    Reads text alone: the code need not compile. "" where there is no launch that can be followed.
+    Runs the program's host code in the sandbox. "" where it does not compile or launches nothing.
     """
-    table = load_device(default_device(arch))
     try:
-        found, _ = host_launches(source, (), {"warpSize": 64, "multiProcessorCount": int(table["topology.cus"])})
-    except (HipsynthError, RecursionError):
+        interpreter = Interpreter(device_code(source, arch, "-O3"), load_device(default_device(arch)))
+        launches = recorded(source, interpreter).launches
+    except (BadInput, UsageError):
         return ""
-    return "".join(map(_line, found[:MOST_LAUNCHES]))
+    return "".join(_line(one, interpreter.kernel_of(one)) for one in launches[:MOST_LAUNCHES])
 
 
-def _line(launch: HostLaunch) -> str:
+def _line(launch: KernelLaunch, kernel: Mapping[str, Any] | None) -> str:
     groups, size = math.prod(launch.grid), math.prod(launch.block)
     grid, block = (" ".join(map(str, shape)) for shape in (launch.grid, launch.block))
     shape = f"grid {grid} {_magnitude(groups)} block {block} {_magnitude(size)} items {_magnitude(groups * size)}"
-    return f"// launch {launch.kernel} {shape}{_arguments(launch)}\n"
+    shown = ", ".join(_arguments(launch, kernel)) if kernel is not None else ""
+    return f"// launch {launch.kernel} {shape}{f' arguments {shown}' if shown else ''}\n"
 
 
 def _magnitude(value: float) -> str:
     return number_format("exp3").written(value)
 
 
-def _arguments(launch: HostLaunch) -> str:
-    shown = [_argument(value) for value in launch.arguments]
-    return f" arguments {', '.join(shown)}" if shown else ""
+def _arguments(launch: KernelLaunch, kernel: Mapping[str, Any]) -> Iterator[str]:
+    explicit, types = explicit_arguments(kernel), parameter_types(launch.signature)
+    for i, (offset, size, kind) in enumerate(explicit):
+        data = launch.arguments[offset : offset + size]
+        if kind == BUFFER:
+            buffer = launch.buffer_at(int.from_bytes(data, "little"))
+            yield f"{_magnitude(buffer.bytes)} bytes" if buffer else "buffer"
+        else:
+            yield _number(unpacked_number(data, types[i] if i < len(types) else ""))
 
 
-def _argument(value: Any) -> str:
-    if isinstance(value, HostAllocation):
-        return f"{_magnitude(value.bytes)} bytes" if isinstance(value.bytes, int) else "buffer"
-    if isinstance(value, int) and value >= LARGE:
-        return _magnitude(value)
-    return f"{value}" if isinstance(value, int | float) else "?"
+def _number(value: float | None) -> str:
+    if value is None:
+        return "?"
+    return _magnitude(value) if isinstance(value, int) and value >= LARGE else f"{value}"

@@ -103,6 +103,10 @@ class PyDevice {
   uint64_t allocate(uint64_t bytes) {
     return reinterpret_cast<uint64_t>(device_.memory().allocate(bytes, Memory::Kind::device));
   }
+  uint64_t allocate_at(uint64_t offset, uint64_t bytes) {
+    return reinterpret_cast<uint64_t>(device_.memory().allocate_at(offset, bytes));
+  }
+  uint64_t arena() { return device_.memory().start(); }
   bool release(uint64_t address) { return device_.memory().release(reinterpret_cast<void*>(address)); }
 
   void write(uint64_t address, const Bytes& data) {
@@ -155,10 +159,11 @@ class PyDevice {
   }
 
   nb::dict launch(size_t module, const std::string& symbol, const Triple& grid, const Triple& block, nb::bytes args,
-                  uint32_t dynamic_lds) {
+                  uint32_t dynamic_lds, bool cooperative) {
     const KernelInfo* kernel = kernel_of(module, symbol);
     const auto* p = static_cast<const uint8_t*>(args.data());
-    Launch request{&at(module), kernel, dim3(grid), dim3(block), dynamic_lds, std::vector<uint8_t>(p, p + args.size())};
+    Launch request{&at(module), kernel, dim3(grid), dim3(block), dynamic_lds, std::vector<uint8_t>(p, p + args.size()),
+                   cooperative};
     Dispatch d;
     {
       nb::gil_scoped_release unlocked;
@@ -242,6 +247,9 @@ NB_MODULE(_core, m) {
       .def("reset", &PyDevice::reset, "Empties all caches.")
       .def("empty_l2", &PyDevice::empty_l2, "Empties the L2, as a copy by the host does.")
       .def("allocate", &PyDevice::allocate, nb::arg("bytes"), "Device address of a new allocation.")
+      .def("allocate_at", &PyDevice::allocate_at, nb::arg("offset"), nb::arg("bytes"),
+           "Device address of a new allocation at an offset from `arena`.")
+      .def("arena", &PyDevice::arena, "The lowest address of device memory.")
       .def("release", &PyDevice::release, nb::arg("address"), "False when `address` is not the start of an allocation.")
       .def("write", &PyDevice::write, nb::arg("address"), nb::arg("data"),
            "Copies bytes (uint8 array) to device memory.")
@@ -259,7 +267,7 @@ NB_MODULE(_core, m) {
            "Whether addresses or control flow of a kernel may depend on what its vector loads read.")
       .def(
           "launch", &PyDevice::launch, nb::arg("module"), nb::arg("kernel"), nb::arg("grid"), nb::arg("block"),
-          nb::arg("args"), nb::arg("dynamic_lds") = 0,
+          nb::arg("args"), nb::arg("dynamic_lds") = 0, nb::arg("cooperative") = false,
           "Runs one dispatch to its end; grid in work-groups. `args`: explicit arguments laid out as in the metadata.");
   nb::class_<PyHierarchy>(m, "MemoryModel", "Coalescer, vL1D, L2, Infinity Cache and fabric without a device.")
       .def(nb::init<const std::string&, const SpecTable&>(), nb::arg("arch"), nb::arg("spec"))

@@ -164,6 +164,32 @@ void* Memory::allocate(uint64_t bytes, Kind kind, uint64_t align) {
   return reinterpret_cast<void*>(at);
 }
 
+void* Memory::allocate_at(uint64_t offset, uint64_t bytes) {
+  Impl& m = *impl_;
+  const uint64_t at = m.base + offset, end = at + round_up(std::max<uint64_t>(bytes, 1), kPage);
+  const auto next = m.allocations.lower_bound(at);
+  const bool inside = offset % kPage == 0 && offset >= kInternalBytes && offset < kSlotBytes && end > at;
+  const bool before =
+      next == m.allocations.begin() || std::prev(next)->second.start + pages_of(std::prev(next)->second) <= at;
+  const bool after = next == m.allocations.end() || end <= next->first;
+  if (!inside || end > m.base + kSlotBytes || !before || !after || bytes > m.limit - m.used) {
+    throw SimError("out_of_memory", "no room for " + std::to_string(bytes) + " bytes at that address");
+  }
+  m.changes();
+  m.allocations[at] = Allocation{at, bytes, Kind::device};
+  m.used += bytes;
+  advise_pages(at, end - at, m.sampled);
+  return reinterpret_cast<void*>(at);
+}
+
+std::vector<Memory::Allocation> Memory::user_allocations() const {
+  std::vector<Allocation> found;
+  for (const auto& [start, a] : impl_->allocations) {
+    if (!internal(a.kind) && a.kind != Kind::heap) found.push_back(a);
+  }
+  return found;
+}
+
 bool Memory::release(void* p) {
   Impl& m = *impl_;
   const auto it = m.allocations.find(reinterpret_cast<uint64_t>(p));

@@ -58,6 +58,9 @@ class Memory {
   bool unreserve(uint64_t start, uint64_t bytes);    // false: no such range, or it has mappings
   bool map(uint64_t at, void* pages);    // moves an allocation's pages there; false: range in use or not reserved
   bool unmap(uint64_t at, void* pages);  // moves the pages back
+  std::vector<Allocation> user_allocations() const;  // by address; without code, kernel arguments and the heap
+  // A device allocation at this offset from start(). Throws SimError out_of_memory if anything is there.
+  void* allocate_at(uint64_t offset, uint64_t bytes);
   // The allocation that contains [p, p + bytes), or null.
   const Allocation* find(uint64_t p, uint64_t bytes) const;
   bool owns(uint64_t p) const;  // whether p is an address in device memory, allocated or not
@@ -107,6 +110,8 @@ class Module {
   std::vector<const KernelInfo*> kernels() const;
   // Device address and size of a global variable; (0, 0) if there is none.
   std::pair<uint64_t, uint64_t> global(const std::string& symbol) const;
+  // Symbol -> device address and size of the global variables.
+  const std::map<std::string, std::pair<uint64_t, uint64_t>>& globals() const { return globals_; }
   const Code& code() const { return code_; }
   // Instructions whose address is stored in data (function pointers, virtual tables): possible targets of indirect
   // calls.

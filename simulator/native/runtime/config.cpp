@@ -63,6 +63,11 @@ const std::map<std::string, Setter>& setters() {
        [](Config& c, const std::string& v) { c.sharing.limits.most_touches = static_cast<uint64_t>(number(v)); }},
       {"sharing_work",
        [](Config& c, const std::string& v) { c.sharing.limits.most_work = static_cast<uint64_t>(number(v)); }},
+      {"launches_path", [](Config& c, const std::string& v) { c.recorder.path = v; }},
+      {"launches_most",
+       [](Config& c, const std::string& v) { c.recorder.most_launches = static_cast<uint64_t>(number(v)); }},
+      {"launches_bytes",
+       [](Config& c, const std::string& v) { c.recorder.most_bytes = static_cast<uint64_t>(number(v)); }},
       {"watch", [](Config& c, const std::string& v) { c.trial.watch = number(v) != 0; }},
       {"poison", [](Config& c, const std::string& v) { c.trial.poison = static_cast<uint32_t>(number(v)); }},
   };

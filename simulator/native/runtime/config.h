@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/machine.h"
+#include "launch_recorder.h"
 #include "sharing_file.h"
 #include "trial.h"
 
@@ -26,6 +27,7 @@ struct Config {
   DeviceOptions options;  // see config.cpp for the keys
   TrialOptions trial;
   SharingFileOptions sharing;
+  LaunchRecorderOptions recorder;
 };
 
 // Throws std::runtime_error naming the entry with an unknown key or a bad number.

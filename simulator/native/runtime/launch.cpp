@@ -59,10 +59,15 @@ hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
   Dispatch done;
   try {
     rt.sharing.observe(*rt.device, launch);
+    rt.recorder.before_launch(*rt.device, launch);
     done = rt.device->launch(launch);
+    rt.recorder.after_launch(done.treatment.results, "");
   } catch (const SimError& error) {
     print(error.output, error.errors);
-    throw;
+    if (!rt.recorder.on()) throw;
+    rt.recorder.after_launch(false, error.reason);  // the launches that follow are of interest, too
+    done.grid = launch.grid;
+    done.block = launch.block;
   }
   rt.running = nullptr;
   print(done.printf_output, done.printf_errors);
@@ -77,6 +82,7 @@ hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
   if (rt.config.settled_launches != 0 && rt.results.since_new() >= rt.config.settled_launches) {
     rt.stop("settled", std::to_string(rt.results.since_new()) + " launches in a row brought no new kernel or shape");
   }
+  if (rt.recorder.full()) rt.stop("recorded", "as many launches as are recorded have been made");
   rt.checkpoint();
   return hipSuccess;
 }

@@ -14,7 +14,9 @@ hipError_t load_module(Runtime& rt, hipModule_t* out, const std::vector<uint8_t>
   if (elf.empty()) return is_bundle(image) ? hipErrorNoBinaryForGpu : hipErrorInvalidImage;
   auto handle = std::make_unique<ihipModule_t>();
   try {
-    handle->module = hipsynth::Module::load(rt.config.arch, rt.memory(), elf, disassemble(rt.config.objdump, elf));
+    std::string text = disassemble(rt.config.objdump, elf);
+    handle->module = hipsynth::Module::load(rt.config.arch, rt.memory(), elf, text);
+    rt.recorder.loaded(*handle->module, elf, std::move(text));
   } catch (const hipsynth::SimError& error) {
     if (error.reason != "bad_code_object") throw;
     std::fprintf(stderr, "hipsynth: cannot load module: %s\n", error.what());

@@ -89,6 +89,7 @@ Runtime::Runtime() {
     results.set_tally(device->tally());
     trial.configure(config.trial);
     sharing.configure(config.sharing);
+    recorder.configure(config.recorder);
   } catch (const SimError& error) {
     stop(error.reason, error.what());
   } catch (const std::exception& error) {

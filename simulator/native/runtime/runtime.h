@@ -96,6 +96,7 @@ class Runtime {
   Results results;
   Trial trial;
   SharingFile sharing;
+  LaunchRecorder recorder;
   std::unique_ptr<Device> device;  // null if the program was started without a configuration
   std::string unavailable;         // why there is no device
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 
 import pytest
 
 from hipsynth.core.errors import BadInput, CompileFailed, UsageError
 from hipsynth.profiling.preview.interpret import Interpreter
-from hipsynth.profiling.preview.launching import HostLaunch
-from hipsynth.profiling.preview.programs import device_code
+from hipsynth.profiling.preview.launch import with_argument
+from hipsynth.profiling.preview.programs import device_code, recorded
 from hipsynth.profiling.preview.sweep import TOLERANCE, Line
-from hipsynth.profiling.preview.values import HostAllocation
 from hipsynth.simulator.devices import load_device
 from hipsynth.training.analytic.batch import Variant, predict_variants
 from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
@@ -61,9 +61,9 @@ def test_interpreted_variants_have_the_single_answers_exactly() -> None:
 
 def test_what_no_rule_describes_is_interpreted() -> None:
     interpreter = Interpreter(device_code(SOURCE, "gfx942", "-O3"), load_device("mi300x"))
-    buffer = HostAllocation(1 << 16)
+    (made,) = recorded(SOURCE, interpreter, ["16384"]).launches
     turns = [1 + 370 * n % 2300 for n in range(24)]  # no function of n that a rule follows
-    launches = [HostLaunch("scale", (), (64, 1, 1), (256, 1, 1), 0, (buffer, buffer, 16384, turn)) for turn in turns]
+    launches = [with_argument(made, 20, struct.pack("<i", turn)) for turn in turns]
     found = Line(interpreter, range(1, 25), launches).previews()
     assert all(one.interpreted for one in found)
     for launch, one in zip(launches[::9], found[::9], strict=True):

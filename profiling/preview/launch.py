@@ -1,0 +1,138 @@
+"""What a launch is for a preview: a kernel, a shape, argument bytes, and the device memory that exists."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from hipsynth.core.kernel_record import Dim
+from hipsynth.simulator.launch_record import Contents
+from hipsynth.source.names import base_name, short_name
+
+POINTER = 8  # bytes
+GUESSED_BYTES = 1 << 28  # of a buffer whose size is not known
+_FLOATS = {"float": (4, "<f"), "double": (8, "<d"), "_Float16": (2, "<e"), "__half": (2, "<e")}
+
+
+@dataclass(frozen=True)
+class DeviceBuffer:
+    """Device memory that exists at a launch, at the address that the program sees.
+
+    `contents`: what it holds, None if that is not known. `stale`: a launch whose results were not computed may have
+    written to it, so that it holds something else in truth. `guessed`: its size is assumed.
+    """
+
+    start: int
+    bytes: int
+    contents: Contents | None = field(default=None, repr=False)
+    stale: bool = False
+    guessed: bool = False
+
+    def holds(self, address: int) -> bool:
+        return self.start <= address < self.start + self.bytes
+
+
+@dataclass(frozen=True)
+class KernelLaunch:
+    """A launch as far as it is known. `signature`: the kernel's demangled name; `symbol`: its mangled one.
+
+    Grid in work-groups; `arguments` as they lie in memory. `variables`: contents of the device code's variables by
+    symbol. `module`: code that was loaded while the program ran, as (code object, disassembly). `by_data`: memory was
+    recorded because the kernel's addresses or branches may depend on it. `times`: how often it was made.
+    `after_read`: the host had seen what earlier kernels wrote; `after_loss`: or what lacked their results, so that the
+    program may in truth do something else.
+    """
+
+    symbol: str
+    signature: str
+    grid: Dim
+    block: Dim
+    dynamic_lds: int
+    arguments: bytes
+    buffers: tuple[DeviceBuffer, ...] = field(default=(), repr=False)
+    cooperative: bool = False
+    variables: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    module: tuple[bytes, bytes] | None = field(default=None, repr=False)
+    by_data: bool = False
+    times: int = 1
+    after_read: bool = False
+    after_loss: bool = False
+
+    @cached_property
+    def kernel(self) -> str:
+        """The kernel's name at its definition."""
+        return base_name(self.signature)
+
+    @property
+    def shape(self) -> tuple[str, Dim, Dim]:
+        return self.symbol, self.grid, self.block
+
+    @cached_property
+    def pointers(self) -> tuple[tuple[int, DeviceBuffer], ...]:
+        """(offset, buffer) of each pointer among the arguments and in structures among them."""
+        return tuple(
+            (at, buffer) for at, address in words_of(self.arguments) if (buffer := self.buffer_at(address)) is not None
+        )
+
+    def buffer_at(self, address: int) -> DeviceBuffer | None:
+        return next((one for one in self.buffers if one.holds(address)), None)
+
+    def named_buffers(self, offsets: Sequence[int] | None = None) -> list[DeviceBuffer]:
+        """The buffers that arguments point to, each once; `offsets`: only those of these arguments."""
+        found = {one.start: one for at, one in self.pointers if offsets is None or at in offsets}
+        return list(found.values())
+
+    @property
+    def has_contents(self) -> bool:
+        return any(one.contents is not None for one in self.buffers)
+
+
+def words_of(arguments: bytes) -> Iterator[tuple[int, int]]:
+    """(offset, number) of each aligned word of eight bytes."""
+    whole = len(arguments) // POINTER * POINTER
+    return ((i * POINTER, word) for i, (word,) in enumerate(struct.iter_unpack("<Q", arguments[:whole])))
+
+
+def parameter_types(signature: str) -> list[str]:
+    """The types between the brackets of a demangled signature: `float const*`, `unsigned int`."""
+    own = short_name(signature)
+    inner = signature[signature.find(own) + len(own) :].strip()
+    if not (inner.startswith("(") and inner.endswith(")")):
+        return []
+    depth, parts = 0, [""]
+    for letter in inner[1:-1]:
+        depth += (letter in "<([") - (letter in ">)]")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts if part.strip()]
+
+
+def is_read_only(parameter: str) -> bool:
+    """Whether a kernel can only read through a parameter of this type: a pointer to constants."""
+    return parameter.rstrip(" &").endswith("const*") or (parameter.startswith("const ") and parameter.endswith("*"))
+
+
+def packed_number(value: float, size: int, parameter: str) -> bytes:
+    """A number as an argument of `size` bytes of this type has it."""
+    width, code = _FLOATS.get(parameter, (0, ""))
+    if width == size:
+        return struct.pack(code, value)
+    return (int(value) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+
+
+def unpacked_number(data: bytes, parameter: str) -> float | int | None:
+    """The number that an argument of this type is; None if it is no number."""
+    width, code = _FLOATS.get(parameter, (0, ""))
+    if width == len(data):
+        return float(struct.unpack(code, data)[0])
+    return int.from_bytes(data, "little", signed="unsigned" not in parameter) if len(data) in (1, 2, 4, 8) else None
+
+
+def with_argument(launch: KernelLaunch, offset: int, data: bytes) -> KernelLaunch:
+    """The launch with other bytes at an argument's offset."""
+    old = launch.arguments
+    return replace(launch, arguments=old[:offset] + data + old[offset + len(data) :])

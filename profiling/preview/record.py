@@ -1,0 +1,260 @@
+"""Runs the host side of a program in the sandbox, and reads which launches it makes.
+
+Kernels run only as far as a small budget of work goes, so that loops that wait for their results end; counters come
+from the interpretation of a few work-groups afterwards (profiling.preview.interpret). What a run recorded is kept in
+the cache: launches do not depend on what kernels do inside, so editing a kernel runs nothing again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+
+from hipsynth import toolchain
+from hipsynth.core.cache import cache_dir
+from hipsynth.core.errors import BadInput, CompileFailed
+from hipsynth.core.files import read_regular, replace_atomically
+from hipsynth.core.program import Project
+from hipsynth.core.time_limit import charge_seconds
+from hipsynth.profiling.preview.launch import DeviceBuffer, KernelLaunch, is_read_only, parameter_types
+from hipsynth.simulator import api
+from hipsynth.simulator.devices import DeviceTable
+from hipsynth.simulator.launch_record import FILE, MOST_BYTES, LaunchRecording, RecordedLaunch, parse_launches
+from hipsynth.simulator.limits import RunLimits
+from hipsynth.simulator.run_folder import place
+from hipsynth.source.outline import outline_kernels
+from hipsynth.toolchain import CompileLimits, sandbox
+
+HOST_SECONDS = 10.0  # of processor time
+KERNEL_SECONDS = 0.05  # of work on kernels, at fixed prices: results do not depend on the machine
+SETTLED = 1000  # launches in a row without a new kernel or shape, after which the program is ended
+MEMORY_BYTES = 4 << 30
+MOST_FILES = 500  # in the folder of a program whose recording is kept
+SOURCE_SUFFIXES = frozenset({".hip", ".cpp", ".cc", ".cu", ".c", ".h", ".hpp", ".cuh"})
+KEPT_BYTES, KEPT = 1 << 30, 256  # of recordings in the cache
+# Reasons for which a run is ended that say nothing against its launches.
+HARMLESS = {
+    "recorded": "it makes more launches than are recorded",
+    "settled": "it repeats its launches",
+}
+
+
+class HostCode(StrEnum):
+    """What may be done to learn a program's launches."""
+
+    RUN = "run"  # its host code is run in the sandbox
+    KNOWN = "known"  # nothing is run: what an earlier run recorded
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The launches of one run of a program. `reason`: why they may not be all that the program makes, in short, and
+    `message` in words; "" if they are. `code`: identifies the device code that the run was made with."""
+
+    launches: tuple[KernelLaunch, ...]
+    reason: str = ""
+    message: str = ""
+    code: str = ""
+
+    @property
+    def depends_on_results(self) -> bool:
+        """Whether the host had seen what kernels wrote before it made its last launch."""
+        return any(launch.after_read for launch in self.launches)
+
+
+@dataclass(frozen=True)
+class HostRun:
+    """A run of a program's host code. `code_object`, `disassembly`: files of its device code; `project`: what it finds
+    in the folder that it runs in, and may read besides."""
+
+    source: Path
+    flags: str
+    arguments: tuple[str, ...]
+    device: DeviceTable
+    code_object: Path
+    disassembly: Path
+    project: Project | None = None
+
+    def code(self) -> str:
+        """Identifies the device code."""
+        return hashlib.sha256(self.code_object.read_bytes()).hexdigest()
+
+    def entry(self) -> Path | None:
+        """Where the run's recording is kept. It is the same whatever the kernels do inside. None if the folder has so
+        many files that nothing is kept."""
+        files = data_files(self.project) if self.project else []
+        if files is None:
+            return None
+        text = host_text(self.source.read_text(errors="surrogateescape"))
+        identity = api.core_version(), toolchain.find_toolchain().identity
+        parts = [*identity, KERNEL_SECONDS, self.flags, self.device.name, text, self.arguments, files]
+        return cache_dir() / "launches" / hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def data_files(project: Project) -> list[tuple[str, int, int]] | None:
+    """(path, bytes, time of the last change in ns) of each file that a program may read besides its sources; None if
+    there are more than MOST_FILES."""
+    sources = {file.path.resolve() for file in project.sources}
+    found = []
+    for number, path in enumerate([*project.folder.rglob("*"), *sorted(project.readable)]):
+        if number >= MOST_FILES:
+            return None
+        if path.suffix not in SOURCE_SUFFIXES and path.is_file() and path.resolve() not in sources:
+            state = path.stat()
+            found.append((str(path), state.st_size, state.st_mtime_ns))
+    return sorted(found)
+
+
+def host_text(text: str) -> str:
+    """A program's text without what its kernels do."""
+    kept, at = [], 0
+    for kernel in outline_kernels(text):
+        start, end = kernel.body
+        kept.append(text[at:start])
+        at = end
+    return "".join([*kept, text[at:]])
+
+
+def record_launches(run: HostRun, signatures: Mapping[str, str]) -> Recording:
+    """Runs a program's host code and keeps the recording. `signatures`: demangled names of its kernels by symbol.
+
+    A program whose host side does not compile or link makes no launches (reason "no_host_code"). Raises Missing if
+    nothing can be isolated, BadInput if the program damaged the record.
+    """
+    out = run.source.parent / "host"
+    try:
+        built = toolchain.compile_host(run.source, run.flags, out, runtime=api.library_path(), limits=CompileLimits())
+    except CompileFailed as error:
+        why = (error.diagnostics or error.cause or error.what).strip().splitlines()
+        return Recording((), "no_host_code", f"its host code does not compile and link: {why[0] if why else error}")
+    artefacts = api.Artefacts(built.executable, run.code_object, run.disassembly, toolchain.find_toolchain().objdump)
+    with sandbox.job_folder() as job:
+        folder = job / "run"
+        project = replace(run.project, arguments=run.arguments) if run.project else None
+        placed = place(project, run.source.stem, artefacts, folder)
+        words = placed.arguments if project else run.arguments
+        done = run_recording(placed.artefacts, run.device, folder, words, placed.mounts)
+        path = folder / FILE
+        data = read_regular(path, MOST_BYTES) if path.exists() else b""
+    charge_seconds(done.cpu_s)
+    head = RecordingHead(done.reason, HARMLESS.get(done.reason, done.message), run.code())
+    found = _recording(head, data, signatures)
+    if (entry := run.entry()) is not None:
+        _store(entry, head, data)
+    return found
+
+
+def run_recording(
+    artefacts: api.Artefacts,
+    device: DeviceTable,
+    folder: Path,
+    arguments: Sequence[str],
+    mounts: Mapping[str, Path] | None = None,
+) -> api.RunResult:
+    """Runs a built program; its launches are in the file launch_record.FILE of `folder`, its working folder."""
+    limits = RunLimits(
+        time_s=HOST_SECONDS,
+        memory_bytes=MEMORY_BYTES,
+        budget_s=KERNEL_SECONDS,
+        settled_launches=SETTLED,
+        strict_bounds=False,
+    )
+    return api.run_program(
+        artefacts,
+        device,
+        folder,
+        limits,
+        arguments,
+        mounts=mounts,
+        count=False,
+        counters=False,
+        observation=LaunchRecording(),
+    )
+
+
+@dataclass(frozen=True)
+class RecordingHead:
+    """What is kept of a run besides its launches."""
+
+    reason: str
+    message: str
+    code: str
+
+
+def _recording(head: RecordingHead, data: bytes, signatures: Mapping[str, str]) -> Recording:
+    return Recording(tuple(as_launches(parse_launches(data), signatures)), head.reason, head.message, head.code)
+
+
+def find_recording(run: HostRun, signatures: Mapping[str, str]) -> Recording | None:
+    """What an earlier run of the same host code recorded, perhaps with other code inside kernels; None without one."""
+    entry = run.entry()
+    if entry is None:
+        return None
+    try:
+        head, _, data = read_regular(entry, MOST_BYTES + (1 << 16)).partition(b"\n")
+        return _recording(RecordingHead(**json.loads(head)), data, signatures)
+    except (OSError, ValueError, TypeError, BadInput):
+        return None
+
+
+def _store(entry: Path, head: RecordingHead, data: bytes) -> None:
+    """Keeps a recording, and deletes the oldest ones. Failure to cache is not an error."""
+    try:
+        with replace_atomically(entry) as fresh:
+            fresh.write_bytes(json.dumps(asdict(head)).encode() + b"\n" + data)
+        total = 0
+        for number, path in enumerate(sorted(entry.parent.iterdir(), key=_modified, reverse=True)):
+            total += path.stat().st_size
+            if number >= KEPT or total > KEPT_BYTES:
+                path.unlink(missing_ok=True)
+    except OSError:
+        return
+
+
+def _modified(path: Path) -> float:
+    return path.stat().st_mtime
+
+
+def as_launches(recorded: Sequence[RecordedLaunch], signatures: Mapping[str, str]) -> Iterator[KernelLaunch]:
+    """Launches for previews; buffers that launches without results may have written are stale from then on."""
+    stale: dict[int, bytes | None] = {}  # start -> contents when its launch was lost
+    for one in recorded:
+        buffers = []
+        for a in one.allocations:
+            held = a.contents.data if a.contents else None
+            is_stale = a.start in stale and (held is None or stale[a.start] in (None, held))
+            buffers.append(DeviceBuffer(a.start, a.bytes, a.contents, is_stale))
+        launch = KernelLaunch(
+            one.symbol,
+            signatures.get(one.symbol, one.symbol),
+            one.grid,
+            one.block,
+            one.dynamic_lds,
+            one.arguments,
+            tuple(buffers),
+            one.cooperative,
+            one.variables,
+            one.module,
+            one.by_data,
+            one.times,
+            one.after_read,
+            one.after_loss,
+        )
+        yield launch
+        if one.outcome != "ran":
+            for buffer in written_buffers(launch):
+                stale[buffer.start] = buffer.contents.data if buffer.contents else None
+
+
+def written_buffers(launch: KernelLaunch) -> list[DeviceBuffer]:
+    """The buffers that a launch may write: those that its arguments point to, except through pointers to constants."""
+    types = parameter_types(launch.signature)
+    pointers = launch.pointers
+    kinds = [kind for kind in types if kind.endswith("*")]
+    if len(pointers) == len(kinds) and len(types) == len(kinds):
+        return [one for (_, one), kind in zip(pointers, kinds, strict=True) if not is_read_only(kind)]
+    return [one for _, one in pointers]

@@ -1,0 +1,240 @@
+"""The launches that a program makes, as the runtime library wrote them down (native/runtime/launch_recorder.h).
+
+The program could have written anything to the file, so its content is checked.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from hipsynth.core.errors import BadInput
+from hipsynth.core.files import read_regular
+from hipsynth.core.kernel_record import Dim
+
+FILE = "hipsynth-launches.bin"  # in the program's folder
+ARENA = 0x2000_0000_0000  # where device memory begins; kArenaBase of native/core/arena.cpp
+MOST_BYTES = 224 << 20  # of the file
+HOST_VISIBLE = (1, 2)  # kinds of allocations that the host reads without a copy: managed and pinned
+ALLOCATION = np.dtype([(name, "<u8") for name in ("start", "bytes", "kind")])
+HELD = np.dtype([(name, "<u8") for name in ("allocation", "contents", "bytes")])
+_POINTER = struct.Struct("<Q")
+_SYMBOL = re.compile(r"[\w.$@]{1,8192}\Z")
+_REASON = re.compile(r"[a-z_]{1,64}\Z")
+_LINE = 16384  # bytes of the longest line
+
+
+@dataclass(frozen=True)
+class LaunchRecording:
+    """What to record: so many different launches, then the program is ended; so many bytes of contents altogether."""
+
+    most_launches: int = 256
+    most_bytes: int = 96 << 20
+
+    def entries(self, folder: Path) -> list[tuple[str, object]]:
+        """The entries of a run's configuration, for a program that runs in `folder`."""
+        limits = [("launches_most", self.most_launches), ("launches_bytes", self.most_bytes)]
+        return [("launches_path", folder.resolve() / FILE), *limits]
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The first `known` bytes of an allocation: `data`, then zeros."""
+
+    data: bytes
+    known: int
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Memory that existed at a launch. `contents` are None if they were not recorded."""
+
+    start: int
+    bytes: int
+    contents: Contents | None = None
+
+
+@dataclass(frozen=True)
+class RecordedLaunch:
+    """One launch. Grid in work-groups; `arguments` as they lie in memory, with the addresses of `allocations`.
+
+    `variables`: contents of the device code's variables by symbol. `by_data`: the kernel's addresses or branches may
+    depend on data. `times`: how often it was made, with other addresses or contents. `outcome`: "ran", "lost" (its
+    results were not computed) or a SimError's reason; "" if the program ended in it. `after_read`: the host had seen
+    what earlier kernels wrote, `after_loss`: or would have, had these run. `module`: code that was loaded while the
+    program ran, as (code object, disassembly); None: the program's own.
+    """
+
+    symbol: str
+    grid: Dim
+    block: Dim
+    dynamic_lds: int
+    cooperative: bool
+    by_data: bool
+    arguments: bytes
+    allocations: tuple[Allocation, ...]
+    variables: Mapping[str, bytes]
+    module: tuple[bytes, bytes] | None
+    after_read: bool
+    after_loss: bool
+    times: int
+    outcome: str
+
+
+@dataclass
+class _Launch:
+    """A launch whose outcome is not known yet."""
+
+    fixed: tuple[str, Dim, Dim, int, bool, bool, bytes]
+    memory: tuple[tuple[Allocation, ...], Mapping[str, bytes], tuple[bytes, bytes] | None, bool, bool]
+    times: int = 1
+    outcome: str = ""
+
+
+@dataclass
+class _Reader:
+    """Reads a recording line by line. Raises ValueError, IndexError or KeyError if it is damaged."""
+
+    data: bytes
+    at: int = 0
+    lost: bool = False
+    after_read: bool = False
+    after_loss: bool = False
+    modules: list[tuple[bytes, bytes]] = field(default_factory=list)
+    layout: list[tuple[int, int, int]] = field(default_factory=list)
+    contents: list[bytes] = field(default_factory=list)
+    variables: dict[str, bytes] = field(default_factory=dict)
+    launches: list[_Launch] = field(default_factory=list)
+    last: int = -1
+
+    def read(self) -> list[RecordedLaunch]:
+        """All launches. A last line that was cut, when the program was ended, is left out."""
+        kinds: dict[str, Callable[[list[str]], None]] = {
+            "arena": self._arena,
+            "layout": self._layout,
+            "contents": self._contents,
+            "global": self._global,
+            "module": self._module,
+            "launch": self._launch,
+            "again": self._again,
+            "ran": self._ended,
+            "lost": self._ended,
+            "failed": self._ended,
+            "read": self._read_by_host,
+        }
+        while self.at < len(self.data):
+            end = self.data.find(b"\n", self.at, self.at + _LINE)
+            if end < 0:
+                if len(self.data) - self.at >= _LINE:
+                    raise ValueError("a line is too long")
+                break
+            words = self.data[self.at : end].decode("ascii").split(" ")
+            self.at = end + 1
+            try:
+                kinds[words[0]](words)
+            except EOFError:
+                break
+        return [RecordedLaunch(*one.fixed, *one.memory, one.times, one.outcome) for one in self.launches]
+
+    def _bytes(self, count: int) -> bytes:
+        if count > len(self.data) - self.at:
+            raise EOFError
+        self.at += count
+        return self.data[self.at - count : self.at]
+
+    def _arena(self, words: list[str]) -> None:
+        if int(words[1]) != ARENA:
+            raise ValueError("another address space")
+
+    def _layout(self, words: list[str]) -> None:
+        table = np.frombuffer(self._bytes(_number(words[1]) * ALLOCATION.itemsize), ALLOCATION)
+        self.layout = [(int(one["start"]), int(one["bytes"]), int(one["kind"])) for one in table]
+        ends = [start + size for start, size, _ in self.layout]
+        overlap = any(start < end for end, (start, _, _) in zip(ends, self.layout[1:], strict=False))
+        if overlap or max(ends, default=0) >> 63:
+            raise ValueError("allocations overlap")
+
+    def _contents(self, words: list[str]) -> None:
+        self.contents.append(self._bytes(_number(words[1])))
+
+    def _global(self, words: list[str]) -> None:
+        if not _SYMBOL.match(words[1]):
+            raise ValueError("a bad name")
+        self.variables = self.variables | {words[1]: self.contents[_number(words[2])]}
+
+    def _module(self, words: list[str]) -> None:
+        elf, size = self.contents[_number(words[1])], _number(words[2])
+        if size > MOST_BYTES:
+            raise ValueError("too large")
+        self.modules.append((elf.ljust(size, b"\0"), self.contents[_number(words[3])]))
+
+    def _launch(self, words: list[str]) -> None:
+        _, symbol, *numbers = words
+        n = [_number(word) for word in numbers]
+        arguments = self._bytes(n[10])
+        held = np.frombuffer(self._bytes(n[11] * HELD.itemsize), HELD)
+        allocations = [Allocation(start, size) for start, size, _ in self.layout]
+        for one in held:
+            place, known = int(one["allocation"]), int(one["bytes"])
+            contents = Contents(self.contents[int(one["contents"])], known)
+            old = allocations[place]
+            if len(contents.data) > known or known > old.bytes:
+                raise ValueError("contents that do not fit")
+            allocations[place] = Allocation(old.start, old.bytes, contents)
+        grid, block = (n[1], n[2], n[3]), (n[4], n[5], n[6])
+        if not _SYMBOL.match(symbol) or 0 in grid or 0 in block or max(grid + block) >= 1 << 32:
+            raise ValueError("a bad launch")
+        module = self.modules[n[0] - 1] if n[0] else None
+        if self.launches and any(kind in HOST_VISIBLE for _, _, kind in self.layout):
+            self._read_by_host(words)
+        fixed = symbol, grid, block, n[7], bool(n[8]), bool(n[9]), arguments
+        memory = tuple(allocations), self.variables, module, self.after_read, self.after_loss
+        self.last = len(self.launches)
+        self.launches.append(_Launch(fixed, memory))
+
+    def _again(self, words: list[str]) -> None:
+        self.last = _number(words[1])
+        self.launches[self.last].times += 1
+
+    def _ended(self, words: list[str]) -> None:
+        outcome = words[-1]
+        if not _REASON.match(outcome):
+            raise ValueError("a bad reason")
+        self.lost |= outcome != "ran"
+        one = self.launches[self.last]
+        if one.outcome in ("", "ran"):  # a loss of one of several counts
+            one.outcome = outcome
+
+    def _read_by_host(self, words: list[str]) -> None:
+        self.after_read = True
+        self.after_loss |= self.lost
+
+
+def _number(word: str) -> int:
+    if not word.isdecimal() or len(word) > 20:
+        raise ValueError("not a number")
+    return int(word)
+
+
+def read_launches(path: Path) -> list[RecordedLaunch]:
+    """The launches that a run recorded, [] if it recorded none. Raises BadInput ("bad_result") if the file is not what
+    the runtime library writes."""
+    data = read_regular(path, MOST_BYTES) if path.exists() else b""
+    return parse_launches(data)
+
+
+def parse_launches(data: bytes) -> list[RecordedLaunch]:
+    """As read_launches(), from the file's bytes."""
+    try:
+        return _Reader(data).read()
+    except (ValueError, IndexError, KeyError, UnicodeDecodeError, struct.error) as error:
+        raise BadInput(
+            "the record of the program's launches is damaged",
+            cause=f"the program wrote to it ({error})",
+            reason="bad_result",
+        ) from error

@@ -1,0 +1,263 @@
+"""The launches of a program, learned by running its host code: exact where text could only be guessed at, and typed
+reasons for host code that goes wrong."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import needs
+import pytest
+
+from hipsynth.core.errors import BadInput
+from hipsynth.profiling.preview import programs, record
+from hipsynth.profiling.preview.interpret import Interpreter
+from hipsynth.profiling.preview.launch import KernelLaunch
+from hipsynth.profiling.preview.programs import device_code, interpret_all, recorded
+from hipsynth.profiling.preview.record import HostCode, Recording, host_text
+from hipsynth.simulator.devices import load_device
+from hipsynth.simulator.launch_record import FILE, parse_launches
+
+HEAD = """#include <hip/hip_runtime.h>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <random>
+#include <vector>
+__global__ void add(const float* a, float* b, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) b[i] += a[i];
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recordings of its own for each test; builds come from the common cache."""
+    needs.simulator()
+    needs.sandbox()
+    monkeypatch.setattr(record, "cache_dir", lambda: tmp_path / "cache")
+
+
+def interpreter_of(text: str) -> Interpreter:
+    return Interpreter(device_code(text, "gfx942", "-O3"), load_device("mi300x"))
+
+
+def run(text: str, *arguments: str) -> Recording:
+    return recorded(text, interpreter_of(text), arguments)
+
+
+def numbers(launch: KernelLaunch) -> tuple[list[int], int]:
+    """The bytes of the buffers that add() is given, and its n."""
+    return [one.bytes for _, one in launch.pointers], struct.unpack_from("<i", launch.arguments, 16)[0]
+
+
+WAYS = {
+    "a class": """
+      struct Matrix {
+        Matrix(int rows, int n) : host(rows * n) { if (hipMalloc(&device, bytes()) != hipSuccess) throw 1; }
+        std::size_t bytes() const { return host.size() * sizeof(float); }
+        std::vector<float> host; float* device = nullptr;
+      };
+      int main() { Matrix a(10, 100), b(100, 10); add<<<4, 256>>>(a.device, b.device, 1000); }
+    """,
+    "smart pointers": """
+      struct Free { void operator()(float* p) const { (void)hipFree(p); } };
+      static std::unique_ptr<float, Free> make(size_t n) {
+        float* p; if (hipMalloc(&p, n * 4) != hipSuccess) exit(2); return std::unique_ptr<float, Free>(p); }
+      int main() { auto a = make(1000), b = make(1000); add<<<4, 256>>>(a.get(), b.get(), 1000); }
+    """,
+    "random numbers": """
+      int main() { std::mt19937 draw(5489); size_t n = 0; for (int i = 0; i < 10000; ++i) n = draw();
+        float *a, *b; if (hipMalloc(&a, 4000) || hipMalloc(&b, 4000)) return 1;
+        add<<<n == 4123659995u ? 4 : 1, 256>>>(a, b, 1000); }
+    """,
+    "a driver's call": """
+      int main() { float *a, *b; int n = 1000; if (hipMalloc(&a, 4000) || hipMalloc(&b, 4000)) return 1;
+        void* args[] = {&a, &b, &n};
+        return hipLaunchKernel((const void*)add, dim3(4), dim3(256), args, 0, nullptr); }
+    """,
+    "a file": """
+      int main() { FILE* f = fopen("n.txt", "w+"); fprintf(f, "1000"); rewind(f); int n; if (fscanf(f, "%d", &n) != 1)
+        return 1; float *a, *b; if (hipMalloc(&a, n * 4) || hipMalloc(&b, n * 4)) return 1;
+        add<<<(n + 255) / 256, 256>>>(a, b, n); }
+    """,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_launches_are_those_that_the_program_makes(way: str) -> None:
+    made = run(HEAD + WAYS[way])
+    (launch,) = made.launches
+    assert (launch.kernel, launch.grid, launch.block, made.reason) == ("add", (4, 1, 1), (256, 1, 1), "")
+    assert numbers(launch) == ([4000, 4000], 1000)
+
+
+SIZED = """
+  int main(int argc, char** argv) { int n = argc > 1 ? atoi(argv[1]) : 4096; float *a, *b;
+    if (hipMalloc(&a, n * 4) || hipMalloc(&b, n * 4)) return 1;
+    BODY
+    return hipDeviceSynchronize(); }
+"""
+LAUNCH = "add<<<(n + 255) / 256, 256>>>(a, b, n);"
+
+
+def sized(body: str) -> str:
+    return HEAD + SIZED.replace("BODY", body)
+
+
+def test_arguments_of_the_command_line_and_those_that_a_text_states() -> None:
+    text = sized(LAUNCH)
+    assert numbers(run(text, "1000").launches[0])[1] == 1000
+    assert numbers(run("// arguments: 3000\n" + text).launches[0])[1] == 3000
+    assert numbers(run(text).launches[0])[1] == 4096
+
+
+def test_a_loop_that_waits_for_results_ends_as_on_the_device() -> None:
+    """Each step halves what is left; without the kernel's results it would go on for ever."""
+    text = sized("""
+      int *left, host = 64; if (hipMalloc(&left, 4) || hipMemcpy(left, &host, 4, hipMemcpyHostToDevice)) return 1;
+      while (host > 1) { halve<<<1, 1>>>(left); (void)hipMemcpy(&host, left, 4, hipMemcpyDeviceToHost); }
+    """).replace("int main", "__global__ void halve(int* n) { *n /= 2; }\nint main")
+    made = run(text)
+    assert made.reason == "" and [launch.times for launch in made.launches] == [6]
+    assert not made.launches[0].after_loss
+
+
+KEEPS_BUSY = """__global__ void halve(int* n) { float x = *n; for (int i = 0; i < 9999; ++i) x = x * 1.5f + 2;
+  if (x == 7 || blockIdx.x == gridDim.x - 1) *n /= 2; }
+"""
+
+
+def test_a_loop_whose_kernels_are_too_long_is_ended() -> None:
+    text = sized("""
+      int *left, host = 64; if (hipMalloc(&left, 4) || hipMemcpy(left, &host, 4, hipMemcpyHostToDevice)) return 1;
+      while (host > 1) { halve<<<65536, 1024>>>(left); (void)hipMemcpy(&host, left, 4, hipMemcpyDeviceToHost); }
+    """).replace("int main", KEEPS_BUSY + "int main")
+    made = run(text)
+    assert (made.reason, [launch.kernel for launch in made.launches]) == ("settled", ["halve"])
+    assert made.launches[0].times > record.SETTLED
+
+
+def test_a_device_variable_holds_what_the_host_put_there() -> None:
+    text = (
+        HEAD
+        + """
+      __constant__ int many[4];
+      __global__ void loop(float* b) { float x = b[threadIdx.x];
+        for (int i = 0; i < many[2]; ++i) x = x * 1.5f + 2; b[threadIdx.x] = x; }
+      int main(int argc, char**) { float* b; int turns[4] = {0, 0, argc > 1 ? 4000 : 4, 0}; if (hipMalloc(&b, 1 << 20)
+        || hipMemcpyToSymbol(HIP_SYMBOL(many), turns, 16)) return 1; loop<<<256, 256>>>(b); }
+    """
+    )
+    interpreter = interpreter_of(text)
+    few, more = (recorded(text, interpreter, words).launches[0] for words in ((), ("more",)))
+    first, second = interpret_all([few, more], interpreter).previews
+    assert second.duration_ns > 20 * first.duration_ns
+
+
+def test_code_that_is_loaded_while_the_program_runs_is_previewed() -> None:
+    text = (
+        HEAD
+        + """
+      #include <hip/hiprtc.h>
+      int main() { float *a, *b; if (hipMalloc(&a, 4 << 20) || hipMalloc(&b, 4 << 20)) return 1;
+        const char* code = "extern \\"C\\" __global__ void twice(float* a) { a[blockIdx.x * 256 + threadIdx.x] *= 2; }";
+        hiprtcProgram made; hiprtcCreateProgram(&made, code, "twice.hip", 0, nullptr, nullptr);
+        if (hiprtcCompileProgram(made, 0, nullptr) != HIPRTC_SUCCESS) return 2;
+        size_t size; hiprtcGetCodeSize(made, &size); std::vector<char> object(size); hiprtcGetCode(made, object.data());
+        hipModule_t module; hipFunction_t f; void* args[] = {&a};
+        if (hipModuleLoadData(&module, object.data()) || hipModuleGetFunction(&f, module, "twice")) return 3;
+        add<<<4, 256>>>(a, b, 1000);
+        return hipModuleLaunchKernel(f, 4096, 1, 1, 256, 1, 1, 0, nullptr, args, nullptr); }
+    """
+    )
+    interpreter = interpreter_of(text)
+    found = interpret_all(recorded(text, interpreter).launches, interpreter)
+    assert [one.launch.kernel for one in found.previews] == ["add", "twice"] and not found.failures
+    assert found.previews[1].counters["TCC_REQ"] > 0
+
+
+HOSTILE = {
+    "never ends": (LAUNCH + "for (volatile int i = 0;; ++i) {}", "budget"),
+    "starts processes": (LAUNCH + '(void)!system("true"); abort();', "forbidden_call"),
+    "crashes": (LAUNCH + "*(volatile int*)8 = 1;", "host_crash"),
+    "takes all memory": (LAUNCH + "for (;;) { char* p = (char*)malloc(1 << 28); for (int i = 0; i < 1 << 28; i += 4096)"
+                         " p[i] = 1; }", "host_crash"),
+    "launches a million kernels": (f"for (int i = 0; i < 1000000; ++i) {{ {LAUNCH} }}", "settled"),
+    "launches a million different kernels": ("for (n = 1;; ++n) add<<<1, 256>>>(a, b, n);", "recorded"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("deed", HOSTILE)
+def test_what_was_launched_before_a_program_goes_wrong_is_kept(deed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record, "HOST_SECONDS", 1.0)
+    monkeypatch.setattr(record, "MEMORY_BYTES", 1 << 30)
+    body, reason = HOSTILE[deed]
+    made = run(sized(body))
+    assert made.reason == reason and made.message
+    assert made.launches and made.launches[0].kernel == "add"
+
+
+@pytest.mark.parametrize(
+    "text", ["launch add x\n", "again 7\n", "layout 99999999999999999999999\n", "\xff\n", "ran\n" * 9]
+)
+def test_a_program_that_writes_over_the_record_is_refused(text: str) -> None:
+    data = "\\n".join(text.split("\n"))
+    body = f'{LAUNCH} FILE* f = fopen("{FILE}", "r+"); if (f == nullptr) return 9; fputs("{data}", f); fclose(f);'
+    with pytest.raises(BadInput) as error:
+        run(sized(body))
+    assert error.value.reason == "bad_result"
+
+
+def test_any_cut_of_a_record_is_read_or_refused() -> None:
+    text = sized(LAUNCH * 2)
+    run(text)
+    (kept,) = (record.cache_dir() / "launches").iterdir()
+    data = kept.read_bytes().partition(b"\n")[2]
+    whole = parse_launches(data)
+    assert len(whole) == 1 and whole[0].times == 2
+    for end in range(0, len(data), 7):
+        assert len(parse_launches(data[:end])) <= 1
+
+
+def test_host_code_runs_once_for_edits_inside_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = sized(LAUNCH)
+    assert run(text).launches
+    monkeypatch.setattr(programs, "record_launches", lambda *_: pytest.fail("the host code was run again"))
+    edited = text.replace("b[i] += a[i]", "b[i] += 3 * a[i]")
+    assert edited != text and numbers(run(edited).launches[0])[1] == 4096
+    assert host_text(edited) == host_text(text) != host_text(text.replace("4096", "8192"))
+
+
+def test_an_edit_on_which_launches_may_depend_runs_the_host_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host reads what the kernel wrote, then launches again."""
+    text = sized(LAUNCH + "float x; (void)hipMemcpy(&x, b, 4, hipMemcpyDeviceToHost); n = x > 1 ? 64 : 128; " + LAUNCH)
+    assert [numbers(one)[1] for one in run(text).launches] == [4096, 128]
+    assert [numbers(one)[1] for one in run(text.replace("b[i] += a[i]", "b[i] = 2")).launches] == [4096, 64]
+
+
+def test_an_edit_of_what_fills_an_index_runs_the_host_again() -> None:
+    """The second kernel reads where the first one says, so that the contents recorded for it are the first one's."""
+    text = sized("int* at; if (hipMalloc(&at, n * 4)) return 1; fill<<<n / 256, 256>>>(at);\n"
+                 "gather<<<n / 256, 256>>>(a, at, b);").replace("int main", """
+      __global__ void fill(int* at) { const int i = blockIdx.x * 256 + threadIdx.x; at[i] = i; }
+      __global__ void gather(const float* a, const int* at, float* b) {
+        const int i = blockIdx.x * 256 + threadIdx.x; b[i] = a[at[i]]; }
+      int main""")  # fmt: skip
+    for edited, last in ((text, 4095), (text.replace("at[i] = i", "at[i] = 4095 - i"), 0)):
+        contents = run(edited).launches[1].pointers[1][1].contents
+        assert contents is not None and int.from_bytes(contents.data[4 * 4095 :].ljust(4, b"\0"), "little") == last
+
+
+def test_nothing_runs_without_permission() -> None:
+    text = sized(LAUNCH)
+    interpreter = interpreter_of(text)
+    assert recorded(text, interpreter, (), HostCode.KNOWN) == Recording((), "not_run", "its host code has not been run")
+    assert recorded(text, interpreter).launches
+    assert recorded(text, interpreter, (), HostCode.KNOWN).launches
+
+
+def test_a_text_without_main_launches_nothing() -> None:
+    made = run(HEAD)
+    assert (made.launches, made.reason) == ((), "no_host_code")
