@@ -15,7 +15,8 @@ import click
 
 from hipsynth.cli import terminal
 from hipsynth.core import stopping
-from hipsynth.core.errors import BadInput, HipsynthError, UsageError
+from hipsynth.core.documents import to_json
+from hipsynth.core.errors import BadInput, ErrorDocument, HipsynthError, UsageError
 
 # verb -> one-line help; the verb lives in cli/<verb>.py as `command`.
 VERBS = {
@@ -148,8 +149,7 @@ def wants_json(args: list[str]) -> bool:
 
 
 def print_error(error: HipsynthError) -> None:
-    document = {"error": error.reason, "message": error.what, "cause": error.cause, "remedy": error.remedy}
-    click.echo(json.dumps(document))
+    click.echo(json.dumps(to_json(ErrorDocument.of(error))))
 
 
 def fail(args: list[str], error: HipsynthError) -> None:

@@ -224,7 +224,7 @@ def _program(found: Project, wanted: Sequence[Target], limits: RunLimits, option
     from hipsynth.core.program import project_program
     from hipsynth.profiling.matrix.job import INTERRUPTED, profile_program
     from hipsynth.profiling.reports.budget import notes
-    from hipsynth.profiling.reports.documents import exit_code, profile_document
+    from hipsynth.profiling.reports.describe import exit_code, profile_document
     from hipsynth.profiling.reports.lines import listing
     from hipsynth.profiling.reports.terminal import render
 

@@ -137,7 +137,7 @@ def command(
             folder.mkdir()
             done = api.run_attached(artefacts, table, folder, limits, args, count=caches, counters=False)
     if as_json:
-        from hipsynth.profiling.reports.documents import run_document
+        from hipsynth.profiling.reports.describe import run_document
 
         print_json(run_document(done, str(paths[0]), arch, flags, made))
     if as_json and done.output_cut:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 
 class HipsynthError(Exception):
     """Base of every error a user may see.
@@ -71,3 +73,20 @@ class PartialFailure(HipsynthError):
 
     exit_code = 5
     reason = "partial"
+
+
+@dataclass(frozen=True)
+class ErrorDocument:
+    """Every error as a JSON document: a code, what happened, the likely cause, and what to do; `diagnostics` are the
+    compiler's."""
+
+    error: str
+    message: str
+    cause: str = ""
+    remedy: str = ""
+    diagnostics: str | None = None
+
+    @staticmethod
+    def of(error: HipsynthError) -> ErrorDocument:
+        """The document of an error, without diagnostics."""
+        return ErrorDocument(error.reason, error.what, error.cause, error.remedy)

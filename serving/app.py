@@ -8,6 +8,7 @@ import json
 import time
 import uuid
 from collections.abc import AsyncIterator, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,16 +19,33 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 from starlette.staticfiles import StaticFiles
 
-from hipsynth.core.documents import to_json
-from hipsynth.core.errors import HipsynthError
+from hipsynth.core.documents import from_json, to_json
+from hipsynth.core.errors import ErrorDocument, HipsynthError
 from hipsynth.profiling.matrix.targets import matrix
 from hipsynth.profiling.metrics import bottleneck, paper_ids, roofline, table
+from hipsynth.serving.documents import (
+    AcceptedJob,
+    ChatAnswer,
+    ChatChoice,
+    ChatCompletion,
+    ChatText,
+    ChatUsage,
+    Comparison,
+    DeviceChoice,
+    FlagChoice,
+    Health,
+    JobDocument,
+    MetricChoice,
+    Readiness,
+    ServerChoices,
+)
 from hipsynth.serving.meter import RequestMeter
 from hipsynth.serving.pool import WorkerProblem
-from hipsynth.serving.schema import AcceptedJob, Chat, Compare, Job, Predict, Problem, Profile
+from hipsynth.serving.schema import Chat, Compare, Predict, Profile
 from hipsynth.serving.service import JobState, Service
 from hipsynth.serving.worker import problem_of
 from hipsynth.simulator import devices
+from hipsynth.training.models.documents import PredictDocument
 
 WEB = Path(__file__).parent / "web"
 SHARED_WEB = Path(roofline.__file__).parents[1] / "reports" / "web"
@@ -43,7 +61,7 @@ STATUS = {
 }
 MESSAGE = 400  # most characters: a pattern can be long
 ERRORS: dict[int | str, dict[str, Any]] = {
-    code: {"model": Problem} for code in (400, 401, 403, 404, 409, 413, 422, 429, 500, 503)
+    code: {"model": ErrorDocument} for code in (400, 401, 403, 404, 409, 413, 422, 429, 500, 503)
 }
 
 
@@ -65,37 +83,37 @@ def make_app(service: Service, version: str) -> tuple[FastAPI, RequestMeter]:
     return app, meter
 
 
-def problem(status: int, words: dict[str, str]) -> JSONResponse:
-    return JSONResponse(Problem(**words).model_dump(), status, {"retry-after": "1"} if status in (429, 503) else None)
+def problem(status: int, words: ErrorDocument) -> JSONResponse:
+    """An error as the answer to a request."""
+    shown = to_json(replace(words, diagnostics=words.diagnostics or ""))
+    return JSONResponse(shown, status, {"retry-after": "1"} if status in (429, 503) else None)
 
 
 def _add_errors(app: FastAPI) -> None:
     async def typed(_: Request, error: Exception) -> Response:
-        words = error.document if isinstance(error, WorkerProblem) else None
-        if words is None:
-            assert isinstance(error, HipsynthError)
-            words = problem_of(error)
-        return problem(STATUS.get(words["error"], 422), words)
+        assert isinstance(error, WorkerProblem | HipsynthError)
+        words = error.problem if isinstance(error, WorkerProblem) else problem_of(error)
+        return problem(STATUS.get(words.error, 422), words)
 
     async def invalid(_: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         message = f"{place}: {first['msg']}"[:MESSAGE]
-        return problem(422, {"error": "invalid", "message": message, "remedy": "see /openapi.json"})
+        return problem(422, ErrorDocument("invalid", message, remedy="see /openapi.json"))
 
     async def other(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         code = "not_found" if error.status_code == 404 else "http"
-        response = problem(error.status_code, {"error": code, "message": str(error.detail)})
+        response = problem(error.status_code, ErrorDocument(code, str(error.detail)))
         response.headers.update(error.headers or {})
         if error.status_code == 405:
             response.headers["allow"] = ", ".join(methods_of(app, request))
         return response
 
     async def defect(_: Request, error: Exception) -> Response:
-        what = {"message": "hipsynth itself failed", "cause": type(error).__name__, "remedy": "report it"}
-        return problem(500, {"error": "internal_error", **what})
+        cause = type(error).__name__
+        return problem(500, ErrorDocument("internal_error", "hipsynth itself failed", cause, "report it"))
 
     app.add_exception_handler(Exception, defect)
     app.add_exception_handler(HipsynthError, typed)
@@ -110,19 +128,19 @@ def methods_of(app: FastAPI, request: Request) -> list[str]:
     return sorted({method for route in found for method in getattr(route, "methods", None) or ()})
 
 
-async def while_there(request: Request, work: Coroutine[Any, Any, dict[str, Any]]) -> Response:
-    """The answer of some work, which is cancelled if the client goes away first."""
+async def while_there(request: Request, work: Coroutine[object, None, object]) -> Response:
+    """The document of some work, which is cancelled if the client goes away first."""
 
     async def gone() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    tasks = [asyncio.ensure_future(work), asyncio.ensure_future(gone())]
+    tasks: list[asyncio.Future[object]] = [asyncio.ensure_future(work), asyncio.ensure_future(gone())]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         if tasks[0] not in done:
             return Response(status_code=499)  # nobody reads it
-        return JSONResponse(tasks[0].result())
+        return JSONResponse(to_json(tasks[0].result()))
     finally:
         for task in tasks:
             task.cancel()
@@ -130,38 +148,39 @@ async def while_there(request: Request, work: Coroutine[Any, Any, dict[str, Any]
 
 
 def _add_work(app: FastAPI, service: Service) -> None:
-    @app.post("/v1/predict", response_model=dict[str, Any])
+    @app.post("/v1/predict", response_model=PredictDocument)
     async def predict(body: Predict, request: Request) -> Response:
         """The document of `synth predict --json` for one target."""
-        return await while_there(request, service.predict(body.model_dump()))
+        return await while_there(request, service.predict(body))
 
-    @app.post("/v1/compare", response_model=dict[str, Any])
+    @app.post("/v1/compare", response_model=Comparison)
     async def compare(body: Compare, request: Request) -> Response:
         """Two predictions side by side, and the ratios b / a."""
-        return await while_there(request, service.compare(body.a.model_dump(), body.b.model_dump()))
+        return await while_there(request, service.compare(body.a, body.b))
 
     @app.post("/v1/profile", status_code=202, response_model=AcceptedJob)
     async def profile(body: Profile) -> AcceptedJob:
         """Starts a job that executes the program in the simulator."""
-        return AcceptedJob(job=service.submit(body.model_dump()).id)
+        return AcceptedJob(job=service.submit(body).id)
 
-    @app.get("/v1/jobs/{job}", response_model=Job)
+    @app.get("/v1/jobs/{job}", response_model=JobDocument)
     async def job_state(job: str, wait_s: Annotated[float, Query(ge=0, le=30)] = 0) -> Response:
         """The state of a job; with `wait_s`, as soon as it has ended, or after so many seconds."""
         return _view(await service.job(job, wait_s))
 
-    @app.delete("/v1/jobs/{job}", response_model=Job)
+    @app.delete("/v1/jobs/{job}", response_model=JobDocument)
     async def cancel(job: str) -> Response:
         """Stops a job; one that has ended stays as it is."""
         return _view(service.cancel(job))
 
-    @app.post("/v1/chat/completions", response_model=dict[str, Any])
+    @app.post("/v1/chat/completions", response_model=ChatCompletion)
     async def chat(body: Chat, request: Request) -> Response:
         """OpenAI's chat completions, answered by the trained language model."""
-        answered = await while_there(request, service.chat(body.model_dump()))
+        answered = await while_there(request, service.chat(body))
         if answered.status_code != 200:
             return answered
-        return _completion(json.loads(bytes(answered.body)), body, str(service.settings.model))
+        answer = from_json(ChatAnswer, json.loads(bytes(answered.body)))
+        return _completion(answer, body, str(service.settings.model))
 
 
 def _view(job: JobState | None) -> Response:
@@ -170,59 +189,62 @@ def _view(job: JobState | None) -> Response:
     return JSONResponse(job.view())
 
 
-def _completion(answer: dict[str, Any], body: Chat, model: str) -> Response:
-    head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": body.model or model}
-    message = {"role": "assistant", "content": answer["content"]}
-    usage = {"prompt_tokens": answer["prompt"], "completion_tokens": answer["written"]}
-    usage["total_tokens"] = sum(usage.values())
+def _completion(answer: ChatAnswer, body: Chat, model: str) -> Response:
+    text = ChatText("assistant", answer.content)
+    choice = ChatChoice(
+        index=0,
+        message=None if body.stream else text,
+        delta=text if body.stream else None,
+        finish_reason=answer.finish,
+    )
+    completion = ChatCompletion(
+        id=f"chatcmpl-{uuid.uuid4().hex}",
+        created=int(time.time()),
+        model=body.model or model,
+        object="chat.completion.chunk" if body.stream else "chat.completion",
+        choices=(choice,),
+        usage=ChatUsage(answer.prompt, answer.written, answer.prompt + answer.written),
+    )
     if not body.stream:
-        choice = {"index": 0, "message": message, "finish_reason": answer["finish"]}
-        return JSONResponse({**head, "object": "chat.completion", "choices": [choice], "usage": usage})
-    choice = {"index": 0, "delta": message, "finish_reason": answer["finish"]}
-    chunk = json.dumps({**head, "object": "chat.completion.chunk", "choices": [choice], "usage": usage})
+        return JSONResponse(to_json(completion))
+    chunk = json.dumps(to_json(completion))
     return PlainTextResponse(f"data: {chunk}\n\ndata: [DONE]\n\n", media_type="text/event-stream")
 
 
 def _add_state(app: FastAPI, service: Service, meter: RequestMeter) -> None:
-    @app.get("/healthz", response_model=dict[str, str])
-    async def healthz() -> dict[str, str]:
+    @app.get("/healthz", response_model=Health)
+    async def healthz() -> Health:
         """Whether the server is alive; needs no token."""
-        return {"status": "ok"}
+        return Health("ok")
 
-    @app.get("/readyz", response_model=dict[str, bool])
-    async def readyz() -> dict[str, bool]:
+    @app.get("/readyz", response_model=Readiness)
+    async def readyz() -> Readiness:
         """Whether predictions are warm; they are answered before, but later."""
-        return {"ready": service.ready.is_set(), "model": service.settings.model is not None}
+        return Readiness(service.ready.is_set(), service.settings.model is not None)
 
     @app.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> Response:
         return Response(meter.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    @app.get("/v1/options", response_model=dict[str, Any])
-    async def options() -> dict[str, Any]:
+    @app.get("/v1/options", response_model=ServerChoices)
+    async def options() -> Response:
         """What a page or an editor offers: targets, flag sets, metrics, and the device's roofs."""
-        return choices(service)
+        return JSONResponse(to_json(choices(service)))
 
 
-def choices(service: Service) -> dict[str, Any]:
-    return {
-        "devices": [_device(name) for name in devices.list_devices()],
-        "default_device": devices.default_device(devices.DEFAULT_ARCH),
-        "flags": [{"flags": row.flags, "about": row.doc} for row in matrix().flag_sets],
-        "metrics": [_metric(name) for name in paper_ids()],
-        "units": dict(bottleneck.UNITS),
-        "execute_s": service.settings.execute_s,
-        "model": service.settings.model is not None,
-    }
-
-
-def _device(name: str) -> dict[str, Any]:
-    device = devices.load_device(name)
-    return {"name": name, "title": device.title, "arch": device.arch, "plot": to_json(roofline.plot_kernels(name, []))}
-
-
-def _metric(name: str) -> dict[str, str]:
-    return {"id": name, "title": table().metrics[name].title, "unit": table().metrics[name].unit}
+def choices(service: Service) -> ServerChoices:
+    """What a page or an editor offers."""
+    tables = [devices.load_device(name) for name in devices.list_devices()]
+    facts = table().metrics
+    return ServerChoices(
+        devices=tuple(DeviceChoice(d.name, d.title, d.arch, roofline.plot_kernels(d.name, [])) for d in tables),
+        default_device=devices.default_device(devices.DEFAULT_ARCH),
+        flags=tuple(FlagChoice(row.flags, row.doc) for row in matrix().flag_sets),
+        metrics=tuple(MetricChoice(name, facts[name].title, facts[name].unit) for name in paper_ids()),
+        units=bottleneck.UNITS,
+        execute_s=service.settings.execute_s,
+        model=service.settings.model is not None,
+    )
 
 
 def _add_page(app: FastAPI) -> None:

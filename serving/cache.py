@@ -5,15 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Mapping
-from typing import Any
 
-NOT_CONTENT = frozenset({"document", "version"})  # who asks; the answer does not depend on it
+from hipsynth.core.documents import JsonObject, to_json
 
 
-def key_of(kind: str, body: Mapping[str, Any]) -> str:
-    content = {name: value for name, value in body.items() if name not in NOT_CONTENT}
-    return hashlib.sha256(json.dumps([kind, content], sort_keys=True).encode()).hexdigest()
+def key_of(kind: str, request: object) -> str:
+    """The hash of a question (serving/requests.py)."""
+    return hashlib.sha256(json.dumps([kind, to_json(request)], sort_keys=True).encode()).hexdigest()
 
 
 class Cache:
@@ -23,16 +21,16 @@ class Cache:
         self.most_bytes, self.held, self.hits = most_bytes, 0, 0
         self._answers: OrderedDict[str, bytes] = OrderedDict()
 
-    def get(self, key: str) -> dict[str, Any] | None:
+    def get(self, key: str) -> JsonObject | None:
         text = self._answers.get(key)
         if text is None:
             return None
         self.hits += 1
         self._answers.move_to_end(key)
-        document: dict[str, Any] = json.loads(text)
+        document: JsonObject = json.loads(text)
         return document
 
-    def put(self, key: str, document: Mapping[str, Any]) -> None:
+    def put(self, key: str, document: JsonObject) -> None:
         text = json.dumps(document).encode()
         self.held += len(text) - len(self._answers.pop(key, b""))
         self._answers[key] = text

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from hipsynth.core.errors import BadInput
+from hipsynth.serving.documents import ChatAnswer
+from hipsynth.serving.requests import ChatRequest
 from hipsynth.training.models.predict import Predictor
 
 
@@ -17,12 +17,13 @@ def model_of(folder: str) -> Predictor:
     return Predictor.load(Path(folder))
 
 
-def answer(folder: str, messages: Sequence[dict[str, str]], most: int) -> dict[str, Any]:
-    """The model's greedy answer to chat messages of at most `most` tokens. Raises BadInput for messages that leave no
+def answer(request: ChatRequest) -> ChatAnswer:
+    """The model's greedy answer to chat messages of at most `max_tokens`. Raises BadInput for messages that leave no
     room in the model's context, or that its chat template refuses."""
     from jinja2 import TemplateError
 
-    decoder = model_of(folder).decoder
+    decoder = model_of(request.model_folder).decoder
+    messages = [{"role": one.role, "content": one.content} for one in request.messages]
     try:
         prompt = decoder.encoder.ids(decoder.encoder.chat(messages))
     except TemplateError as error:
@@ -36,11 +37,6 @@ def answer(folder: str, messages: Sequence[dict[str, str]], most: int) -> dict[s
             remedy="send a shorter text",
             reason="too_long",
         )
-    wanted = min(most, room)
+    wanted = min(request.max_tokens, room)
     text, written = decoder.continued(prompt, wanted)
-    return {
-        "content": text,
-        "finish": "length" if written >= wanted else "stop",
-        "prompt": len(prompt),
-        "written": written,
-    }
+    return ChatAnswer(text, "length" if written >= wanted else "stop", len(prompt), written)

@@ -7,27 +7,29 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from hipsynth.core.documents import from_json
 from hipsynth.core.errors import BadInput
 from hipsynth.core.program import Program, ProgramRun, Project, SourceFile
-from hipsynth.core.time_limit import PREDICTION_SECONDS
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.matrix.job import MatrixJob, open_backend, run_job
-from hipsynth.profiling.reports.documents import ProfileDocument, profile_document
+from hipsynth.profiling.reports.describe import profile_document
+from hipsynth.profiling.reports.documents import ProfileDocument
 from hipsynth.serving.limits import MOST_KERNELS
+from hipsynth.serving.requests import BuildRequest, ChatRequest, ProgramRequest
 from hipsynth.simulator.devices import device_of
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.toolchain import check_flags, sandbox
 
 if TYPE_CHECKING:
+    from hipsynth.serving.documents import ChatAnswer, Prepared
     from hipsynth.training.analytic.predict import AnalyticPredictor
     from hipsynth.training.models.documents import PredictDocument
 
-Request = Mapping[str, Any]
 WARM = "#include <hip/hip_runtime.h>\n__global__ void warm%d(float* a) { a[threadIdx.x] = 0; }\n"
 
 
@@ -38,95 +40,96 @@ def predictor() -> AnalyticPredictor:
     return AnalyticPredictor.load()
 
 
-def target_of(request: Request) -> Target:
+def target_of(request: BuildRequest) -> Target:
     """The target of a request. Raises UsageError for an unknown architecture, device or flag, and for flags that name
     files: a request is one text, and reads nothing of this machine but the toolchain."""
-    device = device_of(request["arch"], request["device"])
-    return Target(request["arch"], check_flags(request["flags"]), device.name)
+    device = device_of(request.arch, request.device)
+    return Target(request.arch, check_flags(request.flags), device.name)
 
 
-def program_of(request: Request) -> Program:
-    """Raises BadInput for a text with too many kernels, which would take too long.
-
-    `path`, which only the language server sends: the file that holds this text, whose folder the program may include
-    from and read.
-    """
-    text = request["source"]
-    if len(re.findall(r"__global__", text)) > MOST_KERNELS:
+def program_of(request: ProgramRequest) -> Program:
+    """Raises BadInput for a text with too many kernels, which would take too long."""
+    if len(re.findall(r"__global__", request.source)) > MOST_KERNELS:
         raise BadInput(f"more than {MOST_KERNELS} kernels in one file", remedy="split the file")
-    path = Path(request["path"]) if request.get("path") else None
+    path = Path(request.path) if request.path else None
     project = Project((SourceFile(path),), path.parent) if path else None
-    name = Path(request["name"]).stem
-    program = Program(text=text, origin="handwritten", family="", name=name, project=project)
-    return program.with_runs([ProgramRun(tuple(request.get("arguments", ())))])
+    name = Path(request.name).stem
+    program = Program(text=request.source, origin="handwritten", family="", name=name, project=project)
+    return program.with_runs([ProgramRun(request.arguments)])
 
 
-def predict(request: Request) -> PredictDocument:
+def predict(request: ProgramRequest) -> PredictDocument:
     """The document of `synth predict --json`. Raises TimeLimitReached."""
     from hipsynth.profiling.preview.record import HostCode
     from hipsynth.training.analytic.documents import document_of, predict_each
     from hipsynth.training.analytic.predict import LaunchAssumptions
 
     program, target = program_of(request), target_of(request)
-    grid, block = _shape(request.get("grid")), _shape(request.get("block"))
-    host = HostCode.RUN if request.get("run_host", True) else HostCode.KNOWN
-    question = LaunchAssumptions(
-        grid, block, request.get("values", {}), program.runs[0].arguments, host, program.project
-    )
+    grid, block = _shape(request.grid), _shape(request.block)
+    host = HostCode.RUN if request.run_host else HostCode.KNOWN
+    question = LaunchAssumptions(grid, block, request.values, request.arguments, host, program.project)
     asked = [(target.arch, target.flags, target.device)]
-    seconds = request.get("limit_s", PREDICTION_SECONDS)
-    found = predict_each(program.text, asked, question, predictor(), seconds)
-    return document_of(program, request["name"], predictor().path, found)
+    found = predict_each(program.text, asked, question, predictor(), request.limit_s)
+    return document_of(program, request.name, predictor().path, found)
 
 
-def _shape(given: list[int] | None) -> tuple[int, int, int] | None:
+def _shape(given: Sequence[int] | None) -> tuple[int, int, int] | None:
     if given is None:
         return None
     x, y, z = [*given, 1, 1][:3]
     return x, y, z
 
 
-def profile(request: Request) -> ProfileDocument:
+def profile(request: ProgramRequest) -> ProfileDocument:
     """The document of `synth profile --json`, with `lines` that of --lines. A program that fails or takes too long is a
     result with a reason."""
     program, target = program_of(request), target_of(request)
     sandbox.require_sandbox()
     open_backend("sim")
-    limits = RunLimits(time_s=request["limit_s"], lines=request["lines"])
+    limits = RunLimits(time_s=request.limit_s, lines=request.lines)
     results = run_job(MatrixJob("sim", program, ((target, program.runs[0]),), limits))
-    return profile_document(program.id, request["name"], results)
+    return profile_document(program.id, request.name, results)
 
 
-def prepare(request: Request) -> dict[str, Any]:
+def prepare(request: BuildRequest) -> Prepared:
     """Makes later compiles for a target fast: its precompiled header is built at its second use."""
+    from hipsynth.serving.documents import Prepared
+
     target = target_of(request)
     for number in range(2):
         predictor().predict(WARM % number, target.arch, target.flags, target.device)
-    return {"prepared": [target.arch, target.flags]}
+    return Prepared((target.arch, target.flags))
 
 
-def read_by_model(request: Request) -> PredictDocument:
+def read_by_model(request: ProgramRequest) -> PredictDocument:
     """The language model's prediction of a text that does not compile, as a document of `synth predict --json`."""
     from hipsynth.serving.chat import model_of
     from hipsynth.training.analytic.documents import UNCOMPILED, document_of
 
     program, target = program_of(request), target_of(request)
-    found = model_of(request["model_folder"]).predict(program.text, target.arch, target.flags, target.device)
+    found = model_of(request.model_folder).predict(program.text, target.arch, target.flags, target.device)
     result = replace(found, notes=(*found.notes, UNCOMPILED)).document()
-    return document_of(program, request["name"], Path(request["model_folder"]), [result])
+    return document_of(program, request.name, Path(request.model_folder), [result])
 
 
-def chat(request: Request) -> dict[str, Any]:
+def chat(request: ChatRequest) -> ChatAnswer:
     """An answer of the trained language model to chat messages, with its numbers of tokens."""
     from hipsynth.serving.chat import answer
 
-    return answer(request["model_folder"], request["messages"], request["max_tokens"])
+    return answer(request)
 
 
-KINDS: Mapping[str, Callable[[Request], object]] = {
+PROGRAM_KINDS: Mapping[str, Callable[[ProgramRequest], object]] = {
     "predict": predict,
     "profile": profile,
-    "prepare": prepare,
     "read_by_model": read_by_model,
-    "chat": chat,
 }
+
+
+def answer(kind: str, body: object) -> object:
+    """The document of a request as it came: `body` is the JSON form of a dataclass of serving/requests.py."""
+    if kind == "chat":
+        return chat(from_json(ChatRequest, body))
+    if kind == "prepare":
+        return prepare(from_json(BuildRequest, body))
+    return PROGRAM_KINDS[kind](from_json(ProgramRequest, body))

@@ -9,10 +9,11 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
-from hipsynth.core.errors import HipsynthError
+from hipsynth.core.documents import JsonObject, from_json, to_json
+from hipsynth.core.errors import ErrorDocument, HipsynthError
+from hipsynth.serving.requests import BuildRequest
 from hipsynth.serving.worker import HEADER, TAKEN
 
 GRACE_S = 1.5  # for a worker to give up a request before it is killed
@@ -41,11 +42,11 @@ class WorkerTooSlow(HipsynthError):
 
 
 class WorkerProblem(Exception):
-    """A typed error that a worker answered: the JSON object of worker.problem_of."""
+    """A typed error that a worker answered."""
 
-    def __init__(self, document: dict[str, str]) -> None:
-        super().__init__(document.get("message", ""))
-        self.document = document
+    def __init__(self, problem: ErrorDocument) -> None:
+        super().__init__(problem.message)
+        self.problem = problem
 
 
 class Worker:
@@ -65,11 +66,11 @@ class Worker:
     def alive(self) -> bool:
         return self.process.returncode is None
 
-    async def ask(self, kind: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    async def ask(self, kind: str, request: object) -> JsonObject:
         """The document of a request. Raises Problem, or WorkerLost (NotTaken) if the process ends; if the task is
         cancelled, the process gives the request up first."""
         self.taken = False
-        answering = asyncio.ensure_future(self._exchange(json.dumps({"kind": kind, "body": body}).encode()))
+        answering = asyncio.ensure_future(self._exchange(json.dumps({"kind": kind, "body": to_json(request)}).encode()))
         try:
             answer = await asyncio.shield(answering)
         except asyncio.CancelledError:
@@ -81,11 +82,12 @@ class Worker:
             lost = WorkerLost if self.taken else NotTaken
             raise lost("the worker process ended", cause=cause, remedy="ask again") from error
         if "problem" in answer:
-            raise WorkerProblem(answer["problem"])
-        document: dict[str, Any] = answer["document"]
+            raise WorkerProblem(from_json(ErrorDocument, answer["problem"]))
+        document = answer["document"]
+        assert isinstance(document, dict)
         return document
 
-    async def _exchange(self, text: bytes) -> dict[str, Any]:
+    async def _exchange(self, text: bytes) -> JsonObject:
         requests, answers = self.process.stdin, self.process.stdout
         assert requests is not None and answers is not None
         requests.write(len(text).to_bytes(HEADER, "big") + text)
@@ -94,10 +96,10 @@ class Worker:
         size = int.from_bytes(await answers.readexactly(HEADER), "big")
         if size > MOST_ANSWER:
             raise OSError(f"an answer of {size} bytes")
-        answer: dict[str, Any] = json.loads(await answers.readexactly(size))
+        answer: JsonObject = json.loads(await answers.readexactly(size))
         return answer
 
-    async def _give_up(self, answering: asyncio.Future[dict[str, Any]]) -> None:
+    async def _give_up(self, answering: asyncio.Future[JsonObject]) -> None:
         """Makes the process drop its request, so that it can take another; kills it if it does not."""
         end = time.monotonic() + GRACE_S
         while not answering.done() and self.alive and time.monotonic() < end:
@@ -133,19 +135,19 @@ class Pool:
     def pids(self) -> list[int]:
         return [worker.process.pid for worker in self._all if worker.alive]
 
-    async def warm(self, body: Mapping[str, Any]) -> None:
+    async def warm(self, build: BuildRequest) -> None:
         """Starts all workers and has each prepare a target."""
-        await asyncio.gather(*(self.ask("prepare", body) for _ in range(self.size)), return_exceptions=True)
+        await asyncio.gather(*(self.ask("prepare", build) for _ in range(self.size)), return_exceptions=True)
 
     async def ask(
         self,
         kind: str,
-        body: Mapping[str, Any],
+        request: object,
         limit_s: float | None = None,
         on_start: Callable[[], None] | None = None,
-    ) -> dict[str, Any]:
-        """The document of a request; `on_start` is called when a worker takes it. Raises QueueFull, WorkerTooSlow,
-        WorkerLost or WorkerProblem."""
+    ) -> JsonObject:
+        """The document of a request (serving/requests.py); `on_start` is called when a worker takes it. Raises
+        QueueFull, WorkerTooSlow, WorkerLost or WorkerProblem."""
         if self._closed:
             raise WorkerLost("the workers have ended", cause="the server ends", remedy="start it again")
         if self._slots.locked() and self.waiting >= self.queue:
@@ -161,7 +163,7 @@ class Pool:
         if on_start is not None:
             on_start()
         try:
-            return await self._timed(kind, body, limit_s or self.limit_s)
+            return await self._timed(kind, request, limit_s or self.limit_s)
         except WorkerLost:
             self.lost += 1
             raise
@@ -169,17 +171,17 @@ class Pool:
             self.running -= 1
             self._slots.release()
 
-    async def _timed(self, kind: str, body: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
+    async def _timed(self, kind: str, request: object, limit_s: float) -> JsonObject:
         """Asks idle workers until one takes the request (they may have been ended while they waited), or a new one."""
         while self._idle:
             with contextlib.suppress(NotTaken):
-                return await self._ask(self._idle.pop(), kind, body, limit_s)
-        return await self._ask(await self._start(), kind, body, limit_s)
+                return await self._ask(self._idle.pop(), kind, request, limit_s)
+        return await self._ask(await self._start(), kind, request, limit_s)
 
-    async def _ask(self, worker: Worker, kind: str, body: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
+    async def _ask(self, worker: Worker, kind: str, request: object, limit_s: float) -> JsonObject:
         try:
             async with asyncio.timeout(limit_s):
-                return await worker.ask(kind, body)
+                return await worker.ask(kind, request)
         except TimeoutError:
             raise WorkerTooSlow(f"no answer within {limit_s:g} s", remedy="give it less to do") from None
         finally:

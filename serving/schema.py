@@ -120,28 +120,3 @@ class Chat(BaseModel):
     model: str = ""
     max_tokens: Tokens = 400
     stream: bool = False
-
-
-class Problem(BaseModel):
-    """Every error: a code, what happened, the likely cause, and what to do; `diagnostics` are the compiler's."""
-
-    error: str
-    message: str
-    cause: str = ""
-    remedy: str = ""
-    diagnostics: str = ""
-
-
-class AcceptedJob(BaseModel):
-    job: str
-
-
-class Job(BaseModel):
-    """`state`: queued, running, done, failed or cancelled; `document` as of `synth profile --json` when done."""
-
-    job: str
-    state: str
-    elapsed_s: float
-    limit_s: float
-    document: dict[str, Any] | None = None
-    problem: Problem | None = None

@@ -7,21 +7,27 @@ import contextlib
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypedDict, TypeVar
 
-from hipsynth.core.errors import HipsynthError, MissingDependency
+from hipsynth.core.documents import JsonObject, document_json, from_json
+from hipsynth.core.errors import CompileFailed, ErrorDocument, HipsynthError, MissingDependency
 from hipsynth.profiling.metrics import paper_ids
+from hipsynth.profiling.reports.documents import ProfileDocument
 from hipsynth.serving.cache import Cache, key_of
+from hipsynth.serving.documents import ChatAnswer, Comparison, JobDocument, MetricRatio
 from hipsynth.serving.limits import DOCUMENTS, ServerSettings, wall_limit
 from hipsynth.serving.pool import Pool, QueueFull, WorkerProblem, elapsed
+from hipsynth.serving.requests import BuildRequest, ChatMessage, ChatRequest, ProgramRequest
+from hipsynth.serving.schema import Build, Chat, Predict, Profile
 from hipsynth.serving.worker import problem_of
 from hipsynth.simulator.devices import DEFAULT_ARCH
+from hipsynth.training.models.documents import KernelPrediction, PredictDocument
 
-Body = Mapping[str, Any]
-DEFAULT_TARGET = {"arch": DEFAULT_ARCH, "device": None, "flags": "-O3"}
+DEFAULT_BUILD = BuildRequest(arch=DEFAULT_ARCH)
 MOST_TARGETS = 64
+Answered = TypeVar("Answered", JsonObject, None)
 
 
 class RequestSuperseded(HipsynthError):
@@ -35,7 +41,7 @@ class DocumentWork:
     """The newest version of a document, and the work on it."""
 
     version: int
-    tasks: set[asyncio.Task[Any]] = field(default_factory=set)
+    tasks: set[asyncio.Task[JsonObject] | asyncio.Task[None]] = field(default_factory=set)
 
 
 @dataclass
@@ -47,8 +53,8 @@ class JobState:
     state: str = "queued"
     started: float = field(default_factory=time.monotonic)
     took_s: float | None = None
-    document: dict[str, Any] | None = None
-    problem: dict[str, str] | None = None
+    document: JsonObject | None = None
+    problem: ErrorDocument | None = None
     task: asyncio.Task[None] | None = None
 
     def ended(self) -> None:
@@ -58,10 +64,13 @@ class JobState:
         if self.took_s is None:
             self.took_s = elapsed(self.started)
 
-    def view(self) -> dict[str, Any]:
+    def view(self) -> JsonObject:
+        """A JobDocument as JSON; the profile is passed on as the worker wrote it."""
         spent = elapsed(self.started) if self.took_s is None else self.took_s
-        shown = {"job": self.id, "state": self.state, "elapsed_s": spent, "limit_s": self.limit_s}
-        return shown | {"document": self.document, "problem": self.problem}
+        shown = JobDocument(
+            job=self.id, state=self.state, elapsed_s=spent, limit_s=self.limit_s, document=None, problem=self.problem
+        )
+        return document_json(shown) | {"document": self.document}
 
 
 class Service:
@@ -75,9 +84,9 @@ class Service:
         self.chats = Pool("chat", 1, 4, settings.chat_s)
         self.documents: OrderedDict[str, DocumentWork] = OrderedDict()
         self.jobs: OrderedDict[str, JobState] = OrderedDict()
-        self.targets: set[tuple[str, str]] = {(DEFAULT_TARGET["arch"] or "", DEFAULT_TARGET["flags"] or "")}
+        self.targets: set[tuple[str, str]] = {(DEFAULT_BUILD.arch, DEFAULT_BUILD.flags)}
         self.ready = asyncio.Event()
-        self._background: set[asyncio.Task[Any]] = set()
+        self._background: set[asyncio.Task[JsonObject] | asyncio.Task[None]] = set()
 
     @property
     def pools(self) -> tuple[Pool, ...]:
@@ -89,16 +98,16 @@ class Service:
         self._later(self._warm())
 
     async def _warm(self) -> None:
-        await self.predictors.warm(DEFAULT_TARGET)
+        await self.predictors.warm(DEFAULT_BUILD)
         self.ready.set()
-        await self.executors.warm(DEFAULT_TARGET)
+        await self.executors.warm(DEFAULT_BUILD)
 
     async def close(self) -> None:
         for task in [*self._background, *(job.task for job in self.jobs.values() if job.task)]:
             task.cancel()
         await asyncio.gather(*(pool.close() for pool in self.pools))
 
-    def _later(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    def _later(self, work: Coroutine[object, None, Answered]) -> asyncio.Task[Answered]:
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
@@ -106,50 +115,51 @@ class Service:
 
     # --- predictions
 
-    async def predict(self, body: Body) -> dict[str, Any]:
+    async def predict(self, body: Predict) -> JsonObject:
         """The document of `synth predict --json`. Raises RequestSuperseded, QueueFull, WorkerLost, WorkerTooSlow or
         Problem; code that does not compile is answered by the language model, if the server has one."""
         return await self._newest(body, self._predict(body))
 
-    async def _predict(self, body: Body) -> dict[str, Any]:
-        asked = {name: value for name, value in body.items() if name not in ("document", "version")}
-        key = key_of("predict", asked)
+    async def _predict(self, body: Predict) -> JsonObject:
+        request = ProgramRequest(
+            **_program(body), grid=_sides(body.grid), block=_sides(body.block), values=body.values,
+            limit_s=self.settings.predict_s,
+        )  # fmt: skip
+        key = key_of("predict", request)
         if (found := self.cache.get(key)) is not None:
             return found
-        self._prepare(asked)
+        self._prepare(body)
         try:
-            document = await self.predictors.ask("predict", {**asked, "limit_s": self.settings.predict_s})
+            document = await self.predictors.ask("predict", request)
         except WorkerProblem as problem:
-            if problem.document["error"] != "compile_failed" or self.settings.model is None:
+            if problem.problem.error != CompileFailed.reason or self.settings.model is None:
                 raise
-            document = await self._by_model(asked, problem)
+            document = await self._by_model(request, problem)
         self.cache.put(key, document)
         return document
 
-    async def _by_model(self, asked: Body, problem: WorkerProblem) -> dict[str, Any]:
-        body = {**asked, "model_folder": str(self.settings.model)}
+    async def _by_model(self, request: ProgramRequest, problem: WorkerProblem) -> JsonObject:
         try:
-            return await self.chats.ask("read_by_model", body)
+            return await self.chats.ask("read_by_model", replace(request, model_folder=str(self.settings.model)))
         except (WorkerProblem, HipsynthError):
             raise problem from None  # what is wrong is the code, not the model
 
-    def _prepare(self, asked: Body) -> None:
+    def _prepare(self, asked: Build) -> None:
         """Builds the precompiled header of a target that is asked about for the first time."""
-        target = asked["arch"], asked["flags"]
+        target = asked.arch, asked.flags
         if target in self.targets or len(self.targets) >= MOST_TARGETS:
             return
         self.targets.add(target)
-        wanted = {"arch": asked["arch"], "device": asked["device"], "flags": asked["flags"]}
-        self._later(self._quietly(wanted))
+        self._later(self._quietly(BuildRequest(arch=asked.arch, device=asked.device, flags=asked.flags)))
 
-    async def _quietly(self, wanted: Body) -> None:
+    async def _quietly(self, wanted: BuildRequest) -> None:
         with contextlib.suppress(WorkerProblem, HipsynthError):
             await self.executors.ask("prepare", wanted)
 
-    async def _newest(self, body: Body, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+    async def _newest(self, body: Predict, work: Coroutine[object, None, JsonObject]) -> JsonObject:
         """Runs work unless a newer version of its document is known; a newer one ends it with Superseded."""
-        name, version = body.get("document"), body.get("version", 0)
-        task: asyncio.Task[dict[str, Any]] = self._later(work)
+        name, version = body.document, body.version
+        task = self._later(work)
         running = self._running(name, version, task) if name is not None else None
         try:
             return await task
@@ -159,7 +169,7 @@ class Service:
                 raise RequestSuperseded("a newer version was sent", cause=f"version {running.version}") from None
             raise
 
-    def _running(self, name: str, version: int, task: asyncio.Task[Any]) -> DocumentWork:
+    def _running(self, name: str, version: int, task: asyncio.Task[JsonObject] | asyncio.Task[None]) -> DocumentWork:
         known = self.documents.setdefault(name, DocumentWork(version))
         self.documents.move_to_end(name)
         while len(self.documents) > DOCUMENTS:
@@ -175,48 +185,49 @@ class Service:
         task.add_done_callback(known.tasks.discard)
         return known
 
-    async def compare(self, a: Body, b: Body) -> dict[str, Any]:
-        """Both predictions, and for each kernel and metric of both the ratio b / a."""
-        first, second = await asyncio.gather(self.predict(a), self.predict(b))
-        return {"a": first, "b": second, "difference": difference(first, second)}
+    async def compare(self, a: Predict, b: Predict) -> JsonObject:
+        """A Comparison as JSON. Raises as predict()."""
+        answers = await asyncio.gather(self.predict(a), self.predict(b))
+        first, second = (from_json(PredictDocument, answer) for answer in answers)
+        return document_json(Comparison(first, second, difference(first, second)))
 
     # --- jobs
 
-    def submit(self, body: Body) -> JobState:
+    def submit(self, body: Profile) -> JobState:
         """Starts a job; one of an older version of the same document is cancelled. Raises QueueFull."""
         waiting = sum(job.state == "queued" for job in self.jobs.values())
         if waiting >= self.settings.jobs:
             raise QueueFull(
                 "too many jobs wait", cause="the job queue is full", remedy="try again later, or cancel some"
             )
-        limit = min(body["limit_s"] or self.settings.execute_s, self.settings.execute_s)
-        asked = {name: value for name, value in body.items() if name not in ("document", "version")}
+        limit = min(body.limit_s or self.settings.execute_s, self.settings.execute_s)
+        request = ProgramRequest(**_program(body), limit_s=limit, lines=body.lines)
         job = JobState(secrets.token_hex(12), limit)
         self.jobs[job.id] = job
         self._forget_old_jobs()
-        job.task = self._later(self._execute(job, {**asked, "limit_s": limit}))
+        job.task = self._later(self._execute(job, request))
         job.task.add_done_callback(lambda _: job.ended())
-        if body.get("document") is not None:
-            self._running(f"job {body['document']}", body["version"], job.task)
+        if body.document is not None:
+            self._running(f"job {body.document}", body.version, job.task)
         return job
 
-    async def _execute(self, job: JobState, body: Body) -> None:
-        key = key_of("profile", body)
+    async def _execute(self, job: JobState, request: ProgramRequest) -> None:
+        key = key_of("profile", request)
         try:
             document = self.cache.get(key)
             if document is None:
-                document = await self._executed(job, body)
-                if all(result["status"] == "ok" for result in document["results"]):
+                document = await self._executed(job, request)
+                if all(result.status == "ok" for result in from_json(ProfileDocument, document).results):
                     self.cache.put(key, document)
             job.state, job.document = "done", document
         except WorkerProblem as problem:
-            job.state, job.problem = "failed", problem.document
+            job.state, job.problem = "failed", problem.problem
         except HipsynthError as error:
             job.state, job.problem = "failed", problem_of(error)
 
-    async def _executed(self, job: JobState, body: Body) -> dict[str, Any]:
+    async def _executed(self, job: JobState, request: ProgramRequest) -> JsonObject:
         return await self.executors.ask(
-            "profile", body, wall_limit(job.limit_s), lambda: setattr(job, "state", "running")
+            "profile", request, wall_limit(job.limit_s), lambda: setattr(job, "state", "running")
         )
 
     async def job(self, name: str, wait_s: float) -> JobState | None:
@@ -241,23 +252,52 @@ class Service:
 
     # --- the language model
 
-    async def chat(self, body: Body) -> dict[str, Any]:
-        """The model's answer: content, finish, and numbers of tokens. Raises MissingDependency without a model."""
+    async def chat(self, body: Chat) -> ChatAnswer:
+        """The model's answer. Raises MissingDependency without a model."""
         if self.settings.model is None:
             remedy = "train one, and start `synth serve --model DIR`"
             cause = "--model was not given"
             raise MissingDependency("this server has no language model", cause=cause, remedy=remedy, reason="no_model")
-        return await self.chats.ask("chat", {**body, "model_folder": str(self.settings.model)})
+        messages = tuple(ChatMessage(one.role, one.content) for one in body.messages)
+        request = ChatRequest(str(self.settings.model), messages, body.max_tokens)
+        return from_json(ChatAnswer, await self.chats.ask("chat", request))
 
 
-def difference(first: Body, second: Body) -> list[dict[str, Any]]:
-    """Rows {kernel, metric, a, b, ratio} for the kernels that both predictions have; ratio is null where a is 0."""
-    sides = [{k["name"]: k for k in document["results"][0].get("kernels", [])} for document in (first, second)]
+class _ProgramFields(TypedDict):
+    source: str
+    arch: str
+    device: str | None
+    flags: str
+    name: str
+    arguments: tuple[str, ...]
+
+
+def _program(body: Build) -> _ProgramFields:
+    """What a request says of its program, for a worker."""
+    return {
+        "source": body.source,
+        "arch": body.arch,
+        "device": body.device,
+        "flags": body.flags,
+        "name": body.name,
+        "arguments": tuple(body.arguments),
+    }
+
+
+def _sides(shape: Sequence[int] | None) -> tuple[int, ...] | None:
+    return None if shape is None else tuple(shape)
+
+
+def difference(first: PredictDocument, second: PredictDocument) -> tuple[MetricRatio, ...]:
+    """Rows for the kernels that both predictions have, by their names; the ratio is None where a is 0."""
+    sides = [{kernel.name: kernel for kernel in document.results[0].kernels} for document in (first, second)]
     rows = []
-    for name in sides[0].keys() & sides[1].keys():
+    for name in sorted(sides[0].keys() & sides[1].keys()):
         for metric in ("duration_ns", *paper_ids()):
-            a, b = (side[name]["metrics"].get(metric, side[name].get(metric)) for side in sides)
-            rows.append(
-                {"kernel": name, "metric": metric, "a": a, "b": b, "ratio": b / a if a and b is not None else None}
-            )
-    return sorted(rows, key=lambda row: str(row["kernel"]))
+            a, b = (_figure(side[name], metric) for side in sides)
+            rows.append(MetricRatio(name, metric, a, b, b / a if a and b is not None else None))
+    return tuple(rows)
+
+
+def _figure(kernel: KernelPrediction, metric: str) -> float | None:
+    return kernel.duration_ns if metric == "duration_ns" else kernel.metrics.get(metric)

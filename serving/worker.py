@@ -20,7 +20,7 @@ from types import FrameType
 from typing import BinaryIO
 
 from hipsynth.core.documents import to_json
-from hipsynth.core.errors import HipsynthError
+from hipsynth.core.errors import CompileFailed, ErrorDocument, HipsynthError
 from hipsynth.core.stopping import is_importing
 
 HEADER = 8  # bytes of a length
@@ -89,22 +89,22 @@ def handled(request: bytes) -> dict[str, object]:
 
     try:
         asked = json.loads(request)
-        return {"document": to_json(engine.KINDS[asked["kind"]](asked["body"]))}
+        return {"document": to_json(engine.answer(asked["kind"], asked["body"]))}
     except HipsynthError as error:
-        return {"problem": problem_of(error)}
+        return {"problem": to_json(problem_of(error))}
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         cause = f"{type(error).__name__}, seen at {os.path.basename(last.filename)}:{last.lineno}"  # noqa: PTH119
         remedy = "report it with the source"
         failure = HipsynthError("hipsynth itself failed", cause=cause, remedy=remedy, reason="internal_error")
-        return {"problem": problem_of(failure)}
+        return {"problem": to_json(problem_of(failure))}
 
 
-def problem_of(error: HipsynthError) -> dict[str, str]:
-    """An error as the JSON object that --json prints, with the compiler's messages."""
-    words = {"error": error.reason, "message": error.what, "cause": error.cause, "remedy": error.remedy}
-    words["diagnostics"] = getattr(error, "diagnostics", "")
-    return {name: shown(text) for name, text in words.items()}
+def problem_of(error: HipsynthError) -> ErrorDocument:
+    """An error as --json prints it, with the compiler's messages."""
+    diagnostics = error.diagnostics if isinstance(error, CompileFailed) else ""
+    words = error.reason, error.what, error.cause, error.remedy, diagnostics
+    return ErrorDocument(*map(shown, words))
 
 
 def shown(text: str) -> str:

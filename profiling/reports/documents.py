@@ -1,23 +1,16 @@
-"""Profile results as JSON documents, and the exit code. The text form is in profiling/reports/terminal.py."""
+"""The documents of profiles and runs. What makes them is in profiling/reports/describe.py."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from hipsynth.core.documents import json_name
-from hipsynth.core.errors import BadInput, MissingDependency, PartialFailure
-from hipsynth.core.kernel_record import Dim, KernelRecord, Occupancy, Registers, Sampling, TimingBounds, Traffic, Work
-from hipsynth.profiling import metrics
-from hipsynth.profiling.backends.protocol import TargetResult
-from hipsynth.profiling.lines.records import Amounts, KernelLines
-from hipsynth.profiling.metrics import roofline, uncertainty
-from hipsynth.profiling.metrics.bottleneck import Bottleneck, describe_bottleneck
+from hipsynth.core.kernel_record import Dim, Occupancy, Registers, TimingBounds, Traffic, Work
+from hipsynth.profiling.lines.records import Amounts
+from hipsynth.profiling.metrics.bottleneck import Bottleneck
 from hipsynth.profiling.metrics.roofline import RooflinePlot
-from hipsynth.profiling.uncertainty import expected_error
-from hipsynth.simulator import devices
-from hipsynth.simulator.api import RunResult
 from hipsynth.simulator.observation import Output
 from hipsynth.simulator.spending import Spending
 from hipsynth.simulator.transfers import Transfer
@@ -62,7 +55,7 @@ class _Place:
 
 
 @dataclass(frozen=True)
-class SourceLine(Amounts, _Place):
+class LineCost(Amounts, _Place):
     """What one line of a source file costs, per dispatch. Line 0 of file "": instructions of no line."""
 
 
@@ -74,7 +67,7 @@ class _Extent(_Place):
 
 
 @dataclass(frozen=True)
-class SourceLoop(Amounts, _Extent):
+class LoopCost(Amounts, _Extent):
     """What a loop costs, per dispatch: lines `line` to `last`, `depth` 1 for an outermost one, `passes` of waves."""
 
 
@@ -110,8 +103,8 @@ class ProfiledKernel:
     error_estimate: Mapping[str, float]
     metric_error_estimate: Mapping[str, float]
     registers: Registers | None = None
-    lines: tuple[SourceLine, ...] | None = None
-    loops: tuple[SourceLoop, ...] | None = None
+    lines: tuple[LineCost, ...] | None = None
+    loops: tuple[LoopCost, ...] | None = None
     lines_without: tuple[str, ...] | None = None
 
 
@@ -202,136 +195,3 @@ class RunDocument:
     isolated: bool
     output_cut: bool
     files: tuple[str, ...]
-
-
-def profile_document(program: str, path: str, results: Sequence[TargetResult]) -> ProfileDocument:
-    """The profile of a program, given by its id and path."""
-    return ProfileDocument(ProgramIdentity(program, path), tuple(map(result_document, results)))
-
-
-def result_document(result: TargetResult) -> ProfileResult:
-    """One entry of `results` of a profile; metrics are the paper's twelve, in physical units."""
-    lines = {found.symbol: found for found in result.lines}
-    plotted = [roofline.PlottedKernel(kernel.name, kernel.metrics, kernel.source.kind) for kernel in result.kernels]
-    return ProfileResult(
-        budget=result.spending or None,
-        transfers=result.transfers or None,
-        clock_ns=result.clock_ns if result.transfers else None,
-        arch=result.arch,
-        flags=result.flags,
-        status=result.status,
-        reason=result.reason,
-        exit_code=result.exit_code,
-        stdout=result.stdout,
-        kernels=tuple(kernel_document(one, result.device, lines.get(one.symbol)) for one in result.kernels),
-        device=result.device,
-        message=result.message,
-        plot=roofline.plot_kernels(result.device, plotted),
-    )
-
-
-def kernel_document(kernel: KernelRecord, device: str, lines: KernelLines | None = None) -> ProfiledKernel:
-    """One kernel of a profile, with `lines` those of --lines."""
-    simulated = kernel.source.kind == "executed"
-    errors = uncertainty.bounds(kernel.error_estimate)
-    unseen = expected_error.without_evidence(kernel.counters, device, kernel.duration_ns) if simulated else None
-    return ProfiledKernel(
-        name=kernel.name,
-        dispatches=kernel.dispatches,
-        grid=kernel.grid,
-        block=kernel.block,
-        counters=dict(sorted(kernel.counters.items())),
-        metrics={metric: kernel.metrics.get(metric) for metric in metrics.paper_ids()},
-        duration_ns=kernel.duration_ns,
-        backend=kernel.source.backend,
-        backend_version=kernel.source.version,
-        extra_metrics={metric: kernel.metrics.get(metric) for metric in metrics.extra_ids()},
-        expected_error=expected_errors(kernel, device) if simulated else None,
-        no_evidence=None if unseen is None else tuple(unseen),
-        bottleneck=describe_bottleneck(kernel, device),
-        sampled=kernel.sampled,
-        groups_simulated=kernel.sampling.groups_simulated if kernel.sampling is not None else None,
-        reused=kernel.sampling.reused if kernel.sampling is not None else None,
-        error_estimate=dict(sorted(errors.items())),
-        metric_error_estimate=uncertainty.metric_errors(kernel, devices.load_device(device).arch, errors),
-        registers=kernel.registers if lines else None,
-        lines=tuple(SourceLine(one.file, one.line, **vars(one.amounts)) for one in lines.lines) if lines else None,
-        loops=_loops(lines) if lines else None,
-        lines_without=lines.outside if lines else None,
-    )
-
-
-def _loops(kernel: KernelLines) -> tuple[SourceLoop, ...]:
-    return tuple(
-        SourceLoop(one.file, one.line, one.last, one.depth, one.passes, **vars(one.amounts)) for one in kernel.loops
-    )
-
-
-def run_document(done: RunResult, path: str, arch: str, flags: str, files: Sequence[str]) -> RunDocument:
-    """What `synth run --json` prints of a run of the program at `path`, which wrote `files`."""
-    symbols = [kernel.symbol for kernel in done.kernels]
-    run = {name: value for name, value in vars(done).items() if name not in ("instructions", "kernels", "dispatches")}
-    return RunDocument(
-        path=path,
-        arch=arch,
-        flags=flags,
-        kernels=tuple(map(_executed, done.kernels)),
-        dispatches=tuple(
-            ExecutedDispatch(kernel=symbols.index(one.symbol), **vars(_executed(one))) for one in done.dispatches
-        ),
-        files=tuple(files),
-        **run,
-    )
-
-
-def _executed(kernel: KernelRecord) -> ExecutedKernel:
-    sampling = kernel.sampling or Sampling()
-    known = {name: value for name, value in vars(kernel).items() if name not in ("metrics", "source", "sampling")}
-    return ExecutedKernel(
-        **known,
-        bottleneck=kernel.limits.bottleneck if kernel.limits is not None else "",
-        sampled=kernel.sampled,
-        groups_simulated=sampling.groups_simulated,
-        reused=sampling.reused,
-        error_estimate=uncertainty.bounds(kernel.error_estimate),
-    )
-
-
-def expected_errors(kernel: KernelRecord, device: str) -> dict[str, ExpectedError | None]:
-    """Metric id -> error against hardware recordings; None for those that were never compared."""
-    unseen = expected_error.without_evidence(kernel.counters, device, kernel.duration_ns)
-    return {metric: _expected_error(metric, kernel, device, unseen) for metric in metrics.all_ids()}
-
-
-def _expected_error(metric: str, kernel: KernelRecord, device: str, unseen: Sequence[str]) -> ExpectedError | None:
-    found = expected_error.expected(metric, device, kernel.duration_ns)
-    if found is None:
-        return None
-    within = expected_error.expected_range(metric, device, kernel.counters, kernel.duration_ns)
-    return ExpectedError(
-        median=found.median,
-        worst=found.worst,
-        unit=found.unit,
-        n=found.n,
-        compared=found.quantity,
-        device=found.device or found.arch,
-        kernels=found.kernels,
-        covered=expected_error.covered(metric, unseen),
-        class_=expected_error.class_of(metric, kernel.counters, kernel.duration_ns),
-        range=within.range if within else None,
-        range_wide=within.wide if within else False,
-    )
-
-
-def exit_code(results: Sequence[TargetResult]) -> int:
-    """0 if all targets succeeded, 5 if some failed or are partial; if all failed, 4 for a missing tool, else 3."""
-    bad = [result for result in results if result.status != "ok"]
-    if not bad:
-        return 0
-    if len(bad) < len(results) or any(result.status == "partial" for result in bad):
-        return PartialFailure.exit_code
-    return (
-        MissingDependency.exit_code
-        if all(result.reason == MissingDependency.reason for result in bad)
-        else BadInput.exit_code
-    )

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hipsynth.source.names import base_name
+
+if TYPE_CHECKING:
+    from hipsynth.profiling.reports.documents import LineCost, ProfiledKernel, ProfileResult
+    from hipsynth.training.models.documents import KernelPrediction, PredictionResult
 
 MOST_PAIRS = 250_000  # of edited lines that are compared
 
 
 @dataclass(frozen=True)
 class KernelFacts:
-    """One kernel, of its longest launch. `how`: "predicted" or "executed". Times in ns, `occupancy` 0..1."""
+    """One kernel, of its longest launch. `how`: "predicted" or "executed". Times in ns, `occupancy` 0..1, which
+    `limited_by` limits; `document`: where it is from."""
 
     name: str
     how: str
@@ -23,58 +28,64 @@ class KernelFacts:
     bottleneck: str
     occupancy: float | None
     metrics: Mapping[str, float | None]
+    document: KernelPrediction | ProfiledKernel
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     note: str = ""
-    document: Mapping[str, Any] = field(default_factory=dict)
+    why: tuple[str, ...] = ()
+    limited_by: str = ""
+    scratch_bytes: float = 0.0
+    lines: tuple[LineCost, ...] = ()
 
 
-def predicted(document: Mapping[str, Any]) -> dict[str, KernelFacts]:
+def predicted(result: PredictionResult) -> dict[str, KernelFacts]:
     """Name -> facts, from one entry of `results` of `synth predict --json`."""
-    return _longest(_predicted(kernel) for kernel in document.get("kernels", ()))
+    return _longest(map(_predicted, result.kernels))
 
 
-def _predicted(kernel: Mapping[str, Any]) -> KernelFacts:
+def _predicted(kernel: KernelPrediction) -> KernelFacts:
     from hipsynth.profiling.metrics.bottleneck import unit_name
 
-    intervals = {name: (low, high) for name, (low, high) in kernel["intervals"].items()}
-    note = f"not to be relied on: {kernel['reason']}" if kernel["abstained"] else ""
     return KernelFacts(
-        base_name(kernel["name"]),
-        "predicted",
-        kernel["duration_ns"],
-        intervals.get("duration_ns"),
-        unit_name(kernel["bottleneck"]) if kernel["bottleneck"] else "",
-        kernel["occupancy"],
-        kernel["metrics"],
-        intervals,
-        note,
-        kernel,
-    )
-
-
-def executed(document: Mapping[str, Any]) -> dict[str, KernelFacts]:
-    """Name -> facts, from one entry of `results` of `synth profile --json`."""
-    return _longest(_executed(kernel) for kernel in document.get("kernels", ()))
-
-
-def _executed(kernel: Mapping[str, Any]) -> KernelFacts:
-    limit = kernel["bottleneck"] or {}
-    room = limit.get("occupancy") or {}
-    most = room.get("max_waves_per_simd")
-    return KernelFacts(
-        base_name(kernel["name"]),
-        "executed",
-        kernel["duration_ns"],
-        None,
-        limit.get("name", ""),
-        room["waves_per_simd"] / most if most else None,
-        kernel["metrics"],
-        note="scaled up from a part of the grid" if kernel["sampled"] else "",
+        name=base_name(kernel.name),
+        how="predicted",
+        duration_ns=kernel.duration_ns,
+        interval=kernel.intervals.get("duration_ns"),
+        bottleneck=unit_name(kernel.bottleneck) if kernel.bottleneck else "",
+        occupancy=kernel.occupancy,
+        metrics=kernel.metrics,
         document=kernel,
+        intervals=kernel.intervals,
+        note=f"not to be relied on: {kernel.reason}" if kernel.abstained else "",
+        why=kernel.why,
     )
 
 
-def _longest(kernels: Any) -> dict[str, KernelFacts]:
+def executed(result: ProfileResult) -> dict[str, KernelFacts]:
+    """Name -> facts, from one entry of `results` of `synth profile --json`."""
+    return _longest(map(_executed, result.kernels))
+
+
+def _executed(kernel: ProfiledKernel) -> KernelFacts:
+    limit = kernel.bottleneck
+    room = limit.occupancy if limit else None
+    return KernelFacts(
+        name=base_name(kernel.name),
+        how="executed",
+        duration_ns=kernel.duration_ns,
+        interval=None,
+        bottleneck=limit.name if limit else "",
+        occupancy=room.waves_per_simd / room.max_waves_per_simd if room and room.max_waves_per_simd else None,
+        metrics=kernel.metrics,
+        document=kernel,
+        note="scaled up from a part of the grid" if kernel.sampled else "",
+        why=(limit.summary,) if limit else (),
+        limited_by=room.limited_by if room else "",
+        scratch_bytes=kernel.registers.scratch_bytes if kernel.registers else 0.0,
+        lines=kernel.lines or (),
+    )
+
+
+def _longest(kernels: Iterable[KernelFacts]) -> dict[str, KernelFacts]:
     found: dict[str, KernelFacts] = {}
     for kernel in kernels:
         known = found.get(kernel.name)

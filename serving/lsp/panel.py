@@ -2,50 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from hipsynth.core.documents import JsonObject, document_json
 from hipsynth.core.errors import HipsynthError
 from hipsynth.profiling.reports.numbers import number, quantity
 from hipsynth.serving.lsp import view
 from hipsynth.serving.lsp.facts import KernelFacts
 from hipsynth.serving.lsp.session import EditorOptions, OpenDocument
 
+if TYPE_CHECKING:
+    from hipsynth.profiling.metrics.roofline import RooflinePlot
+    from hipsynth.serving.lsp.documents import EditorPanel, EditorTargets, PanelFigure, PanelKernel
+
 SAVED, EDITED = "saved", "edited"
 THROUGHPUT = "HBM_GFLOPS"  # the metric that is the height of a kernel's points
 
 
-def panel(document: OpenDocument, options: EditorOptions) -> dict[str, Any]:
-    """JSON: `target`, `model`, `state`, one entry of `kernels` per definition, and the document of metrics/roofline.py.
+def panel(document: OpenDocument, options: EditorOptions) -> EditorPanel:
+    """What the panel shows of a document, with one entry of `kernels` per definition."""
+    from hipsynth.serving.lsp.documents import EditorPanel, PanelTarget
 
-    `roofline` is None while no kernel is known or the device does not exist; `edited`: the text differs from the saved
-    one, whose predicted figures are the `saved` ones.
-    """
     edited = document.baseline is not None and document.baseline.text != document.text
     heads: dict[str, int] = {}
     for kernel in document.found:
         heads.setdefault(kernel.name, kernel.line)
-    return {
-        "target": {"arch": options.arch, "device": options.device, "flags": options.flags},
-        "model": document.predicted.model if document.predicted else "",
-        "state": document.state(),
-        "edited": edited,
-        "kernels": [_kernel(document, name, line, edited) for name, line in heads.items()],
-        "roofline": _roofline(document, options, edited),
-    }
+    return EditorPanel(
+        target=PanelTarget(options.arch, options.device, options.flags),
+        model=document.predicted.model if document.predicted else "",
+        state=document.state(),
+        edited=edited,
+        kernels=tuple(_kernel(document, name, line, edited) for name, line in heads.items()),
+        roofline=_roofline(document, options, edited),
+    )
 
 
-def targets() -> dict[str, Any]:
-    """What can be predicted for: {"devices": [{"name", "title", "arch"}], "flags": [{"flags", "doc"}]}."""
+def targets() -> EditorTargets:
+    """What can be predicted for."""
     from hipsynth.profiling.matrix.targets import matrix
+    from hipsynth.serving.lsp.documents import EditorTargets, NamedFlags, PredictedDevice
     from hipsynth.simulator.devices import list_devices, load_device
 
     tables = [load_device(name) for name in list_devices()]
-    return {
-        "devices": [{"name": table.name, "title": table.title, "arch": table.arch} for table in tables],
-        "flags": [{"flags": row.flags, "doc": row.doc} for row in matrix().flag_sets],
-    }
+    return EditorTargets(
+        devices=tuple(PredictedDevice(table.name, table.title, table.arch) for table in tables),
+        flags=tuple(NamedFlags(row.flags, row.doc) for row in matrix().flag_sets),
+    )
 
 
 def _sides(document: OpenDocument, name: str, edited: bool) -> tuple[KernelFacts | None, ...]:
@@ -57,19 +59,25 @@ def _sides(document: OpenDocument, name: str, edited: bool) -> tuple[KernelFacts
     return now, guess if guess is not now and current else None, saved
 
 
-def _kernel(document: OpenDocument, name: str, line: int, edited: bool) -> dict[str, Any]:
+def _kernel(document: OpenDocument, name: str, line: int, edited: bool) -> PanelKernel:
+    from hipsynth.serving.lsp.documents import PanelKernel
+
     now, guess, saved = _sides(document, name, edited)
-    row: dict[str, Any] = {"name": name, "line": line, "how": now.how if now else "", "summary": view.lens(now, "")}
-    why: list[str] = []
-    if now:
-        limit = now.document.get("bottleneck")
-        why = list(now.document.get("why") or ([limit["summary"]] if isinstance(limit, Mapping) else []))
-    return row | {"why": why, "note": now.note if now else "", "figures": list(_figures(now, guess, saved))}
+    return PanelKernel(
+        name=name,
+        line=line,
+        how=now.how if now else "",
+        summary=view.lens(now, ""),
+        why=now.why if now else (),
+        note=now.note if now else "",
+        figures=tuple(_figures(now, guess, saved)),
+    )
 
 
-def _figures(now: KernelFacts | None, guess: KernelFacts | None, saved: KernelFacts | None) -> Iterator[dict[str, Any]]:
+def _figures(now: KernelFacts | None, guess: KernelFacts | None, saved: KernelFacts | None) -> Iterator[PanelFigure]:
     """One row per quantity: texts to show, and the numbers themselves for exports."""
     from hipsynth.profiling.metrics.definitions import table
+    from hipsynth.serving.lsp.documents import PanelFigure
 
     if now is None:
         return
@@ -81,14 +89,22 @@ def _figures(now: KernelFacts | None, guess: KernelFacts | None, saved: KernelFa
         unit = "ns" if name == "duration_ns" else units[name].unit if name in units else ""
         ends = now.intervals.get(name)
         title = "Duration" if name == "duration_ns" else units[name].title if name in units else name
-        yield {
-            "id": name, "title": title, "unit": unit, "how": now.how,
-            "value": value, "low": ends[0] if ends else None, "high": ends[1] if ends else None,
-            "predicted": predicted, "saved": before,
-            "text": _text(value, unit), "interval": f"{_text(ends[0], unit)} to {_text(ends[1], unit)}" if ends else "",
-            "predictedText": _beside(predicted, value, unit), "savedText": _text(before, unit),
-            "change": _change(before, guess or now, name, unit),
-        }  # fmt: skip
+        yield PanelFigure(
+            id=name,
+            title=title,
+            unit=unit,
+            how=now.how,
+            value=value,
+            low=ends[0] if ends else None,
+            high=ends[1] if ends else None,
+            predicted=predicted,
+            saved=before,
+            text=_text(value, unit),
+            interval=f"{_text(ends[0], unit)} to {_text(ends[1], unit)}" if ends else "",
+            predictedText=_beside(predicted, value, unit),
+            savedText=_text(before, unit),
+            change=_change(before, guess or now, name, unit),
+        )
 
 
 def _value(facts: KernelFacts | None, name: str) -> float | None:
@@ -124,7 +140,7 @@ def _rounded(change: float) -> str:
     return f"{round(change, 1) + 0.0:+.1f}"  # + 0.0: no "-0.0"
 
 
-def _roofline(document: OpenDocument, options: EditorOptions, edited: bool) -> JsonObject | None:
+def _roofline(document: OpenDocument, options: EditorOptions, edited: bool) -> RooflinePlot | None:
     from hipsynth.profiling.metrics import roofline
     from hipsynth.simulator.devices import default_device
 
@@ -137,6 +153,6 @@ def _roofline(document: OpenDocument, options: EditorOptions, edited: bool) -> J
                 plotted.append(roofline.PlottedKernel(name, facts.metrics, facts.how, series, low, high))
     try:
         device = options.device or default_device(options.arch)
-        return document_json(roofline.plot_kernels(device, plotted)) if plotted else None
+        return roofline.plot_kernels(device, plotted) if plotted else None
     except HipsynthError:  # an unknown device: the prediction says so
         return None

@@ -6,15 +6,19 @@ import asyncio
 import contextlib
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
+from hipsynth.core.documents import document_json, to_json
 from hipsynth.serving.lsp import panel, view
 from hipsynth.serving.lsp.session import EditorOptions, EditorSession, OpenDocument
 from hipsynth.serving.lsp.source import AnswerSource, QueryFailed, WorkerSource
+
+if TYPE_CHECKING:
+    from hipsynth.serving.lsp.documents import PredictionNotice
 
 PROFILE, COMPARE, TARGETS = "hipsynth.profile", "hipsynth.compare", "hipsynth.targets"
 PREDICTION = "hipsynth/prediction"  # notification: what is known of a document's kernels, for a client's own panel
@@ -106,27 +110,27 @@ def _offer_commands(server: LanguageServer, session: EditorSession) -> None:
         server.window_show_message(types.ShowMessageParams(kind, f"hipsynth: {text}"))
 
     @server.command(PROFILE)
-    async def profile(uri: str) -> Any:
+    async def profile(uri: str) -> object:
         _end_with_request(server)
         try:
-            return await session.profile(uri)
+            return document_json(await session.profile(uri))
         except QueryFailed as error:
             tell(types.MessageType.Warning, str(error))
             return {"error": error.reason, "message": str(error)}
 
     @server.command(COMPARE)
-    async def compare(uri: str) -> Any:
+    async def compare(uri: str) -> object:
         try:
             rows = await session.compare(uri)
         except QueryFailed as error:
             tell(types.MessageType.Warning, str(error))
             return {"error": error.reason, "message": str(error)}
-        tell(types.MessageType.Info, "saved → edited, predicted: " + "; ".join(row["text"] for row in rows))
-        return {"kernels": rows}
+        tell(types.MessageType.Info, "saved → edited, predicted: " + "; ".join(row.text for row in rows))
+        return {"kernels": to_json(rows)}
 
     @server.command(TARGETS)
-    def targets() -> Any:
-        return panel.targets()
+    def targets() -> object:
+        return document_json(panel.targets())
 
 
 def _end_with_request(server: LanguageServer) -> None:
@@ -212,7 +216,7 @@ async def _show(server: LanguageServer, session: EditorSession, document: OpenDo
     if session.options.diagnostics:
         found = diagnostics_of(document)
         server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(document.uri, found, document.version))
-    server.protocol.notify(PREDICTION, prediction(document) | {"panel": panel.panel(document, session.options)})
+    server.protocol.notify(PREDICTION, document_json(prediction(document, session.options)))
     can = server.client_capabilities.workspace
     # Some clients announce these requests and do not answer them.
     with contextlib.suppress(Exception):
@@ -222,11 +226,18 @@ async def _show(server: LanguageServer, session: EditorSession, document: OpenDo
             server.workspace_inlay_hint_refresh(None)
 
 
-def prediction(document: OpenDocument) -> dict[str, Any]:
+def prediction(document: OpenDocument, options: EditorOptions) -> PredictionNotice:
     """The parameters of the PREDICTION notification."""
-    rows = []
-    for kernel in document.found:
-        known = document.facts(kernel.name)
-        row: dict[str, Any] = {"name": kernel.name, "line": kernel.line, "how": known.how if known else ""}
-        rows.append(row | {"document": dict(known.document) if known else None})
-    return {"uri": document.uri, "version": document.version, "state": document.state(), "kernels": rows}
+    from hipsynth.serving.lsp.documents import NotifiedKernel, PredictionNotice
+
+    rows = [(kernel, document.facts(kernel.name)) for kernel in document.found]
+    return PredictionNotice(
+        uri=document.uri,
+        version=document.version,
+        state=document.state(),
+        kernels=tuple(
+            NotifiedKernel(kernel.name, kernel.line, known.how if known else "", known.document if known else None)
+            for kernel, known in rows
+        ),
+        panel=panel.panel(document, options),
+    )

@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from lsprotocol import types
 from pygls.workspace import PositionCodec
@@ -20,6 +20,10 @@ from hipsynth.serving.lsp.facts import KernelFacts
 from hipsynth.serving.lsp.kernels import KernelOutline, kernels
 from hipsynth.serving.lsp.source import AnswerSource, Query, QueryFailed
 from hipsynth.simulator.devices import DEFAULT_ARCH
+
+if TYPE_CHECKING:
+    from hipsynth.profiling.reports.documents import LineCost, ProfileResult
+    from hipsynth.serving.lsp.documents import ComparedKernel
 
 NOT_TRUSTED = 'execution is off: set the initialization option "execute" for folders that you trust'
 
@@ -43,12 +47,12 @@ class EditorOptions:
         return self.arch, self.flags, self.device
 
     @staticmethod
-    def of(given: Any, default: EditorOptions | None = None) -> EditorOptions:
+    def of(given: object, default: EditorOptions | None = None) -> EditorOptions:
         """From what a client sent; unknown options are ignored, those missing or of a wrong type keep `default`."""
         default = default or EditorOptions()
         if not isinstance(given, Mapping):
             return default
-        values: dict[str, Any] = {}
+        values = asdict(default)
         for name, known in asdict(default).items():
             value = float(given[name]) if (type(known), type(given.get(name))) == (float, int) else given.get(name)
             values[name] = value if type(value) is type(known) else known
@@ -111,24 +115,24 @@ class OpenDocument:
         current = self.predicted is not None and self.predicted.text == self.text
         return "" if current or (self.executed and self.executed.text == self.text) else "…"
 
-    def lines(self) -> dict[int, tuple[Mapping[str, Any], str]]:
+    def lines(self) -> dict[int, tuple[LineCost, str]]:
         """Line (from 0) -> its executed entry and the kernel that it costs most, for lines unchanged since then."""
         if self.executed is None:
             return {}
         moved = facts.line_map(self.executed.text, self.text)
-        found: dict[int, tuple[Mapping[str, Any], str]] = {}
+        found: dict[int, tuple[LineCost, str]] = {}
         for kernel in self.executed.kernels.values():
-            for line in kernel.document.get("lines", ()):
-                at = moved.get(line["line"] - 1)
-                own = Path(line["file"]).name in (self.path.name, f"{self.path.stem}.hip")
-                if at is not None and own and (at not in found or found[at][0]["share"] < line["share"]):
+            for line in kernel.lines:
+                at = moved.get(line.line - 1)
+                own = Path(line.file).name in (self.path.name, f"{self.path.stem}.hip")
+                if at is not None and own and (at not in found or found[at][0].share < line.share):
                     found[at] = line, kernel.name
         return found
 
     def findings(self) -> list[tuple[int, view.Finding]]:
         """Findings with their lines (from 0) in the current text."""
         heads = {kernel.name: kernel.line for kernel in self.found}
-        places = {line["line"]: at for at, (line, _) in self.lines().items()}
+        places = {line.line: at for at, (line, _) in self.lines().items()}
         result = []
         for name, head in heads.items():
             known = self.executed.kernels.get(name) if self.executed else None
@@ -203,7 +207,7 @@ class EditorSession:
             try:
                 answer = await self.source.predict(self.query(document, document.text))
                 document.predicted = DocumentKernels(
-                    version, document.text, facts.predicted(answer), Path(str(answer["model"])).name
+                    version, document.text, facts.predicted(answer), Path(answer.model).name
                 )
                 if document.text == document.saved:
                     document.baseline = document.predicted
@@ -215,7 +219,7 @@ class EditorSession:
         o = self.options
         return Query(text, o.arch, o.flags, o.device, document.path.name, limit_s=o.seconds, run_host=o.execute)
 
-    async def profile(self, uri: str) -> Mapping[str, Any]:
+    async def profile(self, uri: str) -> ProfileResult:
         """Executes the current text. Raises QueryFailed: not trusted, not open, or the words of `synth profile`."""
         if not self.options.execute:
             raise QueryFailed("not_trusted", NOT_TRUSTED)
@@ -230,8 +234,8 @@ class EditorSession:
         await self.changed(document)
         try:
             answer = await self.source.profile(query)
-            if answer["status"] != "ok":
-                raise QueryFailed(answer["reason"], answer["message"] or answer["reason"])
+            if answer.status != "ok":
+                raise QueryFailed(answer.reason, answer.message or answer.reason)
             if target == self.options.target:
                 document.executed = DocumentKernels(version, text, facts.executed(answer))
             return answer
@@ -241,7 +245,7 @@ class EditorSession:
                 with contextlib.suppress(Exception):
                     await self.changed(document)
 
-    async def compare(self, uri: str) -> list[dict[str, Any]]:
+    async def compare(self, uri: str) -> tuple[ComparedKernel, ...]:
         """The saved text beside the current one: executed where both are known, else predicted. Raises QueryFailed."""
         document = self.documents.get(uri)
         if document is None:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
+from hipsynth.core.documents import JsonObject, from_json
 from hipsynth.core.errors import HipsynthError
 from hipsynth.serving.limits import ServerSettings, wall_limit
 from hipsynth.serving.pool import Pool, WorkerProblem
+from hipsynth.serving.requests import ProgramRequest
+
+if TYPE_CHECKING:
+    from hipsynth.profiling.reports.documents import ProfileResult
+    from hipsynth.training.models.documents import PredictionResult
 
 QUEUE = 10_000  # each open document waits for one answer at most
 
@@ -38,14 +43,12 @@ class QueryFailed(Exception):
 
 
 class AnswerSource(Protocol):
-    """Answers queries. Both raise Failed; cancelling the awaiting task stops the work."""
+    """Answers queries. Both raise QueryFailed; cancelling the awaiting task stops the work."""
 
-    async def predict(self, query: Query) -> Mapping[str, Any]:
-        """One entry of `results` of `synth predict --json`."""
-        ...
+    async def predict(self, query: Query) -> PredictionResult: ...
 
-    async def profile(self, query: Query) -> Mapping[str, Any]:
-        """One entry of `results` of `synth profile --lines --json`."""
+    async def profile(self, query: Query) -> ProfileResult:
+        """As of `synth profile --lines`."""
         ...
 
     async def close(self) -> None: ...
@@ -58,25 +61,38 @@ class WorkerSource:
         self._predictors = Pool("prediction", 1, QUEUE, wall_limit(ServerSettings().predict_s))
         self._executors = Pool("job", 1, QUEUE, ServerSettings().execute_s)
 
-    async def predict(self, query: Query) -> Mapping[str, Any]:
-        return await _answer(self._predictors, "predict", query)
+    async def predict(self, query: Query) -> PredictionResult:
+        from hipsynth.training.models.documents import PredictDocument
 
-    async def profile(self, query: Query) -> Mapping[str, Any]:
-        return await _answer(self._executors, "profile", query, wall_limit(query.limit_s))
+        return from_json(PredictDocument, await _answer(self._predictors, "predict", query)).results[0]
+
+    async def profile(self, query: Query) -> ProfileResult:
+        from hipsynth.profiling.reports.documents import ProfileDocument
+
+        answer = await _answer(self._executors, "profile", query, wall_limit(query.limit_s))
+        return from_json(ProfileDocument, answer).results[0]
 
     async def close(self) -> None:
         await asyncio.gather(self._predictors.close(), self._executors.close())
 
 
-async def _answer(pool: Pool, kind: str, query: Query, limit_s: float | None = None) -> Mapping[str, Any]:
-    body = {**asdict(query), "device": query.device or None, "lines": True}
+async def _answer(pool: Pool, kind: str, query: Query, limit_s: float | None = None) -> JsonObject:
+    request = ProgramRequest(
+        source=query.source,
+        arch=query.arch,
+        device=query.device or None,
+        flags=query.flags,
+        name=query.name,
+        path=query.path,
+        limit_s=query.limit_s,
+        lines=True,
+        run_host=query.run_host,
+    )
     try:
-        document = await pool.ask(kind, body, limit_s)
+        return await pool.ask(kind, request, limit_s)
     except WorkerProblem as problem:
-        said = problem.document
-        words = str(HipsynthError(said["message"], cause=said["cause"], remedy=said["remedy"]))
-        raise QueryFailed(said["error"], "\n".join(filter(None, [words, said.get("diagnostics")]))) from None
+        said = problem.problem
+        words = str(HipsynthError(said.message, cause=said.cause, remedy=said.remedy))
+        raise QueryFailed(said.error, "\n".join(filter(None, [words, said.diagnostics]))) from None
     except HipsynthError as error:
         raise QueryFailed(error.reason, str(error)) from error
-    result: Mapping[str, Any] = document["results"][0]
-    return result

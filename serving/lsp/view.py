@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hipsynth.profiling.reports.numbers import number, quantity
 from hipsynth.serving.lsp.facts import KernelFacts
+
+if TYPE_CHECKING:
+    from hipsynth.profiling.reports.documents import LineCost
+    from hipsynth.serving.lsp.documents import ComparedKernel
 
 SEGMENT_BYTES = 64  # of a vL1D look-up
 WORTH_HINT = 0.01  # smallest share of the time that an inlay hint shows
@@ -60,28 +64,27 @@ def kernel_hover(facts: KernelFacts, target: str, model: str) -> str:
         unit = units[name].unit if name in units else ""
         if value is not None:
             lines.append(f"| {name} | {number(value)} {unit} | {between} |")
-    reasons = facts.document.get("why") or [(facts.document.get("bottleneck") or {}).get("summary", "")]
-    lines += ["", *[f"- {reason}" for reason in reasons if reason], ""]
+    lines += ["", *[f"- {reason}" for reason in facts.why if reason], ""]
     lines.append(f"{CAVEAT} Model: {model}." if facts.how == "predicted" else "Executed by the simulator.")
     return "\n".join(lines)
 
 
-def line_hover(line: Mapping[str, Any], kernel: str) -> str:
-    """Markdown for one entry of `lines`."""
-    classes = ", ".join(f"{number(n)} {kind}" for kind, n in line["classes"].items())
+def line_hover(line: LineCost, kernel: str) -> str:
+    """Markdown for what one line costs."""
+    classes = ", ".join(f"{number(n)} {kind}" for kind, n in line.classes.items())
     rows = [
-        ("wave instructions", f"{number(line['instructions'])} ({classes})"),
-        ("bytes requested", _unless_zero(line["bytes"])),
-        ("vL1D look-ups", _unless_zero(line["accesses"])),
-        ("of these, misses", _of(line["misses"], line["accesses"])),
-        ("L2 misses", _unless_zero(line["l2_misses"])),
-        ("LDS bytes", _unless_zero(line["lds_bytes"])),
-        ("LDS bank-conflict cycles", _unless_zero(line["bank_conflicts"])),
-        ("cycles waiting for memory", _unless_zero(line["stall_cycles"])),
-        ("cycles waiting at barriers", _unless_zero(line["barrier_cycles"])),
+        ("wave instructions", f"{number(line.instructions)} ({classes})"),
+        ("bytes requested", _unless_zero(line.bytes)),
+        ("vL1D look-ups", _unless_zero(line.accesses)),
+        ("of these, misses", _of(line.misses, line.accesses)),
+        ("L2 misses", _unless_zero(line.l2_misses)),
+        ("LDS bytes", _unless_zero(line.lds_bytes)),
+        ("LDS bank-conflict cycles", _unless_zero(line.bank_conflicts)),
+        ("cycles waiting for memory", _unless_zero(line.stall_cycles)),
+        ("cycles waiting at barriers", _unless_zero(line.barrier_cycles)),
     ]
     table = [f"| {name} | {text} |" for name, text in rows if text]
-    share = f"**{100 * line['share']:.1f} %** of the time of `{kernel}`, executed; per launch"
+    share = f"**{100 * line.share:.1f} %** of the time of `{kernel}`, executed; per launch"
     return "\n".join([share, "", "| | |", "|---|---|", *table])
 
 
@@ -93,57 +96,55 @@ def _of(part: float, whole: float) -> str:
     return f"{number(part)} ({100 * part / whole:.0f} %)" if whole else ""
 
 
-def hint(line: Mapping[str, Any]) -> str:
+def hint(line: LineCost) -> str:
     """The inlay hint behind a line, "" if it costs next to nothing."""
-    return f"{100 * line['share']:.0f} %" if line["share"] >= WORTH_HINT else ""
+    return f"{100 * line.share:.0f} %" if line.share >= WORTH_HINT else ""
 
 
 def findings(facts: KernelFacts) -> Iterator[Finding]:
     """What costs a kernel most and can be changed, with the evidence."""
     if facts.occupancy is not None and facts.occupancy <= LOW_OCCUPANCY:
-        room = (facts.document.get("bottleneck") or {}) if facts.how == "executed" else {}
-        limit = (room.get("occupancy") or {}).get("limited_by", "")
-        by = f", limited by {limit}" if limit else ""
+        by = f", limited by {facts.limited_by}" if facts.limited_by else ""
         text = (
             f"Low occupancy: {100 * facts.occupancy:.0f} % of the wave slots of a CU can be filled{by} ({facts.how})."
         )
         yield Finding("low-occupancy", text, kernel=True)
-    scratch = (facts.document.get("registers") or {}).get("scratch_bytes", 0)
-    if scratch:
-        text = (
-            f"Scratch memory: {scratch:,.0f} bytes per work-item (spilled registers, or arrays that no register holds)."
-        )
+    if facts.scratch_bytes:
+        size = f"{facts.scratch_bytes:,.0f} bytes per work-item"
+        text = f"Scratch memory: {size} (spilled registers, or arrays that no register holds)."
         yield Finding("scratch", text, kernel=True)
-    for line in facts.document.get("lines", ()):
-        if line["line"] and line["share"] >= NOTABLE_SHARE:
+    for line in facts.lines:
+        if line.line and line.share >= NOTABLE_SHARE:
             yield from _line_findings(line, facts.name)
 
 
-def _line_findings(line: Mapping[str, Any], kernel: str) -> Iterator[Finding]:
-    cost = f"{100 * line['share']:.0f} % of the time of {kernel}"
-    vector, local = line["classes"].get("vmem", 0), line["classes"].get("lds", 0)
-    needed = max(line["bytes"] / SEGMENT_BYTES, vector)
-    if vector and line["accesses"] >= SCATTERED * needed:
+def _line_findings(line: LineCost, kernel: str) -> Iterator[Finding]:
+    cost = f"{100 * line.share:.0f} % of the time of {kernel}"
+    vector, local = line.classes.get("vmem", 0), line.classes.get("lds", 0)
+    needed = max(line.bytes / SEGMENT_BYTES, vector)
+    if vector and line.accesses >= SCATTERED * needed:
         text = (
-            f"Uncoalesced access: a wave instruction looks up {number(line['accesses'] / vector, 3)} segments of "
+            f"Uncoalesced access: a wave instruction looks up {number(line.accesses / vector, 3)} segments of "
             f"{SEGMENT_BYTES} bytes, where {number(needed / vector, 3)} would hold its data; {cost}."
         )
-        yield Finding("uncoalesced", text, line["line"])
-    if local and line["bank_conflicts"] >= CONFLICTING * local:
-        text = f"LDS bank conflicts: {number(line['bank_conflicts'] / local, 3)} cycles per LDS instruction; {cost}."
-        yield Finding("bank-conflict", text, line["line"])
+        yield Finding("uncoalesced", text, line.line)
+    if local and line.bank_conflicts >= CONFLICTING * local:
+        text = f"LDS bank conflicts: {number(line.bank_conflicts / local, 3)} cycles per LDS instruction; {cost}."
+        yield Finding("bank-conflict", text, line.line)
 
 
-def compared(before: Mapping[str, KernelFacts], after: Mapping[str, KernelFacts]) -> list[dict[str, Any]]:
+def compared(before: Mapping[str, KernelFacts], after: Mapping[str, KernelFacts]) -> tuple[ComparedKernel, ...]:
     """One row per kernel of either side: durations, their ratio, and the metrics that both have."""
+    from hipsynth.serving.lsp.documents import ComparedKernel
+
     rows = []
     for name in dict.fromkeys([*before, *after]):
         old, new = before.get(name), after.get(name)
-        times = [side.duration_ns if side else None for side in (old, new)]
+        times = old.duration_ns if old else None, new.duration_ns if new else None
         both = old.metrics.keys() & new.metrics.keys() if old and new else ()
-        metrics = {m: [old.metrics[m], new.metrics[m]] for m in sorted(both)} if old and new else {}
-        rows.append({"name": name, "duration_ns": times, "text": _change(name, *times), "metrics": metrics})
-    return rows
+        metrics = {m: (old.metrics[m], new.metrics[m]) for m in sorted(both)} if old and new else {}
+        rows.append(ComparedKernel(name, times, _change(name, *times), metrics))
+    return tuple(rows)
 
 
 def _change(name: str, before: float | None, after: float | None) -> str:

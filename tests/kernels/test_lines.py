@@ -17,7 +17,7 @@ from hipsynth.profiling.backends.protocol import Target, TargetResult
 from hipsynth.profiling.backends.sim import SimBackend, per_dispatch
 from hipsynth.profiling.lines.attribute import COUNTERS, exposed_cycles, scaled, totals_of
 from hipsynth.profiling.lines.table import FLAG
-from hipsynth.profiling.reports.documents import result_document
+from hipsynth.profiling.reports.describe import result_document
 from hipsynth.simulator import api, devices
 from hipsynth.simulator.build import build_file
 from hipsynth.simulator.limits import RunLimits

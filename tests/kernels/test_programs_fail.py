@@ -14,7 +14,7 @@ from hipsynth.core.program import Expected, Program, Project, SourceFile, projec
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.profiling.matrix.job import labelled, profile_program
-from hipsynth.profiling.reports.documents import profile_document
+from hipsynth.profiling.reports.describe import profile_document
 from hipsynth.profiling.reports.terminal import render
 from hipsynth.simulator import channel, devices
 from hipsynth.simulator.api import STOP_EXIT

@@ -16,7 +16,7 @@ from hipsynth.core.program import Program
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.profiling.matrix.collect import with_sure_labels
-from hipsynth.profiling.reports.documents import result_document, run_document
+from hipsynth.profiling.reports.describe import result_document, run_document
 from hipsynth.profiling.reports.terminal import render
 from hipsynth.simulator import api, channel, devices, document
 from hipsynth.simulator.build import build_runnable

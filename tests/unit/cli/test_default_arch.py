@@ -14,7 +14,7 @@ from hipsynth.serving import app
 from hipsynth.serving.limits import ServerSettings
 from hipsynth.serving.lsp.session import EditorOptions as EditorOptions
 from hipsynth.serving.schema import Build
-from hipsynth.serving.service import DEFAULT_TARGET, Service
+from hipsynth.serving.service import DEFAULT_BUILD, Service
 from hipsynth.simulator.devices import DEFAULT_ARCH, device_of, list_architectures
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -48,7 +48,7 @@ def test_servers_pages_and_editors_take_the_default() -> None:
         "language server": EditorOptions().arch,
         "VS Code": settings_of_the_extension()["hipsynth.arch"]["default"],
         "requests": Build(source="").arch,
-        "warmed predictor": DEFAULT_TARGET["arch"],
-        "workbench page": device_of(DEFAULT_ARCH, page["default_device"]).arch,
+        "warmed predictor": DEFAULT_BUILD.arch,
+        "workbench page": device_of(DEFAULT_ARCH, page.default_device).arch,
     }
     assert set(found.values()) == {DEFAULT_ARCH}, found

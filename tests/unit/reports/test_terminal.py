@@ -13,7 +13,7 @@ from hipsynth.core.documents import document_json
 from hipsynth.core.kernel_record import KernelRecord, MeasurementSource, Occupancy, Sampling, TimingBounds, Work
 from hipsynth.profiling import metrics
 from hipsynth.profiling.metrics import bottleneck, uncertainty
-from hipsynth.profiling.reports import documents, numbers, terminal
+from hipsynth.profiling.reports import describe, numbers, terminal
 from hipsynth.profiling.uncertainty import expected_error
 
 ROOM = Occupancy(groups_per_cu=4, waves_per_cu=16, fraction=0.5, peak_waves=0, limited_by="VGPRs")
@@ -78,7 +78,7 @@ def test_occupancy_names_the_resource_and_the_grid() -> None:
 
 def shown(one: KernelRecord) -> dict[str, Any]:
     """The kernel as in the document of a profile."""
-    return document_json(documents.kernel_document(one, "mi250"))
+    return document_json(describe.kernel_document(one, "mi250"))
 
 
 def test_the_document_of_a_simulated_kernel() -> None:

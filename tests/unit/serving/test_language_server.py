@@ -7,9 +7,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import document_samples as samples
 import needs
 import pytest
 
@@ -18,14 +20,16 @@ from lsprotocol import types  # noqa: E402
 from pygls.lsp.client import LanguageClient  # noqa: E402
 from pygls.workspace import PositionCodec  # noqa: E402
 
-from hipsynth.core.documents import to_json  # noqa: E402
+from hipsynth.core.kernel_record import Registers  # noqa: E402
+from hipsynth.profiling.metrics.bottleneck import OccupancyFigures  # noqa: E402
+from hipsynth.profiling.reports.documents import LineCost, ProfileResult  # noqa: E402
 from hipsynth.serving.limits import MOST_KERNELS  # noqa: E402
 from hipsynth.serving.lsp import facts, server, view  # noqa: E402
 from hipsynth.serving.lsp.buffer import TextBuffer  # noqa: E402
 from hipsynth.serving.lsp.kernels import kernels  # noqa: E402
 from hipsynth.serving.lsp.session import EditorOptions, EditorSession, OpenDocument  # noqa: E402
 from hipsynth.serving.lsp.source import Query, QueryFailed, WorkerSource  # noqa: E402
-from hipsynth.training.models.documents import KernelPrediction  # noqa: E402
+from hipsynth.training.models.documents import PredictionResult  # noqa: E402
 
 TEXT = """#include <hip/hip_runtime.h>
 // __global__ void commented(int) {}
@@ -38,38 +42,32 @@ __global__ __launch_bounds__(256) void scale(const T* a, T* b) {
 extern "C" __global__ void half_written(float* a) {
   if (a) {
 """
-LINE = {
-    "file": "k.hip", "line": 7, "instructions": 300.0, "classes": {"vmem": 100.0, "lds": 10.0}, "bytes": 25600.0,
-    "accesses": 3200.0, "misses": 1600.0, "l2_misses": 5.0, "lds_bytes": 0.0, "bank_conflicts": 310.0,
-    "stall_cycles": 9000.0, "barrier_cycles": 0.0, "share": 0.9,
-}  # fmt: skip
+LINE = LineCost(
+    file="k.hip", line=7, instructions=300.0, classes={"vmem": 100.0, "lds": 10.0}, bytes=25600.0,
+    accesses=3200.0, misses=1600.0, l2_misses=5.0, lds_bytes=0.0, bank_conflicts=310.0,
+    stall_cycles=9000.0, barrier_cycles=0.0, share=0.9,
+)  # fmt: skip
 
 
-def prediction(ns: float = 5000.0, occupancy: float = 0.88) -> dict[str, Any]:
+def prediction(ns: float = 5000.0, occupancy: float = 0.88) -> PredictionResult:
     """As `synth predict` answers."""
-    intervals = {"duration_ns": (ns / 2, 2 * ns)}
-    kernel = KernelPrediction(
+    kernel = replace(
+        samples.KERNEL,
         name="scale",
         metrics={"L1_Cache_Hit_Rate": 50.0},
         duration_ns=ns,
-        intervals=intervals,
-        grid=(1, 1, 1),
-        block=(64, 1, 1),
-        bottleneck="hbm",
+        intervals={"duration_ns": (ns / 2, 2 * ns)},
         why=("HBM: 5 us",),
         occupancy=occupancy,
     )
-    return {"kernels": [to_json(kernel)], "model": "/m/predictor.json.gz"}
+    return samples.prediction(kernel, model="/m/predictor.json.gz")
 
 
-def profile(**more: Any) -> dict[str, Any]:
-    room = {"waves_per_simd": 1.0, "max_waves_per_simd": 8.0, "limited_by": "VGPRs"}
-    limit = {"name": "HBM bandwidth", "summary": "bound by HBM bandwidth", "occupancy": room}
-    kernel = {
-        "name": "ns::scale<float>", "duration_ns": 4000.0, "bottleneck": limit, "metrics": {}, "sampled": False,
-        "lines": [LINE], "registers": {"scratch_bytes": 64.0},
-    }  # fmt: skip
-    return {"status": "ok", "reason": "", "message": "", "kernels": [kernel], **more}
+def profile() -> ProfileResult:
+    kernel = samples.profiled_kernel("ns::scale<float>", 4000.0, {})
+    room = OccupancyFigures(1.0, 8.0, "VGPRs", 1.0, 1.0)
+    registers = Registers(vgprs=1.0, agprs=0.0, sgprs=1.0, lds_bytes=0.0, scratch_bytes=64.0)
+    return samples.profile(replace(kernel, bottleneck=samples.bottleneck(room), lines=(LINE,), registers=registers))
 
 
 class FakeSource:
@@ -81,14 +79,14 @@ class FakeSource:
         self.profiles: list[Query] = []
         self.failure: QueryFailed | None = None
 
-    async def predict(self, query: Query) -> Mapping[str, Any]:
+    async def predict(self, query: Query) -> PredictionResult:
         self.predictions.append(query)
         await asyncio.sleep(self.delay_s)
         if self.failure:
             raise self.failure
         return prediction(len(query.source))
 
-    async def profile(self, query: Query) -> Mapping[str, Any]:
+    async def profile(self, query: Query) -> ProfileResult:
         self.profiles.append(query)
         return profile()
 
@@ -201,7 +199,7 @@ def test_findings_carry_their_evidence() -> None:
     shown.predicted = server_outcome(shown, facts.predicted(low))
     [guess] = server.diagnostics_of(shown)
     assert guess.code == "low-occupancy" and guess.severity == types.DiagnosticSeverity.Hint
-    fine = {**LINE, "accesses": 400.0, "bank_conflicts": 0.0}
+    fine = replace(LINE, accesses=400.0, bank_conflicts=0.0)
     assert list(view._line_findings(fine, "k")) == []
 
 
@@ -222,7 +220,7 @@ def test_nothing_is_executed_without_trust(tmp_path: Path) -> None:
             str(tmp_path / "k.hip"),
         ]  # unsaved text is its own program
         [row] = await made.compare("u")
-        assert row["text"].endswith("(+0 %)")
+        assert row.text.endswith("(+0 %)")
         with pytest.raises(QueryFailed, match="not open"):
             await made.profile("v")
         assert not any("Execute" in a.title for a in server.actions_of(made.documents["u"], 5, EditorOptions()))

@@ -6,36 +6,40 @@ import asyncio
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import document_samples as samples
 import needs
 import pytest
 
 needs.package("pygls")
+from hipsynth.core.documents import document_json  # noqa: E402
+from hipsynth.profiling.reports.documents import ProfileResult  # noqa: E402
 from hipsynth.serving.lsp import facts, panel, server  # noqa: E402
 from hipsynth.serving.lsp.buffer import TextBuffer  # noqa: E402
 from hipsynth.serving.lsp.session import DocumentKernels, EditorOptions, EditorSession, OpenDocument  # noqa: E402
 from hipsynth.serving.lsp.source import Query  # noqa: E402
+from hipsynth.training.models.documents import PredictionResult  # noqa: E402
 
 TEXT = "__global__ void scale(float* a) { a[0] = 1; }\n"
 
 
-def predicted(ns: float, gflops: float = 50.0) -> dict[str, Any]:
+def predicted(ns: float, gflops: float = 50.0) -> PredictionResult:
     metrics = {"HBM_GFLOPS": gflops, "HBM_Arithmetic_Intensity": 0.25, "L2_Cache_Arithmetic_Intensity": None}
-    kernel = {
-        "name": "scale", "duration_ns": ns, "intervals": {"duration_ns": [ns / 2, ns * 2], "HBM_GFLOPS": [25.0, 99.0]},
-        "bottleneck": "hbm", "why": ["reads much"], "metrics": metrics, "abstained": False, "reason": "",
-        "occupancy": 0.5,
-    }  # fmt: skip
-    return {"kernels": [kernel], "model": "m.json.gz"}
+    intervals = {"duration_ns": (ns / 2, ns * 2), "HBM_GFLOPS": (25.0, 99.0)}
+    kernel = replace(samples.KERNEL, name="scale", duration_ns=ns, metrics=metrics)
+    return samples.prediction(replace(kernel, intervals=intervals, why=("reads much",)), model="m.json.gz")
 
 
-def executed(ns: float) -> dict[str, Any]:
-    limit = {"name": "HBM bandwidth", "summary": "bound by HBM bandwidth", "occupancy": {}}
+def executed(ns: float) -> ProfileResult:
     metrics = {"HBM_GFLOPS": 40.0, "HBM_Arithmetic_Intensity": 0.2}
-    kernel = {"name": "scale", "duration_ns": ns, "bottleneck": limit, "metrics": metrics, "sampled": False}
-    return {"kernels": [kernel]}
+    return samples.profile(samples.profiled_kernel("scale", ns, metrics))
+
+
+def shown_panel(it: OpenDocument, options: EditorOptions | None = None) -> dict[str, Any]:
+    return document_json(panel.panel(it, options or EditorOptions()))
 
 
 def document(text: str = TEXT) -> OpenDocument:
@@ -49,7 +53,7 @@ def figure(shown: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def test_nothing_known_yet() -> None:
-    shown = panel.panel(document(), EditorOptions())
+    shown = shown_panel(document())
     assert shown["kernels"] == [
         {"name": "scale", "line": 0, "how": "", "summary": "…", "why": [], "note": "", "figures": []}
     ]
@@ -59,12 +63,12 @@ def test_nothing_known_yet() -> None:
 def test_every_figure_says_how_it_is_known() -> None:
     it = document()
     it.predicted = DocumentKernels(1, TEXT, facts.predicted(predicted(5000.0)), "m")
-    guess = panel.panel(it, EditorOptions())
+    guess = shown_panel(it)
     assert figure(guess, "duration_ns")["text"] == "5 us" and figure(guess, "duration_ns")["how"] == "predicted"
     assert figure(guess, "duration_ns")["interval"] == "2.5 us to 10 us"
     assert [row["id"] for row in guess["kernels"][0]["figures"]][-1] == "HBM_Arithmetic_Intensity"  # no empty rows
     it.executed = DocumentKernels(1, TEXT, facts.executed(executed(4000.0)))
-    ran = panel.panel(it, EditorOptions())
+    ran = shown_panel(it)
     assert figure(ran, "duration_ns")["how"] == "executed" and figure(ran, "duration_ns")["value"] == 4000.0
     assert figure(ran, "duration_ns")["predictedText"] == "5 us (+25 %)"
     assert ran["kernels"][0]["why"] == ["bound by HBM bandwidth"]
@@ -77,27 +81,25 @@ def test_before_and_after_an_edit() -> None:
     it = document(TEXT + "// edited\n")
     it.baseline = DocumentKernels(1, TEXT, facts.predicted(predicted(5000.0)))
     it.predicted = DocumentKernels(2, it.text, facts.predicted(predicted(4000.0)))
-    shown = panel.panel(it, EditorOptions())
+    shown = shown_panel(it)
     assert shown["edited"] and figure(shown, "duration_ns")["savedText"] == "5 us"
     assert figure(shown, "duration_ns")["change"] == "-20.0 %"
     assert [point["series"] for point in shown["roofline"]["points"]] == ["saved", "edited"]
     it.baseline.kernels["scale"].metrics["L2_Cache_Hit_Rate"] = 40.0  # type: ignore[index]
     it.predicted.kernels["scale"].metrics["L2_Cache_Hit_Rate"] = 60.0  # type: ignore[index]
-    assert figure(panel.panel(it, EditorOptions()), "L2_Cache_Hit_Rate")["change"] == "+20.0 points"
+    assert figure(shown_panel(it), "L2_Cache_Hit_Rate")["change"] == "+20.0 points"
     it.executed = DocumentKernels(2, it.text, facts.executed(executed(9000.0)))
-    assert (
-        figure(panel.panel(it, EditorOptions()), "duration_ns")["change"] == "-20.0 %"
-    )  # predictions with predictions
+    assert figure(shown_panel(it), "duration_ns")["change"] == "-20.0 %"  # predictions with predictions
 
 
 def test_an_unknown_device_has_no_roofline() -> None:
     it = document()
     it.predicted = DocumentKernels(1, TEXT, facts.predicted(predicted(5000.0)))
-    assert panel.panel(it, EditorOptions(device="none"))["roofline"] is None
+    assert shown_panel(it, EditorOptions(device="none"))["roofline"] is None
 
 
 def test_targets_name_every_device_and_flag_set() -> None:
-    offered = panel.targets()
+    offered = document_json(panel.targets())
     assert {"mi210", "mi300x"} <= {row["name"] for row in offered["devices"]}
     assert "-O3" in [row["flags"] for row in offered["flags"]] and all(row["doc"] for row in offered["flags"])
 
@@ -117,11 +119,11 @@ def test_another_target_forgets_what_was_known(change: dict[str, Any]) -> None:
         def __init__(self) -> None:
             self.asked = []
 
-        async def predict(self, query: Query) -> dict[str, Any]:
+        async def predict(self, query: Query) -> PredictionResult:
             self.asked.append(query)
             return predicted(1000.0)
 
-        async def profile(self, query: Query) -> dict[str, Any]:
+        async def profile(self, query: Query) -> ProfileResult:
             raise AssertionError("never asked")
 
         async def close(self) -> None: ...
@@ -153,10 +155,10 @@ def test_a_cancelled_execution_ends() -> None:
     class Endless:
         ended = started = False
 
-        async def predict(self, query: Query) -> dict[str, Any]:
+        async def predict(self, query: Query) -> PredictionResult:
             return predicted(1000.0)
 
-        async def profile(self, query: Query) -> dict[str, Any]:
+        async def profile(self, query: Query) -> ProfileResult:
             self.started = True
             try:
                 await asyncio.sleep(60)

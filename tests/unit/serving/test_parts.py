@@ -9,27 +9,18 @@ import signal
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from hipsynth.core.errors import BadInput, CompileFailed, UsageError
 from hipsynth.serving import engine, run
 from hipsynth.serving.pool import NotTaken, Pool, Worker, WorkerLost, WorkerProblem
+from hipsynth.serving.requests import ProgramRequest
 from hipsynth.serving.worker import encoded, problem_of
 
-REQUEST: dict[str, Any] = {
-    "source": "int x;",
-    "arch": "gfx90a",
-    "device": None,
-    "flags": "-O3",
-    "name": "kernel.hip",
-    "arguments": [],
-    "grid": None,
-    "block": None,
-    "values": {},
-}
+REQUEST = ProgramRequest(source="int x;", arch="gfx90a")
 
 
 def test_a_port_in_use() -> None:
@@ -62,22 +53,22 @@ def test_a_runtime_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: py
 def test_requests_read_no_files() -> None:
     for flags in ("-I/etc", "-include /etc/passwd"):
         with pytest.raises(UsageError, match="cannot use the compiler flags"):
-            engine.target_of({**REQUEST, "flags": flags})
+            engine.target_of(replace(REQUEST, flags=flags))
     with pytest.raises(UsageError):
-        engine.target_of({**REQUEST, "arch": "gfx1"})
+        engine.target_of(replace(REQUEST, arch="gfx1"))
     with pytest.raises(UsageError):
-        engine.target_of({**REQUEST, "device": "mi300x"})
+        engine.target_of(replace(REQUEST, device="mi300x"))
 
 
 def test_too_many_kernels() -> None:
     with pytest.raises(BadInput, match="more than 256 kernels"):
-        engine.program_of({**REQUEST, "source": "__global__ void k();\n" * 257})
+        engine.program_of(replace(REQUEST, source="__global__ void k();\n" * 257))
 
 
 def test_problems_name_the_text_that_was_sent() -> None:
     told = "/tmp/hipsynth-process-1/scratch-x/0123456789abcdef.hip:3:1: error: no"
     found = problem_of(CompileFailed("no", diagnostics=told))
-    assert found["diagnostics"] == "kernel.hip:3:1: error: no" and found["error"] == "compile_failed"
+    assert found.diagnostics == "kernel.hip:3:1: error: no" and found.error == "compile_failed"
 
 
 def test_numbers_that_json_does_not_have() -> None:
@@ -90,7 +81,7 @@ def test_a_request_that_an_ended_worker_never_read_goes_to_another() -> None:
         try:
             with pytest.raises(WorkerProblem) as found:  # no kernel in it; the worker is warm after this
                 await pool.ask("predict", REQUEST)
-            assert found.value.document["error"] == "bad_input"
+            assert found.value.problem.error == "bad_input"
             (pid,) = pool.pids
             os.kill(pid, signal.SIGSTOP)
             asking = asyncio.ensure_future(pool.ask("predict", REQUEST))
@@ -150,14 +141,14 @@ def test_a_signal_waits_for_imports_to_end(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGUSR1)\nloaded = True\n")
     code = """if True:
         import io, os, signal
-        from hipsynth.serving.worker import Cancelled, Loop
-        loop = Loop(io.BytesIO(), io.BytesIO())
+        from hipsynth.serving.worker import RequestCancelled, RequestLoop
+        loop = RequestLoop(io.BytesIO(), io.BytesIO())
         loop.busy = True
         import slow
         assert slow.loaded and loop.busy
         try:
             os.kill(os.getpid(), signal.SIGUSR1)
-        except Cancelled:
+        except RequestCancelled:
             print("given up")
     """
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)

@@ -8,9 +8,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import document_samples
 import pytest
 from asgi import PORT, TOKEN, Answer, Client
 
+from hipsynth.core.documents import document_json, from_json
+from hipsynth.core.errors import ErrorDocument
 from hipsynth.serving.app import make_app
 from hipsynth.serving.guard import Guard
 from hipsynth.serving.limits import BODY_BYTES, ServerSettings
@@ -23,8 +26,7 @@ Work = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 
 
 def document(name: str = "k", duration: float = 2.0) -> dict[str, Any]:
-    kernel = {"name": name, "metrics": {"HBM_GFLOPS": 4.0}, "duration_ns": duration}
-    return {"program": {}, "model": "m", "results": [{"kernels": [kernel], "status": "ok"}]}
+    return document_json(document_samples.predict_document(name, duration))
 
 
 class Bench:
@@ -40,9 +42,10 @@ class Bench:
         self.app = Guard(app, TOKEN, PORT, self.meter)
         self.client = Client(self.app)
 
-    async def _answer(self, kind: str, body: Mapping[str, Any], _: float) -> dict[str, Any]:
+    async def _answer(self, kind: str, request: object, _: float) -> dict[str, Any]:
         if kind == "prepare":
             return {}
+        body = document_json(request)
         self.asked.append((kind, body))
         return await self.work(kind, body) if self.work else document()
 
@@ -296,8 +299,9 @@ def test_jobs() -> None:
             if body["source"] == "lost":
                 raise WorkerLost("the worker process ended")
             await release.wait()
-            return document()
+            return profile
 
+        profile = document_json(document_samples.profile_document())
         bench = Bench(work, executors=1, execute_s=7.0)
         names = [
             (await bench.client.ask("POST", "/v1/profile", {**BODY, "source": text})).json["job"]
@@ -311,7 +315,7 @@ def test_jobs() -> None:
         assert cancelled.status == 200 and cancelled.json["state"] == "cancelled"
         release.set()
         done = await bench.client.ask("GET", f"/v1/jobs/{names[0]}?wait_s=30")
-        assert done.json["state"] == "done" and done.json["document"] == document()
+        assert done.json["state"] == "done" and done.json["document"] == profile
         again = await bench.client.ask("DELETE", f"/v1/jobs/{names[0]}")
         assert again.json["state"] == "done"
         lost = await bench.client.ask("GET", f"/v1/jobs/{names[2]}?wait_s=30")
@@ -341,7 +345,7 @@ def test_code_that_does_not_compile() -> None:
     async def test() -> None:
         async def work(kind: str, body: Mapping[str, Any]) -> dict[str, Any]:
             if kind == "predict":
-                raise WorkerProblem(dict(UNCOMPILED))
+                raise WorkerProblem(from_json(ErrorDocument, UNCOMPILED))
             assert kind == "read_by_model" and body["model_folder"] == "somewhere"
             return document("by the model")
 

@@ -1,0 +1,152 @@
+"""What the server answers besides the documents of `synth predict` and `synth profile`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from hipsynth.core.errors import ErrorDocument
+from hipsynth.profiling.metrics.roofline import RooflinePlot
+from hipsynth.profiling.reports.documents import ProfileDocument
+from hipsynth.training.models.documents import PredictDocument
+
+
+@dataclass(frozen=True)
+class AcceptedJob:
+    """The name of a job that was started."""
+
+    job: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobDocument:
+    """`state`: queued, running, done, failed or cancelled; `document` as of `synth profile --json` when done."""
+
+    job: str
+    state: str
+    elapsed_s: float
+    limit_s: float
+    document: ProfileDocument | None
+    problem: ErrorDocument | None
+
+
+@dataclass(frozen=True)
+class MetricRatio:
+    """One metric of a kernel that both sides of a comparison have; `ratio` b / a is null where it is not known."""
+
+    kernel: str
+    metric: str
+    a: float | None
+    b: float | None
+    ratio: float | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two predictions, and for each kernel and metric of both the ratio b / a."""
+
+    a: PredictDocument
+    b: PredictDocument
+    difference: tuple[MetricRatio, ...]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An architecture and flags for which later compiles are fast."""
+
+    prepared: tuple[str, str]
+
+
+@dataclass(frozen=True)
+class ChatAnswer:
+    """A language model's answer, why it ended ("stop" or "length"), and the tokens read and written."""
+
+    content: str
+    finish: str
+    prompt: int
+    written: int
+
+
+@dataclass(frozen=True)
+class ChatText:
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChatChoice:
+    """One answer: a whole `message`, or the `delta` of a stream."""
+
+    index: int
+    message: ChatText | None = None
+    delta: ChatText | None = None
+    finish_reason: str
+
+
+@dataclass(frozen=True)
+class ChatUsage:
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChatCompletion:
+    """An answer in OpenAI's format."""
+
+    id: str
+    created: int
+    model: str
+    object: Literal["chat.completion", "chat.completion.chunk"]
+    choices: tuple[ChatChoice, ...]
+    usage: ChatUsage
+
+
+@dataclass(frozen=True)
+class Health:
+    status: str
+
+
+@dataclass(frozen=True)
+class Readiness:
+    """Whether predictions are warm, and whether there is a language model."""
+
+    ready: bool
+    model: bool
+
+
+@dataclass(frozen=True)
+class DeviceChoice:
+    """A device, with an empty plot of its roofline."""
+
+    name: str
+    title: str
+    arch: str
+    plot: RooflinePlot
+
+
+@dataclass(frozen=True)
+class FlagChoice:
+    flags: str
+    about: str
+
+
+@dataclass(frozen=True)
+class MetricChoice:
+    id: str
+    title: str
+    unit: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerChoices:
+    """What a page or an editor offers: targets, flag sets, metrics, and names of the units of the timing model."""
+
+    devices: tuple[DeviceChoice, ...]
+    default_device: str
+    flags: tuple[FlagChoice, ...]
+    metrics: tuple[MetricChoice, ...]
+    units: Mapping[str, str]
+    execute_s: float
+    model: bool
