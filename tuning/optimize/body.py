@@ -11,6 +11,7 @@ from hipsynth.tuning.optimize.statements import NotUnderstood
 
 ASSIGN = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="})
 STEP = frozenset({"++", "--"})
+STATEMENT_STARTS = frozenset({";", "{", "}", ")", "else"})  # tokens before the first one of a statement
 
 
 class Body:
@@ -83,3 +84,12 @@ class Body:
             else:
                 return self.tokens[i].text
         return ""
+
+
+def uses_atomic_results(program: ParsedProgram, kernel: KernelDefinition) -> bool:
+    """Whether a kernel uses what an atomic operation returns, so that its results depend on the order of work-items."""
+    tokens = program.tokens
+    return any(
+        tokens[i].text.startswith("atomic") and tokens[i + 1].text == "(" and tokens[i - 1].text not in STATEMENT_STARTS
+        for i in range(kernel.first, kernel.last)
+    )

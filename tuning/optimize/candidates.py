@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from hipsynth.tuning.optimize.emit import emit
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
-from hipsynth.tuning.optimize.moves import moves
-from hipsynth.tuning.optimize.moves.view import KernelView
 from hipsynth.tuning.optimize.plan import Move, Plans, Shape, TransformationPlan
 from hipsynth.tuning.optimize.program import ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood
+from hipsynth.tuning.optimize.transformations import list_moves
+from hipsynth.tuning.optimize.transformations.view import KernelView
 
 NOTABLE = 0.04  # share of the program's time below which a kernel is left alone
 
@@ -38,7 +38,7 @@ def candidates(
     rows = []
     for view in _views(program, state, origin, allow):
         row: list[tuple[Move, str]] = []
-        for move in moves(view):
+        for move in list_moves(view):
             plans: Plans = {**state.plans, move.kernel: move.plan}
             try:
                 text = emit(program, plans, blocks)

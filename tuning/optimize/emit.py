@@ -7,18 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hipsynth.source.edits import Edit, apply_edits
-from hipsynth.tuning.optimize.aggregate import AGGREGATE, aggregated
-from hipsynth.tuning.optimize.body import Body
-from hipsynth.tuning.optimize.in_place import FAST, fast_calls, padding, unrolled
-from hipsynth.tuning.optimize.jam import jammed
 from hipsynth.tuning.optimize.plan import AXES, Plans, Shape, TransformationPlan
-from hipsynth.tuning.optimize.privatise import SUMS, private_calls
-from hipsynth.tuning.optimize.program import KernelDefinition, KernelParameter, LaunchStatement, ParsedProgram
-from hipsynth.tuning.optimize.split import LANE, LANES, split_edits
+from hipsynth.tuning.optimize.program import KernelDefinition, LaunchStatement, ParsedProgram
+from hipsynth.tuning.optimize.transformations import list_planned
+from hipsynth.tuning.optimize.transformations.hints import restrict_pointer
+from hipsynth.tuning.optimize.transformations.jam.jammed_body import jammed
+from hipsynth.tuning.optimize.transformations.occupancy import launch_bounds
+from hipsynth.tuning.optimize.transformations.split_loops.shared_loops import LANE
 
 _COORDINATES = "const dim3 threadIdx, const dim3 blockIdx, const dim3 blockDim, const dim3 gridDim"
 _GROUPS = "unsigned lane_groups_x, unsigned lane_groups_y, unsigned lane_groups_z"  # of the original launch
-_FAST = re.compile(rf"\b({'|'.join(sorted(FAST))})(?=\()")
 _NUMBERS = re.compile(r"[\d\s,()*]*|dim3\([\d\s,*]*\)")
 
 
@@ -33,8 +31,7 @@ def emit(program: ParsedProgram, plans: Plans, blocks: dict[str, Shape]) -> str:
         plan = plans.get(kernel.name, TransformationPlan())
         if plan == TransformationPlan():
             continue
-        wanted = {SUMS: plan.private, LANES: bool(plan.split), AGGREGATE: plan.aggregate}
-        helpers |= {text for text, needed in wanted.items() if needed}
+        helpers |= {one.helper for one in list_planned(plan) if one.helper}
         edits += _Writer(program, kernel, plan, blocks.get(kernel.name, (1, 1, 1))).edits()
     if helpers:
         start = min(kernel.start for kernel in program.kernels)
@@ -91,14 +88,10 @@ class _Writer:
         head = self.program.unit.text[self.kernel.start : head_end].decode(errors="surrogateescape")
         if self.plan.restrict:
             for one in self.kernel.parameters:
-                head = head.replace(one.text, _restricted(one), 1)
+                head = head.replace(one.text, restrict_pointer(one), 1)
         if self.plan.waves:
-            head = head.replace("__global__", f"__global__ {self._bounds(self.block)}", 1)
+            head = head.replace("__global__", f"__global__ {launch_bounds(self.block, self.plan.waves)}", 1)
         return [Edit(self.kernel.start, self.kernel.end, f"{head}{{{body}}}")]
-
-    def _bounds(self, shape: Shape) -> str:
-        size = shape[0] * shape[1] * shape[2]
-        return f"__launch_bounds__({size}, {self.plan.waves})" if self.plan.waves else f"__launch_bounds__({size})"
 
     # --- the kernel --------------------------------------------------------------------------------------------------
 
@@ -106,13 +99,12 @@ class _Writer:
         return self.program.unit.text[self.kernel.start : self.kernel.end].decode(errors="surrogateescape")
 
     def _parameters(self) -> list[str]:
-        return [_restricted(one) if self.plan.restrict else one.text for one in self.kernel.parameters]
+        return [restrict_pointer(one) if self.plan.restrict else one.text for one in self.kernel.parameters]
 
     def _definition(self) -> str:
         kernel, plan = self.kernel, self.plan
         head = f"{kernel.template}\n" if kernel.template else ""
-        more = ["Sums& lane_sums"] if plan.private else []
-        more += [f"const unsigned {LANE}"] if plan.split else []
+        more = [one.parameter[0] for one in list_planned(plan) if one.parameter]
         parts = [
             f"// One work-item of `{kernel.name}`; the last parameters stand for the built-in coordinates.\n"
             f"{head}static __device__ __forceinline__ void {kernel.name}_item("
@@ -122,7 +114,7 @@ class _Writer:
             parts.append(self._jam(head, more))
         assert plan.shape is not None
         parts.append(
-            f"{head}__global__ {self._bounds(plan.shape)} void {self._name}("
+            f"{head}__global__ {launch_bounds(plan.shape, plan.waves)} void {self._name}("
             f"{', '.join([*self._parameters(), _GROUPS])}) {{\n{self._lanes()}}}"
         )
         return "\n".join(parts)
@@ -136,27 +128,15 @@ class _Writer:
         return apply_edits(self.program.unit.text[start:end], edits).decode(errors="surrogateescape")
 
     def _changes(self) -> list[Edit]:
-        edits = list(private_calls(self.program, self.kernel)) if self.plan.private else []
-        if self.plan.fast:
-            edits += fast_calls(self.program, self.kernel)
-        if self.plan.aggregate:
-            edits += aggregated(self.program, self.kernel)
-        if self.plan.pad:
-            edits += padding(self.program, self.kernel)
-        if self.plan.unroll:
-            edits += unrolled(self.program, self.kernel, self.plan.unroll)
-        if not self.plan.split:
-            return edits
-        return _merged([*split_edits(Body(self.program, self.kernel), self.plan.split), *edits])
+        planned = list_planned(self.plan)
+        return _merged([edit for one in planned for edit in one.edit_body(self.program, self.kernel, self.plan)])
 
     def _jam(self, head: str, more: list[str]) -> str:
         plan, kernel = self.plan, self.kernel
         copies = plan.copies
         text = jammed(self.program, kernel, copies, plan.unroll).text
-        if plan.fast:
-            text = _FAST.sub(r"__\1", text)
-        if plan.private:
-            text = re.sub(r"\b(unsafeAtomicAdd|atomicAdd)\(", "lane_sums.add(", text)
+        for one in list_planned(plan):
+            text = one.edit_jammed(text)
         lines = []
         for axis, count in copies.items():
             x, size = AXES[axis], self.block[axis]
@@ -179,7 +159,7 @@ class _Writer:
         """The body of the kernel: which work-items a lane executes."""
         plan, block, names = self.plan, self.block, self._axes()
         assert plan.shape is not None
-        lines = ["  __shared__ Sums lane_sums;", "  lane_sums.clear();"] if plan.private else []
+        lines = [f"  {statement}" for one in list_planned(plan) for statement in one.first]
         shape = ", ".join(map(str, block))
         lines.append(f"  const dim3 lane_block({shape}), lane_groups(lane_groups_x, lane_groups_y, lane_groups_z);")
         for axis in range(3):
@@ -206,8 +186,7 @@ class _Writer:
         ]
         run = self._run()
         lines.append(f"  if ({' && '.join(guards)}) {{\n{run}  }}" if guards else run.rstrip("\n"))
-        if plan.private:
-            lines.append("  lane_sums.flush();")
+        lines += [f"  {statement}" for one in list_planned(plan) for statement in one.last]
         return "\n".join(lines) + "\n"
 
     def _items(self, axis: int) -> int:
@@ -218,8 +197,8 @@ class _Writer:
     def _run(self) -> str:
         plan, block, name = self.plan, self.block, self.kernel.name
         template = f"<{', '.join(self.kernel.template_names)}>" if self.kernel.template_names else ""
-        values = [one.name for one in self.kernel.parameters] + (["lane_sums"] if plan.private else [])
-        values += [LANE] if plan.split else []
+        values = [one.name for one in self.kernel.parameters]
+        values += [one.parameter[1] for one in list_planned(plan) if one.parameter]
 
         def coordinates(position: str) -> str:
             at = [f"{position if a in plan.copies else 'lane'}_{AXES[a]}" for a in range(3)]
@@ -287,10 +266,3 @@ class _Writer:
 def _dim3(text: str) -> str:
     """A launch's shape, which may be one number, as a dim3."""
     return text if text.startswith("dim3(") else f"dim3({text})"
-
-
-def _restricted(one: KernelParameter) -> str:
-    """The declaration with __restrict__, if it is a plain pointer."""
-    if not one.base or "__restrict" in one.text or "&" in one.text:
-        return one.text
-    return re.sub(rf"\*\s*(const\s+)?{one.name}$", rf"* \1__restrict__ {one.name}", one.text)

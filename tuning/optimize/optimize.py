@@ -14,13 +14,13 @@ from typing import Any
 from hipsynth.core.errors import HipsynthError
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
-from hipsynth.tuning.optimize.aggregate import uses_results
+from hipsynth.tuning.optimize.body import uses_atomic_results
 from hipsynth.tuning.optimize.candidates import SearchState
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator
-from hipsynth.tuning.optimize.moves.fast_math import ALLOWED_BY
 from hipsynth.tuning.optimize.program import ParsedProgram, read_program
 from hipsynth.tuning.optimize.search import AT_ONCE, GAIN, Search, SearchStep
 from hipsynth.tuning.optimize.sizes import Arguments, candidates
+from hipsynth.tuning.optimize.transformations.fast_math import ALLOWED_BY
 from hipsynth.tuning.optimize.verify import Verification, Verifier
 from hipsynth.tuning.trial import BIT_FOR_BIT, Tolerance
 from hipsynth.tuning.trial.clock import Clock
@@ -92,7 +92,7 @@ def optimize(request: OptimizeRequest, say: Callable[[str], None] = lambda line:
     target, clock = request.target, Clock(request.budget_s)
     program = read_program(request.text, target.arch)
     sizes = list(request.sizes) or candidates(request.text)
-    ordered = any(uses_results(program, kernel) for kernel in program.kernels)
+    ordered = any(uses_atomic_results(program, kernel) for kernel in program.kernels)
     verifier = Verifier(request.text, target, sizes, tolerance(program, request.allow), clock, ordered)
     evaluator = Evaluator(target, request.arguments, RUN_TIME_S, request.journal, clock)
     predict = predictor(target, request.arguments)

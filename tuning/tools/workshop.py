@@ -13,7 +13,7 @@ from typing import Any
 
 from hipsynth.core.errors import HipsynthError
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.tuning.optimize.aggregate import uses_results
+from hipsynth.tuning.optimize.body import uses_atomic_results
 from hipsynth.tuning.optimize.candidates import SearchState, candidates
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator
 from hipsynth.tuning.optimize.optimize import tolerance
@@ -164,7 +164,7 @@ class Workshop:
         if text not in self._verifiers:
             program = read_program(text, self.target.arch)
             sizes, allowed = list(self.sizes) or sizes_of(text), tolerance(program, self.allow)
-            ordered = any(uses_results(program, kernel) for kernel in program.kernels)
+            ordered = any(uses_atomic_results(program, kernel) for kernel in program.kernels)
             self._verifiers[text] = Verifier(text, self.target, sizes, allowed, ordered_by_atomics=ordered)
         return self._verifiers[text]
 

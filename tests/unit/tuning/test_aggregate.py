@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hipsynth.tuning.optimize.aggregate import uses_results
+from hipsynth.tuning.optimize.body import uses_atomic_results
 from hipsynth.tuning.optimize.emit import emit
 from hipsynth.tuning.optimize.plan import TransformationPlan
 from hipsynth.tuning.optimize.program import ParsedProgram, read_program
@@ -71,13 +71,13 @@ def test_an_order_that_the_original_fixes_must_stay(program: ParsedProgram) -> N
     """Outputs are compared as sets of words only where the original's own order depends on that of its groups."""
     moved = TEXT.replace("out[i % 2 * n + atomicAdd(&counts[i % 2], 1)] = in[i]", "out[(i + 3) % n] = in[i]")
     fixed = TEXT.replace("out[i % 2 * n + atomicAdd(&counts[i % 2], 1)] = in[i]", "out[i] = in[i]")
-    assert not uses_results(read_program(fixed, "gfx942"), read_program(fixed, "gfx942").kernels[0])
+    assert not uses_atomic_results(read_program(fixed, "gfx942"), read_program(fixed, "gfx942").kernels[0])
     verifier = Verifier(fixed, TARGET, [()], ordered_by_atomics=True)
     assert verifier.quick(fixed).passed is True and verifier.quick(moved).passed is False
 
 
 def test_the_order_of_a_queue_may_change_but_not_its_content(program: ParsedProgram) -> None:
-    assert uses_results(program, program.kernels[0])
+    assert uses_atomic_results(program, program.kernels[0])
     verifier = Verifier(TEXT, TARGET, [()], ordered_by_atomics=True)
     passed = verifier.quick(changed(program, TransformationPlan((1024, 1, 1), coarsen=2)))
     assert passed.passed is True and passed.detail.endswith("leaves their order to its atomics")

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import pkgutil
+import re
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from hipsynth.core.errors import BadInput, HipsynthError
+from hipsynth.tuning.optimize import transformations
 from hipsynth.tuning.optimize.emit import emit
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, KernelTime, original_name
-from hipsynth.tuning.optimize.jam import jammed
-from hipsynth.tuning.optimize.moves import MOVES, moves
-from hipsynth.tuning.optimize.moves.view import KernelView
 from hipsynth.tuning.optimize.plan import TransformationPlan
 from hipsynth.tuning.optimize.program import ParsedProgram, read_program
 from hipsynth.tuning.optimize.search import MOST_PREDICTED, PREDICTION_S, Search
 from hipsynth.tuning.optimize.statements import NotUnderstood, statements
+from hipsynth.tuning.optimize.transformations import TRANSFORMATIONS, list_moves
+from hipsynth.tuning.optimize.transformations.jam.jammed_body import jammed
+from hipsynth.tuning.optimize.transformations.view import KernelView
 from hipsynth.tuning.optimize.verify import VerificationCheck
 from hipsynth.tuning.trial import Conditions, compare, target_of, trial
 from hipsynth.tuning.trial.clock import LEAST_RUN_S, Clock
 
+ROOT = Path(__file__).resolve().parents[3]
 TEXT = r"""
 #include <hip/hip_runtime.h>
 #include <cstdlib>
@@ -199,8 +204,8 @@ def test_lds_arrays_are_padded_and_functions_approximated_where_that_is_safe() -
     text = emit(found, {"k": TransformationPlan(pad=True, fast=True)}, {})
     assert "c[16][16 + 1];" in text and "d[16][16];" in text and "a[16][16], b;" in text and "= __expf(in[0])" in text
     one = KernelView(found, found.kernels[0], TransformationPlan(), "lds", (1, 1, 1), (16, 1, 1))
-    assert {"lds_padding"} == {move.transformation for move in moves(one) if move.plan.pad or move.plan.fast}
-    assert any(move.plan.fast for move in moves(replace(one, allow=frozenset({"fast-math"}))))
+    assert {"lds_padding"} == {move.transformation for move in list_moves(one) if move.plan.pad or move.plan.fast}
+    assert any(move.plan.fast for move in list_moves(replace(one, allow=frozenset({"fast-math"}))))
 
 
 def test_nothing_planned_changes_nothing(program: ParsedProgram) -> None:
@@ -208,14 +213,22 @@ def test_nothing_planned_changes_nothing(program: ParsedProgram) -> None:
 
 
 def test_moves_fit_the_kernel(program: ParsedProgram) -> None:
-    names = {name: {move.transformation for move in moves(view(program, name))} for name in BLOCKS}
+    names = {name: {move.transformation for move in list_moves(view(program, name))} for name in BLOCKS}
     assert "atomics" in names["count"] and "atomics" not in names["weigh"]
     assert {"jam", "coarsen", "group_shape", "hints", "unroll"} <= names["weigh"]
     assert names["group"] <= {"hints", "unroll", "occupancy"}
-    assert moves(view(program, "count", bottleneck="atomics"))[0].transformation == "atomics"
+    assert list_moves(view(program, "count", bottleneck="atomics"))[0].transformation == "atomics"
     registers = replace(view(program, "weigh"), limited_by="VGPRs")
-    assert {move.transformation for move in moves(registers)} <= MOVES.keys()
-    assert any(move.transformation == "occupancy" for move in moves(registers))
+    assert {move.transformation for move in list_moves(registers)} <= TRANSFORMATIONS.keys()
+    assert any(move.transformation == "occupancy" for move in list_moves(registers))
+
+
+def test_a_transformation_is_a_file_a_row_of_the_table_and_a_row_of_the_page() -> None:
+    files = {found.name for found in pkgutil.iter_modules(transformations.__path__)} - {"transformation", "view"}
+    page = (ROOT / "docs" / "how-to" / "optimize.md").read_text()
+    rows = dict(re.findall(r"(?m)^\| `(\w+)` \| .* \| `(\w+)` \|$", page))
+    assert files == set(TRANSFORMATIONS)
+    assert rows == {name: one.counter for name, one in TRANSFORMATIONS.items()}
 
 
 class Fake(Evaluator):

@@ -7,12 +7,12 @@ import pytest
 
 from hipsynth.tuning.optimize.body import Body
 from hipsynth.tuning.optimize.emit import emit
-from hipsynth.tuning.optimize.moves import moves
-from hipsynth.tuning.optimize.moves.view import KernelView
 from hipsynth.tuning.optimize.plan import TransformationPlan
 from hipsynth.tuning.optimize.program import ParsedProgram, read_program
-from hipsynth.tuning.optimize.split import split_edits
 from hipsynth.tuning.optimize.statements import NotUnderstood
+from hipsynth.tuning.optimize.transformations import list_moves
+from hipsynth.tuning.optimize.transformations.split_loops.shared_loops import split_edits
+from hipsynth.tuning.optimize.transformations.view import KernelView
 from hipsynth.tuning.trial import Conditions, Tolerance, compare, target_of, trial
 
 TEXT = r"""
@@ -134,7 +134,7 @@ def test_what_an_iteration_stores_it_may_read_again() -> None:
 def test_the_move_is_offered_once() -> None:
     found = program(TALLY)
     one = KernelView(found, found.kernels[0], TransformationPlan(), "latency", (64, 1, 1), (64, 1, 1))
-    offered = [move.plan for move in moves(one) if move.transformation == "split_loops"]
+    offered = [move.plan for move in list_moves(one) if move.transformation == "split_loops"]
     assert [plan.split for plan in offered] == [64, 16, 4] and all(plan.restrict for plan in offered)
     again = KernelView(found, found.kernels[0], offered[0], "latency", (64, 1, 1), (64, 1, 1))
-    assert {move.transformation for move in moves(again)} <= {"unroll", "hints", "occupancy"}
+    assert {move.transformation for move in list_moves(again)} <= {"unroll", "hints", "occupancy"}

@@ -6,14 +6,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hipsynth.tuning.optimize.moves.view import KernelView
 from hipsynth.tuning.optimize.plan import TransformationPlan
+from hipsynth.tuning.optimize.transformations.transformation import WORK, Transformation
+from hipsynth.tuning.optimize.transformations.view import KernelView
 
 
-def options(view: KernelView) -> Iterator[TransformationPlan]:
+def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
     if not view.kernel.independent or view.plan.split or view.plan.jam:
         return
     for axis in view.axes:
         for factor in (2, 4, 8, 16):
             if view.extent(axis) >= 2 * factor:
                 yield replace(view.base, axis=axis, coarsen=factor, adjacent=False, rows=1)
+
+
+TRANSFORMATION = Transformation(WORK, "SQ_WAVES", list_plans)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hipsynth.tuning.optimize.moves.view import KernelView
 from hipsynth.tuning.optimize.plan import TransformationPlan
+from hipsynth.tuning.optimize.transformations.transformation import MEMORY, Transformation
+from hipsynth.tuning.optimize.transformations.view import KernelView
 
 
-def options(view: KernelView) -> Iterator[TransformationPlan]:
+def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
     if not view.kernel.independent or view.plan.split:
         return
     for axis in view.axes:
@@ -27,3 +28,6 @@ def options(view: KernelView) -> Iterator[TransformationPlan]:
                 adjacent=False,
                 rows=1,
             )
+
+
+TRANSFORMATION = Transformation(MEMORY, "TCP_TOTAL_CACHE_ACCESSES", list_plans)

@@ -1,15 +1,20 @@
-"""Wave-aggregated atomics: the lanes of a wavefront that add the same number to one address take their results from one
-addition."""
+"""One atomic addition per wavefront and address, where each lane wants the place that its own would have given it: a
+queue, a compaction."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from hipsynth.source.edits import Edit
 from hipsynth.source.tokens import closing, split_at
-from hipsynth.tuning.optimize.privatise import STATEMENT_STARTS
+from hipsynth.tuning.optimize.body import STATEMENT_STARTS
+from hipsynth.tuning.optimize.plan import TransformationPlan
 from hipsynth.tuning.optimize.program import ATOMIC_ADDS, KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.transformations.atomics import TYPES
+from hipsynth.tuning.optimize.transformations.transformation import ATOMICS, Transformation
+from hipsynth.tuning.optimize.transformations.view import KernelView
 
 CALL = "add_of_wave"
 AGGREGATE = f"""// Adds the same number for every active lane; lanes that add to one address share an atomic addition.
@@ -35,16 +40,15 @@ __device__ __forceinline__ T {CALL}(T* to, int number) {{
 _NUMBER = re.compile(r"\d+[uU]?")
 
 
-def uses_results(program: ParsedProgram, kernel: KernelDefinition) -> bool:
-    """Whether a kernel uses what an atomic operation returns, so that its results depend on the order of work-items."""
-    tokens = program.tokens
-    return any(
-        tokens[i].text.startswith("atomic") and tokens[i + 1].text == "(" and tokens[i - 1].text not in STATEMENT_STARTS
-        for i in range(kernel.first, kernel.last)
-    )
+def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
+    bases = {one.base for one in view.kernel.parameters if one.base and not one.constant}
+    if view.plan.aggregate or view.plan.jam or view.kernel.fixed or not bases & (TYPES.keys() - {"float"}):
+        return
+    if any(aggregate_calls(view.program, view.kernel, view.plan)):
+        yield replace(view.plan, aggregate=True)
 
 
-def aggregated(program: ParsedProgram, kernel: KernelDefinition) -> Iterator[Edit]:
+def aggregate_calls(program: ParsedProgram, kernel: KernelDefinition, plan: TransformationPlan) -> Iterator[Edit]:
     """Edits of the atomic additions of a number whose results are used."""
     tokens = program.tokens
     for i in range(kernel.first, kernel.last):
@@ -54,3 +58,13 @@ def aggregated(program: ParsedProgram, kernel: KernelDefinition) -> Iterator[Edi
         parts = split_at(tokens, i + 2, closing(tokens, i + 1), ",") if used else []
         if len(parts) == 2 and parts[1][1] - parts[1][0] == 1 and _NUMBER.fullmatch(tokens[parts[1][0]].text):
             yield Edit(tokens[i].start, tokens[i].end, CALL)
+
+
+TRANSFORMATION = Transformation(
+    helps=ATOMICS,
+    counter="TCC_ATOMIC",
+    list_plans=list_plans,
+    is_planned=lambda plan: plan.aggregate,
+    edit_body=aggregate_calls,
+    helper=AGGREGATE,
+)

@@ -6,15 +6,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hipsynth.tuning.optimize.moves.jam import possible
-from hipsynth.tuning.optimize.moves.view import KernelView
 from hipsynth.tuning.optimize.plan import TransformationPlan
+from hipsynth.tuning.optimize.transformations.jam import can_jam
+from hipsynth.tuning.optimize.transformations.transformation import Transformation
+from hipsynth.tuning.optimize.transformations.view import KernelView
 
 
-def options(view: KernelView) -> Iterator[TransformationPlan]:
+def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
     axis = view.plan.lanes
-    if not view.kernel.independent or view.plan.aggregate or view.plan.split or not possible(view, axis):
+    if not view.kernel.independent or view.plan.aggregate or view.plan.split or not can_jam(view, axis):
         return
     for factor in (2, 4, 8):
         if view.extent(axis) >= 64 * factor:
             yield replace(view.base, axis=axis, coarsen=factor, adjacent=True, jam=True, rows=1, restrict=True)
+
+
+TRANSFORMATION = Transformation((), "SQ_INSTS_VMEM", list_plans)

@@ -1,13 +1,20 @@
-"""Atomic additions of a group summed in the LDS first: one atomic per group and address reaches the L2."""
+"""Privatised atomics: a group adds in the LDS, and its sums go to memory once. For additions of 4-byte numbers whose
+results are not used."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from hipsynth.source.edits import Edit
+from hipsynth.tuning.optimize.body import STATEMENT_STARTS
+from hipsynth.tuning.optimize.plan import TransformationPlan
 from hipsynth.tuning.optimize.program import ATOMIC_ADDS, KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.transformations.transformation import ATOMICS, Transformation
+from hipsynth.tuning.optimize.transformations.view import KernelView
 
-STATEMENT_STARTS = frozenset({";", "{", "}", ")", "else"})
+_JAMMED_CALL = re.compile(r"\b(unsafeAtomicAdd|atomicAdd)\(")
 TYPES = {"int": 4, "unsigned": 4, "unsigned int": 4, "float": 4}
 
 SUMS = """// Sums of what a group adds to memory: a table in the LDS by address. What finds its slot taken goes there.
@@ -61,9 +68,37 @@ struct Sums {
 """
 
 
-def private_calls(program: ParsedProgram, kernel: KernelDefinition) -> Iterator[Edit]:
+def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
+    calls = list(private_calls(view.program, view.kernel, view.plan))
+    others = sum(1 for word in view.words if word.lower().startswith("atomic")) > 1 or "atomicCAS" in view.words
+    bases = {one.base for one in view.kernel.parameters if one.base and not one.constant}
+    other_plan = view.plan.split or view.plan.private
+    if not view.kernel.independent or other_plan or not calls or others or not bases & TYPES.keys():
+        return
+    for lanes, factor in ((256, 1), (256, 8), (1024, 4), (1024, 16)):
+        if lanes * factor <= max(view.extent(0), 256):
+            yield replace(
+                view.base, shape=(lanes, 1, 1), axis=0, coarsen=factor, private=True, jam=False, adjacent=False, rows=1
+            )
+
+
+def private_calls(program: ParsedProgram, kernel: KernelDefinition, plan: TransformationPlan) -> Iterator[Edit]:
     """Edits of the atomic additions whose results are not used."""
     tokens = program.tokens
     for i in range(kernel.first, kernel.last):
         if tokens[i].text in ATOMIC_ADDS and tokens[i - 1].text in STATEMENT_STARTS and tokens[i + 1].text == "(":
             yield Edit(tokens[i].start, tokens[i].end, "lane_sums.add")
+
+
+TRANSFORMATION = Transformation(
+    helps=ATOMICS,
+    counter="TCC_ATOMIC",
+    list_plans=list_plans,
+    is_planned=lambda plan: plan.private,
+    edit_body=private_calls,
+    edit_jammed=lambda text: _JAMMED_CALL.sub("lane_sums.add(", text),
+    helper=SUMS,
+    parameter=("Sums& lane_sums", "lane_sums"),
+    first=("__shared__ Sums lane_sums;", "lane_sums.clear();"),
+    last=("lane_sums.flush();",),
+)

@@ -7,16 +7,17 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hipsynth.tuning.optimize.moves.jam import possible
-from hipsynth.tuning.optimize.moves.view import KernelView
 from hipsynth.tuning.optimize.plan import Shape, TransformationPlan
+from hipsynth.tuning.optimize.transformations.jam import can_jam
+from hipsynth.tuning.optimize.transformations.transformation import Transformation
+from hipsynth.tuning.optimize.transformations.view import KernelView
 
 TILES = ((4, 4), (2, 4), (4, 8), (2, 2))  # along x, along y
 SHAPES: tuple[Shape, ...] = ((64, 4, 1), (16, 16, 1), (32, 8, 1))
 UNROLL = 4
 
 
-def options(view: KernelView) -> Iterator[TransformationPlan]:
+def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
     plan = view.plan
     other = plan.split or plan.private or plan.lanes or "for" not in view.words
     if (
@@ -24,7 +25,7 @@ def options(view: KernelView) -> Iterator[TransformationPlan]:
         or view.plan.aggregate
         or other
         or not {0, 1} <= set(view.axes)
-        or not possible(view, 0, 1)
+        or not can_jam(view, 0, 1)
     ):
         return
     for x, y in TILES:
@@ -32,3 +33,6 @@ def options(view: KernelView) -> Iterator[TransformationPlan]:
             if view.extent(0) >= x * shape[0] and view.extent(1) >= y * shape[1] and math.prod(shape) <= 1024:
                 made = replace(plan, shape=shape, axis=0, coarsen=x, rows=y, adjacent=False, jam=True, restrict=True)
                 yield replace(made, unroll=plan.unroll or UNROLL)
+
+
+TRANSFORMATION = Transformation(("vl1d", "valu", "latency", "l2", "issue"), "TCP_TOTAL_CACHE_ACCESSES", list_plans)

@@ -6,15 +6,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hipsynth.tuning.optimize.jam import jammed
-from hipsynth.tuning.optimize.moves.view import KernelView
 from hipsynth.tuning.optimize.plan import TransformationPlan
 from hipsynth.tuning.optimize.statements import NotUnderstood
+from hipsynth.tuning.optimize.transformations.jam.jammed_body import jammed
+from hipsynth.tuning.optimize.transformations.transformation import Transformation
+from hipsynth.tuning.optimize.transformations.view import KernelView
 
 FACTORS = (2, 4, 8)
 
 
-def possible(view: KernelView, *axes: int) -> bool:
+def can_jam(view: KernelView, *axes: int) -> bool:
+    """Whether several work-items along these axes can be executed together."""
     try:
         jammed(view.program, view.kernel, dict.fromkeys(axes, 2))
     except NotUnderstood:
@@ -22,11 +24,11 @@ def possible(view: KernelView, *axes: int) -> bool:
     return True
 
 
-def options(view: KernelView) -> Iterator[TransformationPlan]:
+def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
     if not view.kernel.independent or view.plan.aggregate or view.plan.split:
         return
     for axis in view.axes:
-        if possible(view, axis):
+        if can_jam(view, axis):
             for factor in FACTORS:
                 if view.extent(axis) >= 2 * factor:
                     made = replace(
@@ -37,3 +39,6 @@ def options(view: KernelView) -> Iterator[TransformationPlan]:
                         flat = [1, 1, 1]
                         flat[view.plan.lanes] = 256
                         yield replace(made, shape=(flat[0], flat[1], flat[2]))
+
+
+TRANSFORMATION = Transformation((), "TCP_TOTAL_CACHE_ACCESSES", list_plans)

@@ -1,0 +1,65 @@
+"""The transformations of `synth optimize`: a file or folder each, with when it applies and how it rewrites a kernel."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+
+from hipsynth.tuning.optimize.plan import Move, TransformationPlan
+from hipsynth.tuning.optimize.transformations import (
+    atomics,
+    coarsen,
+    fast_math,
+    group_shape,
+    hints,
+    jam,
+    lane_order,
+    lds_padding,
+    occupancy,
+    register_tile,
+    split_loops,
+    unroll,
+    vectorise,
+    wave_atomics,
+)
+from hipsynth.tuning.optimize.transformations.transformation import Transformation
+from hipsynth.tuning.optimize.transformations.view import KernelView
+
+# By the name of its file. A search tries them by turns in this order, those first that a kernel's limit calls for.
+TRANSFORMATIONS: Mapping[str, Transformation] = {
+    "atomics": atomics.TRANSFORMATION,
+    "wave_atomics": wave_atomics.TRANSFORMATION,
+    "lane_order": lane_order.TRANSFORMATION,
+    "split_loops": split_loops.TRANSFORMATION,
+    "jam": jam.TRANSFORMATION,
+    "register_tile": register_tile.TRANSFORMATION,
+    "vectorise": vectorise.TRANSFORMATION,
+    "coarsen": coarsen.TRANSFORMATION,
+    "group_shape": group_shape.TRANSFORMATION,
+    "hints": hints.TRANSFORMATION,
+    "unroll": unroll.TRANSFORMATION,
+    "lds_padding": lds_padding.TRANSFORMATION,
+    "fast_math": fast_math.TRANSFORMATION,
+    "occupancy": occupancy.TRANSFORMATION,
+}
+
+
+def list_moves(view: KernelView) -> list[Move]:
+    """All moves from a kernel's plan: the transformations by turns, those that its bottleneck calls for first."""
+    limit = view.bottleneck
+    rows: list[list[Move]] = []
+    seen = {view.plan}
+    for name, one in sorted(TRANSFORMATIONS.items(), key=lambda row: limit not in row[1].helps):
+        rows.append([])
+        for plan in one.list_plans(view):
+            if plan not in seen:
+                seen.add(plan)
+                for_it = f"limited by {limit}" if limit in one.helps else "for any limit"
+                rows[-1].append(Move(name, view.kernel.name, plan, f"{for_it}; should change {one.counter}"))
+    turns = itertools.zip_longest(*rows)
+    return [move for turn in turns for move in turn if move is not None]
+
+
+def list_planned(plan: TransformationPlan) -> Iterator[Transformation]:
+    """The transformations that have parts in the source of a plan."""
+    return (one for one in TRANSFORMATIONS.values() if one.is_planned(plan))

@@ -1,0 +1,34 @@
+"""Pointers that do not alias are declared so: loads move across stores, and uniform ones become scalar loads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from hipsynth.tuning.optimize.plan import TransformationPlan
+from hipsynth.tuning.optimize.program import KernelParameter
+from hipsynth.tuning.optimize.transformations.transformation import Transformation
+from hipsynth.tuning.optimize.transformations.view import KernelView
+
+
+def passes_distinct_pointers(view: KernelView) -> bool:
+    """Whether every launch passes different expressions for all pointers; the output check covers the rest."""
+    places = [i for i, one in enumerate(view.kernel.parameters) if one.base]
+    passed = [[launch.arguments[i] for i in places] for launch in view.kernel.launches]
+    return bool(passed) and all(len(set(one)) == len(one) for one in passed)
+
+
+def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
+    if not view.plan.restrict and passes_distinct_pointers(view) and not view.kernel.fixed:
+        yield replace(view.plan, restrict=True)
+
+
+def restrict_pointer(one: KernelParameter) -> str:
+    """The declaration with __restrict__, if it is a plain pointer."""
+    if not one.base or "__restrict" in one.text or "&" in one.text:
+        return one.text
+    return re.sub(rf"\*\s*(const\s+)?{one.name}$", rf"* \1__restrict__ {one.name}", one.text)
+
+
+TRANSFORMATION = Transformation((), "SQ_INSTS_SMEM", list_plans)

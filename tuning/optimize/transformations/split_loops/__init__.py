@@ -1,0 +1,53 @@
+"""A row per wavefront: the lanes of a wavefront, or of a part of it, share the loops of one work-item, so that
+neighbours read neighbouring addresses where each lane walked along a row of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from hipsynth.tuning.optimize.body import Body
+from hipsynth.tuning.optimize.plan import TransformationPlan
+from hipsynth.tuning.optimize.statements import NotUnderstood
+from hipsynth.tuning.optimize.transformations.hints import passes_distinct_pointers
+from hipsynth.tuning.optimize.transformations.split_loops.shared_loops import LANE, LANES, split_edits
+from hipsynth.tuning.optimize.transformations.transformation import MEMORY, Transformation
+from hipsynth.tuning.optimize.transformations.view import KernelView
+
+LANES_OF_AN_ITEM = (64, 16, 4)
+GROUP = (256, 1, 1)
+
+
+def can_split(view: KernelView) -> bool:
+    """Whether the kernel has a loop that lanes can share."""
+    try:
+        split_edits(Body(view.program, view.kernel), LANES_OF_AN_ITEM[0])
+    except NotUnderstood:
+        return False
+    return True
+
+
+def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
+    rewritten = view.plan.jam or view.plan.private or view.plan.lanes or view.plan.coarsen > 1
+    if (
+        not view.kernel.independent
+        or view.plan.aggregate
+        or rewritten
+        or view.plan.split
+        or not passes_distinct_pointers(view)
+        or not can_split(view)
+    ):
+        return
+    for lanes in LANES_OF_AN_ITEM:
+        yield replace(view.plan, shape=GROUP, split=lanes, restrict=True)
+
+
+TRANSFORMATION = Transformation(
+    helps=MEMORY,
+    counter="TCP_TOTAL_CACHE_ACCESSES",
+    list_plans=list_plans,
+    is_planned=lambda plan: bool(plan.split),
+    edit_body=lambda program, kernel, plan: split_edits(Body(program, kernel), plan.split),
+    helper=LANES,
+    parameter=(f"const unsigned {LANE}", LANE),
+)

@@ -1,0 +1,48 @@
+"""What a transformation is: when it applies, which plans it offers, and how it changes the source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from hipsynth.source.edits import Edit
+from hipsynth.tuning.optimize.plan import TransformationPlan
+from hipsynth.tuning.optimize.program import KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.transformations.view import KernelView
+
+# Units of the timing model that limit kernels, in groups that several transformations help.
+MEMORY = ("vl1d", "l2", "latency", "hbm", "infinity", "fabric")
+WORK = ("dispatch", "latency", "atomics", "hbm", "infinity", "salu", "issue", "valu")
+LOOPS = ("latency", "issue", "salu", "valu", "vl1d")
+ATOMICS = ("atomics", "l2", "latency", "fabric")
+
+ListPlans = Callable[[KernelView], Iterator[TransformationPlan]]
+EditBody = Callable[[ParsedProgram, KernelDefinition, TransformationPlan], Iterable[Edit]]
+
+
+def leave_body(program: ParsedProgram, kernel: KernelDefinition, plan: TransformationPlan) -> Iterable[Edit]:
+    """No edits: of transformations that change only which lane executes what, or a declaration."""
+    return ()
+
+
+@dataclass(frozen=True)
+class Transformation:
+    """One transformation. Where `is_planned` holds for a plan, the emitter applies the parts from `edit_body` on.
+
+    `helps`: what limits kernels that it is for, () for any. `counter`: what it should change. `list_plans`: the plans
+    that it offers for a kernel, none where it does not apply. `edit_body`: edits within the kernel's body; raises
+    NotUnderstood. `edit_jammed`: the same for the text of work-items that are executed together. `helper`: source
+    before the first kernel. `parameter`: what the function of one work-item is passed, (declaration, value). `first`
+    and `last`: statements of the kernel before and after its work-items.
+    """
+
+    helps: tuple[str, ...]
+    counter: str
+    list_plans: ListPlans
+    is_planned: Callable[[TransformationPlan], bool] = lambda plan: False
+    edit_body: EditBody = leave_body
+    edit_jammed: Callable[[str], str] = lambda text: text
+    helper: str = ""
+    parameter: tuple[str, str] | None = None
+    first: tuple[str, ...] = ()
+    last: tuple[str, ...] = ()
