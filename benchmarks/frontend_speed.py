@@ -19,7 +19,7 @@ from hipsynth.source.clang import DETAILED_RECORD, INCOMPLETE, TU
 from hipsynth.source.config import frontend_config
 from hipsynth.source.parse import ALWAYS, HOST, VIRTUAL, ParseConfig, parse
 from hipsynth.source.preambles import includes_of, preamble_of
-from hipsynth.synth.frontend.passes.rename import plan, rename
+from hipsynth.synth.frontend.passes.rename import plan_renaming, rename_unit
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -28,7 +28,7 @@ def measure(texts: list[bytes], config: ParseConfig) -> dict[str, float]:
     """Milliseconds of CPU time per program and stage, and programs/s, over all texts that parse."""
     units = [u for u in (parse(t, config)[0] for t in texts) if u is not None]
     for unit in units[:5]:
-        rename(unit, config, 0)
+        rename_unit(unit, config, 0)
     started = time.process_time()
     units = [u for u in (parse(u.text, config)[0] for u in units) if u is not None]
     parsed = time.process_time()
@@ -38,10 +38,10 @@ def measure(texts: list[bytes], config: ParseConfig) -> dict[str, float]:
     started += alone
     parsed += alone
     for unit in units:
-        plan(unit, 1)
+        plan_renaming(unit, 1)
     planned = time.process_time()
     for unit in units:
-        rename(unit, config, 1)
+        rename_unit(unit, config, 1)
     ended = time.process_time()
     count = len(units)
     return {

@@ -23,7 +23,7 @@ from typing import Any
 
 from hipsynth.core.store import Corpus
 from hipsynth.profiling.metrics.definitions import answer_ids
-from hipsynth.profiling.metrics.uncertainty import DURATION, bounds
+from hipsynth.profiling.metrics.uncertainty import DURATION, metric_error_bounds
 
 KEY = ("program_id", "arguments", "arch", "flags", "device", "kernel_index")
 # Which lines are still dirty at the end; their sum and the bytes are compared.
@@ -48,7 +48,7 @@ class Compared:
 
 def compared(sampled: Mapping[str, Any], exact: Mapping[str, Any]) -> Compared:
     own = dict(sampled["sampling"]["error"])
-    printed = bounds(own)
+    printed = metric_error_bounds(own)
     found = {**dict(sampled["counters"]), DURATION: sampled["duration_ns"]}
     true = {**dict(exact["counters"]), DURATION: exact["duration_ns"]}
     errors = {

@@ -21,7 +21,7 @@ from typing import Any
 from hipsynth.core.program import Program, ProgramRun
 from hipsynth.profiling.backends.protocol import Target, TargetResult
 from hipsynth.profiling.matrix.job import MatrixJob, run_job
-from hipsynth.profiling.matrix.targets import targets
+from hipsynth.profiling.matrix.targets import select_targets
 from hipsynth.simulator.limits import CORPUS_EFFORT, CORPUS_ERROR, CORPUS_UNITS, RunLimits
 from hipsynth.synth.generate.producer import generate_programs
 
@@ -77,7 +77,7 @@ def profile(cell: Cell, limits: RunLimits) -> TargetResult:
 
 def cells(programs: list[Program]) -> Iterator[Cell]:
     """Cells of one build follow each other."""
-    wanted, _ = targets((), ("-O3",), ())
+    wanted, _ = select_targets((), ("-O3",), ())
     for program in programs:
         for target in wanted:
             for run in program.runs:

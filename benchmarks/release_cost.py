@@ -26,7 +26,7 @@ from hipsynth.profiling.matrix import collect
 from hipsynth.simulator.api import RunResult
 from hipsynth.synth.generate.producer import generate_programs
 from hipsynth.synth.generate.sizes import expected_output
-from hipsynth.synth.release.plan import LIMITS, plan
+from hipsynth.synth.release.plan import LIMITS, load_plan
 from hipsynth.toolchain import builds, sandbox
 
 
@@ -88,7 +88,7 @@ def here(function: Any, items: Any, *_: Any) -> Iterator[ItemOutcome[Any]]:
 
 def measure(shard: int, count: int, apart: bool) -> tuple[Costs, int]:
     """The costs of `count` programs of a shard, and the number of its labels."""
-    costs, made = Costs(), plan()
+    costs, made = Costs(), load_plan()
     begin = time.process_time()
     drawn = generate_programs(made.programs, made.seed(shard), runs=made.sizes)
     programs = [replace(program, oracle=expected_output) for program, _ in zip(drawn, range(count), strict=False)]
@@ -97,7 +97,7 @@ def measure(shard: int, count: int, apart: bool) -> tuple[Costs, int]:
     begin = time.process_time()
     with tempfile.TemporaryDirectory() as folder, watched(costs), never, patch.object(collect, "map_unordered", here):
         options = collect.MatrixOptions(limits=LIMITS)
-        summary = collect.collect(programs, made.targets(shard), Path(folder) / "corpus", options)
+        summary = collect.collect_matrix(programs, made.targets(shard), Path(folder) / "corpus", options)
     costs.add("Python: jobs, metrics, store", time.process_time() - begin, summary.planned)
     return costs, summary.measured
 

@@ -50,7 +50,7 @@ def compared(kernel: str, name: str, exact: tuple[Dispatch, float], part: tuple[
     counters = {key: value for key, value in whole["counters"].items() if key not in END_STATE}
     off = {key: abs(sampled["counters"][key] - value) / max(value, 1.0) for key, value in counters.items()}
     worst, which = max((error, key) for key, error in off.items())
-    rates = [metrics.compute(one["counters"], one["duration_ns"], arch) for one in (whole, sampled)]
+    rates = [metrics.compute_metrics(one["counters"], one["duration_ns"], arch) for one in (whole, sampled)]
     points = max(abs((rates[0][key] or 0) - (rates[1][key] or 0)) for key in rates[0] if "Hit_Rate" in key)
     duration = 100 * (sampled["duration_ns"] / whole["duration_ns"] - 1)
     estimate = f" (estimated: {100 * sampled['sampling']['error'].get(which, 0):.0f} %)" if worst > DOUBTFUL else ""

@@ -93,7 +93,7 @@ def command(
     """
     from hipsynth.cli.bases import find_bases
     from hipsynth.source.config import frontend_config
-    from hipsynth.synth.frontend.augment import augment
+    from hipsynth.synth.frontend.augment import augment_programs
     from hipsynth.synth.frontend.texts import Texts
 
     folders = tuple(_folder(name) for name in includes)
@@ -101,7 +101,7 @@ def command(
     out = out or _beside(path)
     progress = Progress("augment", len(items))
     config = replace(frontend_config(), include=(*folders, *generated))
-    summary = augment(
+    summary = augment_programs(
         path, out, config, copies=copies, seed=seed, workers=workers, engine=engine, timeout=timeout,
         on_item=progress.step, items=items, isolate=sandboxed, texts=Texts(comments, strings), kinds=_kinds(kinds),
     )  # fmt: skip

@@ -107,17 +107,17 @@ def command(
     OUT holds the programs, all answers (answers.jsonl), the exclusions (excluded.jsonl) and report.json. After an
     interruption, run the same command again to continue; nothing is asked twice.
     """
-    from hipsynth.profiling.matrix.targets import targets
+    from hipsynth.profiling.matrix.targets import select_targets
     from hipsynth.simulator.limits import RunLimits
     from hipsynth.synth.llm.ask import RequestPolicy
-    from hipsynth.synth.llm.collect import Prices, collect
+    from hipsynth.synth.llm.collect import Prices, collect_programs
     from hipsynth.synth.llm.endpoint import Client
-    from hipsynth.synth.llm.plan import TEMPLATES, choose, load_prompts, requests
+    from hipsynth.synth.llm.plan import TEMPLATES, choose_rows, load_prompts, plan_requests
 
-    (target,), _ = targets((arch,), (FLAGS,), (device,) if device else ())
+    (target,), _ = select_targets((arch,), (FLAGS,), (device,) if device else ())
     loaded = load_prompts(prompts or TEMPLATES)
-    chosen = choose(loaded, problems, levels)
-    wanted = requests(loaded, chosen, temperatures, model, count, most_tokens=max_tokens, seed=seed)
+    chosen = choose_rows(loaded, problems, levels)
+    wanted = plan_requests(loaded, chosen, temperatures, model, count, most_tokens=max_tokens, seed=seed)
     client = Client(url, api_key(api_key_env, os.environ), wait)
     asking = Progress("ask", len(wanted))
     bars = [asking]
@@ -127,7 +127,7 @@ def command(
         bars.append(Progress("try", total))
         return bars[-1].step
 
-    report = collect(
+    report = collect_programs(
         wanted, client, out, target, RunLimits(time_s=timeout), manner=RequestPolicy(at_once, rate, retries),
         prices=Prices(price_in, price_out), workers=workers, on_answer=asking.step, start_judging=start_judging,
     )  # fmt: skip

@@ -145,7 +145,7 @@ def command(
     ARGS after `--` are passed to the program, which runs in the sandbox, in a copy of its folder.
     """
     from hipsynth.core.workers import check_engine
-    from hipsynth.profiling.matrix.targets import targets
+    from hipsynth.profiling.matrix.targets import select_targets
     from hipsynth.simulator.build import compile_limits
     from hipsynth.simulator.limits import CORPUS_EFFORT, CORPUS_ERROR, CORPUS_UNITS, SAMPLING_UNITS, RunLimits
     from hipsynth.toolchain import sandbox
@@ -176,10 +176,10 @@ def command(
         if not path.is_dir() or own or len(paths) > 1 or project:
             remedy = f"put {path.name} into a folder, or drop --out"
             raise UsageError("--out needs a folder of programs, and nothing else", remedy=remedy)
-        wanted, excluded = targets(archs, flags, devices)
+        wanted, excluded = select_targets(archs, flags, devices)
         return _folder(path, out, wanted, excluded, limits, options)
     flags = tuple(with_defines(given, defines) for given in flags or ("-O3",))
-    wanted, _ = targets(archs, flags, devices)
+    wanted, _ = select_targets(archs, flags, devices)
     try:
         found = locate(paths, own, wanted[0].arch, includes=includes, project=project, limits=compile_limits(limits))
     except BadInput as error:
@@ -291,7 +291,7 @@ def _folder(
     limits: RunLimits,
     options: MeasurementOptions,
 ) -> int:
-    from hipsynth.profiling.matrix.collect import MatrixOptions, collect
+    from hipsynth.profiling.matrix.collect import MatrixOptions, collect_matrix
     from hipsynth.synth.generate.sizes import expected_output
 
     bars: list[Progress] = []
@@ -312,7 +312,7 @@ def _folder(
         )
         found = _programs_below(path, next((target.arch for target in wanted), ""), unreadable.append, limits)
         programs = (replace(program, oracle=expected_output) for program in found)
-        summary = collect(programs, wanted, out, how, start)
+        summary = collect_matrix(programs, wanted, out, how, start)
     except BadInput as error:
         raise (unreadable[0] if error.reason == "no_programs" and unreadable else error) from None
     finally:

@@ -54,8 +54,8 @@ def make(shards: str, work: Path, out: Path, engine: str, workers: int, as_json:
     After an interruption, run the same command again to continue. The result does not depend on --workers and --engine.
     """
     from hipsynth.profiling.matrix.collect import MatrixOptions
-    from hipsynth.synth.release.make import make as label
-    from hipsynth.synth.release.plan import plan, shard_numbers
+    from hipsynth.synth.release.make import make_shards as label
+    from hipsynth.synth.release.plan import load_plan, shard_numbers
     from hipsynth.toolchain import sandbox
 
     sandbox.require_sandbox()
@@ -66,7 +66,7 @@ def make(shards: str, work: Path, out: Path, engine: str, workers: int, as_json:
         return bars[-1].step
 
     try:
-        label(plan(), work, shard_numbers(shards), MatrixOptions(engine=engine, workers=workers), start)
+        label(load_plan(), work, shard_numbers(shards), MatrixOptions(engine=engine, workers=workers), start)
     finally:
         for bar in bars:
             bar.close()
@@ -84,10 +84,10 @@ def pack(shards: str, work: Path, out: Path, as_json: bool) -> None:
 
 
 def _pack(shards: str, work: Path, out: Path, as_json: bool) -> None:
-    from hipsynth.synth.release.pack import pack as add
-    from hipsynth.synth.release.plan import plan, shard_numbers
+    from hipsynth.synth.release.pack import pack_release as add
+    from hipsynth.synth.release.plan import load_plan, shard_numbers
 
-    found = add(plan(), work, out, shard_numbers(shards), note)
+    found = add(load_plan(), work, out, shard_numbers(shards), note)
     if as_json:
         print_json(asdict(found))
     else:
@@ -118,17 +118,17 @@ def verify(release: Path, row: str, sample: int, as_json: bool) -> int:
     RELEASE is corpus/release/v1 of the checkout if it is not given. Exits with 5 if anything differs.
     """
     from hipsynth.core.store.release import Release
-    from hipsynth.synth.release.leaks import leaks
-    from hipsynth.synth.release.verify import chosen
-    from hipsynth.synth.release.verify import verify as rebuild
+    from hipsynth.synth.release.leaks import find_leaks
+    from hipsynth.synth.release.verify import choose_ids
+    from hipsynth.synth.release.verify import verify_labels as rebuild
 
     opened = Release.load(_existing(release))
-    ids = chosen(opened, row, sample)
+    ids = choose_ids(opened, row, sample)
     progress = Progress("verify", len(ids))
     found = rebuild(opened, ids, progress.step)
     progress.close()
     wrong = [one for one in found if one.status != "same"]
-    crossing = [] if row else leaks(opened)
+    crossing = [] if row else find_leaks(opened)
     if as_json:
         print_json(
             {

@@ -98,7 +98,7 @@ def _covered(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Iterator
 def _distribution(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     from hipsynth.profiling import metrics
 
-    facts = metrics.table().metrics
+    facts = metrics.metric_table().metrics
     names = max(32, *(len(metric) + 2 for metric in rows)) if rows else 32
     yield f"{'metric':<{names}}{'unit':<20}" + "".join(f"{name:>12}" for name in (*SHOWN, "zero", "unknown"))
     for metric, row in rows.items():

@@ -21,8 +21,8 @@ from starlette.staticfiles import StaticFiles
 
 from hipsynth.core.documents import from_json, to_json
 from hipsynth.core.errors import ErrorDocument, HipsynthError
-from hipsynth.profiling.matrix.targets import matrix
-from hipsynth.profiling.metrics import bottleneck, paper_ids, roofline, table
+from hipsynth.profiling.matrix.targets import load_matrix
+from hipsynth.profiling.metrics import bottleneck, metric_table, paper_ids, roofline
 from hipsynth.serving.documents import (
     AcceptedJob,
     ChatAnswer,
@@ -235,11 +235,11 @@ def _add_state(app: FastAPI, service: Service, meter: RequestMeter) -> None:
 def choices(service: Service) -> ServerChoices:
     """What a page or an editor offers."""
     tables = [devices.load_device(name) for name in devices.list_devices()]
-    facts = table().metrics
+    facts = metric_table().metrics
     return ServerChoices(
         devices=tuple(DeviceChoice(d.name, d.title, d.arch, roofline.plot_kernels(d.name, [])) for d in tables),
         default_device=devices.default_device(devices.DEFAULT_ARCH),
-        flags=tuple(FlagChoice(row.flags, row.doc) for row in matrix().flag_sets),
+        flags=tuple(FlagChoice(row.flags, row.doc) for row in load_matrix().flag_sets),
         metrics=tuple(MetricChoice(name, facts[name].title, facts[name].unit) for name in paper_ids()),
         units=bottleneck.UNITS,
         execute_s=service.settings.execute_s,

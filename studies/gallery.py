@@ -74,7 +74,7 @@ def described(step: Step) -> str:
 
 
 def row(step: Step, found: Figures, before: Figures | None) -> str:
-    first = bottleneck.bounds(found.main)[0]
+    first = bottleneck.rank_bounds(found.main)[0]
     time, *rest = (cell(figure, found, before) for figure in FIGURES)
     bound, hits = f"{first.name} {100 * first.share:.0f} %", f"{found.value('L2_Cache_Hit_Rate'):.1f} %"
     return f"| {' | '.join([f'{step.number} {step.name}', time, bound, hits, *rest])} |"

@@ -66,7 +66,7 @@ class Figures:
 
     @property
     def bound(self) -> str:
-        return bottleneck.bounds(self.main)[0].unit
+        return bottleneck.rank_bounds(self.main)[0].unit
 
     def total(self, counter: str) -> float:
         """A counter, or "Duration" in ns, over all launches; KeyError for a counter that there is not."""

@@ -50,15 +50,15 @@ def profile(program: str) -> list[tuple[float, float]]:
 def draw_roofs(axes: Any, limits: roofline.Ceilings) -> None:
     low, high = INTENSITIES
     for level, (colour, off) in LEVELS.items():
-        ridge = roofline.ridge(level, limits)
-        heights = [roofline.attainable(x, level, limits) for x in (low, ridge)]
+        ridge = roofline.ridge_intensity(level, limits)
+        heights = [roofline.attainable_gflops(x, level, limits) for x in (low, ridge)]
         axes.plot([low, ridge], heights, color=colour, lw=1.5)
         name = {"L1": "vL1D", "L2": "L2", "HBM": "HBM"}[level]
         axes.annotate(
             f"{name} {limits.bandwidth[level] / 1000:.1f} TB/s", (low, heights[0]), (4 - off / 3, off), color=colour,
             textcoords="offset points", rotation=SLOPE, rotation_mode="anchor", fontsize=9,
         )  # fmt: skip
-    first = roofline.ridge("L1", limits)
+    first = roofline.ridge_intensity("L1", limits)
     axes.plot([first, high], [limits.peak, limits.peak], color="#555555", lw=1.5)
     axes.annotate(
         f"peak {limits.peak / 1000:.0f} TFLOP/s", (high, limits.peak), (-4, 4), textcoords="offset points",
@@ -69,7 +69,7 @@ def draw_roofs(axes: Any, limits: roofline.Ceilings) -> None:
 def main() -> int:
     plt.rcParams.update({"svg.hashsalt": "hipsynth", "svg.fonttype": "none", "font.family": "sans-serif"})
     figure, axes = plt.subplots(figsize=(7.6, 4.0))
-    draw_roofs(axes, roofline.ceilings(DEVICE))
+    draw_roofs(axes, roofline.device_ceilings(DEVICE))
     for program, (offset, side) in PROGRAMS.items():
         found = profile(program)
         axes.plot(*zip(*found, strict=True), "o-", color="#b3261e", ms=6, lw=0.8, zorder=3)

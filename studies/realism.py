@@ -26,7 +26,7 @@ from hipsynth.core.program import Program
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.core.store import Corpus
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.profiling.matrix.collect import MatrixOptions, collect
+from hipsynth.profiling.matrix.collect import MatrixOptions, collect_matrix
 from hipsynth.simulator.build import build_program
 from hipsynth.simulator.devices import default_device, list_architectures
 from hipsynth.simulator.limits import CORPUS_EFFORT, CORPUS_UNITS, RunLimits
@@ -159,7 +159,9 @@ def generated(family: str | None) -> Mix:
     """Programs of the default policy, or of one family, drawn, compiled and profiled anew."""
     programs = list(generate_programs(COUNT, seed=SEED, family=family))
     with scratch_folder() as scratch:
-        collect(programs, [Target(ARCH, "-O3", default_device(ARCH))], scratch / "corpus", MatrixOptions(limits=LIMITS))
+        collect_matrix(
+            programs, [Target(ARCH, "-O3", default_device(ARCH))], scratch / "corpus", MatrixOptions(limits=LIMITS)
+        )
         rows = rows_of(Corpus.open(scratch / "corpus"))
     names = (program.text for program in programs)
     labelled = len({row["program_id"] for row in rows})

@@ -52,7 +52,7 @@ class Version:
 
     def row(self, limits: roofline.Ceilings) -> str:
         x, y = self.point
-        share = 100 * y / roofline.attainable(x, "HBM", limits)
+        share = 100 * y / roofline.attainable_gflops(x, "HBM", limits)
         hits = self.kernel.metrics["L2_Cache_Hit_Rate"] or 0.0
         limit = self.kernel.limits.bottleneck if self.kernel.limits else ""
         time = self.kernel.duration_ns / 1e3
@@ -109,7 +109,7 @@ def main() -> int:
     parser.add_argument("--budget", type=float, default=60.0, help="seconds of the search, and of the mappings")
     options = parser.parse_args()
     plt.rcParams.update({"svg.hashsalt": "hipsynth", "svg.fonttype": "none", "font.family": "sans-serif"})
-    target, limits = target_of(ARCH), roofline.ceilings(DEVICE)
+    target, limits = target_of(ARCH), roofline.device_ceilings(DEVICE)
     versions = [version("naive", PROGRAM.read_text())]
     faster = optimize(OptimizeRequest(versions[0].text, target, options.budget), print)
     versions.append(version("optimize", faster.text))

@@ -96,7 +96,7 @@ def check_kernel(kernel: KernelRecord, arch: str) -> None:
     for other in {devices.architecture_fact(name, "fabric_counters") for name in devices.list_architectures()} - {own}:
         foreign = [name for name in kernel.counters if name.startswith(f"{other}_")]
         assert not foreign, f"{kernel.name}: {foreign[0]} does not exist on {arch}"
-    computed = metrics.compute(kernel.counters, kernel.duration_ns, arch)
+    computed = metrics.compute_metrics(kernel.counters, kernel.duration_ns, arch)
     assert dict(kernel.metrics) == computed, f"{kernel.name}: metrics are not those of the metric table"
     check_ranges(kernel, arch)
 
@@ -111,7 +111,7 @@ def check_ranges(kernel: KernelRecord, arch: str) -> None:
     for part, whole in (("TCC_HIT", "TCC_REQ"), ("SQ_INSTS_VALU", "SQ_INSTS")):
         if part in counters and whole in counters:
             assert counters[part] <= counters[whole] * 1.001 + 1, f"{kernel.name}: {part} exceeds {whole}"
-    for metric, row in metrics.table().metrics.items():
+    for metric, row in metrics.metric_table().metrics.items():
         value = kernel.metrics.get(metric)
         if value is not None and row.kind == "hit_rate":
             assert value <= row.range[1] + 1e-9, f"{kernel.name}: {metric} = {value}"

@@ -110,7 +110,7 @@ class PreviewBackend:
             sampling=_sampling(launches),
         )
         mean = per_dispatch(total)
-        return replace(mean, metrics=metrics.compute(mean.counters, mean.duration_ns, arch))
+        return replace(mean, metrics=metrics.compute_metrics(mean.counters, mean.duration_ns, arch))
 
 
 def by_kernel(found: Iterable[Preview]) -> list[list[Preview]]:

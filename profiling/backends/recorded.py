@@ -64,7 +64,7 @@ def _result(row: Mapping[str, Any]) -> TargetResult:
 
 def _kernel(row: Mapping[str, Any], arch: str) -> KernelRecord:
     kernel = from_json(KernelRecord, row)
-    return replace(kernel, metrics=metrics.compute(kernel.counters, kernel.duration_ns, arch))
+    return replace(kernel, metrics=metrics.compute_metrics(kernel.counters, kernel.duration_ns, arch))
 
 
 class RecordedBackend:

@@ -26,7 +26,7 @@ _INSTANCED = ("TCP_", "TCC_")
 
 def needed_counters(arch: str) -> list[str]:
     """Hardware counters used by the metric formulas of an architecture, with `_sum` if they have several instances."""
-    table = metrics.table()
+    table = metrics.metric_table()
     rows = [*table.expressions.values(), *table.metrics.values()]
     used = {name for row in rows for name in iterate_names(row.formula[arch]) if name in table.counters}
     hardware = sorted(name for name in used | {"SQ_WAVES"} if name.split("_")[0] in SLOTS)

@@ -180,7 +180,7 @@ def _kernel(name: str, files: Sequence[_File], arch: str, backend_version: str) 
         grid=grid,
         block=block,
         counters=counters,
-        metrics=metrics.compute(counters, duration, arch),
+        metrics=metrics.compute_metrics(counters, duration, arch),
         duration_ns=duration,
         source=MeasurementSource("rocprof", backend_version, source),
     )

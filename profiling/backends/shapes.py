@@ -34,5 +34,5 @@ def _mean(launches: Sequence[KernelRecord], arch: str) -> KernelRecord:
         dispatches=len(launches),
         counters=counters,
         duration_ns=duration_ns,
-        metrics=metrics.compute(counters, duration_ns, arch),
+        metrics=metrics.compute_metrics(counters, duration_ns, arch),
     )

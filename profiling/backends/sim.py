@@ -148,7 +148,8 @@ def measured(kernels: Iterable[KernelRecord], arch: str) -> tuple[KernelRecord, 
     source = MeasurementSource(SimBackend.name, SimBackend().version())
     means = map(per_dispatch, kernels)
     return tuple(
-        replace(mean, metrics=metrics.compute(mean.counters, mean.duration_ns, arch), source=source) for mean in means
+        replace(mean, metrics=metrics.compute_metrics(mean.counters, mean.duration_ns, arch), source=source)
+        for mean in means
     )
 
 

@@ -10,7 +10,7 @@ from hipsynth.core.kernel_record import KernelRecord, Work
 from hipsynth.core.program import Program
 from hipsynth.profiling.lines import loops as loop_ranges
 from hipsynth.profiling.lines.records import Amounts, KernelLines, SourceLine, SourceLoop
-from hipsynth.profiling.lines.table import SourceLocation, module_of, own_files, places
+from hipsynth.profiling.lines.table import SourceLocation, module_of, own_files, source_locations
 from hipsynth.simulator.artefacts import Artefacts
 from hipsynth.simulator.devices import DeviceTable
 from hipsynth.simulator.instructions import EVENTS, Instruction, KernelInstructions
@@ -41,7 +41,7 @@ UNITS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
-def attribute(
+def attribute_to_lines(
     kernels: Sequence[KernelRecord],
     instructions: Sequence[KernelInstructions],
     artefacts: Artefacts,
@@ -60,11 +60,15 @@ def attribute(
         module = module_of(artefacts, kernel.symbol)
         if module is None or kernel.symbol not in counted:
             continue
-        rows, outside = scaled(counted[kernel.symbol], totals_of(kernel, device), kernel.dispatches)
-        where = places(module[0], (row.address for row in rows), own, limits)
-        share = shares(rows, kernel, device)
+        rows, outside = scale_amounts(counted[kernel.symbol], totals_of(kernel, device), kernel.dispatches)
+        where = source_locations(module[0], (row.address for row in rows), own, limits)
+        share = time_shares(rows, kernel, device)
         text = module[1].read_text(errors="replace")
-        found.append(KernelLines(kernel.symbol, _lines(rows, where, share), _loops(rows, where, share, text), outside))
+        found.append(
+            KernelLines(
+                kernel.symbol, _source_lines(rows, where, share), _source_loops(rows, where, share, text), outside
+            )
+        )
     return tuple(found)
 
 
@@ -101,7 +105,7 @@ def exposed_cycles(work: Work, device: DeviceTable) -> float:
     )
 
 
-def scaled(
+def scale_amounts(
     rows: Sequence[Instruction], totals: Mapping[str, float], dispatches: int
 ) -> tuple[list[Instruction], tuple[str, ...]]:
     """The instructions' amounts per dispatch, so that they sum to the kernel's; and the events that cannot.
@@ -120,7 +124,7 @@ def scaled(
     return [replace(row, amounts=own) for row, own in zip(rows, amounts, strict=True)], tuple(outside)
 
 
-def shares(rows: Sequence[Instruction], kernel: KernelRecord, device: DeviceTable) -> dict[int, float]:
+def time_shares(rows: Sequence[Instruction], kernel: KernelRecord, device: DeviceTable) -> dict[int, float]:
     """Address -> its share of the kernel's time (0..1, sum 1).
 
     Of each unit's load, an instruction has a share; the units count by how much they bound the kernel: the time that
@@ -129,7 +133,7 @@ def shares(rows: Sequence[Instruction], kernel: KernelRecord, device: DeviceTabl
     """
     bounds = dict(kernel.limits.bounds) if kernel.limits else {}
     power = device.spec()["timing.overlap_norm"]
-    loads = {unit: _load(rows, event, kinds) for unit, (event, kinds) in UNITS.items()}
+    loads = {unit: _unit_load(rows, event, kinds) for unit, (event, kinds) in UNITS.items()}
     loads["latency"] = [sum(row.amounts[e] for e in ("issue_cycles", "stall_cycles", "barrier_cycles")) for row in rows]
     longest = max((bounds.get(unit, 0.0) for unit, load in loads.items() if sum(load)), default=0.0)
     weights = {unit: (bounds.get(unit, 0.0) / longest) ** power if longest else 1.0 for unit in loads}
@@ -141,11 +145,11 @@ def shares(rows: Sequence[Instruction], kernel: KernelRecord, device: DeviceTabl
     }
 
 
-def _load(rows: Sequence[Instruction], event: str, kinds: tuple[str, ...]) -> list[float]:
+def _unit_load(rows: Sequence[Instruction], event: str, kinds: tuple[str, ...]) -> list[float]:
     return [row.amounts[event] if not kinds or row.kind in kinds else 0.0 for row in rows]
 
 
-def _grouped(
+def _group_by(
     rows: Iterable[Instruction], key: Callable[[int], SourceLocation]
 ) -> dict[SourceLocation, list[Instruction]]:
     groups: dict[SourceLocation, list[Instruction]] = defaultdict(list)
@@ -154,37 +158,37 @@ def _grouped(
     return groups
 
 
-def _sum(rows: Sequence[Instruction], share: Mapping[int, float]) -> Amounts:
+def _sum_amounts(rows: Sequence[Instruction], share: Mapping[int, float]) -> Amounts:
     return Amounts.of(rows, sum(share[row.address] for row in rows))
 
 
-def _lines(
+def _source_lines(
     rows: Sequence[Instruction], where: Mapping[int, SourceLocation], share: Mapping[int, float]
 ) -> tuple[SourceLine, ...]:
-    groups = _grouped(rows, lambda address: where.get(address, SourceLocation()))
-    return tuple(SourceLine(at.file, at.line, _sum(own, share)) for at, own in sorted(groups.items()))
+    groups = _group_by(rows, lambda address: where.get(address, SourceLocation()))
+    return tuple(SourceLine(at.file, at.line, _sum_amounts(own, share)) for at, own in sorted(groups.items()))
 
 
-def _loops(
+def _source_loops(
     rows: Sequence[Instruction], where: Mapping[int, SourceLocation], share: Mapping[int, float], disassembly: str
 ) -> tuple[SourceLoop, ...]:
     """Loops that ran. Copies of one source loop, such as its unrolled part and the remainder, are one."""
     ran = {row.address: row for row in rows}
-    every = [one for one in loop_ranges.ranges(disassembly) if one.head in ran]
+    every = [one for one in loop_ranges.loop_ranges(disassembly) if one.head in ran]
     copies: dict[SourceLocation, list[loop_ranges.LoopRange]] = defaultdict(list)
     for one in every:
-        copies[_named(one, ran, where)].append(one)
+        copies[_name_loop(one, ran, where)].append(one)
     found = []
     for at, parts in sorted(copies.items()):
         inside = [row for row in rows if any(row.address in one for one in parts)]
         last = max((where[row.address].line for row in inside if where[row.address].file == at.file), default=at.line)
         passes = sum(ran[one.head].amounts["times"] for one in parts)
-        depth = min(loop_ranges.depth(one, every) for one in parts)
-        found.append(SourceLoop(at.file, at.line, max(last, at.line), depth, passes, _sum(inside, share)))
+        depth = min(loop_ranges.loop_depth(one, every) for one in parts)
+        found.append(SourceLoop(at.file, at.line, max(last, at.line), depth, passes, _sum_amounts(inside, share)))
     return tuple(found)
 
 
-def _named(one: loop_ranges.LoopRange, ran: Iterable[int], where: Mapping[int, SourceLocation]) -> SourceLocation:
+def _name_loop(one: loop_ranges.LoopRange, ran: Iterable[int], where: Mapping[int, SourceLocation]) -> SourceLocation:
     """The place of the branch back, else the first line of the loop."""
     latch = where.get(one.latch, SourceLocation())
     if latch.line:

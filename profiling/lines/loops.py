@@ -24,7 +24,7 @@ class LoopRange:
         return self != other and self.head in other and self.latch in other
 
 
-def ranges(disassembly: str) -> list[LoopRange]:
+def loop_ranges(disassembly: str) -> list[LoopRange]:
     """All loops in the text of `llvm-objdump -d`, in the order of their heads; branches to one head are one loop."""
     starts = {match[2]: int(match[1], 16) for match in map(_LABEL.match, disassembly.splitlines()) if match}
     latches: dict[int, int] = {}
@@ -37,6 +37,6 @@ def ranges(disassembly: str) -> list[LoopRange]:
     return [LoopRange(head, latch) for head, latch in sorted(latches.items())]
 
 
-def depth(one: LoopRange, loops: Iterable[LoopRange]) -> int:
+def loop_depth(one: LoopRange, loops: Iterable[LoopRange]) -> int:
     """1 for an outermost loop."""
     return 1 + sum(one.inside(other) for other in loops)

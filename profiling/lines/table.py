@@ -27,7 +27,7 @@ class SourceLocation:
     line: int = 0
 
 
-def places(
+def source_locations(
     code_object: Path, addresses: Iterable[int], own: Callable[[str], str], limits: CompileLimits
 ) -> dict[int, SourceLocation]:
     """The place of each instruction address: of the innermost inlined frame that lies in the user's files.
@@ -45,12 +45,12 @@ def places(
         text = read_regular(scratch / "places", MOST_BYTES, inside=scratch).decode(errors="replace")
     try:
         found = [json.loads(line) for line in text.splitlines() if line.strip()]
-        return {int(row["Address"], 16): _place(row.get("Symbol", []), own) for row in found}
+        return {int(row["Address"], 16): _pick_location(row.get("Symbol", []), own) for row in found}
     except (ValueError, KeyError, TypeError) as error:
         raise BadInput(f"{code_object.name}: its line table cannot be read", cause=str(error)) from error
 
 
-def _place(frames: Sequence[Mapping[str, Any]], own: Callable[[str], str]) -> SourceLocation:
+def _pick_location(frames: Sequence[Mapping[str, Any]], own: Callable[[str], str]) -> SourceLocation:
     for frame in frames:  # innermost first
         name = own(frame["FileName"])
         if name and frame["Line"]:
@@ -76,12 +76,12 @@ def own_files(program: Program) -> Callable[[str], str]:
             return names[path.name]
         if not project or (len(sources) == 1 and path.suffix == sources[0].suffix):
             return str(sources[0]) if sources else f"{program.name or 'program'}.hip"
-        return _below(path, project.folder)
+        return _path_below(path, project.folder)
 
     return name
 
 
-def _below(path: Path, folder: Path) -> str:
+def _path_below(path: Path, folder: Path) -> str:
     try:
         return str(folder / path.resolve().relative_to(folder.resolve()))
     except ValueError:

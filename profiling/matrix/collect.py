@@ -21,7 +21,7 @@ from hipsynth.profiling.matrix.job import (
     MESSAGE_CHARS,
     MatrixJob,
     hard_limit,
-    labelled,
+    label_sources,
     open_backend,
     results_of,
     run_job,
@@ -76,7 +76,7 @@ class MatrixOptions:
     repair: bool = False
 
 
-def collect(
+def collect_matrix(
     programs: Iterable[Program],
     targets: Sequence[Target],
     out: Path,
@@ -104,7 +104,7 @@ def collect(
             raise BadInput(
                 "no programs to profile", remedy="give a folder that holds *.hip files", reason="no_programs"
             )
-        note = progress(sum(len(job.cells) for job in jobs)) if progress is not None else _silent
+        note = progress(sum(len(job.cells) for job in jobs)) if progress is not None else _ignore_note
         limit = hard_limit(options.limits, max((len(job.cells) for job in jobs), default=1))
         for outcome in map_unordered(run_job, jobs, options.workers, options.engine, limit):
             job = jobs[outcome.index]
@@ -117,7 +117,7 @@ def collect(
     return summary
 
 
-def _silent(note: str) -> None:
+def _ignore_note(note: str) -> None:
     """Ignores a progress note."""
 
 
@@ -127,15 +127,15 @@ def with_sure_labels(kernel: KernelRecord, arch: str) -> KernelRecord:
     They are too uncertain to serve as labels.
     """
     doubt = uncertainty.metric_errors(kernel, arch, kernel.error_estimate)
-    sure = {name: value if _sure(value, doubt.get(name, 0.0)) else None for name, value in kernel.metrics.items()}
+    sure = {name: value if _is_certain(value, doubt.get(name, 0.0)) else None for name, value in kernel.metrics.items()}
     return replace(kernel, metrics=sure)
 
 
-def _sure(value: float | None, error: float) -> bool:
+def _is_certain(value: float | None, error: float) -> bool:
     return value is not None and error <= LABEL_TOLERANCE * abs(value)
 
 
-def settings(limits: RunLimits) -> str:
+def describe_settings(limits: RunLimits) -> str:
     """The settings that affect results, like the version of the tool."""
     found = ""
     if limits.sampling_units != SAMPLING_UNITS:
@@ -157,7 +157,7 @@ class _Context:
     def __init__(self, tool: Backend, options: MatrixOptions, corpus: CorpusWriter, summary: MatrixSummary) -> None:
         self.tool, self.options, self.corpus, self.summary = tool, options, corpus, summary
         self.made_by = tool.version()
-        self.version = self.made_by + settings(options.limits)
+        self.version = self.made_by + describe_settings(options.limits)
         self.environments: dict[Target, Mapping[str, str]] = {}
 
     def _environment(self, target: Target) -> Mapping[str, str]:
@@ -205,7 +205,7 @@ class _Context:
 
     def record(self, program: Program, run: ProgramRun, target: Target, result: TargetResult) -> None:
         """Stores a finished item in the corpus."""
-        result = labelled(result)
+        result = label_sources(result)
         self.corpus.add(self.item(program, run, target, result))
         if result.status == "ok":
             self.summary.measured += 1

@@ -63,14 +63,14 @@ def run_job(job: MatrixJob) -> list[TargetResult]:
     with equal_builds.shared():
         for target, run in job.cells:
             build = (target.arch, target.flags)
-            result = _on(refused[build], target) if build in refused else _run_cell(job, target, run)
+            result = _on_device(refused[build], target) if build in refused else _run_cell(job, target, run)
             if result.reason in BUILD_REASONS:
                 refused.setdefault(build, result)
             results.append(result)
     return results
 
 
-def _on(result: TargetResult, target: Target) -> TargetResult:
+def _on_device(result: TargetResult, target: Target) -> TargetResult:
     """The same failed build on another device."""
     provenance = {**result.provenance, "device": target.device} if "device" in result.provenance else result.provenance
     return replace(result, device=target.device, provenance=provenance)
@@ -79,26 +79,32 @@ def _on(result: TargetResult, target: Target) -> TargetResult:
 def _run_cell(job: MatrixJob, target: Target, run: ProgramRun) -> TargetResult:
     try:
         with scratch_folder() as scratch:
-            result = _tidy(_run_in(job, target, run, scratch), str(scratch))
+            result = _tidy_result(_run_in(job, target, run, scratch), str(scratch))
     except BadInput as error:  # there is no space for the scratch folder
-        return failed(target, error.reason, str(error))
-    return failed(target, INTERRUPTED, NO_KERNEL_YET) if stopping.stop_requested() and not result.kernels else result
+        return failed_result(target, error.reason, str(error))
+    return (
+        failed_result(target, INTERRUPTED, NO_KERNEL_YET)
+        if stopping.stop_requested() and not result.kernels
+        else result
+    )
 
 
 def _run_in(job: MatrixJob, target: Target, run: ProgramRun, scratch: Path) -> TargetResult:
     try:
-        return _backend(job.backend).profile(job.program.with_runs([run]), target, scratch, job.limits)
+        return _open_cached(job.backend).profile(job.program.with_runs([run]), target, scratch, job.limits)
     except (UsageError, MissingDependency):
         raise
     except HipsynthError as error:
         details = "\n".join(part for part in (str(error), getattr(error, "diagnostics", "")) if part)
         full = os.strerror(errno.ENOSPC) in details  # the compiler's words: no fault of the program, to be tried again
-        return failed(target, "disk_full" if full else error.reason, details)
+        return failed_result(target, "disk_full" if full else error.reason, details)
     except Exception as error:
-        return failed(target, _os_reason(error) if isinstance(error, OSError) else "internal_error", defect(error))
+        return failed_result(
+            target, _os_reason(error) if isinstance(error, OSError) else "internal_error", describe_defect(error)
+        )
 
 
-def defect(error: Exception) -> str:
+def describe_defect(error: Exception) -> str:
     """Describes an unexpected exception: message and location, or the traceback if HIPSYNTH_TRACEBACK is set."""
     if os.environ.get("HIPSYNTH_TRACEBACK"):
         return "".join(traceback.format_exception(error))
@@ -111,23 +117,23 @@ def _os_reason(error: OSError) -> str:
 
 
 @functools.cache
-def _backend(spec: str) -> Backend:
+def _open_cached(spec: str) -> Backend:
     return backends.get(spec)
 
 
-def failed(target: Target, reason: str, message: str) -> TargetResult:
+def failed_result(target: Target, reason: str, message: str) -> TargetResult:
     """A failed result for a target."""
     return TargetResult(target.arch, target.flags, target.device, status="failed", reason=reason, message=message)
 
 
-def labelled(result: TargetResult) -> TargetResult:
+def label_sources(result: TargetResult) -> TargetResult:
     """The result as a source of labels: a program of copies alone has none."""
     if result.status == "ok" and not result.kernels:
         return replace(result, status="failed", reason="no_dispatch", message=NO_KERNEL)
     return result
 
 
-def _tidy(result: TargetResult, scratch: str) -> TargetResult:
+def _tidy_result(result: TargetResult, scratch: str) -> TargetResult:
     """Truncates long texts, replaces the scratch folder's random name, and marks a run that did nothing as failed."""
     if result.status == "ok" and not result.kernels and not result.transfers:
         result = replace(result, status="failed", reason="no_kernel", message=NO_KERNEL)
@@ -162,7 +168,9 @@ def profile_program(
     outcomes = map_unordered(run_job, jobs, workers, "local", limit_s, collect_interrupted=keep_interrupted)
     if use_outcomes(outcomes, keep) and not keep_interrupted:
         raise KeyboardInterrupt
-    return [results.get(index) or failed(target, INTERRUPTED, NO_KERNEL_YET) for index, target in enumerate(targets)]
+    return [
+        results.get(index) or failed_result(target, INTERRUPTED, NO_KERNEL_YET) for index, target in enumerate(targets)
+    ]
 
 
 def hard_limit(limits: RunLimits, cells: int = 1) -> float:
@@ -176,4 +184,4 @@ def results_of(outcome: ItemOutcome[list[TargetResult]], job: MatrixJob) -> list
         return outcome.get()
     if isinstance(outcome.error, UsageError | MissingDependency) or not isinstance(outcome.error, HipsynthError):
         raise outcome.error
-    return [failed(target, outcome.error.reason, str(outcome.error)) for target, _ in job.cells]
+    return [failed_result(target, outcome.error.reason, str(outcome.error)) for target, _ in job.cells]

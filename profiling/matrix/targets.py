@@ -35,7 +35,7 @@ class TargetMatrix:
 
 
 @cache
-def matrix() -> TargetMatrix:
+def load_matrix() -> TargetMatrix:
     with TABLE_PATH.open("rb") as file:
         return parse_matrix(tomllib.load(file))
 
@@ -59,7 +59,7 @@ def resolve_flags(given: Sequence[str]) -> tuple[str, ...]:
 
     Raises UsageError for an unknown tag or flag.
     """
-    table = matrix()
+    table = load_matrix()
     found: list[str] = []
     for value in given:
         if value.startswith("@"):
@@ -92,7 +92,7 @@ def resolve_devices(archs: Sequence[str], devices: Sequence[str]) -> tuple[tuple
     return tuple(pairs)
 
 
-def targets(
+def select_targets(
     archs: Sequence[str] = (), flags: Sequence[str] = (), devices: Sequence[str] = ()
 ) -> tuple[tuple[Target, ...], tuple[tuple[Target, str], ...]]:
     """The targets to profile, and the excluded ones with their reasons. Default: all architectures, @default flags.
@@ -104,7 +104,7 @@ def targets(
     for arch, device in pairs:
         for flag_string in resolve_flags(flags or ("@default",)):
             target = Target(arch=arch, flags=flag_string, device=device)
-            reason = exclusion(target, matrix())
+            reason = find_exclusion(target, load_matrix())
             if reason is None:
                 wanted.append(target)
             else:
@@ -112,7 +112,7 @@ def targets(
     return tuple(wanted), tuple(left_out)
 
 
-def exclusion(target: Target, table: TargetMatrix) -> str | None:
+def find_exclusion(target: Target, table: TargetMatrix) -> str | None:
     """The reason why a target is excluded, or None."""
     for row in table.excluded:
         if all(getattr(target, key) == value for key, value in row.items() if key != "reason"):

@@ -124,7 +124,7 @@ class Bottleneck:
     occupancy: OccupancyFigures | None
 
 
-def bounds(kernel: KernelRecord) -> list[Bound]:
+def rank_bounds(kernel: KernelRecord) -> list[Bound]:
     """All bounds of a simulated kernel, largest first; empty for a kernel measured on hardware."""
     if kernel.limits is None or not kernel.duration_ns:  # a program may have forged a duration of zero
         return []
@@ -132,7 +132,7 @@ def bounds(kernel: KernelRecord) -> list[Bound]:
     return sorted(rows, key=lambda bound: (-bound.ns, bound.unit))
 
 
-def latency(kernel: KernelRecord, device: str) -> list[tuple[str, float]]:
+def latency_breakdown(kernel: KernelRecord, device: str) -> list[tuple[str, float]]:
     """Breakdown of an average wave's lifetime as (name, share), largest first; empty if unknown."""
     work = kernel.work
     cycles = kernel.limits.wave_cycles * work.waves if kernel.limits and work else 0
@@ -147,8 +147,9 @@ def latency(kernel: KernelRecord, device: str) -> list[tuple[str, float]]:
     return sorted(((name, share) for name, share in found.items() if share > 0), key=lambda pair: -pair[1])
 
 
-def summary(found: list[Bound], waits: Sequence[tuple[str, float]] = ()) -> str:
-    """One sentence for reports; "" without bounds. `waits` (see `latency`) breaks down the exposed latency."""
+def summarise_bounds(found: list[Bound], waits: Sequence[tuple[str, float]] = ()) -> str:
+    """One sentence for reports; "" without bounds. `waits` (see `latency_breakdown`) breaks down the exposed
+    latency."""
     if not found:
         return ""
     first, *rest = found
@@ -171,7 +172,7 @@ def summary(found: list[Bound], waits: Sequence[tuple[str, float]] = ()) -> str:
     return text
 
 
-def occupancy(kernel: KernelRecord, device: str) -> SimdOccupancy | None:
+def simd_occupancy(kernel: KernelRecord, device: str) -> SimdOccupancy | None:
     """The kernel's occupancy on a device; None if the backend does not report it."""
     if kernel.occupancy is None:
         return None
@@ -189,16 +190,16 @@ def occupancy(kernel: KernelRecord, device: str) -> SimdOccupancy | None:
 
 def describe_bottleneck(kernel: KernelRecord, device: str) -> Bottleneck | None:
     """What limits a kernel; None for one measured on hardware."""
-    found = bounds(kernel)
+    found = rank_bounds(kernel)
     if not found:
         return None
-    room, waits = occupancy(kernel, device), latency(kernel, device)
+    room, waits = simd_occupancy(kernel, device), latency_breakdown(kernel, device)
     return Bottleneck(
         unit=found[0].unit,
         name=found[0].name,
         share=found[0].share,
         close=tuple(bound.unit for bound in found[1:] if bound.share >= CLOSE * found[0].share),
-        summary=summary(found, waits),
+        summary=summarise_bounds(found, waits),
         latency=dict(waits),
         bounds=tuple(found),
         occupancy=None

@@ -72,7 +72,7 @@ class MetricTable:
 
 
 @cache
-def table() -> MetricTable:
+def metric_table() -> MetricTable:
     """The validated metric table of this installation."""
     with TABLE_PATH.open("rb") as file:
         return parse_table(tomllib.load(file))
@@ -80,17 +80,17 @@ def table() -> MetricTable:
 
 def paper_ids() -> tuple[str, ...]:
     """The twelve metrics of the paper, in the order of its accuracy table."""
-    return table().table_order
+    return metric_table().table_order
 
 
 def answer_ids() -> tuple[str, ...]:
     """The twelve metrics of the paper, in the order of its printed answer."""
-    return table().answer_order
+    return metric_table().answer_order
 
 
 def all_ids() -> tuple[str, ...]:
     """Every metric: the paper's twelve, then the extra columns."""
-    return tuple(table().metrics)
+    return tuple(metric_table().metrics)
 
 
 def extra_ids() -> tuple[str, ...]:
@@ -98,7 +98,7 @@ def extra_ids() -> tuple[str, ...]:
     return tuple(metric for metric in all_ids() if metric not in paper_ids())
 
 
-def compute(
+def compute_metrics(
     counters: Mapping[str, float], duration_ns: float, arch: str, only: Sequence[str] | None = None
 ) -> dict[str, float | None]:
     """Metric id -> value in physical units, None if a counter is missing or a divisor is zero; by default all.
@@ -106,7 +106,7 @@ def compute(
     `counters` and `duration_ns` are values of one dispatch, or means per dispatch.
     Raises UsageError for an architecture without formulas.
     """
-    facts = table()
+    facts = metric_table()
     if arch not in facts.archs:
         raise UsageError(f"no metric formulas for {arch!r}", remedy=f"one of: {', '.join(facts.archs)}")
     return evaluate_all(facts, counters, duration_ns, arch, only)
@@ -115,7 +115,7 @@ def compute(
 def evaluate_all(
     facts: MetricTable, counters: Mapping[str, float], duration_ns: float, arch: str, only: Sequence[str] | None = None
 ) -> dict[str, float | None]:
-    """`compute` for any validated table; evaluates each name once."""
+    """`compute_metrics` for any validated table; evaluates each name once."""
     known: dict[str, float | None] = {}
     rows: dict[str, MetricExpression] = {**facts.expressions, **facts.metrics}
 
@@ -132,20 +132,20 @@ def evaluate_all(
     return {metric: lookup(metric) for metric in only or facts.metrics}
 
 
-def normalise(metric_id: str, value: float | None) -> float | None:
+def normalise_metric(metric_id: str, value: float | None) -> float | None:
     """Physical value -> fraction of the paper's Table 2 range, not clipped. Raises UsageError without a scale."""
-    return None if value is None else value / _scale(metric_id)
+    return None if value is None else value / _metric_scale(metric_id)
 
 
-def denormalise(metric_id: str, value: float | None) -> float | None:
-    """The inverse of `normalise`."""
-    return None if value is None else value * _scale(metric_id)
+def denormalise_metric(metric_id: str, value: float | None) -> float | None:
+    """The inverse of `normalise_metric`."""
+    return None if value is None else value * _metric_scale(metric_id)
 
 
-def _scale(metric_id: str) -> float:
-    metric = table().metrics.get(metric_id)
+def _metric_scale(metric_id: str) -> float:
+    metric = metric_table().metrics.get(metric_id)
     if metric is None or metric.scale is None:
-        scaled = ", ".join(table().table_order)
+        scaled = ", ".join(metric_table().table_order)
         raise UsageError(f"metric {metric_id!r} has no normalisation scale", remedy=f"one of: {scaled}")
     return metric.scale
 
@@ -153,12 +153,12 @@ def _scale(metric_id: str) -> float:
 def parse_table(data: Mapping[str, Any]) -> MetricTable:
     """Validates the parsed TOML document and builds the table; raises TableError naming the first invalid row."""
     archs = tuple(data["archs"])
-    counters = {key: _counter(key, row, archs) for key, row in data["counters"].items()}
-    others = {key: _counter(key, row, archs) for key, row in data.get("others", {}).items()}
+    counters = {key: _parse_counter(key, row, archs) for key, row in data["counters"].items()}
+    others = {key: _parse_counter(key, row, archs) for key, row in data.get("others", {}).items()}
     if twice := set(counters) & set(others):
         raise TableError(f"others.{min(twice)}: two rows carry this name")
-    expressions = {key: _expression(key, row, archs) for key, row in data["expressions"].items()}
-    metrics = {key: _metric(key, row, archs) for key, row in data["metrics"].items()}
+    expressions = {key: _parse_expression_row(key, row, archs) for key, row in data["expressions"].items()}
+    metrics = {key: _parse_metric(key, row, archs) for key, row in data["metrics"].items()}
     facts = MetricTable(
         version=data["version"],
         archs=archs,
@@ -176,12 +176,14 @@ def parse_table(data: Mapping[str, Any]) -> MetricTable:
     return facts
 
 
-def _counter(key: str, row: Mapping[str, Any], archs: tuple[str, ...]) -> Counter:
+def _parse_counter(key: str, row: Mapping[str, Any], archs: tuple[str, ...]) -> Counter:
     _check_keys(f"counters.{key}", row, _COUNTER_KEYS, {"doc"})
     return Counter(key, row["doc"], bool(row.get("show", False)), tuple(row.get("archs", archs)))
 
 
-def _formulas(where: str, row: Mapping[str, Any], archs: tuple[str, ...]) -> tuple[dict[str, Node], dict[str, str]]:
+def _parse_formulas(
+    where: str, row: Mapping[str, Any], archs: tuple[str, ...]
+) -> tuple[dict[str, Node], dict[str, str]]:
     given: Mapping[str, str] = row["formula"]
     for key in given:
         if key != "any" and key not in archs:
@@ -198,17 +200,17 @@ def _formulas(where: str, row: Mapping[str, Any], archs: tuple[str, ...]) -> tup
         raise TableError(f"{where}: {error}") from error
 
 
-def _expression(key: str, row: Mapping[str, Any], archs: tuple[str, ...]) -> MetricExpression:
+def _parse_expression_row(key: str, row: Mapping[str, Any], archs: tuple[str, ...]) -> MetricExpression:
     where = f"expressions.{key}"
     _check_keys(where, row, _EXPRESSION_KEYS, _EXPRESSION_KEYS)
-    formula, text = _formulas(where, row, archs)
+    formula, text = _parse_formulas(where, row, archs)
     return MetricExpression(key, row["title"], row["unit"], formula, text, row["doc"], row["source"])
 
 
-def _metric(key: str, row: Mapping[str, Any], archs: tuple[str, ...]) -> Metric:
+def _parse_metric(key: str, row: Mapping[str, Any], archs: tuple[str, ...]) -> Metric:
     where = f"metrics.{key}"
     _check_keys(where, row, _METRIC_KEYS, _METRIC_KEYS - {"scale"})
-    formula, text = _formulas(where, row, archs)
+    formula, text = _parse_formulas(where, row, archs)
     low, high = row["range"]
     return Metric(
         id=key,

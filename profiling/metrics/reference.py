@@ -11,13 +11,13 @@ from hipsynth.profiling import metrics
 DOC_PATH = Path(__file__).resolve().parents[2] / "docs" / "reference" / "metrics.md"
 
 
-def render() -> str:
+def render_page() -> str:
     """The page as Markdown."""
-    return "\n".join(_lines()) + "\n"
+    return "\n".join(_page_lines()) + "\n"
 
 
-def _lines() -> Iterator[str]:
-    facts = metrics.table()
+def _page_lines() -> Iterator[str]:
+    facts = metrics.metric_table()
     yield "# Metrics"
     yield ""
     yield "Generated from `profiling/metrics/metrics.toml` by `python -m hipsynth.profiling.metrics.reference`."
@@ -34,11 +34,11 @@ def _lines() -> Iterator[str]:
     yield ""
     yield "## Formulas"
     for row in facts.metrics.values():
-        yield from _formula(row)
+        yield from _formula_lines(row)
     yield ""
     yield "## Named sub-expressions"
     for expression in facts.expressions.values():
-        yield from _formula(expression)
+        yield from _formula_lines(expression)
     yield ""
     yield "## Counters"
     yield ""
@@ -48,7 +48,7 @@ def _lines() -> Iterator[str]:
         yield f"| `{counter.id}` | {', '.join(counter.archs)} | {counter.doc} |"
 
 
-def _formula(row: metrics.MetricExpression) -> Iterator[str]:
+def _formula_lines(row: metrics.MetricExpression) -> Iterator[str]:
     yield ""
     yield f"### `{row.id}`"
     yield ""
@@ -65,11 +65,11 @@ def _formula(row: metrics.MetricExpression) -> Iterator[str]:
 def main(arguments: list[str]) -> int:
     """Writes the page; with --check only compares it, and returns 1 if it is stale."""
     if "--check" in arguments:
-        fresh = DOC_PATH.exists() and DOC_PATH.read_text() == render()
+        fresh = DOC_PATH.exists() and DOC_PATH.read_text() == render_page()
         print("fresh" if fresh else f"{DOC_PATH} is stale: run python -m hipsynth.profiling.metrics.reference")
         return 0 if fresh else 1
     DOC_PATH.parent.mkdir(parents=True, exist_ok=True)
-    DOC_PATH.write_text(render())
+    DOC_PATH.write_text(render_page())
     return 0
 
 

@@ -63,7 +63,7 @@ class RooflinePosition:
     points: tuple[RooflinePoint, ...]
 
 
-def ceilings(device: str) -> Ceilings:
+def device_ceilings(device: str) -> Ceilings:
     """The ceilings of a device table; raises UsageError for an unknown device.
 
     Cache ceilings are width x clock x instances, HBM is the measured read stream, compute counts an FMA as two.
@@ -90,9 +90,9 @@ def _vector_peak(arch: DeviceTable, cycles: str, clock: str) -> float:
     return 2 * LANES / arch[f"issue.{cycles}"] * simds * arch[f"clock.{clock}"] / 1000
 
 
-def position(metrics: Mapping[str, float | None], device: str) -> RooflinePosition:
+def locate_kernel(metrics: Mapping[str, float | None], device: str) -> RooflinePosition:
     """The position of a kernel with these metrics (physical units) on the device's roofline."""
-    limits = ceilings(device)
+    limits = device_ceilings(device)
     shares: dict[str, float | None] = {}
     for level, (names, _) in LEVELS.items():
         values = [metrics.get(name) for name in names]
@@ -102,36 +102,36 @@ def position(metrics: Mapping[str, float | None], device: str) -> RooflinePositi
     shares["compute"] = gflops / limits.peak if gflops is not None else None
     used = {roof: share for roof, share in shares.items() if share is not None}
     roof = max(used, key=lambda name: used[name]) if used else None
-    return RooflinePosition(roof, used[roof] if roof else None, shares, points(metrics, limits))
+    return RooflinePosition(roof, used[roof] if roof else None, shares, roofline_points(metrics, limits))
 
 
-def points(metrics: Mapping[str, float | None], limits: Ceilings) -> tuple[RooflinePoint, ...]:
+def roofline_points(metrics: Mapping[str, float | None], limits: Ceilings) -> tuple[RooflinePoint, ...]:
     """The kernel's points for a plot, one per level whose intensity is known and above zero."""
     gflops = metrics.get(THROUGHPUT)
     found = []
     for level, (_, name) in LEVELS.items():
         intensity = metrics.get(name)
         if gflops is not None and intensity:
-            found.append(RooflinePoint(level, intensity, gflops, attainable(intensity, level, limits)))
+            found.append(RooflinePoint(level, intensity, gflops, attainable_gflops(intensity, level, limits)))
     return tuple(found)
 
 
-def attainable(intensity: float, level: str, limits: Ceilings) -> float:
+def attainable_gflops(intensity: float, level: str, limits: Ceilings) -> float:
     """GFLOP/s under the roof of a level at an intensity in FLOP/B."""
     return min(limits.peak, intensity * limits.bandwidth[level])
 
 
-def ridge(level: str, limits: Ceilings) -> float:
+def ridge_intensity(level: str, limits: Ceilings) -> float:
     """The intensity (FLOP/B) above which a level's bandwidth no longer limits performance."""
     return limits.peak / limits.bandwidth[level]
 
 
-def curve(level: str, limits: Ceilings, intensities: Sequence[float]) -> list[tuple[float, float]]:
+def roof_curve(level: str, limits: Ceilings, intensities: Sequence[float]) -> list[tuple[float, float]]:
     """(intensity, attainable GFLOP/s) along one roof, for a plot with logarithmic axes."""
-    return [(intensity, attainable(intensity, level, limits)) for intensity in intensities]
+    return [(intensity, attainable_gflops(intensity, level, limits)) for intensity in intensities]
 
 
-def describe(found: RooflinePosition) -> str:
+def describe_position(found: RooflinePosition) -> str:
     """One line for reports, for instance "nearest to the HBM bandwidth roof, at 84 % of it"."""
     if found.roof is None or found.share is None:
         return "not on the roofline: nothing was counted"
@@ -213,8 +213,10 @@ class RooflinePlot:
 
 def plot_kernels(device: str, kernels: Sequence[PlottedKernel]) -> RooflinePlot:
     """The roofline of a device with these kernels; raises UsageError for an unknown device."""
-    limits = ceilings(device)
-    peaks = _distinct({f"{name} vector": rate for name, rate in limits.compute.items()}) | _distinct(matrix(device))
+    limits = device_ceilings(device)
+    peaks = _merge_equal_peaks({f"{name} vector": rate for name, rate in limits.compute.items()}) | _merge_equal_peaks(
+        matrix_peaks(device)
+    )
     highest = math.ceil(math.log10(max(peaks.values())))
     leftmost = math.floor(math.log10(limits.peak / limits.bandwidth["L1"])) - 2
     rightmost = math.ceil(math.log10(max(peaks.values()) / limits.bandwidth["HBM"]))
@@ -233,11 +235,11 @@ def plot_kernels(device: str, kernels: Sequence[PlottedKernel]) -> RooflinePlot:
 
 def _plotted_points(kernel: PlottedKernel, limits: Ceilings) -> list[PlottedPoint]:
     own = kernel.name, kernel.series, kernel.kind, kernel.low, kernel.high
-    found = [point for point in points(kernel.metrics, limits) if point.gflops > 0]
+    found = [point for point in roofline_points(kernel.metrics, limits) if point.gflops > 0]
     return [PlottedPoint(*own, one.level, one.intensity, one.gflops, one.attainable) for one in found]
 
 
-def matrix(device: str) -> dict[str, float]:
+def matrix_peaks(device: str) -> dict[str, float]:
     """GFLOP/s of the matrix units by number format of their inputs: the fastest instruction on every SIMD."""
     arch = load_device(device)
     simds = arch["topology.cus"] * arch["topology.simds_per_cu"] * arch["clock.matrix_mhz"] / 1000
@@ -257,7 +259,7 @@ def _matrix_rates(arch: str) -> dict[str, float]:
     return rates
 
 
-def _distinct(peaks: Mapping[str, float]) -> dict[str, float]:
+def _merge_equal_peaks(peaks: Mapping[str, float]) -> dict[str, float]:
     """The peaks, with formats of equal rate merged: "FP64, FP32 vector"."""
     by_rate: dict[float, list[str]] = {}
     for name, rate in peaks.items():

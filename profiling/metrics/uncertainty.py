@@ -20,7 +20,7 @@ DURATION, BUSY = "Duration", "SQ_BUSY_CU_CYCLES"
 OF_GRID = ("SQ_WAVES", "SQ_ITEMS")  # names of counters that follow from the grid alone begin so
 
 
-def bounds(estimate: Mapping[str, float]) -> dict[str, float]:
+def metric_error_bounds(estimate: Mapping[str, float]) -> dict[str, float]:
     """Counter or "Duration" -> relative error that sampling adds, which 9 of 10 stay below; 0: exact.
 
     `estimate`: the sampler's own, KernelRecord.error_estimate; all zeros if nothing was scaled up.
@@ -41,7 +41,7 @@ def metric_errors(kernel: KernelRecord, arch: str, errors: Mapping[str, float]) 
     for name, error in errors.items():
         if not error or (name != DURATION and not kernel.counters.get(name)):
             continue
-        moved = [_with(kernel, arch, name, factor) for factor in (1 + error, 1 / (1 + error))]
+        moved = [_vary_counter(kernel, arch, name, factor) for factor in (1 + error, 1 / (1 + error))]
         for metric, value in kernel.metrics.items():
             others = [other[metric] for other in moved]
             changes = [abs(other - value) for other in others if value is not None and other is not None]
@@ -49,12 +49,12 @@ def metric_errors(kernel: KernelRecord, arch: str, errors: Mapping[str, float]) 
     return {metric: math.sqrt(square) for metric, square in squares.items() if square}
 
 
-def _with(kernel: KernelRecord, arch: str, name: str, factor: float) -> dict[str, float | None]:
+def _vary_counter(kernel: KernelRecord, arch: str, name: str, factor: float) -> dict[str, float | None]:
     """The metrics computed with one counter, or the duration, multiplied by `factor`."""
     if name == DURATION:
-        return metrics.compute(kernel.counters, kernel.duration_ns * factor, arch)
+        return metrics.compute_metrics(kernel.counters, kernel.duration_ns * factor, arch)
     moved = {name: kernel.counters[name] * factor}
     other = TAKES_FROM.get(name, "")
     if other in kernel.counters:
         moved[other] = max(0.0, kernel.counters[other] + kernel.counters[name] - moved[name])
-    return metrics.compute({**kernel.counters, **moved}, kernel.duration_ns, arch)
+    return metrics.compute_metrics({**kernel.counters, **moved}, kernel.duration_ns, arch)

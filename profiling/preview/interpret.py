@@ -328,7 +328,7 @@ class Interpreter:
             timing["bottleneck"],
             counted.occupancy,
             counted.registers,
-            metrics.compute(counters, timing["duration_ns"], self.table.arch, BASIC),
+            metrics.compute_metrics(counters, timing["duration_ns"], self.table.arch, BASIC),
             sum(one.bytes for one in buffers),
             counted.groups_run,
             counted.by_data,

@@ -49,7 +49,7 @@ def corpus_page(corpus: Corpus, statistics: Mapping[str, Any]) -> str:
     if not rows:
         raise BadInput(f"{corpus.root}: no label to show", remedy="profile programs into it first")
     examples = _Examples(corpus, rows)
-    table = metrics.table().metrics
+    table = metrics.metric_table().metrics
     data = {
         "metrics": [(table[name].title, table[name].unit) for name in SHOWN_METRICS],
         "totals": _totals(statistics),

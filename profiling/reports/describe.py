@@ -57,7 +57,7 @@ def result_document(result: TargetResult) -> ProfileResult:
 def kernel_document(kernel: KernelRecord, device: str, lines: KernelLines | None = None) -> ProfiledKernel:
     """One kernel of a profile, with `lines` those of --lines."""
     simulated = kernel.source.kind == "executed"
-    errors = uncertainty.bounds(kernel.error_estimate)
+    errors = uncertainty.metric_error_bounds(kernel.error_estimate)
     unseen = expected_error.without_evidence(kernel.counters, device, kernel.duration_ns) if simulated else None
     return ProfiledKernel(
         name=kernel.name,
@@ -117,7 +117,7 @@ def _executed(kernel: KernelRecord) -> ExecutedKernel:
         sampled=kernel.sampled,
         groups_simulated=sampling.groups_simulated,
         reused=sampling.reused,
-        error_estimate=uncertainty.bounds(kernel.error_estimate),
+        error_estimate=uncertainty.metric_error_bounds(kernel.error_estimate),
     )
 
 

@@ -56,7 +56,7 @@ class Column:
     @functools.cached_property
     def bounds(self) -> dict[str, float]:
         """Counter or "Duration" -> relative error that sampling adds."""
-        return uncertainty.bounds(self.kernel.error_estimate)
+        return uncertainty.metric_error_bounds(self.kernel.error_estimate)
 
     def scaling_error(self, name: str, unit: str) -> float:
         """Sampling error of a metric, a counter or the duration, in "points" or in "%" of its value."""
@@ -161,8 +161,8 @@ def _verdict(column: Column) -> Iterator[str]:
         part = _part(kernel, kernel.sampling.groups_simulated)
         yield f"    {_sampling(column, part) if simulated else f'from {part}, interpreted'}"
     said = _limit(kernel, device) if kernel.limits is not None else ""
-    yield f"    {said or roofline.describe(roofline.position(kernel.metrics, device))}"
-    room = bottleneck.occupancy(kernel, device)
+    yield f"    {said or roofline.describe_position(roofline.locate_kernel(kernel.metrics, device))}"
+    room = bottleneck.simd_occupancy(kernel, device)
     if room is not None:
         yield f"    {room}; {_resources(kernel)}"
     peaks = list(_peaks(column))
@@ -174,7 +174,7 @@ def _verdict(column: Column) -> Iterator[str]:
 
 
 def _limit(kernel: KernelRecord, device: str) -> str:
-    return bottleneck.summary(bottleneck.bounds(kernel), bottleneck.latency(kernel, device))
+    return bottleneck.summarise_bounds(bottleneck.rank_bounds(kernel), bottleneck.latency_breakdown(kernel, device))
 
 
 def _part(kernel: KernelRecord, simulated: int) -> str:
@@ -207,7 +207,7 @@ def _sampling(column: Column, part: str) -> str:
 def _scaling(column: Column, metric: str) -> float:
     """The sampling error of a metric, relative to its value; of a hit rate, to 100 %."""
     value = column.kernel.metrics.get(metric)
-    full = 100.0 if metrics.table().metrics[metric].unit == "%" else abs(value or 0.0)
+    full = 100.0 if metrics.metric_table().metrics[metric].unit == "%" else abs(value or 0.0)
     return column.scaled[metric] / full if full else 0.0
 
 
@@ -225,7 +225,7 @@ def _resources(kernel: KernelRecord) -> str:
 def _peaks(column: Column) -> Iterator[str]:
     """Achieved and peak rate of each level that the kernel uses."""
     device, values = column.result.device, column.kernel.metrics
-    limits = roofline.ceilings(device)
+    limits = roofline.device_ceilings(device)
     achieved = {
         **_memory_traffic(column),
         "L2": values.get("Exact_L2_Bandwidth"),
@@ -285,7 +285,7 @@ def _of_peak(name: str, value: float, peak: float, unit: str) -> str:
 
 def _grid(columns: Sequence[Column], counters: bool) -> Iterator[str]:
     """Table of the paper's metrics, our metrics and counters, one column per target."""
-    facts = metrics.table().metrics
+    facts = metrics.metric_table().metrics
     own = [metric for metric in metrics.extra_ids() if facts[metric].source.startswith("own")]
     blocks = [
         list(_metric_rows(columns, [metric for metric in metrics.all_ids() if metric not in own])),
@@ -312,7 +312,7 @@ def _grid(columns: Sequence[Column], counters: bool) -> Iterator[str]:
 
 def _metric_rows(columns: Sequence[Column], wanted: Sequence[str]) -> Iterator[tuple[str, str, list[Cell]]]:
     """Rows of metrics: the paper's twelve always, others only if known and not zero."""
-    facts = metrics.table().metrics
+    facts = metrics.metric_table().metrics
     for metric in wanted:
         values = [column.kernel.metrics.get(metric) for column in columns]
         if metric in HIDDEN or (facts[metric].scale is None and not any(values)):
@@ -324,7 +324,7 @@ def _metric_rows(columns: Sequence[Column], wanted: Sequence[str]) -> Iterator[t
 
 def _cell_error(metric: str, value: float | None, column: Column) -> str:
     """The expected error of a metric, or only its sampling error if hardware cannot measure the metric."""
-    facts = metrics.table().metrics[metric]
+    facts = metrics.metric_table().metrics[metric]
     if value is None or column.kernel.source.backend != "sim" or (value == 0 and facts.kind != "hit_rate"):
         return ""
     if facts.source.startswith("own") and _expected(metric, column) is None:
@@ -333,7 +333,7 @@ def _cell_error(metric: str, value: float | None, column: Column) -> str:
 
 
 def _counter_rows(columns: Sequence[Column]) -> Iterator[tuple[str, str, list[Cell]]]:
-    for name, counter in metrics.table().counters.items():
+    for name, counter in metrics.metric_table().counters.items():
         values = [column.kernel.counters.get(name) for column in columns]
         if counter.show and any(values):
             cells = [

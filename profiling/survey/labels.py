@@ -17,7 +17,7 @@ from hipsynth.core.kernel_record import Dim, KernelRecord
 from hipsynth.core.program import text_id
 from hipsynth.core.store import CorpusItem
 from hipsynth.profiling.backends.sim import SimBackend, measured
-from hipsynth.profiling.matrix.collect import settings, with_sure_labels
+from hipsynth.profiling.matrix.collect import describe_settings, with_sure_labels
 from hipsynth.profiling.survey.build import code_flags
 from hipsynth.profiling.survey.plan import BuildPlan, Invocation, SourceUnit, SurveyedProgram
 from hipsynth.simulator import devices
@@ -169,7 +169,7 @@ def item_of(
         flags=code_flags(plan.units[0]),
         device=device.name,
         backend=backend.name,
-        backend_version=backend.version() + settings(limits),
+        backend_version=backend.version() + describe_settings(limits),
         compiler=env.get("compiler", ""),
         headers=env.get("headers", ""),
         status="ok",

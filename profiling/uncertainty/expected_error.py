@@ -131,7 +131,7 @@ def duration_class(duration_ns: float) -> str:
 def expected(quantity: str, device: str, duration_ns: float) -> ErrorRow | None:
     """Expected error of a metric or counter of a kernel on a device; None if it was never compared to hardware."""
     known = table().errors
-    facts = metrics.table().metrics.get(quantity)
+    facts = metrics.metric_table().metrics.get(quantity)
     timed = facts is not None and facts.kind in TIMED
     for name in (duration_class(duration_ns), metrics.DURATION, quantity) if timed else (quantity,):
         for place in (device, devices.load_device(device).arch):
@@ -176,7 +176,7 @@ def ranges() -> dict[tuple[str, str, str], ErrorRange]:
 
 def sort_of(quantity: str) -> str | None:
     """What the error of a metric or counter follows from; None: its own recorded errors only."""
-    facts = metrics.table().metrics.get(quantity)
+    facts = metrics.metric_table().metrics.get(quantity)
     if quantity in HITS:
         return HITS[quantity]
     if quantity in BY_TIME or (facts is not None and facts.kind in TIMED):
@@ -219,7 +219,7 @@ def without_evidence(counters: Mapping[str, float], device: str, duration_ns: fl
 
 def covered(quantity: str, unseen: Iterable[str]) -> bool:
     """Whether recordings give an expected error of `quantity` for a kernel with the unrecorded features `unseen`."""
-    facts = metrics.table().metrics.get(quantity)
+    facts = metrics.metric_table().metrics.get(quantity)
     if quantity.startswith(ALWAYS_EXACT):
         return True
     timed = facts is not None and (facts.kind in TIMED or quantity == "IPC")

@@ -39,14 +39,14 @@ def panel(document: OpenDocument, options: EditorOptions) -> EditorPanel:
 
 def targets() -> EditorTargets:
     """What can be predicted for."""
-    from hipsynth.profiling.matrix.targets import matrix
+    from hipsynth.profiling.matrix.targets import load_matrix
     from hipsynth.serving.lsp.documents import EditorTargets, NamedFlags, PredictedDevice
     from hipsynth.simulator.devices import list_devices, load_device
 
     tables = [load_device(name) for name in list_devices()]
     return EditorTargets(
         devices=tuple(PredictedDevice(table.name, table.title, table.arch) for table in tables),
-        flags=tuple(NamedFlags(row.flags, row.doc) for row in matrix().flag_sets),
+        flags=tuple(NamedFlags(row.flags, row.doc) for row in load_matrix().flag_sets),
     )
 
 
@@ -76,12 +76,12 @@ def _kernel(document: OpenDocument, name: str, line: int, edited: bool) -> Panel
 
 def _figures(now: KernelFacts | None, guess: KernelFacts | None, saved: KernelFacts | None) -> Iterator[PanelFigure]:
     """One row per quantity: texts to show, and the numbers themselves for exports."""
-    from hipsynth.profiling.metrics.definitions import table
+    from hipsynth.profiling.metrics.definitions import metric_table
     from hipsynth.serving.lsp.documents import PanelFigure
 
     if now is None:
         return
-    units = table().metrics
+    units = metric_table().metrics
     for name in ("duration_ns", *[metric for metric in now.metrics if metric != "duration_ns"]):
         value, predicted, before = _value(now, name), _value(guess, name), _value(saved, name)
         if value is None and predicted is None and before is None:

@@ -54,9 +54,9 @@ def duration(facts: KernelFacts) -> str:
 
 def kernel_hover(facts: KernelFacts, target: str, model: str) -> str:
     """Markdown: duration, limits, and the metrics with their intervals."""
-    from hipsynth.profiling.metrics.definitions import table
+    from hipsynth.profiling.metrics.definitions import metric_table
 
-    units = table().metrics
+    units = metric_table().metrics
     lines = [f"**{facts.name}** {lens(facts, '')}", "", target, "", "| metric | value | interval |", "|---|---|---|"]
     for name, value in facts.metrics.items():
         ends = facts.intervals.get(name)

@@ -168,9 +168,9 @@ def metric_rows(
 
     Metrics that are zero on both sides are left out, except hit rates.
     """
-    theirs = metrics.compute(figures, recorded_ns, arch)
-    mine = metrics.compute({name: ours[name] for name in figures if name in ours}, our_ns, arch)
-    for metric, row in metrics.table().metrics.items():
+    theirs = metrics.compute_metrics(figures, recorded_ns, arch)
+    mine = metrics.compute_metrics({name: ours[name] for name in figures if name in ours}, our_ns, arch)
+    for metric, row in metrics.metric_table().metrics.items():
         expected, got = theirs[metric], mine[metric]
         points = row.kind == "hit_rate"
         if metric == "Duration" or row.source.startswith("own"):

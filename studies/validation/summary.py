@@ -159,11 +159,11 @@ def section(samples: Sequence[ErrorSample]) -> str:
 
 def _lines(samples: Sequence[ErrorSample], found: Evidence) -> Iterator[str]:
     sizes = (expected_error.duration_class(ns) for ns in (0, math.inf))
-    facts = metrics.table().metrics
+    facts = metrics.metric_table().metrics
     vendors = [metric for metric in metrics.extra_ids() if not facts[metric].source.startswith(("own", "kernel"))]
     main = [*metrics.paper_ids(), *vendors, DURATION, *sizes]
-    counters = [name for name in metrics.table().counters if any(key[0] == name for key in found.errors)]
-    named = {*main, *metrics.table().counters}
+    counters = [name for name in metrics.metric_table().counters if any(key[0] == name for key in found.errors)]
+    named = {*main, *metrics.metric_table().counters}
     others = list(dict.fromkeys(key[0] for key in found.errors if key[0] not in named))
     yield from ("### Metrics", "")
     yield "Median / worst absolute error over (n) recorded figures: hit rates in points, everything else in per cent of"

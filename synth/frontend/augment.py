@@ -70,13 +70,13 @@ def find_items(path: Path) -> list[AugmentInput]:
         return [AugmentInput(path.name, files=(path,), root=path.parent)]
     if not path.is_dir():
         raise BadInput(f"{path}: no such file or folder", reason="missing_file", remedy="run `synth generate` first")
-    items = list(_indexed(path) if (path / INDEX).exists() else _loose(path, path))
+    items = list(_indexed_inputs(path) if (path / INDEX).exists() else _loose_inputs(path, path))
     if not items:
         raise BadInput(f"{path}: no programs", cause="neither programs.jsonl nor HIP sources", reason="no_programs")
     return items
 
 
-def _indexed(folder: Path) -> Iterator[AugmentInput]:
+def _indexed_inputs(folder: Path) -> Iterator[AugmentInput]:
     for record in read_index(folder):
         try:
             yield AugmentInput(record.name, program=record.read())
@@ -85,7 +85,7 @@ def _indexed(folder: Path) -> Iterator[AugmentInput]:
             yield AugmentInput(record.name, problem=Diagnostic(error.reason, what))
 
 
-def _loose(folder: Path, top: Path) -> Iterator[AugmentInput]:
+def _loose_inputs(folder: Path, top: Path) -> Iterator[AugmentInput]:
     here = sorted(p for p in folder.iterdir() if p.is_file() and p.suffix in SOURCES)
     below = program_sources(folder) if here else []
     here = [p for p in here if p in below]
@@ -97,13 +97,13 @@ def _loose(folder: Path, top: Path) -> Iterator[AugmentInput]:
         if path.suffix == ".hip" or has_main(path):
             yield AugmentInput(path.relative_to(top).as_posix(), files=(path,), root=top)
     for child in sorted(p for p in folder.iterdir() if p.is_dir() and not p.is_symlink()):
-        yield from _loose(child, top)
+        yield from _loose_inputs(child, top)
 
 
 # --- many programs --------------------------------------------------------------------------------------------------
 
 
-def augment(
+def augment_programs(
     path: Path,
     out: Path,
     config: ParseConfig,
@@ -135,10 +135,10 @@ def augment(
     requests = [AugmentRequest(item, copies, seed, config, isolate, texts, tuple(kinds)) for item in items]
     run = partial(map_unordered, workers=workers, engine=engine, item_timeout_s=timeout * (copies + 1))
     with sole_writer(out):
-        return _augment(requests, out, run, on_item)
+        return _run_requests(requests, out, run, on_item)
 
 
-def _augment(
+def _run_requests(
     requests: Sequence[AugmentRequest],
     out: Path,
     run: Callable[
@@ -147,8 +147,8 @@ def _augment(
     on_item: Callable[[str], None],
 ) -> AugmentSummary:
     items = [request.item for request in requests]
-    keys = [_key(request) for request in requests]
-    journal = ResultJournal(out / JOURNAL, _checked)
+    keys = [_request_key(request) for request in requests]
+    journal = ResultJournal(out / JOURNAL, _check_record)
     finished = {k: v for k, v in journal.read().items() if _is_whole(v, out)}
     todo = [i for i, k in enumerate(keys) if k not in finished]
     reused = len(items) - len(todo)
@@ -156,23 +156,23 @@ def _augment(
         on_item(items[i].name)
     for outcome in run(vary_isolated, (requests[i] for i in todo)):
         number = todo[outcome.index]
-        varied = outcome.value if outcome.value is not None else _broken(items[number], outcome.error)
+        varied = outcome.value if outcome.value is not None else _failed_result(items[number], outcome.error)
         for program in varied.programs:
             write_whole(program_path(out, program.id), program.text)
         finished[keys[number]] = _to_record(varied)
         journal.add(keys[number], finished[keys[number]])
         on_item(items[number].name)
-    return _finish(out, {item.name: finished[key] for item, key in zip(items, keys, strict=True)}, reused)
+    return _write_results(out, {item.name: finished[key] for item, key in zip(items, keys, strict=True)}, reused)
 
 
-def _broken(item: AugmentInput, error: Exception | None) -> AugmentResult:
+def _failed_result(item: AugmentInput, error: Exception | None) -> AugmentResult:
     if not isinstance(error, HipsynthError):
         message = f"{type(error).__name__}: {error}"
         return AugmentResult((), (CopyFailure(item.name, 0, "internal_error", message),))
     return AugmentResult((), (CopyFailure(item.name, 0, error.reason, error.what),))
 
 
-def _key(request: AugmentRequest) -> str:
+def _request_key(request: AugmentRequest) -> str:
     """A hash of everything that the result depends on: the input's bytes, its record, and the options."""
     item, config = request.item, request.config
     asked = (
@@ -190,13 +190,13 @@ def _key(request: AugmentRequest) -> str:
         digest.update(json.dumps(item.program.record(), sort_keys=True).encode())
     files = dict.fromkeys(path for build in item.ways for path in build.files)
     folders = {*(path.parent for path in files), *config.include, *(f for build in item.ways for f in build.includes)}
-    for path in [*files, *_headers(folders)]:
+    for path in [*files, *_header_files(folders)]:
         text, _ = load_source(path)
         digest.update(str(path).encode() + b"\0" + (text or b"") + b"\0")
     return digest.hexdigest()[:24]
 
 
-def _headers(folders: Iterable[Path]) -> tuple[Path, ...]:
+def _header_files(folders: Iterable[Path]) -> tuple[Path, ...]:
     """Every header below the folders: they may be included, so the result may depend on them."""
     return tuple(sorted({p for f in folders for p in f.rglob("*") if p.suffix in HEADERS and p.is_file()}))
 
@@ -216,7 +216,7 @@ def _is_whole(record: dict[str, Any], out: Path) -> bool:
     return all(text_id(text) == known for known, text in sources)
 
 
-def _finish(out: Path, records: Mapping[str, dict[str, Any]], reused: int) -> AugmentSummary:
+def _write_results(out: Path, records: Mapping[str, dict[str, Any]], reused: int) -> AugmentSummary:
     """Writes programs.jsonl, failures.jsonl and kept.jsonl in the order of the base programs, which `records` has by
     name; of equal texts the first is kept."""
     programs: dict[str, str] = {}
@@ -231,8 +231,8 @@ def _finish(out: Path, records: Mapping[str, dict[str, Any]], reused: int) -> Au
             programs.setdefault(program["id"], line)
     kept = {name: record["kept"] for name, record in records.items() if record["kept"]}
     rows = [{"name": name, "names": records[name]["names"], "kept": found} for name, found in kept.items()]
-    write_whole(out / KEPT, _lines(rows))
-    write_whole(out / FAILURES, _lines(failures))
+    write_whole(out / KEPT, _json_lines(rows))
+    write_whole(out / FAILURES, _json_lines(failures))
     write_whole(out / INDEX, "".join(line + "\n" for line in programs.values()))
     examples = {}
     for failure in reversed(failures):  # so that the first of each reason is kept
@@ -244,29 +244,29 @@ def _finish(out: Path, records: Mapping[str, dict[str, Any]], reused: int) -> Au
         programs=len(programs),
         failed=len(failures),
         reused=reused,
-        reasons=_counts(f["reason"] for f in failures),
+        reasons=_count_reasons(f["reason"] for f in failures),
         examples=examples,
         names=sum(record["names"] for record in records.values()),
-        kept=_counts(reason for found in kept.values() for reason in found.values()),
+        kept=_count_reasons(reason for found in kept.values() for reason in found.values()),
         kept_names=kept,
-        kinds=_counts(kind for record in records.values() for kind in _kinds(record)),
+        kinds=_count_reasons(kind for record in records.values() for kind in _pass_kinds(record)),
     )
 
 
-def _kinds(record: Mapping[str, Any]) -> Iterator[str]:
+def _pass_kinds(record: Mapping[str, Any]) -> Iterator[str]:
     for program in record["programs"]:
         yield from {step.partition(":")[0] for step in program["derivation"]}
 
 
-def _lines(rows: Iterable[Mapping[str, Any]]) -> str:
+def _json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
     return "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows)
 
 
-def _counts(reasons: Iterable[str]) -> dict[str, int]:
+def _count_reasons(reasons: Iterable[str]) -> dict[str, int]:
     return dict(sorted(Counter(reasons).items()))
 
 
-def _checked(result: dict[str, Any]) -> dict[str, Any]:
+def _check_record(result: dict[str, Any]) -> dict[str, Any]:
     """A result as _to_record makes it; raises KeyError, TypeError or ValueError for anything else."""
     for record in result["programs"]:
         check_record(record)

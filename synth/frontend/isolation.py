@@ -48,25 +48,25 @@ def vary_isolated(request: AugmentRequest) -> AugmentResult:
         return AugmentResult((), (CopyFailure(item.name, 0, item.problem.reason, str(item.problem)),))
     base: Program | CopyFailure | None = item.program
     if base is None:
-        for text, folders in _texts(item):
+        for text, folders in _item_texts(item):
             prepare(text, (*request.config.include, *folders), request.config)
-        base = _ask(request, {"do": "flatten", "item": _item(item)}, _base)
+        base = _ask_parser(request, {"do": "flatten", "item": _encode_item(item)}, _decode_base)
     if isinstance(base, CopyFailure):
         return AugmentResult((), (base,))
     prepare(base.text.encode(), request.config.include, request.config)
-    return with_base(item, base, _varied(request, base))
+    return with_base(item, base, _vary_base(request, base))
 
 
-def _varied(request: AugmentRequest, base: Program) -> AugmentResult:
+def _vary_base(request: AugmentRequest, base: Program) -> AugmentResult:
     """The copies of a base."""
     numbers = range(1, request.copies + 1)
     if request.kinds == (RENAME,):
-        return _renamed(request, base, numbers)
+        return _rename_copies(request, base, numbers)
     made = []
     for number in numbers:
-        start = _reformed(request, base, number)
+        start = _reform_base(request, base, number)
         if RENAME in request.kinds:
-            made.append(_renamed(request, start, [number]))
+            made.append(_rename_copies(request, start, [number]))
         elif start.text == base.text:
             nothing = CopyFailure(request.item.name, number, "unchanged", "there is nothing to change")
             made.append(AugmentResult((), (nothing,)))
@@ -78,42 +78,42 @@ def _varied(request: AugmentRequest, base: Program) -> AugmentResult:
     return AugmentResult(programs, failures, kept, max((one.names for one in made), default=0))
 
 
-def _renamed(request: AugmentRequest, base: Program, numbers: Iterable[int]) -> AugmentResult:
-    question = {"do": "rename", "program": _program(base), "numbers": list(numbers)}
-    return _ask(request, question, partial(_copies, base))
+def _rename_copies(request: AugmentRequest, base: Program, numbers: Iterable[int]) -> AugmentResult:
+    question = {"do": "rename", "program": _encode_program(base), "numbers": list(numbers)}
+    return _ask_parser(request, question, partial(_decode_copies, base))
 
 
 SHARES = ("", ",0.2")  # of its sites that a pass changes, one after the other until the proof succeeds
 
 
-def _reformed(request: AugmentRequest, base: Program, number: int) -> Program:
+def _reform_base(request: AugmentRequest, base: Program, number: int) -> Program:
     """The base after the other passes: all of them if the result is proven to be the same program, else those one by
     one for which it is."""
     kinds = [kind for kind in request.kinds if kind != RENAME]
     seed = copy_seed(request.seed, number)
-    whole = _passed(request, base, [f"{kind}:{seed}" for kind in kinds])
+    whole = _apply_passes(request, base, [f"{kind}:{seed}" for kind in kinds])
     if whole.text == base.text or same_code(base.text, whole.text):
         return whole
     made = base
     for kind in kinds:
         for share in SHARES:
-            one = _passed(request, made, [f"{kind}:{seed}{share}"])
+            one = _apply_passes(request, made, [f"{kind}:{seed}{share}"])
             if one.text == made.text or same_code(base.text, one.text):
                 made = one
                 break
     return made
 
 
-def _passed(request: AugmentRequest, base: Program, steps: Sequence[str]) -> Program:
-    question = {"do": "reform", "program": _program(base), "steps": list(steps)}
-    (program,) = _ask(request, question, partial(_copies, base)).programs
+def _apply_passes(request: AugmentRequest, base: Program, steps: Sequence[str]) -> Program:
+    question = {"do": "reform", "program": _encode_program(base), "steps": list(steps)}
+    (program,) = _ask_parser(request, question, partial(_decode_copies, base)).programs
     return program
 
 
 R = TypeVar("R")
 
 
-def _ask(
+def _ask_parser(
     request: AugmentRequest, question: Mapping[str, Any], read: Callable[[AugmentInput, Mapping[str, Any]], R]
 ) -> R:
     """What `read` makes of the parser's answer; one that it rejects with ValueError or the like ends it."""
@@ -124,7 +124,7 @@ def _ask(
     return session.ask(item.name, {**settings, **question}, partial(read, item))
 
 
-def _texts(item: AugmentInput) -> list[tuple[bytes, tuple[Path, ...]]]:
+def _item_texts(item: AugmentInput) -> list[tuple[bytes, tuple[Path, ...]]]:
     """The texts of the item's files, with the folders whose headers are the program's own."""
     found = []
     with contextlib.suppress(BadInput):
@@ -135,7 +135,7 @@ def _texts(item: AugmentInput) -> list[tuple[bytes, tuple[Path, ...]]]:
     return found
 
 
-def _item(item: AugmentInput) -> dict[str, Any]:
+def _encode_item(item: AugmentInput) -> dict[str, Any]:
     builds = []
     for build in item.ways:
         settings = [
@@ -146,41 +146,44 @@ def _item(item: AugmentInput) -> dict[str, Any]:
     return {"root": str(item.root.absolute()) if item.root else None, "builds": builds}
 
 
-def _program(program: Program) -> dict[str, Any]:
+def _encode_program(program: Program) -> dict[str, Any]:
     return {**program.record(), "text": program.text}
 
 
 # --- what the parser says, which may be anything ---------------------------------------------------------------------
 
 
-def _base(item: AugmentInput, answer: Mapping[str, Any]) -> Program | CopyFailure:
+def _decode_base(item: AugmentInput, answer: Mapping[str, Any]) -> Program | CopyFailure:
     if answer["failures"]:
-        return _failures(item, answer)[0]
+        return _decode_failures(item, answer)[0]
     (row,) = answer["programs"]
     main = item.ways[-1].files[-1]
-    return Program(_text(row), "handwritten", main.parent.name, main.stem, derivation=_steps(row))
+    return Program(_decode_text(row), "handwritten", main.parent.name, main.stem, derivation=_decode_steps(row))
 
 
-def _copies(base: Program, item: AugmentInput, answer: Mapping[str, Any]) -> AugmentResult:
+def _decode_copies(base: Program, item: AugmentInput, answer: Mapping[str, Any]) -> AugmentResult:
     lineage = base.lineage or base.id
-    programs = [replace(base, text=_text(row), derivation=_steps(row), lineage=lineage) for row in answer["programs"]]
+    programs = [
+        replace(base, text=_decode_text(row), derivation=_decode_steps(row), lineage=lineage)
+        for row in answer["programs"]
+    ]
     kept = {short_text(name): short_text(reason) for name, reason in answer["kept"].items()}
-    return AugmentResult(tuple(programs), tuple(_failures(item, answer)), kept, int(answer["names"]))
+    return AugmentResult(tuple(programs), tuple(_decode_failures(item, answer)), kept, int(answer["names"]))
 
 
-def _failures(item: AugmentInput, answer: Mapping[str, Any]) -> list[CopyFailure]:
+def _decode_failures(item: AugmentInput, answer: Mapping[str, Any]) -> list[CopyFailure]:
     return [
         CopyFailure(item.name, int(copy), short_text(reason), short_text(text))
         for copy, reason, text in answer["failures"]
     ]
 
 
-def _text(row: Mapping[str, Any]) -> str:
+def _decode_text(row: Mapping[str, Any]) -> str:
     text = row["text"]
     if not isinstance(text, str) or not text or len(text.encode()) > 4 * MAX_BYTES:
         raise ValueError("a program is no text")
     return text
 
 
-def _steps(row: Mapping[str, Any]) -> tuple[str, ...]:
+def _decode_steps(row: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(short_text(step) for step in row["derivation"])

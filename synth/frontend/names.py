@@ -103,7 +103,7 @@ class _Weighted:
 
 
 @functools.cache
-def _rows() -> dict[str, list[tuple[str, float]]]:
+def _name_rows() -> dict[str, list[tuple[str, float]]]:
     """The table: kind -> (name, weight)."""
     found: dict[str, list[tuple[str, float]]] = {}
     for line in TABLE.read_text().splitlines():
@@ -114,18 +114,18 @@ def _rows() -> dict[str, list[tuple[str, float]]]:
 
 
 @functools.cache
-def _all(kind: str) -> _Weighted:
-    return _Weighted.of(_rows()[kind])
+def _all_names(kind: str) -> _Weighted:
+    return _Weighted.of(_name_rows()[kind])
 
 
 @functools.cache
-def _usual(kind: str, casing: str) -> _Weighted | None:
+def _usual_names(kind: str, casing: str) -> _Weighted | None:
     """The usual names of a kind that fit a casing; None if there are none."""
-    rows = [(name, weight**EVENNESS) for name, weight in _rows().get(kind, []) if _fits(name, casing)]
+    rows = [(name, weight**EVENNESS) for name, weight in _name_rows().get(kind, []) if _fits_casing(name, casing)]
     return _Weighted.of(rows) if rows else None
 
 
-def _fits(name: str, casing: str) -> bool:
+def _fits_casing(name: str, casing: str) -> bool:
     if name.isupper() or (name.islower() and "_" not in name):
         return True
     if name[0] == "k" and name[1:2].isupper():  # constants of every style: kBlock
@@ -173,7 +173,7 @@ class Namer:
         return self.style.function if _KINDS.get(category, category) == "function" else self.style.variable
 
     def _usual_name(self, category: str, kind: str) -> str:
-        names = _usual(kind, self._casing(category))
+        names = _usual_names(kind, self._casing(category))
         share = _USUAL.get(category, 0.0) * self.style.usual
         return names.choose(self.rng) if names and self.rng.random() < share else ""
 
@@ -186,21 +186,21 @@ class Namer:
             words = [*words, self.style.kernel_suffix]
         if shape == "pointer" and self.style.pointer:
             words = [self.style.pointer, *words]
-        return _joined(words, self._casing(category))
+        return _join_words(words, self._casing(category))
 
     def _words(self, group: str, attempt: int) -> list[str]:
         lengths = _LENGTHS[group]
         number = _Weighted.of([(str(n), weight) for n, weight in enumerate(lengths, 1)]).choose(self.rng)
         wanted = int(number) + (self.rng.random() < abs(self.style.longer)) * (1 if self.style.longer > 0 else -1)
-        first, rest = _all("first word" if group == "function" else "word"), _all("word")
+        first, rest = _all_names("first word" if group == "function" else "word"), _all_names("word")
         words = [first.choose(self.rng), *(rest.choose(self.rng) for _ in range(max(1, wanted) - 1 + attempt // 12))]
         words = [word for at, word in enumerate(words) if word not in words[:at]]
         if self.style.short:
-            words = [_abbreviated(word) for word in words]
+            words = [_abbreviate_word(word) for word in words]
         return words if attempt < 60 else [*words, str(attempt)]
 
 
-def _abbreviated(word: str) -> str:
+def _abbreviate_word(word: str) -> str:
     """A long word as its start, or without its later vowels: `num`, `cnt`, `idx`."""
     if len(word) <= 4:
         return word
@@ -208,7 +208,7 @@ def _abbreviated(word: str) -> str:
     return bare[:4] if len(word) % 2 else word[:4]
 
 
-def _joined(words: Sequence[str], casing: str) -> str:
+def _join_words(words: Sequence[str], casing: str) -> str:
     if casing.startswith("snake"):
         return "_".join(words) + casing.removeprefix("snake")
     pascal = "".join(word[:1].upper() + word[1:] for word in words)

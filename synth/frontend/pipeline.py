@@ -26,7 +26,7 @@ def find_pass(name: str) -> Pass:
     """The `apply` function of a pass; raises UsageError for an unknown name."""
     if name not in pass_names():
         raise UsageError(f"unknown pass {name!r}", remedy=f"one of: {', '.join(pass_names())}")
-    function: Pass = importlib.import_module(f"{passes.__name__}.{name}").apply
+    function: Pass = importlib.import_module(f"{passes.__name__}.{name}").apply_pass
     return function
 
 
@@ -44,7 +44,7 @@ class PipelineResult:
         return self.diagnostics[0].reason if self.diagnostics else ""
 
 
-def run(source: ProgramSource, steps: Sequence[str], config: ParseConfig) -> PipelineResult:
+def run_steps(source: ProgramSource, steps: Sequence[str], config: ParseConfig) -> PipelineResult:
     """Applies steps such as "flatten" or "rename:7" (pass name, then its argument) in order, until one fails."""
     applied: list[str] = []
     for step in steps:

@@ -15,13 +15,13 @@ NAME = "program.hip"  # in its folder; the same for both, as __FILE__ may be in 
 def same_code(one: str, other: str) -> bool:
     """True if both texts compile, in the sandbox, to the same bytes for device and host."""
     try:
-        return _code(one) == _code(other)
+        return _compiled_code(one) == _compiled_code(other)
     except BadInput:  # one does not compile
         return False
 
 
 @functools.lru_cache(maxsize=4)
-def _code(text: str) -> tuple[bytes, bytes]:
+def _compiled_code(text: str) -> tuple[bytes, bytes]:
     with scratch_folder() as scratch:
         source = scratch / NAME
         source.write_text(text)

@@ -18,10 +18,10 @@ Site = tuple[Edit, ...]  # edits that belong together
 Plan = Callable[[ParsedUnit, random.Random], list[Site]]
 
 
-def reform(
+def reform_source(
     source: ProgramSource, argument: str, config: ParseConfig, plan: Plan
 ) -> tuple[ProgramSource | None, list[Diagnostic]]:
-    """A pass's `apply`: the text with some of the sites that `plan` finds.
+    """A pass's `apply_pass`: the text with some of the sites that `plan` finds.
 
     `argument` is "SEED" or "SEED,SHARE": the share of sites that are changed (default 0.5); at least one is. Of sites
     that overlap, the first is changed.
@@ -36,10 +36,10 @@ def reform(
     if not sites:
         return source, []
     chosen = [site for site in sites if rng.random() < float(share or 0.5)] or [rng.choice(sites)]
-    return replace(source, text=apply_edits(unit.text, _apart(chosen))), []
+    return replace(source, text=apply_edits(unit.text, _disjoint_edits(chosen))), []
 
 
-def _apart(sites: Sequence[Site]) -> list[Edit]:
+def _disjoint_edits(sites: Sequence[Site]) -> list[Edit]:
     """The edits of all sites that do not overlap one before."""
     kept: list[Edit] = []
     taken: list[tuple[int, int]] = []

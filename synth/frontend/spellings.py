@@ -111,7 +111,7 @@ def collect_spellings(unit: ParsedUnit) -> SpellingTable:
     _keep_unspelled(result, own)
     for rule in _RULES:
         rule(result, own)
-    result.inactive = dict(_inactive(result))
+    result.inactive = dict(_inactive_names(result))
     return result
 
 
@@ -130,7 +130,7 @@ def _param_tokens(unit: ParsedUnit, found: Iterable[Macro]) -> Iterator[tuple[Ma
 def _sort_tokens(s: SpellingTable) -> None:
     unit = s.unit
     params = {i for _, _, occurrences in s.macro_params for i in occurrences}
-    ignored = _ignored(s)
+    ignored = _ignored_tokens(s)
     bodies = {i for m in s.macros for i in m.body}
     macro_names = {m.name for m in s.macros}
     conditions = {i for d in s.lines if d.word not in ("define", "include", "pragma") for i in range(d.start, d.end)}
@@ -182,12 +182,12 @@ def _in_library_scope(unit: ParsedUnit, i: int) -> bool:
     while at >= 2 and unit.tokens[at - 1].text == "::":
         at -= 2
         if unit.tokens[at].text in (">", ">>"):
-            at = _opening(unit, at) - 1
+            at = _opening_bracket(unit, at) - 1
     entities = unit.referents[at] if 0 <= at < i else frozenset()
     return bool(entities) and not any(e.user for e in entities)
 
 
-def _opening(unit: ParsedUnit, closing: int) -> int:
+def _opening_bracket(unit: ParsedUnit, closing: int) -> int:
     """The token < that the > or >> at `closing` ends; -1 if a statement ends before."""
     depth = 0
     for at in range(closing, -1, -1):
@@ -204,7 +204,7 @@ def _is_coordinate(unit: ParsedUnit, i: int) -> bool:
     return i >= 2 and unit.tokens[i - 1].text == "." and unit.tokens[i - 2].text in COORDINATES
 
 
-def _ignored(s: SpellingTable) -> set[int]:
+def _ignored_tokens(s: SpellingTable) -> set[int]:
     """Tokens that are not names of the program: directive names, header names, pragma words, attributes."""
     tokens = s.unit.tokens
     found: set[int] = set()
@@ -234,7 +234,7 @@ def _standard_attribute(s: SpellingTable, i: int) -> Iterator[int]:
         i += 1
 
 
-def _inactive(s: SpellingTable) -> Iterator[tuple[str, list[int]]]:
+def _inactive_names(s: SpellingTable) -> Iterator[tuple[str, list[int]]]:
     """Names that occur only in branches that are not compiled, and seem to be declared there: as in `int name =`."""
     for entry in s.spellings.values():
         found = entry.unresolved
@@ -289,10 +289,10 @@ def _may_be_detected(s: SpellingTable, entry: Spelling) -> bool:
     """Whether a template may test for a library member of this name (SFINAE), so that its absence gives no error."""
     if entry.text not in s.unit.header_words or all(e.local for es in entry.user.values() for e in es):
         return False
-    return any(_DETECTION & set(_statement(s.unit, i)) for i in entry.unresolved)
+    return any(_DETECTION & set(_surrounding_statement(s.unit, i)) for i in entry.unresolved)
 
 
-def _statement(unit: ParsedUnit, i: int) -> Iterator[str]:
+def _surrounding_statement(unit: ParsedUnit, i: int) -> Iterator[str]:
     """The token texts around token i, up to the next ; { or } on both sides."""
     for step in (-1, 1):
         j = i
@@ -371,13 +371,13 @@ def _revealing_macros(s: SpellingTable) -> dict[str, set[str]]:
     return {name: body & (_NAMES_FUNCTION | _NAMES_SIGNATURE) for name, body in shows.items()}
 
 
-def _enclosing(s: SpellingTable, offset: int) -> list[tuple[int, int]]:
+def _enclosing_functions(s: SpellingTable, offset: int) -> list[tuple[int, int]]:
     return [(a, b) for a, b in s.unit.functions if a <= offset < b]
 
 
 def _keep_function(s: SpellingTable, offset: int) -> None:
     """Keeps the names of the functions whose range contains the offset."""
-    around = _enclosing(s, offset)
+    around = _enclosing_functions(s, offset)
     for entry in s.spellings.values():
         for i, entities in entry.user.items():
             start = s.unit.tokens[i].start
@@ -391,7 +391,7 @@ def _keep_assertion(s: SpellingTable, i: int) -> bool:
     A host assertion prints its text only when the program fails.
     """
     tokens = s.unit.tokens
-    around = _enclosing(s, tokens[i].start)
+    around = _enclosing_functions(s, tokens[i].start)
     start = min((a for a, _ in around), default=0)
     head = s.unit.text[max(0, start - 200) : tokens[i].start]
     if not around or not re.search(rb"__device__|__global__|attribute__\(\((?:global|device)", head):

@@ -77,11 +77,11 @@ def text_edits(unit: ParsedUnit, names: Mapping[str, frozenset[str]], texts: Tex
     edits = []
     for i, token in enumerate(unit.tokens):
         if token.kind == TOKEN_COMMENT and texts.comments == "rewrite":
-            text = _WORD.sub(partial(_renamed, new, _is_name), token.text)
+            text = _WORD.sub(partial(_rename_word, new, _is_name), token.text)
         elif token.kind == TOKEN_COMMENT and texts.comments == "drop":
-            text = _blank(token, unit.text)
+            text = _blank_token(token, unit.text)
         elif any(a <= token.start < b for a, b in host) and _is_free_text(unit, i):
-            text = _LITERAL_WORD.sub(partial(_renamed, new, _is_name_in_literal), token.text)
+            text = _LITERAL_WORD.sub(partial(_rename_word, new, _is_name_in_literal), token.text)
         else:
             continue
         if text != token.text:
@@ -89,7 +89,7 @@ def text_edits(unit: ParsedUnit, names: Mapping[str, frozenset[str]], texts: Tex
     return edits
 
 
-def _renamed(new: Mapping[str, str], is_name: Callable[[re.Match[str]], bool], word: re.Match[str]) -> str:
+def _rename_word(new: Mapping[str, str], is_name: Callable[[re.Match[str]], bool], word: re.Match[str]) -> str:
     return new[word[0]] if word[0] in new and is_name(word) else word[0]
 
 
@@ -125,7 +125,7 @@ def _is_name_in_literal(word: re.Match[str]) -> bool:
     return len(word[0]) > 2 and word[0].lower() not in _ENGLISH if edge else _is_name(word)
 
 
-def _blank(token: Token, source: bytes) -> str:
+def _blank_token(token: Token, source: bytes) -> str:
     """Line ends stay, so that __LINE__ and directives keep their lines; two tokens never become one."""
     line = source[source.rfind(b"\n", 0, token.start) + 1 : token.start].strip()
     spliced = line.startswith(b"#") or token.text.startswith("//")

@@ -10,8 +10,8 @@ from pathlib import Path
 from hipsynth.core.program import Program
 from hipsynth.source.encoding import to_utf8
 from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit, load_source, parse
-from hipsynth.synth.frontend.passes.rename import rename
-from hipsynth.synth.frontend.pipeline import run
+from hipsynth.synth.frontend.passes.rename import rename_unit
+from hipsynth.synth.frontend.pipeline import run_steps
 from hipsynth.synth.frontend.source import BuildConfiguration, ProgramSource
 from hipsynth.synth.frontend.texts import DEFAULT_TEXTS, Texts
 
@@ -63,14 +63,14 @@ def copy_seed(seed: int, copy: int) -> int:
     return int(hashlib.sha256(f"{seed}:{copy}".encode()).hexdigest()[:8], 16)
 
 
-def vary(
+def make_copies(
     item: AugmentInput, copies: int, seed: int, config: ParseConfig, texts: Texts = DEFAULT_TEXTS
 ) -> AugmentResult:
     """Makes `copies` renamed copies of the flattened base program; includes the base if flattening changed it."""
     base = self_contained(item, config)
     if isinstance(base, CopyFailure):
         return AugmentResult((), (base,))
-    return with_base(item, base, renamed(item.name, base, range(1, copies + 1), seed, config, texts))
+    return with_base(item, base, rename_copies(item.name, base, range(1, copies + 1), seed, config, texts))
 
 
 def with_base(item: AugmentInput, base: Program, made: AugmentResult) -> AugmentResult:
@@ -80,7 +80,7 @@ def with_base(item: AugmentInput, base: Program, made: AugmentResult) -> Augment
     return replace(made, programs=(base, *made.programs)) if shown else made
 
 
-def renamed(
+def rename_copies(
     name: str, base: Program, numbers: Iterable[int], seed: int, config: ParseConfig, texts: Texts = DEFAULT_TEXTS
 ) -> AugmentResult:
     """Renamed copies, with these numbers, of a self-contained program; failure number 0 is one of the base itself."""
@@ -94,7 +94,7 @@ def renamed(
     names = 0
     for copy in numbers:
         number = copy_seed(seed, copy)
-        text, renaming, problems = rename(unit, config, number, texts)
+        text, renaming, problems = rename_unit(unit, config, number, texts)
         if text is None or renaming is None:
             failures.append(CopyFailure(name, copy, problems[0].reason, str(problems[0])))
         elif text == unit.text:
@@ -114,35 +114,35 @@ def self_contained(item: AugmentInput, config: ParseConfig) -> Program | CopyFai
     """The item as a self-contained program, in the first way to build it that defines all that it declares, else in
     the first that compiles; or the failure of the first way."""
     if item.problem is not None:
-        return _failure(item, item.problem)
+        return _base_failure(item, item.problem)
     if item.program is not None:
         return item.program
     first: Program | CopyFailure | None = None
     for build in item.ways:
-        made = _flattened(item, build, replace(config, include=(*config.include, *build.includes)))
+        made = _flatten_base(item, build, replace(config, include=(*config.include, *build.includes)))
         if isinstance(made, Program) and (len(item.ways) == 1 or not _lacks_definitions(made, config)):
             return made
         if first is None or (isinstance(first, CopyFailure) and isinstance(made, Program)):
             first = made
-    return first or _failure(item, Diagnostic("no_programs", "the program has no files"))
+    return first or _base_failure(item, Diagnostic("no_programs", "the program has no files"))
 
 
-def _flattened(item: AugmentInput, build: BuildConfiguration, config: ParseConfig) -> Program | CopyFailure:
+def _flatten_base(item: AugmentInput, build: BuildConfiguration, config: ParseConfig) -> Program | CopyFailure:
     main, source = build.files[-1], b""
     for path in build.files:
         text, problems = load_source(path, item.root)
         if text is None:
-            return _failure(item, problems[0].in_file(path) if len(build.files) > 1 else problems[0])
+            return _base_failure(item, problems[0].in_file(path) if len(build.files) > 1 else problems[0])
         source = text
-    outcome = run(ProgramSource(source, main, item.root, build), ["flatten"], config)
+    outcome = run_steps(ProgramSource(source, main, item.root, build), ["flatten"], config)
     if outcome.source is None:
-        return _failure(item, _explained(outcome.diagnostics, build))
+        return _base_failure(item, _explain_diagnostic(outcome.diagnostics, build))
     text = to_utf8(outcome.source.text)
     steps = outcome.applied if text == outcome.source.text else (*outcome.applied, "utf8")
     return Program(text.decode(), "handwritten", main.parent.name, main.stem, derivation=steps)
 
 
-def _explained(problems: Sequence[Diagnostic], build: BuildConfiguration) -> Diagnostic:
+def _explain_diagnostic(problems: Sequence[Diagnostic], build: BuildConfiguration) -> Diagnostic:
     """The first diagnostic; if the program is built with another language standard, that may be why."""
     standards = sorted({one.standard for one in build.settings} - set(DEFAULT_STANDARDS))
     if problems[0].reason != "syntax_error" or not standards:
@@ -161,5 +161,5 @@ def _declares_only(unit: ParsedUnit) -> bool:
     return any(e.user and e.external and e.pinned for entities in unit.referents for e in entities)
 
 
-def _failure(item: AugmentInput, problem: Diagnostic) -> CopyFailure:
+def _base_failure(item: AugmentInput, problem: Diagnostic) -> CopyFailure:
     return CopyFailure(item.name, 0, problem.reason, str(problem))

@@ -103,8 +103,8 @@ def ask_all(
     pace = _RateLimiter(manner.per_minute, stop)
     pool = ThreadPoolExecutor(manner.at_once)
     try:
-        waiting = {pool.submit(_ask, request, client, manner, pace): request for request in todo}
-        _gather(waiting, journal, asked, on_answer)
+        waiting = {pool.submit(_ask_with_retries, request, client, manner, pace): request for request in todo}
+        _gather_answers(waiting, journal, asked, on_answer)
     finally:
         stop.set()
         client.close()
@@ -114,7 +114,7 @@ def ask_all(
     return asked
 
 
-def _gather(
+def _gather_answers(
     waiting: Mapping[Future[ChatReply], ModelRequest],
     journal: ResultJournal,
     asked: RequestAnswers,
@@ -138,12 +138,12 @@ def _gather(
                 return
             continue
         in_a_row = 0
-        journal.add(request.key, _record(request, answer))
+        journal.add(request.key, _answer_record(request, answer))
         asked.answers[request.key] = answer
         on_answer(request.name)
 
 
-def _record(request: ModelRequest, answer: ChatReply) -> dict[str, Any]:
+def _answer_record(request: ModelRequest, answer: ChatReply) -> dict[str, Any]:
     return {
         "problem": request.problem.name,
         "level": request.level.name,
@@ -153,7 +153,7 @@ def _record(request: ModelRequest, answer: ChatReply) -> dict[str, Any]:
     }
 
 
-def _ask(request: ModelRequest, client: Client, manner: RequestPolicy, pace: _RateLimiter) -> ChatReply:
+def _ask_with_retries(request: ModelRequest, client: Client, manner: RequestPolicy, pace: _RateLimiter) -> ChatReply:
     for attempt in itertools.count():
         pace.wait()
         try:

@@ -20,16 +20,16 @@ def find_code(answer: ChatReply) -> tuple[str, str]:
     text = answer.text.replace("\r\n", "\n")
     blocks = [body for _, body in _FENCED.findall(text) if "__global__" in body]
     if blocks:
-        return _usable(max(blocks, key=len))
+        return _check_code(max(blocks, key=len))
     if "__global__" not in text:
         return "", "cut_off" if answer.finish == "length" else "no_code"
     start = _INCLUDE.search(text)
     if _OPENING.search(text) or answer.finish == "length":  # a block that was opened and not closed
         return "", "cut_off"
-    return _usable(text[start.start() :]) if start else ("", "no_code")
+    return _check_code(text[start.start() :]) if start else ("", "no_code")
 
 
-def _usable(code: str) -> tuple[str, str]:
+def _check_code(code: str) -> tuple[str, str]:
     if "\0" in code:
         return "", "not_text"
     if len(code.encode()) > SOURCE_BYTES:

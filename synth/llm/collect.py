@@ -64,7 +64,7 @@ class _JudgedAnswers:
         self.excluded.append({"key": request.key, "name": request.name, "reason": reason, "message": message})
 
 
-def collect(
+def collect_programs(
     requests: Sequence[ModelRequest],
     client: Client,
     out: Path,
@@ -89,16 +89,16 @@ def collect(
     with sole_writer(out):
         asked = ask_all(requests, client, answer_journal(out / ANSWERS), manner or RequestPolicy(), on_answer)
         answered = [request for request in requests if request.key in asked.answers]
-        sorted_ = _extract(answered, asked.answers)
+        sorted_ = _extract_programs(answered, asked.answers)
         step = start_judging(len(sorted_.programs))
         verdicts = judge_all(sorted_.programs, target, limits, out / VERDICTS, workers, step)
-        kept = _keep(sorted_, verdicts, {request.key: request for request in answered})
-        report = _report(out, requests, asked, kept, sorted_.excluded, prices or Prices())
-        _write(out, kept, sorted_.excluded, report)
+        kept = _keep_programs(sorted_, verdicts, {request.key: request for request in answered})
+        report = _build_report(out, requests, asked, kept, sorted_.excluded, prices or Prices())
+        _write_folder(out, kept, sorted_.excluded, report)
     return report
 
 
-def _extract(answered: Iterable[ModelRequest], answers: Mapping[str, ChatReply]) -> _JudgedAnswers:
+def _extract_programs(answered: Iterable[ModelRequest], answers: Mapping[str, ChatReply]) -> _JudgedAnswers:
     """The different programs in the answers; the others are excluded."""
     found = _JudgedAnswers()
     seen: dict[str, str] = {}
@@ -108,7 +108,7 @@ def _extract(answered: Iterable[ModelRequest], answers: Mapping[str, ChatReply])
         if reason:
             found.exclude(request, reason, answer.text[:200])
             continue
-        program = _program(request, answer, code)
+        program = _build_program(request, answer, code)
         if program.id in seen:
             found.exclude(request, "duplicate", f"the same text as {seen[program.id]}")
             continue
@@ -117,7 +117,7 @@ def _extract(answered: Iterable[ModelRequest], answers: Mapping[str, ChatReply])
     return found
 
 
-def _program(request: ModelRequest, answer: ChatReply, code: str) -> Program:
+def _build_program(request: ModelRequest, answer: ChatReply, code: str) -> Program:
     params = {"model": request.model, "level": request.level.name, "temperature": request.temperature}
     return Program(
         code,
@@ -129,7 +129,7 @@ def _program(request: ModelRequest, answer: ChatReply, code: str) -> Program:
     )
 
 
-def _keep(
+def _keep_programs(
     found: _JudgedAnswers, verdicts: Mapping[str, ProgramVerdict], by_key: Mapping[str, ModelRequest]
 ) -> list[Program]:
     kept = []
@@ -142,7 +142,7 @@ def _keep(
     return kept
 
 
-def _report(
+def _build_report(
     out: Path,
     requests: Sequence[ModelRequest],
     asked: RequestAnswers,
@@ -158,13 +158,15 @@ def _report(
     return CollectionReport(
         str(out), requests[0].model, len(requests), len(answers), asked.reused, dict(sorted(asked.failed.items())),
         len(programs), dict(sorted(Counter(row["reason"] for row in excluded).items())), examples,
-        _yields(requests, asked, {program.params["request"] for program in programs}),
+        _count_yields(requests, asked, {program.params["request"] for program in programs}),
         {"read": read, "written": written, "unstated": sum(a.read is None or a.written is None for a in answers)},
         round(prices.of(read, written), 6), asked.stopped,
     )  # fmt: skip
 
 
-def _yields(requests: Sequence[ModelRequest], asked: RequestAnswers, kept: set[str]) -> dict[str, dict[str, list[int]]]:
+def _count_yields(
+    requests: Sequence[ModelRequest], asked: RequestAnswers, kept: set[str]
+) -> dict[str, dict[str, list[int]]]:
     found: dict[str, dict[str, list[int]]] = {"problem": {}, "level": {}, "temperature": {}}
     for request in requests:
         if request.key not in asked.answers:
@@ -177,7 +179,7 @@ def _yields(requests: Sequence[ModelRequest], asked: RequestAnswers, kept: set[s
     return found
 
 
-def _write(
+def _write_folder(
     out: Path, programs: Sequence[Program], excluded: Sequence[Mapping[str, str]], report: CollectionReport
 ) -> None:
     write_whole(out / EXCLUDED, "".join(json.dumps(row, sort_keys=True) + "\n" for row in excluded))

@@ -115,7 +115,7 @@ class Client:
         """Ends all open requests: they fail as unreachable."""
         with self._lock:
             for socket in self._open:
-                _shut(socket)
+                _shut_socket(socket)
 
     def _headers(self) -> dict[str, str]:
         fixed = {"Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "identity"}
@@ -132,7 +132,7 @@ class Client:
 
             def shut() -> None:
                 late.set()
-                _shut(socket)
+                _shut_socket(socket)
 
             timer = threading.Timer(self.timeout_s, shut)
             timer.daemon = True
@@ -179,7 +179,7 @@ class Client:
             place = headers.get("Location", "another place")
             return NoAnswer("redirected", f"{what} to {place[:_SHOWN]}", hopeless=True, remedy="give that --url")
         reason = "rate_limited" if status == 429 else f"http_{status}"
-        wait = _seconds(headers.get("Retry-After", ""))
+        wait = _parse_retry_after(headers.get("Retry-After", ""))
         hopeless = status in _HOPELESS
         return NoAnswer(
             reason, what, again=status in _BUSY, wait_s=wait, hopeless=hopeless, remedy=_HOPELESS.get(status, "")
@@ -189,12 +189,12 @@ class Client:
         return text.replace(self.key, "***") if self.key else text
 
 
-def _shut(socket: Any) -> None:
+def _shut_socket(socket: Any) -> None:
     with contextlib.suppress(OSError):
         socket.shutdown(2)
 
 
-def _seconds(text: str) -> float:
+def _parse_retry_after(text: str) -> float:
     """Retry-After, which is in seconds or a date, in seconds from now; 0 if it is neither, at most MOST_WAIT_S."""
     try:
         wait = (
@@ -223,7 +223,7 @@ def read_answer(raw: bytes, kind: str = "", encoding: str = "identity") -> ChatR
         raise NoAnswer("bad_json", f"the answer is not JSON: {str(error)[:_SHOWN]}") from None
     try:
         choice = document["choices"][0]
-        calls = _calls(choice["message"].get("tool_calls"))
+        calls = _parse_calls(choice["message"].get("tool_calls"))
         text = (choice["message"].get("content") or "") if calls else choice["message"]["content"]
         if not isinstance(text, str):
             raise TypeError
@@ -237,14 +237,14 @@ def read_answer(raw: bytes, kind: str = "", encoding: str = "identity") -> ChatR
         text,
         finish if isinstance(finish, str) else "",
         model if isinstance(model, str) else "",
-        _count(usage.get("prompt_tokens")),
-        _count(usage.get("completion_tokens")),
+        _parse_count(usage.get("prompt_tokens")),
+        _parse_count(usage.get("completion_tokens")),
         raw.decode(),
         calls,
     )
 
 
-def _calls(given: object) -> tuple[ToolCall, ...]:
+def _parse_calls(given: object) -> tuple[ToolCall, ...]:
     """Tool calls, whatever their form: what is no text becomes "", which no tool is called."""
     found = []
     for one in given if isinstance(given, list) else ():
@@ -253,14 +253,14 @@ def _calls(given: object) -> tuple[ToolCall, ...]:
         arguments = function.get("arguments")
         arguments = json.dumps(arguments) if isinstance(arguments, dict) else arguments
         fields = (one.get("id") if isinstance(one, dict) else "", function.get("name"), arguments)
-        id_, name, text = (_text(value) for value in fields)
+        id_, name, text = (_clean_text(value) for value in fields)
         found.append(ToolCall(id_, name, text))
     return tuple(found)
 
 
-def _text(value: object) -> str:
+def _clean_text(value: object) -> str:
     return value.encode(errors="replace").decode() if isinstance(value, str) else ""
 
 
-def _count(value: object) -> int | None:
+def _parse_count(value: object) -> int | None:
     return value if type(value) is int and 0 <= value < 1 << 40 else None

@@ -12,7 +12,7 @@ from hipsynth.core.program import Program, ProgramRun
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling.backends.protocol import Target, TargetResult
 from hipsynth.profiling.matrix.collect import TRANSIENT
-from hipsynth.profiling.matrix.job import MatrixJob, hard_limit, labelled, open_backend, results_of, run_job
+from hipsynth.profiling.matrix.job import MatrixJob, hard_limit, label_sources, open_backend, results_of, run_job
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.toolchain import sandbox
 
@@ -32,7 +32,7 @@ def verdict_of(result: TargetResult) -> ProgramVerdict:
 
     The exit code counts only where every grid ran in full: of a sampled grid the results are not computed.
     """
-    result = labelled(result)
+    result = label_sources(result)
     if result.status != "ok":
         return ProgramVerdict(result.reason, result.message[:500])
     if result.exit_code and result.provenance.get("sampled") == "false":
@@ -55,7 +55,7 @@ def judge_all(
     sandbox.require_sandbox()
     backend = open_backend(BACKEND)
     tools = "|".join((backend.version(), *sorted(backend.environment(target).values()), repr(target), repr(limits)))
-    journal = ResultJournal(journal_path, _checked)
+    journal = ResultJournal(journal_path, _check_record)
     verdicts = {key.partition("|")[0]: row for key, row in journal.read().items() if key.partition("|")[2] == tools}
     found = {program.id: ProgramVerdict(**verdicts[program.id]) for program in programs if program.id in verdicts}
     for _ in found:
@@ -72,5 +72,5 @@ def judge_all(
     return found
 
 
-def _checked(row: Any) -> dict[str, Any]:
+def _check_record(row: Any) -> dict[str, Any]:
     return vars(ProgramVerdict(str(row["reason"]), str(row["message"])))

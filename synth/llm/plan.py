@@ -110,7 +110,7 @@ def load_prompts(folder: Path = TEMPLATES) -> Prompts:
     return Prompts(problems, levels, templates)
 
 
-def choose(
+def choose_rows(
     prompts: Prompts, problems: Sequence[str], levels: Sequence[str]
 ) -> tuple[tuple[ProblemStatement, ...], tuple[Level, ...]]:
     """The rows with these names, or all if none is named. Raises UsageError for an unknown name, listing all."""
@@ -125,7 +125,7 @@ def choose(
     )
 
 
-def requests(
+def plan_requests(
     prompts: Prompts,
     chosen: tuple[Sequence[ProblemStatement], Sequence[Level]],
     temperatures: Sequence[float],

@@ -65,16 +65,16 @@ the counters), registers, `lds_bytes` and `scratch_bytes`, `hbm_*_bytes` and `in
 """
 
 
-def card(out: Path, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> str:
+def render_card(out: Path, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> str:
     """The text of README.md."""
-    return "\n".join([*_front(out, tables), BODY, *_splits(out), *_contents(facts, tables), COLUMNS])
+    return "\n".join([*_front_matter(out, tables), BODY, *_split_table(out), *_contents_lines(facts, tables), COLUMNS])
 
 
-def _files(out: Path, config: str, split: str) -> list[Path]:
+def _split_files(out: Path, config: str, split: str) -> list[Path]:
     return sorted((out / config).glob(f"{split}-*.parquet"))
 
 
-def _front(out: Path, tables: Mapping[str, pa.Table]) -> Iterator[str]:
+def _front_matter(out: Path, tables: Mapping[str, pa.Table]) -> Iterator[str]:
     count = tables["labels"].num_rows
     size = next((name for name, limit in SIZES if count < limit), "1M<n<10M")
     yield from ("---", "license: mit", "pretty_name: hipsynth release v1", "language: [code]")
@@ -86,7 +86,7 @@ def _front(out: Path, tables: Mapping[str, pa.Table]) -> Iterator[str]:
             yield "  default: true"
         yield "  data_files:"
         for split in RELEASED:
-            if _files(out, config, split):
+            if _split_files(out, config, split):
                 yield f"  - split: {split}"
                 yield f"    path: {config}/{split}-*.parquet"
     yield "---"
@@ -95,18 +95,20 @@ def _front(out: Path, tables: Mapping[str, pa.Table]) -> Iterator[str]:
 SIZES = (("n<1K", 1000), ("1K<n<10K", 10_000), ("10K<n<100K", 100_000), ("100K<n<1M", 1_000_000))
 
 
-def _splits(out: Path) -> Iterator[str]:
+def _split_table(out: Path) -> Iterator[str]:
     yield from ("| split | labels | programs | what |", "|---|---:|---:|---|")
     for split in RELEASED:
-        counts = [sum(_rows(path) for path in _files(out, config, split)) for config in ("labels", "programs")]
+        counts = [
+            sum(_count_rows(path) for path in _split_files(out, config, split)) for config in ("labels", "programs")
+        ]
         yield f"| {split} | {counts[0]:,} | {counts[1]:,} | {ABOUT[split]} |"
 
 
-def _rows(path: Path) -> int:
+def _count_rows(path: Path) -> int:
     return int(pq.read_metadata(path).num_rows)
 
 
-def _contents(facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Iterator[str]:
+def _contents_lines(facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Iterator[str]:
     labels, programs = tables["labels"], tables["programs"]
     failed = Counter[str]()
     for shard in facts["shards"].values():
@@ -123,10 +125,10 @@ def _contents(facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Itera
         counts = Counter(labels[column].to_pylist())
         yield from ("", f"| {column} | labels |", "|---|---:|")
         yield from (f"| {name} | {count:,} |" for name, count in sorted(counts.items()))
-    yield from _bottlenecks(labels)
+    yield from _bottleneck_shares(labels)
 
 
-def _bottlenecks(labels: pa.Table) -> Iterator[str]:
+def _bottleneck_shares(labels: pa.Table) -> Iterator[str]:
     """Shares of what limits the kernels, by architecture."""
     counts = Counter(zip(labels["arch"].to_pylist(), labels["bottleneck"].to_pylist(), strict=True))
     archs = sorted({arch for arch, _ in counts})

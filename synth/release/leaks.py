@@ -10,11 +10,11 @@ TRAINED_ON = ("train", "validation")
 TESTS = ("test", "unseen_families", "unseen_devices")
 
 
-def leaks(release: Release) -> list[str]:
+def find_leaks(release: Release) -> list[str]:
     """What is both trained on and tested with, in words; none in a sound release. Compares the sources themselves."""
     texts = {row["id"]: row["text"] for row in release.read("programs").select(["id", "text"]).to_pylist()}
     found = []
-    programs = {split: _programs(release, split) for split in RELEASED}
+    programs = {split: _split_programs(release, split) for split in RELEASED}
     for what, of in (("control skeleton", control_skeleton), ("token stream", token_skeleton)):
         keys = {program: of(text) for program, text in texts.items()}
         trained = {keys[program]: program for split in TRAINED_ON for program in sorted(programs[split])}
@@ -25,6 +25,6 @@ def leaks(release: Release) -> list[str]:
     return found
 
 
-def _programs(release: Release, split: str) -> set[str]:
+def _split_programs(release: Release, split: str) -> set[str]:
     labelled = release.read("labels", split)["program"].to_pylist()
     return set(labelled) | set(release.read("programs", split)["id"].to_pylist())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hipsynth.core.files import write_whole
 from hipsynth.core.program import iter_programs
-from hipsynth.profiling.matrix.collect import MatrixOptions, collect
+from hipsynth.profiling.matrix.collect import MatrixOptions, collect_matrix
 from hipsynth.synth.generate.sizes import expected_output
 from hipsynth.synth.generate.writer import generate_into
 from hipsynth.synth.release.plan import LIMITS, Folders, ReleasePlan
@@ -16,7 +16,7 @@ from hipsynth.synth.release.plan import LIMITS, Folders, ReleasePlan
 Note = Callable[[str], None]
 
 
-def make(
+def make_shards(
     plan: ReleasePlan,
     work: Path,
     shards: Sequence[int],
@@ -41,6 +41,6 @@ def make(
             engine=options.engine,
         )
         checked = (replace(program, oracle=expected_output) for program in iter_programs(programs))
-        collect(checked, plan.targets(shard), folders.corpus(shard), replace(options, limits=LIMITS), progress)
+        collect_matrix(checked, plan.targets(shard), folders.corpus(shard), replace(options, limits=LIMITS), progress)
         write_whole(folders.done(shard), "")
     return len(todo)

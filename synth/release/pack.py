@@ -28,7 +28,7 @@ from hipsynth.core.store.release import (
 )
 from hipsynth.core.store.splits import RELEASED, splits_of
 from hipsynth.profiling import metrics
-from hipsynth.synth.release.card import card
+from hipsynth.synth.release.card import render_card
 from hipsynth.synth.release.plan import Folders, ReleasePlan
 from hipsynth.synth.release.rows import build_opcodes, kept_counters, label_row, program_row, tools_of
 
@@ -55,7 +55,9 @@ class PackResult:
     repeated: int = 0  # rows that another shard has, too: kept once, with the lower number
 
 
-def pack(plan: ReleasePlan, work: Path, out: Path, shards: Sequence[int], note: Callable[[str], None]) -> PackResult:
+def pack_release(
+    plan: ReleasePlan, work: Path, out: Path, shards: Sequence[int], note: Callable[[str], None]
+) -> PackResult:
     """Adds the finished shards of a working folder to the release `out`, and writes card and checksums anew.
 
     Shards that are not finished are `missing`; those that the release has already stay as they are. Raises BadInput for
@@ -63,28 +65,28 @@ def pack(plan: ReleasePlan, work: Path, out: Path, shards: Sequence[int], note: 
     """
     folders = Folders(work)
     with sole_writer(out):
-        before = _existing(out)
+        before = _load_existing(out)
         known = set(before.facts["shards"]) if before else set()
         wanted = [shard for shard in shards if f"{shard:04}" not in known]
         found = PackResult(str(out), added=[shard for shard in wanted if folders.done(shard).exists()])
         found.missing = [shard for shard in wanted if shard not in found.added]
-        facts: dict[str, Any] = dict(before.facts) if before else _facts()
-        tables = {config: before.read(config) for config in CONFIGS} if before else _empty()
+        facts: dict[str, Any] = dict(before.facts) if before else _initial_facts()
+        tables = {config: before.read(config) for config in CONFIGS} if before else _empty_tables()
         old = dict(tables)
         for shard in found.added:
             note(f"shard {shard:04}")
-            _add(folders, shard, facts, tables)
+            _add_shard(folders, shard, facts, tables)
         if found.added or before is None:
             dropped = [shard for config in CONFIGS for shard in _drop_repeated(tables, config)]
             found.repeated = len(dropped)
-            touched = {*found.added, *dropped, *_moved(old, tables)}
-            _write(out, tables, sorted({plan.file_range(shard) for shard in touched}))
+            touched = {*found.added, *dropped, *_moved_shards(old, tables)}
+            _write_ranges(out, tables, sorted({plan.file_range(shard) for shard in touched}))
             facts["shards"] = dict(sorted(facts["shards"].items()))
-            _finish(out, facts, tables)
-        return _counted(found, out, facts, tables)
+            _write_facts(out, facts, tables)
+        return _count_release(found, out, facts, tables)
 
 
-def _existing(out: Path) -> Release | None:
+def _load_existing(out: Path) -> Release | None:
     if not (out / FACTS).exists():
         return None
     found = Release.load(out)
@@ -97,7 +99,7 @@ def _existing(out: Path) -> Release | None:
     return found
 
 
-def _facts() -> dict[str, Any]:
+def _initial_facts() -> dict[str, Any]:
     return {
         "format": FORMAT,
         "schema_version": SCHEMA_VERSION,
@@ -107,14 +109,14 @@ def _facts() -> dict[str, Any]:
     }
 
 
-def _empty() -> dict[str, pa.Table]:
+def _empty_tables() -> dict[str, pa.Table]:
     return {
         "labels": labels_schema(metrics.all_ids(), kept_counters()).empty_table(),
         "programs": PROGRAMS.empty_table(),
     }
 
 
-def _add(folders: Folders, shard: int, facts: dict[str, Any], tables: dict[str, pa.Table]) -> None:
+def _add_shard(folders: Folders, shard: int, facts: dict[str, Any], tables: dict[str, pa.Table]) -> None:
     """Adds one labelled shard to the tables."""
     corpus = Corpus.open(folders.corpus(shard))
     rows, failures = corpus.measurements().to_pylist(), corpus.failures().to_pylist()
@@ -126,7 +128,7 @@ def _add(folders: Folders, shard: int, facts: dict[str, Any], tables: dict[str, 
         "programs": len(programs),
         "labels": len(labels),
         "failures": len(failures),
-        "reasons": _count(row["reason"] for row in failures),
+        "reasons": _count_values(row["reason"] for row in failures),
     }
     for config, added in (("labels", labels), ("programs", list(programs.values()))):
         table = pa.Table.from_pylist(added, schema=tables[config].schema)
@@ -147,14 +149,14 @@ def _drop_repeated(tables: dict[str, pa.Table], config: str) -> list[int]:
     return [shards[n] for n in sorted(set(range(len(keys))) - set(kept.values()))]
 
 
-def _count(values: Iterable[str]) -> dict[str, int]:
+def _count_values(values: Iterable[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for value in sorted(values):
         found[value] = found.get(value, 0) + 1
     return found
 
 
-def _splits(tables: Mapping[str, pa.Table]) -> dict[str, list[str]]:
+def _row_splits(tables: Mapping[str, pa.Table]) -> dict[str, list[str]]:
     """The split of each row of each table."""
     found = {}
     for config, table in tables.items():
@@ -163,19 +165,20 @@ def _splits(tables: Mapping[str, pa.Table]) -> dict[str, list[str]]:
     return found
 
 
-def _moved(before: Mapping[str, pa.Table], after: Mapping[str, pa.Table]) -> set[int]:
+def _moved_shards(before: Mapping[str, pa.Table], after: Mapping[str, pa.Table]) -> set[int]:
     """The shards with programs that are now in another split."""
     programs = [tables["programs"] for tables in (before, after)]
     old, new = (
-        dict(zip(table["id"].to_pylist(), _splits({"programs": table})["programs"], strict=True)) for table in programs
+        dict(zip(table["id"].to_pylist(), _row_splits({"programs": table})["programs"], strict=True))
+        for table in programs
     )
     shards = dict(zip(programs[0]["id"].to_pylist(), programs[0]["shard"].to_pylist(), strict=True))
     return {shards[key] for key, split in old.items() if new.get(key) != split}
 
 
-def _write(out: Path, tables: Mapping[str, pa.Table], ranges: Sequence[tuple[int, int]]) -> None:
+def _write_ranges(out: Path, tables: Mapping[str, pa.Table], ranges: Sequence[tuple[int, int]]) -> None:
     """Writes the files of these ranges of shards, one per split, and removes those that are no longer needed."""
-    for config, splits in _splits(tables).items():
+    for config, splits in _row_splits(tables).items():
         (out / config).mkdir(exist_ok=True)
         numbers = tables[config]["shard"].to_pylist()
         for first, last in ranges:
@@ -198,10 +201,10 @@ def _write_file(path: Path, table: pa.Table) -> None:
     write_whole(path, sink.getvalue().to_pybytes(), durable=True)
 
 
-def _finish(out: Path, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
+def _write_facts(out: Path, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
     """Writes release.json, the card and the checksums, in this order: a release without its checksums is not read."""
     write_whole(out / FACTS, json.dumps(facts, indent=1) + "\n")
-    write_whole(out / CARD, card(out, facts, tables))
+    write_whole(out / CARD, render_card(out, facts, tables))
     paths = [CARD, FACTS, *(f"{config}/{p.name}" for config in CONFIGS for p in sorted((out / config).iterdir()))]
     listed = [path for path in paths if "/" not in path or _NAME.fullmatch(path.partition("/")[2])]
     write_whole(
@@ -209,7 +212,9 @@ def _finish(out: Path, facts: Mapping[str, Any], tables: Mapping[str, pa.Table])
     )
 
 
-def _counted(found: PackResult, out: Path, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> PackResult:
+def _count_release(
+    found: PackResult, out: Path, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]
+) -> PackResult:
     found.shards = len(facts["shards"])
     found.programs, found.labels = tables["programs"].num_rows, tables["labels"].num_rows
     found.failures = sum(shard["failures"] for shard in facts["shards"].values())

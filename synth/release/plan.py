@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hipsynth.core.errors import UsageError
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.profiling.matrix.targets import targets
+from hipsynth.profiling.matrix.targets import select_targets
 from hipsynth.simulator.limits import CORPUS_EFFORT, CORPUS_ERROR, CORPUS_UNITS, RunLimits
 
 TABLE_PATH = Path(__file__).with_name("release.toml")
@@ -42,7 +42,7 @@ class ReleasePlan:
     def targets(self, shard: int) -> tuple[Target, ...]:
         """The targets on which the programs of a shard are profiled."""
         kind = self.kinds[shard % len(self.kinds)]
-        return targets((), kind.flags, kind.devices)[0]
+        return select_targets((), kind.flags, kind.devices)[0]
 
     def file_range(self, shard: int) -> tuple[int, int]:
         """The first and the last shard of the files that hold a shard."""
@@ -51,7 +51,7 @@ class ReleasePlan:
 
 
 @cache
-def plan() -> ReleasePlan:
+def load_plan() -> ReleasePlan:
     """The plan of this installation."""
     data = tomllib.loads(TABLE_PATH.read_text())
     kinds = tuple(ShardKind(tuple(row["flags"]), tuple(row["devices"])) for row in data["kind"])

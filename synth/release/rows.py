@@ -21,7 +21,7 @@ _SAME = ("arguments", "arch", "device", "flags", "kernel_index", "kernel", "disp
 @cache
 def kept_counters() -> tuple[str, ...]:
     """The counters from which the metrics are computed, and those that facts of training samples need."""
-    facts = metrics.table()
+    facts = metrics.metric_table()
     rows = (*facts.expressions.values(), *facts.metrics.values())
     used = {name for row in rows for formula in row.formula.values() for name in iterate_names(formula)}
     return tuple(sorted((used | FACT_COUNTERS) & set(facts.counters)))
@@ -64,12 +64,12 @@ def label_row(row: Mapping[str, Any], program: Mapping[str, Any], shard: int) ->
     found |= {name: row["traffic"][name] for name in TRAFFIC}
     found |= {name: row[name] for name in metrics.all_ids()}
     for name in kept_counters():
-        found[name] = _total(counters.get(name), row["dispatches"], f"{what}: {name}")
+        found[name] = _dispatch_total(counters.get(name), row["dispatches"], f"{what}: {name}")
     found["code"] = provenance["code_sha256"][:CODE_DIGITS]
     return found
 
 
-def _total(mean: float | None, dispatches: int, what: str) -> int | None:
+def _dispatch_total(mean: float | None, dispatches: int, what: str) -> int | None:
     """The sum over all dispatches, an integer from which the mean follows exactly."""
     if mean is None:
         return None

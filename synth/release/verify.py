@@ -39,7 +39,7 @@ class RebuildCheck:
     notes: list[str] = field(default_factory=list)
 
 
-def chosen(release: Release, row: str, sample: int) -> list[str]:
+def choose_ids(release: Release, row: str, sample: int) -> list[str]:
     """The ids to rebuild: `row`, or a sample that depends only on the ids. Raises UsageError for an unknown row."""
     ids = sorted(set(release.read("labels")["id"].to_pylist()))
     if row:
@@ -49,7 +49,7 @@ def chosen(release: Release, row: str, sample: int) -> list[str]:
     return sorted(ids, key=lambda key: hashlib.sha256(f"verify:{key}".encode()).digest())[:sample]
 
 
-def verify(release: Release, ids: Sequence[str], note: Callable[[str], None]) -> list[RebuildCheck]:
+def verify_labels(release: Release, ids: Sequence[str], note: Callable[[str], None]) -> list[RebuildCheck]:
     """Rebuilds the labels with these ids, one after the other. Raises MissingDependency if the simulator cannot run
     here."""
     labels, programs = release.read("labels"), release.read("programs")
@@ -58,7 +58,7 @@ def verify(release: Release, ids: Sequence[str], note: Callable[[str], None]) ->
         rows = labels.filter(pc.equal(labels["id"], key)).to_pylist()
         (program,) = programs.filter(pc.equal(programs["id"], rows[0]["program"])).to_pylist()
         try:
-            found.append(_check(release, rows, program))
+            found.append(_check_program(release, rows, program))
         except HipsynthError as error:
             if error.exit_code == 4:
                 raise
@@ -67,9 +67,9 @@ def verify(release: Release, ids: Sequence[str], note: Callable[[str], None]) ->
     return found
 
 
-def _check(release: Release, rows: Sequence[Mapping[str, Any]], stored: Mapping[str, Any]) -> RebuildCheck:
+def _check_program(release: Release, rows: Sequence[Mapping[str, Any]], stored: Mapping[str, Any]) -> RebuildCheck:
     result = RebuildCheck(rows[0]["id"], stored["id"], "same")
-    program = _regenerated(stored, result)
+    program = _regenerate_program(stored, result)
     target = Target(rows[0]["arch"], rows[0]["flags"], rows[0]["device"])
     run = next(run for run in program.runs if shlex.join(run.arguments) == rows[0]["arguments"])
     tool = open_backend("sim")
@@ -87,14 +87,14 @@ def _check(release: Release, rows: Sequence[Mapping[str, Any]], stored: Mapping[
         return result
     kernels = [with_sure_labels(kernel, target.arch) for kernel in done.kernels]
     made = _as_stored(
-        _item(program, run, target, tools, done.exit_code, done.provenance, kernels), stored, rows[0]["shard"]
+        _rebuild_item(program, run, target, tools, done.exit_code, done.provenance, kernels), stored, rows[0]["shard"]
     )
-    result.differences += _differences(rows, made)
+    result.differences += _column_differences(rows, made)
     result.status = "differs" if result.differences else "same"
     return result
 
 
-def _regenerated(stored: Mapping[str, Any], result: RebuildCheck) -> Program:
+def _regenerate_program(stored: Mapping[str, Any], result: RebuildCheck) -> Program:
     """The stored program with its runs. Its text is compared with what its choices give under this grammar."""
     runs = [ProgramRun(tuple(run["arguments"]), run["params"]) for run in json.loads(stored["runs"])] or [ProgramRun()]
     text = replay_program(stored["family"], tuple(stored["choices"])).text
@@ -105,7 +105,7 @@ def _regenerated(stored: Mapping[str, Any], result: RebuildCheck) -> Program:
     return replace(program, oracle=expected_output)
 
 
-def _item(
+def _rebuild_item(
     program: Program, run: ProgramRun, target: Target, tools: Mapping[str, str], exit_code: int | None,
     provenance: Mapping[str, str], kernels: Sequence[KernelRecord],
 ) -> CorpusItem:  # fmt: skip
@@ -128,7 +128,7 @@ def _as_stored(item: CorpusItem, program: Mapping[str, Any], shard: int) -> list
     return found
 
 
-def _differences(stored: Iterable[Mapping[str, Any]], made: Iterable[Mapping[str, Any]]) -> list[str]:
+def _column_differences(stored: Iterable[Mapping[str, Any]], made: Iterable[Mapping[str, Any]]) -> list[str]:
     """The columns that are not equal, value by value."""
     before = {row["kernel_index"]: row for row in stored}
     after = {row["kernel_index"]: row for row in made}

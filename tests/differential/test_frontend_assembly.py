@@ -14,11 +14,11 @@ from asmcheck import Assembler, compare
 
 from hipsynth.source.parse import ParseConfig, parse
 from hipsynth.synth.frontend.passes.flatten import program_sources
-from hipsynth.synth.frontend.passes.rename import rename
-from hipsynth.synth.frontend.pipeline import run
+from hipsynth.synth.frontend.passes.rename import rename_unit
+from hipsynth.synth.frontend.pipeline import run_steps
 from hipsynth.synth.frontend.source import BuildConfiguration, CompileSettings, ProgramSource
 from hipsynth.synth.frontend.texts import Texts
-from hipsynth.synth.frontend.vary import AugmentInput, vary
+from hipsynth.synth.frontend.vary import AugmentInput, make_copies
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "frontend"
 PROGRAMS = sorted(p.stem for p in GOLDEN.glob("*.hip"))
@@ -38,7 +38,7 @@ def assembler() -> Assembler:
 def _renamed(text: bytes, config: ParseConfig, seed: int) -> bytes:
     unit, problems = parse(text, config)
     assert unit is not None, problems
-    result, renaming, problems = rename(unit, config, seed)
+    result, renaming, problems = rename_unit(unit, config, seed)
     assert result is not None and renaming is not None, problems
     assert renaming.names, "nothing was renamed"
     return result
@@ -93,7 +93,7 @@ def test_lds_layout_depends_on_the_order_of_names(assembler: Assembler) -> None:
 def test_flatten_keeps_device_code(name: str, config: ParseConfig, assembler: Assembler) -> None:
     folder = GOLDEN / "multi" / name
     text = (folder / "main.hip").read_bytes()
-    outcome = run(ProgramSource(text, folder / "main.hip", folder), ["flatten", "rename:4"], config)
+    outcome = run_steps(ProgramSource(text, folder / "main.hip", folder), ["flatten", "rename:4"], config)
     assert outcome.source is not None, outcome.diagnostics
     before = assembler.device(text, "gfx90a", folder=str(folder))
     assert compare(before, assembler.device(outcome.source.text, "gfx90a")) == []
@@ -109,7 +109,7 @@ def test_settings_of_a_build_become_part_of_the_file(config: ParseConfig, assemb
     )
     settings = CompileSettings(("SIZE=7", "FACTOR=3"), includes=(tmp_path / "common",))
     item = AugmentInput("main", files=(main,), root=tmp_path, builds=(BuildConfiguration((main,), (settings,)),))
-    made = vary(item, 1, 0, config)
+    made = make_copies(item, 1, 0, config)
     assert len(made.programs) == 2, made.failures
     built = assembler.device(main.read_bytes(), "gfx90a", ("-O3", "-DSIZE=7", "-DFACTOR=3", f"-I{tmp_path / 'common'}"))
     for program in made.programs:
@@ -123,7 +123,7 @@ def test_rewritten_strings_change_no_device_code(config: ParseConfig, assembler:
     )
     unit, problems = parse(text, config)
     assert unit is not None, problems
-    after, _, problems = rename(unit, config, 1, Texts(strings="rewrite"))
+    after, _, problems = rename_unit(unit, config, 1, Texts(strings="rewrite"))
     assert after is not None and b'puts("kern_' not in after, problems
     assert compare(assembler.device(text, "gfx90a"), assembler.device(after, "gfx90a")) == []
 
@@ -132,7 +132,7 @@ def test_merged_units_keep_each_kernel(config: ParseConfig, assembler: Assembler
     folder = GOLDEN / "multi" / "units"
     sources = program_sources(folder)
     whole = ProgramSource(sources[-1].read_bytes(), sources[-1], folder, BuildConfiguration(tuple(sources)))
-    outcome = run(whole, ["flatten", "rename:4"], config)
+    outcome = run_steps(whole, ["flatten", "rename:4"], config)
     assert outcome.source is not None, outcome.diagnostics
     joined = _bodies(assembler.device(outcome.source.text, "gfx90a"))
     apart = [_bodies(assembler.device(p.read_bytes(), "gfx90a", folder=str(folder))) for p in sources[:-1]]

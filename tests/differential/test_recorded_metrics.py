@@ -33,7 +33,7 @@ def test_formulas_agree_with_recorded_derivations(name: str) -> None:
             continue
         times = record["duration_ns"]
         duration = times.get("clean_median", times.get("median"))
-        values = metrics.compute(plain(record["counters"]), duration, record["arch"])
+        values = metrics.compute_metrics(plain(record["counters"]), duration, record["arch"])
         for metric in metrics.paper_ids():
             wanted = derived.get("GFLOPS" if metric in FLOAT_METRICS else metric)
             if wanted is not None and values[metric] is not None:

@@ -35,9 +35,9 @@ def content(path: Path) -> dict[str, bytes]:
 @pytest.mark.full
 def test_the_corpus_is_the_same_on_every_run(tmp_path: Path) -> None:
     programs = [load_program(path) for path in sorted((HANDWRITTEN / "grid_stride").glob("*.hip"))[:2]]
-    cells, _ = targets.targets(["gfx90a", "gfx942"], ["-O3"])
+    cells, _ = targets.select_targets(["gfx90a", "gfx942"], ["-O3"])
     for name, workers, order in (("one", 1, 1), ("two", 2, -1)):
-        summary = collect.collect(
+        summary = collect.collect_matrix(
             programs[::order],
             cells[::order],
             tmp_path / name,
@@ -63,10 +63,10 @@ def test_one_build_gives_labels_at_several_sizes_and_on_several_devices(
     base, run = small("stencil1d")
     program = replace(base, oracle=expected_output).with_runs([run, halved(base, run)])
     cells = [Target("gfx942", "-O3", device) for device in ("mi300x", "mi300a")]
-    summary = collect.collect([program], cells, tmp_path / "c", collect.MatrixOptions(limits=RunLimits(60)))
+    summary = collect.collect_matrix([program], cells, tmp_path / "c", collect.MatrixOptions(limits=RunLimits(60)))
     assert (summary.planned, summary.measured, summary.failed) == (4, 4, {})
     assert len(list((tmp_path / "cache" / "builds").glob("*/*"))) == 2, "one for the device and one for the host"
-    again = collect.collect([program], cells, tmp_path / "c", collect.MatrixOptions(limits=RunLimits(60)))
+    again = collect.collect_matrix([program], cells, tmp_path / "c", collect.MatrixOptions(limits=RunLimits(60)))
     assert (again.measured, again.already_done) == (0, 4)
     rows = Corpus.open(tmp_path / "c").measurements().to_pylist()
     assert len({row["arguments"] for row in rows}) == 2 and len({row["device"] for row in rows}) == 2

@@ -17,6 +17,6 @@ def test_every_counter_of_the_table_is_set_and_no_other(name: str) -> None:
     device = SimDevice(name)
     at = device.upload(np.ones(1024, np.float32))
     counters = device.launch("some_lanes_fma", (2,), (128,), "Qii", at, 64, 3)["counters"]
-    facts = metrics.table()
+    facts = metrics.metric_table()
     of_arch = {key for key, row in {**facts.counters, **facts.others}.items() if device.table.arch in row.archs}
     assert set(counters) == of_arch - ON_DEMAND

@@ -53,7 +53,7 @@ def test_every_metric_has_a_value_in_the_simulator(name: str) -> None:
     device = SimDevice(name)
     a, b, c = (device.core.allocate(1 << 20) for _ in range(3))
     result = device.launch("copy_f64", (512,), (256,), "QQQii", a, b, c, 1 << 17, 1)
-    values = metrics.compute(result["counters"], result["duration_ns"], device.table.arch)
+    values = metrics.compute_metrics(result["counters"], result["duration_ns"], device.table.arch)
     assert values["VALU_Active_Threads"] == 64
     assert 0 < values["IPC"] <= 5  # what the SQ can issue in a cycle
     assert values["Exact_GFLOPS"] == 0
@@ -70,7 +70,7 @@ def test_exact_bytes_are_those_of_active_lanes(name: str) -> None:
     counters = result["counters"]
     assert counters["EXACT_READ_BYTES"] == counters["EXACT_WRITE_BYTES"] == 8 * count
     assert counters["EXACT_ATOMIC_BYTES"] == counters["EXACT_LDS_BYTES"] == 0
-    values = metrics.compute(counters, result["duration_ns"], device.table.arch)
+    values = metrics.compute_metrics(counters, result["duration_ns"], device.table.arch)
     assert values["Exact_Request_Bandwidth"] == pytest.approx(16 * count / result["duration_ns"])
     assert 97 < (values["Exact_Lane_Utilisation"] or 0) < 100
     assert (values["Exact_L2_Useful_Bytes"] or 0) == pytest.approx(1, abs=0.03)

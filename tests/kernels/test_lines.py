@@ -15,7 +15,7 @@ from hipsynth.core.documents import to_json
 from hipsynth.core.program import Program, Project, SourceFile
 from hipsynth.profiling.backends.protocol import Target, TargetResult
 from hipsynth.profiling.backends.sim import SimBackend, per_dispatch
-from hipsynth.profiling.lines.attribute import COUNTERS, exposed_cycles, scaled, totals_of
+from hipsynth.profiling.lines.attribute import COUNTERS, exposed_cycles, scale_amounts, totals_of
 from hipsynth.profiling.lines.table import FLAG
 from hipsynth.profiling.reports.describe import result_document
 from hipsynth.simulator import api, devices
@@ -104,7 +104,7 @@ def test_a_sampled_grid_is_scaled_to_its_counters(artefacts: api.Artefacts, tmp_
     [kernel], [counted] = done.kernels, done.instructions
     assert kernel.sampled
     totals = totals_of(per_dispatch(kernel), device)
-    rows, outside = scaled(counted.rows, totals, kernel.dispatches)
+    rows, outside = scale_amounts(counted.rows, totals, kernel.dispatches)
     assert outside == ()
     for event, total in totals.items():
         assert sum(row.amounts[event] for row in rows) == pytest.approx(total)

@@ -13,7 +13,7 @@ from hipsynth.core.errors import MissingDependency
 from hipsynth.core.program import Expected, Program, Project, SourceFile, project_program
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import SimBackend
-from hipsynth.profiling.matrix.job import labelled, profile_program
+from hipsynth.profiling.matrix.job import label_sources, profile_program
 from hipsynth.profiling.reports.describe import profile_document
 from hipsynth.profiling.reports.terminal import render
 from hipsynth.simulator import channel, devices
@@ -158,7 +158,7 @@ def test_copies_alone_are_a_result(tmp_path: Path) -> None:
     subject = project_program(Project((SourceFile(path),), tmp_path))
     (found,) = profile_program(subject, [Target("gfx90a", "-O3", "mi250")], "sim", RunLimits(time_s=20.0))
     assert (found.status, found.exit_code, found.kernels) == ("ok", 0, ()), found
-    assert labelled(found).reason == "no_dispatch", "it has no labels"
+    assert label_sources(found).reason == "no_dispatch", "it has no labels"
     moved = {row.kind: (row.count, row.bytes) for row in found.transfers}
     assert moved == {
         "host_to_device": (1, 4096), "device_to_host": (2, 100), "device_to_device": (1, 4096), "fill": (1, 512),

@@ -14,7 +14,7 @@ from hipsynth.simulator import api, devices
 from hipsynth.simulator.build import build_runnable
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.source.config import frontend_config
-from hipsynth.synth.frontend.pipeline import run
+from hipsynth.synth.frontend.pipeline import run_steps
 from hipsynth.synth.frontend.source import ProgramSource
 from studies import handwritten
 
@@ -43,7 +43,9 @@ def instructions(counters: Mapping[str, float]) -> dict[str, float]:
 
 
 def renamed(path: Path, seed: int) -> bytes:
-    outcome = run(ProgramSource(path.read_bytes(), path, path.parent), ["flatten", f"rename:{seed}"], frontend_config())
+    outcome = run_steps(
+        ProgramSource(path.read_bytes(), path, path.parent), ["flatten", f"rename:{seed}"], frontend_config()
+    )
     assert outcome.source is not None, outcome.diagnostics
     assert outcome.source.text != path.read_bytes()
     return outcome.source.text

@@ -27,7 +27,7 @@ LONG = {"gemm_tile", "gemm_naive"}
 
 
 def hit_rates(result: dict[str, Any], device: str) -> dict[str, float]:
-    found = metrics.compute(result["counters"], result["duration_ns"], devices.load_device(device).arch)
+    found = metrics.compute_metrics(result["counters"], result["duration_ns"], devices.load_device(device).arch)
     return {key: value for key, value in found.items() if "Hit_Rate" in key and value is not None}
 
 

@@ -20,7 +20,7 @@ from hipsynth.core.store import SCHEMA_VERSION, Corpus, CorpusWriter, corpus
 from hipsynth.core.store.journal import CorpusJournal
 from hipsynth.source.parse import ParseConfig, load_source
 from hipsynth.synth.frontend.augment import JOURNAL as AUGMENT_JOURNAL
-from hipsynth.synth.frontend.augment import augment, find_items
+from hipsynth.synth.frontend.augment import augment_programs, find_items
 from hipsynth.synth.generate.writer import PARTIAL, RUN, generate_into
 
 SECRET = "secret of another folder"
@@ -259,16 +259,16 @@ def test_augment_neither_trusts_nor_follows_its_journal(programs: Path, tmp_path
     items = find_items(programs)
     outside.with_suffix(".hip").write_text(SECRET)
     out = tmp_path / "out"
-    first = augment(programs, out, config, items=items)
+    first = augment_programs(programs, out, config, items=items)
     lines = [json.loads(line) for line in (out / AUGMENT_JOURNAL).read_text().splitlines() if line]
     for line in lines:
         line["result"]["programs"] = [program(0).record() | {"id": "../outside/secret"}]
     (out / AUGMENT_JOURNAL).write_text("".join("\n" + json.dumps(line) for line in lines))
-    again = augment(programs, out, config, items=items)
+    again = augment_programs(programs, out, config, items=items)
     assert (again.reused, again.programs, again.reasons) == (0, first.programs, first.reasons)
     (out / AUGMENT_JOURNAL).unlink()
     (out / AUGMENT_JOURNAL).symlink_to(outside)
-    assert refused(lambda: augment(programs, out, config, items=items)).reason == "outside"
+    assert refused(lambda: augment_programs(programs, out, config, items=items)).reason == "outside"
     assert outside.read_text() == SECRET
 
 

@@ -11,7 +11,7 @@ from hipsynth.core.errors import MissingDependency
 from hipsynth.source import parse_service
 from hipsynth.source.config import frontend_config
 from hipsynth.source.parse_service import ParserLost
-from hipsynth.synth.frontend.augment import augment
+from hipsynth.synth.frontend.augment import augment_programs
 from hipsynth.synth.frontend.isolation import AugmentRequest, vary_isolated
 from hipsynth.synth.frontend.vary import AugmentInput
 from hipsynth.toolchain.sandbox import bubblewrap
@@ -53,7 +53,7 @@ def test_no_text_of_a_file_outside_reaches_the_output(line: str, first: str, sec
     programs.mkdir()
     text = first + line.format(secret=secret) + "\n#include <hip/hip_runtime.h>\n" + BODY
     (programs / "spy.hip").write_text(text)
-    augment(programs, out, frontend_config())
+    augment_programs(programs, out, frontend_config())
     assert "4711" not in everything(out)
 
 
@@ -62,7 +62,7 @@ def test_a_header_that_links_outside_is_not_inlined(secret: Path, tmp_path: Path
     programs.mkdir()
     (programs / "own.h").symlink_to(secret)
     (programs / "spy.hip").write_text('#include <hip/hip_runtime.h>\n#include "own.h"\n' + BODY)
-    augment(programs, out, frontend_config())
+    augment_programs(programs, out, frontend_config())
     assert "4711" not in everything(out)
 
 
@@ -70,7 +70,7 @@ def test_a_source_that_links_outside_is_refused(secret: Path, tmp_path: Path) ->
     programs, out = tmp_path / "programs", tmp_path / "out"
     programs.mkdir()
     (programs / "spy.hip").symlink_to(secret)
-    summary = augment(programs, out, frontend_config())
+    summary = augment_programs(programs, out, frontend_config())
     assert (summary.programs, summary.failed) == (0, 1) and "4711" not in everything(out)
 
 
@@ -79,7 +79,7 @@ def test_a_pipe_as_header_holds_nothing_up(tmp_path: Path) -> None:
     programs.mkdir()
     os.mkfifo(programs / "pipe.h")
     (programs / "spy.hip").write_text('#include <hip/hip_runtime.h>\n#include "pipe.h"\n' + BODY)
-    summary = augment(programs, out, frontend_config(), timeout=4)
+    summary = augment_programs(programs, out, frontend_config(), timeout=4)
     assert summary.failed and not summary.programs
 
 
@@ -88,7 +88,7 @@ def test_without_a_sandbox_nothing_is_parsed(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setattr(bubblewrap, "why_unavailable", lambda: "bwrap is not installed")
     monkeypatch.delenv("HIPSYNTH_SANDBOX", raising=False)
     with pytest.raises(MissingDependency, match="cannot be isolated"):
-        augment(tmp_path, tmp_path / "out", frontend_config())
+        augment_programs(tmp_path, tmp_path / "out", frontend_config())
     assert not (tmp_path / "out").exists()
 
 

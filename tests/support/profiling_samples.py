@@ -73,7 +73,7 @@ def kernel(arch: str = "gfx90a", name: str = "copy", *, scale: float = 1.0, disp
     """The recorded vector copy; `scale` stretches its duration."""
     counters, duration = VCOPY[arch]
     duration *= scale
-    values = metrics.compute(counters, duration, arch)
+    values = metrics.compute_metrics(counters, duration, arch)
     return KernelRecord(
         name,
         dispatches,

@@ -22,13 +22,13 @@ VERSION = "dev-0-0"
 
 def kernel(name: str, seed: int, arch: str, dispatches: int = 3) -> KernelRecord:
     counters = {
-        name: (number * 7919 + seed) / dispatches for number, name in enumerate(metrics.table().counters)
-        if arch in metrics.table().counters[name].archs
+        name: (number * 7919 + seed) / dispatches for number, name in enumerate(metrics.metric_table().counters)
+        if arch in metrics.metric_table().counters[name].archs
     }  # fmt: skip
     duration = 1234.5 + seed / 7
     return KernelRecord(
         name, dispatches, (4096 + seed, 1, 1), (256, 1, 1), duration, counters,
-        metrics=metrics.compute(counters, duration, arch), source=MeasurementSource("sim", VERSION),
+        metrics=metrics.compute_metrics(counters, duration, arch), source=MeasurementSource("sim", VERSION),
         registers=Registers(16, 0, 32, 1024, 0), limits=TimingBounds("hbm", 1.0, {}), traffic=Traffic(1.5, 2.0, 0.0),
         sampling=Sampling("sampled", 64, 0, {"Duration": 0.0125, "TCC_HIT": 0.25}),
     )  # fmt: skip

@@ -88,7 +88,7 @@ class AnalyticPrediction:
             device=self.device,
             model=self.model,
             metrics=known,
-            roofline=roofline.position(known, self.device),
+            roofline=roofline.locate_kernel(known, self.device),
             seconds=round(self.seconds, 4),
             notes=self.notes,
             kernels=self.kernels,

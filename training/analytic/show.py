@@ -80,7 +80,7 @@ def _kernel_lines(kernel: KernelPrediction, executed: SimulatedKernel | None, wh
         return lines
     heads = f"  {'':<26} {'predicted':>12} {'80 % interval':>23} {'executed':>12} {'error':>8}"
     lines.append(heads if executed else heads[: 2 + 27 + 12 + 24])
-    facts = table.table().metrics
+    facts = table.metric_table().metrics
     rows: list[tuple[str, str, str]] = [(DURATION, "Duration", "us")]
     rows += [(metric, facts[metric].title, facts[metric].unit) for metric in table.paper_ids()]
     lines += [_row(name, title, unit, kernel, executed) for name, title, unit in rows]

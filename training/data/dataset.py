@@ -21,7 +21,7 @@ from typing import Any
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.store import Corpus, splits_of
-from hipsynth.profiling.metrics.definitions import answer_ids, extra_ids, normalise
+from hipsynth.profiling.metrics.definitions import answer_ids, extra_ids, normalise_metric
 from hipsynth.source.arguments import run_text
 from hipsynth.training.data import auxiliary
 from hipsynth.training.data.samples import no_labels, select_labels
@@ -73,7 +73,7 @@ class LabelledSample:
 
 def normalise_all(metrics: Mapping[str, float]) -> dict[str, float | None]:
     """The twelve metrics normalised, by metric id; None for missing values."""
-    return {i: normalise(i, metrics.get(i)) for i in answer_ids()}
+    return {i: normalise_metric(i, metrics.get(i)) for i in answer_ids()}
 
 
 def _digest(text: str) -> str:

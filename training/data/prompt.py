@@ -58,7 +58,7 @@ def answer_fields(
         value = (facts or {})[key]
         fields[key] = value if isinstance(value, str) else format_number(value, digits)
     for metric in metrics.answer_ids():
-        share = metrics.normalise(metric, values[metric])
+        share = metrics.normalise_metric(metric, values[metric])
         if share is None or not math.isfinite(share):
             raise ValueError(f"{metric}: no value to print")
         fields[metric] = format_number(share, digits)
@@ -139,7 +139,7 @@ def parse_answer(text: str, *, arch: str | None = None, flags: str | None = None
         elif key in told:
             facts[key] = value
         elif not isinstance(value, str):
-            values[key] = metrics.denormalise(key, value) or 0.0
+            values[key] = metrics.denormalise_metric(key, value) or 0.0
     for key, expected in ((ARCH_KEY, arch), (FLAGS_KEY, flags)):
         if key in found and expected is not None and found[key] != expected:
             errors.append(f"{key}: {found[key]!r} instead of {expected!r}")

@@ -355,7 +355,7 @@ def _split_rows(scored: Mapping[str, Any], baselines: Mapping[str, Mapping[str, 
         rank = "-" if row["spearman"] is None else f"{row['spearman']:.2f}"
         cells += f"{_percent(row['median_rel_error']):>9}{rank:>7}  |"
         cells += "".join(f"{_percent(by['metrics'][metric]['within']['10']):>9}" for by in baselines.values())
-        lines.append(f"  {table.table().metrics[metric].title:<26}{cells}")
+        lines.append(f"  {table.metric_table().metrics[metric].title:<26}{cells}")
     for rule, title in MEANS.items():
         means = "".join(f"{_percent(mean_within(by, 10, rule)):>9}" for by in baselines.values())
         lines.append(f"  {title:<26}{'':>28}{_percent(mean_within(scored, 10, rule)):>7}{'':>16}  |{means}")

@@ -68,7 +68,7 @@ def _scatter(split: str, truths: Predicted, predictions: Predicted) -> Any:
         axis.scatter(x, y, s=9, alpha=0.6, color=COLOURS["model"], linewidths=0)
         axis.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high))
         axis.minorticks_off()
-        axis.set_title(table.table().metrics[metric].title)
+        axis.set_title(table.metric_table().metrics[metric].title)
     figure.suptitle(f"Predicted (up) against true (right), normalised; band: within 10 %; split: {split}")
     return figure
 
@@ -82,7 +82,7 @@ def _within(split: str, truths: Predicted, predicted: Mapping[str, Predicted]) -
             errors = np.array([relative_error(t, p) for t, p in pairs if t is not None])
             shares = [100 * float(np.mean(errors <= b / 100 + 1e-9)) if len(errors) else 0.0 for b in bounds]
             axis.plot(bounds, shares, label=name.replace("_", " "), color=COLOURS.get(name), linewidth=1.2)
-        axis.set_title(table.table().metrics[metric].title)
+        axis.set_title(table.metric_table().metrics[metric].title)
         axis.grid(alpha=0.3)
     # Beside the title, where it hides no curve.
     figure.legend(*axes.flat[0].get_legend_handles_labels(), fontsize=7, loc="upper right", ncols=2)

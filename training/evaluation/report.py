@@ -157,7 +157,7 @@ def _roofs(samples: Sequence[LabelledSample], colours: Mapping[str, str]) -> lis
 def _dot(sample: LabelledSample, colours: Mapping[str, str]) -> dict[str, Any]:
     """A build on the plot, as report.js draws it."""
     x, y = sample.metrics[INTENSITY], sample.metrics[roofline.THROUGHPUT]
-    description = roofline.describe(roofline.position(sample.metrics, sample.device))
+    description = roofline.describe_position(roofline.locate_kernel(sample.metrics, sample.device))
     title = f"{sample.kernel} ({sample.family})\n{sample.flags}\n{x:.3g} FLOP/B, {y:.4g} GFLOP/s\n{description}"
     colour = colours[sample.family]
     return {"intensity": x, "gflops": y, "group": sample.family, "colour": colour, "said": title}
@@ -206,7 +206,7 @@ def _expected_errors(samples: Sequence[LabelledSample]) -> dict[str, Any]:
     known = expected_error.table().errors
     rows = []
     for metric in (*table.paper_ids(), table.DURATION):
-        facts = table.table().metrics.get(metric)
+        facts = table.metric_table().metrics.get(metric)
         cells = [known.get((metric, device)) or known.get((metric, arch)) for arch, device in devices]
         rows.append(
             {"title": facts.title if facts else "Duration", "cells": [str(c) if c else "no evidence" for c in cells]}
@@ -218,7 +218,7 @@ def _distributions(samples: Sequence[LabelledSample]) -> list[dict[str, str]]:
     archs = sorted({s.arch for s in samples})
     charts = []
     for metric in table.paper_ids():
-        facts = table.table().metrics[metric]
+        facts = table.metric_table().metrics[metric]
         series = {arch: [s.metrics[metric] for s in samples if s.arch == arch] for arch in archs}
         svg = histogram(series, facts.title, log=facts.kind != "hit_rate")
         charts.append({"title": facts.title, "unit": facts.unit, "svg": svg})
@@ -239,7 +239,7 @@ def _accuracy_rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
             row = scored["metrics"][metric]
             rows.append(
                 {
-                    "title": table.table().metrics[metric].title,
+                    "title": table.metric_table().metrics[metric].title,
                     "cells": cells,
                     "best": best,
                     "zeros": row["zeros"],
@@ -265,7 +265,7 @@ def _example(samples: Sequence[LabelledSample], rows: Sequence[Mapping[str, Any]
     values = []
     for metric in table.paper_ids():
         error = relative_error(row["truth"][metric], row["predicted"]["model"][metric])
-        facts = table.table().metrics[metric]
+        facts = table.metric_table().metrics[metric]
         values.append(
             {
                 "title": facts.title,

@@ -35,5 +35,5 @@ def calibrate(predictor: Predictor, samples: Sequence[LabelledSample]) -> dict[s
 
 def additive(name: str) -> bool:
     """Whether errors of a metric are differences: a hit rate near zero has no ratio."""
-    row = table.table().metrics.get(name)
+    row = table.metric_table().metrics.get(name)
     return row is not None and row.kind == "hit_rate"

@@ -153,7 +153,7 @@ class Predictor:
             flags=flags,
             device=chosen.name,
             metrics=known,
-            position=roofline.position(values, chosen.name),
+            position=roofline.locate_kernel(values, chosen.name),
             cut_lines=answer.cut_lines,
             prompt_tokens=answer.prompt_tokens,
             seconds=seconds,
@@ -206,7 +206,7 @@ def intervals(
         value = values.get(name)
         if not isinstance(value, float):
             continue
-        row = table.table().metrics.get(name)
+        row = table.metric_table().metrics.get(name)
         if row is not None and row.kind == "hit_rate":
             found[name] = max(row.range[0], value + low), min(row.range[1], value + high)
         else:
@@ -216,7 +216,7 @@ def intervals(
 
 def physical(values: Mapping[str, float | None]) -> dict[str, float | None]:
     """Converts normalised values to physical units, in the order of the paper's tables."""
-    return {metric: table.denormalise(metric, values.get(metric)) for metric in table.paper_ids()}
+    return {metric: table.denormalise_metric(metric, values.get(metric)) for metric in table.paper_ids()}
 
 
 def find_model(given: Path | None = None) -> Path:
@@ -241,13 +241,13 @@ def find_model(given: Path | None = None) -> Path:
 
 def prediction_table(prediction: Prediction) -> str:
     """Terminal output: the metrics in physical units and an ASCII roofline."""
-    facts = table.table().metrics
+    facts = table.metric_table().metrics
     lines = [f"{prediction.arch} ({prediction.device})  {prediction.flags}", f"model {prediction.model}", ""]
     for metric in table.paper_ids():
         value = prediction.metrics.get(metric)
         shown = "-" if value is None else f"{value:,.0f}" if abs(value) >= 10000 else f"{value:.4g}"
         lines.append(f"  {facts[metric].title:<26} {shown:>12} {facts[metric].unit}")
-    lines += ["", *draw_roofline(prediction), "", f"  {roofline.describe(prediction.position)}"]
+    lines += ["", *draw_roofline(prediction), "", f"  {roofline.describe_position(prediction.position)}"]
     lines += [f"  note: {note}" for note in prediction.notes]
     lines.append(f"  {prediction.prompt_tokens} tokens read, answered in {prediction.seconds:.2f} s")
     return "\n".join(lines)
@@ -256,7 +256,7 @@ def prediction_table(prediction: Prediction) -> str:
 def draw_roofline(prediction: Prediction, width: int = 56, height: int = 13) -> list[str]:
     """An ASCII roofline with logarithmic axes: the HBM and compute roofs, and the kernel's points for L1 (1), L2 (2)
     and HBM (H). `width` and `height` are in characters."""
-    limits = roofline.ceilings(prediction.device)
+    limits = roofline.device_ceilings(prediction.device)
     points = prediction.position.points
     xs = [math.log10(p.intensity) for p in points]
     ys = [math.log10(max(p.gflops, 1e-3)) for p in points]
@@ -273,7 +273,7 @@ def draw_roofline(prediction: Prediction, width: int = 56, height: int = 13) -> 
 
     for column in range(width):
         x = x0 + (x1 - x0) * column / (width - 1)
-        roof = roofline.attainable(10**x, "HBM", limits)
+        roof = roofline.attainable_gflops(10**x, "HBM", limits)
         put(x, math.log10(roof), "_" if roof >= limits.peak else "/")
     for point, x, y in zip(points, xs, ys, strict=True):
         put(x, y, {"L1": "1", "L2": "2", "HBM": "H"}[point.level])

@@ -49,7 +49,7 @@ def _error(value: float | None, right: float) -> float:
 def completion_reward(text: str, truth: Mapping[str, float | None], digits: str) -> float:
     """The reward of a whole answer as text."""
     found = parse_answer(text, digits=digits).values
-    return reward({key: metrics.normalise(key, value) for key, value in found.items()}, truth)
+    return reward({key: metrics.normalise_metric(key, value) for key, value in found.items()}, truth)
 
 
 def scores(predictor: Predictor, samples: Sequence[LabelledSample]) -> dict[str, float]:

@@ -307,7 +307,7 @@ def _execute(
                 work.answer.reason = work.answer.reason or failure
                 continue
             hits = float(after.metrics.get(HIT_RATE) or 0.0)
-            limit = bottleneck.bounds(after)[0].unit if after.limits else ""
+            limit = bottleneck.rank_bounds(after)[0].unit if after.limits else ""
             work.answer.history.append(MappingTrial(mapping, misses, after.duration_ns or 0.0, hits, limit))
             if _better(after, work.best[1] if work.best else work.record, original=work.best is None):
                 work.best = (mapping, after)
@@ -437,7 +437,7 @@ def _why(work: _Work, record: KernelRecord) -> str:
     hits, ceiling = float(record.metrics.get(HIT_RATE) or 0.0), work.answer.ceiling
     if not record.counters.get("TCC_HIT", 0.0) + record.counters.get("TCC_MISS", 0.0):
         return "it makes no requests to the L2"
-    limit = bottleneck.bounds(record)[0].unit if record.limits else "unknown"
+    limit = bottleneck.rank_bounds(record)[0].unit if record.limits else "unknown"
     bound = "its grids differ, so there is no bound" if ceiling is None else f"at most {ceiling:.1f} % can"
     place = f"{hits:.1f} % of requests hit in the L2, {bound}; its limit is {limit}"
     if not work.answer.sharing["shared_lines"]:

@@ -113,7 +113,9 @@ def _lds(device: SimDevice, figures: Mapping[str, Mapping[str, float]]) -> Compa
         rows += [
             ComparisonRow(name, value, found[name], 0.0, label=f"{lanes} lanes") for name, value in counters.items()
         ]
-        theirs, ours = (metrics.compute(side, 1.0, device.table.arch)[RATE] or 0.0 for side in (counters, found))
+        theirs, ours = (
+            metrics.compute_metrics(side, 1.0, device.table.arch)[RATE] or 0.0 for side in (counters, found)
+        )
         rows.append(ComparisonRow(RATE, theirs, ours, 0.0, points=True, label=f"{lanes} lanes"))
     return _counted(_table("LDS bank conflicts", "lds-examples.rst", rows, "LDS reads of one bank"), runs)
 
@@ -123,7 +125,7 @@ def _issue(device: SimDevice, figures: Mapping[str, Mapping[str, float]]) -> Com
     for kernel, values in figures.items():
         groups, steps = RUNS.get(kernel, USUAL)
         result = device.launch(kernel, (groups,), (1024,), "")
-        found = metrics.compute(result["counters"], result["duration_ns"], device.table.arch)
+        found = metrics.compute_metrics(result["counters"], result["duration_ns"], device.table.arch)
         internal = kernel == "no_ops"
         for name in ("IPC", "VALU_Active_Threads"):
             if name in values:

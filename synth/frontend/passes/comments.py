@@ -7,26 +7,26 @@ import random
 from hipsynth.source.clang import TOKEN_COMMENT
 from hipsynth.source.edits import Edit
 from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit
-from hipsynth.synth.frontend.reform import Site, reform
+from hipsynth.synth.frontend.reform import Site, reform_source
 from hipsynth.synth.frontend.source import ProgramSource
 
 DROPPED = 0.4
 
 
-def plan(unit: ParsedUnit, rng: random.Random) -> list[Site]:
+def plan_sites(unit: ParsedUnit, rng: random.Random) -> list[Site]:
     """One site per comment."""
     sites: list[Site] = []
     for token in unit.tokens:
         if token.kind == TOKEN_COMMENT:
             end = unit.text.find(b"\n", token.end)
             last = not unit.text[token.end : end if end >= 0 else len(unit.text)].strip()
-            new = "\n" * token.text.count("\n") or " " if rng.random() < DROPPED else _turned(token.text, last)
+            new = "\n" * token.text.count("\n") or " " if rng.random() < DROPPED else _turn_comment(token.text, last)
             if new is not None:
                 sites.append((Edit(token.start, token.end, new),))
     return sites
 
 
-def _turned(text: str, last: bool) -> str | None:
+def _turn_comment(text: str, last: bool) -> str | None:
     """The comment in the other form, None if it has no other; `last`: nothing follows it in its line."""
     if text.startswith("//") and "*/" not in text and "\\" not in text:
         return f"/*{text[2:].rstrip()} */"
@@ -35,6 +35,8 @@ def _turned(text: str, last: bool) -> str | None:
     return None
 
 
-def apply(source: ProgramSource, argument: str, config: ParseConfig) -> tuple[ProgramSource | None, list[Diagnostic]]:
-    """The pass's entry point in the pipeline; see `reform` for the argument."""
-    return reform(source, argument, config, plan)
+def apply_pass(
+    source: ProgramSource, argument: str, config: ParseConfig
+) -> tuple[ProgramSource | None, list[Diagnostic]]:
+    """The pass's entry point in the pipeline; see `reform_source` for the argument."""
+    return reform_source(source, argument, config, plan_sites)

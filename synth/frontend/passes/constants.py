@@ -9,25 +9,25 @@ from hipsynth.source.clang import TOKEN_LITERAL
 from hipsynth.source.edits import Edit
 from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit
 from hipsynth.source.tokens import code_tokens
-from hipsynth.synth.frontend.reform import Site, reform, sets_size
+from hipsynth.synth.frontend.reform import Site, reform_source, sets_size
 from hipsynth.synth.frontend.source import ProgramSource
 
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|[1-9]\d*)([uU]?(?:ll|LL|[lL])?|(?:ll|LL|[lL])[uU])")
 LEAST = 10  # smaller numbers are written in one way only
 
 
-def plan(unit: ParsedUnit, rng: random.Random) -> list[Site]:
+def plan_sites(unit: ParsedUnit, rng: random.Random) -> list[Site]:
     """One site per integer literal from LEAST to 2^31 - 1: there, all forms have the same type."""
     sites: list[Site] = []
     for token in code_tokens(unit):
         found = _INTEGER.fullmatch(token.text) if token.kind == TOKEN_LITERAL else None
         if found and not sets_size(unit, token) and LEAST <= (value := int(found[1], 0)) < 1 << 31:
-            forms = [form for form in _forms(value, found[2]) if form != token.text]
+            forms = [form for form in _literal_forms(value, found[2]) if form != token.text]
             sites.append((Edit(token.start, token.end, rng.choice(forms)),))
     return sites
 
 
-def _forms(value: int, suffix: str) -> list[str]:
+def _literal_forms(value: int, suffix: str) -> list[str]:
     found = [f"{value}{suffix}", f"{value:#x}{suffix}"]
     if value & (value - 1) == 0:
         found.append(f"(1{suffix} << {value.bit_length() - 1})")
@@ -35,6 +35,8 @@ def _forms(value: int, suffix: str) -> list[str]:
     return [*found, f"({factor} * {value // factor}{suffix})"] if factor else found
 
 
-def apply(source: ProgramSource, argument: str, config: ParseConfig) -> tuple[ProgramSource | None, list[Diagnostic]]:
-    """The pass's entry point in the pipeline; see `reform` for the argument."""
-    return reform(source, argument, config, plan)
+def apply_pass(
+    source: ProgramSource, argument: str, config: ParseConfig
+) -> tuple[ProgramSource | None, list[Diagnostic]]:
+    """The pass's entry point in the pipeline; see `reform_source` for the argument."""
+    return reform_source(source, argument, config, plan_sites)

@@ -36,7 +36,7 @@ class _Record:
     sources: Mapping[str, bytes]
 
 
-def flatten(main: Path, text: bytes, root: Path, config: ParseConfig) -> tuple[bytes | None, list[Diagnostic]]:
+def flatten_program(main: Path, text: bytes, root: Path, config: ParseConfig) -> tuple[bytes | None, list[Diagnostic]]:
     """Inlines the program's own headers, those below `root` or `config.include`, where the compiler entered them.
 
     `text` is the content of the file `main`. Returns the text, or None and diagnostics with reason `missing_include`,
@@ -60,7 +60,7 @@ def flatten(main: Path, text: bytes, root: Path, config: ParseConfig) -> tuple[b
         if source is None and problems[0].reason != "empty_file":
             return None, [problem.in_file(Path(name)) for problem in problems]
         sources[name] = source or b""
-    return _inline(str(main), (), _Record(chains, sources), root), []
+    return _inline_file(str(main), (), _Record(chains, sources), root), []
 
 
 def _by_line(chain: Chain, text: bytes, main: str) -> Chain:
@@ -72,9 +72,9 @@ def _by_line(chain: Chain, text: bytes, main: str) -> Chain:
     return tuple(places)
 
 
-def _inline(name: str, chain: Chain, record: _Record, root: Path) -> bytes:
+def _inline_file(name: str, chain: Chain, record: _Record, root: Path) -> bytes:
     source = record.sources[name]
-    hidden = _hidden(source)
+    hidden = _hidden_ranges(source)
     edits = []
     for match in _INCLUDE.finditer(source):
         if any(a <= match.start() < b for a, b in hidden):
@@ -82,22 +82,22 @@ def _inline(name: str, chain: Chain, record: _Record, root: Path) -> bytes:
         here = (*chain, (name, match.start()))
         target = record.entered.get(here)
         if target is not None:
-            edits.append(Edit(match.start(), match.end(), _text(_inline(target, here, record, root))))
+            edits.append(Edit(match.start(), match.end(), _decode_source(_inline_file(target, here, record, root))))
         elif _is_users(match, name, record, root):
             edits.append(Edit(match.start(), match.end(), ""))
-    edits += [Edit(m.start(), m.end(), "") for m in _ONCE.finditer(source) if not _inside(m.start(), hidden)]
+    edits += [Edit(m.start(), m.end(), "") for m in _ONCE.finditer(source) if not _inside_ranges(m.start(), hidden)]
     return apply_edits(source, edits)
 
 
-def _text(source: bytes) -> str:
+def _decode_source(source: bytes) -> str:
     return source.removeprefix(BOM).decode(errors="surrogateescape").rstrip("\n")
 
 
-def _inside(offset: int, ranges: Sequence[tuple[int, int]]) -> bool:
+def _inside_ranges(offset: int, ranges: Sequence[tuple[int, int]]) -> bool:
     return any(a <= offset < b for a, b in ranges)
 
 
-def _hidden(source: bytes) -> list[tuple[int, int]]:
+def _hidden_ranges(source: bytes) -> list[tuple[int, int]]:
     """The byte ranges of comments and multi-line literals, where an #include is not a directive."""
     return [(a, b) for kind, a, b in pieces(source) if kind == "comment" or b"\n" in source[a:b]]
 
@@ -117,31 +117,31 @@ def _is_users(match: re.Match[bytes], name: str, record: _Record, root: Path) ->
 # --- several translation units --------------------------------------------------------------------------------------
 
 
-def combine(build: BuildConfiguration, root: Path, config: ParseConfig) -> tuple[bytes | None, list[Diagnostic]]:
+def combine_units(build: BuildConfiguration, root: Path, config: ParseConfig) -> tuple[bytes | None, list[Diagnostic]]:
     """Merges the translation units of one program into one self-contained text, in the given order.
 
     If two units use one name for different entities with internal linkage (static, unnamed namespaces, types), the
-    later one gets the file's name appended; each unit's macros are undefined at its end. Fails like `flatten`, or with
-    `name_collision` if such a name cannot be changed.
+    later one gets the file's name appended; each unit's macros are undefined at its end. Fails like `flatten_program`,
+    or with `name_collision` if such a name cannot be changed.
     """
     with scratch_folder() as folder:
         copy = folder.resolve()
         _copy_tree(root, copy)
-        inside = replace(config, include=tuple(_moved(place, root, copy) for place in config.include))
+        inside = replace(config, include=tuple(_place_in_copy(place, root, copy) for place in config.include))
         lines = []
         taken: set[str] = set()
         for number, source in enumerate(build.files):
-            target = _moved(source.resolve(), root, copy)
+            target = _place_in_copy(source.resolve(), root, copy)
             target.write_bytes(build.head(number) + target.read_bytes().removeprefix(BOM))
-            problems, macros = _separate(target, taken, inside)
+            problems, macros = _separate_names(target, taken, inside)
             if problems:
                 return None, problems
             lines.append(f'#include "{target.relative_to(copy).as_posix()}"\n')
             lines += [f"#undef {m}\n" for m in macros]
-        return flatten(copy / "combined.hip", "".join(lines).encode(), copy, inside)
+        return flatten_program(copy / "combined.hip", "".join(lines).encode(), copy, inside)
 
 
-def _moved(path: Path, root: Path, copy: Path) -> Path:
+def _place_in_copy(path: Path, root: Path, copy: Path) -> Path:
     """The place in the copy of `root` of a path in it; other paths stay."""
     return copy / path.relative_to(root.resolve()) if path.is_relative_to(root.resolve()) else path
 
@@ -154,7 +154,7 @@ def _copy_tree(root: Path, copy: Path) -> None:
             target.write_bytes(read_regular(path, SOURCE_BYTES))
 
 
-def _separate(path: Path, taken: set[str], config: ParseConfig) -> tuple[list[Diagnostic], list[str]]:
+def _separate_names(path: Path, taken: set[str], config: ParseConfig) -> tuple[list[Diagnostic], list[str]]:
     """Renames, in the file, names of this unit that collide with `taken`, and adds the unit's names to `taken`.
 
     Returns diagnostics (empty on success) and the names of the unit's macros.
@@ -211,21 +211,23 @@ def has_main(path: Path) -> bool:
         return False
 
 
-def apply(source: ProgramSource, argument: str, config: ParseConfig) -> tuple[ProgramSource | None, list[Diagnostic]]:
+def apply_pass(
+    source: ProgramSource, argument: str, config: ParseConfig
+) -> tuple[ProgramSource | None, list[Diagnostic]]:
     """The pass's entry point in the pipeline; a source without a file is returned unchanged."""
     if source.main is None:
         return source, []
     root = source.root or source.main.parent
     build = source.build or BuildConfiguration((source.main,))
     if len(build.files) > 1:
-        text, problems = combine(build, root, config)
+        text, problems = combine_units(build, root, config)
     else:
         head = build.head(0)
-        text, problems = flatten(source.main, head + source.text.removeprefix(BOM), root, config)
-        problems = [_below(head, problem) for problem in problems]
+        text, problems = flatten_program(source.main, head + source.text.removeprefix(BOM), root, config)
+        problems = [_shift_diagnostic(head, problem) for problem in problems]
     return (None, problems) if text is None else (ProgramSource(text), [])
 
 
-def _below(head: bytes, problem: Diagnostic) -> Diagnostic:
+def _shift_diagnostic(head: bytes, problem: Diagnostic) -> Diagnostic:
     """A diagnostic of a file with a head, with its line in the file itself."""
     return replace(problem, line=max(0, problem.line - head.count(b"\n")))

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from hipsynth.source.edits import Edit
 from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit, Token
 from hipsynth.source.tokens import closing, code_tokens, split_at, text_between
-from hipsynth.synth.frontend.reform import Site, reform
+from hipsynth.synth.frontend.reform import Site, reform_source
 from hipsynth.synth.frontend.source import ProgramSource
 
 MACRO, NAME = "hipLaunchKernelGGL", "HIP_KERNEL_NAME"
 _BEFORE = frozenset(";{})")  # what ends the statement before
 
 
-def plan(unit: ParsedUnit, rng: random.Random) -> list[Site]:
+def plan_sites(unit: ParsedUnit, rng: random.Random) -> list[Site]:
     """One site per launch that is a statement of its own."""
     tokens = code_tokens(unit)
     sites: list[Site] = []
@@ -31,7 +31,7 @@ def plan(unit: ParsedUnit, rng: random.Random) -> list[Site]:
 
 
 def _to_macro(unit: ParsedUnit, tokens: Sequence[Token], at: int) -> Edit | None:
-    start = _kernel(tokens, at)
+    start = _kernel_start(tokens, at)
     end = next((i for i in range(at, len(tokens)) if tokens[i].text == ">>>"), -1)
     close = closing(tokens, end + 1) if 0 <= end < len(tokens) - 1 and tokens[end + 1].text == "(" else -1
     if start < 1 or close < 0 or tokens[start - 1].text not in _BEFORE or tokens[close + 1].text != ";":
@@ -47,7 +47,7 @@ def _to_macro(unit: ParsedUnit, tokens: Sequence[Token], at: int) -> Edit | None
     return Edit(tokens[start].start, tokens[close].end, f"{MACRO}({', '.join(words)})")
 
 
-def _kernel(tokens: Sequence[Token], at: int) -> int:
+def _kernel_start(tokens: Sequence[Token], at: int) -> int:
     """The index at which the name of the kernel before `<<<` begins, with namespaces and template arguments; -1."""
     i = at - 1
     if tokens[i].text == ">":
@@ -76,6 +76,8 @@ def _to_chevrons(unit: ParsedUnit, tokens: Sequence[Token], at: int) -> Edit | N
     return Edit(tokens[at].start, tokens[close].end, f"{kernel}<<<{', '.join(shape)}>>>({own})")
 
 
-def apply(source: ProgramSource, argument: str, config: ParseConfig) -> tuple[ProgramSource | None, list[Diagnostic]]:
-    """The pass's entry point in the pipeline; see `reform` for the argument."""
-    return reform(source, argument, config, plan)
+def apply_pass(
+    source: ProgramSource, argument: str, config: ParseConfig
+) -> tuple[ProgramSource | None, list[Diagnostic]]:
+    """The pass's entry point in the pipeline; see `reform_source` for the argument."""
+    return reform_source(source, argument, config, plan_sites)

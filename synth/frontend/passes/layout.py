@@ -11,7 +11,7 @@ from hipsynth.source.clang import TOKEN_COMMENT, TOKEN_LITERAL
 from hipsynth.source.edits import Edit
 from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit
 from hipsynth.source.tokens import code_tokens
-from hipsynth.synth.frontend.reform import Site, reform, sets_size
+from hipsynth.synth.frontend.reform import Site, reform_source, sets_size
 from hipsynth.synth.frontend.source import ProgramSource
 
 _LINE = re.compile(rb"^([ \t]+)(?=[^\s#])", re.M)
@@ -20,14 +20,14 @@ INDENTS = (" ", "   ", "    ", "\t")
 KEYWORDS = frozenset({"if", "for", "while", "switch"})
 
 
-def plan(unit: ParsedUnit, rng: random.Random) -> list[Site]:
+def plan_sites(unit: ParsedUnit, rng: random.Random) -> list[Site]:
     """One site: all lines' indentation, and mostly also spaces after keywords, braces, or both, in the whole file."""
-    others = rng.choice([(), (_keywords,), (_braces,), (_keywords, _braces)])
-    site = sum((find(unit) for find in others), _indents(unit, rng.choice(INDENTS)))
+    others = rng.choice([(), (_keyword_site,), (_brace_site,), (_keyword_site, _brace_site)])
+    site = sum((find(unit) for find in others), _indent_site(unit, rng.choice(INDENTS)))
     return [site] if site else []
 
 
-def _indents(unit: ParsedUnit, unit_of: str) -> Site:
+def _indent_site(unit: ParsedUnit, unit_of: str) -> Site:
     """Each step of indentation becomes `unit_of`; lines within comments and literals stay."""
     inner = [(t.start, t.end) for t in unit.tokens if t.kind in (TOKEN_COMMENT, TOKEN_LITERAL) and "\n" in t.text]
     lines = [
@@ -47,7 +47,7 @@ def _indents(unit: ParsedUnit, unit_of: str) -> Site:
     return tuple(edits)
 
 
-def _keywords(unit: ParsedUnit) -> Site:
+def _keyword_site(unit: ParsedUnit) -> Site:
     """`if (` becomes `if(`, and the reverse."""
     tokens = code_tokens(unit)
     pairs = [
@@ -56,7 +56,7 @@ def _keywords(unit: ParsedUnit) -> Site:
     return tuple(Edit(a.end, b.start, " " if a.end == b.start else "") for a, b in pairs if b.start - a.end < 2)
 
 
-def _braces(unit: ParsedUnit) -> Site:
+def _brace_site(unit: ParsedUnit) -> Site:
     """`) {` at the end of a line becomes a brace on its own line, if no line number is used."""
     if _LINES_MATTER.search(unit.text):
         return ()
@@ -76,6 +76,8 @@ def _braces(unit: ParsedUnit) -> Site:
     return tuple(edits)
 
 
-def apply(source: ProgramSource, argument: str, config: ParseConfig) -> tuple[ProgramSource | None, list[Diagnostic]]:
-    """The pass's entry point in the pipeline; see `reform` for the argument."""
-    return reform(source, argument, config, plan)
+def apply_pass(
+    source: ProgramSource, argument: str, config: ParseConfig
+) -> tuple[ProgramSource | None, list[Diagnostic]]:
+    """The pass's entry point in the pipeline; see `reform_source` for the argument."""
+    return reform_source(source, argument, config, plan_sites)

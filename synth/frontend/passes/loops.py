@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from hipsynth.source.edits import Edit
 from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit, Token
 from hipsynth.source.tokens import closing, code_tokens, split_at, text_between
-from hipsynth.synth.frontend.reform import Site, reform
+from hipsynth.synth.frontend.reform import Site, reform_source
 from hipsynth.synth.frontend.source import ProgramSource
 
 _PRAGMA = re.compile(rb"#[ \t]*pragma[^\n]*\n\s*$")
 
 
-def plan(unit: ParsedUnit, rng: random.Random) -> list[Site]:
+def plan_sites(unit: ParsedUnit, rng: random.Random) -> list[Site]:
     """One site per loop that has no pragma, and no `continue`, which would skip the step."""
     tokens = code_tokens(unit)
     sites: list[Site] = []
@@ -54,6 +54,8 @@ def _to_for(tokens: Sequence[Token], at: int, close: int) -> Site:
     )
 
 
-def apply(source: ProgramSource, argument: str, config: ParseConfig) -> tuple[ProgramSource | None, list[Diagnostic]]:
-    """The pass's entry point in the pipeline; see `reform` for the argument."""
-    return reform(source, argument, config, plan)
+def apply_pass(
+    source: ProgramSource, argument: str, config: ParseConfig
+) -> tuple[ProgramSource | None, list[Diagnostic]]:
+    """The pass's entry point in the pipeline; see `reform_source` for the argument."""
+    return reform_source(source, argument, config, plan_sites)

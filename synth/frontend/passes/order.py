@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from hipsynth.source.edits import Edit
 from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit, Token
 from hipsynth.source.tokens import code_tokens, text_between
-from hipsynth.synth.frontend.reform import Site, reform
+from hipsynth.synth.frontend.reform import Site, reform_source
 from hipsynth.synth.frontend.source import ProgramSource
 
 _EFFECTS = frozenset({"++", "--", "(", "{", "+=", "-=", "*=", "/=", "&", "return"})
 _ENDS = frozenset(";{}")
 
 
-def plan(unit: ParsedUnit, rng: random.Random) -> list[Site]:
+def plan_sites(unit: ParsedUnit, rng: random.Random) -> list[Site]:
     """One site per pair of neighbouring declarations in functions, in one line each."""
     tokens = code_tokens(unit)
     declared = {
@@ -24,13 +24,13 @@ def plan(unit: ParsedUnit, rng: random.Random) -> list[Site]:
         for token, entities in zip(unit.tokens, unit.referents, strict=True)
         if any(e.local and e.category == "variable" and e.place == ("", token.start) for e in entities)
     }
-    statements = _statements(tokens)
+    statements = _statement_ranges(tokens)
     sites: list[Site] = []
     for (a, b), (c, d) in itertools.pairwise(statements):
         if b != c or unit.text[tokens[b - 1].end : tokens[c].start].strip():  # a comment between them
             continue
-        first, second = _name(tokens, a, b, declared), _name(tokens, c, d, declared)
-        if first and second and not _uses(tokens, c, d, first) and not _uses(tokens, a, b, second):
+        first, second = _declared_name(tokens, a, b, declared), _declared_name(tokens, c, d, declared)
+        if first and second and not _uses_name(tokens, c, d, first) and not _uses_name(tokens, a, b, second):
             one, two = text_between(unit, tokens, a, b), text_between(unit, tokens, c, d)
             if "\n" not in one + two:
                 sites.append(
@@ -39,7 +39,7 @@ def plan(unit: ParsedUnit, rng: random.Random) -> list[Site]:
     return sites
 
 
-def _statements(tokens: Sequence[Token]) -> list[tuple[int, int]]:
+def _statement_ranges(tokens: Sequence[Token]) -> list[tuple[int, int]]:
     """The [start, end) ranges of what ends with a semicolon."""
     found, first = [], 0
     for i, token in enumerate(tokens):
@@ -50,7 +50,7 @@ def _statements(tokens: Sequence[Token]) -> list[tuple[int, int]]:
     return found
 
 
-def _name(tokens: Sequence[Token], start: int, end: int, declared: set[int]) -> str:
+def _declared_name(tokens: Sequence[Token], start: int, end: int, declared: set[int]) -> str:
     """The variable that a simple declaration without effects declares, "" for any other statement."""
     names = [token.text for token in tokens[start:end] if token.start in declared]
     texts = [token.text for token in tokens[start:end]]
@@ -58,10 +58,12 @@ def _name(tokens: Sequence[Token], start: int, end: int, declared: set[int]) -> 
     return names[0] if plain else ""
 
 
-def _uses(tokens: Sequence[Token], start: int, end: int, name: str) -> bool:
+def _uses_name(tokens: Sequence[Token], start: int, end: int, name: str) -> bool:
     return any(token.text == name for token in tokens[start:end])
 
 
-def apply(source: ProgramSource, argument: str, config: ParseConfig) -> tuple[ProgramSource | None, list[Diagnostic]]:
-    """The pass's entry point in the pipeline; see `reform` for the argument."""
-    return reform(source, argument, config, plan)
+def apply_pass(
+    source: ProgramSource, argument: str, config: ParseConfig
+) -> tuple[ProgramSource | None, list[Diagnostic]]:
+    """The pass's entry point in the pipeline; see `reform_source` for the argument."""
+    return reform_source(source, argument, config, plan_sites)

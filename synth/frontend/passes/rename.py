@@ -38,7 +38,7 @@ class Renaming:
         return next((old for old, news in self.names.items() if new in news), None)
 
 
-def plan(unit: ParsedUnit, seed: int, keep: frozenset[str] = frozenset()) -> Renaming:
+def plan_renaming(unit: ParsedUnit, seed: int, keep: frozenset[str] = frozenset()) -> Renaming:
     """The edits that rename a unit. The same text, seed and `keep` give the same edits on every machine.
 
     `keep` holds spellings to leave unchanged, in addition to those that the rules in `spellings` keep.
@@ -46,15 +46,15 @@ def plan(unit: ParsedUnit, seed: int, keep: frozenset[str] = frozenset()) -> Ren
     found = collect_spellings(unit)
     found.kept_spellings |= dict.fromkeys(keep - found.kept_spellings.keys(), "unsafe")
     kernels = _kernel_names(unit)
-    namer = _namer(found, seed)
+    namer = _make_namer(found, seed)
     ordered = _ordered_names(found, namer, kernels)
     tokens: dict[int, str] = {}
     for text, entry in sorted(found.spellings.items()):
         if not entry.user or text in found.kept_spellings:
             continue
         if entry.joined:
-            first = _first(entry.user.values())
-            name = ordered.get(text) or namer.make(_category(first, kernels), shape=first.shape, old=text)
+            first = _first_declared(entry.user.values())
+            name = ordered.get(text) or namer.make(_naming_category(first, kernels), shape=first.shape, old=text)
             tokens.update(dict.fromkeys([*entry.user, *entry.unresolved], name))
         else:
             tokens.update(_name_entities(found, entry, namer, kernels, ordered))
@@ -62,10 +62,10 @@ def plan(unit: ParsedUnit, seed: int, keep: frozenset[str] = frozenset()) -> Ren
         category = "function" if unit.tokens[occurrences[0] + 1].text == "(" else "variable"
         tokens.update(dict.fromkeys(occurrences, namer.make(category, old=text)))
     _name_macro_params(found, namer, tokens)
-    return _renaming(unit, tokens, found.kept())
+    return _build_renaming(unit, tokens, found.kept())
 
 
-def _namer(found: SpellingTable, seed: int) -> Namer:
+def _make_namer(found: SpellingTable, seed: int) -> Namer:
     """A source of names that the file does not use, or uses only where they are replaced."""
     unit = found.unit
     params = {macro.params[number] for macro, number, _ in found.macro_params}
@@ -109,10 +109,10 @@ def _name_entities(
             if key not in new:
                 new[key] = namer.make(entity.category, local=True, shape=entity.shape, old=entry.text)
         else:
-            key, first = "wide", _first(wide or [entities])
+            key, first = "wide", _first_declared(wide or [entities])
             if key not in new:
                 new[key] = ordered.get(entry.text) or namer.make(
-                    _category(first, kernels), shape=first.shape, old=entry.text
+                    _naming_category(first, kernels), shape=first.shape, old=entry.text
                 )
         tokens[i] = new[key]
     return tokens
@@ -166,12 +166,12 @@ def _lds_functions(found: SpellingTable) -> set[str]:
     return owners
 
 
-def _first(groups: Iterable[frozenset[Entity]]) -> Entity:
+def _first_declared(groups: Iterable[frozenset[Entity]]) -> Entity:
     """Of the entities that share one spelling, the first declared: its kind decides about the name."""
     return min((e for group in groups for e in group), key=lambda e: e.place)
 
 
-def _category(entity: Entity, kernels: set[str]) -> str:
+def _naming_category(entity: Entity, kernels: set[str]) -> str:
     return "kernel" if entity.name in kernels and entity.category == "function" else entity.category
 
 
@@ -195,7 +195,7 @@ def _name_macro_params(found: SpellingTable, namer: Namer, tokens: dict[int, str
             tokens.update(dict.fromkeys(occurrences, name))
 
 
-def _renaming(unit: ParsedUnit, tokens: dict[int, str], kept: dict[str, str]) -> Renaming:
+def _build_renaming(unit: ParsedUnit, tokens: dict[int, str], kept: dict[str, str]) -> Renaming:
     names: dict[str, set[str]] = {}
     edits = []
     for i, name in sorted(tokens.items()):
@@ -217,13 +217,13 @@ def rename_only(unit: ParsedUnit, names: Mapping[str, str]) -> tuple[bytes | Non
         entry = found.spellings[old]
         occurrences = [i for i, es in entry.user.items() if not any(e.local for e in es)]
         tokens.update(dict.fromkeys([*occurrences, *entry.unresolved], new))
-    return apply_edits(unit.text, _renaming(unit, tokens, {}).edits), frozenset()
+    return apply_edits(unit.text, _build_renaming(unit, tokens, {}).edits), frozenset()
 
 
 # --- verification by a second parse ---------------------------------------------------------------------------------
 
 
-def rename(
+def rename_unit(
     unit: ParsedUnit, config: ParseConfig, seed: int, texts: Texts = DEFAULT_TEXTS
 ) -> tuple[bytes | None, Renaming | None, list[Diagnostic]]:
     """The renamed text and its renaming, or None and a diagnostic with reason `rename_unsafe`.
@@ -234,13 +234,13 @@ def rename(
     path = unit.path
     problems: list[Diagnostic] = []
     for _ in range(ATTEMPTS):
-        renaming = plan(unit, seed, keep)
+        renaming = plan_renaming(unit, seed, keep)
         text = apply_edits(unit.text, (*renaming.edits, *text_edits(unit, renaming.names, texts)))
         after, problems = parse(text, config, path=path)
-        blamed = blame(problems, renaming) if after is None else differences(unit, after)
+        blamed = blamed_names(problems, renaming) if after is None else changed_referents(unit, after)
         if after is not None and not blamed:
             return text, renaming, []
-        blamed = (blamed or _unresolved(unit)) - keep
+        blamed = (blamed or _unresolved_names(unit)) - keep
         if not blamed:
             break
         keep |= blamed
@@ -248,14 +248,14 @@ def rename(
     return None, None, [Diagnostic("rename_unsafe", what)]
 
 
-def blame(problems: Iterable[Diagnostic], renaming: Renaming) -> frozenset[str]:
+def blamed_names(problems: Iterable[Diagnostic], renaming: Renaming) -> frozenset[str]:
     """The old spellings of the names that occur in compiler errors."""
     words = {w for p in problems for w in re.findall(r"[A-Za-z_]\w*", p.message)}
     news = {renaming.old_name(w) for w in words}
     return frozenset(n for n in news if n) | frozenset(w for w in words if w in renaming.names)
 
 
-def differences(before: ParsedUnit, after: ParsedUnit) -> frozenset[str]:
+def changed_referents(before: ParsedUnit, after: ParsedUnit) -> frozenset[str]:
     """Old spellings of identifiers that no longer resolve to the same entities; all if the number of tokens changed.
 
     Comments do not count.
@@ -270,30 +270,32 @@ def differences(before: ParsedUnit, after: ParsedUnit) -> frozenset[str]:
     changed = set()
     for i, j in zip(*pairs, strict=True):
         named = before.referents[i] or after.referents[j]
-        if named and _shape(before.referents[i], old) != _shape(after.referents[j], new):
+        if named and _entity_shape(before.referents[i], old) != _entity_shape(after.referents[j], new):
             changed.add(before.tokens[i].text)
     return frozenset(changed)
 
 
-def _shape(entities: frozenset[Entity], numbers: dict[int, int]) -> frozenset[tuple[object, ...]]:
+def _entity_shape(entities: frozenset[Entity], numbers: dict[int, int]) -> frozenset[tuple[object, ...]]:
     return frozenset(
         (numbers.get(e.place[1], -1), e.category, e.pinned) if e.user else (e.name, e.place, e.category)
         for e in entities
     )
 
 
-def _unresolved(unit: ParsedUnit) -> frozenset[str]:
+def _unresolved_names(unit: ParsedUnit) -> frozenset[str]:
     """Spellings with unresolved occurrences: the likely culprits if no compiler error names one."""
     found = collect_spellings(unit)
     macros = {macro.name for macro in found.macros}
     return frozenset(s.text for s in found.spellings.values() if s.user and s.unresolved) - macros
 
 
-def apply(source: ProgramSource, argument: str, config: ParseConfig) -> tuple[ProgramSource | None, list[Diagnostic]]:
+def apply_pass(
+    source: ProgramSource, argument: str, config: ParseConfig
+) -> tuple[ProgramSource | None, list[Diagnostic]]:
     """The pass's entry point in the pipeline: `argument` is the seed, 0 if empty, and settings of `Texts`."""
     unit, problems = parse(source.text, config, path=str(source.main) if source.main else None)
     if unit is None:
         return None, problems
     seed, *settings = argument.split(",")
-    text, _, problems = rename(unit, config, int(seed or 0), Texts.read(settings))
+    text, _, problems = rename_unit(unit, config, int(seed or 0), Texts.read(settings))
     return (None, problems) if text is None else (replace(source, text=text), [])

@@ -18,7 +18,7 @@ from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.core.store import Corpus, CorpusItem, CorpusWriter
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.recorded import capture
-from hipsynth.profiling.matrix.collect import MatrixOptions, collect
+from hipsynth.profiling.matrix.collect import MatrixOptions, collect_matrix
 from hipsynth.profiling.reports.corpus_statistics import bottlenecks
 from hipsynth.training.data.prompt import parse_answer
 from hipsynth.training.data.samples import export_chat, iter_samples, select_labels
@@ -38,7 +38,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     whole = kernel()
     counters = {name: value for name, value in whole.counters.items() if name != "TCC_HIT"}
     capture(folder, PROGRAMS[2].id, result(TARGETS[1], replace(whole, counters=counters)))
-    collect(PROGRAMS, TARGETS, root / "c", MatrixOptions(f"recorded:{folder}", workers=2))
+    collect_matrix(PROGRAMS, TARGETS, root / "c", MatrixOptions(f"recorded:{folder}", workers=2))
     return root / "c"
 
 
@@ -65,8 +65,8 @@ def test_one_sample_per_program_arch_and_flags(corpus: Path, tmp_path: Path) -> 
     one = next(s for s in samples if s["program_id"] == PROGRAMS[1].id)
     found = parse_answer(one["messages"][2]["content"])
     for metric in metrics.answer_ids():
-        shown = metrics.normalise(metric, found.values[metric])
-        assert shown == pytest.approx(metrics.normalise(metric, stored[one["id"]][metric]), abs=0.0005001)
+        shown = metrics.normalise_metric(metric, found.values[metric])
+        assert shown == pytest.approx(metrics.normalise_metric(metric, stored[one["id"]][metric]), abs=0.0005001)
 
 
 def test_the_label_is_the_kernel_with_the_largest_total_time(corpus: Path) -> None:
@@ -174,7 +174,7 @@ def test_stats_counts_equal_labels(tmp_path: Path) -> None:
     folder = tmp_path / "captures"
     for one in PROGRAMS[:3]:
         capture(folder, one.id, result(TARGETS[0]))
-    collect(PROGRAMS[:3], TARGETS[:1], tmp_path / "c", MatrixOptions(f"recorded:{folder}"))
+    collect_matrix(PROGRAMS[:3], TARGETS[:1], tmp_path / "c", MatrixOptions(f"recorded:{folder}"))
     found = json.loads(run("stats", str(tmp_path / "c"), "--json").stdout)
     assert found["duplicates"] == {"same_lineage": 1, "other_lineage": 1}
 
@@ -182,7 +182,7 @@ def test_stats_counts_equal_labels(tmp_path: Path) -> None:
 def test_a_corpus_without_manifest_is_described_with_a_note(tmp_path: Path) -> None:
     folder = captures(tmp_path / "captures", PROGRAMS, TARGETS[:1])
     out = tmp_path / "c"
-    collect(PROGRAMS, TARGETS[:1], out, MatrixOptions(f"recorded:{folder}"))
+    collect_matrix(PROGRAMS, TARGETS[:1], out, MatrixOptions(f"recorded:{folder}"))
     (out / "manifest.json").unlink()
     shards = {path: path.read_bytes() for path in out.rglob("*.parquet")}
     done = run("stats", str(out), "--json")

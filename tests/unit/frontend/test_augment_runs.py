@@ -12,7 +12,7 @@ from hipsynth.core.errors import BadInput
 from hipsynth.core.program import INDEX, Expected, Program, ProgramRun, iter_programs, program_path, write_programs
 from hipsynth.source.arguments import with_defaults
 from hipsynth.source.parse import ParseConfig
-from hipsynth.synth.frontend.augment import FAILURES, JOURNAL, augment, find_items
+from hipsynth.synth.frontend.augment import FAILURES, JOURNAL, augment_programs, find_items
 from hipsynth.synth.frontend.vary import copy_seed
 from hipsynth.synth.generate.sizes import expected_output
 
@@ -33,7 +33,7 @@ def _bases(folder: Path, count: int = 3) -> list[Program]:
 
 def test_copies_keep_lineage_and_record(config: ParseConfig, tmp_path: Path) -> None:
     bases = _bases(tmp_path / "in")
-    summary = augment(tmp_path / "in", tmp_path / "out", config, copies=2, seed=9)
+    summary = augment_programs(tmp_path / "in", tmp_path / "out", config, copies=2, seed=9)
     assert (summary.bases, summary.programs, summary.failed) == (3, 6, 0)
     copies = list(iter_programs(tmp_path / "out"))
     assert [c.lineage for c in copies] == [b.id for b in bases for _ in range(2)]
@@ -47,7 +47,7 @@ def test_copies_keep_lineage_and_record(config: ParseConfig, tmp_path: Path) -> 
 def test_copies_of_generated_programs_take_the_same_sizes(config: ParseConfig, tmp_path: Path, family: str) -> None:
     program, run = small(family)
     write_programs(tmp_path / "in", [program.with_runs([ProgramRun(), run])])
-    augment(tmp_path / "in", tmp_path / "out", config, copies=2, seed=9)
+    augment_programs(tmp_path / "in", tmp_path / "out", config, copies=2, seed=9)
     copies = list(iter_programs(tmp_path / "out"))
     assert len(copies) == 2
     for copy in copies:
@@ -63,8 +63,8 @@ def test_copies_of_generated_programs_take_the_same_sizes(config: ParseConfig, t
 
 def test_copies_of_copies_keep_the_first_lineage(config: ParseConfig, tmp_path: Path) -> None:
     base = _bases(tmp_path / "in", 1)[0]
-    augment(tmp_path / "in", tmp_path / "one", config)
-    augment(tmp_path / "one", tmp_path / "two", config)
+    augment_programs(tmp_path / "in", tmp_path / "one", config)
+    augment_programs(tmp_path / "one", tmp_path / "two", config)
     grandchild = next(iter_programs(tmp_path / "two"))
     assert grandchild.lineage == base.id
     assert len(grandchild.derivation) == 2
@@ -77,7 +77,7 @@ def test_failures_are_counted_and_kept(config: ParseConfig, tmp_path: Path) -> N
     program_path(tmp_path / "in", programs[2].id).write_bytes(b"\xff\xfe")
     with (tmp_path / "in" / INDEX).open("a") as stream:
         stream.write("{ not json\n")
-    summary = augment(tmp_path / "in", tmp_path / "out", config)
+    summary = augment_programs(tmp_path / "in", tmp_path / "out", config)
     assert summary.programs == 1
     assert summary.reasons == {"bad_record": 2, "missing_file": 1, "not_utf8": 1}
     lines = [json.loads(line) for line in (tmp_path / "out" / FAILURES).read_text().splitlines()]
@@ -87,7 +87,7 @@ def test_failures_are_counted_and_kept(config: ParseConfig, tmp_path: Path) -> N
 def test_workers_do_not_change_a_byte(config: ParseConfig, tmp_path: Path) -> None:
     _bases(tmp_path / "in")
     for workers in (1, 2):
-        augment(tmp_path / "in", tmp_path / str(workers), config, copies=2, seed=3, workers=workers)
+        augment_programs(tmp_path / "in", tmp_path / str(workers), config, copies=2, seed=3, workers=workers)
     names = sorted(p.name for p in (tmp_path / "1").iterdir() if p.name != JOURNAL)
     assert names == sorted(p.name for p in (tmp_path / "2").iterdir() if p.name != JOURNAL)
     assert all((tmp_path / "1" / n).read_bytes() == (tmp_path / "2" / n).read_bytes() for n in names)
@@ -104,16 +104,16 @@ def test_an_interrupted_run_resumes(config: ParseConfig, tmp_path: Path) -> None
         raise Stop
 
     with pytest.raises(Stop):
-        augment(tmp_path / "in", out, config, on_item=stop)
+        augment_programs(tmp_path / "in", out, config, on_item=stop)
     assert not (out / INDEX).exists()
     with (out / JOURNAL).open("a") as stream:
         stream.write('\n{"key": "torn')
-    summary = augment(tmp_path / "in", out, config)
+    summary = augment_programs(tmp_path / "in", out, config)
     assert (summary.reused, summary.programs) == (1, 3)
     first = (out / INDEX).read_bytes()
     lost = next(out.glob("*.hip"))
     lost.unlink()
-    again = augment(tmp_path / "in", out, config)
+    again = augment_programs(tmp_path / "in", out, config)
     assert (again.reused, lost.exists()) == (2, True)
     assert (out / INDEX).read_bytes() == first
 
@@ -123,10 +123,10 @@ def test_changed_input_is_processed_again(config: ParseConfig, tmp_path: Path) -
     folder.mkdir()
     (folder / "main.hip").write_text('#include "part.h"\nint main() { return 0; }\n')
     (folder / "part.h").write_text(TEXT.format(n=1).split("int main")[0])
-    assert augment(folder, tmp_path / "out", config).reused == 0
+    assert augment_programs(folder, tmp_path / "out", config).reused == 0
     (folder / "part.h").write_text(TEXT.format(n=2).split("int main")[0])
-    assert augment(folder, tmp_path / "out", config).reused == 0
-    assert augment(folder, tmp_path / "out", config).reused == 1
+    assert augment_programs(folder, tmp_path / "out", config).reused == 0
+    assert augment_programs(folder, tmp_path / "out", config).reused == 1
 
 
 def test_programs_are_found_by_their_files(tmp_path: Path) -> None:

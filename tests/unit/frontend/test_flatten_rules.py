@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hipsynth.source.parse import ParseConfig
-from hipsynth.synth.frontend.passes.flatten import flatten, program_sources
-from hipsynth.synth.frontend.pipeline import run
+from hipsynth.synth.frontend.passes.flatten import flatten_program, program_sources
+from hipsynth.synth.frontend.pipeline import run_steps
 from hipsynth.synth.frontend.source import BuildConfiguration, ProgramSource
 
 HIP = "#include <hip/hip_runtime.h>\n"
@@ -21,7 +21,7 @@ def _flat(folder: Path, files: dict[str, str], config: ParseConfig) -> str:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     main = folder / "main.hip"
-    result, problems = flatten(main, main.read_bytes(), folder, config)
+    result, problems = flatten_program(main, main.read_bytes(), folder, config)
     assert result is not None, problems
     return result.decode()
 
@@ -78,7 +78,7 @@ def test_units_are_merged_and_their_internal_names_kept_distinct(config: ParseCo
     (tmp_path / "main.hip").write_text("int get1();\nint get2();\nint main() { return get1() + get2(); }\n")
     sources = program_sources(tmp_path)
     assert [p.name for p in sources] == ["one.hip", "two.hip", "main.hip"]
-    outcome = run(
+    outcome = run_steps(
         ProgramSource(sources[-1].read_bytes(), sources[-1], tmp_path, BuildConfiguration(tuple(sources))),
         ["flatten"],
         config,
@@ -93,4 +93,4 @@ def test_unknown_passes_are_refused(config: ParseConfig) -> None:
     from hipsynth.core.errors import UsageError
 
     with pytest.raises(UsageError, match="polish"):
-        run(ProgramSource(b"int a;"), ["polish"], config)
+        run_steps(ProgramSource(b"int a;"), ["polish"], config)

@@ -8,7 +8,7 @@ import pytest
 
 from hipsynth.source.parse import MAX_BYTES, ParseConfig, parse
 from hipsynth.synth.frontend.augment import find_items
-from hipsynth.synth.frontend.vary import vary
+from hipsynth.synth.frontend.vary import make_copies
 
 HEAD = b"#include <hip/hip_runtime.h>\n"
 
@@ -47,7 +47,7 @@ def test_an_error_has_line_and_column(config: ParseConfig) -> None:
 @pytest.mark.parametrize("text", ["int main() { return 0; }\n", "// __global__ in a comment only\nint main() {}\n"])
 def test_a_program_without_a_kernel(config: ParseConfig, tmp_path: Path, text: str) -> None:
     (tmp_path / "host.hip").write_text(text)
-    varied = vary(find_items(tmp_path / "host.hip")[0], 1, 0, config)
+    varied = make_copies(find_items(tmp_path / "host.hip")[0], 1, 0, config)
     assert varied.programs == ()
     assert [f.reason for f in varied.failures] == ["no_kernel"]
 
@@ -57,7 +57,7 @@ def test_headers_outside_the_folder_are_not_read(config: ParseConfig, tmp_path: 
     inside = tmp_path / "program"
     inside.mkdir()
     (inside / "main.hip").write_text(HEAD.decode() + '#include "../secret.h"\n__global__ void k() {}\nint main() {}\n')
-    varied = vary(find_items(inside / "main.hip")[0], 1, 0, config)
+    varied = make_copies(find_items(inside / "main.hip")[0], 1, 0, config)
     assert [f.reason for f in varied.failures] == ["include_outside"]
 
 
@@ -71,9 +71,9 @@ def test_other_bytes_are_no_obstacle_in_comments_but_elsewhere(odd: str, config:
     with (tmp_path / odd).open("ab") as file:
         file.write(b"// caf\xe9\n")
     (item,) = find_items(tmp_path)
-    made = vary(item, 1, 0, config)
+    made = make_copies(item, 1, 0, config)
     assert not made.failures and all("// café" in program.text for program in made.programs)
     with (tmp_path / odd).open("ab") as file:
         file.write(b"int caf\xe9;\n")
-    (failure,) = vary(item, 1, 0, config).failures
+    (failure,) = make_copies(item, 1, 0, config).failures
     assert failure.reason == "not_utf8" and f"{odd}: byte" in failure.message

@@ -10,7 +10,7 @@ from name_classifier import accuracy
 from hipsynth.source.edits import apply_edits
 from hipsynth.source.parse import ParseConfig, ParsedUnit, parse
 from hipsynth.synth.frontend.names import STYLES
-from hipsynth.synth.frontend.passes.rename import Renaming, plan
+from hipsynth.synth.frontend.passes.rename import Renaming, plan_renaming
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAMS = [*sorted(ROOT.glob("corpus/handwritten/**/*.hip"))[::12], *sorted(ROOT.glob("tests/kernels/programs/*.hip"))]
@@ -29,13 +29,15 @@ def units(config: ParseConfig) -> list[ParsedUnit]:
 def test_copies_are_hardly_told_from_originals(units: list[ParsedUnit]) -> None:
     scores = []
     for seed in (1, 2):
-        pairs = [(unit.text.decode(), apply_edits(unit.text, plan(unit, seed).edits).decode()) for unit in units]
+        pairs = [
+            (unit.text.decode(), apply_edits(unit.text, plan_renaming(unit, seed).edits).decode()) for unit in units
+        ]
         scores += [accuracy(pairs, seed=order) for order in (0, 1)]
     assert sum(scores) / len(scores) < MOST, scores
 
 
 def test_the_classifier_finds_names_that_nobody_chooses(units: list[ParsedUnit]) -> None:
-    pairs = [(unit.text.decode(), _numbered(unit, plan(unit, 1)).decode()) for unit in units]
+    pairs = [(unit.text.decode(), _numbered(unit, plan_renaming(unit, 1)).decode()) for unit in units]
     assert accuracy(pairs) > 0.9
 
 
@@ -46,6 +48,6 @@ def _numbered(unit: ParsedUnit, renaming: Renaming) -> bytes:
 
 
 def test_copies_have_several_styles(units: list[ParsedUnit]) -> None:
-    names = [" ".join(n for new in plan(units[0], seed).names.values() for n in new) for seed in range(20)]
+    names = [" ".join(n for new in plan_renaming(units[0], seed).names.values() for n in new) for seed in range(20)]
     assert len(STYLES) > 5
     assert any("_" in text for text in names) and any("_" not in text.replace("_t ", "") for text in names)

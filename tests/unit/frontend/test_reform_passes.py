@@ -13,7 +13,7 @@ from hipsynth.source.config import frontend_config
 from hipsynth.source.parse import ParseConfig
 from hipsynth.synth.frontend import isolation
 from hipsynth.synth.frontend.isolation import AugmentRequest
-from hipsynth.synth.frontend.pipeline import run
+from hipsynth.synth.frontend.pipeline import run_steps
 from hipsynth.synth.frontend.proof import same_code
 from hipsynth.synth.frontend.source import ProgramSource
 from hipsynth.synth.frontend.vary import AugmentInput
@@ -74,22 +74,22 @@ def config() -> ParseConfig:
 
 @pytest.mark.parametrize("kind", CHANGES)
 def test_a_pass_changes_the_text_and_keeps_the_machine_code(kind: str, config: ParseConfig) -> None:
-    found = run(ProgramSource(TEXT.encode()), [f"{kind}:1,1.0"], config)
+    found = run_steps(ProgramSource(TEXT.encode()), [f"{kind}:1,1.0"], config)
     assert found.source is not None and found.applied == (f"{kind}:1,1.0",)
     text = found.source.text.decode()
     assert text != TEXT and same_code(TEXT, text)
     for part in CHANGES[kind]:
         assert part in text
-    again = run(ProgramSource(TEXT.encode()), [f"{kind}:1,1.0"], config)
+    again = run_steps(ProgramSource(TEXT.encode()), [f"{kind}:1,1.0"], config)
     assert again.source == found.source, "the same seed gives the same bytes"
 
 
 def test_lines_stay_where_code_depends_on_them(config: ParseConfig) -> None:
     text = TEXT.replace("return 0;\n}", "return __LINE__ ? 0 : 1;\n}")
     for kind in CHANGES:
-        found = run(ProgramSource(text.encode()), [f"{kind}:3,1.0"], config)
+        found = run_steps(ProgramSource(text.encode()), [f"{kind}:3,1.0"], config)
         assert found.source is not None and found.source.text.count(b"\n") == text.count("\n")
-    styles = [run(ProgramSource(TEXT.encode()), [f"layout:{seed}"], config).source for seed in range(8)]
+    styles = [run_steps(ProgramSource(TEXT.encode()), [f"layout:{seed}"], config).source for seed in range(8)]
     assert 0 < sum(source is not None and b")\n{" in source.text for source in styles) < 8
 
 
@@ -109,8 +109,8 @@ def test_a_change_that_is_not_proven_is_left_out(monkeypatch: pytest.MonkeyPatch
         bad = any(step.startswith("loops") for step in steps)
         return replace(program, text=false if bad else honest, derivation=(*program.derivation, *steps))
 
-    monkeypatch.setattr(isolation, "_passed", passed)
+    monkeypatch.setattr(isolation, "_apply_passes", passed)
     monkeypatch.setattr(isolation, "same_code", lambda one, other: (one, other) in {(TEXT, honest), (honest, honest)})
     request = AugmentRequest(AugmentInput("x", program=base), 1, 0, ParseConfig(()), kinds=("loops", "constants"))
-    made = isolation._reformed(request, base, 1)
+    made = isolation._reform_base(request, base, 1)
     assert made.text == honest and [step.partition(":")[0] for step in made.derivation] == ["constants"]

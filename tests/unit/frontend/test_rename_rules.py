@@ -7,7 +7,7 @@ import re
 import pytest
 
 from hipsynth.source.parse import ParseConfig, ParsedUnit, parse
-from hipsynth.synth.frontend.passes.rename import plan, rename
+from hipsynth.synth.frontend.passes.rename import plan_renaming, rename_unit
 
 HEAD = "#include <hip/hip_runtime.h>\n#include <stdio.h>\n"
 
@@ -19,7 +19,7 @@ def _unit(text: str, config: ParseConfig) -> ParsedUnit:
 
 
 def _renamed(text: str, config: ParseConfig, seed: int = 1) -> str:
-    result, _, diagnostics = rename(_unit(text, config), config, seed)
+    result, _, diagnostics = rename_unit(_unit(text, config), config, seed)
     assert result is not None, diagnostics
     return result.decode()
 
@@ -161,9 +161,9 @@ def test_names_used_outside_the_file_are_kept(config: ParseConfig, text: str, na
 
 def test_scopes_may_get_their_own_names(config: ParseConfig) -> None:
     unit = _unit("int f_(int n_) { return n_; }\nint g_(int n_) { { int n_ = 1; f_(n_); } return n_; }", config)
-    numbers = {len(plan(unit, seed).names["n_"]) for seed in range(12)}
+    numbers = {len(plan_renaming(unit, seed).names["n_"]) for seed in range(12)}
     assert numbers > {1} and max(numbers) <= 3
-    assert all(len(plan(unit, seed).names["f_"]) == 1 for seed in range(12))
+    assert all(len(plan_renaming(unit, seed).names["f_"]) == 1 for seed in range(12))
 
 
 def test_same_seed_same_bytes_other_seed_other_names(config: ParseConfig) -> None:
@@ -175,7 +175,7 @@ def test_same_seed_same_bytes_other_seed_other_names(config: ParseConfig) -> Non
 def test_new_names_collide_with_nothing(config: ParseConfig) -> None:
     unit = _unit("int f_(int n_) { return n_; }", config)
     for seed in range(40):
-        new = {n for names in plan(unit, seed).names.values() for n in names}
+        new = {n for names in plan_renaming(unit, seed).names.values() for n in names}
         assert len(new) == 2
         assert not new & ({"int", "return"} | unit.macro_words)
 
@@ -201,7 +201,7 @@ def test_text_that_is_not_ascii_keeps_its_bytes(config: ParseConfig) -> None:
     ],
 )
 def test_names_that_stay_have_a_reason(config: ParseConfig, text: str, name: str, reason: str) -> None:
-    _, renaming, diagnostics = rename(_unit(text, config), config, 1)
+    _, renaming, diagnostics = rename_unit(_unit(text, config), config, 1)
     assert renaming is not None, diagnostics
     assert renaming.kept.get(name) == reason
 

@@ -6,7 +6,7 @@ import pytest
 
 from hipsynth.core.errors import UsageError
 from hipsynth.source.parse import ParseConfig, parse
-from hipsynth.synth.frontend.passes.rename import rename
+from hipsynth.synth.frontend.passes.rename import rename_unit
 from hipsynth.synth.frontend.texts import Texts
 
 TEXT = b"""#include <hip/hip_runtime.h>
@@ -28,7 +28,7 @@ int main() {
 def after(config: ParseConfig, texts: Texts) -> tuple[str, dict[str, frozenset[str]]]:
     unit, problems = parse(TEXT, config)
     assert unit is not None, problems
-    text, renaming, problems = rename(unit, config, 3, texts)
+    text, renaming, problems = rename_unit(unit, config, 3, texts)
     assert text is not None and renaming is not None, problems
     return text.decode(), renaming.names
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hipsynth.profiling.lines import loops
-from hipsynth.profiling.lines.attribute import COUNTERS, UNITS, scaled
+from hipsynth.profiling.lines.attribute import COUNTERS, UNITS, scale_amounts
 from hipsynth.profiling.lines.loops import LoopRange
 from hipsynth.profiling.lines.records import Amounts, KernelLines, SourceLine
 from hipsynth.profiling.reports.lines import _kernel, compact, heat
@@ -38,9 +38,9 @@ def instruction(address: int, kind: str = "valu", **amounts: float) -> Instructi
 def test_loops_are_the_backward_branches() -> None:
     text = DISASSEMBLY.replace("0000000000001A00", "0000000000001a00")
     inner, outer, own = LoopRange(0x1908, 0x190C), LoopRange(0x1904, 0x1914), LoopRange(0x1A00, 0x1A00)
-    assert loops.ranges(text) == [outer, inner, own]
-    assert [loops.depth(one, [outer, inner, own]) for one in (outer, inner, own)] == [1, 2, 1]
-    assert loops.ranges("") == []
+    assert loops.loop_ranges(text) == [outer, inner, own]
+    assert [loops.loop_depth(one, [outer, inner, own]) for one in (outer, inner, own)] == [1, 2, 1]
+    assert loops.loop_ranges("") == []
 
 
 def test_events_and_classes_are_the_cores() -> None:
@@ -55,7 +55,7 @@ def test_events_and_classes_are_the_cores() -> None:
 
 def test_scaling_keeps_proportions_and_names_what_was_not_seen() -> None:
     rows = [instruction(0, times=3, bytes=30), instruction(4, times=1, bytes=10, stall_cycles=8)]
-    found, outside = scaled(rows, {"times": 8, "bytes": 20, "misses": 5, "l2_misses": 0}, dispatches=4)
+    found, outside = scale_amounts(rows, {"times": 8, "bytes": 20, "misses": 5, "l2_misses": 0}, dispatches=4)
     assert [row.amounts["times"] for row in found] == [6, 2]
     assert [row.amounts["bytes"] for row in found] == [15, 5]
     assert found[1].amounts["stall_cycles"] == 2  # no total: the mean per dispatch

@@ -13,7 +13,7 @@ from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.synth.llm import ask
 from hipsynth.synth.llm.ask import RequestPolicy, answer_journal, ask_all
 from hipsynth.synth.llm.endpoint import Client, EndpointFailed
-from hipsynth.synth.llm.plan import ModelRequest, choose, load_prompts, requests
+from hipsynth.synth.llm.plan import ModelRequest, choose_rows, load_prompts, plan_requests
 
 
 @pytest.fixture(autouse=True)
@@ -25,8 +25,8 @@ def _requests(
     count: int | None = None, temperatures: tuple[float, ...] = (0.2, 1.0), **options: Any
 ) -> list[ModelRequest]:
     prompts = load_prompts()
-    chosen = choose(prompts, ["saxpy", "gather"], ["plain", "tuned"])
-    return requests(prompts, chosen, temperatures, "m", count, **options)
+    chosen = choose_rows(prompts, ["saxpy", "gather"], ["plain", "tuned"])
+    return plan_requests(prompts, chosen, temperatures, "m", count, **options)
 
 
 def test_the_grid_comes_once_by_default_and_a_larger_count_continues_it() -> None:
@@ -50,7 +50,7 @@ def test_the_shipped_prompts_are_whole() -> None:
 
 def test_unknown_names_and_broken_prompts_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no problem called 'x'"):
-        choose(load_prompts(), ["x"], [])
+        choose_rows(load_prompts(), ["x"], [])
     with pytest.raises(BadInput):
         load_prompts(tmp_path)
     (tmp_path / "problems.toml").write_text('[[problem]]\nname = "a"\n')

@@ -53,7 +53,9 @@ def test_the_corpus_records_everything_that_affects_a_result(tmp_path: Path, rec
         notes.append(total)
         return notes.append
 
-    summary = collect.collect([*PROGRAMS, PROGRAMS[0]], TARGETS, tmp_path / "c", MatrixOptions(recorded), progress)
+    summary = collect.collect_matrix(
+        [*PROGRAMS, PROGRAMS[0]], TARGETS, tmp_path / "c", MatrixOptions(recorded), progress
+    )
     assert (summary.programs, summary.targets, summary.planned, summary.duplicates) == (4, 3, 12, 1)
     assert (summary.measured, summary.failed) == (9, {"illegal_access": 1, "not_recorded": 2})
     assert notes[0] == 12 and len(notes) == 13
@@ -77,9 +79,9 @@ def test_metrics_with_a_large_sampling_error_are_no_labels() -> None:
 
 
 def test_running_again_does_nothing_new(tmp_path: Path, recorded: str) -> None:
-    collect.collect(PROGRAMS, TARGETS, tmp_path / "c", MatrixOptions(recorded))
+    collect.collect_matrix(PROGRAMS, TARGETS, tmp_path / "c", MatrixOptions(recorded))
     before = content(tmp_path / "c")
-    again = collect.collect(PROGRAMS, TARGETS, tmp_path / "c", MatrixOptions(recorded))
+    again = collect.collect_matrix(PROGRAMS, TARGETS, tmp_path / "c", MatrixOptions(recorded))
     assert (again.measured, again.already_done, again.failed) == (0, 12, {"illegal_access": 1, "not_recorded": 2})
     assert content(tmp_path / "c") == before
 
@@ -92,37 +94,39 @@ def test_limits_that_affect_results_change_the_version(tmp_path: Path, recorded:
         RunLimits(largest_error=0.02),
     ]
     for one in limits:
-        collect.collect(PROGRAMS[:1], TARGETS[:1], tmp_path / "c", MatrixOptions(recorded, limits=one))
+        collect.collect_matrix(PROGRAMS[:1], TARGETS[:1], tmp_path / "c", MatrixOptions(recorded, limits=one))
     version = backends.get(recorded).version()
     found = set(Corpus.open(tmp_path / "c").measurements()["backend_version"].to_pylist())
     assert found == {version, f"{version}+exact", f"{version}+sample24+effort8", f"{version}+error0.02"}
 
 
 def test_other_captures_change_the_version(tmp_path: Path, recorded: str) -> None:
-    collect.collect(PROGRAMS[:1], TARGETS[:1], tmp_path / "c", MatrixOptions(recorded))
+    collect.collect_matrix(PROGRAMS[:1], TARGETS[:1], tmp_path / "c", MatrixOptions(recorded))
     capture(Path(recorded.partition(":")[2]), PROGRAMS[3].id, result(TARGETS[1]))
-    again = collect.collect(PROGRAMS[:1], TARGETS[:1], tmp_path / "c", MatrixOptions(recorded))
+    again = collect.collect_matrix(PROGRAMS[:1], TARGETS[:1], tmp_path / "c", MatrixOptions(recorded))
     assert again.measured == 1
     assert len(set(Corpus.open(tmp_path / "c").measurements()["backend_version"].to_pylist())) == 2
 
 
 def test_workers_and_engines_do_not_change_a_byte(tmp_path: Path, recorded: str) -> None:
-    collect.collect(PROGRAMS, TARGETS, tmp_path / "one", MatrixOptions(recorded, workers=1))
-    collect.collect(PROGRAMS[::-1], TARGETS[::-1], tmp_path / "two", MatrixOptions(recorded, workers=2))
+    collect.collect_matrix(PROGRAMS, TARGETS, tmp_path / "one", MatrixOptions(recorded, workers=1))
+    collect.collect_matrix(PROGRAMS[::-1], TARGETS[::-1], tmp_path / "two", MatrixOptions(recorded, workers=2))
     assert content(tmp_path / "one") == content(tmp_path / "two")
 
 
 def test_failed_items_are_tried_again_on_request(
     tmp_path: Path, recorded: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    collect.collect(PROGRAMS[3:], TARGETS[:1], tmp_path / "c", MatrixOptions(recorded))
+    collect.collect_matrix(PROGRAMS[3:], TARGETS[:1], tmp_path / "c", MatrixOptions(recorded))
     version = backends.get(recorded).version()
     monkeypatch.setattr("hipsynth.profiling.backends.recorded.RecordedBackend.version", lambda self: version)
     capture(Path(recorded.partition(":")[2]), PROGRAMS[3].id, result(TARGETS[0]))
-    assert collect.collect(PROGRAMS[3:], TARGETS[:1], tmp_path / "c", MatrixOptions(recorded)).failed == {
+    assert collect.collect_matrix(PROGRAMS[3:], TARGETS[:1], tmp_path / "c", MatrixOptions(recorded)).failed == {
         "illegal_access": 1
     }
-    again = collect.collect(PROGRAMS[3:], TARGETS[:1], tmp_path / "c", MatrixOptions(recorded, retry_failed=True))
+    again = collect.collect_matrix(
+        PROGRAMS[3:], TARGETS[:1], tmp_path / "c", MatrixOptions(recorded, retry_failed=True)
+    )
     assert (again.measured, again.failed) == (1, {})
     assert Corpus.open(tmp_path / "c").failures().num_rows == 0
 
@@ -159,7 +163,7 @@ class Scripted:
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(backends.REGISTRY, "scripted", backends.BackendEntry(__name__, "Scripted", takes_path=False))
-    job._backend.cache_clear()
+    job._open_cached.cache_clear()
 
 
 def named(name: str) -> Program:
@@ -201,9 +205,9 @@ def test_each_run_is_measured_once_on_every_target(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(collect, "map_unordered", engine)
     several = named("good").with_runs(SEVERAL)
     devices = [*TARGETS, replace(TARGETS[2], device="mi300a")]
-    first = collect.collect([several.with_runs(SEVERAL[:2])], devices, tmp_path / "c", MatrixOptions("scripted"))
+    first = collect.collect_matrix([several.with_runs(SEVERAL[:2])], devices, tmp_path / "c", MatrixOptions("scripted"))
     assert (first.planned, first.measured) == (8, 8)
-    again = collect.collect([several], devices, tmp_path / "c", MatrixOptions("scripted"))
+    again = collect.collect_matrix([several], devices, tmp_path / "c", MatrixOptions("scripted"))
     assert (again.planned, again.measured, again.already_done) == (12, 4, 8)
     rows = Corpus.open(tmp_path / "c").measurements().to_pylist()
     assert Counter(row["arguments"] for row in rows) == {"": 4, "128": 4, "4096 'a b'": 4}
@@ -278,10 +282,10 @@ def test_recorded_results_belong_to_one_run(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("scripted")
 def test_the_environment_is_part_of_the_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collect, "map_unordered", in_process)
-    assert collect.collect([named("good")], TARGETS[:1], tmp_path / "c", MatrixOptions("scripted")).measured == 1
-    assert collect.collect([named("good")], TARGETS[:1], tmp_path / "c", MatrixOptions("scripted")).measured == 0
+    assert collect.collect_matrix([named("good")], TARGETS[:1], tmp_path / "c", MatrixOptions("scripted")).measured == 1
+    assert collect.collect_matrix([named("good")], TARGETS[:1], tmp_path / "c", MatrixOptions("scripted")).measured == 0
     monkeypatch.setattr(Scripted, "environment", lambda self, target: {"compiler": "clang 23", "headers": "7.1"})
-    assert collect.collect([named("good")], TARGETS[:1], tmp_path / "c", MatrixOptions("scripted")).measured == 1
+    assert collect.collect_matrix([named("good")], TARGETS[:1], tmp_path / "c", MatrixOptions("scripted")).measured == 1
     compilers = Corpus.open(tmp_path / "c").measurements()["compiler"].to_pylist()
     assert sorted(compilers) == ["clang 23", "clang for gfx90a"]
 
@@ -298,18 +302,18 @@ def test_transient_failures_are_tried_again_and_lasting_ones_are_not(
 ) -> None:
     monkeypatch.setattr(collect, "map_unordered", in_process)
     programs = [named("compile"), named("bug"), named("good")]
-    first = collect.collect(programs, TARGETS[:1], tmp_path / "c", MatrixOptions("scripted"))
+    first = collect.collect_matrix(programs, TARGETS[:1], tmp_path / "c", MatrixOptions("scripted"))
     assert (first.measured, first.failed) == (1, {"compile_failed": 1, "internal_error": 1})
-    again = collect.collect(programs, TARGETS[:1], tmp_path / "c", MatrixOptions("scripted"))
+    again = collect.collect_matrix(programs, TARGETS[:1], tmp_path / "c", MatrixOptions("scripted"))
     assert (again.already_done, again.failed) == (2, {"compile_failed": 1, "internal_error": 1})
 
 
 def test_unusable_backends(tmp_path: Path) -> None:
     with pytest.raises(MissingDependency) as caught:
-        collect.collect(PROGRAMS, TARGETS, tmp_path / "c", MatrixOptions(f"recorded:{tmp_path / 'nothing'}"))
+        collect.collect_matrix(PROGRAMS, TARGETS, tmp_path / "c", MatrixOptions(f"recorded:{tmp_path / 'nothing'}"))
     assert "recorded:FOLDER" in caught.value.remedy
     with pytest.raises(UsageError, match="h100"):
-        collect.collect(PROGRAMS, TARGETS, tmp_path / "c", MatrixOptions("h100"))
+        collect.collect_matrix(PROGRAMS, TARGETS, tmp_path / "c", MatrixOptions("h100"))
     assert not (tmp_path / "c").exists()
 
 
@@ -347,9 +351,9 @@ def test_temporary_files_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_nothing_to_do_is_an_error(tmp_path: Path, recorded: str) -> None:
     with pytest.raises(BadInput, match="no programs"):
-        collect.collect([], TARGETS, tmp_path / "c", MatrixOptions(recorded))
+        collect.collect_matrix([], TARGETS, tmp_path / "c", MatrixOptions(recorded))
     with pytest.raises(UsageError, match="no targets"):
-        collect.collect(PROGRAMS, [], tmp_path / "c", MatrixOptions(recorded))
+        collect.collect_matrix(PROGRAMS, [], tmp_path / "c", MatrixOptions(recorded))
 
 
 def test_a_capture_that_cannot_be_read_is_named(tmp_path: Path, recorded: str) -> None:
@@ -359,7 +363,7 @@ def test_a_capture_that_cannot_be_read_is_named(tmp_path: Path, recorded: str) -
     with pytest.raises(BadInput, match=broken.name):
         for where in TARGETS:
             backends.get(recorded).profile(PROGRAMS[0], where, tmp_path, RunLimits())
-    summary = collect.collect(PROGRAMS[:1], TARGETS, tmp_path / "c", MatrixOptions(recorded))
+    summary = collect.collect_matrix(PROGRAMS[:1], TARGETS, tmp_path / "c", MatrixOptions(recorded))
     assert (summary.measured, summary.failed) == (2, {"bad_input": 1})
 
 

@@ -12,7 +12,7 @@ from hipsynth.profiling.matrix import targets
 
 
 def test_defaults_are_both_architectures_with_the_papers_flags() -> None:
-    wanted, excluded = targets.targets()
+    wanted, excluded = targets.select_targets()
     flags = ("-O3", "-O3 -ffast-math", "-O3 -munsafe-fp-atomics")
     assert wanted == tuple(
         Target(arch, flag, device) for arch, device in (("gfx90a", "mi250"), ("gfx942", "mi300x")) for flag in flags
@@ -27,7 +27,7 @@ def test_literal_flags_tags_and_repeats() -> None:
         "-O3 -ffast-math",
         "-O3 -munsafe-fp-atomics",
     )
-    assert len(targets.resolve_flags(["@all"])) == len(targets.matrix().flag_sets)
+    assert len(targets.resolve_flags(["@all"])) == len(targets.load_matrix().flag_sets)
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_exclusions_need_a_reason_and_apply_by_every_key() -> None:
     data = tomllib.loads(targets.TABLE_PATH.read_text())
     data["exclude"] = [{"arch": "gfx942", "flags": "-O2", "reason": "says nothing"}]
     table = targets.parse_matrix(data)
-    assert targets.exclusion(Target("gfx942", "-O2", "mi300x"), table) == "says nothing"
-    assert targets.exclusion(Target("gfx90a", "-O2", "mi250"), table) is None
+    assert targets.find_exclusion(Target("gfx942", "-O2", "mi300x"), table) == "says nothing"
+    assert targets.find_exclusion(Target("gfx90a", "-O2", "mi250"), table) is None
     for bad in ({"arch": "gfx942"}, {"reason": "all"}, {"march": "x", "reason": "y"}):
         data["exclude"] = [bad]
         with pytest.raises(ValueError, match="exclusion"):

@@ -19,8 +19,8 @@ def raw() -> dict[str, Any]:
 
 
 def test_recorded_vector_copy_gives_the_vendors_rates() -> None:
-    old = metrics.compute(*VCOPY["gfx90a"], "gfx90a")
-    new = metrics.compute(*VCOPY["gfx942"], "gfx942")
+    old = metrics.compute_metrics(*VCOPY["gfx90a"], "gfx90a")
+    new = metrics.compute_metrics(*VCOPY["gfx942"], "gfx942")
     assert old["L1_Cache_Hit_Rate"] == 50.0
     assert new["L1_Cache_Hit_Rate"] == 62.5
     assert old["L2_Cache_Hit_Rate"] == pytest.approx(34.8, abs=0.1)
@@ -28,8 +28,8 @@ def test_recorded_vector_copy_gives_the_vendors_rates() -> None:
 
 
 def test_recorded_vector_copy_gives_the_vendors_bandwidths() -> None:
-    old = metrics.compute(*VCOPY["gfx90a"], "gfx90a")
-    new = metrics.compute(*VCOPY["gfx942"], "gfx942")
+    old = metrics.compute_metrics(*VCOPY["gfx90a"], "gfx90a")
+    new = metrics.compute_metrics(*VCOPY["gfx942"], "gfx942")
     assert old["L1_Cache_Bandwidth"] == pytest.approx(524288 * 64 / 15840)
     assert new["L1_Cache_Bandwidth"] == pytest.approx(524288 * 128 / 13400)
     assert old["L2_Cache_Bandwidth"] == pytest.approx(201111 * 128 / 15840)
@@ -48,7 +48,7 @@ def test_flops_count_64_lanes_fma_twice_and_matrix_operations() -> None:
         "SQ_INSTS_VALU_ADD_F64": 3,
         "SQ_INSTS_VALU_MFMA_MOPS_F16": 2,
     }
-    values = metrics.compute(counters, 1000, "gfx90a")
+    values = metrics.compute_metrics(counters, 1000, "gfx90a")
     flops = 64 * (2 * 10 + 3) + 512 * 2
     for level in ("L1_Cache", "L2_Cache", "HBM"):
         assert values[f"{level}_GFLOPS"] == pytest.approx(flops / 1000)
@@ -58,51 +58,51 @@ def test_flops_count_64_lanes_fma_twice_and_matrix_operations() -> None:
 
 def test_roofline_holds_on_gfx90a_and_not_on_gfx942() -> None:
     for arch, factor in (("gfx90a", 1), ("gfx942", 2)):
-        values = metrics.compute({**VCOPY[arch][0], "SQ_INSTS_VALU_FMA_F64": 16384}, 20000, arch)
+        values = metrics.compute_metrics({**VCOPY[arch][0], "SQ_INSTS_VALU_FMA_F64": 16384}, 20000, arch)
         product = (values["L1_Cache_Arithmetic_Intensity"] or 0) * (values["L1_Cache_Bandwidth"] or 0)
         assert product == pytest.approx(factor * (values["L1_Cache_GFLOPS"] or 0))
 
 
 def test_a_missing_counter_makes_only_its_metrics_unknown() -> None:
     counters = {name: value for name, value in VCOPY_GFX90A.items() if name != "TCC_HIT"}
-    values = metrics.compute(counters, 15840, "gfx90a")
+    values = metrics.compute_metrics(counters, 15840, "gfx90a")
     assert values["L2_Cache_Hit_Rate"] is None
     assert values["L1_Cache_Hit_Rate"] == 50.0
 
 
 def test_a_kernel_without_memory_access_has_no_hit_rate() -> None:
     counters = {**dict.fromkeys(VCOPY_GFX90A, 0), **ZERO_FLOPS}
-    values = metrics.compute(counters, 1000, "gfx90a")
+    values = metrics.compute_metrics(counters, 1000, "gfx90a")
     assert values["L1_Cache_Hit_Rate"] is None and values["HBM_Arithmetic_Intensity"] is None
     assert values["L1_Cache_Bandwidth"] == 0.0
 
 
 def test_unknown_architecture() -> None:
     with pytest.raises(UsageError, match="gfx1100") as caught:
-        metrics.compute({}, 1, "gfx1100")
+        metrics.compute_metrics({}, 1, "gfx1100")
     assert "gfx90a" in caught.value.remedy
 
 
 def test_normalisation_follows_the_papers_ranges_and_inverts() -> None:
     scales = {"hit_rate": 100, "bandwidth": 16384, "throughput": 12288}
     for metric in metrics.paper_ids():
-        row = metrics.table().metrics[metric]
+        row = metrics.metric_table().metrics[metric]
         intensity = 5120 if row.level == "L2" else 2048
         assert row.scale == scales.get(row.kind, intensity)
-        assert metrics.denormalise(metric, metrics.normalise(metric, 123.456)) == pytest.approx(123.456)
-    assert metrics.normalise("HBM_GFLOPS", None) is None
+        assert metrics.denormalise_metric(metric, metrics.normalise_metric(metric, 123.456)) == pytest.approx(123.456)
+    assert metrics.normalise_metric("HBM_GFLOPS", None) is None
     with pytest.raises(UsageError):
-        metrics.normalise("Duration", 1.0)
+        metrics.normalise_metric("Duration", 1.0)
 
 
 def test_every_paper_metric_is_known_when_all_counters_are() -> None:
     for arch, (counters, duration) in VCOPY.items():
-        values = metrics.compute(counters, duration, arch)
+        values = metrics.compute_metrics(counters, duration, arch)
         assert all(values[metric] is not None for metric in metrics.paper_ids())
 
 
 def test_every_counter_is_used_or_shown_on_each_of_its_architectures() -> None:
-    facts = metrics.table()
+    facts = metrics.metric_table()
     from hipsynth.core.expressions import iterate_names
 
     for counter in facts.counters.values():
@@ -147,4 +147,6 @@ def test_a_contradiction_in_the_table_is_refused(path: str, value: Any, message:
 
 
 def test_the_reference_page_is_fresh() -> None:
-    assert reference.DOC_PATH.read_text() == reference.render(), "run python -m hipsynth.profiling.metrics.reference"
+    assert reference.DOC_PATH.read_text() == reference.render_page(), (
+        "run python -m hipsynth.profiling.metrics.reference"
+    )

@@ -11,7 +11,7 @@ from hipsynth.simulator.devices import list_devices, load_device
 
 
 def test_ceilings_are_those_of_the_hardware() -> None:
-    old, new = roofline.ceilings("mi250"), roofline.ceilings("mi300x")
+    old, new = roofline.device_ceilings("mi250"), roofline.device_ceilings("mi300x")
     # Measured: rocprofiler-compute roofline.csv and RRZE gpu-benches; the table's ceilings are at or above them.
     assert 9200 <= old.bandwidth["L1"] <= 1.25 * 10500
     assert 5030 <= old.bandwidth["L2"] <= 1.5 * 5030
@@ -23,29 +23,29 @@ def test_ceilings_are_those_of_the_hardware() -> None:
 
 @pytest.mark.parametrize("device", list_devices())
 def test_every_device_has_a_roofline(device: str) -> None:
-    limits = roofline.ceilings(device)
+    limits = roofline.device_ceilings(device)
     assert limits.bandwidth["L1"] > limits.bandwidth["L2"] > limits.bandwidth["HBM"] > 0
-    ridge = roofline.ridge("HBM", limits)
-    (_, below), (_, at), (_, above) = roofline.curve("HBM", limits, [ridge / 2, ridge, ridge * 2])
+    ridge = roofline.ridge_intensity("HBM", limits)
+    (_, below), (_, at), (_, above) = roofline.roof_curve("HBM", limits, [ridge / 2, ridge, ridge * 2])
     assert below == pytest.approx(at / 2) and above == at == pytest.approx(limits.peak)
 
 
 def test_a_vector_copy_is_under_the_hbm_roof() -> None:
     metrics = kernel("gfx90a").metrics
-    found = roofline.position(metrics, "mi250")
+    found = roofline.locate_kernel(metrics, "mi250")
     assert found.roof == "HBM"
     traffic = (metrics["L2_Fabric_Read_BW"] or 0) + (metrics["L2_Fabric_Write_BW"] or 0)
     assert found.share == pytest.approx(traffic / load_device("mi250")["hbm.read_gbps"])
     assert found.points == (), "a kernel without FLOPs has no intensity to plot"
     assert 0.5 < (found.share or 0) < 0.7
-    assert f"HBM bandwidth roof, at {100 * (found.share or 0):.0f} %" in roofline.describe(found)
+    assert f"HBM bandwidth roof, at {100 * (found.share or 0):.0f} %" in roofline.describe_position(found)
 
 
 def test_a_compute_kernel_is_under_the_compute_roof() -> None:
     metrics = dict(kernel("gfx90a").metrics)
     metrics |= {"HBM_GFLOPS": 20000.0, "HBM_Arithmetic_Intensity": 300.0, "L1_Cache_Arithmetic_Intensity": 0.5}
-    found = roofline.position(metrics, "mi250")
-    limits = roofline.ceilings("mi250")
+    found = roofline.locate_kernel(metrics, "mi250")
+    limits = roofline.device_ceilings("mi250")
     assert found.roof == "compute" and found.share == pytest.approx(20000 / limits.peak)
     points = {point.level: point for point in found.points}
     assert points["HBM"].attainable == limits.peak
@@ -53,10 +53,10 @@ def test_a_compute_kernel_is_under_the_compute_roof() -> None:
 
 
 def test_unknown_values_are_reported() -> None:
-    found = roofline.position({}, "mi250")
+    found = roofline.locate_kernel({}, "mi250")
     assert (found.roof, found.share, found.points) == (None, None, ())
-    assert "nothing was counted" in roofline.describe(found)
-    partly = roofline.position({"L2_Fabric_Read_BW": 1000.0, "L2_Cache_Bandwidth": 700.0}, "mi250")
+    assert "nothing was counted" in roofline.describe_position(found)
+    partly = roofline.locate_kernel({"L2_Fabric_Read_BW": 1000.0, "L2_Cache_Bandwidth": 700.0}, "mi250")
     assert partly.shares["HBM"] is None and partly.roof == "L2"
     with pytest.raises(UsageError):
-        roofline.ceilings("h100")
+        roofline.device_ceilings("h100")

@@ -20,19 +20,19 @@ from hipsynth.core.store.release import SUMS, Release
 from hipsynth.profiling import metrics
 from hipsynth.profiling.matrix.collect import MatrixOptions
 from hipsynth.profiling.reports.corpus_statistics import corpus_statistics
-from hipsynth.synth.release.leaks import leaks
-from hipsynth.synth.release.make import make
-from hipsynth.synth.release.pack import PackResult, pack
-from hipsynth.synth.release.plan import ReleasePlan, ShardKind, plan, shard_numbers
+from hipsynth.synth.release.leaks import find_leaks
+from hipsynth.synth.release.make import make_shards
+from hipsynth.synth.release.pack import PackResult, pack_release
+from hipsynth.synth.release.plan import ReleasePlan, ShardKind, load_plan, shard_numbers
 from hipsynth.synth.release.rows import kept_counters
-from hipsynth.synth.release.verify import chosen, verify
+from hipsynth.synth.release.verify import choose_ids, verify_labels
 from hipsynth.training.data.dataset import load_samples, require_no_leak, split
 
 V1 = REPOSITORY / "corpus" / "release" / "v1"
 
 
 def packed(work: Path, out: Path, *shards: int) -> PackResult:
-    return pack(PLAN, work, out, shards, lambda text: None)
+    return pack_release(PLAN, work, out, shards, lambda text: None)
 
 
 def content(out: Path) -> dict[str, bytes]:
@@ -92,13 +92,13 @@ def test_the_bytes_do_not_depend_on_the_order_of_packing(work: Path, release: Pa
 
 def test_metrics_follow_from_the_kept_counters(release: Path) -> None:
     for row in Corpus.open(release).measurements().to_pylist()[:5]:
-        found = metrics.compute(dict(row["counters"]), row["duration_ns"], row["arch"])
+        found = metrics.compute_metrics(dict(row["counters"]), row["duration_ns"], row["arch"])
         assert {name: row[name] for name in found} == pytest.approx(found, rel=1e-6)
 
 
 def test_splits_follow_lineage_family_and_device(release: Path) -> None:
     opened = Release.load(release)
-    assert not leaks(opened)
+    assert not find_leaks(opened)
     for part in ("train", "validation", "test"):
         labels = opened.read("labels", part)
         assert not any(map(held_out_family, labels["family"].to_pylist()))
@@ -116,7 +116,7 @@ def test_a_copy_of_a_program_lies_in_its_split(tmp_path: Path) -> None:
     opened = Release.load(tmp_path / "release")
     assert opened.read("programs").num_rows == 2 * len(base)
     assert len(set(opened.programs()["lineage"].to_pylist())) == len(base)
-    assert not leaks(opened)
+    assert not find_leaks(opened)
 
 
 def test_a_copy_that_crosses_is_found(release: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_copy_that_crosses_is_found(release: Path) -> None:
     row = {**table.to_pylist()[0], "id": "0" * 16, "text": text}
     pq.write_table(table.from_pylist([row], schema=table.schema), release / "programs" / "test-0100-0101.parquet")
     opened._named = [*opened._named, "programs/test-0100-0101.parquet"]
-    assert [line for line in leaks(opened) if "token stream" in line and line.startswith("test: 0000000000000000")]
+    assert [line for line in find_leaks(opened) if "token stream" in line and line.startswith("test: 0000000000000000")]
 
 
 def first_program(key: str) -> release_samples.Program:
@@ -212,8 +212,8 @@ def test_training_reads_a_release_and_splits_it_by_its_lineages() -> None:
 
 
 def test_the_plan_and_shard_numbers() -> None:
-    assert len(plan().targets(0)) == 2 and len(plan().targets(1)) == 6 and len(plan().targets(3)) == 5
-    assert plan().file_range(27) == (20, 39) and plan().seed(5) == 1005
+    assert len(load_plan().targets(0)) == 2 and len(load_plan().targets(1)) == 6 and len(load_plan().targets(3)) == 5
+    assert load_plan().file_range(27) == (20, 39) and load_plan().seed(5) == 1005
     assert list(shard_numbers("3:6")) == [3, 4, 5] and list(shard_numbers("7")) == [7]
     for text in ("3:3", "x", "1:2:3", "-1:4", "0:999999"):
         with pytest.raises(UsageError):
@@ -230,7 +230,7 @@ def test_the_verb_packs(work: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_release_v1_is_sound_and_small() -> None:
     """Checksums, no leak between splits, and at most 80 MB for 200,000 labels in proportion to what there is."""
     opened = Release.load(V1)
-    assert not leaks(opened)
+    assert not find_leaks(opened)
     labels = opened.read("labels").num_rows
     size = sum(path.stat().st_size for path in V1.rglob("*.parquet"))
     assert size < 80e6 and size / labels < 400
@@ -242,14 +242,17 @@ def test_a_shard_is_made_packed_and_rebuilt(tmp_path: Path) -> None:
     small = ReleasePlan(
         programs=2, first_seed=1000, sizes=2, shards_per_file=2, kinds=(ShardKind(("-O3",), ("mi250",)),)
     )
-    assert make(small, tmp_path, [0], MatrixOptions()) == 1 and make(small, tmp_path, [0], MatrixOptions()) == 0
-    pack(small, tmp_path, tmp_path / "release", [0], lambda text: None)
+    assert (
+        make_shards(small, tmp_path, [0], MatrixOptions()) == 1
+        and make_shards(small, tmp_path, [0], MatrixOptions()) == 0
+    )
+    pack_release(small, tmp_path, tmp_path / "release", [0], lambda text: None)
     opened = Release.load(tmp_path / "release")
     assert opened.opcodes() >= {"s_endpgm"} and opened.read("programs").num_rows == 2
-    found = verify(opened, chosen(opened, "", 2), lambda text: None)
+    found = verify_labels(opened, choose_ids(opened, "", 2), lambda text: None)
     assert [(one.status, one.notes) for one in found] == [("same", []), ("same", [])], found
     with pytest.raises(UsageError):
-        chosen(opened, "0" * 16, 1)
+        choose_ids(opened, "0" * 16, 1)
 
 
 @pytest.mark.full

@@ -50,30 +50,30 @@ def simulated(bounds: dict[str, float], arch: str = "gfx90a", **changes: Any) ->
     ],
 )
 def test_the_bottleneck_in_words(bounds: dict[str, float], expected: str) -> None:
-    assert bottleneck.summary(bottleneck.bounds(simulated(bounds))) == expected
+    assert bottleneck.summarise_bounds(bottleneck.rank_bounds(simulated(bounds))) == expected
 
 
 def test_exposed_latency_names_the_unit() -> None:
     bounds = {"latency": 90_000.0, "hbm": 10_000.0}
     one = simulated({}, limits=TimingBounds("latency", 1600, bounds), work=Work(waves=100, hbm_waits=200, lds_waits=50))
-    found = bottleneck.latency(one, "mi250")
+    found = bottleneck.latency_breakdown(one, "mi250")
     assert [name for name, _ in found] == ["HBM", "issue and start-up", "the LDS"]
     assert sum(share for _, share in found) == pytest.approx(1)
-    text = bottleneck.summary(bottleneck.bounds(one), found)
+    text = bottleneck.summarise_bounds(bottleneck.rank_bounds(one), found)
     assert text.startswith("bound by exposed latency: 90 % of the duration; then HBM bandwidth 10 %; latency of HBM ")
     assert "LDS" not in text, "a small part is not worth a word"
-    assert "latency of" not in bottleneck.summary(bottleneck.bounds(simulated({"hbm": 90})), found)
-    assert bottleneck.latency(simulated({}), "mi250") == []
+    assert "latency of" not in bottleneck.summarise_bounds(bottleneck.rank_bounds(simulated({"hbm": 90})), found)
+    assert bottleneck.latency_breakdown(simulated({}), "mi250") == []
 
 
 def test_occupancy_names_the_resource_and_the_grid() -> None:
-    full = bottleneck.occupancy(simulated({}), "mi250")
+    full = bottleneck.simd_occupancy(simulated({}), "mi250")
     assert str(full) == "occupancy 4 of 8 waves/SIMD, limited by VGPRs"
-    few = bottleneck.occupancy(simulated({}, grid=(52, 1, 1)), "mi250")
+    few = bottleneck.simd_occupancy(simulated({}, grid=(52, 1, 1)), "mi250")
     assert str(few).endswith("; the grid reaches only 52 of 104 CUs")
-    some = bottleneck.occupancy(simulated({}, grid=(208, 1, 1)), "mi250")
+    some = bottleneck.simd_occupancy(simulated({}, grid=(208, 1, 1)), "mi250")
     assert str(some).endswith("; the grid fills 2.0 of them")
-    assert bottleneck.occupancy(kernel(), "mi250") is None
+    assert bottleneck.simd_occupancy(kernel(), "mi250") is None
 
 
 def shown(one: KernelRecord) -> dict[str, Any]:
@@ -174,14 +174,16 @@ def test_sampling_errors_propagate_from_counters_to_metrics() -> None:
     """Twice the misses, which hit before: a hit rate of 50 % may be 0; hits alone err independently of that."""
     base = simulated({"hbm": 90})
     base = replace(base, counters={**base.counters, "TCC_HIT": 100, "TCC_MISS": 100})
-    base = replace(base, metrics=metrics.compute(base.counters, base.duration_ns, "gfx90a"))
+    base = replace(base, metrics=metrics.compute_metrics(base.counters, base.duration_ns, "gfx90a"))
     part = replace(base, sampling=Sampling("sampled", error={"TCC_MISS": 1.0, "TCC_HIT": 0.2, "SQ_WAVES": 0.0}))
     found = uncertainty.metric_errors(part, "gfx90a", part.error_estimate)
     assert found["L2_Cache_Hit_Rate"] == pytest.approx(math.hypot(50, 50 - 100 / 2.2))
     assert "L1_Cache_Hit_Rate" not in found and uncertainty.metric_errors(base, "gfx90a", {}) == {}
     lines = terminal.render([result(target(), part)]).splitlines()
     (row,) = [line for line in lines if line.lstrip().startswith("L2_Cache_Hit_Rate")]
-    printed = uncertainty.metric_errors(part, "gfx90a", uncertainty.bounds(part.error_estimate))["L2_Cache_Hit_Rate"]
+    printed = uncertainty.metric_errors(part, "gfx90a", uncertainty.metric_error_bounds(part.error_estimate))[
+        "L2_Cache_Hit_Rate"
+    ]
     assert printed > found["L2_Cache_Hit_Rate"] and row.split()[-3:] == ["±", f"{printed:.0f}", "pt"]
     slower = replace(base, sampling=Sampling("sampled", error={"Duration": 0.5}))
     faster = uncertainty.metric_errors(slower, "gfx90a", slower.error_estimate)["L1_Cache_Bandwidth"]
@@ -190,10 +192,14 @@ def test_sampling_errors_propagate_from_counters_to_metrics() -> None:
 
 def test_printed_bounds_are_wider_than_the_samplers_own_estimate() -> None:
     """The sampler does not see what no window shows; exact counters stay exact, busy cycles err like the duration."""
-    found = uncertainty.bounds({"Duration": 0.02, "TCC_MISS": 1e-6, "SQ_WAVES": 0.0, "SQ_BUSY_CU_CYCLES": 0.0})
+    found = uncertainty.metric_error_bounds(
+        {"Duration": 0.02, "TCC_MISS": 1e-6, "SQ_WAVES": 0.0, "SQ_BUSY_CU_CYCLES": 0.0}
+    )
     assert found["Duration"] == found["SQ_BUSY_CU_CYCLES"] == pytest.approx(math.hypot(0.12, 0.01))
     assert found["TCC_MISS"] == pytest.approx(0.01) and found["SQ_WAVES"] == 0
-    assert uncertainty.bounds({}) == {} and uncertainty.bounds({"Duration": 0.0}) == {"Duration": 0.0}
+    assert uncertainty.metric_error_bounds({}) == {} and uncertainty.metric_error_bounds({"Duration": 0.0}) == {
+        "Duration": 0.0
+    }
     base = simulated({"hbm": 90})
     part = replace(base, sampling=Sampling("sampled", error={"Duration": 0.02}))
     document = shown(part)
@@ -212,7 +218,7 @@ def test_a_replayed_grid_is_not_scaled_up() -> None:
 
 def test_what_a_sample_is_a_part_of() -> None:
     base = simulated({"hbm": 90})
-    base = replace(base, metrics=metrics.compute(base.counters, base.duration_ns, "gfx90a"))
+    base = replace(base, metrics=metrics.compute_metrics(base.counters, base.duration_ns, "gfx90a"))
     groups = math.prod(base.grid) * base.dispatches
 
     def shown(kernel: KernelRecord) -> str:
