@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from hipsynth.core.kernel_record import Dim
 from hipsynth.profiling.preview.launch import DeviceBuffer, KernelLaunch
 from hipsynth.profiling.preview.record import Recording
+from hipsynth.simulator.launch_record import Contents
 
 Line = tuple[str, ...]  # a command line
 FEW = 8  # sizes of a span up to which the host code runs at each
@@ -106,9 +107,9 @@ class _LaunchRules:
 
     @staticmethod
     def of(sizes: Sequence[int], launches: Sequence[KernelLaunch]) -> _LaunchRules | None:
-        """None if the launches are not alike, or depend on data."""
+        """None if the launches are not alike, or depend on data that are not alike."""
         like = launches[0]
-        if any(one.by_data or one.after_read or one.module or not _is_packed(one) for one in launches):
+        if any(one.after_read or one.module or not _is_packed(one) for one in launches):
             return None
         if len({_fixed(one) for one in launches}) != 1:
             return None
@@ -131,7 +132,8 @@ class _LaunchRules:
         sizes, words = values[5 : 5 + count], values[5 + count :]
         buffers, start = [], self.like.buffers[0].start if count else 0
         for buffer, size in zip(self.like.buffers, sizes, strict=True):
-            buffers.append(replace(buffer, start=start, bytes=size))
+            contents = buffer.contents and Contents(buffer.contents.data[:size], min(size, buffer.contents.known))
+            buffers.append(replace(buffer, start=start, bytes=size, contents=contents))
             start = _next_start(start, size)
         arguments = bytearray(self.like.arguments)
         for offset, word in zip(self.words, words, strict=True):
@@ -171,7 +173,8 @@ def _fixed(launch: KernelLaunch) -> tuple[object, ...]:
     )
     variables = tuple(sorted(launch.variables.items()))
     first = launch.buffers[0].start if launch.buffers else 0
-    shape = launch.symbol, launch.block, len(launch.arguments), len(launch.buffers), launch.cooperative, first
+    stale = tuple(one.stale for one in launch.buffers)
+    shape = launch.symbol, launch.block, len(launch.arguments), launch.cooperative, launch.by_data, first, stale
     return (
         *shape,
         pointers,
@@ -207,11 +210,22 @@ def _rules(sizes: Sequence[int], values: Sequence[int], block: int) -> Iterator[
 
 
 def _common_contents(launches: Sequence[KernelLaunch]) -> tuple[DeviceBuffer, ...] | None:
-    """The buffers with the contents that are the same at all sizes; None if a buffer of one size holds other things."""
+    """The buffers with the contents that they have at all sizes, in longer ones more of the same; None if a buffer that
+    may matter holds other things at other sizes."""
     found = []
     for buffers in zip(*(one.buffers for one in launches), strict=True):
-        same = len({one.contents.data if one.contents else None for one in buffers}) == 1
-        if not same and len({one.bytes for one in buffers}) == 1:
+        held = [one.contents for one in buffers if one.contents is not None]
+        longest = max(held, key=lambda one: one.known, default=None)
+        alike = len(held) == len(buffers) and all(_begins(longest, one) for one in held)
+        matters = launches[0].by_data or len({one.bytes for one in buffers}) == 1
+        if held and not alike and matters:
             return None
-        found.append(replace(buffers[0], contents=buffers[0].contents if same else None))
+        found.append(replace(buffers[0], contents=longest if alike else None))
     return tuple(found)
+
+
+def _begins(longer: Contents | None, shorter: Contents) -> bool:
+    """Whether contents begin with others."""
+    if longer is None:
+        return False
+    return longer.data[: shorter.known].ljust(shorter.known, b"\0") == shorter.data.ljust(shorter.known, b"\0")
