@@ -1,47 +1,8 @@
-// What the language server sends (serving/lsp/panel.py), and pure functions of it.
+// Pure functions of what the language server sends.
 
-import type { RooflineDocument } from "../../profiling/reports/web/roofline.js";
+import type { EditorPanel as Panel, PanelFigure as Figure, PanelKernel as Kernel } from "./documents";
 
-export interface Figure {
-  id: string;
-  title: string;
-  unit: string;
-  how: string;
-  value: number | null;
-  low: number | null;
-  high: number | null;
-  predicted: number | null;
-  saved: number | null;
-  text: string;
-  interval: string;
-  predictedText: string;
-  savedText: string;
-  change: string;
-}
-
-export interface Kernel {
-  name: string;
-  line: number;
-  how: string;
-  summary: string;
-  note: string;
-  why: string[];
-  figures: Figure[];
-}
-
-export interface Panel {
-  target: { arch: string; device: string; flags: string };
-  model: string;
-  state: string;
-  edited: boolean;
-  kernels: Kernel[];
-  roofline: RooflineDocument | null;
-}
-
-export interface Targets {
-  devices: { name: string; title: string; arch: string }[];
-  flags: { flags: string; doc: string }[];
-}
+export type { EditorPanel as Panel, EditorTargets as Targets, PredictionNotice } from "./documents";
 
 export type Format = "svg" | "png" | "csv";
 /** What the panel's page asks its host for. `data`: text, or base64 of a PNG. */

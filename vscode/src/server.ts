@@ -2,7 +2,7 @@
 
 import * as vscode from "vscode";
 import { CloseAction, ErrorAction, ExecuteCommandRequest, LanguageClient, State as ClientState, type CloseHandlerResult } from "vscode-languageclient/node";
-import { options, Restarts, type Panel, type Targets } from "./model";
+import { options, Restarts, type Panel, type PredictionNotice, type Targets } from "./model";
 
 export const LANGUAGES = ["hip", "cuda-cpp", "cpp"];
 const SECTION = "hipsynth";
@@ -25,7 +25,7 @@ export class Server implements vscode.Disposable {
     if (this.client) return;
     this.enter("starting");
     const client = (this.client = this.made());
-    client.onNotification("hipsynth/prediction", (sent: { uri: string; panel: Panel }) => { this.predicted.fire(sent); });
+    client.onNotification("hipsynth/prediction", (sent: PredictionNotice) => { this.predicted.fire(sent); });
     try {
       await client.start();
       if (this.client === client) this.enter("running");

@@ -1,0 +1,201 @@
+"""Writes the schema of every JSON document, their reference page, and the TypeScript types of the extension.
+
+    python -m tools.document_schemas [--check]
+
+All follow from the dataclasses in the modules called documents.py. With --check nothing is written: the exit code is 1
+if a file is not current.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from hipsynth.core.documents import Json, JsonObject
+from hipsynth.core.errors import ErrorDocument
+from hipsynth.profiling.reports.documents import ProfileDocument, RunDocument
+from hipsynth.serving.documents import ChatCompletion, Comparison, JobDocument, ServerChoices
+from hipsynth.serving.lsp.documents import EditComparison, EditorTargets, PredictionNotice
+from hipsynth.training.models.documents import PredictDocument, VariantDocument
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "docs" / "reference" / "schema"
+PAGE = ROOT / "docs" / "reference" / "documents.md"
+TYPES = ROOT / "vscode" / "src" / "documents.ts"
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+@dataclass(frozen=True)
+class PublishedDocument:
+    """A document under a name, and who answers with it."""
+
+    name: str
+    kind: type
+    source: str
+
+
+DOCUMENTS = (
+    PublishedDocument("predict", PredictDocument, "`synth predict --json`, `POST /v1/predict`"),
+    PublishedDocument("variant", VariantDocument, "a line of `synth predict --sweep --json` and `--variants`"),
+    PublishedDocument("profile", ProfileDocument, "`synth profile --json` of one program"),
+    PublishedDocument("run", RunDocument, "`synth run --json`"),
+    PublishedDocument("error", ErrorDocument, "every verb with `--json` that fails, every error of the server"),
+    PublishedDocument("job", JobDocument, "`GET` and `DELETE /v1/jobs/NAME`"),
+    PublishedDocument("comparison", Comparison, "`POST /v1/compare`"),
+    PublishedDocument("options", ServerChoices, "`GET /v1/options`"),
+    PublishedDocument("chat", ChatCompletion, "`POST /v1/chat/completions`"),
+    PublishedDocument("editor-prediction", PredictionNotice, "the notification `hipsynth/prediction`"),
+    PublishedDocument("editor-targets", EditorTargets, "the command `hipsynth.targets`"),
+    PublishedDocument("editor-comparison", EditComparison, "the command `hipsynth.compare`"),
+)
+EDITOR = ("editor-prediction", "editor-targets", "editor-comparison")  # with types for the extension
+
+
+def make_schema(kind: type) -> JsonObject:
+    """The JSON schema of a document's dataclass; members that may be left out are not required."""
+    found: JsonObject = TypeAdapter(kind).json_schema(mode="serialization")
+    for schema in definitions(found).values():
+        _mark_required(schema)
+    return {"$schema": DIALECT, **found}
+
+
+def _mark_required(schema: JsonObject) -> None:
+    """Makes every member required that is always there: those without None as their default (core/documents.py)."""
+    required: list[Json] = []
+    for name, part in members(schema, "properties").items():
+        assert isinstance(part, dict)
+        if "default" in part and part.pop("default") is None:
+            part["anyOf"] = [one for one in parts(part, "anyOf") if one.get("type") != "null"]
+        else:
+            required.append(name)
+    schema["required"] = required
+
+
+def definitions(schema: JsonObject) -> dict[str, JsonObject]:
+    """Name -> object schema: the document itself, and those that it refers to."""
+    inner = members(schema, "$defs")
+    return {str(schema["title"]): schema} | {name: part for name, part in inner.items() if isinstance(part, dict)}
+
+
+def members(schema: JsonObject, key: str) -> JsonObject:
+    """The object under a key of a schema, {} without one."""
+    found = schema.get(key, {})
+    assert isinstance(found, dict)
+    return found
+
+
+def parts(schema: JsonObject, key: str) -> list[JsonObject]:
+    """The schemas in a list under a key, [] without one."""
+    found = schema.get(key, [])
+    assert isinstance(found, list)
+    return [part for part in found if isinstance(part, dict)]
+
+
+def type_text(schema: Json) -> str:
+    """A schema as a type of TypeScript."""
+    if not isinstance(schema, dict):
+        return "unknown"
+    if reference := schema.get("$ref"):
+        return str(reference).rpartition("/")[2]
+    if union := parts(schema, "anyOf"):
+        return " | ".join(map(type_text, union))
+    if choice := schema.get("enum"):
+        return " | ".join(map(json.dumps, choice)) if isinstance(choice, list) else "unknown"
+    kind = schema.get("type")
+    if kind == "array":
+        if ends := parts(schema, "prefixItems"):
+            return f"[{', '.join(map(type_text, ends))}]"
+        inner = type_text(schema.get("items"))
+        return f"({inner})[]" if " " in inner else f"{inner}[]"
+    if kind == "object":
+        return f"Record<string, {type_text(schema.get('additionalProperties'))}>"
+    return {"integer": "number"}.get(str(kind), str(kind))
+
+
+def interfaces(found: Mapping[str, JsonObject]) -> Iterator[str]:
+    """The definitions as interfaces of TypeScript."""
+    for name, schema in sorted(found.items()):
+        required = schema.get("required", [])
+        assert isinstance(required, list)
+        yield f"\nexport interface {name} {{\n"
+        for member, part in members(schema, "properties").items():
+            yield f"  {member}{'' if member in required else '?'}: {type_text(part)};\n"
+        yield "}\n"
+
+
+def render_types() -> str:
+    """The module of the extension with the types of what the language server sends."""
+    found: dict[str, JsonObject] = {}
+    for document in DOCUMENTS:
+        if document.name in EDITOR:
+            found |= definitions(make_schema(document.kind))
+    return "// Generated by tools/document_schemas.py: what the language server sends.\n" + "".join(interfaces(found))
+
+
+def render_page() -> str:
+    """The reference page: each document, and once the objects in them."""
+    lines = [
+        "# JSON documents",
+        "",
+        "Generated by `python -m tools.document_schemas` from the dataclasses of the documents. The schemas are in",
+        "[schema/](schema/); the routes of a server have the same objects. `name?`: left out where it does not apply.",
+        "",
+        "| document | answers | schema |",
+        "|---|---|---|",
+    ]
+    found: dict[str, JsonObject] = {}
+    for document in DOCUMENTS:
+        schema = make_schema(document.kind)
+        title = str(schema["title"])
+        found |= definitions(schema)
+        schema_link = f"[{document.name}](schema/{document.name}.json)"
+        lines.append(f"| [{title}](#{title.lower()}) | {document.source} | {schema_link} |")
+    for name, schema in sorted(found.items()):
+        lines += ["", f"## {name}", "", " ".join(str(schema.get("description", "")).split()), *_member_rows(schema)]
+    return "\n".join(lines) + "\n"
+
+
+def _member_rows(schema: JsonObject) -> list[str]:
+    required = schema.get("required", [])
+    assert isinstance(required, list)
+    rows = ["", "| member | type |", "|---|---|"]
+    for member, part in members(schema, "properties").items():
+        kind = type_text(part).replace("|", "\\|")
+        rows.append(f"| `{member}{'' if member in required else '?'}` | {kind} |")
+    return rows
+
+
+def render_files() -> dict[Path, str]:
+    """Every generated file: path -> text."""
+    found = {FOLDER / f"{one.name}.json": json.dumps(make_schema(one.kind), indent=1) + "\n" for one in DOCUMENTS}
+    return found | {PAGE: render_page(), TYPES: render_types()}
+
+
+def stale_files() -> list[Path]:
+    """Generated files that are not current, and schemas of documents that no longer exist."""
+    made = render_files()
+    stale = [path for path, text in made.items() if not path.is_file() or path.read_text() != text]
+    return stale + [path for path in FOLDER.glob("*.json") if path not in made]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    if parser.parse_args().check:
+        stale = stale_files()
+        for path in stale:
+            print(f"not current: {path.relative_to(ROOT)}")
+        sys.exit(bool(stale))
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for path, text in render_files().items():
+        path.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
