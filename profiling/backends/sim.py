@@ -18,7 +18,7 @@ from hipsynth.core.program import Program
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends import equal_builds
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
-from hipsynth.profiling.lines import attribute
+from hipsynth.profiling.lines import attribute_to_lines
 from hipsynth.profiling.lines.table import FLAG
 from hipsynth.simulator import api, devices
 from hipsynth.simulator.build import build_program, compile_limits
@@ -99,7 +99,9 @@ class SimBackend:
         result = replace(self._judge(program, target, done, provenance), times=times)
         if not limits.lines:
             return result
-        lines = attribute(result.kernels, done.instructions, artefacts, program, device, compile_limits(limits))
+        lines = attribute_to_lines(
+            result.kernels, done.instructions, artefacts, program, device, compile_limits(limits)
+        )
         return replace(result, lines=lines)
 
     def _judge(
