@@ -22,7 +22,7 @@ from hipsynth.profiling.preview.launch import (
     GUESSED_BYTES,
     POINTER,
     DeviceBuffer,
-    KernelLaunch,
+    DeviceLaunch,
     is_read_only,
     parameter_types,
 )
@@ -76,7 +76,7 @@ class Code:
 class Preview:
     """What the interpretation says of a launch on the whole device."""
 
-    launch: KernelLaunch
+    launch: DeviceLaunch
     counters: Mapping[str, float]
     work: Mapping[str, float]
     duration_ns: float
@@ -157,7 +157,7 @@ class Interpreter:
             values=False,
         )
 
-    def of_module(self, launch: KernelLaunch) -> Interpreter:
+    def of_module(self, launch: DeviceLaunch) -> Interpreter:
         """The interpreter of the code that the launch is of: this one's, or what was loaded while the program ran."""
         if launch.module is None:
             return self
@@ -166,11 +166,11 @@ class Interpreter:
             self._modules[launch.module] = Interpreter(Code(elf, disassembly.decode(errors="replace")), self.table)
         return self._modules[launch.module]
 
-    def kernel_of(self, launch: KernelLaunch) -> Mapping[str, Any] | None:
+    def kernel_of(self, launch: DeviceLaunch) -> Mapping[str, Any] | None:
         """The descriptor of the kernel that was launched; None if the code object does not have it."""
         return self.by_symbol.get(launch.symbol)
 
-    def preview(self, launch: KernelLaunch, sensitivity: float | None = None) -> Preview | None:
+    def preview(self, launch: DeviceLaunch, sensitivity: float | None = None) -> Preview | None:
         """Interprets a launch; None if its kernel or arguments are not known. `sensitivity`: if it is known from other
         launches like this. Raises SimError."""
         counted = self.count(launch)
@@ -181,7 +181,7 @@ class Interpreter:
             return found
         return replace(found, sensitivity=self._find_sensitivity(launch) if sensitivity is None else sensitivity)
 
-    def _find_sensitivity(self, launch: KernelLaunch) -> float:
+    def _find_sensitivity(self, launch: DeviceLaunch) -> float:
         """How much the duration depends on data that nobody knows before the program runs."""
         kernel = self.kernel_of(launch)
         if kernel is None:
@@ -195,7 +195,7 @@ class Interpreter:
             return MOST_SENSITIVITY
         return min(MOST_SENSITIVITY, max(abs(math.log(other / first)) for other in others))
 
-    def count(self, launch: KernelLaunch) -> ScaledCounts | None:
+    def count(self, launch: DeviceLaunch) -> ScaledCounts | None:
         """As preview(), before the timing model."""
         kernel = self.kernel_of(launch)
         if kernel is None or len(launch.arguments) < explicit_bytes(kernel):
@@ -220,7 +220,7 @@ class Interpreter:
         return self._by_data[symbol]
 
     def _refined(
-        self, kernel: Mapping[str, Any], launch: KernelLaunch, way: DataAssumption, found: ScaledCounts
+        self, kernel: Mapping[str, Any], launch: DeviceLaunch, way: DataAssumption, found: ScaledCounts
     ) -> ScaledCounts:
         """The counts, or better ones if more work-groups, or the whole device, are likely to change them."""
         groups = math.prod(launch.grid)
@@ -241,14 +241,14 @@ class Interpreter:
         return found
 
     @staticmethod
-    def _rereads(kernel: Mapping[str, Any], launch: KernelLaunch, found: ScaledCounts) -> bool:
+    def _rereads(kernel: Mapping[str, Any], launch: DeviceLaunch, found: ScaledCounts) -> bool:
         """Whether a launch seems to read its inputs more than once, which may be due to caches that are not warm."""
         read_only = sum(one.bytes for one in launch.named_buffers(read_only_offsets(kernel, launch.signature)))
         there = read_only or sum(one.bytes for one in launch.named_buffers())
         return found.work["fabric_read_bytes"] > REREAD * there and not found.by_data
 
     def _tried(
-        self, kernel: Mapping[str, Any], launch: KernelLaunch, way: DataAssumption, otherwise: ScaledCounts
+        self, kernel: Mapping[str, Any], launch: DeviceLaunch, way: DataAssumption, otherwise: ScaledCounts
     ) -> ScaledCounts:
         try:
             return self._interpret(kernel, launch, way)
@@ -260,7 +260,7 @@ class Interpreter:
         channels = self.small["l2.channels"] * self.small["topology.xcds"]
         return counted.work[CHANNEL] * channels / max(1.0, counted.counters["TCC_REQ"])
 
-    def _interpret(self, kernel: Mapping[str, Any], launch: KernelLaunch, way: DataAssumption) -> ScaledCounts:
+    def _interpret(self, kernel: Mapping[str, Any], launch: DeviceLaunch, way: DataAssumption) -> ScaledCounts:
         groups = math.prod(launch.grid)
         core = self._core(self.spec if way.whole_device else self._sparse(groups), way)
         module = core.load(self.code.elf, self.code.disassembly)
@@ -287,7 +287,7 @@ class Interpreter:
         return math.ceil(groups / self.spec["topology.cus"]) / math.ceil(groups / self.small["topology.cus"])
 
     @staticmethod
-    def _place_memory(core: Any, module: int, launch: KernelLaunch, way: DataAssumption, by_data: bool) -> bytes:
+    def _place_memory(core: Any, module: int, launch: DeviceLaunch, way: DataAssumption, by_data: bool) -> bytes:
         """Allocates the launch's buffers, fills them and the device code's variables; returns the arguments with the
         addresses that the buffers have there."""
         sizes = [one.bytes for one in launch.named_buffers()]
@@ -309,7 +309,7 @@ class Interpreter:
                 core.write(address, np.frombuffer(data, np.uint8)[:size])
         return relocated(launch.arguments, moved)
 
-    def scaled(self, launch: KernelLaunch, counted: ScaledCounts) -> Preview:
+    def scaled(self, launch: DeviceLaunch, counted: ScaledCounts) -> Preview:
         """What the timing model makes of the counts on the whole device."""
         work = dict(counted.work)
         groups = math.prod(launch.grid)
@@ -356,7 +356,7 @@ def read_only_offsets(kernel: Mapping[str, Any], signature: str) -> list[int]:
     return [offset for (offset, _, _), kind in zip(explicit, types, strict=True) if is_read_only(kind)]
 
 
-def is_certain(launch: KernelLaunch) -> bool:
+def is_certain(launch: DeviceLaunch) -> bool:
     """Whether all that the launch's memory holds is known."""
     return all(one.contents is not None and not one.stale for one in launch.buffers) and not launch.after_loss
 

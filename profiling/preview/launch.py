@@ -35,7 +35,7 @@ class DeviceBuffer:
 
 
 @dataclass(frozen=True)
-class KernelLaunch:
+class DeviceLaunch:
     """A launch as far as it is known. `signature`: the kernel's demangled name; `symbol`: its mangled one.
 
     Grid in work-groups; `arguments` as they lie in memory. `variables`: contents of the device code's variables by
@@ -132,7 +132,7 @@ def unpacked_number(data: bytes, parameter: str) -> float | int | None:
     return int.from_bytes(data, "little", signed="unsigned" not in parameter) if len(data) in (1, 2, 4, 8) else None
 
 
-def with_argument(launch: KernelLaunch, offset: int, data: bytes) -> KernelLaunch:
+def with_argument(launch: DeviceLaunch, offset: int, data: bytes) -> DeviceLaunch:
     """The launch with other bytes at an argument's offset."""
     old = launch.arguments
     return replace(launch, arguments=old[:offset] + data + old[offset + len(data) :])

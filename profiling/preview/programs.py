@@ -12,7 +12,7 @@ from hipsynth.core.program import Project, text_id
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.core.time_limit import OutOfTime
 from hipsynth.profiling.preview.interpret import MOST_SENSITIVITY, Code, Interpreter, Preview, explicit_bytes
-from hipsynth.profiling.preview.launch import KernelLaunch
+from hipsynth.profiling.preview.launch import DeviceLaunch
 from hipsynth.profiling.preview.record import (
     HARMLESS,
     HostCode,
@@ -123,7 +123,7 @@ def previews(
     return found
 
 
-def interpret_all(launches: Sequence[KernelLaunch], interpreter: Interpreter) -> Found:
+def interpret_all(launches: Sequence[DeviceLaunch], interpreter: Interpreter) -> Found:
     """A preview, or the reason why there is none, of each launch; of those after a limit of time was reached, the
     reason is that. Launches after the host has read results that were not computed are as uncertain as can be."""
     found: list[Preview] = []
@@ -147,7 +147,7 @@ def interpret_all(launches: Sequence[KernelLaunch], interpreter: Interpreter) ->
     return Found(found, failures)
 
 
-def interpret(interpreter: Interpreter, launch: KernelLaunch, sensitivity: float | None = None) -> Preview | Failure:
+def interpret(interpreter: Interpreter, launch: DeviceLaunch, sensitivity: float | None = None) -> Preview | Failure:
     """The preview of a launch, or why it has none; `sensitivity` as Interpreter.preview() takes it."""
     try:
         return interpreter.of_module(launch).preview(launch, sensitivity) or unknown_kernel(launch.kernel)

@@ -20,7 +20,7 @@ from hipsynth.core.errors import BadInput, CompileFailed
 from hipsynth.core.files import read_regular, replace_atomically
 from hipsynth.core.program import Project
 from hipsynth.core.time_limit import charge_seconds
-from hipsynth.profiling.preview.launch import DeviceBuffer, KernelLaunch, is_read_only, parameter_types
+from hipsynth.profiling.preview.launch import DeviceBuffer, DeviceLaunch, is_read_only, parameter_types
 from hipsynth.simulator import api
 from hipsynth.simulator.devices import DeviceTable
 from hipsynth.simulator.launch_record import FILE, MOST_BYTES, LaunchRecording, RecordedLaunch, parse_launches
@@ -55,7 +55,7 @@ class Recording:
     """The launches of one run of a program. `reason`: why they may not be all that the program makes, in short, and
     `message` in words; "" if they are. `code`: identifies the device code that the run was made with."""
 
-    launches: tuple[KernelLaunch, ...]
+    launches: tuple[DeviceLaunch, ...]
     reason: str = ""
     message: str = ""
     code: str = ""
@@ -219,7 +219,7 @@ def _modified(path: Path) -> float:
     return path.stat().st_mtime
 
 
-def as_launches(recorded: Sequence[RecordedLaunch], signatures: Mapping[str, str]) -> Iterator[KernelLaunch]:
+def as_launches(recorded: Sequence[RecordedLaunch], signatures: Mapping[str, str]) -> Iterator[DeviceLaunch]:
     """Launches for previews; buffers that launches without results may have written are stale from then on."""
     stale: dict[int, bytes | None] = {}  # start -> contents when its launch was lost
     for one in recorded:
@@ -228,7 +228,7 @@ def as_launches(recorded: Sequence[RecordedLaunch], signatures: Mapping[str, str
             held = a.contents.data if a.contents else None
             is_stale = a.start in stale and (held is None or stale[a.start] in (None, held))
             buffers.append(DeviceBuffer(a.start, a.bytes, a.contents, is_stale))
-        launch = KernelLaunch(
+        launch = DeviceLaunch(
             one.symbol,
             signatures.get(one.symbol, one.symbol),
             one.grid,
@@ -250,7 +250,7 @@ def as_launches(recorded: Sequence[RecordedLaunch], signatures: Mapping[str, str
                 stale[buffer.start] = buffer.contents.data if buffer.contents else None
 
 
-def written_buffers(launch: KernelLaunch) -> list[DeviceBuffer]:
+def written_buffers(launch: DeviceLaunch) -> list[DeviceBuffer]:
     """The buffers that a launch may write: those that its arguments point to, except through pointers to constants."""
     types = parameter_types(launch.signature)
     pointers = launch.pointers

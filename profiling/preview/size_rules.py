@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hipsynth.core.kernel_record import Dim
-from hipsynth.profiling.preview.launch import DeviceBuffer, KernelLaunch
+from hipsynth.profiling.preview.launch import DeviceBuffer, DeviceLaunch
 from hipsynth.profiling.preview.record import Recording
 from hipsynth.simulator.launch_record import Contents
 
@@ -101,12 +101,12 @@ class _LaunchRules:
     """How one launch of a program depends on the size. `numbers`: rules that agree with all runs, for grid, times, LDS,
     sizes of buffers and words of arguments."""
 
-    like: KernelLaunch
+    like: DeviceLaunch
     numbers: tuple[tuple[_Rule, ...], ...]
     words: tuple[int, ...]  # offsets
 
     @staticmethod
-    def of(sizes: Sequence[int], launches: Sequence[KernelLaunch]) -> _LaunchRules | None:
+    def of(sizes: Sequence[int], launches: Sequence[DeviceLaunch]) -> _LaunchRules | None:
         """None if the launches are not alike, or depend on data that are not alike."""
         like = launches[0]
         if any(one.after_read or one.module or not _is_packed(one) for one in launches):
@@ -122,7 +122,7 @@ class _LaunchRules:
         kept = _common_contents(launches)
         return None if kept is None else _LaunchRules(replace(like, buffers=kept), numbers, words)
 
-    def at(self, n: int) -> KernelLaunch | None:
+    def at(self, n: int) -> DeviceLaunch | None:
         """The launch at size n; None if rules that fit all runs differ there."""
         answers = [{rule.at(n) for rule in rules} for rules in self.numbers]
         if any(len(answer) != 1 for answer in answers):
@@ -159,13 +159,13 @@ def _next_start(start: int, size: int) -> int:
     return -(-(start + max(size, 1)) // PAGE) * PAGE + GUARD
 
 
-def _is_packed(launch: KernelLaunch) -> bool:
+def _is_packed(launch: DeviceLaunch) -> bool:
     """Whether each buffer lies right behind the one before."""
     pairs = zip(launch.buffers, launch.buffers[1:], strict=False)
     return all(_next_start(one.start, one.bytes) == other.start for one, other in pairs)
 
 
-def _fixed(launch: KernelLaunch) -> tuple[object, ...]:
+def _fixed(launch: DeviceLaunch) -> tuple[object, ...]:
     """What must be equal for all sizes."""
     pointers = tuple(
         (offset, launch.buffers.index(one), int.from_bytes(launch.arguments[offset : offset + 8], "little") - one.start)
@@ -183,14 +183,14 @@ def _fixed(launch: KernelLaunch) -> tuple[object, ...]:
     )
 
 
-def _number_offsets(launch: KernelLaunch) -> Iterator[int]:
+def _number_offsets(launch: DeviceLaunch) -> Iterator[int]:
     taken = {offset for offset, _ in launch.pointers}
     for offset in range(0, len(launch.arguments) // WORD * WORD, WORD):
         if offset not in taken and offset - WORD not in taken:
             yield offset
 
 
-def _numbers(launch: KernelLaunch, words: Sequence[int]) -> list[int]:
+def _numbers(launch: DeviceLaunch, words: Sequence[int]) -> list[int]:
     values = [int.from_bytes(launch.arguments[at : at + WORD], "little") for at in words]
     return [*launch.grid, launch.times, launch.dynamic_lds, *(one.bytes for one in launch.buffers), *values]
 
@@ -209,7 +209,7 @@ def _rules(sizes: Sequence[int], values: Sequence[int], block: int) -> Iterator[
             yield rule
 
 
-def _common_contents(launches: Sequence[KernelLaunch]) -> tuple[DeviceBuffer, ...] | None:
+def _common_contents(launches: Sequence[DeviceLaunch]) -> tuple[DeviceBuffer, ...] | None:
     """The buffers with the contents that they have at all sizes, in longer ones more of the same; None if a buffer that
     may matter holds other things at other sizes."""
     found = []

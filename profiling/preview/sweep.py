@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from hipsynth.core.errors import BadInput
 from hipsynth.profiling.preview.interpret import BASIC, BUSIEST, Interpreter, Preview, ScaledCounts
-from hipsynth.profiling.preview.launch import KernelLaunch
+from hipsynth.profiling.preview.launch import DeviceLaunch
 from hipsynth.profiling.preview.programs import Failure, no_interpretation, unknown_kernel
 
 TOLERANCE = 0.03  # relative, of time and metrics at a check
@@ -42,7 +42,7 @@ class Swept:
 class Line:
     """Launches of one kernel, block and build, in the order of the number that grows."""
 
-    def __init__(self, interpreter: Interpreter, numbers: Sequence[float], launches: Sequence[KernelLaunch]) -> None:
+    def __init__(self, interpreter: Interpreter, numbers: Sequence[float], launches: Sequence[DeviceLaunch]) -> None:
         self.interpreter, self.launches, self.numbers = interpreter, launches, numbers
         self.known: dict[int, ScaledCounts | None] = {}
         self.failures: dict[int, Failure] = {}

@@ -12,7 +12,7 @@ import pytest
 from hipsynth.core.errors import BadInput
 from hipsynth.profiling.preview import programs, record
 from hipsynth.profiling.preview.interpret import Interpreter
-from hipsynth.profiling.preview.launch import KernelLaunch
+from hipsynth.profiling.preview.launch import DeviceLaunch
 from hipsynth.profiling.preview.programs import device_code, interpret_all, recorded
 from hipsynth.profiling.preview.record import HostCode, Recording, host_text
 from hipsynth.simulator.devices import load_device
@@ -47,7 +47,7 @@ def run(text: str, *arguments: str) -> Recording:
     return recorded(text, interpreter_of(text), arguments)
 
 
-def numbers(launch: KernelLaunch) -> tuple[list[int], int]:
+def numbers(launch: DeviceLaunch) -> tuple[list[int], int]:
     """The bytes of the buffers that add() is given, and its n."""
     return [one.bytes for _, one in launch.pointers], struct.unpack_from("<i", launch.arguments, 16)[0]
 

@@ -13,7 +13,7 @@ from hipsynth.cli.main import main
 from hipsynth.core.errors import TimeLimitReached
 from hipsynth.core.time_limit import PREDICTION_SECONDS
 from hipsynth.profiling.preview.interpret import Interpreter, Preview, ScaledCounts
-from hipsynth.profiling.preview.launch import KernelLaunch
+from hipsynth.profiling.preview.launch import DeviceLaunch
 from hipsynth.serving import engine
 from hipsynth.serving.limits import ServerSettings
 
@@ -105,7 +105,7 @@ def test_kernels_that_are_finished_at_the_limit_are_kept(
     answered(capsys, *command)  # compiles it
     preview = Interpreter.preview
 
-    def endless(self: Interpreter, launch: KernelLaunch, sensitivity: float | None = None) -> Preview | None:
+    def endless(self: Interpreter, launch: DeviceLaunch, sensitivity: float | None = None) -> Preview | None:
         while launch.kernel == "slow":
             pass
         return preview(self, launch, sensitivity)
@@ -128,7 +128,7 @@ def test_variants_of_builds_that_are_finished_are_kept(
     answered(capsys, "predict", str(path))  # compiles it
     count = Interpreter.count
 
-    def endless(self: Interpreter, launch: KernelLaunch) -> ScaledCounts | None:
+    def endless(self: Interpreter, launch: DeviceLaunch) -> ScaledCounts | None:
         while self.table.arch == "gfx942":
             pass
         return count(self, launch)

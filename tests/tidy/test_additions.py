@@ -132,7 +132,10 @@ def test_a_device_is_one_file(tree: Path) -> None:
         'inherits = "mi300x"\nname = "mi999"\ntitle = "AMD Instinct MI999"\n\n'
         '[topology]\ncus = { value = 999, source = "sheet" }\n'
     )
-    show = "from hipsynth.simulator import devices as d; t = d.load('mi999'); print(t.arch, t['topology.cus'], t.name)"
+    show = (
+        "from hipsynth.simulator.devices import load_device; t = load_device('mi999'); "
+        "print(t.arch, t['topology.cus'], t.name)"
+    )
     environment = {"PYTHONPATH": str(tree), "PATH": "/usr/bin:/bin"}
 
     def run() -> subprocess.CompletedProcess[str]:

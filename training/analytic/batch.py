@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from hipsynth.core.time_limit import OutOfTime, require_time
 from hipsynth.profiling.preview.interpret import Interpreter, Preview
-from hipsynth.profiling.preview.launch import KernelLaunch
+from hipsynth.profiling.preview.launch import DeviceLaunch
 from hipsynth.profiling.preview.programs import MOST_PREVIEWS, Failure, recorded
 from hipsynth.profiling.preview.record import Recording
 from hipsynth.profiling.preview.size_rules import record_lines
@@ -149,8 +149,8 @@ def _recordings(
 
 
 def _sweep(
-    interpreter: Interpreter, variants: Sequence[Variant], launches: Sequence[Sequence[KernelLaunch]]
-) -> list[list[tuple[KernelLaunch, Swept]]]:
+    interpreter: Interpreter, variants: Sequence[Variant], launches: Sequence[Sequence[DeviceLaunch]]
+) -> list[list[tuple[DeviceLaunch, Swept]]]:
     """The preview of each launch of each variant. A line is what differs in the number that varies most alone."""
     coordinates = [variant.coordinates() for variant in variants]
     axis = _widest(coordinates)
@@ -181,7 +181,7 @@ def _widest(coordinates: Sequence[Mapping[str, Coordinate]]) -> str:
 
 
 def _kernels(
-    predictor: AnalyticPredictor, device: str, swept: Sequence[Sequence[tuple[KernelLaunch, Swept]]]
+    predictor: AnalyticPredictor, device: str, swept: Sequence[Sequence[tuple[DeviceLaunch, Swept]]]
 ) -> list[tuple[KernelPrediction, ...]]:
     """The kernels of each variant, those without a preview last; the correction is asked for all at once."""
     arch = load_device(device).arch

@@ -27,7 +27,7 @@ from hipsynth.profiling.preview.interpret import (
 from hipsynth.profiling.preview.launch import (
     GUESSED_BYTES,
     DeviceBuffer,
-    KernelLaunch,
+    DeviceLaunch,
     packed_number,
     parameter_types,
     with_argument,
@@ -249,7 +249,7 @@ def find(source: str, code: Code, device: str, question: LaunchAssumptions) -> t
 
 def launches_of(
     source: str, interpreter: Interpreter, question: LaunchAssumptions, made: Recording
-) -> tuple[list[KernelLaunch], list[str]]:
+) -> tuple[list[DeviceLaunch], list[str]]:
     """The launches to preview, and notes, as find() says; `made`: what the program's run recorded."""
     launches = list(made.launches)
     notes = [f"not all launches may be known: {made.message}"] if made.reason and launches else []
@@ -264,7 +264,7 @@ def launches_of(
     return [_changed(launch, interpreter, source, question) for launch in launches], notes
 
 
-def _changed(launch: KernelLaunch, interpreter: Interpreter, source: str, question: LaunchAssumptions) -> KernelLaunch:
+def _changed(launch: DeviceLaunch, interpreter: Interpreter, source: str, question: LaunchAssumptions) -> DeviceLaunch:
     """The launch with the shape and the values of the question."""
     kernel = interpreter.kernel_of(launch)
     names, types = parameter_names(source, launch.kernel), parameter_types(launch.signature)
@@ -277,7 +277,7 @@ def _changed(launch: KernelLaunch, interpreter: Interpreter, source: str, questi
     return changed
 
 
-def assumed_launches(name: str, interpreter: Interpreter) -> list[KernelLaunch]:
+def assumed_launches(name: str, interpreter: Interpreter) -> list[DeviceLaunch]:
     """A launch of each instance of a kernel that no host code launches: every pointer points to a large array of its
     own, every number is a million."""
     found = []
@@ -294,7 +294,7 @@ def assumed_launches(name: str, interpreter: Interpreter) -> list[KernelLaunch]:
                 typed = types[i] if i < len(types) else ""
                 arguments[offset : offset + size] = packed_number(ASSUMED_NUMBER, size, typed)
         shape = ASSUMED_GRID, ASSUMED_BLOCK, 0
-        found.append(KernelLaunch(kernel["symbol"], kernel["name"], *shape, bytes(arguments), tuple(buffers)))
+        found.append(DeviceLaunch(kernel["symbol"], kernel["name"], *shape, bytes(arguments), tuple(buffers)))
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.profiling.preview.interpret import BUFFER, Interpreter, explicit_arguments
-from hipsynth.profiling.preview.launch import KernelLaunch, parameter_types, unpacked_number
+from hipsynth.profiling.preview.launch import DeviceLaunch, parameter_types, unpacked_number
 from hipsynth.profiling.preview.programs import device_code, recorded
 from hipsynth.simulator.devices import default_device, load_device
 from hipsynth.training.data.numbers import number_format
@@ -53,7 +53,7 @@ def launch_lines(source: str, arch: str) -> str:
     return "".join(_line(one, interpreter.kernel_of(one)) for one in launches[:MOST_LAUNCHES])
 
 
-def _line(launch: KernelLaunch, kernel: Mapping[str, Any] | None) -> str:
+def _line(launch: DeviceLaunch, kernel: Mapping[str, Any] | None) -> str:
     groups, size = math.prod(launch.grid), math.prod(launch.block)
     grid, block = (" ".join(map(str, shape)) for shape in (launch.grid, launch.block))
     shape = f"grid {grid} {_magnitude(groups)} block {block} {_magnitude(size)} items {_magnitude(groups * size)}"
@@ -65,7 +65,7 @@ def _magnitude(value: float) -> str:
     return number_format("exp3").written(value)
 
 
-def _arguments(launch: KernelLaunch, kernel: Mapping[str, Any]) -> Iterator[str]:
+def _arguments(launch: DeviceLaunch, kernel: Mapping[str, Any]) -> Iterator[str]:
     explicit, types = explicit_arguments(kernel), parameter_types(launch.signature)
     for i, (offset, size, kind) in enumerate(explicit):
         data = launch.arguments[offset : offset + size]
