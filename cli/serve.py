@@ -52,7 +52,7 @@ def command(
     {"url", "token"}, on one line, once the server listens.
     """
     if model is not None:
-        from hipsynth.training.models.train import model_record
+        from hipsynth.training.models.record import model_record
 
         if model_record(model) is None:
             raise BadInput(f"{model}: no finished model there", remedy="run `synth train`, or drop --model")

@@ -15,6 +15,7 @@ from hipsynth.cli.common import Progress, note, print_json
 from hipsynth.cli.options import NamedPath, json_option
 
 if TYPE_CHECKING:
+    from hipsynth.training.models.record import ModelRecord
     from hipsynth.training.models.train import Config
 
 EPILOG = """\b
@@ -129,7 +130,7 @@ def _train_tools(traces: Path, config: Config, out: Path, as_json: bool) -> None
     click.echo(f"  training loss {record['train_loss']:.3f}{valid}")
 
 
-def _show_rewards(out: Path, record: dict[str, Any]) -> None:
+def _show_rewards(out: Path, record: ModelRecord) -> None:
     click.echo(f"{out}: {record['status']}, {record['steps']} steps; reward and share of values within 10 %")
     before, after = record["scores"]["before"], record["scores"]["after"]
     for part in before:

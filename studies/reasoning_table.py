@@ -25,7 +25,7 @@ from hipsynth.core.files import write_whole
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.training.models.base import load_base, load_trained
 from hipsynth.training.models.fit import computes_bf16
-from hipsynth.training.models.train import model_record
+from hipsynth.training.models.record import model_record
 from hipsynth.tuning.agent.conclude import conclude
 from hipsynth.tuning.optimize.optimize import OptimizeRequest, OptimizeResult, optimize
 from hipsynth.tuning.reason.chance import RandomMoves

@@ -28,7 +28,8 @@ from hipsynth.training.evaluation.scores import mean_within, score, score_metric
 from hipsynth.training.models.calibrate import calibrate
 from hipsynth.training.models.pack import pack
 from hipsynth.training.models.predict import SHIPPED, Predictor, normalised, told
-from hipsynth.training.models.train import RECORD, TRAINING_SET, load_config, model_record, train
+from hipsynth.training.models.record import RECORD, model_record
+from hipsynth.training.models.train import TRAINING_SET, load_config, train
 
 STAGES = ("previews", "labels")
 RECIPES = ("source-large", "source-tune")
@@ -91,7 +92,7 @@ def ship(made: Path, release: Path) -> None:
     assert record is not None, f"{model}: not finished"
     predictor = Predictor.load(model)
     parts = split(load_samples(release))
-    kept = {name: record[name] for name in (*KEPT, *KEPT_TOO)}
+    kept: dict[str, object] = {name: value for name, value in record.items() if name in (*KEPT, *KEPT_TOO)}
     kept["base"], kept["intervals"] = "tiny", calibrate(predictor, parts["valid"])
     kept["config"] = {**record["config"], "base": Path(str(record["config"]["base"])).name}  # no path of this machine
     shutil.rmtree(SHIPPED / "weights", ignore_errors=True)

@@ -43,7 +43,8 @@ from hipsynth.training.evaluation.table4 import (
     share_code,
 )
 from hipsynth.training.models.predict import Predictor, normalised
-from hipsynth.training.models.train import load_config, model_record, train
+from hipsynth.training.models.record import model_record
+from hipsynth.training.models.train import load_config, train
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "explanation" / "table4.md"

@@ -23,7 +23,8 @@ from hipsynth.profiling.metrics.definitions import paper_ids
 from hipsynth.training.analytic.predict import PREDICTOR, SHIPPED, AnalyticPredictor
 from hipsynth.training.models.base import TinyShape
 from hipsynth.training.models.predict import Predictor
-from hipsynth.training.models.train import RECORD, Config, load_config, train
+from hipsynth.training.models.record import RECORD
+from hipsynth.training.models.train import Config, load_config, train
 
 SOURCE = made.SOURCE.format(
     kernel="axpy", a="src", b="dst", dtype="float", n=65536, block=256, body=made.BODIES["fma"].format(steps=3)

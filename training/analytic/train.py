@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import write_whole
@@ -15,7 +14,8 @@ from hipsynth.training.analytic.examples import examples, preview_samples
 from hipsynth.training.analytic.model import AnalyticModel
 from hipsynth.training.analytic.predict import PREDICTOR
 from hipsynth.training.data.dataset import LEAK_FREE, LabelledSample, require_no_leak, split
-from hipsynth.training.models.train import RECORD, Config, finished_already, training_fingerprint, write_training_set
+from hipsynth.training.models.record import RECORD, ModelRecord
+from hipsynth.training.models.train import Config, finished_already, training_fingerprint, write_training_set
 
 BASE = "analytic"
 
@@ -27,7 +27,7 @@ def train_analytic(
     samples: Sequence[LabelledSample],
     note: Callable[[str], None] = lambda _: None,
     workers: int = 0,
-) -> dict[str, Any]:
+) -> ModelRecord:
     """Fits the correction to the training and validation parts and writes the model folder `out`; returns its record.
 
     Compiles and previews every build once (the build cache makes a second run short). Raises BadInput (too few samples,
@@ -50,7 +50,7 @@ def train_analytic(
     out.mkdir(parents=True, exist_ok=True)
     model.save(out / PREDICTOR)
     write_training_set(out, used, Path(BASE))
-    record = {
+    record: ModelRecord = {
         "version": 1,
         "status": "finished",
         "fingerprint": fingerprint,
@@ -62,7 +62,7 @@ def train_analytic(
         "previewed": len(learned),
         "thresholds": model.thresholds,
         "backends": sorted({s.backend for s in used}),
-        "targets": sorted({(s.arch, s.flags) for s in used}),
+        "targets": [list(target) for target in sorted({(s.arch, s.flags) for s in used})],
     }
     write_whole(out / RECORD, json.dumps(record, indent=1))
     return record

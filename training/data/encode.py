@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from hipsynth.core.errors import BadInput
 from hipsynth.profiling.metrics.definitions import answer_ids
@@ -13,6 +13,9 @@ from hipsynth.training.data import auxiliary, prompt
 from hipsynth.training.data.dataset import LabelledSample
 from hipsynth.training.data.inputs import ANY_TARGET, PromptOptions, launch_lines
 from hipsynth.training.data.source import cut_source, view_source
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 IGNORED = -100  # label of a token that does not count in the loss
 VALUE_TOKENS = 10  # context reserved for each value
@@ -67,6 +70,18 @@ class EncodedQuestion:
     answer_head: int  # number of tokens at the end of the prefix that belong to the answer
 
 
+class TrainingExample(TypedDict):
+    """An encoded sample, by token: ids, labels (-100 where nothing is learned), and for values side by side stage,
+    branch and position (see `places`). `cut_lines`: source lines that did not fit."""
+
+    input_ids: list[int]
+    labels: list[int]
+    stage: NotRequired[list[int]]
+    branch: NotRequired[list[int]]
+    position_ids: NotRequired[list[int]]
+    cut_lines: NotRequired[int]
+
+
 class Encoder:
     """Encodes programs for one tokenizer, number format, context length (in tokens), view of sources and options.
 
@@ -75,7 +90,12 @@ class Encoder:
     """
 
     def __init__(
-        self, tokenizer: Any, fmt: str, context: int, view: str = "whole", options: PromptOptions | None = None
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        fmt: str,
+        context: int,
+        view: str = "whole",
+        options: PromptOptions | None = None,
     ) -> None:
         self.tokenizer = tokenizer
         self.fmt = fmt
@@ -98,6 +118,10 @@ class Encoder:
         """The token ids of a text, without special tokens."""
         return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
+    def text(self, ids: Sequence[int]) -> str:
+        """The text of token ids."""
+        return str(self.tokenizer.decode(list(ids)))
+
     def cached(self, text: str) -> list[int]:
         """Like `ids`, with a cache for repeated texts."""
         if text not in self._cache:
@@ -108,7 +132,10 @@ class Encoder:
         """The messages in the chat template, up to the start of the assistant message; with a fixed date, which some
         templates print."""
         rendered = self.tokenizer.apply_chat_template(
-            list(messages), tokenize=False, add_generation_prompt=True, date_string="26 Jul 2024"
+            [dict(message) for message in messages],
+            tokenize=False,
+            add_generation_prompt=True,
+            date_string="26 Jul 2024",
         )
         return str(rendered)
 
@@ -153,7 +180,7 @@ class Encoder:
                 high = middle
         return best
 
-    def example(self, sample: LabelledSample) -> dict[str, Any]:
+    def example(self, sample: LabelledSample) -> TrainingExample:
         """A training example: `input_ids`, `labels` (loss on the answer only) and `cut_lines`; in parallel also
         `stage`, `branch` and `position_ids` of each token (see `places`), and no loss on the texts between the values.
 
@@ -174,7 +201,7 @@ class Encoder:
         start = len(encoded.prefix) - encoded.answer_head
         return {"input_ids": ids, "labels": [IGNORED] * start + ids[start:], "cut_lines": encoded.cut_lines}
 
-    def _parallel(self, encoded: EncodedQuestion, values: Sequence[list[int]]) -> dict[str, Any]:
+    def _parallel(self, encoded: EncodedQuestion, values: Sequence[list[int]]) -> TrainingExample:
         before = [[], *encoded.literals[:-1]]
         branches = [[before[slot] + values[slot] for slot in stage] for stage in self.stages]
         learned = [[len(values[slot]) for slot in stage] for stage in self.stages]
@@ -184,8 +211,14 @@ class Encoder:
             for branch, count in zip(tokens, counts, strict=True):
                 ids += branch
                 labels += [IGNORED] * (len(branch) - count) + branch[len(branch) - count :]
-        where = {"stage": stage_of, "branch": branch_of, "position_ids": position}
-        return {"input_ids": ids, "labels": labels, "cut_lines": encoded.cut_lines, **where}
+        return {
+            "input_ids": ids,
+            "labels": labels,
+            "cut_lines": encoded.cut_lines,
+            "stage": stage_of,
+            "branch": branch_of,
+            "position_ids": position,
+        }
 
 
 def places(prefix: int, lengths: Sequence[Sequence[int]]) -> tuple[list[int], list[int], list[int]]:
@@ -215,14 +248,22 @@ def chat_text(sample: LabelledSample, fmt: str, view: str = "whole", options: Pr
 HIDDEN = 1 << 20  # the stage of padding: later than all others, so that nothing sees it
 
 
-def pad(examples: Iterable[Mapping[str, Any]], pad_id: int) -> dict[str, list[list[int]]]:
+def pad(examples: Iterable[TrainingExample], pad_id: int) -> dict[str, list[list[int]]]:
     """Right-pads a batch: `input_ids`, `attention_mask`, `labels`, and `stage`, `branch` and `position_ids` if the
     examples have them; each (batch, longest example)."""
     batch = list(examples)
     width = max(len(e["input_ids"]) for e in batch)
-    fill = {"input_ids": pad_id, "labels": IGNORED, "stage": HIDDEN, "branch": 0, "position_ids": 0}
+
+    def filled(columns: Sequence[list[int]], by: int) -> list[list[int]]:
+        return [column + [by] * (width - len(column)) for column in columns]
+
     rows = {
-        name: [e[name] + [by] * (width - len(e[name])) for e in batch] for name, by in fill.items() if name in batch[0]
+        "input_ids": filled([e["input_ids"] for e in batch], pad_id),
+        "labels": filled([e["labels"] for e in batch], IGNORED),
     }
+    if "stage" in batch[0]:
+        rows["stage"] = filled([e["stage"] for e in batch], HIDDEN)
+        rows["branch"] = filled([e["branch"] for e in batch], 0)
+        rows["position_ids"] = filled([e["position_ids"] for e in batch], 0)
     mask = [[1] * len(e["input_ids"]) + [0] * (width - len(e["input_ids"])) for e in batch]
     return {**rows, "attention_mask": mask}

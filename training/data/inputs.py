@@ -32,7 +32,7 @@ class PromptOptions:
     parallel: bool = False
 
     @classmethod
-    def of(cls, record: Mapping[str, Any]) -> PromptOptions:
+    def of(cls, record: Mapping[str, object]) -> PromptOptions:
         """The options in a recipe's or a model's table of settings; absent ones have their defaults."""
         return cls(**{f.name: bool(record[f.name]) for f in fields(cls) if f.name in record})
 

@@ -12,7 +12,6 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from hipsynth.profiling import metrics
 from hipsynth.training.data import auxiliary
@@ -157,20 +156,20 @@ def _json_block(text: str) -> str:
     return text[start:]
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     keys = [key for key, _ in pairs]
     if len(set(keys)) != len(keys):
         raise ValueError("a key occurs twice")
     return dict(pairs)
 
 
-def _value(key: str, value: Any, digits: str) -> auxiliary.Value | None:
+def _value(key: str, value: object, digits: str) -> auxiliary.Value | None:
     if key in auxiliary.CHOICES:
         return next((word for word in auxiliary.CHOICES[key] if word == value), None)
     return _number(value, digits)
 
 
-def _number(value: Any, digits: str) -> float | None:
+def _number(value: object, digits: str) -> float | None:
     """A finite number from a JSON number or a text in the number format, else None."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
@@ -178,5 +177,5 @@ def _number(value: Any, digits: str) -> float | None:
     return number if number is not None and math.isfinite(number) else None
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None

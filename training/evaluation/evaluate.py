@@ -21,7 +21,8 @@ from hipsynth.training.evaluation.ranking import ranking
 from hipsynth.training.evaluation.scores import BOUNDS, mean_within, score, score_metric
 from hipsynth.training.models.baselines import Baseline, Disassemble, GradientBoosting, all_baselines
 from hipsynth.training.models.predict import Predictor, normalised
-from hipsynth.training.models.train import TEXT_DIGITS, TRAINING_SET, model_record
+from hipsynth.training.models.record import ModelRecord, model_record
+from hipsynth.training.models.train import TEXT_DIGITS, TRAINING_SET
 
 EVALUATION = "evaluation.json"
 DURATION_QUANTITY = "duration"
@@ -126,7 +127,7 @@ class ScoredPredictor(Protocol):
     """A predictor of a model folder, as evaluation asks it."""
 
     path: Path
-    record: Mapping[str, Any]
+    record: ModelRecord
 
     def predict(self, samples: Sequence[LabelledSample]) -> Predicted: ...
 
@@ -155,7 +156,7 @@ class ScoredLanguageModel:
 class ScoredAnalyticPredictor(AnalyticBaseline):
     """The analytic predictor; it also predicts durations and intervals."""
 
-    def __init__(self, path: Path, record: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path, record: ModelRecord) -> None:
         super().__init__(AnalyticModel.load(path / PREDICTOR))
         self.path, self.record = path, record
 
@@ -262,7 +263,7 @@ def _document(
     }
 
 
-def evaluation_fingerprint(record: Mapping[str, Any], samples: Sequence[LabelledSample]) -> str:
+def evaluation_fingerprint(record: ModelRecord, samples: Sequence[LabelledSample]) -> str:
     """A hash of the inputs of an evaluation: the model and the samples with their labels."""
     labels = sorted((s.key, s.kernel, sorted(s.metrics.items())) for s in samples)
     return hashlib.sha256(json.dumps([record["fingerprint"], labels]).encode()).hexdigest()

@@ -67,7 +67,7 @@ def _accuracy(
     """(evaluation document, prediction rows) of a model: saved ones if they match model and corpus, else new ones."""
     from hipsynth.training.evaluation import evaluate as scoring
     from hipsynth.training.models.predict import Predictor
-    from hipsynth.training.models.train import model_record
+    from hipsynth.training.models.record import model_record
 
     record = model_record(model)
     try:

@@ -9,15 +9,21 @@ import subprocess
 import sys
 import warnings
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hipsynth.core.cache import cache_dir
 from hipsynth.core.errors import BadInput, MissingDependency
 from hipsynth.core.files import replace_atomically
 from hipsynth.training.models.pack import PACKED, unpack
+from hipsynth.training.models.record import ModelRecord
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 # No access to a model hub unless the user sets HF_HUB_OFFLINE=0.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -68,7 +74,7 @@ class TinyShape:
     init_std: float = 0.02  # of the weights before training; narrow models learn to look things up sooner with more
 
 
-def torch_or_missing() -> Any:
+def torch_or_missing() -> ModuleType:
     """The torch module; raises MissingDependency with the remedy when the training extra is not installed."""
     try:
         import torch
@@ -82,7 +88,7 @@ def torch_or_missing() -> Any:
     if not torch.cuda.is_available():
         os.environ.setdefault("DS_ACCELERATOR", "cpu")  # DeepSpeed reads this on import
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
-    logging: Any = transformers.logging
+    logging = transformers.logging
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     return torch
@@ -90,7 +96,7 @@ def torch_or_missing() -> Any:
 
 def load_base(
     name: str, texts: Iterable[str] = (), atoms: Sequence[str] = (), shape: TinyShape | None = None, context: int = 2048
-) -> tuple[Any, Any]:
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """(model in float32, tokenizer) of a base by name.
 
     `tiny` is built from `shape`, with a context of `context` tokens and a tokenizer trained on `texts` with `atoms` as
@@ -122,7 +128,7 @@ def load_base(
     return model, tokenizer
 
 
-def load_trained(path: Path, record: Mapping[str, Any]) -> tuple[Any, Any]:
+def load_trained(path: Path, record: ModelRecord) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """(model in evaluation mode, tokenizer) of a finished model folder; LoRA adapters are merged into their base.
 
     Raises BadInput if the folder is damaged, MissingDependency if the adapter's base cannot be loaded.
@@ -151,7 +157,7 @@ def load_trained(path: Path, record: Mapping[str, Any]) -> tuple[Any, Any]:
     return model.to(device).eval(), tokenizer
 
 
-def train_tokenizer(texts: Iterable[str], vocab: int, atoms: Sequence[str] = ()) -> Any:
+def train_tokenizer(texts: Iterable[str], vocab: int, atoms: Sequence[str] = ()) -> PreTrainedTokenizerBase:
     """A byte-level BPE tokenizer with a ChatML template.
 
     Every digit is a token and merges do not cross lines, but they may cross words: generated programs repeat whole
@@ -181,15 +187,14 @@ def train_tokenizer(texts: Iterable[str], vocab: int, atoms: Sequence[str] = ())
     )
     tokenizer.train_from_iterator(texts, trainer)
     tokenizer.add_tokens([AddedToken(atom, normalized=False, special=False) for atom in atoms])
-    wrap: Any = PreTrainedTokenizerFast
-    fast = wrap(
+    fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, pad_token="<|pad|>", eos_token="<|im_end|>", clean_up_tokenization_spaces=False
     )
     fast.chat_template = CHATML
     return fast
 
 
-def tiny_model(tokenizer: Any, shape: TinyShape, context: int) -> Any:
+def tiny_model(tokenizer: PreTrainedTokenizerBase, shape: TinyShape, context: int) -> PreTrainedModel:
     """A randomly initialised Llama of the given shape; set the random seed first for reproducible weights."""
     from transformers import LlamaConfig, LlamaForCausalLM
 

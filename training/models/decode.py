@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hipsynth.training.data import auxiliary
 from hipsynth.training.data.encode import HIDDEN, EncodedQuestion, Encoder
 from hipsynth.training.data.numbers import Automaton, number_format, words
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel
 
 
 def advance(grammar: Automaton, state: str, text: str) -> str | None:
@@ -87,7 +91,7 @@ Moves = dict[str, dict[int, str]]  # grammar state -> {allowed token id: next st
 class AnswerDecoder:
     """Decodes answers with a causal LM. Decoding is greedy, so deterministic for given weights."""
 
-    def __init__(self, model: Any, encoder: Encoder) -> None:
+    def __init__(self, model: PreTrainedModel, encoder: Encoder) -> None:
         self.model = model.eval()
         self.encoder = encoder
         self.stages = encoder.stages
@@ -132,7 +136,7 @@ class AnswerDecoder:
         row.begin(self.stages[0])
         return row
 
-    def _advance(self, row: _Row, scores: Mapping[int, Any]) -> None:
+    def _advance(self, row: _Row, scores: Mapping[int, torch.Tensor]) -> None:
         """Gives each open branch its next token; after the last one of a stage, opens the next stage."""
         row.pending, row.last = [], {}
         for number, logits in scores.items():
@@ -143,7 +147,7 @@ class AnswerDecoder:
             else:
                 row.branches = []
 
-    def _choose(self, row: _Row, branch: _Branch, scores: Any) -> None:
+    def _choose(self, row: _Row, branch: _Branch, scores: torch.Tensor) -> None:
         """Takes the best-scored token that the grammar allows, or ends the value."""
         import torch
 
@@ -156,7 +160,7 @@ class AnswerDecoder:
         picked = tokens[int(torch.argmax(scores[torch.tensor(tokens)]))]
         if picked in allowed:
             branch.state = allowed[picked]
-            branch.text += self.encoder.tokenizer.decode([picked])
+            branch.text += self.encoder.text([picked])
             row.put(branch, [picked])
             row.answer.generated_tokens += 1
             if branch.state not in final or self.moves[grammar][branch.state]:
@@ -221,14 +225,14 @@ class AnswerDecoder:
 class _Session:
     """The model's cache for one batch, with stage and branch of every token in it."""
 
-    def __init__(self, model: Any, rows: int) -> None:
+    def __init__(self, model: PreTrainedModel, rows: int) -> None:
         import torch
         from transformers import DynamicCache
 
         self.model, self.cache = model, DynamicCache()
         self.places = torch.zeros((rows, 0, 2), dtype=torch.long)  # stage and branch of each token read
 
-    def read(self, rows: Sequence[_Row]) -> list[dict[int, Any]]:
+    def read(self, rows: Sequence[_Row]) -> list[dict[int, torch.Tensor]]:
         """Reads the pending tokens of all rows; returns by row the scores after each branch that goes on."""
         import torch
 
@@ -247,13 +251,13 @@ class _Session:
         wanted = [(r, number, at) for r, row in enumerate(rows) for number, at in row.last.items()]
         picked = hidden[[r for r, _, _ in wanted], [at for _, _, at in wanted]]
         logits = self.model.get_output_embeddings()(picked).float().cpu()
-        found: list[dict[int, Any]] = [{} for _ in rows]
+        found: list[dict[int, torch.Tensor]] = [{} for _ in rows]
         for (r, number, _), scores in zip(wanted, logits, strict=True):
             found[r][number] = scores
         return found
 
 
-def visible(stage: Any, branch: Any, queries: int) -> Any:
+def visible(stage: torch.Tensor, branch: torch.Tensor, queries: int) -> torch.Tensor:
     """Which tokens the last `queries` ones of each row see: earlier stages, and earlier tokens of their own branch.
 
     `stage`, `branch`: (rows, tokens); returns a boolean mask (rows, 1, queries, tokens). Padding has the stage HIDDEN.

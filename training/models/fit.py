@@ -11,37 +11,39 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from hipsynth.core.errors import MissingDependency
-from hipsynth.training.data.encode import pad
+from hipsynth.training.data.encode import TrainingExample, pad
 from hipsynth.training.models.decode import visible
 from hipsynth.training.models.monitor import FLOPS_PER_TOKEN, Progress, Throughput, monitor, peak_flops
+from hipsynth.training.models.record import ModelRecord
 
 if TYPE_CHECKING:
-    from hipsynth.training.models.train import Config
+    import torch
+    from torch.utils.data import Dataset
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback, TrainingArguments
 
-COLUMNS = ("input_ids", "labels", "stage", "branch", "position_ids")  # of an encoded sample; the last three may lack
+    from hipsynth.training.models.train import Config
 
 
 def fit(
     config: Config,
     out: Path,
-    model: Any,
-    tokenizer: Any,
-    parts: tuple[Sequence[dict[str, Any]], Sequence[dict[str, Any]]],
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    parts: tuple[Sequence[TrainingExample], Sequence[TrainingExample]],
     fingerprint: str,
     progress: Progress | None = None,
-) -> tuple[dict[str, Any], bool]:
+) -> tuple[ModelRecord, bool]:
     """Trains on the first part's samples, or goes on from the last checkpoint in OUT; writes weights and tokenizer to
     `out`. Returns what a record says of the run, and whether this process is the first."""
     from transformers import PrinterCallback, Trainer
 
-    sizes = {  # counted before training, because ZeRO-3 partitions the parameters among processes
-        "parameters": sum(p.numel() for p in model.parameters()),
-        "trained_parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
-    }
-    train, valid = ([{k: row[k] for k in COLUMNS if k in row} for row in part] for part in parts)
+    # Counted before training, because ZeRO-3 partitions the parameters among processes.
+    parameters = sum(p.numel() for p in model.parameters())
+    trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    train, valid = ([without_count(row) for row in part] for part in parts)
     folder, throughput = out / "checkpoints", Throughput()
     trainer = Trainer(
         model=model,
@@ -59,24 +61,31 @@ def fit(
     last = last_checkpoint(folder)
     result = trainer.train(resume_from_checkpoint=str(last) if last else None)
     speed = throughput.tokens_per_second
-    held_out: Any = valid
-    losses = trainer.evaluate(held_out) if held_out else {}
+    losses = trainer.evaluate(cast("Dataset[TrainingExample]", valid)) if valid else {}
     trainer.save_model(str(out))
     if first:
         tokenizer.save_pretrained(out)
     return {
-        **sizes,
+        "parameters": parameters,
+        "trained_parameters": trained,
         "steps": trainer.state.global_step,
         "samples_cut": sum(row["cut_lines"] > 0 for row in parts[0]),
         "tokens_per_sample": round(sum(len(row["input_ids"]) for row in train) / len(train)),
         "tokens_per_second": round(speed, 1),
-        "share_of_peak": round(FLOPS_PER_TOKEN * sizes["parameters"] * speed / peak_flops(model.dtype), 4),
+        "share_of_peak": round(FLOPS_PER_TOKEN * parameters * speed / peak_flops(model.dtype), 4),
         "train_loss": result.training_loss,
         "valid_loss": losses.get("eval_loss"),
     }, first
 
 
-def adapted(config: Config, model: Any) -> Any:
+def without_count(example: TrainingExample) -> TrainingExample:
+    """An example as the model takes it: without the number of source lines that were cut."""
+    kept = example.copy()
+    kept.pop("cut_lines", None)
+    return kept
+
+
+def adapted(config: Config, model: PreTrainedModel) -> PreTrainedModel:
     """The model in the recipe's number format, with LoRA adapters if the recipe says so."""
     import torch
 
@@ -85,16 +94,14 @@ def adapted(config: Config, model: Any) -> Any:
     if config.method == "lora":
         from peft import LoraConfig, get_peft_model
 
-        model = get_peft_model(
-            model,
-            LoraConfig(
-                task_type="CAUSAL_LM",
-                r=config.lora_r,
-                lora_alpha=config.lora_alpha,
-                lora_dropout=config.lora_dropout,
-                target_modules=config.lora_targets,
-            ),
+        lora = LoraConfig(
+            task_type="CAUSAL_LM",
+            r=config.lora_r,
+            lora_alpha=config.lora_alpha,
+            lora_dropout=config.lora_dropout,
+            target_modules=config.lora_targets,
         )
+        model = cast("PreTrainedModel", get_peft_model(model, lora))  # a wrapper that passes everything on
     if config.gradient_checkpointing:
         model.enable_input_require_grads()
         model.gradient_checkpointing_enable()
@@ -102,7 +109,7 @@ def adapted(config: Config, model: Any) -> Any:
     return model
 
 
-def arguments(config: Config, folder: Path, samples: int) -> Any:
+def arguments(config: Config, folder: Path, samples: int) -> TrainingArguments:
     """The recipe as Hugging Face TrainingArguments."""
     import torch
     from transformers import TrainingArguments
@@ -155,16 +162,17 @@ def computes_bf16() -> bool:
     return "avx512_bf16" in flags or "amx_bf16" in flags
 
 
-def early_stop(config: Config) -> list[Any]:
+def early_stop(config: Config) -> list[TrainerCallback]:
     from transformers import EarlyStoppingCallback
 
     return [EarlyStoppingCallback(early_stopping_patience=config.patience)] if config.patience else []
 
 
-def collator(pad_id: int, throughput: Throughput) -> Callable[[list[dict[str, Any]]], dict[str, Any]]:
+def collator(pad_id: int, throughput: Throughput) -> Callable[[list[TrainingExample]], dict[str, torch.Tensor]]:
+    """A function that pads a batch of examples and makes its tensors."""
     import torch
 
-    def collate(batch: list[dict[str, Any]]) -> dict[str, Any]:
+    def collate(batch: list[TrainingExample]) -> dict[str, torch.Tensor]:
         throughput.count(sum(len(row["input_ids"]) for row in batch))
         rows = {name: torch.tensor(row) for name, row in pad(batch, pad_id).items()}
         if "stage" in rows:

@@ -7,7 +7,12 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+    from torch.utils.tensorboard import SummaryWriter
+    from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 LOG = "log.jsonl"  # in the model folder; one JSON object per logged step: step, loss, learning rate, tokens per second
 BOARD = "tensorboard"  # folder of TensorBoard's event files
@@ -34,7 +39,7 @@ class Throughput:
         return self.tokens / seconds if self.tokens and seconds > 0 else 0.0
 
 
-def peak_flops(dtype: Any) -> float:
+def peak_flops(dtype: torch.dtype) -> float:
     """Floating-point operations per second of a large matrix product here: what training could reach at most."""
     import torch
 
@@ -48,22 +53,32 @@ def peak_flops(dtype: Any) -> float:
     return best
 
 
-def monitor(out: Path, progress: Progress | None, throughput: Throughput) -> Any:
+def monitor(out: Path, progress: Progress | None, throughput: Throughput) -> TrainerCallback:
     """A Trainer callback: appends each log to LOG, and to TensorBoard's files if that package is installed, and reports
     steps, the latest loss and the time left to `progress`."""
     from transformers import TrainerCallback
 
     class Monitor(TrainerCallback):  # type: ignore[misc, unused-ignore]
-        note, board, begun, first = "", None, 0.0, 0
+        note, begun, first = "", 0.0, 0
+        board: SummaryWriter | None = None
 
-        def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        def on_train_begin(
+            self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
+        ) -> None:
             self.begun, self.first = time.monotonic(), state.global_step
             if state.is_world_process_zero:
                 out.mkdir(parents=True, exist_ok=True)
                 keep_lines(out / LOG, state.global_step)
                 self.board = _board(out / BOARD)
 
-        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+        def on_log(
+            self,
+            args: TrainingArguments,
+            state: TrainerState,
+            control: TrainerControl,
+            logs: dict[str, float] | None = None,
+            **_: object,
+        ) -> None:
             if not logs or not state.is_world_process_zero:
                 return
             row = {"step": state.global_step, **logs, "tokens_per_second": round(throughput.tokens_per_second, 1)}
@@ -76,15 +91,19 @@ def monitor(out: Path, progress: Progress | None, throughput: Throughput) -> Any
             if "loss" in logs:
                 self.note = f"loss {float(logs['loss']):.3f}"
 
-        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        def on_step_end(
+            self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
+        ) -> None:
             if state.is_world_process_zero and progress is not None:
                 progress(state.global_step, state.max_steps, self.note + self._left(state))
 
-        def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        def on_train_end(
+            self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
+        ) -> None:
             if self.board is not None:
                 self.board.close()
 
-        def _left(self, state: Any) -> str:
+        def _left(self, state: TrainerState) -> str:
             done = state.global_step - self.first
             left = (time.monotonic() - self.begun) / max(1, done) * (state.max_steps - state.global_step)
             return f"  {left / 60:.0f} min left" if left >= 60 else f"  {left:.0f} s left"
@@ -106,7 +125,7 @@ def keep_lines(path: Path, step: int) -> None:
     path.write_text("".join(kept))
 
 
-def _board(folder: Path) -> Any:
+def _board(folder: Path) -> SummaryWriter | None:
     if importlib.util.find_spec("tensorboard") is None:  # part of the extra `train`, but training works without it
         return None
     from torch.utils.tensorboard import SummaryWriter

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 PACKED = "weights.int8.safetensors"
 SCALE = ".scale"
 
 
-def pack(model: Any, out: Path) -> None:
+def pack(model: PreTrainedModel, out: Path) -> None:
     """Writes the weights of a transformers model to OUT/PACKED, and its config beside them. Matrices are rounded to 8
     bits (the largest of a row is 127), vectors to bfloat16; tied weights are written once."""
     import torch
@@ -31,7 +34,7 @@ def pack(model: Any, out: Path) -> None:
     model.config.save_pretrained(out)
 
 
-def unpack(folder: Path) -> Any:
+def unpack(folder: Path) -> PreTrainedModel:
     """The model that pack() wrote, in float32. Raises as transformers and safetensors do for damaged files."""
     from safetensors.torch import load_file
     from transformers import AutoConfig, AutoModelForCausalLM
@@ -42,8 +45,7 @@ def unpack(folder: Path) -> Any:
         if not name.endswith(SCALE):
             scale = stored.get(name + SCALE)
             weights[name] = tensor.float() if scale is None else tensor.float() * scale[:, None]
-    build: Any = AutoModelForCausalLM.from_config
-    model = build(AutoConfig.from_pretrained(folder))
+    model: PreTrainedModel = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder))
     missing, unexpected = model.load_state_dict(weights, strict=False)
     model.tie_weights()
     tied = set(getattr(model, "_tied_weights_keys", None) or ())

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from hipsynth.core.errors import BadInput, MissingDependency
 from hipsynth.profiling import metrics as table
@@ -24,7 +23,7 @@ from hipsynth.training.data.numbers import read_number
 from hipsynth.training.data.source import kernel_names
 from hipsynth.training.models.decode import AnswerDecoder, DecodedAnswer
 from hipsynth.training.models.documents import KernelPrediction, PredictionResult
-from hipsynth.training.models.train import RECORD, model_record
+from hipsynth.training.models.record import RECORD, ModelRecord, model_record
 
 MODEL_VARIABLE = "HIPSYNTH_MODEL"
 MODEL_PLACES = ("out/model", "demo-out/model", "model")  # below the current folder; the newest is used
@@ -108,7 +107,7 @@ def one_thread() -> Iterator[None]:
 class Predictor:
     """A loaded model folder that predicts any number of programs."""
 
-    def __init__(self, path: Path, record: Mapping[str, Any], decoder: AnswerDecoder) -> None:
+    def __init__(self, path: Path, record: ModelRecord, decoder: AnswerDecoder) -> None:
         self.path, self.record, self.decoder = path, record, decoder
 
     @classmethod

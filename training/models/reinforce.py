@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hipsynth.core.errors import BadInput, MissingDependency, UsageError
 from hipsynth.profiling import metrics
@@ -21,8 +21,18 @@ from hipsynth.training.data.inputs import PromptOptions
 from hipsynth.training.data.prompt import answer, parse_answer
 from hipsynth.training.models.base import load_trained, torch_or_missing
 from hipsynth.training.models.predict import Predictor, normalised
+from hipsynth.training.models.record import ModelRecord
 
 if TYPE_CHECKING:
+    from transformers import (
+        PreTrainedModel,
+        PreTrainedTokenizerBase,
+        Trainer,
+        TrainerControl,
+        TrainerState,
+        TrainingArguments,
+    )
+
     from hipsynth.training.models.train import Config
 
 WORST = 1.0  # the relative error of a missing value, and the largest that counts
@@ -65,9 +75,9 @@ def reinforce(
     config: Config,
     out: Path,
     parts: Mapping[str, Sequence[LabelledSample]],
-    base: Mapping[str, Any],
+    base: ModelRecord,
     progress: Step | None,
-) -> dict[str, Any]:
+) -> ModelRecord:
     """Continues the model in the folder `config.base`, whose record is `base`; writes weights and tokenizer to `out`
     and returns the settings that its record needs, with `scores` before and after by part.
 
@@ -84,15 +94,27 @@ def reinforce(
     model, tokenizer = load_trained(Path(config.base), base)
     trainer = _trainer(config, out, (model, tokenizer), _questions(predictor, parts["train"]), predictor, progress)
     trainer.train()
-    predictor.decoder.model = trainer.model.eval()
+    predictor.decoder.model = model.eval()
     after = {name: scores(predictor, part) for name, part in held.items()}
     trainer.save_model(str(out))
     tokenizer.save_pretrained(out)
     rewards = [row["reward"] for row in trainer.state.log_history if "reward" in row]
-    kept = {name: base[name] for name in ("format", "context", "view", "targets", "backends") if name in base}
     settings = asdict(config) | asdict(PromptOptions.of(base["config"]))
-    told = {"before": before, "after": after, "first_rewards": rewards[:5], "last_rewards": rewards[-5:]}
-    return {**kept, "config": settings, "steps": trainer.state.global_step, "scores": told}
+    return {
+        "format": base["format"],
+        "context": base["context"],
+        "view": base.get("view", "whole"),
+        "targets": base.get("targets", []),
+        "backends": base.get("backends", []),
+        "config": settings,
+        "steps": trainer.state.global_step,
+        "scores": {
+            "before": before,
+            "after": after,
+            "first_rewards": rewards[:5],
+            "last_rewards": rewards[-5:],
+        },
+    }
 
 
 def _questions(predictor: Predictor, samples: Sequence[LabelledSample]) -> list[dict[str, str]]:
@@ -100,9 +122,8 @@ def _questions(predictor: Predictor, samples: Sequence[LabelledSample]) -> list[
     encoder, rows = predictor.decoder.encoder, []
     for sample in samples:
         encoded = encoder.encode(sample.text, sample.arch, sample.flags)
-        decode = encoder.tokenizer.decode
-        head = decode(encoded.prefix[len(encoded.prefix) - encoded.answer_head :])
-        rows.append({"prompt": decode(encoded.prefix), "head": head, "truth": json.dumps(sample.truth())})
+        head = encoder.text(encoded.prefix[len(encoded.prefix) - encoded.answer_head :])
+        rows.append({"prompt": encoder.text(encoded.prefix), "head": head, "truth": json.dumps(sample.truth())})
     if not rows:
         raise BadInput("no training samples to reinforce with", remedy="profile more programs into the corpus")
     return rows
@@ -120,15 +141,15 @@ def _answer_tokens(predictor: Predictor, sample: Mapping[str, str]) -> int:
 def _trainer(
     config: Config,
     out: Path,
-    model: tuple[Any, Any],
+    model: tuple[PreTrainedModel, PreTrainedTokenizerBase],
     questions: list[dict[str, str]],
     predictor: Predictor,
     progress: Step | None,
-) -> Any:
+) -> Trainer:
     torch = torch_or_missing()
     try:
-        datasets: Any = import_module("datasets")
-        trl: Any = import_module("trl")
+        datasets = import_module("datasets")
+        trl = import_module("trl")
     except ImportError as error:
         raise MissingDependency(
             "reinforcement needs trl", cause=str(error), remedy='install the extra: pip install "hipsynth[rl]"'
@@ -137,14 +158,16 @@ def _trainer(
 
     digits = predictor.decoder.encoder.fmt
 
-    def rewards(completions: list[str], head: list[str], truth: list[str], **_: Any) -> list[float]:
+    def rewards(completions: list[str], head: list[str], truth: list[str], **_: object) -> list[float]:
         return [
             completion_reward(begin + text, json.loads(right), digits)
             for begin, text, right in zip(head, completions, truth, strict=True)
         ]
 
     class Shown(TrainerCallback):
-        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        def on_step_end(
+            self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
+        ) -> None:
             if progress is not None:
                 progress(state.global_step, state.max_steps, "")
 
@@ -168,7 +191,7 @@ def _trainer(
         report_to=[],
         disable_tqdm=True,
     )
-    trainer = trl.GRPOTrainer(
+    trainer: Trainer = trl.GRPOTrainer(
         model=model[0],
         processing_class=model[1],
         reward_funcs=rewards,

@@ -14,8 +14,8 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
 
+from hipsynth.core.documents import from_json
 from hipsynth.core.errors import BadInput, MissingDependency, UsageError
 from hipsynth.core.files import RESULT_BYTES, SOURCE_BYTES, read_regular, write_whole
 from hipsynth.training.data.dataset import (
@@ -35,9 +35,9 @@ from hipsynth.training.data.source import VIEWS
 from hipsynth.training.models.base import TinyShape, load_base, torch_or_missing
 from hipsynth.training.models.fit import adapted, fit, prepare_deepspeed, versions
 from hipsynth.training.models.monitor import Progress
+from hipsynth.training.models.record import RECORD, ModelRecord, model_record
 
 CONFIGS = Path(__file__).parents[1] / "configs"
-RECORD = "hipsynth.json"
 TRAINING_SET = "training_set.json"
 LEARNED = ("train", "valid")
 TEXT_DIGITS = 16  # of a hash
@@ -102,20 +102,15 @@ def load_config(name: str) -> Config:
     return parse_config(table, path)
 
 
-def parse_config(table: Mapping[str, Any], path: Path) -> Config:
+def parse_config(table: Mapping[str, object], path: Path) -> Config:
     """Validates the TOML table of a recipe; raises UsageError naming the first problem."""
     known = {f.name for f in fields(Config)} - {"name"}
     unknown = sorted(set(table) - known)
     if unknown:
         raise UsageError(f"{path}: unknown key {unknown[0]!r}", remedy=f"known keys: {', '.join(sorted(known))}")
-    values: dict[str, Any] = dict(table)
     try:
-        if "tiny" in values:
-            values["tiny"] = TinyShape(**values["tiny"])
-        if "betas" in values:
-            values["betas"] = (float(values["betas"][0]), float(values["betas"][1]))
-        config = Config(name=path.stem, **values)
-    except (TypeError, ValueError, IndexError) as error:
+        config = from_json(Config, {"name": path.stem, **table})
+    except (TypeError, ValueError) as error:
         raise UsageError(f"{path}: {error}") from error
     choices: dict[str, Sequence[str]] = {
         "task": ("predict", "tools"),
@@ -141,7 +136,7 @@ def train(
     progress: Progress | None = None,
     samples: Sequence[LabelledSample] | None = None,
     divide: Callable[[Iterable[LabelledSample]], dict[str, list[LabelledSample]]] = split,
-) -> dict[str, Any]:
+) -> ModelRecord:
     """Trains on the training part of a corpus and writes the model folder `out`; returns its record.
 
     Repeating an interrupted call resumes from the last checkpoint; for a finished model it returns the record with
@@ -173,7 +168,7 @@ def train(
 
 def _reinforce(
     config: Config, out: Path, parts: Mapping[str, list[LabelledSample]], fingerprint: str, progress: Progress | None
-) -> dict[str, Any]:
+) -> ModelRecord:
     from hipsynth.training.models.reinforce import reinforce
 
     base = model_record(Path(config.base))
@@ -182,21 +177,21 @@ def _reinforce(
             f"{config.base}: no finished model there",
             remedy="train one first, for example with --config tiny-cpu, and name it with --base",
         )
-    record = {
+    record: ModelRecord = {
         "version": 1,
         "status": "finished",
         "fingerprint": fingerprint,
         "base": config.base,
         "samples": {name: len(part) for name, part in parts.items()},
         "leak": {name: leak(parts["train"], parts[name]).share for name in TEST_PARTS},
-        **reinforce(config, out, parts, base, progress),
         "versions": versions(),
     }
+    record.update(reinforce(config, out, parts, base, progress))
     _finish(out, record, parts["train"])
     return record
 
 
-def _finish(out: Path, record: Mapping[str, Any], learned: Sequence[LabelledSample]) -> None:
+def _finish(out: Path, record: ModelRecord, learned: Sequence[LabelledSample]) -> None:
     """Writes the training set and, last, the record; removes checkpoints."""
     write_training_set(out, learned, Path(str(record["base"])))
     write_whole(out / RECORD, json.dumps(record, indent=1))
@@ -219,7 +214,7 @@ def write_training_set(out: Path, learned: Sequence[LabelledSample], base: Path)
 
 def _train(
     config: Config, out: Path, parts: Mapping[str, list[LabelledSample]], fingerprint: str, progress: Progress | None
-) -> dict[str, Any]:
+) -> ModelRecord:
     from transformers import set_seed
 
     prepare_deepspeed(config)
@@ -231,7 +226,7 @@ def _train(
     encoder = Encoder(tokenizer, config.format, config.context, config.view, options)
     encoded = [encoder.example(s) for s in parts["train"]], [encoder.example(s) for s in parts["valid"][:VALID_SAMPLES]]
     run, first = fit(config, out, adapted(config, model), tokenizer, encoded, fingerprint, progress)
-    record = {
+    record: ModelRecord = {
         "version": 1,
         "status": "finished",
         "fingerprint": fingerprint,
@@ -240,13 +235,13 @@ def _train(
         "format": config.format,
         "context": config.context,
         "view": config.view,
-        **run,
         "samples": {name: len(part) for name, part in parts.items()},
         "leak": {name: leak(parts["train"], parts[name]).share for name in TEST_PARTS},
         "backends": sorted({s.backend for s in parts["train"]} | _backends_of(config.base)),
-        "targets": sorted({(s.arch, s.flags) for s in parts["train"]}),
+        "targets": [list(target) for target in sorted({(s.arch, s.flags) for s in parts["train"]})],
         "versions": versions(),
     }
+    record.update(run)
     if first:
         _finish(out, record, parts["train"])
     return record
@@ -259,22 +254,7 @@ def training_fingerprint(config: Config, train_part: Sequence[LabelledSample]) -
     return hashlib.sha256(document.encode()).hexdigest()
 
 
-def model_record(model: Path) -> dict[str, Any] | None:
-    """The record of a finished model folder, or None if there is none; raises BadInput if it is damaged."""
-    path = model / RECORD
-    if not path.exists():
-        return None
-    try:
-        record: dict[str, Any] = json.loads(read_regular(path, SOURCE_BYTES))
-        absent = {"fingerprint", "format", "context", "config"} - set(record)
-        if absent:
-            raise KeyError(min(absent))
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise BadInput(f"{path}: not a model record", cause=str(error), remedy="train the model again") from error
-    return record
-
-
-def finished_already(out: Path, fingerprint: str) -> dict[str, Any] | None:
+def finished_already(out: Path, fingerprint: str) -> ModelRecord | None:
     """The record of this training if `out` holds its model, None without one; raises UsageError for another model."""
     existing = model_record(out)
     if existing is None:

@@ -14,11 +14,12 @@ from typing import Any
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import open_regular, write_whole
-from hipsynth.training.data.encode import IGNORED
+from hipsynth.training.data.encode import IGNORED, TrainingExample
 from hipsynth.training.models.base import load_base, torch_or_missing
 from hipsynth.training.models.fit import adapted, fit, prepare_deepspeed, versions
 from hipsynth.training.models.monitor import Progress
-from hipsynth.training.models.train import RECORD, Config, finished_already
+from hipsynth.training.models.record import RECORD, ModelRecord
+from hipsynth.training.models.train import Config, finished_already
 from hipsynth.tuning.reason.render import TEMPLATE, brief
 
 FILES = {"train": "train.jsonl", "held_out": "held_out.jsonl"}
@@ -58,7 +59,7 @@ def source_of(chat: Chat) -> str:
     return str(chat["messages"][1]["content"]).partition("```cpp\n")[2].rpartition("\n```")[0]
 
 
-def encoded(tokenizer: Any, chat: Chat, context: int) -> dict[str, Any] | None:
+def encoded(tokenizer: Any, chat: Chat, context: int) -> TrainingExample | None:
     """A chat as token ids and labels, IGNORED outside of the assistant's turns; None if it does not fit. `cut_lines`:
     results of tools that were left out."""
     messages = brief(chat["messages"])
@@ -80,7 +81,7 @@ def encoded(tokenizer: Any, chat: Chat, context: int) -> dict[str, Any] | None:
     return None
 
 
-def learn(traces: Path, config: Config, out: Path, progress: Progress | None = None) -> dict[str, Any]:
+def learn(traces: Path, config: Config, out: Path, progress: Progress | None = None) -> ModelRecord:
     """Trains on the chats of a folder and writes the model folder `out`; returns its record. An interrupted call goes
     on from its last checkpoint. Raises BadInput (no chats), UsageError (`out` holds another model),
     MissingDependency."""
@@ -101,7 +102,7 @@ def learn(traces: Path, config: Config, out: Path, progress: Progress | None = N
         raise BadInput(f"{traces}: no chat fits {config.context} tokens", remedy="set a larger context in the recipe")
     both = fitting["train"], fitting["held_out"][:MOST_VALID]
     run, first = fit(config, out, adapted(config, model), tokenizer, both, fingerprint, progress)
-    record = {
+    record: ModelRecord = {
         "version": 1,
         "status": "finished",
         "task": TASK,
@@ -111,12 +112,12 @@ def learn(traces: Path, config: Config, out: Path, progress: Progress | None = N
         "format": config.format,
         "context": config.context,
         "view": config.view,
-        **run,
         "samples": {name: len(rows) for name, rows in fitting.items()},
         "too_long": {name: len(parts[name]) - len(rows) for name, rows in fitting.items()},
         "lineages": sorted({str(chat["lineage"]) for chat in chats["train"]}),
         "versions": versions(),
     }
+    record.update(run)
     if first:
         write_whole(out / RECORD, json.dumps(record, indent=1))
     return record

@@ -22,7 +22,8 @@ from hipsynth.profiling.backends.protocol import Target
 from hipsynth.training.models.base import load_trained, torch_or_missing
 from hipsynth.training.models.fit import computes_bf16, versions
 from hipsynth.training.models.monitor import Progress
-from hipsynth.training.models.train import RECORD, Config, model_record
+from hipsynth.training.models.record import RECORD, ModelRecord, model_record
+from hipsynth.training.models.train import Config
 from hipsynth.tuning.agent.drive import AgentResult, AgentSettings, drive
 from hipsynth.tuning.optimize.optimize import OptimizeRequest, OptimizeResult
 from hipsynth.tuning.reason.learn import TASK, read_chats, source_of
@@ -98,9 +99,7 @@ def joined(turns: Sequence[Turn], reward: float, ended: str) -> Rollout:
     return Rollout(prompt, tokens, own, logprobs, reward, ended)
 
 
-def practise(
-    traces: Path, config: Config, out: Path, progress: Progress | None = None, most: int = 64
-) -> dict[str, Any]:
+def practise(traces: Path, config: Config, out: Path, progress: Progress | None = None, most: int = 64) -> ModelRecord:
     """Goes on with the model in the folder `config.base` on the training programs of a traces folder; writes the model
     folder `out` and returns its record. Raises MissingDependency without trl or a base, BadInput without programs."""
     base = model_record(Path(config.base))
@@ -114,8 +113,13 @@ def practise(
     trainer.train()
     trainer.save_model(str(out))
     tokenizer.save_pretrained(out)
-    record = {
-        **{name: base[name] for name in ("version", "task", "format", "context", "view", "lineages")},
+    record: ModelRecord = {
+        "version": base["version"],
+        "task": base["task"],
+        "format": base["format"],
+        "context": base["context"],
+        "view": base["view"],
+        "lineages": base["lineages"],
         "status": "finished",
         "fingerprint": base["fingerprint"],
         "config": asdict(config),

@@ -20,7 +20,8 @@ from hipsynth.training.models.base import TinyShape, load_trained
 from hipsynth.training.models.calibrate import FEWEST, calibrate
 from hipsynth.training.models.pack import PACKED, pack
 from hipsynth.training.models.predict import DURATION_FACT, Predictor, find_model, intervals
-from hipsynth.training.models.train import RECORD, TEXT_DIGITS, TRAINING_SET, Config, model_record, train
+from hipsynth.training.models.record import RECORD, model_record
+from hipsynth.training.models.train import TEXT_DIGITS, TRAINING_SET, Config, train
 
 needs.package("torch")
 needs.package("transformers")

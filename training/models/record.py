@@ -1,0 +1,77 @@
+"""The record of a finished model folder: what it was trained from, with which settings, and how that went."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypedDict, cast
+
+from hipsynth.core.errors import BadInput
+from hipsynth.core.files import SOURCE_BYTES, read_regular
+
+RECORD = "hipsynth.json"
+
+
+class ReinforcementScores(TypedDict):
+    """Mean reward, and share of values within 10 %, by part before and after; rewards of the first and last steps."""
+
+    before: dict[str, dict[str, float]]
+    after: dict[str, dict[str, float]]
+    first_rewards: list[float]
+    last_rewards: list[float]
+
+
+class ModelRecord(TypedDict, total=False):
+    """A model folder's RECORD. `config`: the recipe; samples and leaked shares by part; `valid_loss`: None without
+    held-out samples. A record that was read has the members of REQUIRED; the others as its kind of training has them.
+    """
+
+    version: int
+    status: str
+    task: str
+    fingerprint: str
+    base: str
+    format: str
+    context: int
+    view: str
+    config: dict[str, object]
+    targets: list[list[str]]  # (architecture, flags)
+    backends: list[str]
+    parameters: int
+    trained_parameters: int
+    steps: int
+    samples_cut: int
+    tokens_per_sample: int
+    tokens_per_second: float
+    share_of_peak: float
+    train_loss: float
+    valid_loss: float | None
+    samples: dict[str, int]
+    too_long: dict[str, int]
+    lineages: list[str]
+    leak: dict[str, float]
+    scores: ReinforcementScores
+    rollouts: list[dict[str, float]]
+    previewed: int
+    thresholds: dict[str, float]
+    intervals: dict[str, list[float]]
+    versions: dict[str, str]
+
+
+REQUIRED: Mapping[str, type] = {"fingerprint": str, "format": str, "context": int, "config": dict}
+
+
+def model_record(model: Path) -> ModelRecord | None:
+    """The record of a finished model folder, or None if there is none; raises BadInput if it is damaged."""
+    path = model / RECORD
+    if not path.exists():
+        return None
+    try:
+        record = json.loads(read_regular(path, SOURCE_BYTES))
+        wrong = [name for name, kind in REQUIRED.items() if not isinstance(record[name], kind)]
+        if wrong:
+            raise TypeError(f"{wrong[0]} is not of its type")
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise BadInput(f"{path}: not a model record", cause=str(error), remedy="train the model again") from error
+    return cast(ModelRecord, record)
