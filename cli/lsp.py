@@ -24,8 +24,9 @@ Exit codes: 0 ok, 4 pygls is not installed.
 def command(as_json: bool) -> int:
     """Show predictions and profiles of HIP kernels in an editor.
 
-    Speaks the Language Server Protocol on standard input and output. Predictions run nothing of a program;
-    programs are executed, in the sandbox, only if the editor sets the initialization option "execute".
+    Speaks the Language Server Protocol on standard input and output. Nothing of a program runs
+    unless the editor sets the initialization option "execute": then programs are executed when asked for, and predictions
+    run their host code to learn the launches, both in the sandbox.
     """
     from hipsynth.core.errors import MissingDependency
 

@@ -75,7 +75,7 @@ def _predictor() -> AnalyticPredictor:
 
 
 def predict(shop: Workshop, program: ProgramName) -> dict[str, Any]:
-    """Predict each kernel's time and what limits it without running the program: faster than profile, less exact."""
+    """Predict each kernel's time and what limits it from a few work-groups: faster than profile, less exact."""
     version, target = shop.version(program), shop.target
     question = LaunchAssumptions(arguments=version.arguments)
     found = _predictor().predict(version.text, target.arch, target.flags, target.device, question)
