@@ -57,9 +57,9 @@ def find_bases(
 
 
 def _has_build_files(folder: Path) -> bool:
-    from hipsynth.profiling.survey.sources import scan
+    from hipsynth.profiling.survey.sources import scan_folder
 
-    return bool(scan(folder).build_files)
+    return bool(scan_folder(folder).build_files)
 
 
 def _with_settings(item: AugmentInput, own: CompileSettings) -> AugmentInput:

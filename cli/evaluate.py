@@ -42,20 +42,20 @@ def command(model: Path, corpus: Path, out: Path | None, backend: str | None, fr
     """
     from hipsynth.training.analytic.predict import is_analytic
     from hipsynth.training.data.dataset import load_samples
-    from hipsynth.training.evaluation.evaluate import evaluate, evaluation_table, save
+    from hipsynth.training.evaluation.evaluate import evaluate_model, evaluation_table, save_evaluation
 
-    found = evaluate(
+    found = evaluate_model(
         model,
         load_samples(corpus, backend, every_device=is_analytic(model), every_kernel=is_analytic(model)),
         free_samples=free_samples,
         note=note,
     )
-    save(found, model)
+    save_evaluation(found, model)
     if out is not None:
-        from hipsynth.training.evaluation.figures import draw
+        from hipsynth.training.evaluation.figures import draw_figures
 
-        save(found, out)
-        draw(out, found.predicted, found.parts)
+        save_evaluation(found, out)
+        draw_figures(out, found.predicted, found.parts)
     if as_json:
         print_json(found.document)
         return

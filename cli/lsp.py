@@ -25,8 +25,8 @@ def command(as_json: bool) -> int:
     """Show predictions and profiles of HIP kernels in an editor.
 
     Speaks the Language Server Protocol on standard input and output. Nothing of a program runs
-    unless the editor sets the initialization option "execute": then programs are executed when asked for, and predictions
-    run their host code to learn the launches, both in the sandbox.
+    unless the editor sets the initialization option "execute": then programs are executed when asked for, and
+    predictions run their host code to learn the launches, both in the sandbox.
     """
     from hipsynth.core.errors import MissingDependency
 

@@ -145,9 +145,9 @@ def _variants(
 ) -> None:
     from hipsynth.training.analytic.batch import predict_variants
     from hipsynth.training.analytic.show import variant_lines
-    from hipsynth.training.analytic.variants import from_file, swept
+    from hipsynth.training.analytic.variants import from_file, sweep_variants
 
-    wanted = swept(sweeps, builds, question) if listed is None else from_file(listed, builds, question)
+    wanted = sweep_variants(sweeps, builds, question) if listed is None else from_file(listed, builds, question)
     answers = [answer.document() for answer in predict_variants(predictor, program.text, wanted)]
     if as_json:
         for answer in answers:

@@ -223,10 +223,10 @@ def _echo(wanted: Sequence[Target], flags: tuple[str, ...]) -> list[Target]:
 def _program(found: Project, wanted: Sequence[Target], limits: RunLimits, options: MeasurementOptions) -> int:
     from hipsynth.core.program import project_program
     from hipsynth.profiling.matrix.job import INTERRUPTED, profile_program
-    from hipsynth.profiling.reports.budget import notes
+    from hipsynth.profiling.reports.budget import budget_notes
     from hipsynth.profiling.reports.describe import exit_code, profile_document
-    from hipsynth.profiling.reports.lines import listing
-    from hipsynth.profiling.reports.terminal import render
+    from hipsynth.profiling.reports.lines import lines_listing
+    from hipsynth.profiling.reports.terminal import render_results
 
     program = project_program(found)
     backend, workers = options["backend"], options["workers"]
@@ -237,14 +237,14 @@ def _program(found: Project, wanted: Sequence[Target], limits: RunLimits, option
     if options["as_json"]:
         print_json(profile_document(program.id, str(found.sources[0].path), results))
     else:
-        click.echo(render(results, terminal_width(), options["counters"]))
+        click.echo(render_results(results, terminal_width(), options["counters"]))
         if limits.lines:
-            click.echo("\n" + listing(results, terminal_width()))
+            click.echo("\n" + lines_listing(results, terminal_width()))
         for result in results if options["output"] else ():
             click.echo(
                 f"\n{result.arch} ({result.device})  {result.flags}: output of the program\n{result.stdout}".rstrip()
             )
-    for line in notes(results, limits.budget_s):
+    for line in budget_notes(results, limits.budget_s):
         click.echo(line, err=True)
     for result in results:
         if result.status != "ok":

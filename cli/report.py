@@ -24,9 +24,9 @@ Examples:
 @json_option
 def command(corpus: Path, model: Path | None, out: Path, backend: str | None, as_json: bool) -> None:
     """Write one self-contained HTML report of CORPUS: roofline, statistics, distributions, accuracy, provenance."""
-    from hipsynth.training.evaluation.report import report
+    from hipsynth.training.evaluation.report import write_report
 
-    summary = report(corpus, out, model, backend, note=note)
+    summary = write_report(corpus, out, model, backend, note=note)
     if as_json:
         print_json(summary)
     else:

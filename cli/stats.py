@@ -108,6 +108,6 @@ def _distribution(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _value(value: float | None) -> str:
-    from hipsynth.profiling.reports.numbers import number
+    from hipsynth.profiling.reports.numbers import format_number
 
-    return "-" if value is None else number(value)
+    return "-" if value is None else format_number(value)

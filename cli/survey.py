@@ -114,8 +114,8 @@ def command(
     """
     from hipsynth.profiling.matrix.targets import resolve_devices
     from hipsynth.profiling.survey import SurveyOptions
-    from hipsynth.profiling.survey.page import update
-    from hipsynth.profiling.survey.report import summary, table
+    from hipsynth.profiling.survey.page import update_page
+    from hipsynth.profiling.survey.report import report_table, summary_line
     from hipsynth.toolchain import sandbox
 
     if shrink and not budget:
@@ -142,13 +142,13 @@ def command(
         for report in _surveys(folders, wanted, out, label):
             reports.append(report)
             if page:  # after each survey, because a later one may be interrupted
-                update(page, reports)
+                update_page(page, reports)
     if as_json:
         documents = [report.document() for report in reports]
         print_json(documents[0] if len(documents) == 1 else {"surveys": documents})
     else:
-        texts = [f"{_heading(report, len(reports))}{table(report)}" for report in reports]
-        click.echo("\n\n".join([*texts, *([summary(reports)] if len(reports) > 1 else [])]))
+        texts = [f"{_heading(report, len(reports))}{report_table(report)}" for report in reports]
+        click.echo("\n\n".join([*texts, *([summary_line(reports)] if len(reports) > 1 else [])]))
     if not reports:
         raise BadInput("no HIP program in any of the folders", remedy="give folders that contain the sources")
     return 0
@@ -163,7 +163,7 @@ def _labels(corpus: Path | None, keep_sources: bool) -> Iterator[Label | None]:
     """Yields a function that stores a program's labels in the corpus; None without a corpus."""
     from hipsynth.core.store import CorpusWriter
     from hipsynth.profiling import metrics
-    from hipsynth.profiling.survey.labels import identity
+    from hipsynth.profiling.survey.labels import label_identity
 
     if corpus is None:
         yield None
@@ -174,7 +174,7 @@ def _labels(corpus: Path | None, keep_sources: bool) -> Iterator[Label | None]:
 
         def label(labels: tuple[dict[str, Any], CorpusItem]) -> None:
             record, item = labels
-            fresh = {identity(kernel, item.device): kernel for kernel in item.kernels}
+            fresh = {label_identity(kernel, item.device): kernel for kernel in item.kernels}
             item = replace(item, kernels=[kernel for key, kernel in fresh.items() if key not in known])
             known.update(fresh)
             if not item.kernels:
@@ -191,7 +191,7 @@ def _surveys(
     folders: Sequence[Path], wanted: Sequence[SurveyOptions], out: Path | None, label: Label | None
 ) -> Iterator[SurveyReport]:
     """One survey after the other."""
-    from hipsynth.profiling.survey.conduct import find, survey
+    from hipsynth.profiling.survey.conduct import find_chosen_programs, survey_folder
     from hipsynth.simulator.devices import default_device
 
     jobs = [(folder, options) for options in wanted for folder in dict.fromkeys(folders)]
@@ -215,8 +215,8 @@ def _surveys(
 
         try:
             if folder not in found:
-                found[folder] = find(folder, options)
-            yield survey(folder, options, kept, start, label, found[folder])
+                found[folder] = find_chosen_programs(folder, options)
+            yield survey_folder(folder, options, kept, start, label, found[folder])
         except BadInput as error:
             if len(jobs) == 1 or error.reason != "no_programs":
                 raise

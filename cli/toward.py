@@ -9,7 +9,7 @@ from typing import Any
 
 from hipsynth.core.errors import UsageError
 from hipsynth.core.store import Corpus
-from hipsynth.profiling.reports.coverage import coverage, heaviest
+from hipsynth.profiling.reports.coverage import heaviest_kernels, measure_coverage
 from hipsynth.synth.generate.headers import load_templates, template_of
 from hipsynth.synth.generate.steer import Label
 
@@ -18,8 +18,8 @@ def labels_of(path: Path) -> list[Label]:
     """The labels of a corpus that belong to base programs of the generator, in the corpus' order. Raises UsageError if
     there are none."""
     corpus = Corpus.open(path)
-    rows = heaviest(corpus.measurements().to_pylist())
-    covered = coverage(rows)
+    rows = heaviest_kernels(corpus.measurements().to_pylist())
+    covered = measure_coverage(rows)
     programs = {row["id"]: row for row in corpus.programs().to_pylist() if row["origin"] == "synthetic"}
     labels = []
     for row in rows:

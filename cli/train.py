@@ -60,7 +60,7 @@ def command(
     Training of a language model writes checkpoints; after an interruption, run the same command again to continue.
     """
     from hipsynth.training.data.dataset import load_samples
-    from hipsynth.training.models.train import load_config, train
+    from hipsynth.training.models.train import load_config, train_model
 
     config = load_config(config_name)
     changes: dict[str, Any] = {"base": base, "max_steps": max_steps}
@@ -72,7 +72,7 @@ def command(
         _train_analytic(corpus, config, out, backend, as_json)
         return
     with shown("train") as progress:
-        record = train(corpus, config, out, progress, load_samples(corpus, backend))
+        record = train_model(corpus, config, out, progress, load_samples(corpus, backend))
     if as_json:
         print_json({"model": str(out), **record})
         return

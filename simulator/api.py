@@ -24,7 +24,7 @@ from hipsynth.simulator import channel, document
 from hipsynth.simulator.artefacts import Artefacts as Artefacts  # part of this module's interface
 from hipsynth.simulator.channel import Channel
 from hipsynth.simulator.devices import DeviceTable
-from hipsynth.simulator.document import MalformedDocument, RunDocument
+from hipsynth.simulator.document import MalformedDocument, RuntimeDocument
 from hipsynth.simulator.instructions import KernelInstructions
 from hipsynth.simulator.launch_record import LaunchRecording
 from hipsynth.simulator.limits import RunLimits
@@ -338,7 +338,7 @@ def _describe_limit(reason: str, bounds: sandbox.SandboxLimits) -> str:
     }.get(reason, reason.replace("_", " "))
 
 
-def _describe_progress(found: RunDocument) -> str:
+def _describe_progress(found: RuntimeDocument) -> str:
     """Describes the progress of a program that ran out of time or was interrupted."""
     if not found.kernels:
         return ", before any kernel had ended"
@@ -371,7 +371,7 @@ def _build_result(results: Channel, reason: str, message: str) -> RunResult:
     """
     try:
         data = results.document()
-        found = RunDocument() if data is None else document.parse_document(data)
+        found = RuntimeDocument() if data is None else document.parse_document(data)
     except MalformedDocument as error:
         return RunResult("failed", "bad_result", f"the program left a result that cannot be used: {error}")
     if found.status != "ok":

@@ -40,7 +40,7 @@ class MalformedDocument(ValueError):
 
 
 @dataclass(frozen=True)
-class RunDocument:
+class RuntimeDocument:
     """A run's results. `status` "failed" has one of the corpora's reasons."""
 
     status: str = "ok"
@@ -58,7 +58,7 @@ class RunDocument:
     transfers: tuple[Transfer, ...] = ()
 
 
-def parse_document(data: bytes) -> RunDocument:
+def parse_document(data: bytes) -> RuntimeDocument:
     """Decodes a document; raises MalformedDocument."""
     if sum(data.count(mark) for mark in (b",", b"[", b"{")) > MOST_PARTS:  # bounds the memory that decoding takes
         raise MalformedDocument("it has too many parts")
@@ -109,7 +109,7 @@ def _check_texts(value: Any) -> None:
             _check_texts(item)
 
 
-def _decode_document(record: Mapping[str, Any]) -> RunDocument:
+def _decode_document(record: Mapping[str, Any]) -> RuntimeDocument:
     reason, count = record["reason"], record["dispatch_count"]
     if record["status"] == "failed" and reason in CORE_REASONS:
         reason = CORE_REASONS[reason]
@@ -123,7 +123,7 @@ def _decode_document(record: Mapping[str, Any]) -> RunDocument:
     dispatches = _decode_records(record["dispatches"], MOST_DISPATCHES)
     if not {dispatch.symbol for dispatch in dispatches} <= {kernel.symbol for kernel in kernels}:
         raise ValueError("a dispatch has no kernel")
-    return RunDocument(
+    return RuntimeDocument(
         status=record["status"],
         reason=reason,
         message=_require_text(record["message"]),

@@ -22,11 +22,11 @@ from typing import Any
 
 from hipsynth.core.files import write_whole
 from hipsynth.profiling.metrics.definitions import answer_ids
-from hipsynth.training.data.dataset import LabelledSample, load_samples, split
-from hipsynth.training.evaluation.scores import mean_within, score
+from hipsynth.training.data.dataset import LabelledSample, load_samples, split_samples
+from hipsynth.training.evaluation.scores import mean_within, score_metrics
 from hipsynth.training.models.base import TinyShape
-from hipsynth.training.models.predict import Predictor, normalised
-from hipsynth.training.models.train import Config, load_config, train
+from hipsynth.training.models.predict import Predictor, normalised_values
+from hipsynth.training.models.train import Config, load_config, train_model
 
 BASE = Config(
     name="ablation",
@@ -83,15 +83,15 @@ def variants(steps: int, context: int, batch: int = BASE.batch, config: str = ""
 def measure(config: Config, samples: Sequence[LabelledSample], folder: Path, limit: int) -> dict[str, Any]:
     """Trains one variant in `folder` and scores it on at most `limit` samples of each part."""
     begun = time.monotonic()
-    train(folder, config, folder, samples=samples)
+    train_model(folder, config, folder, samples=samples)
     seconds = time.monotonic() - begun
-    predictor, parts = Predictor.load(folder), split(samples)
+    predictor, parts = Predictor.load(folder), split_samples(samples)
     row: dict[str, Any] = {"samples_seen": config.max_steps * config.batch}
     row["samples_per_second"] = row["samples_seen"] / seconds
     for part in PARTS:
         chosen = parts[part][:limit]
         answers = predictor.answers([(s.text, s.arch, s.flags) for s in chosen])
-        scored = score(answer_ids(), [s.truth() for s in chosen], [normalised(a) for a in answers])
+        scored = score_metrics(answer_ids(), [s.truth() for s in chosen], [normalised_values(a) for a in answers])
         errors = [m["median_rel_error"] for m in scored["metrics"].values() if m["median_rel_error"] is not None]
         row[part] = {"n": len(chosen), "within_10": mean_within(scored), "median": median(errors) if errors else None}
     times = []

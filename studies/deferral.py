@@ -28,7 +28,7 @@ from hipsynth.core.errors import HipsynthError
 from hipsynth.core.program import load_program
 from hipsynth.core.workers import map_unordered
 from hipsynth.simulator.devices import default_device
-from hipsynth.training.analytic.documents import executed
+from hipsynth.training.analytic.documents import execute_for_comparison
 from hipsynth.training.analytic.predict import AnalyticPrediction, AnalyticPredictor, LaunchAssumptions
 from hipsynth.training.models.documents import SimulatedKernel
 
@@ -74,7 +74,7 @@ def trial(job: tuple[Path, str]) -> Trial | None:
     start = time.monotonic()
     found = predictor.predict(program.text, arch, FLAGS, device, LaunchAssumptions())
     middle = time.monotonic()
-    rows = executed(program, arch, FLAGS, device, ())
+    rows = execute_for_comparison(program, arch, FLAGS, device, ())
     end = time.monotonic()
     kernels = [row for row in rows if isinstance(row, SimulatedKernel) and row.duration_ns]
     if not kernels:

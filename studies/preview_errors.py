@@ -21,14 +21,14 @@ from hipsynth.source.names import base_name
 from hipsynth.training.analytic.examples import (
     JOB_SECONDS,
     BuildSamples,
-    builds,
+    group_builds,
     launches_of,
-    matching,
-    mean,
+    matching_preview,
+    mean_quantities,
     previews_of,
 )
 from hipsynth.training.analytic.features import preview_quantities
-from hipsynth.training.analytic.quantities import NAMES, quantities
+from hipsynth.training.analytic.quantities import NAMES, metric_quantities
 from hipsynth.training.data.dataset import LabelledSample, load_samples
 
 
@@ -60,13 +60,15 @@ def row_of(
 
 def compared(sample: LabelledSample, found: Found) -> Row:
     """A label beside the preview among those that were found of its run."""
-    preview = matching(found.previews, sample)
+    preview = matching_preview(found.previews, sample)
     if preview is None:
         name = base_name(sample.kernel)
         reasons = dict.fromkeys(one.reason for one in found.failures if one.kernel == name)
         return row_of(sample, {}, "; ".join(reasons) or "no launch of it was found")
-    seen = mean([preview_quantities(one, sample.arch) for one in launches_of(found.previews, preview, sample)])
-    true = quantities(sample.metrics, sample.duration_ns, sample.arch)
+    seen = mean_quantities(
+        [preview_quantities(one, sample.arch) for one in launches_of(found.previews, preview, sample)]
+    )
+    true = metric_quantities(sample.metrics, sample.duration_ns, sample.arch)
     ratios = {name: (seen[name] + 1) / (true[name] + 1) for name in NAMES}
     return row_of(sample, ratios, "", preview.by_data, preview.bottleneck)
 
@@ -80,7 +82,7 @@ def rows_of(build: BuildSamples) -> list[Row]:
 
 def compare(samples: Iterable[LabelledSample], workers: int) -> list[Row]:
     """The rows of all samples, the worst first."""
-    jobs = builds(samples)
+    jobs = group_builds(samples)
     rows: list[Row] = []
     for outcome in map_unordered(rows_of, jobs, workers, "local", JOB_SECONDS):
         if isinstance(outcome.error, HipsynthError):  # its worker ended
@@ -119,7 +121,7 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=1, help="take every K-th build only")
     parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args()
-    jobs = builds(load_samples(given.corpus, every_kernel=True))[:: given.every]
+    jobs = group_builds(load_samples(given.corpus, every_kernel=True))[:: given.every]
     rows = compare([sample for job in jobs for sample in job.samples], given.workers)
     print("\n".join(lines(rows, given.worst)))
 

@@ -22,14 +22,14 @@ from typing import Any
 
 from hipsynth.core.files import write_whole
 from hipsynth.profiling.metrics.definitions import answer_ids
-from hipsynth.training.data.dataset import LabelledSample, load_samples, split
+from hipsynth.training.data.dataset import LabelledSample, load_samples, split_samples
 from hipsynth.training.evaluation.evaluate import held_out
-from hipsynth.training.evaluation.scores import mean_within, score, score_metric
-from hipsynth.training.models.calibrate import calibrate
-from hipsynth.training.models.pack import pack
-from hipsynth.training.models.predict import SHIPPED, Predictor, normalised, told
+from hipsynth.training.evaluation.scores import mean_within, score_metric, score_metrics
+from hipsynth.training.models.calibrate import calibrate_intervals
+from hipsynth.training.models.pack import pack_model
+from hipsynth.training.models.predict import SHIPPED, Predictor, auxiliary_facts, normalised_values
 from hipsynth.training.models.record import RECORD, model_record
-from hipsynth.training.models.train import TRAINING_SET, load_config, train
+from hipsynth.training.models.train import TRAINING_SET, load_config, train_model
 
 STAGES = ("previews", "labels")
 RECIPES = ("source-large", "source-tune")
@@ -44,9 +44,9 @@ def scores(predictor: Predictor, parts: Mapping[str, Sequence[LabelledSample]]) 
         if not part:
             continue
         answers = predictor.answers([(s.text, s.arch, s.flags) for s in part])
-        scored = score(answer_ids(), [s.truth() for s in part], [normalised(a) for a in answers])
+        scored = score_metrics(answer_ids(), [s.truth() for s in part], [normalised_values(a) for a in answers])
         errors = [m["median_rel_error"] for m in scored["metrics"].values() if m["median_rel_error"] is not None]
-        times = [told(a).get("duration_ns") for a in answers]
+        times = [auxiliary_facts(a).get("duration_ns") for a in answers]
         duration = score_metric([s.duration_ns for s in part], [t if isinstance(t, float) else None for t in times])
         found[name] = {
             "n": len(part),
@@ -69,7 +69,7 @@ def make(previews: Path, release: Path, out: Path, steps: Sequence[int], batch: 
         if stage == "labels":
             config = replace(config, base=str(out / "previews"))
         learned = load_samples(previews) if stage == "previews" else samples
-        record = train(out, config, out / stage, show, learned)
+        record = train_model(out, config, out / stage, show, learned)
         _, parts, _ = held_out(out / stage, samples)
         rows[stage] = scores(Predictor.load(out / stage), parts)
         rows[stage]["training"] = {
@@ -91,12 +91,12 @@ def ship(made: Path, release: Path) -> None:
     record = model_record(model)
     assert record is not None, f"{model}: not finished"
     predictor = Predictor.load(model)
-    parts = split(load_samples(release))
+    parts = split_samples(load_samples(release))
     kept: dict[str, object] = {name: value for name, value in record.items() if name in (*KEPT, *KEPT_TOO)}
-    kept["base"], kept["intervals"] = "tiny", calibrate(predictor, parts["valid"])
+    kept["base"], kept["intervals"] = "tiny", calibrate_intervals(predictor, parts["valid"])
     kept["config"] = {**record["config"], "base": Path(str(record["config"]["base"])).name}  # no path of this machine
     shutil.rmtree(SHIPPED / "weights", ignore_errors=True)
-    pack(predictor.decoder.model, SHIPPED)
+    pack_model(predictor.decoder.model, SHIPPED)
     predictor.decoder.encoder.tokenizer.save_pretrained(SHIPPED)
     shutil.copyfile(model / TRAINING_SET, SHIPPED / TRAINING_SET)
     write_whole(SHIPPED / RECORD, json.dumps(kept, indent=1))

@@ -42,9 +42,9 @@ from hipsynth.training.evaluation.table4 import (
     score_sets,
     share_code,
 )
-from hipsynth.training.models.predict import Predictor, normalised
+from hipsynth.training.models.predict import Predictor, normalised_values
 from hipsynth.training.models.record import model_record
-from hipsynth.training.models.train import load_config, train
+from hipsynth.training.models.train import load_config, train_model
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "explanation" / "table4.md"
@@ -117,7 +117,7 @@ def train_models(folder: Path, recipes: Mapping[str, str], steps: int, clock: St
     for recipe, base in recipes.items():
         config = load_config(recipe)
         config = replace(config, max_steps=min(steps, config.max_steps), base=base or config.base)
-        train(folder, config, models_of(folder) / recipe, show, pool, split_at_random)
+        train_model(folder, config, models_of(folder) / recipe, show, pool, split_at_random)
 
 
 def models_of(folder: Path) -> Path:
@@ -148,7 +148,9 @@ def score_all(folder: Path) -> dict[str, Any]:
 
 def ask_model(predictor: Predictor, tests: TestSets) -> dict[str, Any]:
     questions = {name: [(s.text, s.arch, s.flags) for s in part] for name, part in tests.sets.items()}
-    return {name: [normalised(answer) for answer in predictor.answers(asked)] for name, asked in questions.items()}
+    return {
+        name: [normalised_values(answer) for answer in predictor.answers(asked)] for name, asked in questions.items()
+    }
 
 
 def valid_json(predictor: Predictor, samples: Sequence[LabelledSample]) -> float:

@@ -27,11 +27,11 @@ REGISTRY = {
 }
 
 
-def names() -> tuple[str, ...]:
+def backend_names() -> tuple[str, ...]:
     return tuple(REGISTRY)
 
 
-def get(spec: str, **options: Any) -> Backend:
+def open_backend(spec: str, **options: Any) -> Backend:
     """Opens the backend `spec`: a name, or `name:path` for backends that take a folder (recorded, rocprof).
 
     Raises UsageError, listing the valid names, for an unknown name.

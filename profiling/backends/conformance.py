@@ -1,6 +1,7 @@
-"""Rules that every profiling backend must satisfy. Test suites call `check`; each rule can also be called separately.
+"""Rules that every profiling backend must satisfy. Test suites call `check_backend`; each rule can also be called
+separately.
 
-The backend's author provides a program that works, a supported target and an unsupported one. `check` raises
+The backend's author provides a program that works, a supported target and an unsupported one. `check_backend` raises
 AssertionError naming the violated rule, or returns the result for further checks.
 """
 
@@ -21,14 +22,14 @@ from hipsynth.simulator import devices
 from hipsynth.simulator.limits import RunLimits
 
 
-def check(
+def check_backend(
     backend: Backend, program: Program, target: Target, scratch: Path, limits: RunLimits | None = None
 ) -> TargetResult:
     """Checks all rules with a program and target that must work; returns the result."""
     limits = limits or RunLimits()
     check_identity(backend)
     assert backend.supports(target), f"{backend.name}: says it does not support {target}"
-    first = _profile(backend, program, target, scratch / "first", limits)
+    first = _profile_program(backend, program, target, scratch / "first", limits)
     check_result(first, target)
     assert first.status == "ok", f"{backend.name}: a working program failed: {first.reason}: {first.message}"
     for kernel in first.kernels:
@@ -39,7 +40,7 @@ def check(
 
 def check_repeatable(backend: Backend, program: Program, target: Target, scratch: Path) -> None:
     """The same request gives the same result, even in another scratch folder. For deterministic backends."""
-    results = [_profile(backend, program, target, scratch / name, RunLimits()) for name in ("one", "two")]
+    results = [_profile_program(backend, program, target, scratch / name, RunLimits()) for name in ("one", "two")]
     assert results[0] == results[1], f"{backend.name}: two runs of the same program differ"
 
 
@@ -53,7 +54,7 @@ def check_failure(
 ) -> TargetResult:
     """A program that cannot work gives a failed result with one of `reasons`, or raises HipsynthError with one."""
     try:
-        result = _profile(backend, program, target, scratch, limits or RunLimits())
+        result = _profile_program(backend, program, target, scratch, limits or RunLimits())
     except HipsynthError as error:
         assert error.reason in reasons, f"{backend.name}: reason {error.reason!r}, expected one of {sorted(reasons)}"
         return TargetResult(target.arch, target.flags, target.device, "failed", error.reason, str(error))
@@ -124,6 +125,8 @@ def check_portable(result: TargetResult) -> None:
         assert from_json(KernelRecord, stored) == kernel, f"{kernel.name}: does not survive JSON"
 
 
-def _profile(backend: Backend, program: Program, target: Target, scratch: Path, limits: RunLimits) -> TargetResult:
+def _profile_program(
+    backend: Backend, program: Program, target: Target, scratch: Path, limits: RunLimits
+) -> TargetResult:
     scratch.mkdir(parents=True, exist_ok=True)
     return backend.profile(program, target, scratch, limits)

@@ -1,7 +1,7 @@
 """Runs that need no second time: flag sets often give a program the same machine code, and equal runs equal results.
 
-Within `shared()`, a run of the same files on the same device, with the same arguments and limits, is looked up. Nothing
-is remembered outside of it, so that two profiles of one program stay two runs.
+Within `share_equal_runs()`, a run of the same files on the same device, with the same arguments and limits, is looked
+up. Nothing is remembered outside of it, so that two profiles of one program stay two runs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _known: ContextVar[dict[Key, RunResult] | None] = ContextVar("runs of this job",
 
 
 @contextlib.contextmanager
-def shared() -> Iterator[None]:
+def share_equal_runs() -> Iterator[None]:
     """While the block runs, equal runs are executed once."""
     token = _known.set({})
     try:
@@ -40,14 +40,14 @@ def key_of(program: Program, artefacts: Artefacts, device: DeviceTable, limits: 
     return (artefacts.executable.name, texts, str(artefacts.objdump), program.arguments, device.name, limits)
 
 
-def find(key: Key | None) -> RunResult | None:
+def find_equal_run(key: Key | None) -> RunResult | None:
     """The result of an equal run, which took no time this time."""
     known = _known.get()
     done = known.get(key) if known is not None and key is not None else None
     return done and replace(done, wall_s=0.0, cpu_s=0.0, device_s=0.0)
 
 
-def keep(key: Key | None, done: RunResult) -> None:
+def keep_run(key: Key | None, done: RunResult) -> None:
     """Remembers a run that ended by itself; one that was stopped may end otherwise on a less busy machine."""
     known = _known.get()
     if known is not None and key is not None and done.status == "ok":

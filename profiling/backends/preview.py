@@ -29,7 +29,7 @@ from hipsynth.core.kernel_record import (
 from hipsynth.core.program import Program
 from hipsynth.profiling import metrics, preview
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
-from hipsynth.profiling.backends.sim import SimBackend, failure, per_dispatch
+from hipsynth.profiling.backends.sim import SimBackend, failed_result, per_dispatch
 from hipsynth.profiling.preview.interpret import Preview
 from hipsynth.profiling.preview.programs import MOST_PREVIEWS, Found, code_of, previews
 from hipsynth.simulator import devices
@@ -82,10 +82,10 @@ class PreviewBackend:
             found = previews(program.text, code, device.name, program.arguments, program.project)
         except (CompileFailed, BadInput) as error:
             words = "\n".join(filter(None, [str(error), getattr(error, "diagnostics", "")]))
-            return failure(target, error.reason, words, provenance=provenance)
+            return failed_result(target, error.reason, words, provenance=provenance)
         reason, message = _fault(found)
         if reason:
-            return failure(target, reason, message, provenance=provenance)
+            return failed_result(target, reason, message, provenance=provenance)
         provenance |= toolchain.find_toolchain().provenance()
         kernels = tuple(self._record(group, target.arch) for group in by_kernel(found.previews))
         return TargetResult(target.arch, target.flags, target.device, "ok", kernels=kernels, provenance=provenance)

@@ -1,4 +1,4 @@
-"""Replays captured results: a folder of JSON files in the form that `capture` writes."""
+"""Replays captured results: a folder of JSON files in the form that `capture_result` writes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _short_hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
-def capture(folder: Path, program_id: str, result: TargetResult, arguments: Sequence[str] = ()) -> Path:
+def capture_result(folder: Path, program_id: str, result: TargetResult, arguments: Sequence[str] = ()) -> Path:
     """Stores a result so that RecordedBackend can replay it; returns the file."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / capture_name(program_id, Target(result.arch, result.flags, result.device), arguments)
@@ -50,19 +50,19 @@ def read_capture(path: Path) -> tuple[str, TargetResult]:
         document = json.loads(path.read_text())
         if document["schema"] != SCHEMA:
             raise ValueError(f"schema {document['schema']!r} instead of {SCHEMA!r}")
-        return document["program_id"], _result(document["result"])
+        return document["program_id"], _read_result(document["result"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(
             f"{path}: not a recorded result", cause=str(error), remedy="capture it again or remove the file"
         ) from error
 
 
-def _result(row: Mapping[str, Any]) -> TargetResult:
-    kernels = tuple(_kernel(kernel, row["arch"]) for kernel in row["kernels"])
+def _read_result(row: Mapping[str, Any]) -> TargetResult:
+    kernels = tuple(_read_kernel(kernel, row["arch"]) for kernel in row["kernels"])
     return TargetResult(**{**row, "kernels": kernels})
 
 
-def _kernel(row: Mapping[str, Any], arch: str) -> KernelRecord:
+def _read_kernel(row: Mapping[str, Any], arch: str) -> KernelRecord:
     kernel = from_json(KernelRecord, row)
     return replace(kernel, metrics=metrics.compute_metrics(kernel.counters, kernel.duration_ns, arch))
 

@@ -33,7 +33,7 @@ def needed_counters(arch: str) -> list[str]:
     return [name + "_sum" if name.startswith(_INSTANCED) else name for name in hardware]
 
 
-def passes(counters: Sequence[str]) -> list[list[str]]:
+def counter_passes(counters: Sequence[str]) -> list[list[str]]:
     """Distributes the counters over as few passes as the counter slots of each block allow."""
     found: dict[int, list[str]] = defaultdict(list)
     used: dict[str, int] = defaultdict(int)
@@ -99,23 +99,23 @@ class RocprofBackend:
         if self.folder is not None:
             folder = self.folder / _folder_name(program.id, target, program.arguments)
             if not folder.is_dir():
-                return _failed(target, "not_recorded", f"no folder {folder.name}")
+                return _failed_result(target, "not_recorded", f"no folder {folder.name}")
             kernels = read_folder(folder, target.arch, self.version())
             return TargetResult(target.arch, target.flags, target.device, "ok", kernels=kernels)
         if program.origin == "llm":
-            return _failed(target, "untrusted", "programs written by a language model run only in the simulator")
+            return _failed_result(target, "untrusted", "programs written by a language model run only in the simulator")
         if target.arch not in _gpu_archs():
             raise MissingDependency(
                 f"no {target.arch} GPU on this machine", remedy="choose another --arch, or --backend sim"
             )
-        binary = _compile(program, target, scratch, limits)
+        binary = _compile_program(program, target, scratch, limits)
         return self._run([str(binary), *program.arguments], target, scratch, limits)
 
     def _run(self, program: Sequence[str], target: Target, scratch: Path, limits: RunLimits) -> TargetResult:
         """Runs the program once per pass, and once without counters to measure undisturbed times."""
         out = scratch / "profile"
         stdout, exit_code = "", None
-        runs = [["--kernel-trace"]] + [["--pmc", *group] for group in passes(needed_counters(target.arch))]
+        runs = [["--kernel-trace"]] + [["--pmc", *group] for group in counter_passes(needed_counters(target.arch))]
         for index, options in enumerate(runs):
             where = ["--output-format", "csv", "-d", str(out / f"pass_{index}"), "-o", "out"]
             command = ["rocprofv3", *options, *where, "--", *program]
@@ -124,11 +124,11 @@ class RocprofBackend:
                     command, cwd=scratch, capture_output=True, text=True, errors="replace", timeout=limits.time_s
                 )
             except subprocess.TimeoutExpired:
-                return _failed(target, "timeout", f"no end within {limits.time_s:g} s")
+                return _failed_result(target, "timeout", f"no end within {limits.time_s:g} s")
             if index == 0:
                 stdout, exit_code = done.stdout[: limits.output_bytes], done.returncode
         if not list(out.rglob("*.csv")):
-            return _failed(target, "no_kernel", "the profiler wrote no kernel data")
+            return _failed_result(target, "no_kernel", "the profiler wrote no kernel data")
         kernels = read_folder(out, target.arch, self.version())
         provenance = {"profiler": f"rocprofv3 {_tool_version()}", **self.environment(target)}
         return TargetResult(
@@ -143,7 +143,7 @@ class RocprofBackend:
         )
 
 
-def _compile(program: Program, target: Target, scratch: Path, limits: RunLimits) -> Path:
+def _compile_program(program: Program, target: Target, scratch: Path, limits: RunLimits) -> Path:
     source, binary = scratch / "program.hip", scratch / "program"
     source.write_text(program.text)
     command = ["hipcc", f"--offload-arch={target.arch}", *target.flags.split(), str(source), "-o", str(binary)]
@@ -162,7 +162,7 @@ def _folder_name(program_id: str, target: Target, arguments: Sequence[str] = ())
     return capture_name(program_id, target, arguments).removesuffix(".json")
 
 
-def _failed(target: Target, reason: str, message: str) -> TargetResult:
+def _failed_result(target: Target, reason: str, message: str) -> TargetResult:
     return TargetResult(target.arch, target.flags, target.device, "failed", reason=reason, message=message)
 
 
@@ -174,16 +174,16 @@ def _tool_version() -> str:
 @functools.cache
 def _gpu_archs() -> tuple[str, ...]:
     """Architectures of this machine's GPUs, as listed by ROCm's agent enumerator."""
-    lines = _output(["rocm_agent_enumerator"]).split()
+    lines = _command_output(["rocm_agent_enumerator"]).split()
     return tuple(sorted({line for line in lines if line.startswith("gfx") and line != "gfx000"}))
 
 
 def _first_line(command: list[str]) -> str:
-    lines = _output(command).strip().splitlines()
+    lines = _command_output(command).strip().splitlines()
     return lines[0].strip() if lines else ""
 
 
-def _output(command: list[str]) -> str:
+def _command_output(command: list[str]) -> str:
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False).stdout
     except (OSError, subprocess.TimeoutExpired):

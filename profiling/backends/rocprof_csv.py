@@ -68,7 +68,7 @@ def read_folder(folder: Path, arch: str, backend_version: str = "") -> tuple[Ker
             f"{folder}: no kernel counters in its CSV files",
             remedy="give the output of `rocprofv3 --pmc ... --output-format csv` or of `rocprof-compute profile`",
         )
-    return tuple(_kernel(name, files, arch, backend_version) for name in counted)
+    return tuple(_build_kernel(name, files, arch, backend_version) for name in counted)
 
 
 def read_file(path: Path) -> _File | None:
@@ -82,15 +82,15 @@ def read_file(path: Path) -> _File | None:
                 return None
             rows = ((reader.line_num, dict(zip(header, row, strict=False))) for row in reader if row)
             if "counter_name" in lower:
-                return _File(_LONG, _read(path, rows, _long))
+                return _File(_LONG, _read_rows(path, rows, _add_long_row))
             if "grid_size_x" in lower:
-                return _File(_TRACE, _read(path, rows, _trace))
-            return _File(_WIDE, _read(path, rows, _wide))
+                return _File(_TRACE, _read_rows(path, rows, _add_trace_row))
+            return _File(_WIDE, _read_rows(path, rows, _add_wide_row))
     except OSError as error:
         raise BadInput(f"{path}: cannot be read", cause=str(error), remedy="check the file") from error
 
 
-def _read(path: Path, rows: Iterable[tuple[int, Row]], into: _Reader) -> dict[str, list[_Dispatch]]:
+def _read_rows(path: Path, rows: Iterable[tuple[int, Row]], into: _Reader) -> dict[str, list[_Dispatch]]:
     """Groups the rows by kernel and dispatch."""
     kernels: dict[str, dict[str, _Dispatch]] = defaultdict(dict)
     for number, row in rows:
@@ -106,32 +106,36 @@ def _read(path: Path, rows: Iterable[tuple[int, Row]], into: _Reader) -> dict[st
     return {name: list(dispatches.values()) for name, dispatches in kernels.items()}
 
 
-def _long(dispatch: _Dispatch, fields: Row, row: Row) -> None:
+def _add_long_row(dispatch: _Dispatch, fields: Row, row: Row) -> None:
     _flat_shape(dispatch, fields)
-    dispatch.duration_ns = _duration(fields)
-    for name, value in _counters([(fields["counter_name"], fields["counter_value"])]):
+    dispatch.duration_ns = _read_duration(fields)
+    for name, value in _read_counters([(fields["counter_name"], fields["counter_value"])]):
         dispatch.counters[name] = dispatch.counters.get(name, 0.0) + value
 
 
-def _trace(dispatch: _Dispatch, fields: Row, row: Row) -> None:
-    block = _dims(fields, "workgroup_size")
-    items = _dims(fields, "grid_size")
+def _add_trace_row(dispatch: _Dispatch, fields: Row, row: Row) -> None:
+    block = _read_dims(fields, "workgroup_size")
+    items = _read_dims(fields, "grid_size")
     dispatch.block = block
-    dispatch.grid = (_groups(items[0], block[0]), _groups(items[1], block[1]), _groups(items[2], block[2]))
-    dispatch.duration_ns = _duration(fields)
+    dispatch.grid = (
+        _count_groups(items[0], block[0]),
+        _count_groups(items[1], block[1]),
+        _count_groups(items[2], block[2]),
+    )
+    dispatch.duration_ns = _read_duration(fields)
 
 
-def _wide(dispatch: _Dispatch, fields: Row, row: Row) -> None:
+def _add_wide_row(dispatch: _Dispatch, fields: Row, row: Row) -> None:
     _flat_shape(dispatch, fields)
-    dispatch.duration_ns = _duration(fields)
-    dispatch.counters.update(_counters(row.items()))
+    dispatch.duration_ns = _read_duration(fields)
+    dispatch.counters.update(_read_counters(row.items()))
 
 
-def _dims(fields: Row, name: str) -> Dim:
+def _read_dims(fields: Row, name: str) -> Dim:
     return int(fields[f"{name}_x"]), int(fields[f"{name}_y"]), int(fields[f"{name}_z"])
 
 
-def _groups(items: int, size: int) -> int:
+def _count_groups(items: int, size: int) -> int:
     return -(-items // size)
 
 
@@ -141,16 +145,16 @@ def _flat_shape(dispatch: _Dispatch, fields: Row) -> None:
     size = fields.get("workgroup_size") or fields.get("wgr")
     if items and size:
         block = int(float(size))
-        dispatch.grid, dispatch.block = (_groups(int(float(items)), block), 1, 1), (block, 1, 1)
+        dispatch.grid, dispatch.block = (_count_groups(int(float(items)), block), 1, 1), (block, 1, 1)
 
 
-def _duration(fields: Row) -> float | None:
+def _read_duration(fields: Row) -> float | None:
     begin = fields.get("start_timestamp") or fields.get("beginns")
     end = fields.get("end_timestamp") or fields.get("endns")
     return float(end) - float(begin) if begin and end else None
 
 
-def _counters(cells: Iterable[tuple[str, str]]) -> Iterator[tuple[str, float]]:
+def _read_counters(cells: Iterable[tuple[str, str]]) -> Iterator[tuple[str, float]]:
     """Counter values by hardware name; a `_sum` column takes precedence over the sum of the channels."""
     summed: dict[str, float] = {}
     channels: dict[str, float] = defaultdict(float)
@@ -165,15 +169,15 @@ def _counters(cells: Iterable[tuple[str, str]]) -> Iterator[tuple[str, float]]:
     yield from (channels | summed).items()
 
 
-def _kernel(name: str, files: Sequence[_File], arch: str, backend_version: str) -> KernelRecord:
+def _build_kernel(name: str, files: Sequence[_File], arch: str, backend_version: str) -> KernelRecord:
     telling = [file for file in files if name in file.kernels]
     per_counter: dict[str, list[float]] = defaultdict(list)
     for file in telling:
         for counter, values in _by_counter(file.kernels[name]).items():
-            per_counter[counter].append(_mean(values))
-    counters = {counter: _mean(values) for counter, values in sorted(per_counter.items())}
+            per_counter[counter].append(_mean_of(values))
+    counters = {counter: _mean_of(values) for counter, values in sorted(per_counter.items())}
     duration, source = _best_duration(name, telling)
-    grid, block = _shape(name, telling)
+    grid, block = _largest_shape(name, telling)
     return KernelRecord(
         name=name,
         dispatches=max(len(file.kernels[name]) for file in telling),
@@ -199,11 +203,11 @@ def _best_duration(name: str, files: Sequence[_File]) -> tuple[float, str]:
     for rank, source in ((_TRACE, "kernel trace"), (_WIDE, "rocprof-compute"), (_LONG, "counter collection")):
         found = [d.duration_ns for f in files if f.rank == rank for d in f.kernels[name] if d.duration_ns is not None]
         if found:
-            return _mean(found), source
+            return _mean_of(found), source
     raise BadInput(f"kernel {name}: no time stamps in the profiler's files", remedy="profile with --kernel-trace")
 
 
-def _shape(name: str, files: Sequence[_File]) -> tuple[Dim, Dim]:
+def _largest_shape(name: str, files: Sequence[_File]) -> tuple[Dim, Dim]:
     """Grid (work-groups) and block of the largest dispatch, from a trace if there is one."""
     for rank in (_TRACE, _WIDE, _LONG):
         found = [
@@ -218,5 +222,5 @@ def _shape(name: str, files: Sequence[_File]) -> tuple[Dim, Dim]:
     raise BadInput(f"kernel {name}: no launch sizes in the profiler's files", remedy="profile with --kernel-trace")
 
 
-def _mean(values: Sequence[float]) -> float:
+def _mean_of(values: Sequence[float]) -> float:
     return sum(values) / len(values)

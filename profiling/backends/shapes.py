@@ -20,11 +20,13 @@ def records_by_shape(result: TargetResult) -> list[KernelRecord]:
         for one in result.dispatches:
             if one.symbol == kernel.symbol:
                 shapes.setdefault((one.grid, one.block), []).append(one)
-        found += [kernel] if kernel.same_shape else [_mean(launches, result.arch) for launches in shapes.values()]
+        found += (
+            [kernel] if kernel.same_shape else [_mean_record(launches, result.arch) for launches in shapes.values()]
+        )
     return found
 
 
-def _mean(launches: Sequence[KernelRecord], arch: str) -> KernelRecord:
+def _mean_record(launches: Sequence[KernelRecord], arch: str) -> KernelRecord:
     """The mean of a kernel's launches of one shape: of counters, duration and metrics."""
     names = launches[0].counters
     counters = {name: statistics.fmean(one.counters[name] for one in launches) for name in names}

@@ -81,12 +81,12 @@ class SimBackend:
             artefacts, built = build_program(program, target.arch, flags, scratch / "build", compile_limits(limits))
         except (CompileFailed, BadInput) as error:
             words = [str(error), getattr(error, "diagnostics", "")]
-            return failure(target, error.reason, "\n".join(filter(None, words)), provenance=provenance)
+            return failed_result(target, error.reason, "\n".join(filter(None, words)), provenance=provenance)
         compiling_s = time.monotonic() - start
         provenance["opcodes"] = " ".join(sorted(count_opcodes(path for _, path in artefacts.modules)))
         run = equal_builds.key_of(program, artefacts, device, limits)
-        done = equal_builds.find(run) or execute(program, artefacts, device, limits)
-        equal_builds.keep(run, done)
+        done = equal_builds.find_equal_run(run) or execute_program(program, artefacts, device, limits)
+        equal_builds.keep_run(run, done)
         provenance |= {
             **built,
             "flags": target.flags,
@@ -118,7 +118,7 @@ class SimBackend:
             reason, message = "no_dispatch", f"the program launched no kernel\n{words}".strip()
         if reason:
             message = "\n".join([message, *_own_words(done.stderr, message)]).strip()
-        kernels = measured(done.kernels, target.arch)
+        kernels = measured_kernels(done.kernels, target.arch)
         return TargetResult(
             target.arch,
             target.flags,
@@ -129,7 +129,7 @@ class SimBackend:
             exit_code=done.exit_code,
             stdout=done.stdout,
             kernels=kernels,
-            dispatches=measured(done.dispatches, target.arch),
+            dispatches=measured_kernels(done.dispatches, target.arch),
             provenance=dict(provenance),
             spending=done.spending,
             transfers=done.transfers,
@@ -145,7 +145,7 @@ def duration_error(kernels: Iterable[KernelRecord]) -> float:
     return max((kernel.error_estimate.get("Duration", 0.0) for kernel in kernels), default=0.0)
 
 
-def measured(kernels: Iterable[KernelRecord], arch: str) -> tuple[KernelRecord, ...]:
+def measured_kernels(kernels: Iterable[KernelRecord], arch: str) -> tuple[KernelRecord, ...]:
     """The kernels of a RunResult as the backend reports them: means per dispatch, with their metrics."""
     source = MeasurementSource(SimBackend.name, SimBackend().version())
     means = map(per_dispatch, kernels)
@@ -161,7 +161,7 @@ def _own_words(stderr: str, message: str) -> list[str]:
     return [line for line in lines if not (line.startswith("hipsynth: ") and line.split(": ", 2)[-1] in message)]
 
 
-def execute(
+def execute_program(
     program: Program, artefacts: api.Artefacts, device: devices.DeviceTable, limits: RunLimits
 ) -> api.RunResult:
     """Runs a built program; again where sampling is too coarse for RunLimits.largest_error, or made the program
@@ -196,19 +196,21 @@ def run_in_copy(
 
 def per_dispatch(total: KernelRecord) -> KernelRecord:
     """Converts totals over a kernel's dispatches (see api.RunResult) to means per dispatch."""
-    return replace(total, **{name: _divided(getattr(total, name), total.dispatches) for name in api.TOTALS})
+    return replace(total, **{name: _divide_numbers(getattr(total, name), total.dispatches) for name in api.TOTALS})
 
 
-def _divided(value: Any, count: int) -> Any:
+def _divide_numbers(value: Any, count: int) -> Any:
     """Divides a number, or every number in a dataclass or mapping, by `count`; strings are unchanged."""
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{part.name: _divided(getattr(value, part.name), count) for part in fields(value)})
+        return replace(
+            value, **{part.name: _divide_numbers(getattr(value, part.name), count) for part in fields(value)}
+        )
     if isinstance(value, Mapping):
-        return {name: _divided(number, count) for name, number in value.items()}
+        return {name: _divide_numbers(number, count) for name, number in value.items()}
     return value if value is None or isinstance(value, str) else value / count
 
 
-def failure(target: Target, reason: str, message: str, *, provenance: Mapping[str, str]) -> TargetResult:
+def failed_result(target: Target, reason: str, message: str, *, provenance: Mapping[str, str]) -> TargetResult:
     return TargetResult(
         target.arch, target.flags, target.device, "failed", reason=reason, message=message, provenance=dict(provenance)
     )

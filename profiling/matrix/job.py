@@ -45,7 +45,7 @@ class MatrixJob:
 def open_backend(spec: str) -> Backend:
     """Opens a backend; raises UsageError for an unknown name, MissingDependency (with a remedy) if it cannot run
     here."""
-    backend = backends.get(spec)
+    backend = backends.open_backend(spec)
     found = backend.available()
     if not found.ok:
         raise MissingDependency(f"backend {backend.name} is not available", cause=found.detail, remedy=found.remedy)
@@ -60,7 +60,7 @@ def run_job(job: MatrixJob) -> list[TargetResult]:
     """
     results: list[TargetResult] = []
     refused: dict[tuple[str, str], TargetResult] = {}
-    with equal_builds.shared():
+    with equal_builds.share_equal_runs():
         for target, run in job.cells:
             build = (target.arch, target.flags)
             result = _on_device(refused[build], target) if build in refused else _run_cell(job, target, run)
@@ -118,7 +118,7 @@ def _os_reason(error: OSError) -> str:
 
 @functools.cache
 def _open_cached(spec: str) -> Backend:
-    return backends.get(spec)
+    return backends.open_backend(spec)
 
 
 def failed_result(target: Target, reason: str, message: str) -> TargetResult:

@@ -10,7 +10,7 @@ from hipsynth.simulator.spending import Spending, describe_uncomputed, work_s
 MOST_KERNELS = 8  # listed, those with the most work first
 
 
-def notes(results: Sequence[TargetResult], budget_s: float) -> Iterator[str]:
+def budget_notes(results: Sequence[TargetResult], budget_s: float) -> Iterator[str]:
     """Lines about each result that ran within a budget of so many seconds."""
     for result in results:
         if not result.spending:
@@ -19,7 +19,7 @@ def notes(results: Sequence[TargetResult], budget_s: float) -> Iterator[str]:
         yield f"budget: {result.arch} {result.flags}: launches took {used:.1f} of {budget_s:g} s at fixed prices"
         rows = sorted(result.spending, key=lambda row: -row.counting_ns - row.running_ns)
         for row in rows[:MOST_KERNELS]:
-            yield f"  {row.name}: {_launches(row)}; {_work(row)}"
+            yield f"  {row.name}: {_describe_launches(row)}; {_describe_work(row)}"
         if len(rows) > MOST_KERNELS:
             yield f"  and {len(rows) - MOST_KERNELS} kernels with less work"
         times = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in result.times.items())
@@ -28,7 +28,7 @@ def notes(results: Sequence[TargetResult], budget_s: float) -> Iterator[str]:
             yield f"note: {left_out}: what the program prints, and its exit code, mean nothing"
 
 
-def _launches(row: Spending) -> str:
+def _describe_launches(row: Spending) -> str:
     parts = [f"{row.counted:,} of {row.launches:,} launches counted"]
     if row.coarse:
         parts[0] += f" ({row.coarse:,} sampled coarsely)"
@@ -41,5 +41,5 @@ def _launches(row: Spending) -> str:
     return ", ".join(parts)
 
 
-def _work(row: Spending) -> str:
+def _describe_work(row: Spending) -> str:
     return f"counting {row.counting_ns / 1e9:.1f} s, running {row.running_ns / 1e9:.1f} s"

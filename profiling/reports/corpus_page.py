@@ -22,7 +22,7 @@ from hipsynth.core.store import Corpus
 from hipsynth.profiling import metrics
 from hipsynth.profiling.metrics import roofline
 from hipsynth.profiling.metrics.bottleneck import unit_name
-from hipsynth.profiling.reports.page import WEB, component, embedded
+from hipsynth.profiling.reports.page import WEB, embed_json, roofline_script
 
 CELLS = 5  # of a roofline plot, per decade and axis
 LOOKED_AT = 1000  # labels of a bin among which an example is looked for
@@ -45,23 +45,23 @@ COLUMNS = ("program_id", "arguments", "arch", "device", "flags", "family", "kern
 
 def corpus_page(corpus: Corpus, statistics: Mapping[str, Any]) -> str:
     """The page of a corpus; `statistics` is its document (corpus_statistics). Raises BadInput if it has no label."""
-    rows = _rows(corpus)
+    rows = _shown_rows(corpus)
     if not rows:
         raise BadInput(f"{corpus.root}: no label to show", remedy="profile programs into it first")
     examples = _Examples(corpus, rows)
     table = metrics.metric_table().metrics
     data = {
         "metrics": [(table[name].title, table[name].unit) for name in SHOWN_METRICS],
-        "totals": _totals(statistics),
+        "totals": _corpus_totals(statistics),
         "families": statistics["programs"]["by_family"],
-        "bottlenecks": _bottlenecks(rows, examples),
-        "rooflines": [_roofline(device, rows, examples) for device in sorted({row["device"] for row in rows})],
-        "charts": [_chart(*chart, rows, examples) for chart in CHARTS],
+        "bottlenecks": _bottleneck_shares(rows, examples),
+        "rooflines": [_roofline_cells(device, rows, examples) for device in sorted({row["device"] for row in rows})],
+        "charts": [_build_chart(*chart, rows, examples) for chart in CHARTS],
     }
-    return _assembled(corpus.root.name, {**data, **examples.documents()})
+    return _assemble_page(corpus.root.name, {**data, **examples.documents()})
 
 
-def _rows(corpus: Corpus) -> Sequence[Row]:
+def _shown_rows(corpus: Corpus) -> Sequence[Row]:
     table = corpus.measurements()
     wanted = [*COLUMNS, "duration_ns", "limits", *SHOWN_METRICS]
     rows: list[dict[str, Any]] = table.select([name for name in wanted if name in table.column_names]).to_pylist()
@@ -70,7 +70,7 @@ def _rows(corpus: Corpus) -> Sequence[Row]:
     return rows
 
 
-def _totals(found: Mapping[str, Any]) -> list[tuple[str, int]]:
+def _corpus_totals(found: Mapping[str, Any]) -> list[tuple[str, int]]:
     """What the page says first; without what the corpus has no record of."""
     programs, items = found["programs"], found["measurements"]
     counts = [
@@ -107,22 +107,22 @@ class _Examples:
         programs = self._corpus.programs().select(["id", "text"]).to_pylist()
         texts = {row["id"]: row["text"] for row in programs if row["id"] in self._programs}
         chosen = [self._rows[number] for number in self._chosen]
-        return {"examples": [_example(row) for row in chosen], "sources": texts}
+        return {"examples": [_example_row(row) for row in chosen], "sources": texts}
 
 
-def _example(row: Row) -> dict[str, Any]:
+def _example_row(row: Row) -> dict[str, Any]:
     names = ("program_id", "family", "kernel", "device", "flags", "arguments", "dispatches")
     shape = {name: " x ".join(map(str, row[name])) for name in ("grid", "block")}
     limit = {"limited by": unit_name(row["limits"]["bottleneck"])} if row["limits"] else {}
     facts = {**{name: row[name] for name in names}, **shape, **limit, "ns": row["duration_ns"]}
-    return {"facts": facts, "metrics": [_rounded(row.get(name)) for name in SHOWN_METRICS]}
+    return {"facts": facts, "metrics": [_round_value(row.get(name)) for name in SHOWN_METRICS]}
 
 
-def _rounded(value: float | None) -> float | None:
+def _round_value(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.4g}")
 
 
-def _bottlenecks(rows: Sequence[Row], examples: _Examples) -> dict[str, Any]:
+def _bottleneck_shares(rows: Sequence[Row], examples: _Examples) -> dict[str, Any]:
     """Per unit and architecture: the share of the kernels that it limits, and an example."""
     found: dict[str, dict[str, list[int]]] = {}
     for number, row in enumerate(rows):
@@ -131,17 +131,17 @@ def _bottlenecks(rows: Sequence[Row], examples: _Examples) -> dict[str, Any]:
     totals = Counter(row["arch"] for row in rows if row["limits"])
     units = sorted(found, key=lambda unit: -sum(map(len, found[unit].values())))
     cells = {
-        unit: {arch: _bar(len(ns) / totals[arch], len(ns), ns, examples) for arch, ns in found[unit].items()}
+        unit: {arch: _build_bar(len(ns) / totals[arch], len(ns), ns, examples) for arch, ns in found[unit].items()}
         for unit in units
     }
     return {"archs": sorted(totals), "rows": [{"name": unit_name(unit), "cells": cells[unit]} for unit in units]}
 
 
-def _bar(share: float, count: int, numbers: Sequence[int], examples: _Examples) -> dict[str, Any]:
+def _build_bar(share: float, count: int, numbers: Sequence[int], examples: _Examples) -> dict[str, Any]:
     return {"share": share, "count": count, "example": examples.of(numbers)}
 
 
-def _chart(
+def _build_chart(
     title: str, unit: str, name: str, per_decade: int, rows: Sequence[Row], examples: _Examples
 ) -> dict[str, Any]:
     """A histogram by architecture: bins with their ends, the share of the kernels in each, and an example."""
@@ -152,31 +152,32 @@ def _chart(
             place = math.floor(per_decade * math.log10(value)) if per_decade else min(9, int(value // 10))
             found.setdefault(row["arch"], {}).setdefault(place, []).append(number)
     places = sorted({place for bins in found.values() for place in bins})
-    ends = [_ends(place, per_decade) for place in range(places[0], places[-1] + 1)] if places else []
+    ends = [_bin_ends(place, per_decade) for place in range(places[0], places[-1] + 1)] if places else []
     totals = {arch: sum(map(len, bins.values())) for arch, bins in found.items()}
     bars = {
         arch: {
-            place - places[0]: _bar(len(ns) / totals[arch], len(ns), ns, examples) for place, ns in sorted(bins.items())
+            place - places[0]: _build_bar(len(ns) / totals[arch], len(ns), ns, examples)
+            for place, ns in sorted(bins.items())
         }
         for arch, bins in sorted(found.items())
     }
     return {"title": title, "unit": unit, "ends": ends, "bars": bars}
 
 
-def _ends(place: int, per_decade: int) -> tuple[float, float]:
+def _bin_ends(place: int, per_decade: int) -> tuple[float, float]:
     if per_decade:
         return 10 ** (place / per_decade), 10 ** ((place + 1) / per_decade)
     return 10 * place, 10 * (place + 1)
 
 
-def _roofline(device: str, rows: Sequence[Row], examples: _Examples) -> dict[str, Any]:
+def _roofline_cells(device: str, rows: Sequence[Row], examples: _Examples) -> dict[str, Any]:
     """The roofs of a device, and how many of its kernels lie in each cell of the plot, by memory level."""
     cells: dict[str, dict[tuple[int, int], list[int]]] = {level: {} for level in roofline.LEVELS}
     for number, row in enumerate(rows):
         gflops = row.get(roofline.THROUGHPUT)
         for level, (_, intensity) in roofline.LEVELS.items():
             if row["device"] == device and gflops and row.get(intensity):
-                cells[level].setdefault((_cell(row[intensity]), _cell(gflops)), []).append(number)
+                cells[level].setdefault((_cell_index(row[intensity]), _cell_index(gflops)), []).append(number)
     points = {
         level: [{"x": x, "y": y, "count": len(ns), "example": examples.of(ns)} for (x, y), ns in sorted(found.items())]
         for level, found in cells.items()
@@ -184,30 +185,30 @@ def _roofline(device: str, rows: Sequence[Row], examples: _Examples) -> dict[str
     return {"document": to_json(roofline.plot_kernels(device, [])), "per_decade": CELLS, "cells": points}
 
 
-def _cell(value: float) -> int:
+def _cell_index(value: float) -> int:
     return math.floor(CELLS * math.log10(value))
 
 
-def _assembled(name: str, data: Mapping[str, Any]) -> str:
+def _assemble_page(name: str, data: Mapping[str, Any]) -> str:
     """The page with its style, script and data inlined, and a policy that allows these alone."""
-    script = component() + (WEB / "corpus.js").read_text()
+    script = roofline_script() + (WEB / "corpus.js").read_text()
     style = (WEB / "corpus.css").read_text()
-    allowed = f"script-src {_hash(script)}; style-src {_hash(style)}"
+    allowed = f"script-src {_script_hash(script)}; style-src {_script_hash(style)}"
     parts = {
         "@@POLICY@@": f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'",
         "@@NAME@@": html.escape(name),
         "@@STYLE@@": style,
         "@@SCRIPT@@": script,
-        "@@DATA@@": embedded(data),
+        "@@DATA@@": embed_json(data),
     }
-    return _filled((WEB / "corpus.html").read_text(), parts)
+    return _fill_template((WEB / "corpus.html").read_text(), parts)
 
 
-def _filled(text: str, parts: Mapping[str, str]) -> str:
+def _fill_template(text: str, parts: Mapping[str, str]) -> str:
     """The template with its places filled; what is filled in is not searched again."""
     pieces: Iterable[str] = re.split("(" + "|".join(map(re.escape, parts)) + ")", text)
     return "".join(parts.get(piece, piece) for piece in pieces)
 
 
-def _hash(text: str) -> str:
+def _script_hash(text: str) -> str:
     return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from hipsynth.core.store import Corpus
 from hipsynth.profiling import metrics
-from hipsynth.profiling.reports.coverage import AXES, coverage, heaviest
+from hipsynth.profiling.reports.coverage import AXES, heaviest_kernels, measure_coverage
 from hipsynth.source.skeletons import control_skeleton
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -23,7 +23,7 @@ def corpus_statistics(corpus: Corpus) -> dict[str, Any]:
     `skeletons`: distinct control skeletons; `opcodes`: distinct ones in the builds, 0 if the profiles did not record
     them; `labels`: kernel launches labelled, one per kernel of a run.
 
-    `duplicates` counts programs whose every label equals that of another program of the same lineage on the same
+    `count_duplicates` counts programs whose every label equals that of another program of the same lineage on the same
     target set: renamed copies, which a random split would leak.
     """
     programs, rows, failures = corpus.programs(), corpus.measurements(), corpus.failures()
@@ -33,32 +33,34 @@ def corpus_statistics(corpus: Corpus) -> dict[str, Any]:
         "schema_version": corpus.manifest.schema_version,
         "programs": {
             "total": programs.num_rows,
-            "by_origin": _counts(programs, "origin"),
-            "by_family": _families(programs),
+            "by_origin": _count_values(programs, "origin"),
+            "by_family": _count_families(programs),
             "lineages": len(set(programs["lineage"].to_pylist())),
         },
         "measurements": {
             "total": items.num_rows,
             "kernels": rows.num_rows,
-            "by_arch": _counts(items, "arch"),
-            "by_flags": _counts(items, "flags"),
-            "by_device": _counts(items, "device"),
-            "by_backend": _counts(items, "backend"),
+            "by_arch": _count_values(items, "arch"),
+            "by_flags": _count_values(items, "flags"),
+            "by_device": _count_values(items, "device"),
+            "by_backend": _count_values(items, "backend"),
         },
         "labels": rows.num_rows,
         "skeletons": len({control_skeleton(text) for text in set(programs["text"].to_pylist()) if text}),
         "opcodes": len(corpus.opcodes()),
-        "bottlenecks": bottlenecks(rows),
-        "covered": covered(rows),
-        "failures": {"total": failures.num_rows, "by_reason": _counts(failures, "reason")},
-        "duplicates": duplicates(rows),
-        "metrics": {metric: quantiles(rows, metric) for metric in metrics.all_ids() if metric in corpus.metric_ids},
+        "bottlenecks": count_bottlenecks(rows),
+        "covered": label_space_coverage(rows),
+        "failures": {"total": failures.num_rows, "by_reason": _count_values(failures, "reason")},
+        "duplicates": count_duplicates(rows),
+        "metrics": {
+            metric: metric_quantiles(rows, metric) for metric in metrics.all_ids() if metric in corpus.metric_ids
+        },
         "damaged": list(corpus.damaged),
         "notes": list(corpus.notes),
     }
 
 
-def bottlenecks(rows: pa.Table) -> dict[str, dict[str, int]]:
+def count_bottlenecks(rows: pa.Table) -> dict[str, dict[str, int]]:
     """Per architecture, how many simulated kernels each unit limits, most frequent first."""
     found: dict[str, Counter[str]] = {}
     for arch, limits in zip(rows["arch"].to_pylist(), rows["limits"].to_pylist(), strict=True):
@@ -70,16 +72,16 @@ def bottlenecks(rows: pa.Table) -> dict[str, dict[str, int]]:
     }
 
 
-def _families(programs: pa.Table) -> dict[str, int]:
+def _count_families(programs: pa.Table) -> dict[str, int]:
     """How often each family occurs, its compositions together."""
     found = Counter(family.partition("/")[0] for family in programs["family"].to_pylist())
     return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
-def covered(rows: pa.Table) -> dict[str, dict[str, dict[str, float]]]:
+def label_space_coverage(rows: pa.Table) -> dict[str, dict[str, dict[str, float]]]:
     """Per axis of the label space and architecture: how many bins have labels, and how many equally full bins would be
     as varied. A label is the heaviest kernel of an item."""
-    found = coverage(heaviest(rows.to_pylist()))
+    found = measure_coverage(heaviest_kernels(rows.to_pylist()))
     archs = sorted({arch for arch, _ in found.counts})
     return {
         axis: {
@@ -91,13 +93,13 @@ def covered(rows: pa.Table) -> dict[str, dict[str, dict[str, float]]]:
     }
 
 
-def _counts(table: pa.Table, column: str) -> dict[str, int]:
+def _count_values(table: pa.Table, column: str) -> dict[str, int]:
     """How often each value occurs, most frequent first."""
     found = Counter(value or "" for value in table[column].to_pylist())
     return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
-def quantiles(rows: pa.Table, metric: str) -> dict[str, float | int | None]:
+def metric_quantiles(rows: pa.Table, metric: str) -> dict[str, float | int | None]:
     """Quantiles of a metric over kernels, and its numbers of unknown and zero values."""
     values = np.array([value for value in rows[metric].to_pylist() if value is not None], dtype=float)
     found: dict[str, float | int | None] = {"unknown": rows.num_rows - len(values), "zero": int((values == 0).sum())}
@@ -106,7 +108,7 @@ def quantiles(rows: pa.Table, metric: str) -> dict[str, float | int | None]:
     return found
 
 
-def duplicates(rows: pa.Table) -> dict[str, int]:
+def count_duplicates(rows: pa.Table) -> dict[str, int]:
     """Numbers of items whose twelve metrics equal those of an earlier item on the same target: within and across
     lineages."""
     keys = ["lineage", "arguments", "arch", "flags", "device", "kernel_index", *metrics.paper_ids()]

@@ -19,21 +19,21 @@ ZERO = "0"
 MOST = 8.0  # a bin counts as at most so many times too thin
 
 
-def heaviest(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def heaviest_kernels(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The label of each item: of its kernels, the one with the largest total time."""
     found: dict[str, Mapping[str, Any]] = {}
     for row in rows:
         best = found.get(row["measurement_id"])
-        if best is None or _weight(row) > _weight(best):
+        if best is None or _total_time(row) > _total_time(best):
             found[row["measurement_id"]] = row
     return list(found.values())
 
 
-def _weight(row: Mapping[str, Any]) -> float:
+def _total_time(row: Mapping[str, Any]) -> float:
     return float(row["duration_ns"] * row["dispatches"])
 
 
-def bins(row: Mapping[str, Any]) -> dict[str, str]:
+def label_bins(row: Mapping[str, Any]) -> dict[str, str]:
     """The bin of a label on every axis on which it has a value."""
     limits = row.get("limits")
     found = {"bottleneck": str(limits["bottleneck"])} if limits else {}
@@ -54,7 +54,7 @@ class LabelCoverage:
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Counts a label."""
-        for axis, name in bins(row).items():
+        for axis, name in label_bins(row).items():
             self.counts.setdefault((row["arch"], axis), Counter())[name] += 1
 
     def effective(self, arch: str, axis: str) -> float:
@@ -66,7 +66,7 @@ class LabelCoverage:
     def worth(self, row: Mapping[str, Any]) -> float:
         """How welcome more labels like this one are, 1 if all bins are equally full: the mean over the axes of how many
         times thinner its bin, with half of its neighbours, is than the average one."""
-        found = [self._thinness(row["arch"], axis, name) for axis, name in bins(row).items()]
+        found = [self._thinness(row["arch"], axis, name) for axis, name in label_bins(row).items()]
         return sum(found) / len(found) if found else 1.0
 
     def _thinness(self, arch: str, axis: str, name: str) -> float:
@@ -81,7 +81,7 @@ class LabelCoverage:
         return (2 * counts[name] + counts[str(int(name) - 1)] + counts[str(int(name) + 1)]) / 4
 
 
-def coverage(rows: Iterable[Mapping[str, Any]]) -> LabelCoverage:
+def measure_coverage(rows: Iterable[Mapping[str, Any]]) -> LabelCoverage:
     """The coverage of labels."""
     found = LabelCoverage()
     for row in rows:

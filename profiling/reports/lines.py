@@ -9,7 +9,7 @@ from hipsynth.core.errors import BadInput
 from hipsynth.core.files import SOURCE_BYTES, read_regular
 from hipsynth.profiling.backends.protocol import TargetResult
 from hipsynth.profiling.lines.records import Amounts, KernelLines, SourceLine
-from hipsynth.profiling.reports.numbers import number
+from hipsynth.profiling.reports.numbers import format_number
 
 HEAT = 6  # width of the bar in characters, for the whole time
 TOP = 5  # lines that are listed first
@@ -30,44 +30,45 @@ LEGEND = (
 )
 
 
-def listing(results: Sequence[TargetResult], width: int = 120) -> str:
+def lines_listing(results: Sequence[TargetResult], width: int = 120) -> str:
     """The lines of all kernels of all targets, at most `width` columns wide."""
     parts: list[str] = []
     for result in results:
         names = {kernel.symbol: kernel.name for kernel in result.kernels}
         for kernel in result.lines:
             parts += ["", f"{names[kernel.symbol]}  by source line, {result.arch} ({result.device})  {result.flags}"]
-            parts += _kernel(kernel, width)
+            parts += _kernel_lines(kernel, width)
     return "\n".join([*parts, "", *LEGEND]).strip("\n")
 
 
-def _kernel(kernel: KernelLines, width: int) -> Iterator[str]:
+def _kernel_lines(kernel: KernelLines, width: int) -> Iterator[str]:
     ranked = sorted((line for line in kernel.lines if line.line), key=lambda line: -line.amounts.share)
     yield "  costs most: " + ", ".join(
-        f"{_short(line)} {100 * line.amounts.share:.0f} %" for line in ranked[:TOP] if line.amounts.share >= 0.005
+        f"{_short_place(line)} {100 * line.amounts.share:.0f} %" for line in ranked[:TOP] if line.amounts.share >= 0.005
     )
     if kernel.outside:
         yield f"  not attributed, since no instruction was seen to cause it: {', '.join(kernel.outside)}"
     yield ""
-    yield "  " + _head()
+    yield "  " + _table_head()
     for file in dict.fromkeys(line.file for line in kernel.lines if line.line):
         yield f"  {file}"
-        yield from _file([line for line in kernel.lines if line.file == file], source_lines(file), width)
+        yield from _file_lines([line for line in kernel.lines if line.file == file], source_lines(file), width)
     for line in kernel.lines:
         if not line.line:
-            yield f"  {_cells(line.amounts)}        (no line)"
+            yield f"  {_line_cells(line.amounts)}        (no line)"
     if kernel.loops:
         yield "  loops, inner ones included"
     for loop in kernel.loops:
         inner = "  " * (loop.depth - 1)
-        yield f"  {_cells(loop.amounts)}  {inner}{_place(loop.file, loop.line)}  {number(loop.passes)} passes of waves"
+        place = f"{inner}{_place_text(loop.file, loop.line)}"
+        yield f"  {_line_cells(loop.amounts)}  {place}  {format_number(loop.passes)} passes of waves"
 
 
-def _short(line: SourceLine) -> str:
-    return _place(line.file, line.line)
+def _short_place(line: SourceLine) -> str:
+    return _place_text(line.file, line.line)
 
 
-def _place(file: str, line: int) -> str:
+def _place_text(file: str, line: int) -> str:
     return f"{Path(file).name}:{line}" if line else "(no line)"
 
 
@@ -79,9 +80,9 @@ def source_lines(file: str) -> list[str]:
         return []
 
 
-def _file(lines: Sequence[SourceLine], text: Sequence[str], width: int) -> Iterator[str]:
+def _file_lines(lines: Sequence[SourceLine], text: Sequence[str], width: int) -> Iterator[str]:
     costs = {line.line: line.amounts for line in lines}
-    blank = " " * len(_head())
+    blank = " " * len(_table_head())
     shown = sorted({n for line in costs for n in range(line - CONTEXT, line + CONTEXT + 1) if n > 0})
     before = shown[0] if shown else 0
     for n in shown:
@@ -90,32 +91,34 @@ def _file(lines: Sequence[SourceLine], text: Sequence[str], width: int) -> Itera
         if n > before + 1:
             yield f"  {blank}    ..."
         before = n
-        cells = _cells(costs[n]) if n in costs else blank
+        cells = _line_cells(costs[n]) if n in costs else blank
         source = text[n - 1].expandtabs(4) if n <= len(text) else ""
         yield f"  {cells}  {n:>5} {source}".rstrip()[:width]
 
 
-def _head() -> str:
+def _table_head() -> str:
     return f"{'share':>7} {'':<{HEAT}}" + "".join(f" {name:>{size}}" for name, size in COLUMNS)
 
 
-def _cells(a: Amounts) -> str:
+def _line_cells(a: Amounts) -> str:
     missed = f"{100 * a.misses / a.accesses:.0f} %" if a.accesses else ""
     values = (a.instructions, a.bytes + a.lds_bytes, a.accesses, missed, a.l2_misses, a.bank_conflicts, a.stall_cycles)
-    texts: Iterable[str] = (value if isinstance(value, str) else compact(value) if value else "" for value in values)
+    texts: Iterable[str] = (
+        value if isinstance(value, str) else compact_count(value) if value else "" for value in values
+    )
     columns = "".join(f" {text:>{size}}" for text, (_, size) in zip(texts, COLUMNS, strict=True))
-    return f"{100 * a.share:5.1f} % {heat(a.share):<{HEAT}}{columns}"
+    return f"{100 * a.share:5.1f} % {heat_bar(a.share):<{HEAT}}{columns}"
 
 
-def compact(value: float) -> str:
+def compact_count(value: float) -> str:
     """A count in at most six characters: 12,345,678 -> "12.3M"."""
     for least, factor, suffix in ((1e12, 1e12, "T"), (1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
         if value >= least:
-            return number(value / factor, 3) + suffix
-    return number(value, 3) if value < 100 else f"{value:.0f}"
+            return format_number(value / factor, 3) + suffix
+    return format_number(value, 3) if value < 100 else f"{value:.0f}"
 
 
-def heat(share: float) -> str:
+def heat_bar(share: float) -> str:
     """A bar for a share of the time: HEAT characters for all of it, in eighths of a character."""
     eighths = round(8 * HEAT * min(max(share, 0.0), 1.0))
     return "█" * (eighths // 8) + ("▏▎▍▌▋▊▉"[eighths % 8 - 1] if eighths % 8 else "")

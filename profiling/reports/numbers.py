@@ -14,7 +14,7 @@ PREFIXES: Mapping[str, tuple[tuple[float, str], ...]] = {
 SMALLEST = 1e-4  # anything closer to zero is shown as "<0.0001"
 
 
-def prefix(values: Sequence[float], unit: str) -> tuple[float, str]:
+def unit_prefix(values: Sequence[float], unit: str) -> tuple[float, str]:
     """(factor, unit name) such that the largest value lies between 1 and 1000, if the unit has such a prefix."""
     largest = max((abs(value) for value in values), default=0.0)
     steps = PREFIXES.get(unit, ((1.0, unit),))
@@ -22,18 +22,18 @@ def prefix(values: Sequence[float], unit: str) -> tuple[float, str]:
     return fitting[-1] if fitting else steps[0] if largest else (1.0, unit)
 
 
-def quantity(value: float, unit: str) -> str:
+def format_quantity(value: float, unit: str) -> str:
     """A value with four significant digits and a suitable unit prefix."""
-    factor, name = prefix([value], unit)
-    return f"{number(value / factor)} {name}"
+    factor, name = unit_prefix([value], unit)
+    return f"{format_number(value / factor)} {name}"
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
     """A fraction as whole per cent; "<1 %" for small nonzero values."""
     return f"{100 * share:.0f} %" if share == 0 or share >= 0.01 else "<1 %"
 
 
-def number(value: float, digits: int = 4) -> str:
+def format_number(value: float, digits: int = 4) -> str:
     """Formats with `digits` significant digits (integers keep all digits), thousands separators, no exponent."""
     if value == 0:
         return "0"

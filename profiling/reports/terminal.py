@@ -11,7 +11,7 @@ from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import TargetResult
 from hipsynth.profiling.metrics import bottleneck, roofline, uncertainty
-from hipsynth.profiling.reports.numbers import number, percent, prefix, quantity
+from hipsynth.profiling.reports.numbers import format_number, format_percent, format_quantity, unit_prefix
 from hipsynth.profiling.uncertainty import expected_error
 from hipsynth.simulator import devices
 
@@ -67,7 +67,7 @@ class Column:
         return error if unit == "points" or not value else 100 * error / abs(value)
 
 
-def render(results: Sequence[TargetResult], width: int = 120, counters: bool | None = None) -> str:
+def render_results(results: Sequence[TargetResult], width: int = 120, counters: bool | None = None) -> str:
     """All kernels of all targets; tables are wrapped at about `width` columns.
 
     `counters`: whether to show counters; None: only if there are at most FEW kernels.
@@ -78,14 +78,14 @@ def render(results: Sequence[TargetResult], width: int = 120, counters: bool | N
             lines.append(f"{result.arch} ({result.device})  {result.flags}  {result.status}: {result.reason}")
     names = dict.fromkeys(kernel.name for result in results for kernel in result.kernels)
     if len(names) > 1:
-        lines += ["", *_overview(results, list(names))]
+        lines += ["", *_overview_lines(results, list(names))]
     full = len(names) <= FEW if counters is None else counters
     for name in names:
         columns = [Column(result, kernel) for result in results for kernel in result.kernels if kernel.name == name]
-        lines += ["", *_kernel(name, columns, width, full)]
+        lines += ["", *_kernel_lines(name, columns, width, full)]
     for result in results:
         if result.transfers:
-            lines += ["", *_transfers(result)]
+            lines += ["", *_transfer_lines(result)]
     simulated = any(kernel.source.kind == "executed" for result in results for kernel in result.kernels)
     if simulated:
         lines += ["", *LEGEND]
@@ -94,23 +94,23 @@ def render(results: Sequence[TargetResult], width: int = 120, counters: bool | N
     return "\n".join(lines).strip("\n")
 
 
-def _transfers(result: TargetResult) -> Iterator[str]:
+def _transfer_lines(result: TargetResult) -> Iterator[str]:
     """Copies and fills, of which the host may wait for some; kernels may run at the same time."""
     yield f"copies and fills  {result.arch} ({result.device})"
     for row in result.transfers:
         size, spent, rate = (
-            quantity(row.bytes / 1e6, "MB"),
-            quantity(row.ns, "ns"),
-            quantity(row.bytes / row.ns, "GB/s"),
+            format_quantity(row.bytes / 1e6, "MB"),
+            format_quantity(row.ns, "ns"),
+            format_quantity(row.bytes / row.ns, "GB/s"),
         )
         yield f"  {row.kind.replace('_', ' '):<17} {row.count} x, {size} in {spent}, {rate}"
     if result.kernels and result.clock_ns:
-        kernels = quantity(sum(kernel.duration_ns * kernel.dispatches for kernel in result.kernels), "ns")
-        whole = quantity(result.clock_ns, "ns")
+        kernels = format_quantity(sum(kernel.duration_ns * kernel.dispatches for kernel in result.kernels), "ns")
+        whole = format_quantity(result.clock_ns, "ns")
         yield f"  {'in all':<17} {whole} from the first operation to the last, of which kernels {kernels}; host code: 0"
 
 
-def _overview(results: Sequence[TargetResult], names: Sequence[str]) -> Iterator[str]:
+def _overview_lines(results: Sequence[TargetResult], names: Sequence[str]) -> Iterator[str]:
     """The share of each kernel in a target's total kernel time."""
     width = max(len(name) for name in names)
     done = [result for result in results if result.kernels]
@@ -124,48 +124,50 @@ def _overview(results: Sequence[TargetResult], names: Sequence[str]) -> Iterator
             own = [k for k in result.kernels if k.name == name]
             spent = sum(k.duration_ns * k.dispatches for k in own)
             times = sum(k.dispatches for k in own)
-            cells.append(f"{times} x {quantity(spent / times, 'ns')} {100 * spent / total:4.0f} %" if own else "-")
+            cells.append(
+                f"{times} x {format_quantity(spent / times, 'ns')} {100 * spent / total:4.0f} %" if own else "-"
+            )
         yield f"{name:<{width}}" + "".join(f"  {text:>{size}}" for text in cells)
 
 
-def _kernel(name: str, columns: Sequence[Column], width: int, counters: bool) -> Iterator[str]:
-    shapes = dict.fromkeys(_shape(column.kernel) for column in columns)
+def _kernel_lines(name: str, columns: Sequence[Column], width: int, counters: bool) -> Iterator[str]:
+    shapes = dict.fromkeys(_launch_shape(column.kernel) for column in columns)
     yield f"{name}  " + "; ".join(shapes)
     for column in columns:
-        yield from _verdict(column)
+        yield from _verdict_lines(column)
     fitting = max(1, (width - TABLE_LABEL) // TABLE_CELL)
     for first in range(0, len(columns), fitting):
         yield ""
-        yield from _grid(columns[first : first + fitting], counters)
+        yield from _metric_table(columns[first : first + fitting], counters)
 
 
-def _shape(kernel: KernelRecord) -> str:
+def _launch_shape(kernel: KernelRecord) -> str:
     times = f"{kernel.dispatches} dispatch{'' if kernel.dispatches == 1 else 'es'}"
     varies = "" if kernel.same_shape else " (the first; others differ)"
-    return f"grid {_dims(kernel.grid)}  block {_dims(kernel.block)}{varies}  {times}"
+    return f"grid {_format_dims(kernel.grid)}  block {_format_dims(kernel.block)}{varies}  {times}"
 
 
-def _dims(dims: Sequence[int]) -> str:
+def _format_dims(dims: Sequence[int]) -> str:
     return "x".join(str(n) for n in dims)
 
 
-def _verdict(column: Column) -> Iterator[str]:
+def _verdict_lines(column: Column) -> Iterator[str]:
     """Duration, bottleneck, occupancy, registers, and achieved fractions of the device's peak rates."""
     kernel, device = column.kernel, column.result.device
     simulated = kernel.source.kind == "executed"
-    error = _error("Duration", column) if simulated else kernel.source.kind
+    error = _error_text("Duration", column) if simulated else kernel.source.kind
     each = " each" if kernel.dispatches > 1 else ""
     yield f"  {column.title}  {column.result.flags}"
-    yield f"    {quantity(kernel.duration_ns, 'ns')}{each}  {error}"
+    yield f"    {format_quantity(kernel.duration_ns, 'ns')}{each}  {error}"
     if kernel.sampling is not None and kernel.sampled:
-        part = _part(kernel, kernel.sampling.groups_simulated)
-        yield f"    {_sampling(column, part) if simulated else f'from {part}, interpreted'}"
-    said = _limit(kernel, device) if kernel.limits is not None else ""
+        part = _simulated_part(kernel, kernel.sampling.groups_simulated)
+        yield f"    {_sampling_text(column, part) if simulated else f'from {part}, interpreted'}"
+    said = _bottleneck_text(kernel, device) if kernel.limits is not None else ""
     yield f"    {said or roofline.describe_position(roofline.locate_kernel(kernel.metrics, device))}"
     room = bottleneck.simd_occupancy(kernel, device)
     if room is not None:
-        yield f"    {room}; {_resources(kernel)}"
-    peaks = list(_peaks(column))
+        yield f"    {room}; {_resource_text(kernel)}"
+    peaks = list(_peak_lines(column))
     if peaks:
         yield f"    {', '.join(peaks)}"
     if simulated and column.unseen:
@@ -173,11 +175,11 @@ def _verdict(column: Column) -> Iterator[str]:
         yield f"    * unlike every recorded {column.result.arch} kernel: {unlike}; errors may be larger"
 
 
-def _limit(kernel: KernelRecord, device: str) -> str:
+def _bottleneck_text(kernel: KernelRecord, device: str) -> str:
     return bottleneck.summarise_bounds(bottleneck.rank_bounds(kernel), bottleneck.latency_breakdown(kernel, device))
 
 
-def _part(kernel: KernelRecord, simulated: int) -> str:
+def _simulated_part(kernel: KernelRecord, simulated: int) -> str:
     """Names the simulated work-groups; of launches of different grids only their number is known."""
     groups = math.prod(kernel.grid) * kernel.dispatches
     if not kernel.same_shape:
@@ -189,29 +191,29 @@ def _part(kernel: KernelRecord, simulated: int) -> str:
     )
 
 
-def _sampling(column: Column, part: str) -> str:
+def _sampling_text(column: Column, part: str) -> str:
     """Describes the sampling, and the error that it adds to the duration and to the least certain metric."""
     sampling = column.kernel.sampling
     if sampling is not None and sampling.strategy == "replayed":
         groups = f"{sampling.groups_simulated:,} work-groups"
         return f"all {groups} do the same and were replayed, which computes no results (--exact runs them)"
     worst, name = max(
-        ((_scaling(column, metric), metric) for metric in column.scaled.keys() - HIDDEN), default=(0.0, "")
+        ((_sampling_error(column, metric), metric) for metric in column.scaled.keys() - HIDDEN), default=(0.0, "")
     )
-    least = f"; least certain: {name} {percent(worst)}" if worst >= WORTH_SAYING else ""
-    error = percent(column.bounds.get("Duration", 0.0))
+    least = f"; least certain: {name} {format_percent(worst)}" if worst >= WORTH_SAYING else ""
+    error = format_percent(column.bounds.get("Duration", 0.0))
     more = "--effort N takes up to N times as long, --exact runs all"
     return f"scaled up from {part}; duration {error} uncertain by that{least} ({more})"
 
 
-def _scaling(column: Column, metric: str) -> float:
+def _sampling_error(column: Column, metric: str) -> float:
     """The sampling error of a metric, relative to its value; of a hit rate, to 100 %."""
     value = column.kernel.metrics.get(metric)
     full = 100.0 if metrics.metric_table().metrics[metric].unit == "%" else abs(value or 0.0)
     return column.scaled[metric] / full if full else 0.0
 
 
-def _resources(kernel: KernelRecord) -> str:
+def _resource_text(kernel: KernelRecord) -> str:
     """Registers and memory of the kernel, as far as the backend reports them."""
     if (taken := kernel.registers) is None:
         return ""
@@ -222,7 +224,7 @@ def _resources(kernel: KernelRecord) -> str:
     return ", ".join(parts)
 
 
-def _peaks(column: Column) -> Iterator[str]:
+def _peak_lines(column: Column) -> Iterator[str]:
     """Achieved and peak rate of each level that the kernel uses."""
     device, values = column.result.device, column.kernel.metrics
     limits = roofline.device_ceilings(device)
@@ -279,11 +281,12 @@ def _number_format(counters: Mapping[str, float]) -> str:
 
 
 def _of_peak(name: str, value: float, peak: float, unit: str) -> str:
-    factor, shown = prefix([peak], unit)
-    return f"{name} {number(value / factor, 3)} of {number(peak / factor, 3)} {shown} ({percent(value / peak)})"
+    factor, shown = unit_prefix([peak], unit)
+    reached, possible = format_number(value / factor, 3), format_number(peak / factor, 3)
+    return f"{name} {reached} of {possible} {shown} ({format_percent(value / peak)})"
 
 
-def _grid(columns: Sequence[Column], counters: bool) -> Iterator[str]:
+def _metric_table(columns: Sequence[Column], counters: bool) -> Iterator[str]:
     """Table of the paper's metrics, our metrics and counters, one column per target."""
     facts = metrics.metric_table().metrics
     own = [metric for metric in metrics.extra_ids() if facts[metric].source.startswith("own")]
@@ -317,8 +320,8 @@ def _metric_rows(columns: Sequence[Column], wanted: Sequence[str]) -> Iterator[t
         values = [column.kernel.metrics.get(metric) for column in columns]
         if metric in HIDDEN or (facts[metric].scale is None and not any(values)):
             continue
-        factor, unit = prefix([value for value in values if value is not None], facts[metric].unit)
-        cells = [(_value(v, factor), _cell_error(metric, v, c)) for v, c in zip(values, columns, strict=True)]
+        factor, unit = unit_prefix([value for value in values if value is not None], facts[metric].unit)
+        cells = [(_value_text(v, factor), _cell_error(metric, v, c)) for v, c in zip(values, columns, strict=True)]
         yield LABELS.get(metric, metric), unit, cells
 
 
@@ -327,9 +330,9 @@ def _cell_error(metric: str, value: float | None, column: Column) -> str:
     facts = metrics.metric_table().metrics[metric]
     if value is None or column.kernel.source.backend != "sim" or (value == 0 and facts.kind != "hit_rate"):
         return ""
-    if facts.source.startswith("own") and _expected(metric, column) is None:
+    if facts.source.startswith("own") and _expected_error(metric, column) is None:
         return _scaling_error(metric, column)  # simulator-only metric: no recording can exist
-    return _error(metric, column)
+    return _error_text(metric, column)
 
 
 def _counter_rows(columns: Sequence[Column]) -> Iterator[tuple[str, str, list[Cell]]]:
@@ -346,7 +349,7 @@ def _counter_rows(columns: Sequence[Column]) -> Iterator[tuple[str, str, list[Ce
 def _counter_error(name: str, column: Column) -> str:
     if column.kernel.source.backend != "sim":
         return ""
-    return _error(name, column) if _expected(name, column) else _scaling_error(name, column)
+    return _error_text(name, column) if _expected_error(name, column) else _scaling_error(name, column)
 
 
 def _scaling_error(name: str, column: Column) -> str:
@@ -355,13 +358,13 @@ def _scaling_error(name: str, column: Column) -> str:
     return _plus_minus(error, "%") if error else ""
 
 
-def _expected(name: str, column: Column) -> expected_error.ErrorRow | None:
+def _expected_error(name: str, column: Column) -> expected_error.ErrorRow | None:
     return expected_error.expected(name, column.result.device, column.kernel.duration_ns)
 
 
-def _error(name: str, column: Column) -> str:
+def _error_text(name: str, column: Column) -> str:
     """The range of the kernel's class, or else the median error, plus the sampling error, with its unit."""
-    found = _expected(name, column)
+    found = _expected_error(name, column)
     if found is None:
         return NO_EVIDENCE
     kernel = column.kernel
@@ -379,5 +382,5 @@ def _plus_minus(error: float, unit: str) -> str:
     return "± 0" if error == 0 else f"± {size} {'pt' if unit == 'points' else '%'}"
 
 
-def _value(value: float | None, factor: float) -> str:
-    return "-" if value is None else number(value / factor)
+def _value_text(value: float | None, factor: float) -> str:
+    return "-" if value is None else format_number(value / factor)

@@ -5,9 +5,17 @@
 >>> report.totals
 """
 
-from hipsynth.profiling.survey.conduct import SurveyOptions, survey
+from hipsynth.profiling.survey.conduct import SurveyOptions, survey_folder
 from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.profiling.survey.plan import BuildPlan, SurveyedProgram
 from hipsynth.profiling.survey.report import SurveyReport, SurveyRow
 
-__all__ = ["BuildPlan", "SurveyOptions", "SurveyReport", "SurveyRow", "SurveyedProgram", "find_programs", "survey"]
+__all__ = [
+    "BuildPlan",
+    "SurveyOptions",
+    "SurveyReport",
+    "SurveyRow",
+    "SurveyedProgram",
+    "find_programs",
+    "survey_folder",
+]

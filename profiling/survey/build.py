@@ -65,7 +65,7 @@ def try_plans(
     for number, plan in enumerate(program.plans):
         written = folder / f"written{number}"
         where = _BuildContext(arch, folder / f"plan{number}", (*roots, written, own_headers()), limits)
-        made = _attempt(_with_written(plan, written), where)
+        made = _attempt_build(_with_written(plan, written), where)
         if made.artefacts is not None:
             return made
         failures.append(made)
@@ -110,12 +110,12 @@ def _with_written(plan: BuildPlan, folder: Path) -> BuildPlan:
     return replace(plan, units=tuple(units))
 
 
-def _attempt(plan: BuildPlan, where: _BuildContext) -> BuildResult:
+def _attempt_build(plan: BuildPlan, where: _BuildContext) -> BuildResult:
     """Compiles the plan; on unknown standard names, retries with the headers that HIP included before release 7."""
-    made = _compile(plan, where)
+    made = _compile_plan(plan, where)
     if made.reason == "compile_failed" and older.may_help(made.diagnostics):
         units = tuple(_with_older_headers(unit) for unit in plan.units)
-        again = _compile(replace(plan, units=units), where)
+        again = _compile_plan(replace(plan, units=units), where)
         solved = again.reason != "compile_failed" or not older.may_help(again.diagnostics)
         return again if solved else made  # if the retry did not help, the original error is clearer
     return made
@@ -125,8 +125,8 @@ def _with_older_headers(unit: SourceUnit) -> SourceUnit:
     return replace(unit, preludes=(*unit.preludes, *map(Path, older.older_headers(unit.language))))
 
 
-def _compile(plan: BuildPlan, where: _BuildContext) -> BuildResult:
-    wanted = [name for name in plan.libraries if not PRESENT.match(name.rpartition("/")[2]) and not _threads(name)]
+def _compile_plan(plan: BuildPlan, where: _BuildContext) -> BuildResult:
+    wanted = [name for name in plan.libraries if not PRESENT.match(name.rpartition("/")[2]) and not _needs_openmp(name)]
     units = [CompileUnit(unit.path, unit.language, unit_flags(unit, plan)) for unit in plan.units]
     try:
         build = compile_project(
@@ -140,8 +140,8 @@ def _compile(plan: BuildPlan, where: _BuildContext) -> BuildResult:
         )
         _code_objects(plan, where)
     except CompileFailed as error:
-        reason, message = _classify(error, wanted)
-        outside = _outside(missing_header(error.diagnostics), plan, where.roots)
+        reason, message = _classify_failure(error, wanted)
+        outside = _header_outside(missing_header(error.diagnostics), plan, where.roots)
         if outside:
             message = f"{outside} lies outside the surveyed folder: survey the one above"
         return BuildResult(plan, None, reason, message, error.diagnostics[:MESSAGE_CHARS])
@@ -153,7 +153,7 @@ def _compile(plan: BuildPlan, where: _BuildContext) -> BuildResult:
     return BuildResult(plan, api.Artefacts(build.executable, *build.devices[0], objdump, build.devices[1:]))
 
 
-def _outside(header: str | None, plan: BuildPlan, roots: Sequence[Path]) -> Path | None:
+def _header_outside(header: str | None, plan: BuildPlan, roots: Sequence[Path]) -> Path | None:
     """The missing header, if it is in a folder that the build files name but the compiler may not see."""
     named = [place / header for unit in plan.units for place in (unit.path.parent, *unit.includes)] if header else []
     found = [path.resolve() for path in named if path.is_file()]
@@ -166,7 +166,7 @@ def _code_objects(plan: BuildPlan, where: _BuildContext) -> None:
         unit = wanted.unit
         own = where.folder / f"own{number}"
         made = toolchain.compile_device(
-            unit.path, where.arch, _flags(unit.flags()), own, roots=where.roots, limits=where.limits
+            unit.path, where.arch, _allowed_flags(unit.flags()), own, roots=where.roots, limits=where.limits
         )
         if wanted.output.is_relative_to(plan.folder):
             place = where.folder / "run" / wanted.output.relative_to(plan.folder)
@@ -174,27 +174,27 @@ def _code_objects(plan: BuildPlan, where: _BuildContext) -> None:
             shutil.copyfile(made.code_object, place)
 
 
-def _threads(link: str) -> bool:
+def _needs_openmp(link: str) -> bool:
     library = library_of_link(link)
     return library is not None and library.name == "OpenMP"
 
 
 def unit_flags(unit: SourceUnit, plan: BuildPlan) -> str:
     """Compiler flags for one file of a plan, as one string quoted for a shell."""
-    return _flags(unit.flags()) + (f" {OPENMP}" if any(map(_threads, plan.libraries)) else "")
+    return _allowed_flags(unit.flags()) + (f" {OPENMP}" if any(map(_needs_openmp, plan.libraries)) else "")
 
 
 def code_flags(unit: SourceUnit) -> str:
     """The flags of a file that affect its code, without macros and folders, as a label states them."""
-    return _flags(shlex.join(unit.options))
+    return _allowed_flags(shlex.join(unit.options))
 
 
-def _flags(text: str) -> str:
+def _allowed_flags(text: str) -> str:
     """The allowed ones of the flags, with -O3 added if no -O level is given."""
     return toolchain.allowed_flags(text if " -O" in f" {text}" else f"{DEFAULT_FLAGS} {text}")
 
 
-def _classify(error: CompileFailed, wanted: list[str]) -> tuple[str, str]:
+def _classify_failure(error: CompileFailed, wanted: list[str]) -> tuple[str, str]:
     if _NO_IMAGES.search(error.diagnostics):
         return "needs_devices", "uses textures, which this architecture does not have"
     header = missing_header(error.diagnostics)

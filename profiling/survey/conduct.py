@@ -20,10 +20,10 @@ from hipsynth.profiling.survey.build import BuildResult, try_plans
 from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.profiling.survey.execute import ATTEMPTS, USAGE_CHARS, try_call, try_calls
 from hipsynth.profiling.survey.measure import Labels, SurveyRun, all_labels
-from hipsynth.profiling.survey.page import provenance
+from hipsynth.profiling.survey.page import folder_provenance
 from hipsynth.profiling.survey.plan import Invocation, SurveyedProgram
 from hipsynth.profiling.survey.report import SurveyReport, SurveyRow, row_of
-from hipsynth.profiling.survey.shrink import command_line, proposals, with_defines
+from hipsynth.profiling.survey.shrink import command_line, propose_smaller, with_defines
 from hipsynth.simulator import devices
 from hipsynth.simulator.api import RunResult
 from hipsynth.simulator.limits import SAMPLING_UNITS, RunLimits
@@ -64,7 +64,7 @@ class _Task:
     key: str
 
 
-def find(root: Path, options: SurveyOptions) -> list[SurveyedProgram]:
+def find_chosen_programs(root: Path, options: SurveyOptions) -> list[SurveyedProgram]:
     """The programs below `root` that `options` choose.
 
     Raises BadInput if `root` is not a folder or has no such program, UsageError for an unknown architecture,
@@ -93,7 +93,7 @@ def find(root: Path, options: SurveyOptions) -> list[SurveyedProgram]:
     return programs
 
 
-def survey(
+def survey_folder(
     root: Path,
     options: SurveyOptions,
     out: Path | None = None,
@@ -106,18 +106,18 @@ def survey(
     `out`: where to write a JSON report; a later call with the same `out` reuses its finished rows.
     `start`: called with the number of programs to run; it returns a callback that is called after each program.
     `label`: called with the labels of each run of a program that ran to its end, if `options.labels` is set.
-    `programs`: those of `find`, which is called without them. Raises the same errors.
+    `programs`: those of `find_chosen_programs`, which is called without them. Raises the same errors.
     """
-    programs = find(root, options) if programs is None else programs
-    tasks = [_Task(program, root.resolve(), options, _key(program, options)) for program in programs]
-    known = _known(out, options) if out else {}
+    programs = find_chosen_programs(root, options) if programs is None else programs
+    tasks = [_Task(program, root.resolve(), options, _row_key(program, options)) for program in programs]
+    known = _finished_rows(out, options) if out else {}
     rows = {task.key: known[task.key] for task in tasks if task.key in known}
     waiting = [task for task in tasks if task.key not in rows]
     step = start(len(waiting)) if start else None
     with _RowJournal(out) as keeper:
-        for outcome in map_unordered(_work, waiting, options.workers, "local", _hard_limit(options)):
+        for outcome in map_unordered(_survey_program, waiting, options.workers, "local", _hard_limit(options)):
             task = waiting[outcome.index]
-            row, labels = outcome.value if outcome.value is not None else (_broken(task, outcome.error), ())
+            row, labels = outcome.value if outcome.value is not None else (_failed_row(task, outcome.error), ())
             if label:
                 for one in labels:
                     label(one)
@@ -125,11 +125,11 @@ def survey(
             keeper.keep(row)
             if step:
                 step(row.program)
-    facts = {**conditions(options), "provenance": provenance(root)}
+    facts = {**survey_conditions(options), "provenance": folder_provenance(root)}
     report = SurveyReport(str(root), options.arch, [rows[task.key] for task in tasks], facts)
     if out:
-        _write(out, report)
-        _journal(out).unlink(missing_ok=True)
+        _write_report(out, report)
+        _journal_path(out).unlink(missing_ok=True)
     return report
 
 
@@ -138,7 +138,7 @@ def _hard_limit(options: SurveyOptions) -> float:
     return ATTEMPTS * sandbox.time_limits(options.timeout_s)["wall_s"] + 3600
 
 
-def conditions(options: SurveyOptions) -> dict[str, object]:
+def survey_conditions(options: SurveyOptions) -> dict[str, object]:
     """The settings and versions needed to repeat the survey."""
     return {
         "device": options.table.name,
@@ -157,7 +157,7 @@ def conditions(options: SurveyOptions) -> dict[str, object]:
 # --- one program ---------------------------------------------------------------------------------------------------
 
 
-def _work(task: _Task) -> tuple[SurveyRow, tuple[Labels, ...]]:
+def _survey_program(task: _Task) -> tuple[SurveyRow, tuple[Labels, ...]]:
     """Surveys one program in a worker; errors become a failed row. Temporary paths are replaced in the texts."""
     try:
         with scratch_folder() as scratch:
@@ -165,16 +165,16 @@ def _work(task: _Task) -> tuple[SurveyRow, tuple[Labels, ...]]:
             hide = {str(scratch): "<scratch>", str(task.root): "<folder>"}
             row = replace(
                 row,
-                message=_hidden(row.message, hide),
-                evidence=_hidden(row.evidence, hide),
-                diagnostics=_hidden(row.diagnostics, hide),
+                message=_hide_paths(row.message, hide),
+                evidence=_hide_paths(row.evidence, hide),
+                diagnostics=_hide_paths(row.diagnostics, hide),
             )
             return row, labels
     except HipsynthError as error:
-        return _broken(task, error), ()
+        return _failed_row(task, error), ()
 
 
-def _hidden(text: str, places: Mapping[str, str]) -> str:
+def _hide_paths(text: str, places: Mapping[str, str]) -> str:
     for place, name in places.items():
         text = text.replace(place, name)
     return text
@@ -209,11 +209,11 @@ def _survey_one(task: _Task, scratch: Path) -> tuple[SurveyRow, tuple[Labels, ..
         warnings=tuple(text[:500] for text in done.warnings),
         run_s=round(done.cpu_s, 2), wall_s=round(done.wall_s, 2), isolated=done.isolated,
         output_cut=done.output_cut, kernels=len(done.kernels), spending=done.spending,
-        diagnostics=_output(done.stdout, done.stderr, verdict.status),
+        diagnostics=_output_tail(done.stdout, done.stderr, verdict.status),
     )  # fmt: skip
     fits = row.whole or row.reason not in ("", "budget", "timeout")
     if not fits and options.shrink:
-        row = _shrunk(task, row, built, limits, done, call, scratch)
+        row = _shrink_run(task, row, built, limits, done, call, scratch)
     if not (options.labels and options.count and row.completed and done.kernels):
         return row, ()
     start = time.monotonic()
@@ -222,13 +222,13 @@ def _survey_one(task: _Task, scratch: Path) -> tuple[SurveyRow, tuple[Labels, ..
     return replace(row, labels=stored, label_s=round(time.monotonic() - start, 2)), labels
 
 
-def _shrunk(
+def _shrink_run(
     task: _Task, row: SurveyRow, built: BuildResult, limits: RunLimits, done: RunResult, call: Invocation, scratch: Path
 ) -> SurveyRow:
     """The row with a smaller start of the program that fits its budget, if one of a few proposals does."""
     program, options = task.program, task.options
     printed = f"{done.stdout}\n{done.stderr}"[:USAGE_CHARS]
-    for number, found in enumerate(proposals(built.plan, call, printed, done.spending)):
+    for number, found in enumerate(propose_smaller(built.plan, call, printed, done.spending)):
         made = built
         if found.defines:
             smaller = replace(program, plans=(with_defines(built.plan, found.defines),))
@@ -244,14 +244,14 @@ def _shrunk(
     return row
 
 
-def _output(stdout: str, stderr: str, status: str) -> str:
+def _output_tail(stdout: str, stderr: str, status: str) -> str:
     """The end of what a failed run printed."""
     if status not in ("failed", "partial"):
         return ""
     return "\n".join(part[-OUTPUT_CHARS:].strip() for part in (stdout, stderr) if part.strip())
 
 
-def _broken(task: _Task, error: Exception | None) -> SurveyRow:
+def _failed_row(task: _Task, error: Exception | None) -> SurveyRow:
     reason = error.reason if isinstance(error, HipsynthError) else "internal_error"
     return SurveyRow(task.program.id, "failed", reason, str(error), key=task.key)
 
@@ -259,7 +259,7 @@ def _broken(task: _Task, error: Exception | None) -> SurveyRow:
 # --- resuming ------------------------------------------------------------------------------------------------------
 
 
-def _key(program: SurveyedProgram, options: SurveyOptions) -> str:
+def _row_key(program: SurveyedProgram, options: SurveyOptions) -> str:
     """What a row depends on: plans, sources, architecture, tools. The time limit is looked at separately."""
     depends = [program.id, repr((program.plans, program.calls)), options.arch, options.count, options.memory_bytes]
     if options.table.name != devices.default_device(options.arch):
@@ -278,13 +278,13 @@ def _key(program: SurveyedProgram, options: SurveyOptions) -> str:
     return digest.hexdigest()[:24]
 
 
-def _journal(out: Path) -> Path:
+def _journal_path(out: Path) -> Path:
     return out.with_name(out.name + ".journal")
 
 
-def _known(out: Path, options: SurveyOptions) -> dict[str, SurveyRow]:
+def _finished_rows(out: Path, options: SurveyOptions) -> dict[str, SurveyRow]:
     """Finished rows of an earlier call, by key, except time-outs under a lower limit than the current one."""
-    documents = [record for _, _, record in read_records(_journal(out))]
+    documents = [record for _, _, record in read_records(_journal_path(out))]
     limits = [options.timeout_s] * len(documents)
     if out.is_file():
         try:
@@ -308,7 +308,7 @@ class _RowJournal:
     def __init__(self, out: Path | None) -> None:
         if out:
             out.parent.mkdir(parents=True, exist_ok=True)
-        self.journal = CorpusJournal(_journal(out)) if out else None
+        self.journal = CorpusJournal(_journal_path(out)) if out else None
 
     def __enter__(self) -> _RowJournal:
         return self
@@ -322,7 +322,7 @@ class _RowJournal:
             self.journal.append(asdict(row))
 
 
-def _write(out: Path, report: SurveyReport) -> None:
+def _write_report(out: Path, report: SurveyReport) -> None:
     document = report.document()
     document["programs"] = [asdict(row) for row in report.rows]
     with whole_file(out) as file:

@@ -23,7 +23,7 @@ from hipsynth.profiling.survey.sources import (
     is_installed,
     is_makefile,
     read_text,
-    scan,
+    scan_folder,
     source_facts,
 )
 
@@ -40,7 +40,7 @@ def find_programs(root: Path, arch: str, shows: Sequence[Path] = ()) -> list[Sur
 
     `shows`: further folders that build files may refer to.
     """
-    folder = scan(root)
+    folder = scan_folder(root)
     useful = {
         place for path in folder.sources if folder.is_hip(path) or folder.is_portable(path) for place in path.parents
     }
@@ -52,12 +52,12 @@ def find_programs(root: Path, arch: str, shows: Sequence[Path] = ()) -> list[Sur
             found += _plans_of_file(build_file, folder.root, arch, shows)
     plans: dict[Path, list[BuildPlan]] = defaultdict(list)
     for plan in found:
-        for main in _mains(plan, folder.root):
+        for main in _main_files(plan, folder.root):
             plans[main].append(plan)
     programs = []
     for path in folder.sources:
         if source_facts(path).has_main:
-            program = _program(path, folder, plans.get(path, []), problems)
+            program = _build_program(path, folder, plans.get(path, []), problems)
             if program is not None:
                 programs.append(program)
     return [*programs, *_folders_without_main(folder, programs, found)]
@@ -147,23 +147,27 @@ def _command_plans(path: Path) -> list[BuildPlan]:
     return [replace(plan, units=(*plan.units, *units)) for plan in plans]
 
 
-def _mains(plan: BuildPlan, root: Path) -> list[Path]:
+def _main_files(plan: BuildPlan, root: Path) -> list[Path]:
     """The files of a plan with a main(); those that it names outside the surveyed folder are not read."""
     own = [unit.path for unit in plan.units if unit.path.resolve().is_relative_to(root)]
     return [path for path in own if source_facts(path).has_main]
 
 
-def _program(
+def _build_program(
     path: Path, folder: Folder, plans: list[BuildPlan], problems: Mapping[Path, str]
 ) -> SurveyedProgram | None:
     name = path.relative_to(folder.root).as_posix()
-    units = {path, *(unit.path for plan in plans for unit in plan.units), *_companions(path, folder, _parts(folder))}
+    units = {
+        path,
+        *(unit.path for plan in plans for unit in plan.units),
+        *_companion_sources(path, folder, _candidate_parts(folder)),
+    }
     if not any(folder.is_hip(unit) or folder.is_portable(unit) for unit in units):
         if folder.is_cuda(path):
             return SurveyedProgram(name, path, refusal=("cuda_source", "CUDA source: it uses no HIP header or call"))
         return None
     ordered = sorted(plans, key=lambda plan: (_TRUST[plan.origin], -len(plan.folder.parts)))
-    found = [_completed(plan, folder) for plan in _distinct([*ordered, *_guesses(path, folder)])]
+    found = [_complete_plan(plan, folder) for plan in _distinct_plans([*ordered, *_guess_plans(path, folder)])]
     names = {plan.name for plan in found} | {path.stem}
     return SurveyedProgram(
         name,
@@ -171,12 +175,12 @@ def _program(
         tuple(found),
         calls=_documented_calls(path, folder, names),
         reads_arguments=source_facts(path).reads_arguments,
-        libraries=_libraries(found, folder),
+        libraries=_external_libraries(found, folder),
         not_configured=next((problems[place] for place in path.parents if place in problems), ""),
     )
 
 
-def _libraries(plans: list[BuildPlan], folder: Folder) -> tuple[str, ...]:
+def _external_libraries(plans: list[BuildPlan], folder: Folder) -> tuple[str, ...]:
     """External libraries whose headers the first plan includes and this folder lacks, GPU libraries first."""
     wanted: dict[str, bool] = {}
     for unit in plans[0].units:
@@ -188,28 +192,31 @@ def _libraries(plans: list[BuildPlan], folder: Folder) -> tuple[str, ...]:
     return tuple(sorted(wanted, key=lambda name: (not wanted[name], name)))
 
 
-def _distinct(plans: Iterable[BuildPlan]) -> list[BuildPlan]:
+def _distinct_plans(plans: Iterable[BuildPlan]) -> list[BuildPlan]:
     kept: dict[object, BuildPlan] = {}
     for plan in plans:
         kept.setdefault(tuple((unit.path, unit.flags()) for unit in plan.units), plan)
     return list(kept.values())
 
 
-def _guesses(path: Path, folder: Folder) -> list[BuildPlan]:
+def _guess_plans(path: Path, folder: Folder) -> list[BuildPlan]:
     """Guessed plans: the main file alone; with sources named like its headers; with all sources of its folder."""
     alone = SourceUnit(path, "c" if path.suffix == ".c" else "hip")
     threads = any(name == "omp.h" for file in folder.closure(path) for _, name in source_facts(file).includes)
     libraries = ("omp",) if threads else ()
     plans = [BuildPlan(path.stem, (alone,), path.parent, "guess", libraries)]
-    usable = _parts(folder)
-    for others in (_companions(path, folder, usable), [other for other in usable if other.parent == path.parent]):
+    usable = _candidate_parts(folder)
+    for others in (
+        _companion_sources(path, folder, usable),
+        [other for other in usable if other.parent == path.parent],
+    ):
         units = [SourceUnit(other, "c" if other.suffix == ".c" else "hip") for other in others]
         if units:
             plans.append(BuildPlan(path.stem, (alone, *units), path.parent, "guess", libraries))
     return plans
 
 
-def _parts(folder: Folder) -> list[Path]:
+def _candidate_parts(folder: Folder) -> list[Path]:
     """The sources without a main() that may belong to a HIP program."""
     return [
         other
@@ -218,7 +225,7 @@ def _parts(folder: Folder) -> list[Path]:
     ]
 
 
-def _companions(path: Path, folder: Folder, usable: list[Path]) -> list[Path]:
+def _companion_sources(path: Path, folder: Folder, usable: list[Path]) -> list[Path]:
     """Sources beside an included header with the same stem (x.cpp for x.h), transitively."""
     by_place = {(other.parent, other.name.split(".")[0]): other for other in usable}
     found: list[Path] = []
@@ -232,29 +239,29 @@ def _companions(path: Path, folder: Folder, usable: list[Path]) -> list[Path]:
     return found
 
 
-def _completed(plan: BuildPlan, folder: Folder) -> BuildPlan:
+def _complete_plan(plan: BuildPlan, folder: Folder) -> BuildPlan:
     """The plan with include folders added for headers found in this tree, and C++ files with kernels set to HIP."""
     units = []
     for unit in plan.units:
         language = unit.language
         if language == "c++" and source_facts(unit.path).has_kernel:
             language = "hip"
-        present = [place for place in unit.includes if place.is_dir() or _holds(place, plan)]
+        present = [place for place in unit.includes if place.is_dir() or _plan_holds(place, plan)]
         further = [place for place in folder.include_folders(unit.path) if place not in present]
         units.append(replace(unit, language=language, includes=(*present, *further)))
     return replace(plan, units=tuple(units))
 
 
-def _holds(place: Path, plan: BuildPlan) -> bool:
+def _plan_holds(place: Path, plan: BuildPlan) -> bool:
     return any(path.is_relative_to(place) for path, _ in plan.written)
 
 
-def _compiles(words: tuple[str, ...]) -> bool:
+def _is_compile_command(words: tuple[str, ...]) -> bool:
     """Whether the arguments look like those of a compile command and not of a run."""
     return any(Path(word).suffix in SOURCE_ENDINGS or word.startswith(("-I", "-L", "-l")) for word in words)
 
 
-def _words(text: str) -> tuple[str, ...]:
+def _split_words(text: str) -> tuple[str, ...]:
     """Splits text like a shell, without its comment; empty on a syntax error."""
     try:
         return tuple(shlex.split(text, comments=True))
@@ -276,7 +283,7 @@ def _documented_calls(path: Path, folder: Folder, names: set[str]) -> tuple[Invo
             calls = calls_of(_COMMENT_LINE.sub("", read_text(file, folder.root)), place, sorted(names), folder.root)
             found += [call for _, call in calls if call.arguments or call.stdin]
         for file in sorted(place.glob("README*"))[:4]:
-            words = [_words(match.group(2)) for match in pattern.finditer(read_text(file, folder.root))]
+            words = [_split_words(match.group(2)) for match in pattern.finditer(read_text(file, folder.root))]
             found += [Invocation(line) for line in words if line and not any(map(_PLACEHOLDER.search, line))]
-    plausible = [call for call in found if len(call.arguments) < 20 and not _compiles(call.arguments)]
+    plausible = [call for call in found if len(call.arguments) < 20 and not _is_compile_command(call.arguments)]
     return tuple(dict.fromkeys(plausible))[:3]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hipsynth.core.folders import copy_folder
 from hipsynth.profiling.survey.build import BuildResult
-from hipsynth.profiling.survey.judge import RunVerdict, judge
+from hipsynth.profiling.survey.judge import RunVerdict, judge_run
 from hipsynth.profiling.survey.plan import Invocation, SurveyedProgram
 from hipsynth.simulator import api, devices
 from hipsynth.simulator.limits import RunLimits
@@ -49,20 +49,20 @@ def try_calls(
     folder `root`, at the program's own relative path. Returns the best verdict with its run and call.
     """
     tries: list[tuple[RunVerdict, api.RunResult, Invocation]] = []
-    calls = _calls(program, built)
+    calls = _program_calls(program, built)
     while len(tries) < min(len(calls), ATTEMPTS):
         call, view = calls[len(tries)], scratch / f"run{len(tries)}"
         verdict, done = try_call(program, built, device, root, view, limits, call, count, counters)
-        tries.append((_advised(verdict, call, limits), done, call))
+        tries.append((_advise_on_timeout(verdict, call, limits), done, call))
         lost = verdict.reason == "host_crash" and program.reads_arguments and not call.arguments
         if verdict.reason not in _RETRY and not lost:
             return tries[-1]
-        examples = _own_examples(done, built, view / _inside(built, root))
+        examples = _own_examples(done, built, view / _folder_inside(built, root))
         calls += [call for call in examples if call not in calls]
     return tries[-1] if tries[-1][0].reason == "needs_data" else tries[0]  # a missing file is the more specific reason
 
 
-def _inside(built: BuildResult, root: Path) -> Path:
+def _folder_inside(built: BuildResult, root: Path) -> Path:
     own = built.plan.folder.resolve()
     return own.relative_to(root) if own.is_relative_to(root) else Path()
 
@@ -79,9 +79,9 @@ def try_call(
     counters: bool = False,
 ) -> tuple[RunVerdict, api.RunResult]:
     """Runs a program once, in a copy of its folder below the new folder `view`, and judges it."""
-    folder = view / _inside(built, root)
-    done = _run(built, device, folder, limits, call, count, {str(view): root}, counters)
-    verdict = judge(done, unasked=program.reads_arguments and not call.arguments)
+    folder = view / _folder_inside(built, root)
+    done = _run_call(built, device, folder, limits, call, count, {str(view): root}, counters)
+    verdict = judge_run(done, unasked=program.reads_arguments and not call.arguments)
     before_kernels = not done.dispatch_count
     return (explain_by_absent_file(verdict, call, folder) if before_kernels else verdict), done
 
@@ -96,7 +96,7 @@ def explain_by_absent_file(verdict: RunVerdict, call: Invocation, folder: Path) 
     return verdict
 
 
-def _advised(verdict: RunVerdict, call: Invocation, limits: RunLimits) -> RunVerdict:
+def _advise_on_timeout(verdict: RunVerdict, call: Invocation, limits: RunLimits) -> RunVerdict:
     """Adds to a time-out how the program could finish: a higher limit or smaller arguments."""
     if verdict.reason not in ("timeout", "budget"):
         return verdict
@@ -106,7 +106,7 @@ def _advised(verdict: RunVerdict, call: Invocation, limits: RunLimits) -> RunVer
     return replace(verdict, message=f"{verdict.message}; {advice}")
 
 
-def _calls(program: SurveyedProgram, built: BuildResult) -> list[Invocation]:
+def _program_calls(program: SurveyedProgram, built: BuildResult) -> list[Invocation]:
     calls = [*built.plan.calls[:1], Invocation(), *built.plan.calls[1:], *program.calls]
     return list(dict.fromkeys(calls))
 
@@ -121,7 +121,7 @@ def _own_examples(done: api.RunResult, built: BuildResult, folder: Path) -> list
     return [Invocation(words) for words in (*plain, *(tuple(match.split()) for match in _NAMED_OPTION.findall(text)))]
 
 
-def _run(
+def _run_call(
     built: BuildResult,
     device: devices.DeviceTable,
     folder: Path,
@@ -137,14 +137,14 @@ def _run(
     if own is not None:
         shutil.copytree(own, folder, dirs_exist_ok=True)
     artefacts = put_executable(built.artefacts, folder, built.plan.name)
-    _prepare(call, folder, around)
+    _run_setup_commands(call, folder, around)
     stdin = _standard_input(call, built.plan.folder, folder)
     return api.run_program(
         artefacts, device, folder, limits, call.arguments, count=count, counters=counters, mounts=around, stdin=stdin
     )
 
 
-def _prepare(call: Invocation, folder: Path, around: Mapping[str, Path]) -> None:
+def _run_setup_commands(call: Invocation, folder: Path, around: Mapping[str, Path]) -> None:
     """Runs, in the run folder, the commands that precede the program in its Makefile or script (unpacking data)."""
     if call.before and sandbox.is_available():
         lines = "\n".join(call.before)

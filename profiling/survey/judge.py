@@ -34,20 +34,20 @@ class RunVerdict:
 
 
 @functools.cache
-def _patterns(section: str, name: str) -> re.Pattern[str]:
+def _verdict_patterns(section: str, name: str) -> re.Pattern[str]:
     words: Sequence[str] = tomllib.loads(TABLE.read_text())[section][name]
     return re.compile("|".join(f"(?:{word})" for word in words), re.IGNORECASE)
 
 
 def _line_with(text: str, section: str, name: str, but: re.Pattern[str] | None = None) -> str:
-    pattern = _patterns(section, name)
+    pattern = _verdict_patterns(section, name)
     for line in text.splitlines()[:_LINES]:
         if pattern.search(line[:2000]) and not (but and but.search(line[:2000])):
             return line.strip()[:300]
     return ""
 
 
-def judge(done: RunResult, *, unasked: bool = False) -> RunVerdict:
+def judge_run(done: RunResult, *, unasked: bool = False) -> RunVerdict:
     """Classifies a finished or stopped run.
 
     `unasked`: main() reads argv but the run passed none; an early exit then counts as `needs_arguments`.
@@ -59,7 +59,7 @@ def judge(done: RunResult, *, unasked: bool = False) -> RunVerdict:
         return RunVerdict("ran", evidence=f"self-check{code} not judged: {left_out}")
     own = "\n".join(line for line in done.stderr.splitlines() if not line.startswith("hipsynth: "))
     text = f"{done.stdout}\n{own}"
-    verdict = _stopped(done, unasked) if done.status != "ok" else _ended(done, text, unasked)
+    verdict = _judge_stopped(done, unasked) if done.status != "ok" else _judge_ended(done, text, unasked)
     if done.output_cut and verdict.status == "failed":
         verdict = replace(verdict, message=f"{verdict.message} (its output was cut)".strip())
     refused = _REFUSED_MEMORY.search(done.stderr)
@@ -76,9 +76,9 @@ def judge(done: RunResult, *, unasked: bool = False) -> RunVerdict:
     return verdict
 
 
-def _ended(done: RunResult, text: str, unasked: bool) -> RunVerdict:
-    failed = _line_with(text, "check", "fails", _patterns("check", "harmless"))
-    passed = _line_with(text, "check", "passes", _patterns("check", "none_passed"))
+def _judge_ended(done: RunResult, text: str, unasked: bool) -> RunVerdict:
+    failed = _line_with(text, "check", "fails", _verdict_patterns("check", "harmless"))
+    passed = _line_with(text, "check", "passes", _verdict_patterns("check", "none_passed"))
     code = done.exit_code or 0
     if code == 0:
         return _ended_well(done, text, failed, passed)
@@ -107,7 +107,7 @@ def _ended_well(done: RunResult, text: str, failed: str, passed: str) -> RunVerd
         usage = _line_with(text, "wants", "arguments")
         if usage:
             return RunVerdict("failed", "needs_arguments", "launched no kernel", usage)
-    if failed and not done.dispatch_count and _patterns("wants", "data").search(failed):
+    if failed and not done.dispatch_count and _verdict_patterns("wants", "data").search(failed):
         return RunVerdict("failed", "needs_data", "launched no kernel", failed)
     unsupported = _UNSUPPORTED.findall(done.stderr)
     if failed and unsupported:
@@ -119,7 +119,7 @@ def _ended_well(done: RunResult, text: str, failed: str, passed: str) -> RunVerd
     return RunVerdict("passed", evidence=passed) if passed else RunVerdict("ran")
 
 
-def _stopped(done: RunResult, unasked: bool) -> RunVerdict:
+def _judge_stopped(done: RunResult, unasked: bool) -> RunVerdict:
     unsupported = _UNSUPPORTED.findall(done.stderr)
     message = done.message
     if unsupported and done.reason == "host_crash":

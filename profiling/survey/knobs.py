@@ -82,24 +82,24 @@ def knobs_of(texts: Iterable[str], usage: str, arguments: Sequence[str], defines
     known = _Values(code)
     found: dict[tuple[str, str], Knob] = {}
     for knob in (
-        *_given(arguments, code),
+        *_given_knobs(arguments, code),
         *_declared_macros(defines),
-        *_arguments(code, known),
-        *_options(code, known),
-        *_described(f"{usage}\n{code}", taken=bool(arguments)),
-        *_helped(usage),
-        *_macros(code),
+        *_argument_knobs(code, known),
+        *_option_knobs(code, known),
+        *_described_knobs(f"{usage}\n{code}", taken=bool(arguments)),
+        *_help_knobs(usage),
+        *_macro_knobs(code),
     ):
         found.setdefault((knob.kind, knob.place), knob)
     useful = [knob for knob in found.values() if not _FIXED.search(knob.name)]
     return sorted(useful, key=lambda knob: not knob.repeats)[:MOST_KNOBS]
 
 
-def evaluated(text: str) -> int:
+def evaluate_constant(text: str) -> int:
     """The value of a constant expression such as `1 << 20`, `64 * 1024` or `1e6`; 0 for anything else."""
     plain = re.sub(r"(?<=[\da-fA-F])(?:[uU]?[lL]{0,2}|[fF])\b", "", text.strip())
     try:
-        value = _value(ast.parse(plain, mode="eval").body)
+        value = _evaluate_ast(ast.parse(plain, mode="eval").body)
     except (SyntaxError, ValueError, TypeError, ArithmeticError, MemoryError, RecursionError):
         return 0
     return int(value) if 0 < value < 2**48 else 0
@@ -113,11 +113,11 @@ _OPERATORS: dict[type, Callable[[float, float], float]] = {
 }
 
 
-def _value(node: ast.expr) -> float:
+def _evaluate_ast(node: ast.expr) -> float:
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
         return float(node.value) if isinstance(node.value, float) else int(node.value)  # type: ignore[arg-type]
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        return _OPERATORS[type(node.op)](_value(node.left), _value(node.right))
+        return _OPERATORS[type(node.op)](_evaluate_ast(node.left), _evaluate_ast(node.right))
     raise ValueError("not constant")
 
 
@@ -133,12 +133,12 @@ class _Values:
             return 0
         pattern = rf"(?:\b{last}\s*(?:=|\{{)|#[ \t]*define[ \t]+{last}[ \t])[ \t]*([\w.()*<+\- \t]+)"
         for text in re.findall(pattern, self.code):
-            if value := evaluated(text):
+            if value := evaluate_constant(text):
                 return value
         return 0
 
 
-def _given(arguments: Sequence[str], code: str) -> list[Knob]:
+def _given_knobs(arguments: Sequence[str], code: str) -> list[Knob]:
     """The numbers of the current command line."""
     names = {place: name for name, place, _ in _ARGUMENT.findall(code)}
     found = []
@@ -153,32 +153,34 @@ def _given(arguments: Sequence[str], code: str) -> list[Knob]:
 
 def _declared_macros(defines: Iterable[str]) -> list[Knob]:
     split = [text.partition("=")[::2] for text in defines]
-    return [Knob("macro", name, evaluated(value), name) for name, value in split if evaluated(value) > 1]
+    return [
+        Knob("macro", name, evaluate_constant(value), name) for name, value in split if evaluate_constant(value) > 1
+    ]
 
 
-def _arguments(code: str, known: _Values) -> list[Knob]:
+def _argument_knobs(code: str, known: _Values) -> list[Knob]:
     found = []
     for name, place, default in _ARGUMENT.findall(code):
-        value = evaluated(default) or (known.of(name) if name else 0)
+        value = evaluate_constant(default) or (known.of(name) if name else 0)
         if int(place) > 0:
             found.append(Knob("argument", place, value, name))
     return found
 
 
-def _options(code: str, known: _Values) -> list[Knob]:
+def _option_knobs(code: str, known: _Values) -> list[Knob]:
     found = [Knob("option", f"-{letter}", known.of(name), name) for letter, name in _GETOPT.findall(code)]
     found += [Knob("option", word, known.of(name), f"{word} {name}") for word, name in _COMPARED.findall(code)]
     for name, default in _LOOKED_UP.findall(code):
-        if (value := evaluated(default) or known.of(default.strip())) > 1:
+        if (value := evaluate_constant(default) or known.of(default.strip())) > 1:
             found.append(Knob("option", name, value, name))
     for letter, name, default in _DECLARED.findall(code):
-        value = evaluated(default) or known.of(default.strip())
+        value = evaluate_constant(default) or known.of(default.strip())
         if value > 1:
             found.append(Knob("option", f"-{letter}", value, name))
     return found
 
 
-def _described(text: str, *, taken: bool) -> list[Knob]:
+def _described_knobs(text: str, *, taken: bool) -> list[Knob]:
     """Arguments and options of a usage line such as `usage: app [n] [-i iterations]`, without values."""
     found: list[Knob] = []
     for line in _USAGE.findall(text):
@@ -195,7 +197,7 @@ def _described(text: str, *, taken: bool) -> list[Knob]:
     return found
 
 
-def _helped(usage: str) -> list[Knob]:
+def _help_knobs(usage: str) -> list[Knob]:
     """The options of a help text that stand for amounts, without values."""
     found = []
     for short, name, words in _HELP.findall(usage):
@@ -204,10 +206,10 @@ def _helped(usage: str) -> list[Knob]:
     return found
 
 
-def _macros(code: str) -> list[Knob]:
+def _macro_knobs(code: str) -> list[Knob]:
     found = []
     for name, text in _MACRO.findall(code):
-        value = evaluated(text.strip().strip("()"))
+        value = evaluate_constant(text.strip().strip("()"))
         if value >= LEAST_MACRO and set(name) <= set(string.ascii_letters + string.digits + "_"):
             found.append(Knob("macro", name, value, name))
     return found

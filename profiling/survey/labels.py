@@ -16,7 +16,7 @@ from hipsynth.core.files import SOURCE_BYTES, read_regular
 from hipsynth.core.kernel_record import Dim, KernelRecord
 from hipsynth.core.program import text_id
 from hipsynth.core.store import CorpusItem
-from hipsynth.profiling.backends.sim import SimBackend, measured
+from hipsynth.profiling.backends.sim import SimBackend, measured_kernels
 from hipsynth.profiling.matrix.collect import describe_settings, with_sure_labels
 from hipsynth.profiling.survey.build import code_flags
 from hipsynth.profiling.survey.plan import BuildPlan, Invocation, SourceUnit, SurveyedProgram
@@ -47,20 +47,20 @@ def licence_of(text: str, folder: Path, root: Path) -> str:
         return named.group(1)
     for place in (folder, *folder.parents):
         for name in LICENCE_FILES:
-            found = _recognised(_read(place / name)) or _recognised(_read(place / name.lower()))
+            found = _recognise_licence(_read_text(place / name)) or _recognise_licence(_read_text(place / name.lower()))
             if found:
                 return found
         if place == root:
             break
-    return _recognised(text) or NOT_KNOWN
+    return _recognise_licence(text) or NOT_KNOWN
 
 
-def _recognised(text: str) -> str:
+def _recognise_licence(text: str) -> str:
     flat = " ".join(text.split())
     return next((spdx for words, spdx in LICENCES if words in flat), "")
 
 
-def _read(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return read_regular(path, SOURCE_BYTES).decode(errors="replace")
     except BadInput:
@@ -76,14 +76,14 @@ def source_text(plan: BuildPlan, root: Path) -> str:
     parts, seen = [], set[Path]()
     for unit in plan.units:
         name = unit.path.relative_to(plan.folder) if unit.path.is_relative_to(plan.folder) else Path(unit.path.name)
-        text = _with_headers(_read(unit.path), unit.path.parent, unit, root.resolve(), seen)
+        text = _with_headers(_read_text(unit.path), unit.path.parent, unit, root.resolve(), seen)
         parts.append(f"// file: {name}\n{text}" if len(plan.units) > 1 else text)
     macros = dict.fromkeys(text for unit in plan.units for text in unit.defines)
-    defines = "".join(f"#define {name} {value if equals else 1}\n" for name, equals, value in map(_parts, macros))
+    defines = "".join(f"#define {name} {value if equals else 1}\n" for name, equals, value in map(_macro_parts, macros))
     return defines + "\n".join(parts)
 
 
-def _parts(macro: str) -> tuple[str, str, str]:
+def _macro_parts(macro: str) -> tuple[str, str, str]:
     return macro.partition("=")
 
 
@@ -97,7 +97,7 @@ def _with_headers(text: str, folder: Path, unit: SourceUnit, root: Path, seen: s
                 if path in seen:
                     return ""
                 seen.add(path)
-                header = _PRAGMA_ONCE.sub("", _read(path))
+                header = _PRAGMA_ONCE.sub("", _read_text(path))
                 return f"// file: {path.name}\n{_with_headers(header, path.parent, unit, root, seen)}"
         return match[0]
 
@@ -140,7 +140,7 @@ def by_shape(done: RunResult) -> Iterator[KernelRecord]:
         yield from shapes.values() or (kernel,)
 
 
-def identity(kernel: KernelRecord, device: str) -> str:
+def label_identity(kernel: KernelRecord, device: str) -> str:
     """Equal for equal labels: of the same kernel on the same device, with the same shape and counters."""
     facts = [kernel.symbol, kernel.grid, kernel.block, kernel.dispatches, sorted(kernel.counters.items()), device]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24]
@@ -158,7 +158,7 @@ def item_of(
     backend = SimBackend()
     env = toolchain.find_toolchain().provenance()
     arch = device.arch
-    kernels = [with_sure_labels(kernel, arch) for kernel in measured(by_shape(done), arch)]
+    kernels = [with_sure_labels(kernel, arch) for kernel in measured_kernels(by_shape(done), arch)]
     return CorpusItem(
         program_id=record["id"],
         arguments=shlex.join(call.arguments),

@@ -30,14 +30,14 @@ class Library:
 
 
 @functools.cache
-def _table() -> dict[str, Any]:
+def _load_table() -> dict[str, Any]:
     return tomllib.loads(TABLE.read_text())
 
 
 @functools.cache
-def libraries() -> tuple[Library, ...]:
+def known_libraries() -> tuple[Library, ...]:
     """All rows of libraries.toml."""
-    rows: list[dict[str, Any]] = _table()["library"]
+    rows: list[dict[str, Any]] = _load_table()["library"]
     return tuple(
         Library(
             row["name"],
@@ -51,20 +51,24 @@ def libraries() -> tuple[Library, ...]:
 
 def present_packages() -> str:
     """A pattern for the lower-case names of the CMake packages that every ROCm installation has."""
-    gpu = [library.link.pattern.lower() for library in libraries() if library.gpu and library.link]
-    return "|".join([*_table()["packages"], *gpu])
+    gpu = [library.link.pattern.lower() for library in known_libraries() if library.gpu and library.link]
+    return "|".join([*_load_table()["packages"], *gpu])
 
 
 def library_of_header(name: str) -> Library | None:
     """The library whose header pattern matches the name in an #include, if any."""
-    return next((library for library in libraries() if library.header.match(name)), None)
+    return next((library for library in known_libraries() if library.header.match(name)), None)
 
 
 def library_of_link(name: str) -> Library | None:
     """The library that a name after -l or in target_link_libraries (such as roc::rocblas) refers to, if any."""
     plain = name.rpartition("::")[2]
     return next(
-        (entry for entry in libraries() if entry.link and (entry.link.fullmatch(name) or entry.link.fullmatch(plain))),
+        (
+            entry
+            for entry in known_libraries()
+            if entry.link and (entry.link.fullmatch(name) or entry.link.fullmatch(plain))
+        ),
         None,
     )
 

@@ -11,7 +11,7 @@ from hipsynth import toolchain
 from hipsynth.core.store import CorpusItem
 from hipsynth.profiling.survey.build import BuildResult, try_plans
 from hipsynth.profiling.survey.execute import USAGE_CHARS, try_call
-from hipsynth.profiling.survey.labels import identity, item_of, program_record
+from hipsynth.profiling.survey.labels import item_of, label_identity, program_record
 from hipsynth.profiling.survey.plan import Invocation, SurveyedProgram
 from hipsynth.profiling.survey.sizes import ResizedInvocation, other_sizes
 from hipsynth.simulator import devices
@@ -50,19 +50,19 @@ def all_labels(own: SurveyRun, scratch: Path) -> Iterator[Labels]:
     same sizes."""
     first = own.labels()
     yield first
-    known = {identity(kernel, own.device.name) for kernel in first[1].kernels}
+    known = {label_identity(kernel, own.device.name) for kernel in first[1].kernels}
     ended: set[int] = set()  # ladders
     idle = 0
-    for number, size in enumerate(other_sizes(own.built.plan, own.call, _printed(own, scratch))):
+    for number, size in enumerate(other_sizes(own.built.plan, own.call, _print_usage(own, scratch))):
         if size.ladder in ended:
             continue
-        run = _run(own, size, scratch / f"size{number}")
+        run = _run_resized(own, size, scratch / f"size{number}")
         if run is None:
             ended.add(size.ladder)
             continue
         record, item = run.labels(first[0]["id"] if size.change else "", size.change)
-        fresh = [kernel for kernel in item.kernels if identity(kernel, own.device.name) not in known]
-        known |= {identity(kernel, own.device.name) for kernel in fresh}
+        fresh = [kernel for kernel in item.kernels if label_identity(kernel, own.device.name) not in known]
+        known |= {label_identity(kernel, own.device.name) for kernel in fresh}
         idle = 0 if fresh else idle + 1
         if fresh:
             yield record, replace(item, kernels=fresh)
@@ -70,7 +70,7 @@ def all_labels(own: SurveyRun, scratch: Path) -> Iterator[Labels]:
             return
 
 
-def _printed(own: SurveyRun, scratch: Path) -> str:
+def _print_usage(own: SurveyRun, scratch: Path) -> str:
     """What the program prints about its arguments, if it takes any."""
     text = f"{own.done.stdout}\n{own.done.stderr}"[:USAGE_CHARS]
     if not own.program.reads_arguments:
@@ -80,7 +80,7 @@ def _printed(own: SurveyRun, scratch: Path) -> str:
     return text if asked.dispatch_count else f"{asked.stdout}\n{asked.stderr}"[:USAGE_CHARS] + text
 
 
-def _run(own: SurveyRun, size: ResizedInvocation, scratch: Path) -> SurveyRun | None:
+def _run_resized(own: SurveyRun, size: ResizedInvocation, scratch: Path) -> SurveyRun | None:
     """The run in another size; None if it fails there."""
     built = own.built
     if size.plan is not None:

@@ -31,18 +31,18 @@ _HEAD = (
 _NEEDS = re.compile(r"^needs (.*?):")
 
 
-def provenance(folder: Path) -> dict[str, str]:
+def folder_provenance(folder: Path) -> dict[str, str]:
     """Where a folder comes from: git remote name, path within it, commit and date; else only the folder's name."""
-    url = _git(folder, "config", "--get", "remote.origin.url")
+    url = _run_git(folder, "config", "--get", "remote.origin.url")
     return {
         "name": re.sub(r"^.*[/:]([^/:]+/[^/]+?)(\.git)?$", r"\1", url) if url else folder.resolve().name,
-        "path": _git(folder, "rev-parse", "--show-prefix").strip("/") if url else "",
-        "commit": _git(folder, "rev-parse", "--short", "HEAD"),
-        "commit_date": _git(folder, "log", "-1", "--format=%cs"),
+        "path": _run_git(folder, "rev-parse", "--show-prefix").strip("/") if url else "",
+        "commit": _run_git(folder, "rev-parse", "--short", "HEAD"),
+        "commit_date": _run_git(folder, "log", "-1", "--format=%cs"),
     }
 
 
-def _git(folder: Path, *arguments: str) -> str:
+def _run_git(folder: Path, *arguments: str) -> str:
     try:
         done = subprocess.run(
             ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=20, check=False
@@ -52,7 +52,7 @@ def _git(folder: Path, *arguments: str) -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-def machine() -> str:
+def describe_machine() -> str:
     """Describes the host: processor model, number of cores, memory in GiB."""
     model = platform.machine()
     for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -63,7 +63,7 @@ def machine() -> str:
     return f"{model}, {os.cpu_count()} cores, {memory:.0f} GiB"
 
 
-def update(page: Path, reports: Sequence[SurveyReport]) -> None:
+def update_page(page: Path, reports: Sequence[SurveyReport]) -> None:
     """Replaces the page's generated section, or appends one. Raises BadInput if the page cannot be read."""
     try:
         text = page.read_text() if page.exists() else "# Real programs\n\n"
@@ -73,39 +73,39 @@ def update(page: Path, reports: Sequence[SurveyReport]) -> None:
         text = f"{text.rstrip()}\n\n{BEGIN}\n{END}\n"
     before, _, rest = text.partition(BEGIN)
     with whole_file(page) as file:
-        file.write(f"{before}{BEGIN}\n{section(reports)}\n{END}{rest.partition(END)[2]}")
+        file.write(f"{before}{BEGIN}\n{page_section(reports)}\n{END}{rest.partition(END)[2]}")
 
 
-def section(reports: Sequence[SurveyReport]) -> str:
+def page_section(reports: Sequence[SurveyReport]) -> str:
     """The generated Markdown: conditions, counts per collection, and the programs behind them by reason."""
-    parts = [_conditions(reports), _counts(reports)]
+    parts = [_conditions_text(reports), _counts_table(reports)]
     arches = list(dict.fromkeys(report.arch for report in reports))
-    parts += [text for arch in arches for text in _stopped(arch, [r for r in reports if r.arch == arch])]
+    parts += [text for arch in arches for text in _stopped_programs(arch, [r for r in reports if r.arch == arch])]
     rows = [(report, row) for report in reports if report.arch == arches[0] for row in report.rows]
-    parts += [_outside(rows), _not_compiled(rows), _libraries([row for _, row in rows])]
-    parts += [_differences(reports, arches)] if len(arches) > 1 else []
+    parts += [_outside_scope_text(rows), _not_compiled(rows), _missing_libraries([row for _, row in rows])]
+    parts += [_arch_differences(reports, arches)] if len(arches) > 1 else []
     return "\n\n".join(part for part in parts if part)
 
 
-def _conditions(reports: Sequence[SurveyReport]) -> str:
+def _conditions_text(reports: Sequence[SurveyReport]) -> str:
     first = reports[0].conditions
     memory = int(first["memory_bytes"]) / 2**30
     parts = [
         f"Measured on {datetime.now(UTC):%-d %B %Y}: {first['compiler']}, HIP headers {first['headers']}, simulator "
-        f"`{first['simulator']}`; {machine()}. Each program had {first['timeout_s']:g} s of processor time and "
-        f"{memory:g} GiB.",
+        f"`{first['simulator']}`; {describe_machine()}. "
+        f"Each program had {first['timeout_s']:g} s of processor time and {memory:g} GiB.",
     ]
     others = sorted({str(report.conditions["simulator"]) for report in reports} - {str(first["simulator"])})
     if others:
         parts.append(f"Some rows were made by other versions: {', '.join(others)}.")
     if budget := first.get("budget_s"):
-        parts.append(_budget(reports, budget))
+        parts.append(_budget_text(reports, budget))
     if not all(report.conditions["isolated"] for report in reports):
         parts.append("Programs ran without isolation: no working bubblewrap.")
     return " ".join(parts)
 
 
-def _budget(reports: Sequence[SurveyReport], budget_s: float) -> str:
+def _budget_text(reports: Sequence[SurveyReport], budget_s: float) -> str:
     rows = [row for report in reports for row in report.rows if row.completed]
     whole = sum(row.whole for row in rows)
     text = f"Launches had a budget of {budget_s:g} s: {whole} of {len(rows)} programs that ended executed all"
@@ -115,26 +115,26 @@ def _budget(reports: Sequence[SurveyReport], budget_s: float) -> str:
     return f"{text}; for {shrunk} others smaller arguments fit."
 
 
-def _title(report: SurveyReport) -> str:
+def _report_title(report: SurveyReport) -> str:
     where = report.conditions.get("provenance", {})
     name = where.get("name") or Path(report.folder).name
     path = f", `{where['path']}`" if where.get("path") else ""
     return f"{name}{path} {where.get('commit', '')}".strip()
 
 
-def _counts(reports: Sequence[SurveyReport]) -> str:
+def _counts_table(reports: Sequence[SurveyReport]) -> str:
     lines = ["| " + " | ".join(_HEAD) + " |", "|---|---|" + "---:|" * (len(_HEAD) - 2)]
     sums: dict[str, Counter[str]] = {}
     for report in reports:
-        counts = count(report.rows)
+        counts = count_rows(report.rows)
         sums.setdefault(report.arch, Counter()).update(counts)
-        lines.append(_count_line(_title(report), report.arch, counts))
+        lines.append(_count_line(_report_title(report), report.arch, counts))
     if len(reports) > len(sums):
         lines += [_count_line("**all**", arch, counts) for arch, counts in sums.items()]
     return "\n".join(lines)
 
 
-def count(rows: Iterable[SurveyRow]) -> Counter[str]:
+def count_rows(rows: Iterable[SurveyRow]) -> Counter[str]:
     """How many rows fall into each column of the table."""
     counts: Counter[str] = Counter()
     for row in rows:
@@ -164,16 +164,16 @@ def _count_line(title: str, arch: str, counts: Mapping[str, int]) -> str:
     return f"| {title} | {arch} | " + " | ".join(cells) + " |"
 
 
-def _stopped(arch: str, reports: Sequence[SurveyReport]) -> list[str]:
+def _stopped_programs(arch: str, reports: Sequence[SurveyReport]) -> list[str]:
     """Programs that should run but failed, and those that completed with a simulator warning."""
     failed = [
-        f"- `{row.program}`: {row.reason}: {_short(row.message)}"
+        f"- `{row.program}`: {row.reason}: {_short_message(row.message)}"
         for report in reports
         for row in report.rows
         if row.compiled and not row.completed and row.reason not in OUTSIDE
     ]
     warned = [
-        f"- `{row.program}`: {_short(row.warnings[0])}"
+        f"- `{row.program}`: {_short_message(row.warnings[0])}"
         for report in reports
         for row in report.rows
         if row.completed and row.warnings
@@ -182,7 +182,7 @@ def _stopped(arch: str, reports: Sequence[SurveyReport]) -> list[str]:
     return [*parts, f"### Ran with a warning ({arch})\n\n" + "\n".join(warned)] if warned else parts
 
 
-def _outside(rows: Sequence[tuple[SurveyReport, SurveyRow]]) -> str:
+def _outside_scope_text(rows: Sequence[tuple[SurveyReport, SurveyRow]]) -> str:
     by_reason: dict[str, list[str]] = {}
     for _, row in rows:
         if row.compiled and row.reason in OUTSIDE:
@@ -193,14 +193,14 @@ def _outside(rows: Sequence[tuple[SurveyReport, SurveyRow]]) -> str:
 
 def _not_compiled(rows: Sequence[tuple[SurveyReport, SurveyRow]]) -> str:
     lines = [
-        f"- `{row.program}`: {NOT_COMPILED[row.reason]}: {_short(row.message)}"
+        f"- `{row.program}`: {NOT_COMPILED[row.reason]}: {_short_message(row.message)}"
         for _, row in rows
         if row.reason in NOT_COMPILED
     ]
     return "### Do not compile\n\n" + "\n".join(lines) if lines else ""
 
 
-def _libraries(rows: Sequence[SurveyRow]) -> str:
+def _missing_libraries(rows: Sequence[SurveyRow]) -> str:
     wanted: Counter[str] = Counter()
     for row in rows:
         found = _NEEDS.match(row.message) if row.reason == "needs_library" else None
@@ -211,13 +211,13 @@ def _libraries(rows: Sequence[SurveyRow]) -> str:
     return f"### Libraries that programs need\n\n{listed}"
 
 
-def _differences(reports: Sequence[SurveyReport], arches: Sequence[str]) -> str:
+def _arch_differences(reports: Sequence[SurveyReport], arches: Sequence[str]) -> str:
     """Programs whose outcome depends on the architecture."""
     outcomes: dict[tuple[str, str], dict[str, str]] = {}
     for report in reports:
         for row in report.rows:
             outcome = row.status if row.completed else row.reason
-            outcomes.setdefault((_title(report), row.program), {})[report.arch] = outcome
+            outcomes.setdefault((_report_title(report), row.program), {})[report.arch] = outcome
     lines = [
         f"- `{program}`: " + ", ".join(f"{arch}: {found[arch]}" for arch in arches)
         for (_, program), found in outcomes.items()
@@ -229,6 +229,6 @@ def _differences(reports: Sequence[SurveyReport], arches: Sequence[str]) -> str:
     return "### Differs between architectures\n\n" + ("\n".join(lines) or "Nothing.")
 
 
-def _short(text: str) -> str:
+def _short_message(text: str) -> str:
     line = " ".join(text.split()).replace("|", "\\|")
     return line if len(line) <= MESSAGE_CHARS else line[: MESSAGE_CHARS - 3] + "..."

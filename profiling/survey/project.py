@@ -12,7 +12,7 @@ from hipsynth.core.program import Program, ProgramRun, Project, SourceFile, proj
 from hipsynth.profiling.survey.build import BuildResult, try_plans, unit_flags
 from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.profiling.survey.plan import NO_MAIN, BuildPlan, SurveyedProgram
-from hipsynth.profiling.survey.sources import own_headers, scan
+from hipsynth.profiling.survey.sources import own_headers, scan_folder
 from hipsynth.simulator.run_folder import named_files
 from hipsynth.toolchain import CompileLimits
 
@@ -85,7 +85,7 @@ def _not_one(folder: Path, main: Path | None, found: list[SurveyedProgram]) -> B
 
 def is_mixed(folder: Path) -> bool:
     """Whether a folder holds more than programs of one .hip file each: build files, or sources of other names."""
-    found = scan(folder)
+    found = scan_folder(folder)
     return bool(found.build_files) or any(path.suffix != ".hip" for path in found.sources)
 
 

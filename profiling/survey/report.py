@@ -116,9 +116,9 @@ class SurveyReport:
         return {**head, "totals": self.totals, "reasons": self.reasons, "programs": rows}
 
 
-def table(report: SurveyReport) -> str:
+def report_table(report: SurveyReport) -> str:
     """The report as text: one line per program, then totals."""
-    lines = [_line(row) for row in report.rows]
+    lines = [_row_line(row) for row in report.rows]
     totals = report.totals
     share = f" ({100 * totals['completed'] / totals['runnable']:.1f} %)" if totals["runnable"] else ""
     lines += [
@@ -126,12 +126,12 @@ def table(report: SurveyReport) -> str:
         f"{totals['programs']} programs, {totals['compiled']} compiled, {totals['runnable']} that should run",
         f"{totals['completed']} ran to completion{share}, {totals['passed']} of them passed their own check",
     ]
-    lines += _within(report)
-    lines += [f"  {count:4d}  {reason}{_explained(reason)}" for reason, count in report.reasons.items()]
+    lines += _budget_lines(report)
+    lines += [f"  {count:4d}  {reason}{_explain_reason(reason)}" for reason, count in report.reasons.items()]
     return "\n".join(lines)
 
 
-def _within(report: SurveyReport) -> list[str]:
+def _budget_lines(report: SurveyReport) -> list[str]:
     """What the budget left out, and how many kernels were labelled per hour of processor time."""
     budget = report.conditions.get("budget_s")
     if not budget:
@@ -149,7 +149,7 @@ def _within(report: SurveyReport) -> list[str]:
     return lines
 
 
-def summary(reports: Sequence[SurveyReport]) -> str:
+def summary_line(reports: Sequence[SurveyReport]) -> str:
     """One line over several surveys."""
     total = {name: sum(report.totals[name] for report in reports) for name in reports[0].totals}
     return (
@@ -158,11 +158,11 @@ def summary(reports: Sequence[SurveyReport]) -> str:
     )
 
 
-def _explained(reason: str) -> str:
+def _explain_reason(reason: str) -> str:
     return f"  ({OUTSIDE[reason]})" if reason in OUTSIDE else ""
 
 
-def _line(row: SurveyRow) -> str:
+def _row_line(row: SurveyRow) -> str:
     detail = row.evidence if row.completed else f"{row.reason}: {row.message}"
     if row.completed and row.warnings:
         detail += f" (warning: {row.warnings[0]})"

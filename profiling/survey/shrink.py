@@ -30,7 +30,9 @@ class Proposal:
     defines: tuple[str, ...] = ()
 
 
-def proposals(plan: BuildPlan, call: Invocation, printed: str, spending: Sequence[Spending]) -> Iterator[Proposal]:
+def propose_smaller(
+    plan: BuildPlan, call: Invocation, printed: str, spending: Sequence[Spending]
+) -> Iterator[Proposal]:
     """At most ATTEMPTS smaller starts of a program, larger ones first. The same inputs give the same proposals.
 
     `printed`: the output of its run with `call`, and `spending` its launches; if one kernel was launched many times,
@@ -46,15 +48,15 @@ def proposals(plan: BuildPlan, call: Invocation, printed: str, spending: Sequenc
     for repeats, sizes in _REPEATING if repeating else _LARGE:
 
         def value(knob: Knob, repeats: int = repeats, sizes: int = sizes) -> int:
-            return smaller(knob, repeats if knob.repeats else sizes)
+            return shrink_knob(knob, repeats if knob.repeats else sizes)
 
-        found = started(call, knobs, value)
+        found = start_with(call, knobs, value)
         if found not in seen:
             seen.add(found)
             yield found
 
 
-def smaller(knob: Knob, divisor: int) -> int:
+def shrink_knob(knob: Knob, divisor: int) -> int:
     """The value of a knob divided by `divisor`; sizes keep being multiples of 16 if they are."""
     usual = knob.value or (GUESSED_REPEATS if knob.repeats else GUESSED_SIZE)
     if divisor == 1:
@@ -67,15 +69,15 @@ def smaller(knob: Knob, divisor: int) -> int:
     return value // LEAST_SIZE * LEAST_SIZE if usual % LEAST_SIZE == 0 else value
 
 
-def started(call: Invocation, knobs: Sequence[Knob], value: Callable[[Knob], int]) -> Proposal:
+def start_with(call: Invocation, knobs: Sequence[Knob], value: Callable[[Knob], int]) -> Proposal:
     """The call with the `value` of every knob, 0 for an unknown one that is to stay; macros only if no argument or
     option can be given."""
     words = list(call.arguments)
     by_place = {int(knob.place): knob for knob in knobs if knob.kind == "argument"}
-    last = max((place for place, knob in by_place.items() if _changes(knob, value) or not knob.value), default=0)
+    last = max((place for place, knob in by_place.items() if _is_changed(knob, value) or not knob.value), default=0)
     for place in sorted(place for place in by_place if place <= last):
         knob = by_place[place]
-        number = value(knob) or smaller(knob, 2)  # an unknown one must be given for those behind it
+        number = value(knob) or shrink_knob(knob, 2)  # an unknown one must be given for those behind it
         if place <= len(words):
             head = words[place - 1].rpartition("=")
             words[place - 1] = f"{head[0]}{head[1]}{number}"
@@ -83,16 +85,16 @@ def started(call: Invocation, knobs: Sequence[Knob], value: Callable[[Knob], int
             words.append(str(number))
     options = [knob for knob in knobs if knob.kind == "option" and knob.place not in words] if not by_place else []
     for knob in options:
-        if _changes(knob, value):
+        if _is_changed(knob, value):
             words += [knob.place, str(value(knob))]
     defines: tuple[str, ...] = ()
     if not by_place and not options:
-        macros = [knob for knob in knobs if knob.kind == "macro" and _changes(knob, value)]
+        macros = [knob for knob in knobs if knob.kind == "macro" and _is_changed(knob, value)]
         defines = tuple(f"{knob.place}={value(knob)}" for knob in macros)
     return Proposal(replace(call, arguments=tuple(words)), defines)
 
 
-def _changes(knob: Knob, value: Callable[[Knob], int]) -> bool:
+def _is_changed(knob: Knob, value: Callable[[Knob], int]) -> bool:
     return value(knob) != knob.value
 
 
@@ -106,7 +108,7 @@ def with_defines(plan: BuildPlan, defines: Sequence[str]) -> BuildPlan:
     return replace(plan, units=tuple(units))
 
 
-def _shown(path: Path) -> str:
+def _displayed_path(path: Path) -> str:
     """A path as the user would write it: relative if it lies below the current folder."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
@@ -114,9 +116,9 @@ def _shown(path: Path) -> str:
 
 def command_line(main: Path, plan: BuildPlan, root: Path, found: Proposal, budget_s: float) -> str:
     """The command that profiles the program so."""
-    words = ["synth", "profile", _shown(main)]
+    words = ["synth", "profile", _displayed_path(main)]
     if plan.origin != "guess" or len(plan.units) > 1:
-        words += ["--project", _shown(plan.folder if plan.folder.is_relative_to(root) else root)]
+        words += ["--project", _displayed_path(plan.folder if plan.folder.is_relative_to(root) else root)]
     words += ["--budget", f"{budget_s:g}s"]
     for text in found.defines:
         words += ["-D", text]

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from hipsynth.profiling.survey.knobs import Knob, evaluated, knobs_of
+from hipsynth.profiling.survey.knobs import Knob, evaluate_constant, knobs_of
 from hipsynth.profiling.survey.plan import BuildPlan, Invocation, SourceUnit
-from hipsynth.profiling.survey.shrink import GUESSED_SIZE, started
+from hipsynth.profiling.survey.shrink import GUESSED_SIZE, start_with
 from hipsynth.profiling.survey.sources import read_text, without_comments
 
 # Factors of all sizes together; each row is tried until sizes stop working. Half steps, so that sizes are not only
@@ -74,7 +74,7 @@ def other_sizes(plan: BuildPlan, call: Invocation, printed: str) -> Iterator[Res
         yield from islice(_by_constant(plan, call), MOST_BY_CONSTANT)
 
 
-def scaled(value: int, factor: float) -> int:
+def scale_size(value: int, factor: float) -> int:
     """A size times a factor; multiples of STEP stay such."""
     wanted = int(value * factor)
     if value % STEP == 0 and wanted >= STEP:
@@ -82,12 +82,12 @@ def scaled(value: int, factor: float) -> int:
     return min(max(wanted, LEAST_SIZE), MOST_SIZE)
 
 
-def _value(knob: Knob, factor: float) -> int:
+def _scaled_value(knob: Knob, factor: float) -> int:
     usual = knob.value or GUESSED_SIZE
     if _EXPONENT.search(knob.name):
         steps = round(abs(factor - 1)) if factor > 1 else -round(1 / factor - 1)
         return max(1, usual + max(-8, min(steps, 3)))
-    return scaled(usual, factor)
+    return scale_size(usual, factor)
 
 
 def _by_argument(call: Invocation, knobs: Sequence[Knob]) -> Iterator[ResizedInvocation]:
@@ -98,9 +98,9 @@ def _by_argument(call: Invocation, knobs: Sequence[Knob]) -> Iterator[ResizedInv
         for factor in factors:
 
             def value(knob: Knob, chosen: Sequence[Knob] = chosen, factor: float = factor) -> int:
-                return _value(knob, factor) if knob in chosen else knob.value
+                return _scaled_value(knob, factor) if knob in chosen else knob.value
 
-            found = started(call, knobs, value).call
+            found = start_with(call, knobs, value).call
             if found not in seen:
                 seen.add(found)
                 yield ResizedInvocation(found, None, ladder)
@@ -116,14 +116,14 @@ class _Constant:
 
 def constants_of(text: str) -> list[tuple[str, int]]:
     """Name and value of the constants of a source that look like sizes."""
-    return [(found.name, found.value) for found in _constants(text)]
+    return [(found.name, found.value) for found in _find_constants(text)]
 
 
-def _constants(text: str) -> list[_Constant]:
+def _find_constants(text: str) -> list[_Constant]:
     found = []
     for match in _CONSTANT.finditer(text):
         at = 1 if match[1] else 3
-        name, value = match[at], evaluated(match[at + 1].replace("'", "").strip())
+        name, value = match[at], evaluate_constant(match[at + 1].replace("'", "").strip())
         if value >= LEAST_CONSTANT and _SIZE_NAME.fullmatch(name) and not _NO_SIZE.search(name):
             found.append(_Constant(name, value, *match.span(at + 1)))
     return found
@@ -131,21 +131,21 @@ def _constants(text: str) -> list[_Constant]:
 
 def _by_constant(plan: BuildPlan, call: Invocation) -> Iterator[ResizedInvocation]:
     texts = {unit.path: read_text(unit.path) for unit in plan.units}
-    constants = {path: _constants(text) for path, text in texts.items()}
+    constants = {path: _find_constants(text) for path, text in texts.items()}
     if not any(constants.values()):
         return
     for ladder, factors in enumerate(CONSTANT_LADDERS):
         for factor in factors:
-            made = {path: _edited(texts[path], found, factor) for path, found in constants.items() if found}
+            made = {path: _edit_constants(texts[path], found, factor) for path, found in constants.items() if found}
             changes = dict.fromkeys(
-                f"{found.name}={scaled(found.value, factor)}" for group in constants.values() for found in group
+                f"{found.name}={scale_size(found.value, factor)}" for group in constants.values() for found in group
             )
             yield ResizedInvocation(call, _with_texts(plan, made), ladder, ", ".join(changes))
 
 
-def _edited(text: str, constants: Sequence[_Constant], factor: float) -> str:
+def _edit_constants(text: str, constants: Sequence[_Constant], factor: float) -> str:
     for found in reversed(constants):
-        text = f"{text[: found.start]}{scaled(found.value, factor)}{text[found.end :]}"
+        text = f"{text[: found.start]}{scale_size(found.value, factor)}{text[found.end :]}"
     return text
 
 

@@ -130,7 +130,7 @@ class Folder:
         if ".." in wanted:
             return None
         fitting = [path for path in self.headers.get(wanted[-1], ()) if path.parts[-len(wanted) :] == wanted]
-        return min(fitting, key=lambda path: _distance(includer.parent, path.parent), default=None)
+        return min(fitting, key=lambda path: _folder_distance(includer.parent, path.parent), default=None)
 
     def include_folders(self, path: Path) -> list[Path]:
         """Include folders (-I) that `path` needs to find the headers of this folder."""
@@ -164,13 +164,13 @@ def own_headers() -> Path:
     return (toolchain.find_toolchain().root / "include" / "hip").resolve()
 
 
-def _distance(start: Path, end: Path) -> tuple[int, int, str]:
+def _folder_distance(start: Path, end: Path) -> tuple[int, int, str]:
     """Sort key for nearness: steps through the tree from one folder to another; ties go to the shorter path."""
     common = len(os.path.commonpath([start, end]).rstrip("/").split("/"))
     return len(start.parts) + len(end.parts) - 2 * common, len(end.parts), str(end)
 
 
-def scan(root: Path) -> Folder:
+def scan_folder(root: Path) -> Folder:
     """Collects the sources, headers and build files below `root`; links to folders and out of `root` do not count."""
     root = root.resolve()
     folder = Folder(root)

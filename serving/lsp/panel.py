@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hipsynth.core.errors import HipsynthError
-from hipsynth.profiling.reports.numbers import number, quantity
+from hipsynth.profiling.reports.numbers import format_number, format_quantity
 from hipsynth.serving.lsp import view
 from hipsynth.serving.lsp.facts import KernelFacts
 from hipsynth.serving.lsp.session import EditorOptions, OpenDocument
@@ -114,7 +114,7 @@ def _value(facts: KernelFacts | None, name: str) -> float | None:
 
 
 def _text(value: float | None, unit: str) -> str:
-    return "" if value is None else quantity(value, unit) if unit else number(value)
+    return "" if value is None else format_quantity(value, unit) if unit else format_number(value)
 
 
 def _beside(predicted: float | None, executed: float | None, unit: str) -> str:

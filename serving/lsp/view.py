@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hipsynth.profiling.reports.numbers import number, quantity
+from hipsynth.profiling.reports.numbers import format_number, format_quantity
 from hipsynth.serving.lsp.facts import KernelFacts
 
 if TYPE_CHECKING:
@@ -46,9 +46,9 @@ def duration(facts: KernelFacts) -> str:
     """The duration with its interval."""
     if facts.duration_ns is None:
         return "duration unknown"
-    text = quantity(facts.duration_ns, "ns")
+    text = format_quantity(facts.duration_ns, "ns")
     if facts.interval:
-        text += f" ({quantity(facts.interval[0], 'ns')} to {quantity(facts.interval[1], 'ns')})"
+        text += f" ({format_quantity(facts.interval[0], 'ns')} to {format_quantity(facts.interval[1], 'ns')})"
     return text
 
 
@@ -60,10 +60,10 @@ def kernel_hover(facts: KernelFacts, target: str, model: str) -> str:
     lines = [f"**{facts.name}** {lens(facts, '')}", "", target, "", "| metric | value | interval |", "|---|---|---|"]
     for name, value in facts.metrics.items():
         ends = facts.intervals.get(name)
-        between = f"{number(ends[0])} to {number(ends[1])}" if ends else ""
+        between = f"{format_number(ends[0])} to {format_number(ends[1])}" if ends else ""
         unit = units[name].unit if name in units else ""
         if value is not None:
-            lines.append(f"| {name} | {number(value)} {unit} | {between} |")
+            lines.append(f"| {name} | {format_number(value)} {unit} | {between} |")
     lines += ["", *[f"- {reason}" for reason in facts.why if reason], ""]
     lines.append(f"{CAVEAT} Model: {model}." if facts.how == "predicted" else "Executed by the simulator.")
     return "\n".join(lines)
@@ -71,9 +71,9 @@ def kernel_hover(facts: KernelFacts, target: str, model: str) -> str:
 
 def line_hover(line: LineCost, kernel: str) -> str:
     """Markdown for what one line costs."""
-    classes = ", ".join(f"{number(n)} {kind}" for kind, n in line.classes.items())
+    classes = ", ".join(f"{format_number(n)} {kind}" for kind, n in line.classes.items())
     rows = [
-        ("wave instructions", f"{number(line.instructions)} ({classes})"),
+        ("wave instructions", f"{format_number(line.instructions)} ({classes})"),
         ("bytes requested", _unless_zero(line.bytes)),
         ("vL1D look-ups", _unless_zero(line.accesses)),
         ("of these, misses", _of(line.misses, line.accesses)),
@@ -89,11 +89,11 @@ def line_hover(line: LineCost, kernel: str) -> str:
 
 
 def _unless_zero(value: float) -> str:
-    return number(value) if value else ""
+    return format_number(value) if value else ""
 
 
 def _of(part: float, whole: float) -> str:
-    return f"{number(part)} ({100 * part / whole:.0f} %)" if whole else ""
+    return f"{format_number(part)} ({100 * part / whole:.0f} %)" if whole else ""
 
 
 def hint(line: LineCost) -> str:
@@ -124,12 +124,14 @@ def _line_findings(line: LineCost, kernel: str) -> Iterator[Finding]:
     needed = max(line.bytes / SEGMENT_BYTES, vector)
     if vector and line.accesses >= SCATTERED * needed:
         text = (
-            f"Uncoalesced access: a wave instruction looks up {number(line.accesses / vector, 3)} segments of "
-            f"{SEGMENT_BYTES} bytes, where {number(needed / vector, 3)} would hold its data; {cost}."
+            f"Uncoalesced access: a wave instruction looks up {format_number(line.accesses / vector, 3)} segments of "
+            f"{SEGMENT_BYTES} bytes, where {format_number(needed / vector, 3)} would hold its data; {cost}."
         )
         yield Finding("uncoalesced", text, line.line)
     if local and line.bank_conflicts >= CONFLICTING * local:
-        text = f"LDS bank conflicts: {number(line.bank_conflicts / local, 3)} cycles per LDS instruction; {cost}."
+        text = (
+            f"LDS bank conflicts: {format_number(line.bank_conflicts / local, 3)} cycles per LDS instruction; {cost}."
+        )
         yield Finding("bank-conflict", text, line.line)
 
 
@@ -151,4 +153,4 @@ def _change(name: str, before: float | None, after: float | None) -> str:
     if before is None or after is None:
         return f"{name}: {'new' if before is None else 'gone'}"
     change = 100 * (after / before - 1) if before else 0.0
-    return f"{name}: {quantity(before, 'ns')} → {quantity(after, 'ns')} ({change:+.0f} %)"
+    return f"{name}: {format_quantity(before, 'ns')} → {format_quantity(after, 'ns')} ({change:+.0f} %)"

@@ -17,7 +17,7 @@ from hipsynth.profiling import backends
 from hipsynth.profiling.backends import conformance
 from hipsynth.profiling.backends.preview import PreviewBackend
 from hipsynth.profiling.backends.protocol import Backend, Target
-from hipsynth.profiling.backends.recorded import RecordedBackend, capture
+from hipsynth.profiling.backends.recorded import RecordedBackend, capture_result
 from hipsynth.profiling.backends.rocprof import RocprofBackend, _folder_name
 from hipsynth.simulator.limits import RunLimits
 
@@ -57,8 +57,8 @@ class Case:
 
 def recorded_case(tmp_path: Path) -> Case:
     folder = captures(tmp_path / "captures", [program(0)], [target("gfx90a"), target("gfx942")])
-    capture(folder, program(1).id, failure(target("gfx90a"), "timeout"))
-    capture(folder, program(1).id, failure(target("gfx942"), "timeout"))
+    capture_result(folder, program(1).id, failure(target("gfx90a"), "timeout"))
+    capture_result(folder, program(1).id, failure(target("gfx942"), "timeout"))
     bad = {"failed then": (program(1), {"timeout"}), "not there": (program(2), {"not_recorded"})}
     return Case(RecordedBackend(folder), program(0), bad, target("gfx90a", "-O1"))
 
@@ -123,12 +123,12 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
 
 
 def test_every_registered_backend_has_a_case() -> None:
-    assert set(CASES) == set(backends.names())
+    assert set(CASES) == set(backends.backend_names())
 
 
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx942"])
 def test_a_working_program(case: Case, arch: str, tmp_path: Path) -> None:
-    found = conformance.check(case.backend, case.good, target(arch), tmp_path)
+    found = conformance.check_backend(case.backend, case.good, target(arch), tmp_path)
     assert found.kernels[0].metrics["L1_Cache_Hit_Rate"] == pytest.approx({"gfx90a": 50.0, "gfx942": 62.5}[arch])
 
 

@@ -24,7 +24,7 @@ from hipsynth.training.analytic.predict import PREDICTOR, SHIPPED, AnalyticPredi
 from hipsynth.training.models.base import TinyShape
 from hipsynth.training.models.predict import Predictor
 from hipsynth.training.models.record import RECORD
-from hipsynth.training.models.train import Config, load_config, train
+from hipsynth.training.models.train import Config, load_config, train_model
 
 SOURCE = made.SOURCE.format(
     kernel="axpy", a="src", b="dst", dtype="float", n=65536, block=256, body=made.BODIES["fma"].format(steps=3)
@@ -82,7 +82,7 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         return Case(name, lambda path: AnalyticPredictor.load(path / PREDICTOR), folder, PREDICTOR)
     needs.package("torch")
     folder = tmp_path_factory.mktemp("source") / "model"
-    train(folder, CONFIGS[name], folder, samples=made.samples(12, 1))
+    train_model(folder, CONFIGS[name], folder, samples=made.samples(12, 1))
     return Case(name, Predictor.load, folder, RECORD)
 
 

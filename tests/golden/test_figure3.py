@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hipsynth.profiling import metrics
-from hipsynth.training.data.prompt import answer, parse_answer, sample_messages
+from hipsynth.training.data.prompt import parse_answer, render_answer, sample_messages
 
 FLAGS = "--std=c++17 -O3 -ffast-math"
 SYSTEM = """
@@ -76,7 +76,7 @@ def test_the_printed_answer_parses() -> None:
     assert found.valid, found.errors
     assert (found.arch, found.flags) == ("gfx90a", FLAGS)
     assert dict(found.values) == pytest.approx(VALUES)
-    assert answer(found.values, "gfx90a", FLAGS, "fixed3").endswith(BLOCK)
+    assert render_answer(found.values, "gfx90a", FLAGS, "fixed3").endswith(BLOCK)
 
 
 def test_the_printed_values_fit_the_metric_formulas() -> None:

@@ -15,7 +15,7 @@ from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.profiling.matrix.job import label_sources, profile_program
 from hipsynth.profiling.reports.describe import profile_document
-from hipsynth.profiling.reports.terminal import render
+from hipsynth.profiling.reports.terminal import render_results
 from hipsynth.simulator import channel, devices
 from hipsynth.simulator.api import STOP_EXIT
 from hipsynth.simulator.limits import RunLimits
@@ -167,7 +167,7 @@ def test_copies_alone_are_a_result(tmp_path: Path) -> None:
     assert 2 * times["host_to_device"] > times["device_to_host"] > times["host_to_device"] > times["fill"] > 0
     (shown,) = json.loads(json.dumps(to_json(profile_document("id", "copies.hip", [found]))))["results"]
     assert [row["kind"] for row in shown["transfers"]] == list(moved)
-    assert "  device to host    2 x, 0.0001 MB in" in render([found])
+    assert "  device to host    2 x, 0.0001 MB in" in render_results([found])
 
 
 def test_backend_reports_compiler_errors(tmp_path: Path) -> None:

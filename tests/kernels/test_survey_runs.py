@@ -12,8 +12,8 @@ import pytest
 from hip_programs import require_compiler
 
 from hipsynth.core.store.journal import CorpusJournal
-from hipsynth.profiling.survey import SurveyOptions, SurveyReport, SurveyRow, survey
-from hipsynth.profiling.survey.report import table
+from hipsynth.profiling.survey import SurveyOptions, SurveyReport, SurveyRow, survey_folder
+from hipsynth.profiling.survey.report import report_table
 
 HIP = "#include <hip/hip_runtime.h>\n#include <cstdio>\n"
 
@@ -174,7 +174,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def report(folder: Path, out: Path) -> SurveyReport:
-    return survey(folder, SurveyOptions(timeout_s=4.0, workers=2, count=False), out)
+    return survey_folder(folder, SurveyOptions(timeout_s=4.0, workers=2, count=False), out)
 
 
 @pytest.fixture
@@ -212,11 +212,11 @@ def test_a_second_call_resumes_the_first(report: SurveyReport, folder: Path, out
         waiting.append(total)
         return lambda _name: None
 
-    again = survey(folder, SurveyOptions(timeout_s=4.0, count=False), out, start)
+    again = survey_folder(folder, SurveyOptions(timeout_s=4.0, count=False), out, start)
     assert waiting == [0] and again.totals == report.totals
     stored = json.loads(out.read_text())
     assert stored["totals"] == report.totals and stored["conditions"]["timeout_s"] == 4.0
-    longer = survey(folder, SurveyOptions(timeout_s=5.0, count=False), out, start)
+    longer = survey_folder(folder, SurveyOptions(timeout_s=5.0, count=False), out, start)
     assert waiting == [0, 1] and longer.reasons == report.reasons  # only what ran out of time before is tried again
 
 
@@ -232,7 +232,7 @@ def test_rows_of_an_interrupted_call_are_kept(report: SurveyReport, folder: Path
         waiting.append(total)
         return lambda _name: None
 
-    again = survey(folder, SurveyOptions(timeout_s=4.0, count=False), out, start)
+    again = survey_folder(folder, SurveyOptions(timeout_s=4.0, count=False), out, start)
     assert waiting == [1] and again.totals == report.totals and not out.with_name("survey.json.journal").exists()
 
 
@@ -262,19 +262,23 @@ def test_programs_that_do_not_fit_get_smaller_arguments(tmp_path: Path, monkeypa
     folder.mkdir()
     (folder / "launches.hip").write_text(LAUNCHES)
     monkeypatch.chdir(folder)
-    (row,) = survey(folder, SurveyOptions(budget_s=0.4, shrink=True), out).rows
+    (row,) = survey_folder(folder, SurveyOptions(budget_s=0.4, shrink=True), out).rows
     assert (row.status, row.shrunk, row.completed, row.whole) == ("ran", "passed", True, False)
     assert "self-check" in row.evidence and "400 launches did not fit the budget" in row.evidence
     assert re.fullmatch(r"synth profile launches\.hip --budget 0\.4s -- \d+ \d+", row.command)
     words = [int(word) for word in row.command.split()[-2:]]
     assert words[0] <= 1 << 20 and 1 < words[1] <= 40
-    again = survey(folder, SurveyOptions(budget_s=0.4, shrink=True), out)
-    assert again.rows == [row] and "fits: synth profile" in table(again) and "kernels with counters" in table(again)
+    again = survey_folder(folder, SurveyOptions(budget_s=0.4, shrink=True), out)
+    assert (
+        again.rows == [row]
+        and "fits: synth profile" in report_table(again)
+        and "kernels with counters" in report_table(again)
+    )
     assert again.totals["whole"] == 0 and again.totals["shrunk"] == 1
 
 
 def test_without_shrinking_nothing_more_is_tried(tmp_path: Path) -> None:
     require_compiler()
     (tmp_path / "launches.hip").write_text(LAUNCHES)
-    (row,) = survey(tmp_path, SurveyOptions(budget_s=0.2)).rows
+    (row,) = survey_folder(tmp_path, SurveyOptions(budget_s=0.2)).rows
     assert row.status == "ran" and not row.command and row.spending[0].incomplete > 0

@@ -17,7 +17,7 @@ from hipsynth.cli.terminal import OutputDecoder
 from hipsynth.core.program import Expected, Program
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import SimBackend
-from hipsynth.profiling.survey.judge import judge
+from hipsynth.profiling.survey.judge import judge_run
 from hipsynth.simulator.api import RunResult
 from hipsynth.simulator.limits import RunLimits
 
@@ -121,4 +121,4 @@ def test_a_cut_output_is_not_called_wrong_without_saying_so(folder: Path) -> Non
 
 def test_a_survey_says_that_output_was_cut() -> None:
     done = RunResult("ok", exit_code=1, stdout="FAILED\n", dispatch_count=1, output_cut=True)
-    assert judge(done).message.endswith("(its output was cut)")
+    assert judge_run(done).message.endswith("(its output was cut)")

@@ -17,7 +17,7 @@ from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.profiling.matrix.collect import with_sure_labels
 from hipsynth.profiling.reports.describe import result_document, run_document
-from hipsynth.profiling.reports.terminal import render
+from hipsynth.profiling.reports.terminal import render_results
 from hipsynth.simulator import api, channel, devices, document
 from hipsynth.simulator.build import build_runnable
 from hipsynth.simulator.limits import RunLimits
@@ -175,7 +175,7 @@ def test_a_well_formed_forgery_breaks_no_report(name: str, arch: str) -> None:
     done = api.RunResult("ok", exit_code=0, kernels=found.kernels, dispatches=found.dispatches, dispatch_count=1)
     program = Program("", "handwritten", "forged")
     result = SimBackend()._judge(program, Target(arch, "-O3", devices.default_device(arch)), done, {})
-    assert result.status == "ok" and render([result], 100, True)
+    assert result.status == "ok" and render_results([result], 100, True)
     assert json.dumps(
         to_json([result_document(result), run_document(done, "k.hip", "gfx90a", "-O3", [])]), allow_nan=False
     )

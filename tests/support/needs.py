@@ -57,7 +57,7 @@ def simulator() -> Any:
     from hipsynth.profiling import backends
 
     core()
-    backend = backends.get("sim")
+    backend = backends.open_backend("sim")
     found = backend.available()
     if not found.ok:
         missing(found.detail)

@@ -12,7 +12,7 @@ from hipsynth.core.kernel_record import KernelRecord, MeasurementSource
 from hipsynth.core.program import Program
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Target, TargetResult
-from hipsynth.profiling.backends.recorded import capture
+from hipsynth.profiling.backends.recorded import capture_result
 
 ZERO_FLOPS = {f"SQ_INSTS_VALU_{op}_F{bits}": 0 for op in ("ADD", "MUL", "FMA", "TRANS") for bits in (16, 32, 64)} | {
     f"SQ_INSTS_VALU_MFMA_MOPS_{kind}": 0 for kind in ("F16", "BF16", "F32", "F64")
@@ -106,5 +106,5 @@ def captures(folder: Path, programs: list[Program], targets: list[Target]) -> Pa
     """A folder of captures, one per program and target; durations differ by program."""
     for number, item in enumerate(programs):
         for where in targets:
-            capture(folder, item.id, result(where, kernel(where.arch, item.name, scale=1 + number / 8)))
+            capture_result(folder, item.id, result(where, kernel(where.arch, item.name, scale=1 + number / 8)))
     return folder

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 from hipsynth.profiling.metrics.definitions import answer_ids
-from hipsynth.training.analytic.examples import PreviewFeatures, examples, preview_samples
+from hipsynth.training.analytic.examples import PreviewFeatures, build_examples, preview_samples
 from hipsynth.training.analytic.model import AnalyticModel, CorrectedPrediction
 from hipsynth.training.data.dataset import LabelledSample, normalise_all
 
@@ -25,7 +25,7 @@ class AnalyticBaseline:
 
     def fit(self, train: Sequence[LabelledSample]) -> None:
         """Raises BadInput if too few samples have a preview."""
-        self.model = AnalyticModel.fit(examples(train, self.previews(train)), {"samples": len(train)})
+        self.model = AnalyticModel.fit(build_examples(train, self.previews(train)), {"samples": len(train)})
 
     def previews(self, samples: Sequence[LabelledSample]) -> list[PreviewFeatures | None]:
         new = [sample for sample in samples if (sample.key, sample.kernel) not in self._seen]

@@ -20,15 +20,15 @@ from hipsynth.profiling.preview.record import Recording
 from hipsynth.profiling.preview.size_rules import record_lines
 from hipsynth.profiling.preview.sweep import Line, Swept
 from hipsynth.simulator.devices import load_device
-from hipsynth.training.analytic.features import features, preview_quantities
+from hipsynth.training.analytic.features import launch_features, preview_quantities
 from hipsynth.training.analytic.predict import (
     AnalyticPrediction,
     AnalyticPredictor,
     LaunchAssumptions,
-    compiled,
-    described,
+    compile_for_preview,
+    describe_kernel,
     launches_of,
-    unknown,
+    unknown_kernel,
 )
 from hipsynth.training.models.documents import KernelPrediction, VariantDocument
 
@@ -51,7 +51,7 @@ class Variant:
         if asked.grid is not None and asked.grid[1:] == (1, 1):
             grid = asked.grid[0]
         found: dict[str, Coordinate] = {"grid": grid, "block": asked.block}
-        found |= {f"arg{n}": _number(text) for n, text in enumerate(asked.arguments, 1)}
+        found |= {f"arg{n}": _parse_number(text) for n, text in enumerate(asked.arguments, 1)}
         return found | {f"value {name}": value for name, value in asked.values.items()}
 
 
@@ -87,7 +87,7 @@ def predict_variants(predictor: AnalyticPredictor, source: str, variants: Sequen
     for i, variant in enumerate(variants):
         builds.setdefault((variant.arch, variant.flags, variant.device), []).append(i)
     found: dict[int, VariantPrediction] = {}
-    with _uncollected():
+    with _pause_garbage_collection():
         for build, members in builds.items():
             asked = [variants[i] for i in members]
             try:
@@ -96,17 +96,17 @@ def predict_variants(predictor: AnalyticPredictor, source: str, variants: Sequen
             except OutOfTime:
                 if not found:
                     raise
-                answers = [_unanswered(predictor, source, variant) for variant in asked]
+                answers = [_abstain_variant(predictor, source, variant) for variant in asked]
             found |= dict(zip(members, answers, strict=True))
     return [found[i] for i in range(len(variants))]
 
 
-def _unanswered(predictor: AnalyticPredictor, source: str, variant: Variant) -> VariantPrediction:
+def _abstain_variant(predictor: AnalyticPredictor, source: str, variant: Variant) -> VariantPrediction:
     return VariantPrediction(variant, predictor.unanswered(source, variant.arch, variant.flags, variant.device), 0)
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def _pause_garbage_collection() -> Iterator[None]:
     """Without looking for cycles of garbage: answers have none, and the search takes a third of the time."""
     enabled = gc.isenabled()
     gc.disable()
@@ -122,12 +122,12 @@ def _one_build(
 ) -> list[VariantPrediction]:
     start = time.monotonic()
     arch, flags, device = build
-    code, chosen = compiled(source, arch, flags, device)
+    code, chosen = compile_for_preview(source, arch, flags, device)
     interpreter = Interpreter(code, chosen)
     recordings = _recordings(source, interpreter, [variant.question for variant in variants])
     asked = [launches_of(source, interpreter, v.question, recordings[v.question.arguments]) for v in variants]
-    swept = _sweep(interpreter, variants, [launches[:MOST_PREVIEWS] for launches, _ in asked])
-    kernels = _kernels(predictor, chosen.name, swept)
+    swept = _sweep_launches(interpreter, variants, [launches[:MOST_PREVIEWS] for launches, _ in asked])
+    kernels = _predict_kernels(predictor, chosen.name, swept)
     seconds = (time.monotonic() - start) / len(variants)
     answers = []
     for variant, found, one, (_, notes) in zip(variants, kernels, swept, asked, strict=True):
@@ -148,12 +148,12 @@ def _recordings(
     return record_lines(record, [question.arguments for question in questions])
 
 
-def _sweep(
+def _sweep_launches(
     interpreter: Interpreter, variants: Sequence[Variant], launches: Sequence[Sequence[DeviceLaunch]]
 ) -> list[list[tuple[DeviceLaunch, Swept]]]:
     """The preview of each launch of each variant. A line is what differs in the number that varies most alone."""
     coordinates = [variant.coordinates() for variant in variants]
-    axis = _widest(coordinates)
+    axis = _widest_coordinate(coordinates)
     lines: dict[Hashable, list[tuple[float, int, int]]] = {}
     for i, (place, made) in enumerate(zip(coordinates, launches, strict=True)):
         number = place.get(axis)
@@ -170,7 +170,7 @@ def _sweep(
     return [[(launch, found[i, k]) for k, launch in enumerate(made)] for i, made in enumerate(launches)]
 
 
-def _widest(coordinates: Sequence[Mapping[str, Coordinate]]) -> str:
+def _widest_coordinate(coordinates: Sequence[Mapping[str, Coordinate]]) -> str:
     """The coordinate with the most different numbers."""
     numbers: dict[str, set[float]] = {}
     for place in coordinates:
@@ -180,22 +180,22 @@ def _widest(coordinates: Sequence[Mapping[str, Coordinate]]) -> str:
     return max(sorted(numbers), key=lambda name: len(numbers[name]), default="")
 
 
-def _kernels(
+def _predict_kernels(
     predictor: AnalyticPredictor, device: str, swept: Sequence[Sequence[tuple[DeviceLaunch, Swept]]]
 ) -> list[tuple[KernelPrediction, ...]]:
     """The kernels of each variant, those without a preview last; the correction is asked for all at once."""
     arch = load_device(device).arch
     seen = [one.preview for launches in swept for _, one in launches if isinstance(one.preview, Preview)]
-    rows, quantities = [features(p, device) for p in seen], [preview_quantities(p, arch) for p in seen]
+    rows, quantities = [launch_features(p, device) for p in seen], [preview_quantities(p, arch) for p in seen]
     fixed = iter(predictor.model.predict(rows, quantities, [arch] * len(seen)))
     found = []
     for launches in swept:
         made = [one.preview for _, one in launches]
         good = [(p, next(fixed)) for p in made if isinstance(p, Preview)]
-        answered = [described(p, c.metrics, c.duration_ns, c.intervals) for p, c in good]
-        found.append((*answered, *(unknown(one) for one in made if isinstance(one, Failure))))
+        answered = [describe_kernel(p, c.metrics, c.duration_ns, c.intervals) for p, c in good]
+        found.append((*answered, *(unknown_kernel(one) for one in made if isinstance(one, Failure))))
     return found
 
 
-def _number(text: str) -> int | str:
+def _parse_number(text: str) -> int | str:
     return int(text) if text.isdecimal() else text

@@ -41,12 +41,12 @@ def predict_document(
     """Predictions of a program, one per (arch, flags, device). `execute`: "never", "unsure" (where the predictor
     abstains) or "always" adds what the simulator executes. What does not compile is answered by the trained language
     model where there is one, and else raises CompileFailed. Other errors: predict_each."""
-    results = predict_each(program.text, asked, question, predictor, seconds, uncompiled)
+    results = predict_each(program.text, asked, question, predictor, seconds, uncompiled_document)
     for number, found in enumerate(results):
         unsure = any(kernel.abstained for kernel in found.kernels)
         compiles = found.model == str(predictor.path)  # what does not compile has another model's answer
         if compiles and (execute == "always" or (execute == "unsure" and unsure)):
-            ran = executed(program, found.arch, found.flags, found.device, question.arguments)
+            ran = execute_for_comparison(program, found.arch, found.flags, found.device, question.arguments)
             results[number] = replace(found, executed=ran)
     return document_of(program, path, predictor.path, results)
 
@@ -63,14 +63,14 @@ def predict_each(
     all. Kernels for which there was no time say so (`reason_code` timeout); without any other, raises TimeLimitReached.
     `otherwise` answers for code that does not compile. Other errors: AnalyticPredictor.predict."""
     with processor_time_limit(seconds):
-        results = [_predicted(source, target, question, predictor, otherwise) for target in asked]
+        results = [_prediction_document(source, target, question, predictor, otherwise) for target in asked]
         codes = [kernel.reason_code for found in results for kernel in found.kernels]
         if codes and all(code == TimeLimitReached.reason for code in codes):
             raise OutOfTime
     return results
 
 
-def _predicted(
+def _prediction_document(
     source: str,
     target: tuple[str, str, str],
     question: LaunchAssumptions,
@@ -86,7 +86,7 @@ def _predicted(
         return predictor.unanswered(source, *target).document()
 
 
-def uncompiled(text: str, arch: str, flags: str, device: str, failure: CompileFailed) -> PredictionResult:
+def uncompiled_document(text: str, arch: str, flags: str, device: str, failure: CompileFailed) -> PredictionResult:
     """The language model's answer for code that does not compile; raises the failure where there is no such model, or
     no time for it."""
     from hipsynth.training.models.predict import Predictor, find_model
@@ -105,7 +105,7 @@ def first_error(failure: CompileFailed) -> list[str]:
     return [f"the compiler: {line}" for line in lines if line][:1]
 
 
-def executed(
+def execute_for_comparison(
     program: Program, arch: str, flags: str, device: str, arguments: tuple[str, ...]
 ) -> tuple[SimulatedKernel | FailedExecution, ...]:
     """Metrics and duration of each kernel and launch shape as the simulator executes the program: the mean over the

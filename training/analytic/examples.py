@@ -11,9 +11,9 @@ from hipsynth.core.workers import map_unordered
 from hipsynth.profiling.preview.interpret import Preview
 from hipsynth.profiling.preview.programs import Found, device_code, previews
 from hipsynth.source.names import short_name
-from hipsynth.training.analytic.features import features, preview_quantities
+from hipsynth.training.analytic.features import launch_features, preview_quantities
 from hipsynth.training.analytic.model import SWAY, Example
-from hipsynth.training.analytic.quantities import NAMES, Quantities, quantities
+from hipsynth.training.analytic.quantities import NAMES, Quantities, metric_quantities
 from hipsynth.training.data.dataset import LabelledSample
 
 JOB_SECONDS = 600.0
@@ -37,7 +37,7 @@ class BuildSamples:
     samples: tuple[LabelledSample, ...]
 
 
-def builds(samples: Iterable[LabelledSample]) -> list[BuildSamples]:
+def group_builds(samples: Iterable[LabelledSample]) -> list[BuildSamples]:
     groups: dict[tuple[str, str, str], list[LabelledSample]] = {}
     for sample in samples:
         groups.setdefault((sample.program_id, sample.arch, sample.flags), []).append(sample)
@@ -64,16 +64,16 @@ def previews_of(build: BuildSamples) -> list[Found]:
 
 
 def _seen_of(sample: LabelledSample, found: Sequence[Preview]) -> PreviewFeatures | None:
-    preview = matching(found, sample)
-    return None if preview is None else seen(found, preview, sample)
+    preview = matching_preview(found, sample)
+    return None if preview is None else preview_features(found, preview, sample)
 
 
-def seen(found: Sequence[Preview], preview: Preview, sample: LabelledSample) -> PreviewFeatures:
+def preview_features(found: Sequence[Preview], preview: Preview, sample: LabelledSample) -> PreviewFeatures:
     """What the previews of a kernel's launches say; the features are those of `preview`."""
     bound = max(preview.bounds.values(), default=0.0)
     sway = max(one.sensitivity for one in found if one.instance == preview.instance)
-    averaged = mean([preview_quantities(one, sample.arch) for one in launches_of(found, preview, sample)])
-    return PreviewFeatures(features(preview, sample.device) | {SWAY: sway}, averaged, preview.bottleneck, bound)
+    averaged = mean_quantities([preview_quantities(one, sample.arch) for one in launches_of(found, preview, sample)])
+    return PreviewFeatures(launch_features(preview, sample.device) | {SWAY: sway}, averaged, preview.bottleneck, bound)
 
 
 def launches_of(found: Sequence[Preview], preview: Preview, sample: LabelledSample) -> list[Preview]:
@@ -82,11 +82,11 @@ def launches_of(found: Sequence[Preview], preview: Preview, sample: LabelledSamp
     return same if len(same) == sample.extra.get("dispatches") else [preview]
 
 
-def mean(parts: Sequence[Quantities]) -> Quantities:
+def mean_quantities(parts: Sequence[Quantities]) -> Quantities:
     return {name: statistics.fmean(part[name] for part in parts) for name in NAMES}
 
 
-def matching(found: Sequence[Preview], sample: LabelledSample) -> Preview | None:
+def matching_preview(found: Sequence[Preview], sample: LabelledSample) -> Preview | None:
     """The preview of the launch that a sample's label is of: by kernel, its instance and, if known, its shape."""
     name = short_name(sample.kernel)
     named = [p for p in found if name in (p.instance, p.launch.kernel)]
@@ -99,7 +99,7 @@ def preview_samples(
     samples: Sequence[LabelledSample], workers: int, note: Callable[[str], None] = lambda _: None
 ) -> list[PreviewFeatures | None]:
     """The preview of each sample, in their order."""
-    jobs = builds(samples)
+    jobs = group_builds(samples)
     place = {id(sample): i for i, sample in enumerate(samples)}
     found: list[PreviewFeatures | None] = [None] * len(samples)
     for done, outcome in enumerate(map_unordered(preview_build, jobs, workers, "local", JOB_SECONDS), 1):
@@ -112,13 +112,13 @@ def preview_samples(
     return found
 
 
-def examples(samples: Sequence[LabelledSample], found: Sequence[PreviewFeatures | None]) -> list[Example]:
+def build_examples(samples: Sequence[LabelledSample], found: Sequence[PreviewFeatures | None]) -> list[Example]:
     """The samples that have features, with their truths."""
     return [
         Example(
             shown.features,
             shown.quantities,
-            quantities(sample.metrics, sample.duration_ns, sample.arch),
+            metric_quantities(sample.metrics, sample.duration_ns, sample.arch),
             sample.arch,
             sample.family,
         )

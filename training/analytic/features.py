@@ -8,17 +8,17 @@ from typing import Any
 
 from hipsynth.profiling.preview.interpret import Preview
 from hipsynth.simulator.devices import load_device
-from hipsynth.training.analytic.quantities import NAMES, Quantities, quantities
+from hipsynth.training.analytic.quantities import NAMES, Quantities, metric_quantities
 
 # Facts of the device that a correction may depend on, so that it can be asked about devices it never saw.
 DEVICE = ("topology.cus", "topology.xcds", "l2.bytes", "l2.channels", "clock.core_mhz", "hbm.gbps")
 
 
 def preview_quantities(preview: Preview, arch: str) -> Quantities:
-    return quantities(preview.metrics, preview.duration_ns, arch)
+    return metric_quantities(preview.metrics, preview.duration_ns, arch)
 
 
-def features(preview: Preview, device: str) -> dict[str, float]:
+def launch_features(preview: Preview, device: str) -> dict[str, float]:
     """Feature name -> value. Sizes are logarithms, the rest are ratios of what the preview counted."""
     table = load_device(device)
     spec = table.spec()
@@ -28,50 +28,50 @@ def features(preview: Preview, device: str) -> dict[str, float]:
     slots = spec["topology.cus"] * max(1.0, float(preview.occupancy["groups_per_cu"]))
     l2 = spec["l2.bytes"] * spec["topology.xcds"]
     infinity = spec.get("fabric.infinity_cache_bytes", 0.0)
-    values = {f"q_{name}": _log(found[name] / items) for name in NAMES}
+    values = {f"q_{name}": _safe_log2(found[name] / items) for name in NAMES}
     values |= {f"b_{name}": bound / max(preview.duration_ns, 1.0) for name, bound in preview.bounds.items()}
     values |= {f"d_{key}": spec.get(key, 0.0) for key in DEVICE}
     values |= {
-        "l1_miss": _share(found["l1_requests"], found["lookups"]),
-        "l2_miss": _share(found["l2_misses"], found["l2_requests"]),
-        "duration": _log(preview.duration_ns),
-        "groups": _log(groups),
-        "block": _log(block),
-        "rounds": _log(groups / slots),
+        "l1_miss": _safe_ratio(found["l1_requests"], found["lookups"]),
+        "l2_miss": _safe_ratio(found["l2_misses"], found["l2_requests"]),
+        "duration": _safe_log2(preview.duration_ns),
+        "groups": _safe_log2(groups),
+        "block": _safe_log2(block),
+        "rounds": _safe_log2(groups / slots),
         "run_share": preview.groups_run / max(1, groups),
-        "buffers": _log(preview.buffer_bytes),
-        "buffers_l2": _log((preview.buffer_bytes + 1) / l2),
-        "missed_l2": _log((found["l2_misses"] * spec["l2.line_bytes"] + 1) / l2),
-        "missed_buffers": _log((found["fabric_read"] + 1) / (preview.buffer_bytes + 1)),
-        "infinity": _log((preview.buffer_bytes + 1) / infinity) if infinity else 0.0,
+        "buffers": _safe_log2(preview.buffer_bytes),
+        "buffers_l2": _safe_log2((preview.buffer_bytes + 1) / l2),
+        "missed_l2": _safe_log2((found["l2_misses"] * spec["l2.line_bytes"] + 1) / l2),
+        "missed_buffers": _safe_log2((found["fabric_read"] + 1) / (preview.buffer_bytes + 1)),
+        "infinity": _safe_log2((preview.buffer_bytes + 1) / infinity) if infinity else 0.0,
         "occupancy": float(preview.occupancy["fraction"]),
         "groups_per_cu": float(preview.occupancy["groups_per_cu"]),
         "vgprs": float(preview.registers["vgprs"]),
-        "lds": _log(preview.registers["lds_bytes"]),
+        "lds": _safe_log2(preview.registers["lds_bytes"]),
         "by_data": float(preview.by_data),
-        "atomics": _log(preview.counters.get("TCC_ATOMIC", 0.0) / items),
-        "barriers": _log(preview.work.get("barriers", 0.0) / items),
+        "atomics": _safe_log2(preview.counters.get("TCC_ATOMIC", 0.0) / items),
+        "barriers": _safe_log2(preview.work.get("barriers", 0.0) / items),
         "guessed": float(preview.guessed),
         "sway": preview.sensitivity,
     }
     return values
 
 
-def _log(value: float) -> float:
+def _safe_log2(value: float) -> float:
     return math.log2(value) if value > 0 else -40.0
 
 
-def _share(part: float, whole: float) -> float:
+def _safe_ratio(part: float, whole: float) -> float:
     return part / whole if whole > 0 else -1.0
 
 
-def row(preview: Preview, device: str) -> dict[str, Any]:
+def feature_row(preview: Preview, device: str) -> dict[str, Any]:
     """Everything that a training example needs of a preview."""
     arch = load_device(device).arch
-    return {"features": features(preview, device), "quantities": preview_quantities(preview, arch)}
+    return {"features": launch_features(preview, device), "quantities": preview_quantities(preview, arch)}
 
 
-def vector(columns: Mapping[str, int], values: Mapping[str, float]) -> list[float]:
+def feature_vector(columns: Mapping[str, int], values: Mapping[str, float]) -> list[float]:
     found = [math.nan] * len(columns)
     for name, value in values.items():
         if name in columns:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import read_regular, replace_atomically
 from hipsynth.profiling.metrics.definitions import answer_ids
-from hipsynth.training.analytic.features import vector
+from hipsynth.training.analytic.features import feature_vector
 from hipsynth.training.analytic.quantities import NAMES, Quantities, metrics_of
 from hipsynth.training.analytic.trees import Trees
 
@@ -98,12 +98,14 @@ class AnalyticModel:
         model.corrections = _fit_corrections(table, examples)
         folds = np.array([zlib.crc32(e.family.encode()) % FOLDS for e in examples])
         ratios = _unseen_ratios(table, examples, folds)
-        model.thresholds = {name: best_threshold(ratios[name], _targets(examples, name)) for name in NAMES}
-        model._fit_widths(table, examples, folds, {n: applied(r, model.thresholds[n]) for n, r in ratios.items()})
+        model.thresholds = {name: best_threshold(ratios[name], _log_ratio_targets(examples, name)) for name in NAMES}
+        model._fit_widths(
+            table, examples, folds, {n: apply_threshold(r, model.thresholds[n]) for n, r in ratios.items()}
+        )
         return model
 
     def table(self, rows: Sequence[Mapping[str, float]]) -> Floats:
-        return np.array([vector(self.columns, row) for row in rows], dtype=np.float64)
+        return np.array([feature_vector(self.columns, row) for row in rows], dtype=np.float64)
 
     def _fit_widths(
         self, table: Floats, examples: Sequence[Example], folds: npt.NDArray[np.int64], ratios: Mapping[str, Floats]
@@ -122,7 +124,7 @@ class AnalyticModel:
                 continue
             data = lightgbm.Dataset(table[good], found[good], params={"verbosity": -1})
             self.widths[name] = Trees(lightgbm.train(settings, data, num_boost_round=WIDTH_ROUNDS).model_to_string())
-            self.factors[name] = _calibration(settings, table[good], found[good], folds[good])
+            self.factors[name] = _calibrate_widths(settings, table[good], found[good], folds[good])
 
     # --- prediction
 
@@ -134,8 +136,8 @@ class AnalyticModel:
             return []
         table = self.table(rows)
         used = {name: model for name, model in self.corrections.items() if math.isfinite(self.thresholds[name])}
-        raw = _ratios(used, table)
-        ratios = {name: applied(raw[name], self.thresholds.get(name, math.inf)) for name in NAMES}
+        raw = _predict_ratios(used, table)
+        ratios = {name: apply_threshold(raw[name], self.thresholds.get(name, math.inf)) for name in NAMES}
         widths = {
             name: np.maximum(1e-4, self.factors[name] * model.predict(table)) for name, model in self.widths.items()
         }
@@ -143,11 +145,11 @@ class AnalyticModel:
             widths[DURATION] = np.maximum(widths[DURATION], [row.get(SWAY, 0.0) for row in rows])
         found = []
         for i, (q, arch) in enumerate(zip(previewed, archs, strict=True)):
-            fixed = corrected(q, {name: ratios[name][i] for name in NAMES})
+            fixed = correct_quantities(q, {name: ratios[name][i] for name in NAMES})
             metrics = metrics_of(fixed, arch)
             values = {**metrics, DURATION: fixed["duration"]}
             intervals = {
-                name: interval(name, value, float(widths[name][i]))
+                name: prediction_interval(name, value, float(widths[name][i]))
                 for name, value in values.items()
                 if value is not None and name in widths
             }
@@ -196,12 +198,12 @@ def _unseen_ratios(table: Floats, examples: Sequence[Example], folds: npt.NDArra
         if not len(inside) or not len(outside):
             continue
         models = _fit_corrections(table[outside], [examples[int(i)] for i in outside])
-        for name, ratios in _ratios(models, table[inside]).items():
+        for name, ratios in _predict_ratios(models, table[inside]).items():
             found[name][inside] = ratios
     return found
 
 
-def applied(ratios: Floats, threshold: float) -> Floats:
+def apply_threshold(ratios: Floats, threshold: float) -> Floats:
     """The log ratios that are large enough, else 0."""
     return np.where(np.abs(ratios) >= threshold, ratios, 0.0)
 
@@ -213,12 +215,12 @@ def best_threshold(ratios: Floats, targets: Floats) -> float:
         return math.inf
 
     def loss(threshold: float) -> float:
-        return float(np.minimum(np.abs(targets[good] - applied(ratios[good], threshold)), MOST_LOSS).mean())
+        return float(np.minimum(np.abs(targets[good] - apply_threshold(ratios[good], threshold)), MOST_LOSS).mean())
 
     return min(THRESHOLDS, key=lambda threshold: (loss(threshold), -threshold))
 
 
-def _targets(examples: Sequence[Example], name: str) -> Floats:
+def _log_ratio_targets(examples: Sequence[Example], name: str) -> Floats:
     """log(true / previewed), NaN where one of them is nothing."""
     values = []
     for e in examples:
@@ -232,7 +234,7 @@ def _fit_corrections(table: Floats, examples: Sequence[Example]) -> dict[str, Tr
 
     models = {}
     for name in NAMES:
-        target = np.clip(_targets(examples, name), -LARGEST, LARGEST)
+        target = np.clip(_log_ratio_targets(examples, name), -LARGEST, LARGEST)
         good = np.isfinite(target)
         if good.sum() >= FOLDS:
             data = lightgbm.Dataset(table[good], target[good], params={"verbosity": -1})
@@ -240,12 +242,12 @@ def _fit_corrections(table: Floats, examples: Sequence[Example]) -> dict[str, Tr
     return models
 
 
-def _ratios(models: Mapping[str, Trees], table: Floats) -> dict[str, Floats]:
+def _predict_ratios(models: Mapping[str, Trees], table: Floats) -> dict[str, Floats]:
     zero = np.zeros(len(table))
     return {name: models[name].predict(table) if name in models else zero for name in NAMES}
 
 
-def corrected(previewed: Mapping[str, float], ratios: Mapping[str, float]) -> Quantities:
+def correct_quantities(previewed: Mapping[str, float], ratios: Mapping[str, float]) -> Quantities:
     """Quantities times exp(ratio); misses never exceed what can miss."""
     found = {name: previewed[name] * math.exp(ratios[name]) for name in NAMES}
     found["l1_requests"] = min(found["l1_requests"], found["lookups"])
@@ -255,7 +257,7 @@ def corrected(previewed: Mapping[str, float], ratios: Mapping[str, float]) -> Qu
 
 def log_errors(example: Example, ratios: Mapping[str, float]) -> dict[str, float]:
     """|log error| of each metric, for hit rates the error in points."""
-    fixed = corrected(example.previewed, ratios)
+    fixed = correct_quantities(example.previewed, ratios)
     found, true = metrics_of(fixed, example.arch), metrics_of(example.truth, example.arch)
     errors = {DURATION: abs(math.log(fixed["duration"] / example.truth["duration"]))}
     for name, value in true.items():
@@ -269,14 +271,14 @@ def log_errors(example: Example, ratios: Mapping[str, float]) -> dict[str, float
     return errors
 
 
-def interval(name: str, value: float, width: float) -> tuple[float, float]:
+def prediction_interval(name: str, value: float, width: float) -> tuple[float, float]:
     """The interval around a value for a width in log units, or in points for a hit rate."""
     if name.endswith("Hit_Rate"):
         return max(0.0, value - width), min(100.0, value + width)
     return value * math.exp(-width), value * math.exp(width)
 
 
-def _calibration(
+def _calibrate_widths(
     settings: Mapping[str, Any],
     table: Floats,
     errors: Floats,

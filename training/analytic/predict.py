@@ -37,7 +37,7 @@ from hipsynth.profiling.preview.record import HostCode, Recording
 from hipsynth.simulator.devices import DeviceTable, device_of, load_device
 from hipsynth.source.names import base_name
 from hipsynth.toolchain import check_flags
-from hipsynth.training.analytic.features import features, preview_quantities
+from hipsynth.training.analytic.features import launch_features, preview_quantities
 from hipsynth.training.analytic.model import DURATION, AnalyticModel
 from hipsynth.training.data.source import kernel_names
 from hipsynth.training.models.documents import KernelPrediction, PredictionResult
@@ -127,12 +127,12 @@ class AnalyticPredictor:
         """Raises UsageError for an unknown arch, device or flag, BadInput for a source without a kernel, CompileFailed
         if its device code does not compile."""
         start = time.monotonic()
-        code, chosen = compiled(source, arch, flags, device)
+        code, chosen = compile_for_preview(source, arch, flags, device)
         return self.predict_code(source, code, chosen.name, check_flags(flags), question or LaunchAssumptions(), start)
 
     def unanswered(self, source: str, arch: str, flags: str, device: str | None) -> AnalyticPrediction:
         """What stands in place of a prediction for which there was no time."""
-        kernels = tuple(unknown(out_of_time(name)) for name in kernel_names(source))
+        kernels = tuple(unknown_kernel(out_of_time(name)) for name in kernel_names(source))
         return AnalyticPrediction(arch, flags, device_of(arch, device).name, kernels, 0.0, str(self.path))
 
     def predict_code(
@@ -146,21 +146,21 @@ class AnalyticPredictor:
     ) -> AnalyticPrediction:
         """As predict(), for code that is compiled already."""
         start = time.monotonic() if start is None else start
-        found, notes = find(source, code, device, question)
-        kernels = [*self._kernels(found.previews, device), *map(unknown, found.failures)]
+        found, notes = find_previews(source, code, device, question)
+        kernels = [*self._kernels(found.previews, device), *map(unknown_kernel, found.failures)]
         arch = load_device(device).arch
         seconds = time.monotonic() - start
         return AnalyticPrediction(arch, flags, device, tuple(kernels), seconds, str(self.path), tuple(notes))
 
     def _kernels(self, found: Sequence[Preview], device: str) -> list[KernelPrediction]:
         arch = load_device(device).arch
-        rows = [features(preview, device) for preview in found]
+        rows = [launch_features(preview, device) for preview in found]
         seen = [preview_quantities(preview, arch) for preview in found]
         fixed = self.model.predict(rows, seen, [arch] * len(found))
-        return [described(p, c.metrics, c.duration_ns, c.intervals) for p, c in zip(found, fixed, strict=True)]
+        return [describe_kernel(p, c.metrics, c.duration_ns, c.intervals) for p, c in zip(found, fixed, strict=True)]
 
 
-def compiled(source: str, arch: str, flags: str, device: str | None) -> tuple[Code, DeviceTable]:
+def compile_for_preview(source: str, arch: str, flags: str, device: str | None) -> tuple[Code, DeviceTable]:
     """The device code of a program and the table of the device. Raises as AnalyticPredictor.predict."""
     chosen = device_of(arch, device)
     if not kernel_names(source):
@@ -168,7 +168,7 @@ def compiled(source: str, arch: str, flags: str, device: str | None) -> tuple[Co
     return device_code(source, arch, check_flags(flags)), chosen
 
 
-def described(
+def describe_kernel(
     preview: Preview,
     metrics: Mapping[str, float | None],
     duration_ns: float,
@@ -199,12 +199,12 @@ def described(
         grid=preview.launch.grid,
         block=preview.launch.block,
         bottleneck=preview.bottleneck,
-        why=reasons(preview),
+        why=prediction_reasons(preview),
         occupancy=float(preview.occupancy["fraction"]),
     )
 
 
-def unknown(failure: Failure) -> KernelPrediction:
+def unknown_kernel(failure: Failure) -> KernelPrediction:
     return KernelPrediction(
         name=failure.kernel,
         metrics={},
@@ -219,7 +219,7 @@ def unknown(failure: Failure) -> KernelPrediction:
     )
 
 
-def reasons(preview: Preview) -> tuple[str, ...]:
+def prediction_reasons(preview: Preview) -> tuple[str, ...]:
     """The facts behind a prediction: the units that take longest, and what keeps them busy."""
     times = sorted(((ns, name) for name, ns in preview.bounds.items() if ns > 0), reverse=True)[:3]
     lines = [f"{name}: {ns / 1000:.3g} us if it were the only limit" for ns, name in times]
@@ -234,7 +234,7 @@ def reasons(preview: Preview) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def find(source: str, code: Code, device: str, question: LaunchAssumptions) -> tuple[Found, list[str]]:
+def find_previews(source: str, code: Code, device: str, question: LaunchAssumptions) -> tuple[Found, list[str]]:
     """Previews of the launches that the host code makes, changed by the question; where it launches nothing, of each
     kernel with the question's shape and arguments, or assumed ones (a note says so)."""
     check_values(source, question.values)
@@ -261,10 +261,12 @@ def launches_of(
                 f"the launch shape of {', '.join(dict.fromkeys(one.kernel for one in launches))} is not known{why}: "
                 f"assumes {ASSUMED_GRID[0]} work-groups of {ASSUMED_BLOCK[0]}; give --grid and --block"
             )
-    return [_changed(launch, interpreter, source, question) for launch in launches], notes
+    return [_change_launch(launch, interpreter, source, question) for launch in launches], notes
 
 
-def _changed(launch: DeviceLaunch, interpreter: Interpreter, source: str, question: LaunchAssumptions) -> DeviceLaunch:
+def _change_launch(
+    launch: DeviceLaunch, interpreter: Interpreter, source: str, question: LaunchAssumptions
+) -> DeviceLaunch:
     """The launch with the shape and the values of the question."""
     kernel = interpreter.kernel_of(launch)
     names, types = parameter_names(source, launch.kernel), parameter_types(launch.signature)

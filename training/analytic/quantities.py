@@ -14,7 +14,7 @@ LINE = {"gfx90a": 64, "gfx942": 128}  # bytes of a look-up in the vL1D bandwidth
 L1_BYTES, L2_BYTES = 64, 128  # of a look-up or request in intensities, and of a request in the L2 bandwidth
 
 
-def quantities(metrics: Metrics, duration_ns: float, arch: str) -> Quantities:
+def metric_quantities(metrics: Metrics, duration_ns: float, arch: str) -> Quantities:
     """The quantities behind the metrics of a kernel (physical units). A metric that is not known counts as 0."""
 
     def value(name: str) -> float:
@@ -39,26 +39,26 @@ def metrics_of(q: Mapping[str, float], arch: str) -> dict[str, float | None]:
     """The twelve metrics in physical units; None where a formula divides by zero."""
     time, flops, lookups, requests = q["duration"], q["flops"], q["lookups"], q["l1_requests"]
     moved = q["fabric_read"] + q["fabric_write"]
-    speed = _over(flops, time)
+    speed = _ratio_or_none(flops, time)
     return {
-        "L1_Cache_Hit_Rate": _percent(requests, lookups),
-        "L2_Cache_Hit_Rate": _percent(q["l2_misses"], q["l2_requests"]),
-        "L1_Cache_Bandwidth": _over(lookups * LINE[arch], time),
-        "L2_Cache_Bandwidth": _over(q["l2_requests"] * L2_BYTES, time),
-        "L2_Fabric_Read_BW": _over(q["fabric_read"], time),
-        "L2_Fabric_Write_BW": _over(q["fabric_write"], time),
-        "L1_Cache_Arithmetic_Intensity": _over(flops, lookups * L1_BYTES),
-        "L2_Cache_Arithmetic_Intensity": _over(flops, requests * L1_BYTES),
-        "HBM_Arithmetic_Intensity": _over(flops, moved),
+        "L1_Cache_Hit_Rate": _hit_percent(requests, lookups),
+        "L2_Cache_Hit_Rate": _hit_percent(q["l2_misses"], q["l2_requests"]),
+        "L1_Cache_Bandwidth": _ratio_or_none(lookups * LINE[arch], time),
+        "L2_Cache_Bandwidth": _ratio_or_none(q["l2_requests"] * L2_BYTES, time),
+        "L2_Fabric_Read_BW": _ratio_or_none(q["fabric_read"], time),
+        "L2_Fabric_Write_BW": _ratio_or_none(q["fabric_write"], time),
+        "L1_Cache_Arithmetic_Intensity": _ratio_or_none(flops, lookups * L1_BYTES),
+        "L2_Cache_Arithmetic_Intensity": _ratio_or_none(flops, requests * L1_BYTES),
+        "HBM_Arithmetic_Intensity": _ratio_or_none(flops, moved),
         "L1_Cache_GFLOPS": speed,
         "L2_Cache_GFLOPS": speed,
         "HBM_GFLOPS": speed,
     }
 
 
-def _over(a: float, b: float) -> float | None:
+def _ratio_or_none(a: float, b: float) -> float | None:
     return a / b if b > 0 else None
 
 
-def _percent(missed: float, of: float) -> float | None:
+def _hit_percent(missed: float, of: float) -> float | None:
     return max(0.0, 100 - 100 * missed / of) if of > 0 else None

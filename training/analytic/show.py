@@ -29,8 +29,12 @@ def prediction_lines(result: PredictionResult, why: bool = False) -> list[str]:
         lines += ["", f"  the program did not execute: {other.reason} {other.message}".rstrip()]
     answered = {_launch_key(kernel) for kernel in result.kernels}
     for row in (row for launch, row in executed.items() if launch not in answered):
-        shape = f"{_shape(row.grid)} x {_shape(row.block)}"
-        lines += ["", f"{row.instance}  {shape}", f"  executed in {_number(row.duration_ns / 1000)} us, not predicted"]
+        shape = f"{_format_shape(row.grid)} x {_format_shape(row.block)}"
+        lines += [
+            "",
+            f"{row.instance}  {shape}",
+            f"  executed in {_format_number(row.duration_ns / 1000)} us, not predicted",
+        ]
     lines += [f"  note: {note}" for note in result.notes]
     lines.append(f"  answered in {result.seconds:.2f} s")
     return lines
@@ -59,19 +63,21 @@ def _longest_cells(answer: VariantDocument) -> tuple[str, str, str, str]:
         return "-", "-", "", answer.kernels[0].reason if answer.kernels else "no launch"
     duration, main = max(timed, key=lambda pair: pair[0])
     low, high = main.intervals.get(DURATION, (duration, duration))
-    between = f"{_number(low / 1000)} - {_number(high / 1000)}" + (" unsure" if main.abstained else "")
-    return main.name, _number(duration / 1000), between, main.bottleneck
+    between = f"{_format_number(low / 1000)} - {_format_number(high / 1000)}" + (" unsure" if main.abstained else "")
+    return main.name, _format_number(duration / 1000), between, main.bottleneck
 
 
 def _variant_cells(answer: VariantDocument) -> dict[str, str]:
     cells = {"device": answer.device, "flags": answer.flags}
-    cells |= {"grid": _shape(answer.grid), "block": _shape(answer.block)}
+    cells |= {"grid": _format_shape(answer.grid), "block": _format_shape(answer.block)}
     cells |= {f"arg{n}": word for n, word in enumerate(answer.arguments, 1)}
-    return cells | {name: _number(value) if value % 1 else f"{value:.0f}" for name, value in answer.values.items()}
+    return cells | {
+        name: _format_number(value) if value % 1 else f"{value:.0f}" for name, value in answer.values.items()
+    }
 
 
 def _kernel_lines(kernel: KernelPrediction, executed: SimulatedKernel | None, why: bool) -> list[str]:
-    shape = f"  {_shape(kernel.grid)} x {_shape(kernel.block)}" if kernel.grid else ""
+    shape = f"  {_format_shape(kernel.grid)} x {_format_shape(kernel.block)}" if kernel.grid else ""
     limit = f"   limited by {kernel.bottleneck}" if shape else ""
     lines = [f"{kernel.instance or kernel.name or 'program'}{shape}{limit}"]
     if kernel.abstained:
@@ -83,35 +89,35 @@ def _kernel_lines(kernel: KernelPrediction, executed: SimulatedKernel | None, wh
     facts = table.metric_table().metrics
     rows: list[tuple[str, str, str]] = [(DURATION, "Duration", "us")]
     rows += [(metric, facts[metric].title, facts[metric].unit) for metric in table.paper_ids()]
-    lines += [_row(name, title, unit, kernel, executed) for name, title, unit in rows]
+    lines += [_metric_row(name, title, unit, kernel, executed) for name, title, unit in rows]
     if why:
         lines += [f"  why: {reason}" for reason in kernel.why]
     return lines
 
 
-def _row(name: str, title: str, unit: str, kernel: KernelPrediction, executed: SimulatedKernel | None) -> str:
+def _metric_row(name: str, title: str, unit: str, kernel: KernelPrediction, executed: SimulatedKernel | None) -> str:
     scale = 1e-3 if name == DURATION else 1.0
     value, ends = _value(kernel, name), kernel.intervals.get(name)
-    between = f"{_number(ends[0] * scale)} - {_number(ends[1] * scale)}" if ends else ""
-    line = f"  {f'{title} [{unit}]':<26} {_number(None if value is None else value * scale):>12} {between:>23}"
+    between = f"{_format_number(ends[0] * scale)} - {_format_number(ends[1] * scale)}" if ends else ""
+    line = f"  {f'{title} [{unit}]':<26} {_format_number(None if value is None else value * scale):>12} {between:>23}"
     if executed is None:
         return line.rstrip()
     true = _value(executed, name)
     error = f"{100 * (value / true - 1):+.1f} %" if value is not None and true else ""
-    return f"{line} {_number(None if true is None else true * scale):>12} {error:>8}".rstrip()
+    return f"{line} {_format_number(None if true is None else true * scale):>12} {error:>8}".rstrip()
 
 
 def _value(kernel: KernelPrediction | SimulatedKernel, name: str) -> float | None:
     return kernel.duration_ns if name == DURATION else kernel.metrics.get(name)
 
 
-def _number(value: float | None) -> str:
+def _format_number(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:,.0f}" if abs(value) >= 10000 else f"{value:.4g}"
 
 
-def _shape(dims: Sequence[int] | None) -> str:
+def _format_shape(dims: Sequence[int] | None) -> str:
     shown = list(dims or ())
     while len(shown) > 1 and shown[-1] == 1:
         shown.pop()

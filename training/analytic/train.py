@@ -10,10 +10,10 @@ from pathlib import Path
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import write_whole
-from hipsynth.training.analytic.examples import examples, preview_samples
+from hipsynth.training.analytic.examples import build_examples, preview_samples
 from hipsynth.training.analytic.model import AnalyticModel
 from hipsynth.training.analytic.predict import PREDICTOR
-from hipsynth.training.data.dataset import LEAK_FREE, LabelledSample, require_no_leak, split
+from hipsynth.training.data.dataset import LEAK_FREE, LabelledSample, require_no_leak, split_samples
 from hipsynth.training.models.record import RECORD, ModelRecord
 from hipsynth.training.models.train import Config, finished_already, training_fingerprint, write_training_set
 
@@ -33,7 +33,7 @@ def train_analytic(
     Compiles and previews every build once (the build cache makes a second run short). Raises BadInput (too few samples,
     a leak), UsageError (`out` holds another model).
     """
-    parts = split(samples)
+    parts = split_samples(samples)
     used = [*parts["train"], *parts["valid"]]
     if not used:
         raise BadInput(f"{corpus}: no samples in the training part", remedy="profile more programs into the corpus")
@@ -43,7 +43,7 @@ def train_analytic(
     if (existing := finished_already(out, fingerprint)) is not None:
         return existing
     found = preview_samples(used, workers or os.cpu_count() or 1, note)
-    learned = examples(used, found)
+    learned = build_examples(used, found)
     labels = sorted({(s.backend, str(s.extra.get("backend_version", ""))) for s in used})
     about = {"samples": len(used), "previewed": len(learned), "labels": labels}
     model = AnalyticModel.fit(learned, about)

@@ -31,8 +31,8 @@ class Trees:
     @functools.cached_property
     def _handle(self) -> ctypes.c_void_p:
         handle, rounds = ctypes.c_void_p(), ctypes.c_int()
-        _call("LGBM_BoosterLoadModelFromString", self.text.encode(), ctypes.byref(rounds), ctypes.byref(handle))
-        weakref.finalize(self, _call, "LGBM_BoosterFree", handle)
+        _call_library("LGBM_BoosterLoadModelFromString", self.text.encode(), ctypes.byref(rounds), ctypes.byref(handle))
+        weakref.finalize(self, _call_library, "LGBM_BoosterFree", handle)
         return handle
 
     def predict(self, table: Floats) -> Floats:
@@ -43,17 +43,17 @@ class Trees:
         shape = [ctypes.c_int32(size) for size in rows.shape]
         how = [ROW_MAJOR, NORMAL, 0, -1, PARAMETERS]  # all rounds
         wanted = [self._handle, address[0], FLOAT64, *shape, *how, ctypes.byref(length), address[1]]
-        _call("LGBM_BoosterPredictForMat", *wanted)
+        _call_library("LGBM_BoosterPredictForMat", *wanted)
         return found
 
 
-def _call(name: str, *values: Any) -> None:
-    if getattr(_library(), name)(*values):
-        raise ValueError(ctypes.string_at(_library().LGBM_GetLastError()).decode(errors="replace"))
+def _call_library(name: str, *values: Any) -> None:
+    if getattr(_load_library(), name)(*values):
+        raise ValueError(ctypes.string_at(_load_library().LGBM_GetLastError()).decode(errors="replace"))
 
 
 @functools.cache
-def _library() -> ctypes.CDLL:
+def _load_library() -> ctypes.CDLL:
     spec = importlib.util.find_spec("lightgbm")
     if spec is None or spec.origin is None:
         raise MissingDependency("lightgbm is not installed", remedy="run `pip install -e .`")

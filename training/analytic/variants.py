@@ -25,9 +25,11 @@ _ARGUMENT = re.compile(r"arg([1-9]\d?)")
 _SHAPE = re.compile(r"\d{1,10}(?:x\d{1,10}){0,2}")
 
 
-def swept(specs: Sequence[str], builds: Sequence[tuple[str, str, str]], question: LaunchAssumptions) -> list[Variant]:
+def sweep_variants(
+    specs: Sequence[str], builds: Sequence[tuple[str, str, str]], question: LaunchAssumptions
+) -> list[Variant]:
     """Every combination of the builds (arch, flags, device) and the values of the specs. Raises UsageError."""
-    axes = [axis(spec) for spec in specs]
+    axes = [parse_axis(spec) for spec in specs]
     count = len(builds)
     for _, values in axes:
         count *= len(values)
@@ -38,23 +40,23 @@ def swept(specs: Sequence[str], builds: Sequence[tuple[str, str, str]], question
         for chosen in itertools.product(*(values for _, values in axes)):
             asked = question
             for (name, _), value in zip(axes, chosen, strict=True):
-                asked = changed(asked, name, value)
+                asked = change_assumption(asked, name, value)
             found.append(Variant(*build, asked))
     return found
 
 
-def axis(spec: str) -> tuple[str, list[str]]:
+def parse_axis(spec: str) -> tuple[str, list[str]]:
     """Name and values of a --sweep. Raises UsageError."""
     name, _, text = (part.strip() for part in spec.partition("="))
     match = _RANGE.fullmatch(text)
-    values = _steps(*match.groups()) if match else [part.strip() for part in text.split(",")]
+    values = _sweep_steps(*match.groups()) if match else [part.strip() for part in text.split(",")]
     good = _SHAPE if name in ("grid", "block") else re.compile(r"-?\d{1,15}(?:\.\d{1,15})?")
     if not re.fullmatch(r"[A-Za-z_]\w*", name) or not values or not all(good.fullmatch(value) for value in values):
         raise UsageError(f"--sweep {spec}", cause="not a name and its values", remedy=REMEDY)
     return name, values
 
 
-def _steps(start: str, stop: str, step: str | None) -> list[str]:
+def _sweep_steps(start: str, stop: str, step: str | None) -> list[str]:
     """The integers from start to stop, both included, that a factor (2 if not given) or an addend leads to."""
     number, last = int(start), int(stop)
     found: list[str] = []
@@ -71,12 +73,12 @@ def _steps(start: str, stop: str, step: str | None) -> list[str]:
     return found
 
 
-def changed(question: LaunchAssumptions, name: str, value: str) -> LaunchAssumptions:
+def change_assumption(question: LaunchAssumptions, name: str, value: str) -> LaunchAssumptions:
     """The question with one thing set. Raises UsageError for an argument after one that is not given."""
     if name == "grid":
-        return replace(question, grid=shape(value))
+        return replace(question, grid=parse_shape(value))
     if name == "block":
-        return replace(question, block=shape(value))
+        return replace(question, block=parse_shape(value))
     if match := _ARGUMENT.fullmatch(name):
         place, words = int(match[1]), list(question.arguments)
         if place > len(words) + 1:
@@ -87,7 +89,7 @@ def changed(question: LaunchAssumptions, name: str, value: str) -> LaunchAssumpt
     return replace(question, values={**question.values, name: number})
 
 
-def shape(text: str) -> Shape:
+def parse_shape(text: str) -> Shape:
     """256 or 16x16 as three numbers. Raises UsageError."""
     parts = [int(part) for part in text.split("x")] if _SHAPE.fullmatch(text) else [0]
     if not all(0 < part < 1 << 31 for part in parts):
@@ -124,7 +126,7 @@ def _of_line(row: Any, builds: Sequence[tuple[str, str, str]], question: LaunchA
     for name in ("grid", "block"):
         if row.get(name) is not None:
             given = row[name]
-            asked = changed(asked, name, "x".join(map(str, given)) if isinstance(given, list) else str(given))
+            asked = change_assumption(asked, name, "x".join(map(str, given)) if isinstance(given, list) else str(given))
     for name, value in dict(row.get("values") or {}).items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ValueError(f"{name} is not a number")

@@ -44,17 +44,17 @@ class AuxiliaryFact:
     choices: tuple[str, ...] = ()
 
 
-def _bytes(row: Row) -> float:
+def _exact_bytes(row: Row) -> float:
     return float(row["EXACT_READ_BYTES"] + row["EXACT_WRITE_BYTES"] + row["EXACT_ATOMIC_BYTES"])
 
 
-def _items(row: Row) -> float:
+def _count_work_items(row: Row) -> float:
     """Work-items of a launch."""
     return float(row.get(ITEMS) or math.prod(row["grid"]) * math.prod(row["block"]))
 
 
-def _stride(row: Row) -> str:
-    moved, covered = _bytes(row), row["TCP_TOTAL_CACHE_ACCESSES"] * LINE
+def _stride_class(row: Row) -> str:
+    moved, covered = _exact_bytes(row), row["TCP_TOTAL_CACHE_ACCESSES"] * LINE
     if not moved or not covered:
         return NO_ACCESS
     return next(name for name, end in STRIDES if covered / moved < end)
@@ -63,10 +63,10 @@ def _stride(row: Row) -> str:
 FACTS = (
     AuxiliaryFact("work_groups", 0, lambda row: float(math.prod(row["grid"]))),
     AuxiliaryFact("group_size", 0, lambda row: float(math.prod(row["block"]))),
-    AuxiliaryFact("bytes_per_item", 1, lambda row: _bytes(row) / _items(row)),
-    AuxiliaryFact("flops_per_item", 1, lambda row: row["EXACT_FLOPS"] / _items(row)),
-    AuxiliaryFact("vl1d_accesses_per_item", 1, lambda row: row["TCP_TOTAL_CACHE_ACCESSES"] / _items(row)),
-    AuxiliaryFact("stride", 1, _stride, (*(name for name, _ in STRIDES), NO_ACCESS)),
+    AuxiliaryFact("bytes_per_item", 1, lambda row: _exact_bytes(row) / _count_work_items(row)),
+    AuxiliaryFact("flops_per_item", 1, lambda row: row["EXACT_FLOPS"] / _count_work_items(row)),
+    AuxiliaryFact("vl1d_accesses_per_item", 1, lambda row: row["TCP_TOTAL_CACHE_ACCESSES"] / _count_work_items(row)),
+    AuxiliaryFact("stride", 1, _stride_class, (*(name for name, _ in STRIDES), NO_ACCESS)),
     AuxiliaryFact("occupancy", 2, lambda row: row["occupancy"]),
     AuxiliaryFact("bottleneck", 2, lambda row: row["bottleneck"] if row["bottleneck"] in UNITS else None, tuple(UNITS)),
     AuxiliaryFact("duration_ns", 2, lambda row: row["duration_ns"]),
@@ -82,14 +82,14 @@ def with_counters(measurements: pa.Table) -> pa.Table:
     counted = "counters" in measurements.column_names
     for name in (ITEMS, *COUNTERS):
         column = pc.map_lookup(measurements["counters"], name, "first") if counted else None
-        measurements = measurements.append_column(name, _column(measurements, column))
+        measurements = measurements.append_column(name, _column_or_nulls(measurements, column))
     held = "occupancy" in measurements.column_names
     column = pc.struct_field(measurements["occupancy"], "fraction") if held else None
     measurements = measurements.drop_columns(["occupancy"]) if held else measurements
-    return measurements.append_column("occupancy", _column(measurements, column))
+    return measurements.append_column("occupancy", _column_or_nulls(measurements, column))
 
 
-def _column(measurements: pa.Table, found: Any) -> Any:
+def _column_or_nulls(measurements: pa.Table, found: Any) -> Any:
     return pa.nulls(measurements.num_rows, pa.float64()) if found is None else found
 
 
@@ -97,7 +97,7 @@ def facts_of(row: Row) -> dict[str, Value]:
     """The facts of a label row (see with_counters); empty unless all are known."""
     if any(row.get(name) is None for name in (*COUNTERS, "occupancy", "bottleneck", "duration_ns")):
         return {}
-    if not _items(row):
+    if not _count_work_items(row):
         return {}
     found = {fact.key: fact.value(row) for fact in FACTS}
     known = {key: value for key, value in found.items() if value is not None}

@@ -64,7 +64,7 @@ class LabelledSample:
     @property
     def key(self) -> str:
         """The sample's id: a hash of program, arguments, architecture, flags and device."""
-        return _digest("\0".join((self.program_id, self.arguments, self.arch, self.flags, self.device)))[:16]
+        return _hash_text("\0".join((self.program_id, self.arguments, self.arch, self.flags, self.device)))[:16]
 
     def truth(self) -> dict[str, float | None]:
         """The twelve metrics, normalised."""
@@ -76,16 +76,16 @@ def normalise_all(metrics: Mapping[str, float]) -> dict[str, float | None]:
     return {i: normalise_metric(i, metrics.get(i)) for i in answer_ids()}
 
 
-def _digest(text: str) -> str:
+def _hash_text(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def hash_share(text: str) -> float:
     """A hash of a text as a number in [0, 1)."""
-    return int(_digest(text)[:13], 16) / 16**13
+    return int(_hash_text(text)[:13], 16) / 16**13
 
 
-def split(samples: Iterable[LabelledSample]) -> dict[str, list[LabelledSample]]:
+def split_samples(samples: Iterable[LabelledSample]) -> dict[str, list[LabelledSample]]:
     """Splits samples into the parts of the module docstring; each part is sorted by sample key."""
     parts: dict[str, list[LabelledSample]] = {name: [] for name in ("train", "valid", *TEST_PARTS, "duplicate")}
     ordered = sorted(samples, key=lambda s: (s.key, s.kernel))
@@ -106,7 +106,7 @@ def split(samples: Iterable[LabelledSample]) -> dict[str, list[LabelledSample]]:
 _TOKEN = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|[A-Za-z_]\w*|\d(?:[\w.']|[eEpP][+-])*|\S", re.DOTALL)
 
 
-def tokens(text: str) -> list[str]:
+def code_tokens(text: str) -> list[str]:
     """The C++ tokens of a program without comments."""
     return [t for t in _TOKEN.findall(text) if not t.startswith(("//", "/*"))]
 
@@ -144,10 +144,10 @@ def _is_name(word: str) -> bool:
 @lru_cache(maxsize=65536)
 def canonical_id(text: str) -> str:
     """A hash that ignores comments, white space and the spelling of declared names (they are numbered by first use)."""
-    words = tokens(text)
+    words = code_tokens(text)
     declared = declared_names(words)
     order: dict[str, str] = {}
-    return _digest(" ".join(order.setdefault(w, f"n{len(order)}") if w in declared else w for w in words))
+    return _hash_text(" ".join(order.setdefault(w, f"n{len(order)}") if w in declared else w for w in words))
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class Leak:
         return max(self.same_lineage, self.same_text, self.same_but_names) / self.n if self.n else 0.0
 
 
-def leak(train: Sequence[LabelledSample], test: Sequence[LabelledSample]) -> Leak:
+def measure_leak(train: Sequence[LabelledSample], test: Sequence[LabelledSample]) -> Leak:
     """Compares a test part with the training part by lineage, by text, and by `canonical_id`."""
     lineages = {s.lineage for s in train}
     texts = {s.program_id for s in train}
@@ -180,7 +180,7 @@ def leak(train: Sequence[LabelledSample], test: Sequence[LabelledSample]) -> Lea
 
 def require_no_leak(train: Sequence[LabelledSample], test: Sequence[LabelledSample]) -> None:
     """Raises BadInput if a test part that must be leak-free shares a lineage or a renamed text with training."""
-    found = leak(train, test)
+    found = measure_leak(train, test)
     if found.share > 0:
         raise BadInput(
             f"{found.same_lineage} of {found.n} test samples share a lineage with training, "
@@ -208,7 +208,9 @@ def load_samples(
     missing = [row["program_id"] for row in selection.rows if row["program_id"] not in programs]
     if missing:
         raise BadInput(f"{path}: program {missing[0]} is not in the corpus", remedy="profile its folder again")
-    found = [_sample(row, programs[row["program_id"]]) for row in selection.rows if programs[row["program_id"]]["text"]]
+    found = [
+        _build_sample(row, programs[row["program_id"]]) for row in selection.rows if programs[row["program_id"]]["text"]
+    ]
     if not found:
         raise BadInput(
             f"{path}: the sources of its programs were not kept",
@@ -217,7 +219,7 @@ def load_samples(
     return found
 
 
-def _sample(row: Mapping[str, Any], program: Mapping[str, Any]) -> LabelledSample:
+def _build_sample(row: Mapping[str, Any], program: Mapping[str, Any]) -> LabelledSample:
     known = ("dispatches", "grid", "block", "backend_version", "measurement_id", "compiler", "headers", "bottleneck")
     return LabelledSample(
         program_id=row["program_id"],

@@ -35,7 +35,7 @@ class Skeleton:
 
 
 def split_answer(answer: str) -> tuple[Skeleton, list[str]]:
-    """The skeleton and the value texts of an answer as `prompt.answer` formats it."""
+    """The skeleton and the value texts of an answer as `prompt.render_answer` formats it."""
     names = "|".join(re.escape(key) for key in (*auxiliary.KEYS, *answer_ids()))
     literals, order, values, at = [], [], [], 0
     for match in re.finditer(rf'"({names})": "([^"]*)"', answer):
@@ -46,16 +46,16 @@ def split_answer(answer: str) -> tuple[Skeleton, list[str]]:
     return Skeleton((*literals, answer[at:]), tuple(order)), values
 
 
-def skeleton(arch: str, flags: str, fmt: str, facts: bool = False) -> Skeleton:
+def answer_skeleton(arch: str, flags: str, fmt: str, facts: bool = False) -> Skeleton:
     """The skeleton of the answer for an architecture, flags and number format, with or without auxiliary facts."""
     nothing: dict[str, auxiliary.Value] = {key: auxiliary.CHOICES.get(key, (0.0,))[0] for key in auxiliary.KEYS}
-    blank = prompt.answer(dict.fromkeys(answer_ids(), 0.0), arch, flags, fmt, nothing if facts else None)
+    blank = prompt.render_answer(dict.fromkeys(answer_ids(), 0.0), arch, flags, fmt, nothing if facts else None)
     return split_answer(blank)[0]
 
 
 def answer_atoms(fmt: str, facts: bool = False) -> list[str]:
     """The texts between two values. They are the same in every answer, so a new tokenizer makes each a single token."""
-    return list(skeleton("gfx90a", "-O3", fmt, facts).literals[1:-1])
+    return list(answer_skeleton("gfx90a", "-O3", fmt, facts).literals[1:-1])
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class EncodedQuestion:
 
 class TrainingExample(TypedDict):
     """An encoded sample, by token: ids, labels (-100 where nothing is learned), and for values side by side stage,
-    branch and position (see `places`). `cut_lines`: source lines that did not fit."""
+    branch and position (see `token_places`). `cut_lines`: source lines that did not fit."""
 
     input_ids: list[int]
     labels: list[int]
@@ -102,7 +102,7 @@ class Encoder:
         self.context = context
         self.view = view
         self.options = options or PromptOptions()
-        self.order = skeleton("", "", fmt, self.options.auxiliary).order
+        self.order = answer_skeleton("", "", fmt, self.options.auxiliary).order
         self._cache: dict[str, list[int]] = {}
 
     @property
@@ -149,7 +149,7 @@ class Encoder:
             text = launch_lines(source, arch) + text
         if not self.options.targets:
             arch = flags = ANY_TARGET
-        form = skeleton(arch, flags, self.fmt, self.options.auxiliary)
+        form = answer_skeleton(arch, flags, self.fmt, self.options.auxiliary)
         head = self.cached(form.literals[0])
         literals = [self.cached(text) for text in form.literals[1:]]
         room = self.context - len(head) - sum(map(len, literals)) - VALUE_TOKENS * len(form.order) - 1
@@ -182,7 +182,8 @@ class Encoder:
 
     def example(self, sample: LabelledSample) -> TrainingExample:
         """A training example: `input_ids`, `labels` (loss on the answer only) and `cut_lines`; in parallel also
-        `stage`, `branch` and `position_ids` of each token (see `places`), and no loss on the texts between the values.
+        `stage`, `branch` and `position_ids` of each token (see `token_places`), and no loss on the texts between the
+        values.
 
         Raises ValueError if the answer needs facts that the sample's label does not have.
         """
@@ -190,7 +191,7 @@ class Encoder:
         if self.options.auxiliary and not sample.facts:
             raise ValueError("the label has no auxiliary facts")
         facts = sample.facts if self.options.auxiliary else None
-        _, texts = split_answer(prompt.answer(sample.metrics, sample.arch, sample.flags, self.fmt, facts))
+        _, texts = split_answer(prompt.render_answer(sample.metrics, sample.arch, sample.flags, self.fmt, facts))
         values = [self.cached(text) for text in texts]
         if self.options.parallel:
             return self._parallel(encoded, values)
@@ -206,7 +207,7 @@ class Encoder:
         branches = [[before[slot] + values[slot] for slot in stage] for stage in self.stages]
         learned = [[len(values[slot]) for slot in stage] for stage in self.stages]
         ids, labels = list(encoded.prefix), [IGNORED] * len(encoded.prefix)
-        stage_of, branch_of, position = places(len(ids), [[len(b) for b in stage] for stage in branches])
+        stage_of, branch_of, position = token_places(len(ids), [[len(b) for b in stage] for stage in branches])
         for tokens, counts in zip(branches, learned, strict=True):
             for branch, count in zip(tokens, counts, strict=True):
                 ids += branch
@@ -221,7 +222,7 @@ class Encoder:
         }
 
 
-def places(prefix: int, lengths: Sequence[Sequence[int]]) -> tuple[list[int], list[int], list[int]]:
+def token_places(prefix: int, lengths: Sequence[Sequence[int]]) -> tuple[list[int], list[int], list[int]]:
     """(stage, branch, position) of every token of a prefix (stage 0) and of branches with these lengths by stage.
 
     A token sees earlier stages and what precedes it in its own branch; all branches of a stage begin at one position.
@@ -242,13 +243,17 @@ def chat_text(sample: LabelledSample, fmt: str, view: str = "whole", options: Pr
     if options and options.launches:
         text = launch_lines(sample.text, sample.arch) + text
     messages = "\n".join(m["content"] for m in prompt.prompt_messages(text, sample.arch, sample.flags))
-    return messages + "\n" + skeleton(sample.arch, sample.flags, fmt, bool(options and options.auxiliary)).literals[0]
+    return (
+        messages
+        + "\n"
+        + answer_skeleton(sample.arch, sample.flags, fmt, bool(options and options.auxiliary)).literals[0]
+    )
 
 
 HIDDEN = 1 << 20  # the stage of padding: later than all others, so that nothing sees it
 
 
-def pad(examples: Iterable[TrainingExample], pad_id: int) -> dict[str, list[list[int]]]:
+def pad_batch(examples: Iterable[TrainingExample], pad_id: int) -> dict[str, list[list[int]]]:
     """Right-pads a batch: `input_ids`, `attention_mask`, `labels`, and `stage`, `branch` and `position_ids` if the
     examples have them; each (batch, longest example)."""
     batch = list(examples)

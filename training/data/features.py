@@ -109,7 +109,7 @@ def _memory_class(mem: Mem) -> str:
     return _STORES.get(size, "store_small") if mem.kind == "store" else mem.kind
 
 
-def functions(disassembly: str) -> dict[str, list[re.Match[str]]]:
+def split_functions(disassembly: str) -> dict[str, list[re.Match[str]]]:
     """The instructions of each symbol of an llvm-objdump listing, padding after the last s_endpgm left out."""
     found: dict[str, list[re.Match[str]]] = {}
     current: list[re.Match[str]] = []
@@ -132,7 +132,7 @@ def code_features(disassembly: str, source: str = "") -> dict[str, float]:
 
     Of several, the largest kernel that `source` defines is taken (headers may bring kernels of their own).
     """
-    listings = functions(disassembly)
+    listings = split_functions(disassembly)
     if not listings:
         return {}
     own = {name: body for name, body in listings.items() if any(k in name for k in kernel_names(source))}
@@ -150,20 +150,20 @@ def code_features(disassembly: str, source: str = "") -> dict[str, float]:
     values["functions"] = float(len(listings))
     values["loop_depth"] = float(max(depth, default=0))
     values["loops"] = float(_back_edges(name, body))
-    values |= _intensity(weighted)
+    values |= _estimate_intensity(weighted)
     for bank, label in (("v", "vgprs"), ("a", "agprs")):
-        values[label] = float(_highest(body, bank))
+        values[label] = float(_highest_register(body, bank))
     return values
 
 
-def _address(match: re.Match[str]) -> int:
+def _instruction_address(match: re.Match[str]) -> int:
     return int(match.group(3), 16)
 
 
-def _branches(name: str, body: list[re.Match[str]]) -> list[tuple[int, int]]:
+def _backward_branches(name: str, body: list[re.Match[str]]) -> list[tuple[int, int]]:
     """(index of the target, index of the branch) of every backward branch inside the function."""
-    at = {_address(m): i for i, m in enumerate(body)}
-    start = _address(body[0]) if body else 0
+    at = {_instruction_address(m): i for i, m in enumerate(body)}
+    start = _instruction_address(body[0]) if body else 0
     edges = []
     for index, match in enumerate(body):
         if match.group(4) == name and match.group(1).startswith(("s_branch", "s_cbranch")):
@@ -174,18 +174,18 @@ def _branches(name: str, body: list[re.Match[str]]) -> list[tuple[int, int]]:
 
 
 def _back_edges(name: str, body: list[re.Match[str]]) -> int:
-    return len({target for target, _ in _branches(name, body)})
+    return len({target for target, _ in _backward_branches(name, body)})
 
 
 def _loop_depths(name: str, body: list[re.Match[str]]) -> list[int]:
     """How many loops (distinct targets of backward branches) each instruction lies in."""
     loops: dict[int, int] = {}
-    for target, branch in _branches(name, body):
+    for target, branch in _backward_branches(name, body):
         loops[target] = max(branch, loops.get(target, branch))
     return [sum(first <= i <= last for first, last in loops.items()) for i in range(len(body))]
 
 
-def _intensity(weighted: Mapping[str, float]) -> dict[str, float]:
+def _estimate_intensity(weighted: Mapping[str, float]) -> dict[str, float]:
     """Estimates of FLOPs and bytes per work-item and their ratio, from loop-weighted counts."""
     flops = sum(2 * weighted[k] for k in ("fma_f64", "fma_f32", "fma_f16"))
     flops += sum(weighted[k] for k in ("alu_f64", "alu_f32", "alu_f16", "trans"))
@@ -195,7 +195,7 @@ def _intensity(weighted: Mapping[str, float]) -> dict[str, float]:
     return {"flops": math.log1p(flops), "bytes": math.log1p(moved), "intensity": math.log1p(flops / max(moved, 1.0))}
 
 
-def _highest(body: Iterable[re.Match[str]], bank: str) -> int:
+def _highest_register(body: Iterable[re.Match[str]], bank: str) -> int:
     best = 0
     for match in body:
         for found in _REGISTER.finditer(match.group(2)):
@@ -226,13 +226,13 @@ _OPERATORS: dict[type, Callable[[int, int], int]] = {
 }
 
 
-def constant(expression: str, known: Mapping[str, int]) -> int | None:
+def evaluate_constant(expression: str, known: Mapping[str, int]) -> int | None:
     """The value of an integer expression of literals and known names, or None."""
     text = re.sub(r"\bsizeof\s*\(\s*(\w+)[^)]*\)", lambda m: str(_SIZES.get(m.group(1), 4)), expression)
     text = _LITERAL.sub(lambda m: m.group(1).replace("'", "").lstrip("0") or "0", text)
     text = re.sub(r"\b(?:static_cast|std::size_t|size_t|unsigned|int|long|dim3)\b(?:<[^>]*>)?", "", text)
     try:
-        return _fold(ast.parse(text.strip().replace("::", "_"), mode="eval").body, known)
+        return _fold_constant(ast.parse(text.strip().replace("::", "_"), mode="eval").body, known)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
@@ -240,30 +240,30 @@ def constant(expression: str, known: Mapping[str, int]) -> int | None:
 _SIZES = {"double": 8, "float": 4, "int": 4, "char": 1, "short": 2, "long": 8, "half": 2, "__half": 2, "float4": 16}
 
 
-def _fold(node: ast.expr, known: Mapping[str, int]) -> int | None:
+def _fold_constant(node: ast.expr, known: Mapping[str, int]) -> int | None:
     if isinstance(node, ast.Constant) and isinstance(node.value, int):
         return node.value
     if isinstance(node, ast.Name):
         return known.get(node.id)
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        left, right = _fold(node.left, known), _fold(node.right, known)
+        left, right = _fold_constant(node.left, known), _fold_constant(node.right, known)
         return None if left is None or right is None else _OPERATORS[type(node.op)](left, right)
     if isinstance(node, ast.Tuple):  # dim3(x, y, z)
-        parts = [_fold(e, known) for e in node.elts]
+        parts = [_fold_constant(e, known) for e in node.elts]
         return None if None in parts else math.prod(p for p in parts if p is not None)
     return None
 
 
-def constants(source: str) -> dict[str, int]:
+def integer_constants(source: str) -> dict[str, int]:
     """Names with a constant integer value, in order of definition: `const int n = 1 << 20;`, `#define N 64`."""
     known: dict[str, int] = {}
     for match in _MACRO.finditer(source):
-        value = constant(match.group(2), known)
+        value = evaluate_constant(match.group(2), known)
         if value is not None:
             known[match.group(1)] = value
     for match in _DEFINITION.finditer(source):
         name, text = (group for group in match.groups() if group is not None)
-        value = constant(f"({text},)" if match["shape"] else text, known)
+        value = evaluate_constant(f"({text},)" if match["shape"] else text, known)
         if value is not None:
             known.setdefault(name, value)
     return known
@@ -271,12 +271,12 @@ def constants(source: str) -> dict[str, int]:
 
 def source_features(source: str) -> dict[str, float]:
     """Sizes that can be read off the source: launch shape, constants, allocations, loops, keywords."""
-    known = constants(source)
+    known = integer_constants(source)
     grids, blocks = [], []
-    shapes = [_arguments(launch.group(1)) for launch in _LAUNCH.finditer(source)]
-    shapes += [_arguments(_inside(source, call.end()))[1:] for call in _LAUNCH_CALL.finditer(source)]
+    shapes = [_split_arguments(launch.group(1)) for launch in _LAUNCH.finditer(source)]
+    shapes += [_split_arguments(_inside_parentheses(source, call.end()))[1:] for call in _LAUNCH_CALL.finditer(source)]
     for parts in shapes:
-        values = [constant(p, known) for p in parts[:2]]
+        values = [evaluate_constant(p, known) for p in parts[:2]]
         if len(values) == 2:
             grids.append(values[0] or 0)
             blocks.append(values[1] or 0)
@@ -284,14 +284,14 @@ def source_features(source: str) -> dict[str, float]:
     grid, block = max(grids, default=0), max(blocks, default=0)
     allocated = 0
     for call in re.finditer(r"\bhipMalloc\w*\s*\(", source):
-        given = _arguments(_inside(source, call.end()))
-        allocated += (constant(given[1], known) or 0) if len(given) > 1 else 0
+        given = _split_arguments(_inside_parentheses(source, call.end()))
+        allocated += (evaluate_constant(given[1], known) or 0) if len(given) > 1 else 0
     return {
-        "grid": _log(grid),
-        "block": _log(block),
-        "items": _log(grid * block),
-        "allocated": _log(allocated),
-        "largest_constant": _log(max([*known.values(), *numbers], default=0)),
+        "grid": _log2_or_zero(grid),
+        "block": _log2_or_zero(block),
+        "items": _log2_or_zero(grid * block),
+        "allocated": _log2_or_zero(allocated),
+        "largest_constant": _log2_or_zero(max([*known.values(), *numbers], default=0)),
         "constants": float(len(known)),
         "launches": float(len(grids)),
         "for_loops": float(len(re.findall(r"\bfor\s*\(", source))),
@@ -304,11 +304,11 @@ def source_features(source: str) -> dict[str, float]:
     }
 
 
-def _log(value: int) -> float:
+def _log2_or_zero(value: int) -> float:
     return math.log2(value + 1) if value > 0 else 0.0
 
 
-def _inside(source: str, start: int) -> str:
+def _inside_parentheses(source: str, start: int) -> str:
     """The text from `start` to the parenthesis that closes it."""
     depth = 1
     for i in range(start, len(source)):
@@ -318,7 +318,7 @@ def _inside(source: str, start: int) -> str:
     return source[start:]
 
 
-def _arguments(text: str) -> list[str]:
+def _split_arguments(text: str) -> list[str]:
     """Splits at top-level commas."""
     parts, depth, start = [], 0, 0
     for i, c in enumerate(text):

@@ -50,28 +50,29 @@ def launch_lines(source: str, arch: str) -> str:
         launches = recorded(source, interpreter).launches
     except (BadInput, UsageError):
         return ""
-    return "".join(_line(one, interpreter.kernel_of(one)) for one in launches[:MOST_LAUNCHES])
+    return "".join(_launch_line(one, interpreter.kernel_of(one)) for one in launches[:MOST_LAUNCHES])
 
 
-def _line(launch: DeviceLaunch, kernel: Mapping[str, Any] | None) -> str:
+def _launch_line(launch: DeviceLaunch, kernel: Mapping[str, Any] | None) -> str:
     groups, size = math.prod(launch.grid), math.prod(launch.block)
     grid, block = (" ".join(map(str, shape)) for shape in (launch.grid, launch.block))
-    shape = f"grid {grid} {_magnitude(groups)} block {block} {_magnitude(size)} items {_magnitude(groups * size)}"
-    shown = ", ".join(_arguments(launch, kernel)) if kernel is not None else ""
+    numbers = [_format_magnitude(count) for count in (groups, size, groups * size)]
+    shape = f"grid {grid} {numbers[0]} block {block} {numbers[1]} items {numbers[2]}"
+    shown = ", ".join(_format_arguments(launch, kernel)) if kernel is not None else ""
     return f"// launch {launch.kernel} {shape}{f' arguments {shown}' if shown else ''}\n"
 
 
-def _magnitude(value: float) -> str:
+def _format_magnitude(value: float) -> str:
     return number_format("exp3").written(value)
 
 
-def _arguments(launch: DeviceLaunch, kernel: Mapping[str, Any]) -> Iterator[str]:
+def _format_arguments(launch: DeviceLaunch, kernel: Mapping[str, Any]) -> Iterator[str]:
     explicit, types = explicit_arguments(kernel), parameter_types(launch.signature)
     for i, (offset, size, kind) in enumerate(explicit):
         data = launch.arguments[offset : offset + size]
         if kind == BUFFER:
             buffer = launch.buffer_at(int.from_bytes(data, "little"))
-            yield f"{_magnitude(buffer.bytes)} bytes" if buffer else "buffer"
+            yield f"{_format_magnitude(buffer.bytes)} bytes" if buffer else "buffer"
         else:
             yield _number(unpacked_number(data, types[i] if i < len(types) else ""))
 
@@ -79,4 +80,4 @@ def _arguments(launch: DeviceLaunch, kernel: Mapping[str, Any]) -> Iterator[str]
 def _number(value: float | None) -> str:
     if value is None:
         return "?"
-    return _magnitude(value) if isinstance(value, int) and value >= LARGE else f"{value}"
+    return _format_magnitude(value) if isinstance(value, int) and value >= LARGE else f"{value}"

@@ -139,7 +139,7 @@ def read_number(text: str, digits: str) -> float | None:
     return form.read(text) if re.fullmatch(form.pattern, text) else None
 
 
-def words(choices: Sequence[str]) -> tuple[Automaton, frozenset[str]]:
+def word_automaton(choices: Sequence[str]) -> tuple[Automaton, frozenset[str]]:
     """The automaton that accepts exactly the given words (its states are their beginnings), and its final states."""
     heads = sorted({word[:n] for word in choices for n in range(len(word) + 1)})
     arcs: Automaton = {

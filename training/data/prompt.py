@@ -30,7 +30,7 @@ FLAGS_KEY, ARCH_KEY = "compiler_flags", "architecture"
 _FENCE = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL)
 
 
-def question(code: str, arch: str, flags: str) -> str:
+def render_question(code: str, arch: str, flags: str) -> str:
     """The user message for a source; `flags` appear as given."""
     return QUESTION.format(arch=arch, flags=flags, code=code.strip("\n"))
 
@@ -64,7 +64,7 @@ def answer_fields(
     return fields
 
 
-def answer(
+def render_answer(
     values: Mapping[str, float],
     arch: str,
     flags: str,
@@ -78,7 +78,7 @@ def answer(
 
 def prompt_messages(code: str, arch: str, flags: str) -> list[dict[str, str]]:
     """The prompt: the system and user messages."""
-    return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question(code, arch, flags)}]
+    return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": render_question(code, arch, flags)}]
 
 
 def sample_messages(
@@ -90,7 +90,7 @@ def sample_messages(
     facts: Mapping[str, auxiliary.Value] | None = None,
 ) -> list[dict[str, str]]:
     """The messages of a training sample: system, user and assistant."""
-    assistant = {"role": "assistant", "content": answer(values, arch, flags, digits, facts)}
+    assistant = {"role": "assistant", "content": render_answer(values, arch, flags, digits, facts)}
     return [*prompt_messages(code, arch, flags), assistant]
 
 
@@ -118,7 +118,7 @@ def parse_answer(text: str, *, arch: str | None = None, flags: str | None = None
     as a whole is not valid.
     """
     try:
-        found = json.loads(_json_block(text), object_pairs_hook=_unique)
+        found = json.loads(_json_block(text), object_pairs_hook=_reject_duplicates)
     except ValueError as error:
         return ParsedAnswer(errors=(f"not JSON: {error}",))
     if not isinstance(found, dict):
@@ -130,7 +130,7 @@ def parse_answer(text: str, *, arch: str | None = None, flags: str | None = None
     values: dict[str, float] = {}
     facts: dict[str, auxiliary.Value] = {}
     for key in (key for key in keys[2:] if key in found):
-        value = _value(key, found[key], digits)
+        value = _parse_value(key, found[key], digits)
         if value is None:
             errors.append(
                 f"{key}: {found[key]!r} is not a {'number' if key not in auxiliary.CHOICES else 'known word'}"
@@ -142,7 +142,9 @@ def parse_answer(text: str, *, arch: str | None = None, flags: str | None = None
     for key, expected in ((ARCH_KEY, arch), (FLAGS_KEY, flags)):
         if key in found and expected is not None and found[key] != expected:
             errors.append(f"{key}: {found[key]!r} instead of {expected!r}")
-    return ParsedAnswer(values, _text(found.get(ARCH_KEY)), _text(found.get(FLAGS_KEY)), tuple(errors), facts)
+    return ParsedAnswer(
+        values, _text_or_none(found.get(ARCH_KEY)), _text_or_none(found.get(FLAGS_KEY)), tuple(errors), facts
+    )
 
 
 def _json_block(text: str) -> str:
@@ -156,20 +158,20 @@ def _json_block(text: str) -> str:
     return text[start:]
 
 
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _reject_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     keys = [key for key, _ in pairs]
     if len(set(keys)) != len(keys):
         raise ValueError("a key occurs twice")
     return dict(pairs)
 
 
-def _value(key: str, value: object, digits: str) -> auxiliary.Value | None:
+def _parse_value(key: str, value: object, digits: str) -> auxiliary.Value | None:
     if key in auxiliary.CHOICES:
         return next((word for word in auxiliary.CHOICES[key] if word == value), None)
-    return _number(value, digits)
+    return _parse_number(value, digits)
 
 
-def _number(value: object, digits: str) -> float | None:
+def _parse_number(value: object, digits: str) -> float | None:
     """A finite number from a JSON number or a text in the number format, else None."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
@@ -177,5 +179,5 @@ def _number(value: object, digits: str) -> float | None:
     return number if number is not None and math.isfinite(number) else None
 
 
-def _text(value: object) -> str | None:
+def _text_or_none(value: object) -> str | None:
     return value if isinstance(value, str) else None

@@ -31,47 +31,49 @@ DETAILS = ("limits", "occupancy")  # columns that label rows leave out
 
 
 @cache
-def texts() -> dict[str, Any]:
+def load_texts() -> dict[str, Any]:
     """The table of questions.toml."""
     return tomllib.loads(Path(__file__).with_name("questions.toml").read_text())
 
 
-def placeholders(template: str) -> set[str]:
+def find_placeholders(template: str) -> set[str]:
     """The facts that a text names."""
     return {name for _, name, _, _ in string.Formatter().parse(template) if name}
 
 
-def facts(row: Row) -> dict[str, str]:
+def label_facts(row: Row) -> dict[str, str]:
     """What is known of a label as words and rounded numbers with units, by the names that questions.toml uses.
 
     `row`: a row of select_labels with the measurement's `limits` and `occupancy_of` (its occupancy struct).
     """
     found = {"kernel": f"`{row['kernel']}`", **{name: str(row[name]) for name in ("arch", "flags", "device")}}
-    return found | _limits(row) | _occupancy(row) | _hit_rates(row) | _work(row)
+    return found | _limit_facts(row) | _occupancy_facts(row) | _hit_rates(row) | _work_facts(row)
 
 
-def _limits(row: Row) -> dict[str, str]:
+def _limit_facts(row: Row) -> dict[str, str]:
     limits, duration = row.get("limits"), row["duration_ns"]
     if not limits or not duration:
         return {}
     bounds = dict(limits["bounds"])
     unit = str(limits["bottleneck"])
-    kind, advice = texts()["units"].get(unit, (None, None))
+    kind, advice = load_texts()["units"].get(unit, (None, None))
     if kind is None or not bounds.get(unit):
         return {}
     rest = sorted(((ns, name) for name, ns in bounds.items() if name != unit and ns > 0), reverse=True)
-    found = {"unit": unit_name(unit), "kind": kind, "advice": advice, "duration": _time(duration)}
-    found |= {"unit_time": _time(bounds[unit]), "unit_share": _share(bounds[unit] / duration)}
+    found = {"unit": unit_name(unit), "kind": kind, "advice": advice, "duration": _format_time(duration)}
+    found |= {"unit_time": _format_time(bounds[unit]), "unit_share": _format_share(bounds[unit] / duration)}
     if rest:
-        found |= {"second": unit_name(rest[0][1]), "second_share": _share(rest[0][0] / duration)}
-    return found | {f"{name}_share": _share(bounds[name] / duration) for name in ("hbm", "valu") if name in bounds}
+        found |= {"second": unit_name(rest[0][1]), "second_share": _format_share(rest[0][0] / duration)}
+    return found | {
+        f"{name}_share": _format_share(bounds[name] / duration) for name in ("hbm", "valu") if name in bounds
+    }
 
 
-def _occupancy(row: Row) -> dict[str, str]:
+def _occupancy_facts(row: Row) -> dict[str, str]:
     held = row.get("occupancy_of")
     if not held or held["fraction"] is None or not held["limited_by"]:
         return {}
-    share = {"waves": f"{held['waves_per_cu']:g}", "occupancy": _share(held["fraction"])}
+    share = {"waves": f"{held['waves_per_cu']:g}", "occupancy": _format_share(held["fraction"])}
     return share | {"occupancy_limit": str(held["limited_by"])}
 
 
@@ -80,35 +82,35 @@ def _hit_rates(row: Row) -> dict[str, str]:
     return {name: f"{rate:.3g} %" for name, rate in rates.items() if rate is not None}
 
 
-def _work(row: Row) -> dict[str, str]:
+def _work_facts(row: Row) -> dict[str, str]:
     told = auxiliary.facts_of(row)
     if not told:
         return {}
-    found = {"flops": _amount(told["flops_per_item"]), "bytes": _amount(told["bytes_per_item"])}
-    found["accesses"] = _amount(told["vl1d_accesses_per_item"])
-    access = texts()["strides"].get(told["stride"])
+    found = {"flops": _format_amount(told["flops_per_item"]), "bytes": _format_amount(told["bytes_per_item"])}
+    found["accesses"] = _format_amount(told["vl1d_accesses_per_item"])
+    access = load_texts()["strides"].get(told["stride"])
     intensity = row.get("HBM_Arithmetic_Intensity")
     found |= {"access": access} if access else {}
     return found | ({"intensity": f"{intensity:.3g}"} if intensity is not None else {})
 
 
-def _amount(value: auxiliary.Value) -> str:
+def _format_amount(value: auxiliary.Value) -> str:
     return f"{float(value):.3g}"
 
 
-def _share(share: float) -> str:
+def _format_share(share: float) -> str:
     return f"{100 * share:.3g} %"
 
 
-def _time(ns: float) -> str:
+def _format_time(ns: float) -> str:
     return f"{ns / 1000:.3g} us"
 
 
-def asked(row: Row, source: str) -> Iterator[tuple[str, list[dict[str, str]]]]:
+def answerable_questions(row: Row, source: str) -> Iterator[tuple[str, list[dict[str, str]]]]:
     """(name, messages) of every question whose answer a label knows."""
-    known, table = facts(row), texts()
+    known, table = label_facts(row), load_texts()
     for name, entry in table["questions"].items():
-        wanted = placeholders(entry["answer"])
+        wanted = find_placeholders(entry["answer"])
         if not wanted <= set(known):
             continue
         choice = int(hashlib.sha256(f"{row['measurement_id']}:{name}".encode()).hexdigest(), 16) % len(entry["ask"])
@@ -119,7 +121,7 @@ def asked(row: Row, source: str) -> Iterator[tuple[str, list[dict[str, str]]]]:
         yield name, [{"role": role, "content": text} for role, text in contents]
 
 
-def detailed(measurements: pa.Table, rows: Sequence[Row]) -> list[dict[str, Any]]:
+def detailed_rows(measurements: pa.Table, rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Label rows with the columns that select_labels leaves out; `occupancy_of` is the whole occupancy."""
     names = [name for name in DETAILS if name in measurements.column_names]
     keys = list(zip(*(measurements[name].to_pylist() for name in ("measurement_id", "kernel_index")), strict=True))
@@ -144,10 +146,10 @@ def export_questions(
     counts: Counter[str] = Counter()
     duplicates = 0
     seen: set[tuple[str, ...]] = set()
-    rows = detailed(measurements, selection.rows)
+    rows = detailed_rows(measurements, selection.rows)
     with whole_file(out) as file:
         for row, source, parts in with_sources(corpus, rows):
-            for name, messages in asked(row, source):
+            for name, messages in answerable_questions(row, source):
                 mark = (canonical_id(source), row["arch"], row["device"], name, messages[-1]["content"])
                 if mark in seen:
                     duplicates += 1

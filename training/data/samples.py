@@ -73,9 +73,9 @@ def select_labels(
         kernels.sort(key=lambda kernel: (-_total_time(kernel), kernel["kernel_index"]))
     wanted = [row for kernels in items.values() for row in (kernels if every_kernel else kernels[:1])]
     left_out["other kernels of the program"] = len(chosen) - len(wanted)
-    versions = Counter(_version(kernels[0]) for kernels in items.values())
+    versions = Counter(_tool_versions(kernels[0]) for kernels in items.values())
     common = max(versions, key=lambda version: (versions[version], version), default=())
-    labels = [row for row in wanted if _version(row) == common]
+    labels = [row for row in wanted if _tool_versions(row) == common]
     left_out["other tool version"] = len(wanted) - len(labels)
     known = [row for row in labels if all(row[metric] is not None for metric in metrics.answer_ids())]
     left_out["a metric is not known"] = len(labels) - len(known)
@@ -109,7 +109,7 @@ def _total_time(kernel: Mapping[str, Any]) -> float:
     return float(kernel["duration_ns"] * kernel["dispatches"])
 
 
-def _version(row: Mapping[str, Any]) -> tuple[str, ...]:
+def _tool_versions(row: Mapping[str, Any]) -> tuple[str, ...]:
     return row["backend_version"], row["compiler"], row["headers"]
 
 

@@ -29,13 +29,13 @@ def view_source(text: str, view: str) -> tuple[str, int]:
     """
     if view == "whole":
         return text, 0
-    kept = [line for chunk in _chunks(_COMMENT.sub("", text)) for line in _keep(chunk)]
+    kept = [line for chunk in _top_level_chunks(_COMMENT.sub("", text)) for line in _kept_lines(chunk)]
     if not any("__global__" in line for line in kept):
         return text, 0
     return "\n".join(kept) + "\n", len(text.splitlines()) - len(kept)
 
 
-def _chunks(text: str) -> list[str]:
+def _top_level_chunks(text: str) -> list[str]:
     """Top-level pieces: preprocessor lines with their continuations, and declarations up to a brace or semicolon."""
     pieces: list[str] = []
     current: list[str] = []
@@ -58,7 +58,7 @@ def _chunks(text: str) -> list[str]:
     return pieces
 
 
-def _keep(chunk: str) -> list[str]:
+def _kept_lines(chunk: str) -> list[str]:
     lines = [line for line in chunk.splitlines() if line.strip()]
     first = lines[0].lstrip() if lines else ""
     if first.startswith("#"):

@@ -6,15 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from hipsynth.profiling.reports.numbers import number
+from hipsynth.profiling.reports.numbers import format_number
 
 
-def colour(index: int) -> str:
+def category_colour(index: int) -> str:
     """A CSS colour for category `index`; hues step by the golden angle, so that adjacent categories differ."""
     return f"hsl({(index * 137.508 + 205) % 360:.0f} 62% {(48, 58, 40)[index % 3]}%)"
 
 
-def histogram(series: Mapping[str, Sequence[float]], title: str, bins: int = 24, log: bool = True) -> str:
+def svg_histogram(series: Mapping[str, Sequence[float]], title: str, bins: int = 24, log: bool = True) -> str:
     """An SVG histogram of values by group (one colour class per group, in order), on a logarithmic or linear axis.
 
     On a logarithmic axis, zeros have a separate bar at the left.
@@ -51,7 +51,7 @@ def histogram(series: Mapping[str, Sequence[float]], title: str, bins: int = 24,
     parts.append(f'<text class="tick" text-anchor="end" x="{left - 4}" y="{top + 8}">{tallest}</text>')
     ends = [(left + offset * step, low, "start"), (width - right, high, "end")]
     for x, value, anchor in ends:
-        shown = number(10**value if log else value, 3)
+        shown = format_number(10**value if log else value, 3)
         parts.append(f'<text class="tick" text-anchor="{anchor}" x="{x:.1f}" y="{base + 14}">{shown}</text>')
     if offset:
         parts.append(f'<text class="tick" text-anchor="middle" x="{left + step / 2:.1f}" y="{base + 14}">0</text>')

@@ -15,12 +15,12 @@ from hipsynth.profiling import metrics as table
 from hipsynth.training.analytic.baseline import AnalyticBaseline
 from hipsynth.training.analytic.model import DURATION, AnalyticModel
 from hipsynth.training.analytic.predict import PREDICTOR
-from hipsynth.training.data.dataset import TEST_PARTS, LabelledSample, canonical_id, leak, split
+from hipsynth.training.data.dataset import TEST_PARTS, LabelledSample, canonical_id, measure_leak, split_samples
 from hipsynth.training.data.prompt import parse_answer
-from hipsynth.training.evaluation.ranking import ranking
-from hipsynth.training.evaluation.scores import BOUNDS, mean_within, score, score_metric
+from hipsynth.training.evaluation.ranking import rank_variants
+from hipsynth.training.evaluation.scores import BOUNDS, mean_within, score_metric, score_metrics
 from hipsynth.training.models.baselines import Baseline, Disassemble, GradientBoosting, all_baselines
-from hipsynth.training.models.predict import Predictor, normalised
+from hipsynth.training.models.predict import Predictor, normalised_values
 from hipsynth.training.models.record import ModelRecord, model_record
 from hipsynth.training.models.train import TEXT_DIGITS, TRAINING_SET
 
@@ -43,7 +43,7 @@ class Evaluation:
     predicted: dict[str, dict[str, Predicted]]  # predictor -> split -> normalised predictions
 
 
-def evaluate(
+def evaluate_model(
     model: Path,
     samples: Sequence[LabelledSample],
     *,
@@ -82,7 +82,7 @@ def evaluate(
         predicted[baseline.name] = {name: baseline.predict(part) for name, part in parts.items()}
         about[baseline.name] = baseline.about
         without_code = baseline.without_code if isinstance(baseline, GradientBoosting) else without_code
-    document = _document(predictor, train, parts, predicted, valid)
+    document = _evaluation_document(predictor, train, parts, predicted, valid)
     if isinstance(predictor, ScoredAnalyticPredictor):
         for name, part in parts.items():
             document["splits"][name] |= predictor.own_scores(part)
@@ -107,7 +107,7 @@ def held_out(
         raise BadInput(
             f"{model / TRAINING_SET}: unreadable", cause=str(error), remedy="train the model again"
         ) from error
-    found = split(samples)
+    found = split_samples(samples)
     parts = {name: list(found[name]) for name in TEST_PARTS}
     excluded = {"duplicate_text": len(found["duplicate"]), "trained_on": 0}
     for name, part in parts.items():
@@ -142,7 +142,7 @@ class ScoredLanguageModel:
         self.predictor, self.path, self.record = predictor, predictor.path, predictor.record
 
     def predict(self, samples: Sequence[LabelledSample]) -> Predicted:
-        return [normalised(a) for a in self.predictor.answers([(s.text, s.arch, s.flags) for s in samples])]
+        return [normalised_values(a) for a in self.predictor.answers([(s.text, s.arch, s.flags) for s in samples])]
 
     def valid_share(self, part: Sequence[LabelledSample]) -> tuple[float | None, int]:
         if not part or self.predictor.decoder.encoder.options.parallel:  # such a model decodes into a skeleton only
@@ -182,7 +182,7 @@ class ScoredAnalyticPredictor(AnalyticBaseline):
             "bound": [None if p is None else p.bound_ns for p in seen],
         }
         labels = [s.duration_ns for s in part]
-        heaviest = _heaviest(part)  # the order of variants is that of their heaviest kernels
+        heaviest = _heaviest_kernels(part)  # the order of variants is that of their heaviest kernels
         main = [part[i] for i in heaviest]
         return {
             "duration": {
@@ -191,13 +191,13 @@ class ScoredAnalyticPredictor(AnalyticBaseline):
             },
             "inside_intervals": shares,
             "no_preview": sum(p is None for p in seen),
-            "bottleneck_agreement": agreement(part, [None if p is None else p.bottleneck for p in seen]),
-            "ranking": ranking(main, {name: [times[i] for i in heaviest] for name, times in durations.items()}),
+            "bottleneck_agreement": bottleneck_agreement(part, [None if p is None else p.bottleneck for p in seen]),
+            "ranking": rank_variants(main, {name: [times[i] for i in heaviest] for name, times in durations.items()}),
             "devices": _by_device(part, times),
         }
 
 
-def _heaviest(part: Sequence[LabelledSample]) -> list[int]:
+def _heaviest_kernels(part: Sequence[LabelledSample]) -> list[int]:
     """The sample of each run's heaviest kernel, by its place."""
     runs: dict[str, list[int]] = {}
     for i, sample in enumerate(part):
@@ -216,7 +216,7 @@ def _by_device(part: Sequence[LabelledSample], times: Sequence[float | None]) ->
     return found
 
 
-def agreement(samples: Sequence[LabelledSample], units: Sequence[str | None]) -> float | None:
+def bottleneck_agreement(samples: Sequence[LabelledSample], units: Sequence[str | None]) -> float | None:
     """The share of samples whose limiting unit is the predicted one, of those that have both."""
     same = [
         unit == sample.extra["bottleneck"]
@@ -233,7 +233,7 @@ def open_predictor(model: Path) -> ScoredPredictor:
     return ScoredLanguageModel(Predictor.load(model))
 
 
-def _document(
+def _evaluation_document(
     predictor: ScoredPredictor,
     train: Sequence[LabelledSample],
     parts: Mapping[str, Sequence[LabelledSample]],
@@ -243,13 +243,13 @@ def _document(
     truths = {name: [s.truth() for s in part] for name, part in parts.items()}
     splits = {}
     for name, part in parts.items():
-        scored = score(table.paper_ids(), truths[name], predicted["model"][name], valid[name][0])
-        gone = leak(train, part)
+        scored = score_metrics(table.paper_ids(), truths[name], predicted["model"][name], valid[name][0])
+        gone = measure_leak(train, part)
         splits[name] = {**scored, "valid_json_n": valid[name][1], "leak": gone.share}
     baselines = {}
     for baseline, by_split in predicted.items():
         if baseline != "model":
-            scored_by = {n: score(table.paper_ids(), truths[n], by_split[n]) for n in parts}
+            scored_by = {n: score_metrics(table.paper_ids(), truths[n], by_split[n]) for n in parts}
             # The leak-free split's scores are at the top level, those of every split under "splits".
             baselines[baseline] = {**scored_by["lineage"], "splits": scored_by}
     record = predictor.record
@@ -269,7 +269,7 @@ def evaluation_fingerprint(record: ModelRecord, samples: Sequence[LabelledSample
     return hashlib.sha256(json.dumps([record["fingerprint"], labels]).encode()).hexdigest()
 
 
-def save(evaluation: Evaluation, folder: Path) -> None:
+def save_evaluation(evaluation: Evaluation, folder: Path) -> None:
     """Writes evaluation.json (the document) and predictions.json (every sample with truths and predictions)."""
     rows = []
     for name, part in evaluation.parts.items():
@@ -319,30 +319,33 @@ def _own_rows(scored: Mapping[str, Any]) -> list[str]:
     if "duration" not in scored:
         return []
     time = scored["duration"]
-    medians = [_percent(d["median_rel_error"]) for d in (time, *(time["without"][name] for name in ALONE))]
+    medians = [_format_percent(d["median_rel_error"]) for d in (time, *(time["without"][name] for name in ALONE))]
     inside = [share for name, share in scored["inside_intervals"].items() if name != DURATION]
-    held = _percent(sum(inside) / len(inside) if inside else None), _percent(scored["inside_intervals"].get(DURATION))
-    right = _percent(scored["bottleneck_agreement"])
+    held = (
+        _format_percent(sum(inside) / len(inside) if inside else None),
+        _format_percent(scored["inside_intervals"].get(DURATION)),
+    )
+    right = _format_percent(scored["bottleneck_agreement"])
     lines = [
-        f"  duration: {_percent(time['within']['10'])} % within 10 %, median error {medians[0]} % "
+        f"  duration: {_format_percent(time['within']['10'])} % within 10 %, median error {medians[0]} % "
         f"(uncorrected {medians[1]} %, the largest bound alone {medians[2]} %)",
         f"  80 % intervals hold {held[0]} % of the metrics and {held[1]} % of the durations; "
         f"limiting unit right in {right} %; no answer for {scored['no_preview']} of {scored['n']}",
     ]
     for device, by in scored["devices"].items() if len(scored["devices"]) > 1 else ():
-        share, median = _percent(by["within"]["10"]), _percent(by["median_rel_error"])
+        share, median = _format_percent(by["within"]["10"]), _format_percent(by["median_rel_error"])
         lines.append(f"  duration on {device}: {share} % of {by['n']} within 10 %, median error {median} %")
     for kind, found in scored["ranking"].items():
         if found["groups"]:
             cells = [
-                f"{name} {_number(row['kendall_tau'])} and {_percent(row['regret'])} %"
+                f"{name} {_format_number(row['kendall_tau'])} and {_format_percent(row['regret'])} %"
                 for name, row in found["predictors"].items()
             ]
             lines.append(f"  order of {kind} ({found['groups']} groups), Kendall's tau and regret: {', '.join(cells)}")
     return lines
 
 
-def _number(value: float | None) -> str:
+def _format_number(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
@@ -352,16 +355,16 @@ def _split_rows(scored: Mapping[str, Any], baselines: Mapping[str, Mapping[str, 
     lines = [f"  {'Metric':<26}{heads}  |{beside}   (share within 10 %)"]
     for metric in table.paper_ids():
         row = scored["metrics"][metric]
-        cells = "".join(f"{_percent(row['within'][str(b)]):>7}" for b in BOUNDS)
+        cells = "".join(f"{_format_percent(row['within'][str(b)]):>7}" for b in BOUNDS)
         rank = "-" if row["spearman"] is None else f"{row['spearman']:.2f}"
-        cells += f"{_percent(row['median_rel_error']):>9}{rank:>7}  |"
-        cells += "".join(f"{_percent(by['metrics'][metric]['within']['10']):>9}" for by in baselines.values())
+        cells += f"{_format_percent(row['median_rel_error']):>9}{rank:>7}  |"
+        cells += "".join(f"{_format_percent(by['metrics'][metric]['within']['10']):>9}" for by in baselines.values())
         lines.append(f"  {table.metric_table().metrics[metric].title:<26}{cells}")
     for rule, title in MEANS.items():
-        means = "".join(f"{_percent(mean_within(by, 10, rule)):>9}" for by in baselines.values())
-        lines.append(f"  {title:<26}{'':>28}{_percent(mean_within(scored, 10, rule)):>7}{'':>16}  |{means}")
+        means = "".join(f"{_format_percent(mean_within(by, 10, rule)):>9}" for by in baselines.values())
+        lines.append(f"  {title:<26}{'':>28}{_format_percent(mean_within(scored, 10, rule)):>7}{'':>16}  |{means}")
     return lines
 
 
-def _percent(share: float | None) -> str:
+def _format_percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.1f}"

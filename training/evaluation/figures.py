@@ -17,7 +17,7 @@ COLOURS = {"model": "#0b6e99", "constant": "#9aa0a6", "nearest_neighbour": "#c77
 COLOURS["analytic"] = "#7b3fa0"
 
 
-def draw(
+def draw_figures(
     folder: Path, predicted: Mapping[str, Mapping[str, Predicted]], parts: Mapping[str, Sequence[LabelledSample]]
 ) -> None:
     """Writes scatter_<split>.{svg,png} and within_<split>.{svg,png} into `folder` for every split with samples.
@@ -33,11 +33,13 @@ def draw(
     for split, samples in parts.items():
         if samples:
             truths = [sample.truth() for sample in samples]
-            _save(_scatter(split, truths, predicted["model"][split]), folder / f"scatter_{split}")
-            _save(_within(split, truths, {n: by[split] for n, by in predicted.items()}), folder / f"within_{split}")
+            _save_figure(_draw_scatter(split, truths, predicted["model"][split]), folder / f"scatter_{split}")
+            _save_figure(
+                _draw_within(split, truths, {n: by[split] for n, by in predicted.items()}), folder / f"within_{split}"
+            )
 
 
-def _save(figure: Any, stem: Path) -> None:
+def _save_figure(figure: Any, stem: Path) -> None:
     from matplotlib import pyplot
 
     figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
@@ -45,7 +47,7 @@ def _save(figure: Any, stem: Path) -> None:
     pyplot.close(figure)
 
 
-def _grid(share: bool) -> tuple[Any, Any]:
+def _make_grid(share: bool) -> tuple[Any, Any]:
     """A figure with 3 x 4 axes. Margins are fixed because automatic layout takes longer than drawing."""
     from matplotlib import pyplot
 
@@ -54,8 +56,8 @@ def _grid(share: bool) -> tuple[Any, Any]:
     return figure, axes
 
 
-def _scatter(split: str, truths: Predicted, predictions: Predicted) -> Any:
-    figure, axes = _grid(share=False)
+def _draw_scatter(split: str, truths: Predicted, predictions: Predicted) -> Any:
+    figure, axes = _make_grid(share=False)
     for metric, axis in zip(table.paper_ids(), axes.flat, strict=True):
         known = [(t[metric], p[metric]) for t, p in zip(truths, predictions, strict=True)]
         pairs = [(t, p) for t, p in known if t is not None and p is not None]
@@ -73,8 +75,8 @@ def _scatter(split: str, truths: Predicted, predictions: Predicted) -> Any:
     return figure
 
 
-def _within(split: str, truths: Predicted, predicted: Mapping[str, Predicted]) -> Any:
-    figure, axes = _grid(share=True)
+def _draw_within(split: str, truths: Predicted, predicted: Mapping[str, Predicted]) -> Any:
+    figure, axes = _make_grid(share=True)
     bounds = np.linspace(0, 50, 101)
     for metric, axis in zip(table.paper_ids(), axes.flat, strict=True):
         for name, rows in predicted.items():

@@ -27,7 +27,7 @@ def kendall_tau(truth: Sequence[float], predicted: Sequence[float | None]) -> fl
     return float(np.mean(signs)) if signs else None
 
 
-def regret(truth: Sequence[float], predicted: Sequence[float | None]) -> float:
+def slowdown_of_choice(truth: Sequence[float], predicted: Sequence[float | None]) -> float:
     """How much longer the variant that is predicted to be fastest takes than the fastest one, as a share. Without any
     prediction, the mean over all variants, which is what a blind choice costs."""
     best = min(truth)
@@ -57,7 +57,7 @@ GROUPS: Mapping[str, Callable[[LabelledSample], tuple[str, ...] | None]] = {
 }
 
 
-def ranking(samples: Sequence[LabelledSample], predicted: Mapping[str, Sequence[float | None]]) -> dict[str, Any]:
+def rank_variants(samples: Sequence[LabelledSample], predicted: Mapping[str, Sequence[float | None]]) -> dict[str, Any]:
     """By kind of variants: the number of groups that have an order, and by predictor the means of Kendall's tau and of
     the regret. `predicted`: durations by predictor, parallel to the samples."""
     found: dict[str, Any] = {}
@@ -75,11 +75,11 @@ def ranking(samples: Sequence[LabelledSample], predicted: Mapping[str, Sequence[
         by: dict[str, Any] = {}
         for name, values in predicted.items():
             taus = [kendall_tau(truth, [values[i] for i in places]) or 0.0 for places, truth in ordered]
-            lost = [regret(truth, [values[i] for i in places]) for places, truth in ordered]
-            by[name] = {"kendall_tau": _mean(taus), "regret": _mean(lost)}
+            lost = [slowdown_of_choice(truth, [values[i] for i in places]) for places, truth in ordered]
+            by[name] = {"kendall_tau": _mean_or_none(taus), "regret": _mean_or_none(lost)}
         found[kind] = {"groups": len(ordered), "predictors": by}
     return found
 
 
-def _mean(values: Sequence[float]) -> float | None:
+def _mean_or_none(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None

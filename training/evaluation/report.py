@@ -18,16 +18,16 @@ from hipsynth.core.store import Corpus
 from hipsynth.profiling import metrics as table
 from hipsynth.profiling.metrics import roofline
 from hipsynth.profiling.metrics.bottleneck import unit_name
-from hipsynth.profiling.reports.corpus_statistics import bottlenecks
-from hipsynth.profiling.reports.numbers import number
-from hipsynth.profiling.reports.page import component, embedded
+from hipsynth.profiling.reports.corpus_statistics import count_bottlenecks
+from hipsynth.profiling.reports.numbers import format_number
+from hipsynth.profiling.reports.page import embed_json, roofline_script
 from hipsynth.profiling.uncertainty import expected_error
 from hipsynth.simulator.devices import load_device
 from hipsynth.training.data.dataset import LabelledSample, load_samples
 from hipsynth.training.data.source import view_source
-from hipsynth.training.evaluation.charts import colour, histogram
+from hipsynth.training.evaluation.charts import category_colour, svg_histogram
 from hipsynth.training.evaluation.scores import mean_within, relative_error
-from hipsynth.training.models.predict import physical
+from hipsynth.training.models.predict import physical_values
 
 TEMPLATE = Path(__file__).with_name("report.html.j2")
 SCRIPT = TEMPLATE.with_name("report.js")
@@ -43,7 +43,7 @@ BASELINE_TITLES = {
 Note = Callable[[str], None]
 
 
-def report(
+def write_report(
     corpus: Path, out: Path, model: Path | None = None, backend: str | None = None, note: Note | None = None
 ) -> dict[str, Any]:
     """Writes the report to `out` and returns a summary. Without a model, the report has no accuracy section.
@@ -54,14 +54,16 @@ def report(
     samples = load_samples(corpus, backend)
     stored = Corpus.open(corpus)
     failures = Counter(stored.failures()["reason"].to_pylist())
-    limits = bottlenecks(stored.measurements())
-    html, summary = render(samples, failures, limits, str(corpus), _accuracy(model, samples, note) if model else None)
+    limits = count_bottlenecks(stored.measurements())
+    html, summary = render_report(
+        samples, failures, limits, str(corpus), _measure_accuracy(model, samples, note) if model else None
+    )
     with whole_file(out) as file:
         file.write(html)
     return {"report": str(out), "bytes": len(html.encode()), **summary}
 
 
-def _accuracy(
+def _measure_accuracy(
     model: Path, samples: Sequence[LabelledSample], note: Note | None
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """(evaluation document, prediction rows) of a model: saved ones if they match model and corpus, else new ones."""
@@ -79,12 +81,12 @@ def _accuracy(
         pass
     if record is None:
         Predictor.load(model)  # raises MissingDependency with a remedy
-    found = scoring.evaluate(model, samples, note=note)
-    scoring.save(found, model)
+    found = scoring.evaluate_model(model, samples, note=note)
+    scoring.save_evaluation(found, model)
     return found.document, json.loads(read_regular(model / "predictions.json", RESULT_BYTES))
 
 
-def render(
+def render_report(
     samples: Sequence[LabelledSample],
     failures: Mapping[str, int],
     limits: Mapping[str, Mapping[str, int]],
@@ -99,10 +101,10 @@ def render(
     import jinja2
 
     families = sorted({s.family for s in samples})
-    colours = {family: colour(index) for index, family in enumerate(families)}
+    colours = {family: category_colour(index) for index, family in enumerate(families)}
     backends = sorted({s.backend for s in samples})
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    environment.filters["number"] = lambda value: "-" if value is None else number(value, 3)
+    environment.filters["number"] = lambda value: "-" if value is None else format_number(value, 3)
     environment.filters["percent"] = lambda share: "-" if share is None else f"{100 * share:.1f}"
     document, rows = accuracy or (None, [])
     html = environment.from_string(TEMPLATE.read_text()).render(
@@ -115,36 +117,36 @@ def render(
         backends=backends,
         simulated=[b for b in backends if b in SIMULATED],
         measured=[b for b in backends if b not in SIMULATED],
-        roofs=(roofs := _roofs(samples, colours)),
-        roofline_data=embedded([roof["shown"] for roof in roofs]),
-        script=component() + SCRIPT.read_text(),
+        roofs=(roofs := _device_rooflines(samples, colours)),
+        roofline_data=embed_json([roof["shown"] for roof in roofs]),
+        script=roofline_script() + SCRIPT.read_text(),
         family_rows=_family_rows(samples),
         target_rows=sorted(Counter((s.arch, s.device, s.flags) for s in samples).items()),
         origin_rows=sorted(Counter(s.origin for s in samples).items()),
         failures=sorted(failures.items(), key=lambda item: (-item[1], item[0])),
-        limits=_limits(limits),
+        limits=_limit_shares(limits),
         expected_errors=_expected_errors(samples),
-        distributions=_distributions(samples),
+        distributions=_draw_distributions(samples),
         archs=sorted({s.arch for s in samples}),
         document=document,
         accuracy=_accuracy_rows(document) if document else [],
         titles=BASELINE_TITLES,
-        example=_example(samples, rows),
-        provenance=_provenance(samples, document),
+        example=_median_example(samples, rows),
+        provenance=_report_provenance(samples, document),
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     )
     summary = {"samples": len(samples), "families": len(families), "backends": backends, "evaluated": bool(document)}
     return html, summary
 
 
-def _roofs(samples: Sequence[LabelledSample], colours: Mapping[str, str]) -> list[dict[str, Any]]:
+def _device_rooflines(samples: Sequence[LabelledSample], colours: Mapping[str, str]) -> list[dict[str, Any]]:
     """One roofline per device; `off` counts the builds without floating-point work, which are not on the chart."""
     by_device: dict[str, list[LabelledSample]] = defaultdict(list)
     for sample in samples:
         by_device[sample.device].append(sample)
     charts = []
     for device, group in sorted(by_device.items()):
-        dots = [_dot(s, colours) for s in group if s.metrics[roofline.THROUGHPUT] > 0 and s.metrics[INTENSITY] > 0]
+        dots = [_plot_dot(s, colours) for s in group if s.metrics[roofline.THROUGHPUT] > 0 and s.metrics[INTENSITY] > 0]
         shown = {
             "plot": to_json(roofline.plot_kernels(device, [])),
             "dots": sorted(dots, key=lambda dot: str(dot["group"])),
@@ -154,7 +156,7 @@ def _roofs(samples: Sequence[LabelledSample], colours: Mapping[str, str]) -> lis
     return charts
 
 
-def _dot(sample: LabelledSample, colours: Mapping[str, str]) -> dict[str, Any]:
+def _plot_dot(sample: LabelledSample, colours: Mapping[str, str]) -> dict[str, Any]:
     """A build on the plot, as report.js draws it."""
     x, y = sample.metrics[INTENSITY], sample.metrics[roofline.THROUGHPUT]
     description = roofline.describe_position(roofline.locate_kernel(sample.metrics, sample.device))
@@ -190,7 +192,7 @@ def _median_known(values: Sequence[float | None]) -> float | None:
     return median(known) if known else None
 
 
-def _limits(found: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
+def _limit_shares(found: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
     """Per architecture, the limiting units with the percentage of kernels that each one limits."""
     charts = []
     for arch, counts in found.items():
@@ -214,13 +216,13 @@ def _expected_errors(samples: Sequence[LabelledSample]) -> dict[str, Any]:
     return {"devices": [device for _, device in devices], "rows": rows}
 
 
-def _distributions(samples: Sequence[LabelledSample]) -> list[dict[str, str]]:
+def _draw_distributions(samples: Sequence[LabelledSample]) -> list[dict[str, str]]:
     archs = sorted({s.arch for s in samples})
     charts = []
     for metric in table.paper_ids():
         facts = table.metric_table().metrics[metric]
         series = {arch: [s.metrics[metric] for s in samples if s.arch == arch] for arch in archs}
-        svg = histogram(series, facts.title, log=facts.kind != "hit_rate")
+        svg = svg_histogram(series, facts.title, log=facts.kind != "hit_rate")
         charts.append({"title": facts.title, "unit": facts.unit, "svg": svg})
     return charts
 
@@ -252,7 +254,7 @@ def _accuracy_rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def _example(samples: Sequence[LabelledSample], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def _median_example(samples: Sequence[LabelledSample], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """The prediction with the median error of the lineage split (of all splits if that is empty)."""
     candidates = [row for row in rows if row["split"] == "lineage"] or list(rows)
     if not candidates:
@@ -260,8 +262,8 @@ def _example(samples: Sequence[LabelledSample], rows: Sequence[Mapping[str, Any]
     ranked = sorted(candidates, key=lambda row: (_mean_error(row), row["key"]))
     row = ranked[len(ranked) // 2]
     sample = next(s for s in samples if s.key == row["key"])
-    truth, predicted = physical(row["truth"]), physical(row["predicted"]["model"])
-    boosted = physical(row["predicted"]["gradient_boosting"])
+    truth, predicted = physical_values(row["truth"]), physical_values(row["predicted"]["model"])
+    boosted = physical_values(row["predicted"]["gradient_boosting"])
     values = []
     for metric in table.paper_ids():
         error = relative_error(row["truth"][metric], row["predicted"]["model"][metric])
@@ -270,9 +272,9 @@ def _example(samples: Sequence[LabelledSample], rows: Sequence[Mapping[str, Any]
             {
                 "title": facts.title,
                 "unit": facts.unit,
-                "truth": _short(truth[metric]),
-                "predicted": _short(predicted[metric]),
-                "boosted": _short(boosted[metric]),
+                "truth": _short_number(truth[metric]),
+                "predicted": _short_number(predicted[metric]),
+                "boosted": _short_number(boosted[metric]),
                 "error": "-" if error == float("inf") else f"{100 * error:.0f} %",
                 "good": error <= 0.1,
             }
@@ -291,11 +293,11 @@ def _mean_error(row: Mapping[str, Any]) -> float:
     return sum(errors) / len(errors)
 
 
-def _short(value: float | None) -> str:
-    return "-" if value is None else number(value)
+def _short_number(value: float | None) -> str:
+    return "-" if value is None else format_number(value)
 
 
-def _provenance(samples: Sequence[LabelledSample], document: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+def _report_provenance(samples: Sequence[LabelledSample], document: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     try:
         own = version("hipsynth")
     except PackageNotFoundError:

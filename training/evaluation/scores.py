@@ -39,18 +39,18 @@ def relative_error(truth: float, predicted: float | None, zero: float = ZERO) ->
     return abs(predicted - truth) / abs(truth)
 
 
-def spearman(a: Sequence[float], b: Sequence[float]) -> float | None:
+def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float | None:
     """Spearman's rank correlation, ties with average ranks; None if undefined (fewer than 2 values, or all equal)."""
     if len(a) < 2:
         return None
-    ra, rb = _ranks(np.asarray(a, dtype=float)), _ranks(np.asarray(b, dtype=float))
+    ra, rb = _average_ranks(np.asarray(a, dtype=float)), _average_ranks(np.asarray(b, dtype=float))
     spread = float(ra.std() * rb.std())
     if spread == 0.0:
         return None
     return float(((ra - ra.mean()) * (rb - rb.mean())).mean() / spread)
 
 
-def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _average_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
     mean_rank = (ends - counts + ends - 1) / 2.0
@@ -58,7 +58,8 @@ def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def score_metric(truths: Sequence[float | None], predictions: Sequence[float | None]) -> dict[str, Any]:
-    """Scores of one metric: `n`, `zeros` (true values of 0), the shares of RULES, `median_rel_error`, `spearman`."""
+    """Scores of one metric: `n`, `zeros` (true values of 0), the shares of RULES, `median_rel_error`,
+    `rank_correlation`."""
     pairs = [(t, p) for t, p in zip(truths, predictions, strict=True) if t is not None]
     errors = [relative_error(t, p) for t, p in pairs]
     rounded = [relative_error(round(t, 3), None if p is None else round(p, 3)) for t, p in pairs]
@@ -68,15 +69,15 @@ def score_metric(truths: Sequence[float | None], predictions: Sequence[float | N
     return {
         "n": len(pairs),
         "zeros": sum(t == 0.0 for t, _ in pairs),
-        "within": _shares(errors),
-        "within_rounded": _shares(rounded),
-        "within_strict": _shares(strict),
+        "within": _error_shares(errors),
+        "within_rounded": _error_shares(rounded),
+        "within_strict": _error_shares(strict),
         "median_rel_error": median if math.isfinite(median) else None,
-        "spearman": spearman([t for t, _ in both], [p for _, p in both]),
+        "spearman": rank_correlation([t for t, _ in both], [p for _, p in both]),
     }
 
 
-def _shares(errors: Sequence[float]) -> dict[str, float | None]:
+def _error_shares(errors: Sequence[float]) -> dict[str, float | None]:
     """Share (0 to 1) of errors at or below each bound; None if there are no errors."""
     if not errors:
         return {str(bound): None for bound in BOUNDS}
@@ -84,7 +85,7 @@ def _shares(errors: Sequence[float]) -> dict[str, float | None]:
     return {str(bound): sum(e <= bound / 100 + 1e-9 for e in errors) / len(errors) for bound in BOUNDS}
 
 
-def score(ids: Sequence[str], truths: Values, predictions: Values, valid: float | None = 1.0) -> dict[str, Any]:
+def score_metrics(ids: Sequence[str], truths: Values, predictions: Values, valid: float | None = 1.0) -> dict[str, Any]:
     """Scores of all metrics: {"n", "valid_json", "metrics": {id: score_metric(...)}}.
 
     `truths` and `predictions` are parallel lists of normalised values by metric id; `valid` is the share of answers

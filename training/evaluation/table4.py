@@ -14,9 +14,15 @@ from typing import Any
 
 from hipsynth.core.store.splits import held_out_family
 from hipsynth.training.data.copies import split_at_random
-from hipsynth.training.data.dataset import LabelledSample, canonical_id, leak, split
-from hipsynth.training.evaluation.scores import BOUNDS, RULES, mean_within, score
-from hipsynth.training.models.baselines import Disassemble, GradientBoosting, MedianBaseline, NearestNeighbour, compiled
+from hipsynth.training.data.dataset import LabelledSample, canonical_id, measure_leak, split_samples
+from hipsynth.training.evaluation.scores import BOUNDS, RULES, mean_within, score_metrics
+from hipsynth.training.models.baselines import (
+    Disassemble,
+    GradientBoosting,
+    MedianBaseline,
+    NearestNeighbour,
+    cached_disassembly,
+)
 
 # The paper's Table 4: percent of predictions within 2, 4, 6, 8 and 10 %.
 PAPER = {
@@ -56,24 +62,26 @@ def collect_sets(pool: Sequence[LabelledSample], others: Sequence[LabelledSample
     parts = split_at_random(pool)
     known = {canonical_id(sample.text) for sample in parts["train"]}
     found = {RANDOM: parts[RANDOM]}
-    for name, samples in split(others).items():
+    for name, samples in split_samples(others).items():
         if name in UNSEEN:
             found[name] = [sample for sample in samples if canonical_id(sample.text) not in known]
     return TestSets(parts["train"], {name: samples for name, samples in found.items() if samples})
 
 
-def predict_baselines(tests: TestSets, disassemble: Disassemble = compiled) -> dict[str, dict[str, Predicted]]:
+def predict_baselines(
+    tests: TestSets, disassemble: Disassemble = cached_disassembly
+) -> dict[str, dict[str, Predicted]]:
     """Predictions of constant, nearest neighbour and boosting, fitted on the training part, and of PRINTED, which is
     what rounding alone costs: baseline -> set -> normalised values."""
     found: dict[str, dict[str, Predicted]] = {}
     for baseline in (MedianBaseline(), NearestNeighbour(), GradientBoosting(disassemble)):
         baseline.fit(tests.train)
         found[baseline.name.replace("_", " ")] = {name: baseline.predict(part) for name, part in tests.sets.items()}
-    found[PRINTED] = {name: [_printed(sample) for sample in part] for name, part in tests.sets.items()}
+    found[PRINTED] = {name: [_printed_metrics(sample) for sample in part] for name, part in tests.sets.items()}
     return found
 
 
-def _printed(sample: LabelledSample) -> dict[str, float | None]:
+def _printed_metrics(sample: LabelledSample) -> dict[str, float | None]:
     return {metric: None if value is None else round(value, 3) for metric, value in sample.truth().items()}
 
 
@@ -81,19 +89,19 @@ def share_code(pool: Sequence[LabelledSample]) -> Disassemble:
     """The disassembly of programs in which renamed copies have their original's, which is the same code."""
     original = {sample.lineage: sample.text for sample in pool if sample.program_id == sample.lineage}
     known = {sample.text: original[sample.lineage] for sample in pool if sample.lineage in original}
-    return lambda text, arch, flags: compiled(known.get(text, text), arch, flags)
+    return lambda text, arch, flags: cached_disassembly(known.get(text, text), arch, flags)
 
 
 def score_sets(tests: TestSets, predicted: Mapping[str, Mapping[str, Predicted]]) -> dict[str, Any]:
     """The scores by set: `n`, `relatives` and `same_text` (shares of test samples), `predictors` (see scores.score)."""
     found = {}
     for name, part in tests.sets.items():
-        truths, near = [sample.truth() for sample in part], leak(tests.train, part)
+        truths, near = [sample.truth() for sample in part], measure_leak(tests.train, part)
         found[name] = {
             "n": near.n,
             "relatives": near.share,
             "same_text": near.same_text / near.n,
-            "predictors": {who: score(tuple(PAPER), truths, by[name]) for who, by in predicted.items()},
+            "predictors": {who: score_metrics(tuple(PAPER), truths, by[name]) for who, by in predicted.items()},
         }
     return found
 
@@ -104,21 +112,27 @@ def rows_of_metrics(scored: Mapping[str, Any], who: str, rule: str = "within_rou
     rows = []
     for metric, paper in PAPER.items():
         cells = zip((by_metric[metric][rule][str(bound)] for bound in BOUNDS), paper, strict=True)
-        rows.append([metric.replace("_", " "), *(f"{_percent(own)} ({theirs:.1f})" for own, theirs in cells)])
+        rows.append([metric.replace("_", " "), *(f"{_format_percent(own)} ({theirs:.1f})" for own, theirs in cells)])
     means = [sum(paper[at] for paper in PAPER.values()) / len(PAPER) for at in range(len(BOUNDS))]
     own_means = [mean_within(scored["predictors"][who], bound, rule) for bound in BOUNDS]
-    last = [f"{_percent(own)} ({theirs:.1f})" for own, theirs in zip(own_means, means, strict=True)]
+    last = [f"{_format_percent(own)} ({theirs:.1f})" for own, theirs in zip(own_means, means, strict=True)]
     return [*rows, ["mean", *last]]
 
 
 def rows_of_sets(scores: Mapping[str, Any]) -> list[list[str]]:
     """One row per set and predictor: its mean share within 10 %, by each rule of scores.RULES."""
     return [
-        [name, str(scored["n"]), _percent(scored["relatives"]), who, *(_percent(mean_within(by, 10, r)) for r in RULES)]
+        [
+            name,
+            str(scored["n"]),
+            _format_percent(scored["relatives"]),
+            who,
+            *(_format_percent(mean_within(by, 10, r)) for r in RULES),
+        ]
         for name, scored in scores.items()
         for who, by in scored["predictors"].items()
     ]
 
 
-def _percent(share: float | None) -> str:
+def _format_percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.1f}"

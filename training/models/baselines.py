@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hipsynth.core.errors import HipsynthError
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.metrics.definitions import answer_ids
-from hipsynth.training.data.dataset import LabelledSample, declared_names, tokens
+from hipsynth.training.data.dataset import LabelledSample, code_tokens, declared_names
 from hipsynth.training.data.features import build_features
 
 Prediction = dict[str, float | None]
@@ -45,7 +45,7 @@ class MedianBaseline:
         for sample in train:
             for metric, value in sample.truth().items():
                 if value is not None:
-                    for group in _groups(sample):
+                    for group in _sample_groups(sample):
                         values[group][metric].append(value)
         self.medians = {g: {m: float(np.median(v)) for m, v in by.items()} for g, by in values.items()}
 
@@ -53,11 +53,11 @@ class MedianBaseline:
         return [self._one(sample) for sample in samples]
 
     def _one(self, sample: LabelledSample) -> Prediction:
-        found = [self.medians[g] for g in _groups(sample) if g in self.medians]
+        found = [self.medians[g] for g in _sample_groups(sample) if g in self.medians]
         return {m: next((by[m] for by in found if m in by), None) for m in answer_ids()}
 
 
-def _groups(sample: LabelledSample) -> list[tuple[str, ...]]:
+def _sample_groups(sample: LabelledSample) -> list[tuple[str, ...]]:
     """The groups that a sample belongs to, most specific first."""
     return [(sample.arch, sample.flags), (sample.arch,), ()]
 
@@ -79,14 +79,14 @@ class NearestNeighbour:
         self.vectors = self._vectors([s.text for s in train])
         self.by_group: dict[tuple[str, ...], list[int]] = defaultdict(list)
         for index, sample in enumerate(train):
-            for group in _groups(sample):
+            for group in _sample_groups(sample):
                 self.by_group[group].append(index)
 
     def predict(self, samples: Sequence[LabelledSample]) -> list[Prediction]:
         queries = self._vectors([s.text for s in samples])
         answers = []
         for sample, query in zip(samples, queries, strict=True):
-            members = next(self.by_group[g] for g in _groups(sample) if self.by_group.get(g))
+            members = next(self.by_group[g] for g in _sample_groups(sample) if self.by_group.get(g))
             similarity = self.vectors[members] @ query
             answers.append(self.samples[members[int(np.argmax(similarity))]].truth())
         return answers
@@ -99,7 +99,7 @@ class NearestNeighbour:
         return np.stack([known[text] for text in texts]) if texts else np.zeros((0, self.SIZE), np.float32)
 
     def _vector(self, text: str) -> NDArray[np.float32]:
-        words = tokens(text)
+        words = code_tokens(text)
         names = declared_names(words)
         words = ["NAME" if word in names else word for word in words]
         counts = np.zeros(self.SIZE, np.float32)
@@ -122,7 +122,7 @@ class GradientBoosting:
     FLOOR = 1e-6
 
     def __init__(self, disassemble: Disassemble | None = None) -> None:
-        self.disassemble = disassemble or compiled
+        self.disassemble = disassemble or cached_disassembly
         self.without_code = 0
 
     def fit(self, train: Sequence[LabelledSample]) -> None:
@@ -178,7 +178,7 @@ class GradientBoosting:
         return np.array([[row.get(c, math.nan) for c in self.columns] for row in rows], dtype=np.float64)
 
 
-def compiled(source: str, arch: str, flags: str) -> str | None:
+def cached_disassembly(source: str, arch: str, flags: str) -> str | None:
     """The disassembly of a program's device code, from the build cache if possible; None if it does not compile."""
     from hipsynth.core.program import text_id
     from hipsynth.toolchain import compile_device
@@ -193,5 +193,5 @@ def compiled(source: str, arch: str, flags: str) -> str | None:
 
 
 def all_baselines(disassemble: Disassemble | None = None) -> list[Baseline]:
-    """New, unfitted baselines; `disassemble` replaces `compiled` as the source of device code."""
+    """New, unfitted baselines; `disassemble` replaces `cached_disassembly` as the source of device code."""
     return [MedianBaseline(), NearestNeighbour(), GradientBoosting(disassemble)]

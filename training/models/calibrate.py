@@ -8,24 +8,32 @@ import numpy as np
 
 from hipsynth.profiling import metrics as table
 from hipsynth.training.data.dataset import LabelledSample
-from hipsynth.training.models.predict import DURATION_FACT, Predictor, normalised, physical, told
+from hipsynth.training.models.predict import (
+    DURATION_FACT,
+    Predictor,
+    auxiliary_facts,
+    normalised_values,
+    physical_values,
+)
 
 ENDS = (0.1, 0.9)
 FEWEST = 20  # samples with a value; fewer say nothing of a tenth of them
 
 
-def calibrate(predictor: Predictor, samples: Sequence[LabelledSample]) -> dict[str, tuple[float, float]]:
+def calibrate_intervals(predictor: Predictor, samples: Sequence[LabelledSample]) -> dict[str, tuple[float, float]]:
     """Per metric, and DURATION_FACT: what to add to an answer (hit rates, in points) or to multiply it by, for the ends
     of the interval that holds 80 % of the samples. Without metrics of too few samples."""
     answers = predictor.answers([(s.text, s.arch, s.flags) for s in samples])
     found: dict[str, list[float]] = {}
     for sample, answer in zip(samples, answers, strict=True):
-        values: Mapping[str, object] = physical(normalised(answer)) | {DURATION_FACT: told(answer).get(DURATION_FACT)}
+        values: Mapping[str, object] = physical_values(normalised_values(answer)) | {
+            DURATION_FACT: auxiliary_facts(answer).get(DURATION_FACT)
+        }
         for name, predicted in values.items():
             true = sample.duration_ns if name == DURATION_FACT else sample.metrics.get(name)
             if true is None or not isinstance(predicted, float):
                 continue
-            if additive(name):
+            if has_additive_error(name):
                 found.setdefault(name, []).append(true - predicted)
             elif true > 0 and predicted > 0:
                 found.setdefault(name, []).append(true / predicted)
@@ -33,7 +41,7 @@ def calibrate(predictor: Predictor, samples: Sequence[LabelledSample]) -> dict[s
     return {name: (float(low), float(high)) for name, (low, high) in ends.items()}
 
 
-def additive(name: str) -> bool:
+def has_additive_error(name: str) -> bool:
     """Whether errors of a metric are differences: a hit rate near zero has no ratio."""
     row = table.metric_table().metrics.get(name)
     return row is not None and row.kind == "hit_rate"

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from hipsynth.training.data import auxiliary
 from hipsynth.training.data.encode import HIDDEN, EncodedQuestion, Encoder
-from hipsynth.training.data.numbers import Automaton, number_format, words
+from hipsynth.training.data.numbers import Automaton, number_format, word_automaton
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
 
 
-def advance(grammar: Automaton, state: str, text: str) -> str | None:
+def advance_automaton(grammar: Automaton, state: str, text: str) -> str | None:
     """The state after reading `text` from `state`, or None if the grammar does not accept it."""
     for character in text:
         following = [target for allowed, target in grammar[state] if character in allowed]
@@ -101,7 +101,7 @@ class AnswerDecoder:
         number = number_format(encoder.fmt)
         grammars = {"": (number.automaton, number.final)}
         if encoder.options.auxiliary:
-            grammars |= {key: words(choices) for key, choices in auxiliary.CHOICES.items()}
+            grammars |= {key: word_automaton(choices) for key, choices in auxiliary.CHOICES.items()}
         self.final = {key: final for key, (_, final) in grammars.items()}
         self.moves = {key: _token_moves(automaton, texts) for key, (automaton, _) in grammars.items()}
 
@@ -111,7 +111,7 @@ class AnswerDecoder:
         encoded = [self.encoder.encode(*q) for q in questions]
         order = sorted(range(len(encoded)), key=lambda i: len(encoded[i].prefix))
         answers: list[DecodedAnswer] = [DecodedAnswer() for _ in encoded]
-        for part in _chunks(order, batch):
+        for part in _split_chunks(order, batch):
             for index, answer in zip(part, self._forced_batch([encoded[i] for i in part]), strict=True):
                 answers[index] = answer
         return answers
@@ -181,7 +181,7 @@ class AnswerDecoder:
         # At most twice the length of a correct answer; a longer one is not valid anyway.
         longest = max((e.answer_head + sum(map(len, e.literals)) + 6 * len(e.order) for e in encoded), default=0)
         answers: list[str] = []
-        for part in _chunks(range(len(prompts)), batch):
+        for part in _split_chunks(range(len(prompts)), batch):
             answers += self._free_batch([prompts[i] for i in part], min(new_tokens, 2 * longest))
         return answers
 
@@ -243,7 +243,7 @@ class _Session:
         device = self.model.device
         hidden = self.model.get_decoder()(
             input_ids=table[:, :, 0].to(device),
-            attention_mask=visible(self.places[:, :, 0], self.places[:, :, 1], width).to(device),
+            attention_mask=visibility_mask(self.places[:, :, 0], self.places[:, :, 1], width).to(device),
             position_ids=table[:, :, 3].to(device),
             past_key_values=self.cache,
             use_cache=True,
@@ -257,7 +257,7 @@ class _Session:
         return found
 
 
-def visible(stage: torch.Tensor, branch: torch.Tensor, queries: int) -> torch.Tensor:
+def visibility_mask(stage: torch.Tensor, branch: torch.Tensor, queries: int) -> torch.Tensor:
     """Which tokens the last `queries` ones of each row see: earlier stages, and earlier tokens of their own branch.
 
     `stage`, `branch`: (rows, tokens); returns a boolean mask (rows, 1, queries, tokens). Padding has the stage HIDDEN.
@@ -279,12 +279,12 @@ def _token_moves(grammar: Automaton, texts: Sequence[str]) -> Moves:
     for token, text in enumerate(texts):
         if text and set(text) <= alphabet:
             for state in grammar:
-                target = advance(grammar, state, text)
+                target = advance_automaton(grammar, state, text)
                 if target is not None:
                     moves[state][token] = target
     return moves
 
 
-def _chunks(items: Sequence[int], size: int) -> Iterator[Sequence[int]]:
+def _split_chunks(items: Sequence[int], size: int) -> Iterator[Sequence[int]]:
     for at in range(0, len(items), size):
         yield items[at : at + size]

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from hipsynth.core.errors import MissingDependency
-from hipsynth.training.data.encode import TrainingExample, pad
-from hipsynth.training.models.decode import visible
-from hipsynth.training.models.monitor import FLOPS_PER_TOKEN, Progress, Throughput, monitor, peak_flops
+from hipsynth.training.data.encode import TrainingExample, pad_batch
+from hipsynth.training.models.decode import visibility_mask
+from hipsynth.training.models.monitor import FLOPS_PER_TOKEN, Progress, Throughput, peak_flops, training_monitor
 from hipsynth.training.models.record import ModelRecord
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hipsynth.training.models.train import Config
 
 
-def fit(
+def fit_model(
     config: Config,
     out: Path,
     model: PreTrainedModel,
@@ -47,11 +47,11 @@ def fit(
     folder, throughput = out / "checkpoints", Throughput()
     trainer = Trainer(
         model=model,
-        args=arguments(config, folder, len(train)),
+        args=training_arguments(config, folder, len(train)),
         train_dataset=train,
         eval_dataset=valid if config.patience else None,
-        data_collator=collator(tokenizer.pad_token_id, throughput),
-        callbacks=[monitor(out, progress, throughput), *early_stop(config)],
+        data_collator=batch_collator(tokenizer.pad_token_id, throughput),
+        callbacks=[training_monitor(out, progress, throughput), *early_stop(config)],
     )
     trainer.remove_callback(PrinterCallback)  # it writes to stdout
     first: bool = trainer.is_world_process_zero()
@@ -85,7 +85,7 @@ def without_count(example: TrainingExample) -> TrainingExample:
     return kept
 
 
-def adapted(config: Config, model: PreTrainedModel) -> PreTrainedModel:
+def adapt_model(config: Config, model: PreTrainedModel) -> PreTrainedModel:
     """The model in the recipe's number format, with LoRA adapters if the recipe says so."""
     import torch
 
@@ -109,7 +109,7 @@ def adapted(config: Config, model: PreTrainedModel) -> PreTrainedModel:
     return model
 
 
-def arguments(config: Config, folder: Path, samples: int) -> TrainingArguments:
+def training_arguments(config: Config, folder: Path, samples: int) -> TrainingArguments:
     """The recipe as Hugging Face TrainingArguments."""
     import torch
     from transformers import TrainingArguments
@@ -168,16 +168,16 @@ def early_stop(config: Config) -> list[TrainerCallback]:
     return [EarlyStoppingCallback(early_stopping_patience=config.patience)] if config.patience else []
 
 
-def collator(pad_id: int, throughput: Throughput) -> Callable[[list[TrainingExample]], dict[str, torch.Tensor]]:
+def batch_collator(pad_id: int, throughput: Throughput) -> Callable[[list[TrainingExample]], dict[str, torch.Tensor]]:
     """A function that pads a batch of examples and makes its tensors."""
     import torch
 
     def collate(batch: list[TrainingExample]) -> dict[str, torch.Tensor]:
         throughput.count(sum(len(row["input_ids"]) for row in batch))
-        rows = {name: torch.tensor(row) for name, row in pad(batch, pad_id).items()}
+        rows = {name: torch.tensor(row) for name, row in pad_batch(batch, pad_id).items()}
         if "stage" in rows:
             stage, branch = rows.pop("stage"), rows.pop("branch")
-            rows["attention_mask"] = visible(stage, branch, stage.shape[1])
+            rows["attention_mask"] = visibility_mask(stage, branch, stage.shape[1])
         return rows
 
     return collate
@@ -217,7 +217,7 @@ def last_checkpoint(folder: Path) -> Path | None:
     return max(complete, key=lambda p: int(p.name.rsplit("-", 1)[1]), default=None)
 
 
-def versions() -> dict[str, str]:
+def package_versions() -> dict[str, str]:
     from importlib.metadata import PackageNotFoundError, version
 
     found = {}

@@ -53,7 +53,7 @@ def peak_flops(dtype: torch.dtype) -> float:
     return best
 
 
-def monitor(out: Path, progress: Progress | None, throughput: Throughput) -> TrainerCallback:
+def training_monitor(out: Path, progress: Progress | None, throughput: Throughput) -> TrainerCallback:
     """A Trainer callback: appends each log to LOG, and to TensorBoard's files if that package is installed, and reports
     steps, the latest loss and the time left to `progress`."""
     from transformers import TrainerCallback
@@ -69,7 +69,7 @@ def monitor(out: Path, progress: Progress | None, throughput: Throughput) -> Tra
             if state.is_world_process_zero:
                 out.mkdir(parents=True, exist_ok=True)
                 keep_lines(out / LOG, state.global_step)
-                self.board = _board(out / BOARD)
+                self.board = _open_tensorboard(out / BOARD)
 
         def on_log(
             self,
@@ -125,7 +125,7 @@ def keep_lines(path: Path, step: int) -> None:
     path.write_text("".join(kept))
 
 
-def _board(folder: Path) -> SummaryWriter | None:
+def _open_tensorboard(folder: Path) -> SummaryWriter | None:
     if importlib.util.find_spec("tensorboard") is None:  # part of the extra `train`, but training works without it
         return None
     from torch.utils.tensorboard import SummaryWriter

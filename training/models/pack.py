@@ -12,7 +12,7 @@ PACKED = "weights.int8.safetensors"
 SCALE = ".scale"
 
 
-def pack(model: PreTrainedModel, out: Path) -> None:
+def pack_model(model: PreTrainedModel, out: Path) -> None:
     """Writes the weights of a transformers model to OUT/PACKED, and its config beside them. Matrices are rounded to 8
     bits (the largest of a row is 127), vectors to bfloat16; tied weights are written once."""
     import torch
@@ -34,7 +34,7 @@ def pack(model: PreTrainedModel, out: Path) -> None:
     model.config.save_pretrained(out)
 
 
-def unpack(folder: Path) -> PreTrainedModel:
+def unpack_model(folder: Path) -> PreTrainedModel:
     """The model that pack() wrote, in float32. Raises as transformers and safetensors do for damaged files."""
     from safetensors.torch import load_file
     from transformers import AutoConfig, AutoModelForCausalLM

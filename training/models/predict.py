@@ -145,7 +145,7 @@ class Predictor:
         with one_thread():
             answer = self.answers([(source, arch, flags)])[0]
         seconds = time.monotonic() - start
-        values = physical(normalised(answer))
+        values = physical_values(normalised_values(answer))
         known = {metric: value for metric, value in values.items() if value is not None}
         return Prediction(
             arch=arch,
@@ -159,8 +159,10 @@ class Predictor:
             model=str(self.path),
             notes=tuple(self._notes(arch, flags, answer)),
             kernel=" or ".join(kernel_names(source)),
-            facts=(facts := told(answer)),
-            intervals=intervals({**known, DURATION_FACT: facts.get(DURATION_FACT)}, self.record.get("intervals", {})),
+            facts=(facts := auxiliary_facts(answer)),
+            intervals=value_intervals(
+                {**known, DURATION_FACT: facts.get(DURATION_FACT)}, self.record.get("intervals", {})
+            ),
         )
 
     def _notes(self, arch: str, flags: str, answer: DecodedAnswer) -> list[str]:
@@ -181,7 +183,7 @@ class Predictor:
         return notes
 
 
-def normalised(answer: DecodedAnswer) -> dict[str, float | None]:
+def normalised_values(answer: DecodedAnswer) -> dict[str, float | None]:
     """The normalised values of an answer by metric id; None where the model did not write a number."""
     found: dict[str, float | None] = {}
     for metric in table.answer_ids():
@@ -189,14 +191,14 @@ def normalised(answer: DecodedAnswer) -> dict[str, float | None]:
     return found
 
 
-def told(answer: DecodedAnswer) -> dict[str, auxiliary.Value]:
+def auxiliary_facts(answer: DecodedAnswer) -> dict[str, auxiliary.Value]:
     """The auxiliary facts that an answer says, by key; empty for a model that says none."""
     texts = {key: answer.values[key] for key in auxiliary.KEYS if key in answer.values}
     read = {key: text if key in auxiliary.CHOICES else read_number(text, answer.fmt) for key, text in texts.items()}
     return {key: value for key, value in read.items() if value is not None}
 
 
-def intervals(
+def value_intervals(
     values: Mapping[str, auxiliary.Value | None], calibrated: Mapping[str, Sequence[float]]
 ) -> dict[str, tuple[float, float]]:
     """The ends of the values' intervals, from what models.calibrate() measured."""
@@ -213,7 +215,7 @@ def intervals(
     return found
 
 
-def physical(values: Mapping[str, float | None]) -> dict[str, float | None]:
+def physical_values(values: Mapping[str, float | None]) -> dict[str, float | None]:
     """Converts normalised values to physical units, in the order of the paper's tables."""
     return {metric: table.denormalise_metric(metric, values.get(metric)) for metric in table.paper_ids()}
 

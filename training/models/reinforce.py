@@ -18,9 +18,9 @@ from hipsynth.profiling import metrics
 from hipsynth.training.data.dataset import LabelledSample
 from hipsynth.training.data.encode import split_answer
 from hipsynth.training.data.inputs import PromptOptions
-from hipsynth.training.data.prompt import answer, parse_answer
+from hipsynth.training.data.prompt import parse_answer, render_answer
 from hipsynth.training.models.base import load_trained, torch_or_missing
-from hipsynth.training.models.predict import Predictor, normalised
+from hipsynth.training.models.predict import Predictor, normalised_values
 from hipsynth.training.models.record import ModelRecord
 
 if TYPE_CHECKING:
@@ -42,13 +42,13 @@ NEAR = 0.1
 Step = Callable[[int, int, str], None]
 
 
-def reward(values: Mapping[str, float | None], truth: Mapping[str, float | None]) -> float:
+def answer_reward(values: Mapping[str, float | None], truth: Mapping[str, float | None]) -> float:
     """Minus the mean relative error of an answer's values, -1 to 0; an error counts as 1 at most, as does no value."""
-    errors = [_error(values.get(key), right) for key, right in truth.items() if right is not None]
+    errors = [_relative_error(values.get(key), right) for key, right in truth.items() if right is not None]
     return -sum(errors) / len(errors) if errors else -WORST
 
 
-def _error(value: float | None, right: float) -> float:
+def _relative_error(value: float | None, right: float) -> float:
     if value is None:
         return WORST
     if right == 0:
@@ -59,19 +59,21 @@ def _error(value: float | None, right: float) -> float:
 def completion_reward(text: str, truth: Mapping[str, float | None], digits: str) -> float:
     """The reward of a whole answer as text."""
     found = parse_answer(text, digits=digits).values
-    return reward({key: metrics.normalise_metric(key, value) for key, value in found.items()}, truth)
+    return answer_reward({key: metrics.normalise_metric(key, value) for key, value in found.items()}, truth)
 
 
-def scores(predictor: Predictor, samples: Sequence[LabelledSample]) -> dict[str, float]:
+def mean_scores(predictor: Predictor, samples: Sequence[LabelledSample]) -> dict[str, float]:
     """Mean reward, and the share of values within 10 %, of forced answers."""
     answers = predictor.answers([(s.text, s.arch, s.flags) for s in samples])
-    pairs = [(normalised(a), s.truth()) for a, s in zip(answers, samples, strict=True)]
-    errors = [_error(got[key], right) for got, truth in pairs for key, right in truth.items() if right is not None]
-    mean = sum(reward(got, truth) for got, truth in pairs) / len(pairs)
+    pairs = [(normalised_values(a), s.truth()) for a, s in zip(answers, samples, strict=True)]
+    errors = [
+        _relative_error(got[key], right) for got, truth in pairs for key, right in truth.items() if right is not None
+    ]
+    mean = sum(answer_reward(got, truth) for got, truth in pairs) / len(pairs)
     return {"reward": round(mean, 4), "within_10": round(sum(e <= NEAR for e in errors) / len(errors), 4)}
 
 
-def reinforce(
+def continue_with_grpo(
     config: Config,
     out: Path,
     parts: Mapping[str, Sequence[LabelledSample]],
@@ -79,7 +81,7 @@ def reinforce(
     progress: Step | None,
 ) -> ModelRecord:
     """Continues the model in the folder `config.base`, whose record is `base`; writes weights and tokenizer to `out`
-    and returns the settings that its record needs, with `scores` before and after by part.
+    and returns the settings that its record needs, with `mean_scores` before and after by part.
 
     Raises UsageError for a model with parallel values, which writes no free answers, and MissingDependency without trl.
     """
@@ -90,12 +92,14 @@ def reinforce(
         )
     predictor = Predictor.load(Path(config.base))
     held = {name: list(parts[name][:SCORED]) for name in ("train", "lineage", "random") if parts[name]}
-    before = {name: scores(predictor, part) for name, part in held.items()}
+    before = {name: mean_scores(predictor, part) for name, part in held.items()}
     model, tokenizer = load_trained(Path(config.base), base)
-    trainer = _trainer(config, out, (model, tokenizer), _questions(predictor, parts["train"]), predictor, progress)
+    trainer = _grpo_trainer(
+        config, out, (model, tokenizer), _grpo_questions(predictor, parts["train"]), predictor, progress
+    )
     trainer.train()
     predictor.decoder.model = model.eval()
-    after = {name: scores(predictor, part) for name, part in held.items()}
+    after = {name: mean_scores(predictor, part) for name, part in held.items()}
     trainer.save_model(str(out))
     tokenizer.save_pretrained(out)
     rewards = [row["reward"] for row in trainer.state.log_history if "reward" in row]
@@ -117,7 +121,7 @@ def reinforce(
     }
 
 
-def _questions(predictor: Predictor, samples: Sequence[LabelledSample]) -> list[dict[str, str]]:
+def _grpo_questions(predictor: Predictor, samples: Sequence[LabelledSample]) -> list[dict[str, str]]:
     """Rows of `prompt` (question and answer up to the first value), `head` (that part of the answer) and `truth`."""
     encoder, rows = predictor.decoder.encoder, []
     for sample in samples:
@@ -132,13 +136,13 @@ def _questions(predictor: Predictor, samples: Sequence[LabelledSample]) -> list[
 def _answer_tokens(predictor: Predictor, sample: Mapping[str, str]) -> int:
     """About the length of a correct answer after its head, in tokens."""
     encoder = predictor.decoder.encoder
-    blank = answer(dict.fromkeys(metrics.answer_ids(), 0.0), "gfx942", "-O3", encoder.fmt)
+    blank = render_answer(dict.fromkeys(metrics.answer_ids(), 0.0), "gfx942", "-O3", encoder.fmt)
     form, values = split_answer(blank)
     facts = 8 * (len(encoder.order) - len(values))
     return facts + sum(len(encoder.ids(text)) for text in (*form.literals[1:], *values)) + 2 * len(values)
 
 
-def _trainer(
+def _grpo_trainer(
     config: Config,
     out: Path,
     model: tuple[PreTrainedModel, PreTrainedTokenizerBase],

@@ -23,17 +23,17 @@ from hipsynth.training.data.dataset import (
     TEST_PARTS,
     LabelledSample,
     canonical_id,
-    leak,
     load_samples,
+    measure_leak,
     require_no_leak,
-    split,
+    split_samples,
 )
 from hipsynth.training.data.encode import Encoder, answer_atoms, chat_text
 from hipsynth.training.data.inputs import PromptOptions
 from hipsynth.training.data.numbers import DIGITS, number_format
 from hipsynth.training.data.source import VIEWS
 from hipsynth.training.models.base import TinyShape, load_base, torch_or_missing
-from hipsynth.training.models.fit import adapted, fit, prepare_deepspeed, versions
+from hipsynth.training.models.fit import adapt_model, fit_model, package_versions, prepare_deepspeed
 from hipsynth.training.models.monitor import Progress
 from hipsynth.training.models.record import RECORD, ModelRecord, model_record
 
@@ -129,13 +129,13 @@ def parse_config(table: Mapping[str, object], path: Path) -> Config:
     return config
 
 
-def train(
+def train_model(
     corpus: Path,
     config: Config,
     out: Path,
     progress: Progress | None = None,
     samples: Sequence[LabelledSample] | None = None,
-    divide: Callable[[Iterable[LabelledSample]], dict[str, list[LabelledSample]]] = split,
+    divide: Callable[[Iterable[LabelledSample]], dict[str, list[LabelledSample]]] = split_samples,
 ) -> ModelRecord:
     """Trains on the training part of a corpus and writes the model folder `out`; returns its record.
 
@@ -162,14 +162,14 @@ def train(
         return existing
     torch_or_missing()
     if config.method == "grpo":
-        return _reinforce(config, out, parts, fingerprint, progress)
-    return _train(config, out, parts, fingerprint, progress)
+        return _run_grpo(config, out, parts, fingerprint, progress)
+    return _run_supervised(config, out, parts, fingerprint, progress)
 
 
-def _reinforce(
+def _run_grpo(
     config: Config, out: Path, parts: Mapping[str, list[LabelledSample]], fingerprint: str, progress: Progress | None
 ) -> ModelRecord:
-    from hipsynth.training.models.reinforce import reinforce
+    from hipsynth.training.models.reinforce import continue_with_grpo
 
     base = model_record(Path(config.base))
     if base is None:
@@ -183,15 +183,15 @@ def _reinforce(
         "fingerprint": fingerprint,
         "base": config.base,
         "samples": {name: len(part) for name, part in parts.items()},
-        "leak": {name: leak(parts["train"], parts[name]).share for name in TEST_PARTS},
-        "versions": versions(),
+        "leak": {name: measure_leak(parts["train"], parts[name]).share for name in TEST_PARTS},
+        "versions": package_versions(),
     }
-    record.update(reinforce(config, out, parts, base, progress))
-    _finish(out, record, parts["train"])
+    record.update(continue_with_grpo(config, out, parts, base, progress))
+    _finish_folder(out, record, parts["train"])
     return record
 
 
-def _finish(out: Path, record: ModelRecord, learned: Sequence[LabelledSample]) -> None:
+def _finish_folder(out: Path, record: ModelRecord, learned: Sequence[LabelledSample]) -> None:
     """Writes the training set and, last, the record; removes checkpoints."""
     write_training_set(out, learned, Path(str(record["base"])))
     write_whole(out / RECORD, json.dumps(record, indent=1))
@@ -212,7 +212,7 @@ def write_training_set(out: Path, learned: Sequence[LabelledSample], base: Path)
     write_whole(out / TRAINING_SET, json.dumps(document))
 
 
-def _train(
+def _run_supervised(
     config: Config, out: Path, parts: Mapping[str, list[LabelledSample]], fingerprint: str, progress: Progress | None
 ) -> ModelRecord:
     from transformers import set_seed
@@ -225,7 +225,7 @@ def _train(
     model, tokenizer = load_base(config.base, texts, atoms, config.tiny, config.context)
     encoder = Encoder(tokenizer, config.format, config.context, config.view, options)
     encoded = [encoder.example(s) for s in parts["train"]], [encoder.example(s) for s in parts["valid"][:VALID_SAMPLES]]
-    run, first = fit(config, out, adapted(config, model), tokenizer, encoded, fingerprint, progress)
+    run, first = fit_model(config, out, adapt_model(config, model), tokenizer, encoded, fingerprint, progress)
     record: ModelRecord = {
         "version": 1,
         "status": "finished",
@@ -236,14 +236,14 @@ def _train(
         "context": config.context,
         "view": config.view,
         "samples": {name: len(part) for name, part in parts.items()},
-        "leak": {name: leak(parts["train"], parts[name]).share for name in TEST_PARTS},
+        "leak": {name: measure_leak(parts["train"], parts[name]).share for name in TEST_PARTS},
         "backends": sorted({s.backend for s in parts["train"]} | _backends_of(config.base)),
         "targets": [list(target) for target in sorted({(s.arch, s.flags) for s in parts["train"]})],
-        "versions": versions(),
+        "versions": package_versions(),
     }
     record.update(run)
     if first:
-        _finish(out, record, parts["train"])
+        _finish_folder(out, record, parts["train"])
     return record
 
 

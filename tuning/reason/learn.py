@@ -16,7 +16,7 @@ from hipsynth.core.errors import BadInput
 from hipsynth.core.files import open_regular, write_whole
 from hipsynth.training.data.encode import IGNORED, TrainingExample
 from hipsynth.training.models.base import load_base, torch_or_missing
-from hipsynth.training.models.fit import adapted, fit, prepare_deepspeed, versions
+from hipsynth.training.models.fit import adapt_model, fit_model, package_versions, prepare_deepspeed
 from hipsynth.training.models.monitor import Progress
 from hipsynth.training.models.record import RECORD, ModelRecord
 from hipsynth.training.models.train import Config, finished_already
@@ -101,7 +101,7 @@ def learn(traces: Path, config: Config, out: Path, progress: Progress | None = N
     if not fitting["train"]:
         raise BadInput(f"{traces}: no chat fits {config.context} tokens", remedy="set a larger context in the recipe")
     both = fitting["train"], fitting["held_out"][:MOST_VALID]
-    run, first = fit(config, out, adapted(config, model), tokenizer, both, fingerprint, progress)
+    run, first = fit_model(config, out, adapt_model(config, model), tokenizer, both, fingerprint, progress)
     record: ModelRecord = {
         "version": 1,
         "status": "finished",
@@ -115,7 +115,7 @@ def learn(traces: Path, config: Config, out: Path, progress: Progress | None = N
         "samples": {name: len(rows) for name, rows in fitting.items()},
         "too_long": {name: len(parts[name]) - len(rows) for name, rows in fitting.items()},
         "lineages": sorted({str(chat["lineage"]) for chat in chats["train"]}),
-        "versions": versions(),
+        "versions": package_versions(),
     }
     record.update(run)
     if first:

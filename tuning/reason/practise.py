@@ -20,7 +20,7 @@ from hipsynth.core.files import write_whole
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.training.models.base import load_trained, torch_or_missing
-from hipsynth.training.models.fit import computes_bf16, versions
+from hipsynth.training.models.fit import computes_bf16, package_versions
 from hipsynth.training.models.monitor import Progress
 from hipsynth.training.models.record import RECORD, ModelRecord, model_record
 from hipsynth.training.models.train import Config
@@ -126,7 +126,7 @@ def practise(traces: Path, config: Config, out: Path, progress: Progress | None 
         "base": config.base,
         "steps": trainer.state.global_step,
         "rollouts": kept,
-        "versions": versions(),
+        "versions": package_versions(),
     }
     write_whole(out / RECORD, json.dumps(record, indent=1))
     return record
@@ -200,9 +200,9 @@ def _trainer(
 
 
 def _adapted(config: Config, model: Any) -> Any:
-    from hipsynth.training.models.fit import adapted
+    from hipsynth.training.models.fit import adapt_model
 
-    return adapted(config, model) if config.lora_r else model
+    return adapt_model(config, model) if config.lora_r else model
 
 
 def _rollouts(

@@ -41,7 +41,7 @@ class FunctionDefinition:
 
 
 @dataclass(frozen=True)
-class MacroDefinition:
+class IndexMacro:
     """A macro's definition, its words, and the uses of the block index in it. `named`: where its name begins; `end`: of
     the definition."""
 
@@ -60,13 +60,13 @@ class BlockIndexProgram:
     unit: ParsedUnit = field(repr=False)
     tokens: tuple[Token, ...] = field(repr=False)
     functions: tuple[FunctionDefinition, ...]
-    macros: tuple[MacroDefinition, ...]
+    macros: tuple[IndexMacro, ...]
 
     @property
     def kernels(self) -> dict[str, FunctionDefinition]:
         return {one.name: one for one in self.functions if one.kernel}
 
-    def reached(self, kernel: FunctionDefinition) -> tuple[list[FunctionDefinition], list[MacroDefinition]]:
+    def reached(self, kernel: FunctionDefinition) -> tuple[list[FunctionDefinition], list[IndexMacro]]:
         """The kernel with the functions and macros that it may use, by name: overloads count as one."""
         seen: set[str] = set()
         functions, macros = [kernel], []
@@ -185,7 +185,7 @@ def _clones(source: BlockIndexProgram, kernel: str) -> frozenset[str]:
     return clones
 
 
-def _shared_macros(source: BlockIndexProgram, kernel: str) -> list[MacroDefinition]:
+def _shared_macros(source: BlockIndexProgram, kernel: str) -> list[IndexMacro]:
     """The macros with the block index that other kernels use, too: the kernel gets copies of its own."""
     others = [source.reached(one)[1] for name, one in source.kernels.items() if name != kernel]
     mine = source.reached(source.kernels[kernel])[1]
@@ -196,10 +196,10 @@ def _shared_by(what: str) -> BadInput:
     return BadInput(f"{what} with the block index is used by other kernels too", remedy="give the kernel its own")
 
 
-def _leading(functions: Sequence[FunctionDefinition], macros: Sequence[MacroDefinition]) -> set[str]:
+def _leading(functions: Sequence[FunctionDefinition], macros: Sequence[IndexMacro]) -> set[str]:
     """Names of the functions and macros that use the block index, themselves or through others."""
     found = {one.name for one in functions if one.uses} | {one.name for one in macros if one.uses}
-    users: list[FunctionDefinition | MacroDefinition] = [*functions, *macros]
+    users: list[FunctionDefinition | IndexMacro] = [*functions, *macros]
     while True:
         more = {one.name for one in users if one.words & found} - found
         if not more:
@@ -231,9 +231,7 @@ def _kernel_edits(source: BlockIndexProgram, kernel: str, clones: frozenset[str]
             yield from inside
 
 
-def _own_macro(
-    source: BlockIndexProgram, macro: MacroDefinition, kernel: str, inside: Sequence[Edit]
-) -> Iterator[Edit]:
+def _own_macro(source: BlockIndexProgram, macro: IndexMacro, kernel: str, inside: Sequence[Edit]) -> Iterator[Edit]:
     """A copy of a macro behind it, and its uses in the kernel."""
     name, base = f"{macro.name}_{call_of(kernel)}", macro.named
     length = len(macro.name.encode())
@@ -317,7 +315,7 @@ def _is_block_index(tokens: Sequence[Token], at: int, user: set[int]) -> bool:
     return named and token.start not in user and tokens[at - 1].text not in (".", "->", "::")
 
 
-def _macros(text: bytes) -> Iterator[MacroDefinition]:
+def _macros(text: bytes) -> Iterator[IndexMacro]:
     for match in _DEFINE.finditer(text):
         body, base = match[2], match.start(2)
         uses = [(base + m.start(), base + m.end(), "") for m in re.finditer(rb"\bblockIdx\b", body)]
@@ -325,7 +323,7 @@ def _macros(text: bytes) -> Iterator[MacroDefinition]:
             (base + m.start(), base + m.end(), m[1].decode()) for m in re.finditer(rb"\bhipBlockIdx_([xyz])\b", body)
         ]
         words = frozenset(word.decode() for word in re.findall(rb"\b[A-Za-z_]\w*", body))
-        yield MacroDefinition(match[1].decode(), match.start(1), match.end(), words, tuple(uses))
+        yield IndexMacro(match[1].decode(), match.start(1), match.end(), words, tuple(uses))
 
 
 def _insertion_point(source: BlockIndexProgram) -> int:

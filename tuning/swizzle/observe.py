@@ -8,7 +8,7 @@ from hipsynth.core.errors import BadInput
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.profiling.backends.sim import measured
+from hipsynth.profiling.backends.sim import measured_kernels
 from hipsynth.simulator import api, devices
 from hipsynth.simulator.build import build_text, compile_limits
 from hipsynth.simulator.limits import RunLimits
@@ -51,4 +51,4 @@ def observe(
         raise BadInput("the program does not run to its end", cause=done.message[:500], reason=done.reason)
     if not done.kernels:
         raise BadInput("the program launched no kernel", cause=done.stdout[:300], reason="no_dispatch")
-    return ObservedLaunches(measured(done.kernels, target.arch), launches)
+    return ObservedLaunches(measured_kernels(done.kernels, target.arch), launches)

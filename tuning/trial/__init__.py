@@ -6,15 +6,15 @@
 >>> compare(before, after).equal
 """
 
-from hipsynth.tuning.trial.compare import BIT_FOR_BIT, Comparison, Tolerance, compare, differing
+from hipsynth.tuning.trial.compare import BIT_FOR_BIT, Tolerance, TrialComparison, compare, differing
 from hipsynth.tuning.trial.run import Conditions, Trial, target_of, trial
 
 __all__ = [
     "BIT_FOR_BIT",
-    "Comparison",
     "Conditions",
     "Tolerance",
     "Trial",
+    "TrialComparison",
     "compare",
     "differing",
     "target_of",

@@ -34,7 +34,7 @@ BIT_FOR_BIT = Tolerance()
 
 
 @dataclass(frozen=True)
-class Comparison:
+class TrialComparison:
     """`equal`: nothing differs, or only within the tolerance; `exact`: nothing differs. `error`: the largest relative
     difference of numbers; `reason`: the first difference that is not allowed."""
 
@@ -52,7 +52,7 @@ def compare(
     texts: bool = True,
     stands_for: Callable[[str], int] = lambda kernel: 1,
     unordered: Container[tuple[str, int]] = (),
-) -> Comparison:
+) -> TrialComparison:
     """Compares exit codes, texts, launches and outputs of two exact trials.
 
     `after` may launch a kernel no less often in all, so that skipped launches are found; allocations that only it makes
@@ -62,25 +62,25 @@ def compare(
     """
     for name, trial in (("the original", before), ("the changed program", after)):
         if not trial.ok:
-            return Comparison(False, False, reason=f"{name} failed: {trial.reason}: {trial.message[:300]}")
+            return TrialComparison(False, False, reason=f"{name} failed: {trial.reason}: {trial.message[:300]}")
     if texts and before.exit_code != after.exit_code:
-        return Comparison(False, False, reason=f"exit code {after.exit_code} instead of {before.exit_code}")
+        return TrialComparison(False, False, reason=f"exit code {after.exit_code} instead of {before.exit_code}")
     if texts and before.stdout != after.stdout:
-        return Comparison(False, False, reason="it prints something else")
+        return TrialComparison(False, False, reason="it prints something else")
     if sum(k.dispatches * stands_for(k.name) for k in after.kernels) < sum(k.dispatches for k in before.kernels):
-        return Comparison(False, False, reason="it launches fewer kernels")
+        return TrialComparison(False, False, reason="it launches fewer kernels")
     return _outputs(before, after, tolerance, unordered)
 
 
 def _outputs(
     before: Trial, after: Trial, tolerance: Tolerance, unordered: Container[tuple[str, int]] = ()
-) -> Comparison:
+) -> TrialComparison:
     ours, theirs = _by_name(before), _by_name(after)
     missing = [name for name in ours if name not in theirs]
     more = [name for name in theirs if name not in ours and name[0] != "buffer"]
     if missing or more:
         kind, index = (missing or more)[0]
-        return Comparison(False, False, reason=f"{kind} {index} is in only one of the two programs")
+        return TrialComparison(False, False, reason=f"{kind} {index} is in only one of the two programs")
     worst, exact = 0.0, True
     for name, number in ours.items():
         one, other = before.outputs[number], after.outputs[theirs[name]]
@@ -91,16 +91,18 @@ def _outputs(
         if name in unordered and _same_words(before, after, number, theirs[name]):
             continue
         if one.bytes != other.bytes or not tolerance.kind:
-            return Comparison(False, False, worst, f"{label} differs")
+            return TrialComparison(False, False, worst, f"{label} differs")
         error = _error(before.recorded or {}, after.recorded or {}, number, theirs[name], tolerance.kind)
         if error is None:
-            return Comparison(False, False, worst, f"{label} differs, and not only in numbers of type {tolerance.kind}")
+            return TrialComparison(
+                False, False, worst, f"{label} differs, and not only in numbers of type {tolerance.kind}"
+            )
         worst = max(worst, error)
         if error > tolerance.relative:
-            return Comparison(False, False, worst, f"{label} differs by {error:.2g} of its largest number")
+            return TrialComparison(False, False, worst, f"{label} differs by {error:.2g} of its largest number")
         if _small_numbers_differ(*_numbers(before, after, number, theirs[name], tolerance.kind), tolerance.relative):
-            return Comparison(False, False, worst, f"{label} differs in many of its small numbers")
-    return Comparison(True, exact, worst)
+            return TrialComparison(False, False, worst, f"{label} differs in many of its small numbers")
+    return TrialComparison(True, exact, worst)
 
 
 def differing(one: Trial, other: Trial) -> frozenset[tuple[str, int]]:

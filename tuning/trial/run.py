@@ -12,7 +12,7 @@ from hipsynth.core.files import read_regular
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.profiling.backends.sim import measured
+from hipsynth.profiling.backends.sim import measured_kernels
 from hipsynth.simulator import api, devices
 from hipsynth.simulator.build import build_text, compile_limits
 from hipsynth.simulator.limits import SAMPLING_UNITS, RunLimits
@@ -135,7 +135,7 @@ def trial(text: str, target: Target, conditions: Conditions | None = None) -> Tr
         done.message,
         done.exit_code,
         done.stdout,
-        measured(done.kernels, target.arch),
+        measured_kernels(done.kernels, target.arch),
         done.outputs,
         kept,
         done.warnings,

@@ -28,7 +28,7 @@ _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?::?-([^}$`]*))?\})")
 _UNKNOWN = re.compile(r"[<>\[\]{}$*|&;`]|\.\.\.")
 
 
-def expanded(text: str) -> str:
+def expand_shell(text: str) -> str:
     """Shell text with simple loops unrolled and simple variables and defaults such as ${1:-64} substituted."""
     values: dict[str, str] = {}
 
@@ -37,7 +37,7 @@ def expanded(text: str) -> str:
         return known if known is not None else match.group(0) if match.group(3) is None else match.group(3)
 
     lines = []
-    for line in _LOOP.sub(_unrolled, text.replace("\\\n", " ")).split("\n"):
+    for line in _LOOP.sub(_unroll_loop, text.replace("\\\n", " ")).split("\n"):
         substituted = _VARIABLE.sub(value, line)
         assignment = _ASSIGNMENT.match(substituted)
         if assignment:
@@ -46,7 +46,7 @@ def expanded(text: str) -> str:
     return "\n".join(lines)
 
 
-def _unrolled(loop: re.Match[str]) -> str:
+def _unroll_loop(loop: re.Match[str]) -> str:
     name, words, body = loop.groups()
     pattern = re.compile(rf"\$(?:{name}\b|\{{{name}\}})")
     values = [value for word in words.split() for value in _in_braces(word)]
@@ -68,7 +68,7 @@ def calls_of(text: str, folder: Path, names: Sequence[str], root: Path) -> Itera
     Arguments that name files below `root` are made relative to `folder`.
     """
     before: list[str] = []
-    for command in simple_commands(expanded(text), folder):
+    for command in simple_commands(expand_shell(text), folder):
         at = _program_at(command.words, names)
         if at is None:
             if not is_build_step(command.words) and command.words[0] not in _IDLE:

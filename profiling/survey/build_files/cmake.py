@@ -125,7 +125,7 @@ def cmake_plans(listfile: Path, root: Path, arch: str, shows: Sequence[Path] = (
     `root` and `shows` are all that CMake sees of the user's files. Generated files are part of the plans, under the
     names that they would have if the project were built in its own folder.
     """
-    if not (_program("cmake") and _program("ninja") and sandbox.is_available()):
+    if not (_package_program("cmake") and _package_program("ninja") and sandbox.is_available()):
         return CMakeConfiguration(
             problem="CMake projects need the packages cmake and ninja, and the sandbox: see `synth doctor`"
         )
@@ -150,10 +150,10 @@ class _Run:
         self.work = scratch.resolve() / "work"
         self.build, self.copy = self.work / "build", self.work / "copy"
         self.compiler = toolchain.find_toolchain()
-        cmake, ninja = _program("cmake"), _program("ninja")
+        cmake, ninja = _package_program("cmake"), _package_program("ninja")
         assert cmake and ninja
         self.cmake, self.ninja = cmake, ninja
-        self.mounts = {rocm.PLACE: rocm.stand_in(scratch / "rocm", arch, _tools(self.compiler))}
+        self.mounts = {rocm.PLACE: rocm.stand_in(scratch / "rocm", arch, _tool_scripts(self.compiler))}
         self.shows = [root, *shows, self.cmake.parents[1], self.ninja, _STAND_INS, *self.compiler.folders]
 
     def configured(self) -> CMakeConfiguration:
@@ -228,14 +228,14 @@ class _Run:
                     paths = target["paths"]
                     source, binary = self._own(self.top / paths["source"]), self.build / paths["build"]
                     if source.resolve().is_relative_to(self.root):
-                        output = _normal(self.build / target["artifacts"][0]["path"])
+                        output = _normalise_path(self.build / target["artifacts"][0]["path"])
                         targets.append(_Target(target["name"], source, self._own(binary), self._own(output)))
                 elif target["type"] == "UTILITY":
                     others.append(target["name"])
             names = [name for name in (*(target.name for target in targets), *others) if _NAME.fullmatch(name)]
         except (ValueError, KeyError, TypeError, AttributeError, OSError, RuntimeError):
             return [], [], set()
-        return targets, names, {_normal(folder) for folder in folders}
+        return targets, names, {_normalise_path(folder) for folder in folders}
 
     def _json(self, path: Path) -> Any:
         return json.loads(read_text(path, self.work))
@@ -260,7 +260,7 @@ class _Run:
                 yield replace(
                     plan,
                     folder=target.source,
-                    code_objects=tuple(_loaded(plan.code_objects, target)),
+                    code_objects=tuple(_loaded_objects(plan.code_objects, target)),
                     calls=tuple(calls.get(target.output, ())),
                     written=written,
                 )
@@ -293,7 +293,7 @@ class _Run:
 
 
 @functools.cache
-def _program(package: str) -> Path | None:
+def _package_program(package: str) -> Path | None:
     """The executable named like a package of this Python's environment, wherever the package puts it."""
     try:
         files = importlib.metadata.files(package) or []
@@ -304,7 +304,7 @@ def _program(package: str) -> Path | None:
     return next((Path(path.locate()).resolve() for path in paths), None)
 
 
-def _tools(found: toolchain.Toolchain) -> dict[str, str]:
+def _tool_scripts(found: toolchain.Toolchain) -> dict[str, str]:
     """Scripts for the tools that CMake runs. Compilers are real ones, for the checks that a project makes of them."""
     flags = shlex.join(["-D__HIP_PLATFORM_AMD__=1", f"--rocm-path={found.root}", *found.include_flags])
     call = f'exec {shlex.quote(str(found.clang))} {flags} {{}} "$@"'
@@ -317,7 +317,7 @@ def _tools(found: toolchain.Toolchain) -> dict[str, str]:
     }
 
 
-def _loaded(objects: Sequence[CodeObject], target: _Target) -> Iterator[CodeObject]:
+def _loaded_objects(objects: Sequence[CodeObject], target: _Target) -> Iterator[CodeObject]:
     """The code objects of the target's folder, with the place in it where the program, run there, looks for them."""
     for made in objects:
         above = next(
@@ -327,5 +327,5 @@ def _loaded(objects: Sequence[CodeObject], target: _Target) -> Iterator[CodeObje
             yield replace(made, output=target.source / made.output.relative_to(above))
 
 
-def _normal(path: Path) -> Path:
+def _normalise_path(path: Path) -> Path:
     return Path(os.path.normpath(path))

@@ -84,7 +84,7 @@ def simple_commands(text: str, folder: Path) -> Iterator[Command]:
 
 
 def _split_line(line: str, folder: Path) -> Iterator[Command]:
-    lexer = shlex.shlex(_STREAM_NUMBER.sub(r"\1", _uncommented(line)), posix=True, punctuation_chars=";&|()<>")
+    lexer = shlex.shlex(_STREAM_NUMBER.sub(r"\1", _strip_comment(line)), posix=True, punctuation_chars=";&|()<>")
     lexer.whitespace_split = True
     lexer.commenters = ""
     try:
@@ -110,7 +110,7 @@ def _split_line(line: str, folder: Path) -> Iterator[Command]:
             current.append(word)
 
 
-def _uncommented(line: str) -> str:
+def _strip_comment(line: str) -> str:
     """The line without a comment: from a `#` that begins a word outside of quotes."""
     for piece in _PIECE.finditer(line):
         if piece[0].startswith("#"):
@@ -136,10 +136,10 @@ def steps_of(commands: Iterable[Command]) -> list[CompileStep]:
             steps.append(parse_compiler(words[at:], folder))
         elif words and _ARCHIVERS.match(Path(words[0]).name) and len(words) > 2:
             names = [word for word in words[2:] if not word.startswith("-")]
-            paths = [_path(folder, word) for word in names]
+            paths = [_resolve_path(folder, word) for word in names]
             steps.append(CompileStep(folder, "ar", paths[1:], paths[0] if paths else None, links=False, archive=True))
         elif words[1:3] == ["-E", "copy"] and len(words) == 5:  # by CMake
-            source, target = (_path(folder, word) for word in words[3:])
+            source, target = (_resolve_path(folder, word) for word in words[3:])
             steps += [replace(step, output=target) for step in steps if step.output == source and step.device_only]
     return steps
 
@@ -168,7 +168,7 @@ class _CompilerCall:
     def _take(self, word: str) -> None:
         step = self.step
         if word == "-o":
-            step.output = _path(self.folder, next(self.rest, "a.out"))
+            step.output = _resolve_path(self.folder, next(self.rest, "a.out"))
         elif word in ("-c", "-S", "-E", "-M", "-MM", "-fsyntax-only", "-shared"):
             step.links = False
         elif word in ("--genco", "--cuda-device-only", "--offload-device-only"):
@@ -189,13 +189,13 @@ class _CompilerCall:
         place = next((name for name in _PLACES if word.startswith(name)), None)
         if place:
             value = word[len(place) :] or next(self.rest, ".")
-            self.model = replace(model, includes=(*model.includes, _path(self.folder, value)))
+            self.model = replace(model, includes=(*model.includes, _resolve_path(self.folder, value)))
         elif word.startswith("-D"):
             self.model = replace(model, defines=(*model.defines, word[2:] or next(self.rest, "")))
         elif word.startswith("-U"):
             self.model = replace(model, undefines=(*model.undefines, word[2:] or next(self.rest, "")))
         elif word == "-include":
-            self.model = replace(model, preludes=(*model.preludes, _path(self.folder, next(self.rest, ""))))
+            self.model = replace(model, preludes=(*model.preludes, _resolve_path(self.folder, next(self.rest, ""))))
         elif word.startswith(("-std=", "--std=")):
             self.model = replace(model, standard=word.partition("=")[2])
         elif word.startswith("-l"):
@@ -214,7 +214,7 @@ class _CompilerCall:
             for found in sorted(base.glob(pattern)):
                 self._add(Path(os.path.normpath(found)))
         else:
-            self._add(_path(self.folder, word))
+            self._add(_resolve_path(self.folder, word))
 
     def _add(self, path: Path) -> None:
         if path.suffix in SOURCE_ENDINGS or self.language:
@@ -235,7 +235,7 @@ class _CompilerCall:
             self.step.output = self.folder / name
 
 
-def _path(folder: Path, word: str) -> Path:
+def _resolve_path(folder: Path, word: str) -> Path:
     return Path(os.path.normpath(folder / word))
 
 
@@ -255,7 +255,7 @@ def linked_plans(steps: Iterable[CompileStep], folder: Path, origin: str) -> Ite
             loose += [CodeObject(unit, step.output) for unit in step.units]
     for step in made.values():
         if step.links and (step.units or step.inputs):
-            units, libraries, relocatable = _collect(step, made)
+            units, libraries, relocatable = _collect_units(step, made)
             name = step.output.name if step.output else ""
             if units:
                 yield (
@@ -264,7 +264,7 @@ def linked_plans(steps: Iterable[CompileStep], folder: Path, origin: str) -> Ite
                 )
 
 
-def _collect(step: CompileStep, made: dict[Path, CompileStep]) -> tuple[list[SourceUnit], list[str], bool]:
+def _collect_units(step: CompileStep, made: dict[Path, CompileStep]) -> tuple[list[SourceUnit], list[str], bool]:
     """Units, external libraries and relocatability behind a step; -lNAME resolves to an archive built by a step."""
     units: dict[Path, SourceUnit] = {}
     libraries: list[str] = []

@@ -25,7 +25,7 @@ _RUN_GOAL = re.compile(r"^(?:run|test|check|bench)[\w-]*$")
 
 
 @functools.cache
-def available() -> bool:
+def make_available() -> bool:
     """Whether make is installed and the sandbox works; required because a Makefile may run any command."""
     return shutil.which("make") is not None and sandbox.is_available()
 
@@ -36,20 +36,20 @@ def make_plans(makefile: Path, root: Path, arch: str, shows: Sequence[Path] = ()
     `shows`: further folders that make sees, with prerequisites outside `root`. Only dry runs, nothing is built, and no
     more after one that exceeded a limit. Empty if make fails or is not available.
     """
-    if not available():
+    if not make_available():
         return []
     plans: dict[str, BuildPlan] = {}
     for goals in ((), *((goal,) for goal in _further_goals(makefile))):
         text = dry_run(makefile, root, arch, goals, shows=shows)
         if not text:
             return []
-        for plan in _plans(text, makefile):
+        for plan in _plans_of_text(text, makefile):
             plans.setdefault(plan.name, plan)
-    calls = _calls(makefile, root, arch, list(plans), shows) if plans else {}
+    calls = _goal_calls(makefile, root, arch, list(plans), shows) if plans else {}
     return [replace(plan, calls=tuple(calls.get(plan.name, ()))) for plan in plans.values()]
 
 
-def _plans(text: str, makefile: Path) -> list[BuildPlan]:
+def _plans_of_text(text: str, makefile: Path) -> list[BuildPlan]:
     return plans_of(steps_of(simple_commands(text, makefile.parent)), makefile.parent, "make")
 
 
@@ -86,10 +86,10 @@ def dry_run(
     if depth == 0:
         return done.stdout
     known = {(makefile, goals)} if known is None else known
-    return done.stdout + "".join(_further(done.stdout, makefile, root, arch, depth - 1, known, shows))
+    return done.stdout + "".join(_run_recursive_makes(done.stdout, makefile, root, arch, depth - 1, known, shows))
 
 
-def _further(
+def _run_recursive_makes(
     text: str, makefile: Path, root: Path, arch: str, depth: int, known: set[_Run], shows: Sequence[Path]
 ) -> Iterator[str]:
     """Dry runs of recursive makes called as plain `make`; unlike $(MAKE), `make -n` prints but does not enter them."""
@@ -114,11 +114,11 @@ def _further_goals(makefile: Path) -> list[str]:
     """Goals other than the default that look like programs (at most 40)."""
     text = read_text(makefile)
     goals = re.findall(r"^([A-Za-z0-9_][\w.-]*)\s*:(?!=)", text, re.MULTILINE)
-    kept = [goal for goal in dict.fromkeys(goals) if not _RUN_GOAL.match(goal) and not _clears(goal)]
+    kept = [goal for goal in dict.fromkeys(goals) if not _RUN_GOAL.match(goal) and not _is_cleaning_goal(goal)]
     return [goal for goal in kept if Path(goal).suffix in ("", ".exe", ".out", ".x")][:40]
 
 
-def _clears(goal: str) -> bool:
+def _is_cleaning_goal(goal: str) -> bool:
     return "clean" in goal or goal in ("install", "uninstall", "help", "distclean", "format", "docs")
 
 
@@ -128,7 +128,7 @@ def _run_goals(makefile: Path) -> list[str]:
     return list(dict.fromkeys(goals))[:4]
 
 
-def _calls(
+def _goal_calls(
     makefile: Path, root: Path, arch: str, names: Sequence[str], shows: Sequence[Path]
 ) -> dict[str, list[Invocation]]:
     """Program name -> calls found in goals such as `run` and `test`."""

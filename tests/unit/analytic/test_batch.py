@@ -16,7 +16,7 @@ from hipsynth.profiling.preview.sweep import TOLERANCE, Line
 from hipsynth.simulator.devices import load_device
 from hipsynth.training.analytic.batch import Variant, predict_variants
 from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
-from hipsynth.training.analytic.variants import MOST_VARIANTS, axis, from_file, swept
+from hipsynth.training.analytic.variants import MOST_VARIANTS, from_file, parse_axis, sweep_variants
 
 SOURCE = """#include <hip/hip_runtime.h>
 __global__ void scale(const float* in, float* out, int n, int turns) {
@@ -38,7 +38,7 @@ BUILD = ("gfx942", "-O3", "mi300x")
 
 def test_a_sweep_is_near_the_single_answers() -> None:
     predictor = AnalyticPredictor.load()
-    variants = swept(["arg1=2000:900000:1.02", "block=128,256"], [BUILD], LaunchAssumptions())
+    variants = sweep_variants(["arg1=2000:900000:1.02", "block=128,256"], [BUILD], LaunchAssumptions())
     found = predict_variants(predictor, SOURCE, variants)
     assert len(found) == len(variants) > 500
     assert sum(answer.interpolated for answer in found) > 0.8 * len(found)  # small grids are interpreted as a whole
@@ -71,11 +71,11 @@ def test_what_no_rule_describes_is_interpreted() -> None:
 
 
 def test_sweeps_are_read() -> None:
-    assert axis("n=1:100:4") == ("n", ["1", "4", "16", "64"])
-    assert axis("n=5:7:+1") == ("n", ["5", "6", "7"])
-    assert axis("block=64,16x16")[1] == ["64", "16x16"]
-    assert axis("n=1:4:1.1") == ("n", ["1", "2", "3", "4"])
-    variants = swept(["arg2=1,2", "grid=8", "alpha=0.5"], [BUILD], LaunchAssumptions(arguments=("9",)))
+    assert parse_axis("n=1:100:4") == ("n", ["1", "4", "16", "64"])
+    assert parse_axis("n=5:7:+1") == ("n", ["5", "6", "7"])
+    assert parse_axis("block=64,16x16")[1] == ["64", "16x16"]
+    assert parse_axis("n=1:4:1.1") == ("n", ["1", "2", "3", "4"])
+    variants = sweep_variants(["arg2=1,2", "grid=8", "alpha=0.5"], [BUILD], LaunchAssumptions(arguments=("9",)))
     assert [v.question.arguments for v in variants] == [("9", "1"), ("9", "2")]
     assert variants[0].question.grid == (8, 1, 1) and variants[0].question.values == {"alpha": 0.5}
 
@@ -85,12 +85,12 @@ def test_sweeps_are_read() -> None:
 )
 def test_wrong_sweeps_are_refused(spec: str) -> None:
     with pytest.raises(UsageError):
-        swept([spec], [BUILD], LaunchAssumptions(arguments=("9",)))
+        sweep_variants([spec], [BUILD], LaunchAssumptions(arguments=("9",)))
 
 
 def test_too_many_variants_are_refused_before_they_are_made() -> None:
     with pytest.raises(UsageError, match=f"{MOST_VARIANTS:,}"):
-        swept([f"n{i}=1:1000:+1" for i in range(9)], [BUILD], LaunchAssumptions())
+        sweep_variants([f"n{i}=1:1000:+1" for i in range(9)], [BUILD], LaunchAssumptions())
 
 
 def test_variants_of_a_file(tmp_path: Path) -> None:

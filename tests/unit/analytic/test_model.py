@@ -15,8 +15,15 @@ from hypothesis import strategies as st
 
 from hipsynth.core.errors import BadInput
 from hipsynth.profiling.metrics.definitions import answer_ids
-from hipsynth.training.analytic.model import DURATION, AnalyticModel, Example, applied, best_threshold, interval
-from hipsynth.training.analytic.quantities import NAMES, metrics_of, quantities
+from hipsynth.training.analytic.model import (
+    DURATION,
+    AnalyticModel,
+    Example,
+    apply_threshold,
+    best_threshold,
+    prediction_interval,
+)
+from hipsynth.training.analytic.quantities import NAMES, metric_quantities, metrics_of
 
 SEEN = {
     "duration": 1e5,
@@ -127,7 +134,7 @@ def test_metrics_and_quantities_agree(found: dict[str, float], arch: str) -> Non
     found["l2_misses"] = min(found["l2_misses"], found["l2_requests"])
     metrics = metrics_of(found, arch)
     assert set(metrics) == set(answer_ids())
-    again = quantities(metrics, found["duration"], arch)
+    again = metric_quantities(metrics, found["duration"], arch)
     for name, value in found.items():
         share = {"l1_requests": "lookups", "l2_misses": "l2_requests"}.get(name)
         tolerance = 1e-9 * (found[share] if share else value)
@@ -136,10 +143,10 @@ def test_metrics_and_quantities_agree(found: dict[str, float], arch: str) -> Non
 
 def test_thresholds_and_intervals() -> None:
     ratios = np.array([0.005, -0.3, 0.02])
-    assert list(applied(ratios, 0.02)) == [0.0, -0.3, 0.02]
+    assert list(apply_threshold(ratios, 0.02)) == [0.0, -0.3, 0.02]
     assert best_threshold(np.array([0.5, 0.5]), np.array([0.5, 0.5])) < 0.5
     assert best_threshold(np.array([0.5, -0.5]), np.array([0.0, 0.0])) == math.inf
     assert best_threshold(np.array([1.0]), np.array([math.nan])) == math.inf
-    assert interval("L2_Cache_Hit_Rate", 95.0, 10.0) == (85.0, 100.0)
-    low, high = interval(DURATION, 100.0, math.log(2))
+    assert prediction_interval("L2_Cache_Hit_Rate", 95.0, 10.0) == (85.0, 100.0)
+    low, high = prediction_interval(DURATION, 100.0, math.log(2))
     assert (low, high) == pytest.approx((50.0, 200.0))

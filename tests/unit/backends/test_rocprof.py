@@ -10,7 +10,7 @@ from profiling_samples import ATOMICS, VCOPY_GFX90A, ZERO_FLOPS, program, target
 
 from hipsynth.core.errors import BadInput, CompileFailed, MissingDependency
 from hipsynth.profiling.backends import rocprof
-from hipsynth.profiling.backends.rocprof import RocprofBackend, needed_counters, passes
+from hipsynth.profiling.backends.rocprof import RocprofBackend, counter_passes, needed_counters
 from hipsynth.profiling.backends.rocprof_csv import read_folder
 from hipsynth.simulator.limits import RunLimits
 
@@ -153,7 +153,7 @@ def test_the_counters_asked_for_are_those_of_the_formulas_and_fit_the_slots() ->
         counters = needed_counters(arch)
         assert {fabric, "SQ_INSTS_VALU_FMA_F32", "TCP_TOTAL_CACHE_ACCESSES_sum"} <= set(counters)
         assert set(ZERO_FLOPS) <= set(counters) and "EXACT_FLOPS" not in counters
-        groups = passes(counters)
+        groups = counter_passes(counters)
         assert sorted(name for group in groups for name in group) == sorted(counters)
         for group in groups:
             for block, slots in rocprof.SLOTS.items():

@@ -41,7 +41,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> tuple[list[RunResult], list[RunLimi
 
 def execute(limits: RunLimits) -> RunResult:
     nothing: Any = None
-    return sim.execute(nothing, nothing, DEVICE, limits)
+    return sim.execute_program(nothing, nothing, DEVICE, limits)
 
 
 def test_a_coarse_duration_is_refined_once(runs: tuple[list[RunResult], list[RunLimits]]) -> None:
@@ -85,18 +85,18 @@ PROGRAM = Program("", "synthetic", "", "program").with_runs([ProgramRun(("64",))
 
 
 def test_equal_files_run_once_within_a_job(built: Artefacts) -> None:
-    with equal_builds.shared():
+    with equal_builds.share_equal_runs():
         key = equal_builds.key_of(PROGRAM, built, DEVICE, COARSE)
-        assert equal_builds.find(key) is None
-        equal_builds.keep(key, replace(ran(0.0), cpu_s=2.0, device_s=1.0))
-        again = equal_builds.find(equal_builds.key_of(PROGRAM, built, DEVICE, COARSE))
+        assert equal_builds.find_equal_run(key) is None
+        equal_builds.keep_run(key, replace(ran(0.0), cpu_s=2.0, device_s=1.0))
+        again = equal_builds.find_equal_run(equal_builds.key_of(PROGRAM, built, DEVICE, COARSE))
         assert again == ran(0.0), "it takes no time"
-    with equal_builds.shared():
-        assert equal_builds.find(key) is None, "another job runs by itself"
+    with equal_builds.share_equal_runs():
+        assert equal_builds.find_equal_run(key) is None, "another job runs by itself"
 
 
 def test_what_differs_runs_again(built: Artefacts) -> None:
-    with equal_builds.shared():
+    with equal_builds.share_equal_runs():
         first = equal_builds.key_of(PROGRAM, built, DEVICE, COARSE)
         others = [
             equal_builds.key_of(PROGRAM.with_runs([ProgramRun(("65",))]), built, DEVICE, COARSE),
@@ -111,10 +111,10 @@ def test_what_differs_runs_again(built: Artefacts) -> None:
 
 
 def test_a_failed_run_is_not_kept_and_outside_of_a_job_nothing_is(built: Artefacts) -> None:
-    with equal_builds.shared():
+    with equal_builds.share_equal_runs():
         key = equal_builds.key_of(PROGRAM, built, DEVICE, COARSE)
-        equal_builds.keep(key, ran(0.0, "failed", "timeout"))
-        assert equal_builds.find(key) is None
+        equal_builds.keep_run(key, ran(0.0, "failed", "timeout"))
+        assert equal_builds.find_equal_run(key) is None
     assert equal_builds.key_of(PROGRAM, built, DEVICE, COARSE) is None
-    equal_builds.keep(key, ran(0.0))
-    assert equal_builds.find(key) is None
+    equal_builds.keep_run(key, ran(0.0))
+    assert equal_builds.find_equal_run(key) is None

@@ -17,9 +17,9 @@ from hipsynth.cli.main import cli
 from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.core.store import Corpus, CorpusItem, CorpusWriter
 from hipsynth.profiling import metrics
-from hipsynth.profiling.backends.recorded import capture
+from hipsynth.profiling.backends.recorded import capture_result
 from hipsynth.profiling.matrix.collect import MatrixOptions, collect_matrix
-from hipsynth.profiling.reports.corpus_statistics import bottlenecks
+from hipsynth.profiling.reports.corpus_statistics import count_bottlenecks
 from hipsynth.training.data.prompt import parse_answer
 from hipsynth.training.data.samples import export_chat, iter_samples, select_labels
 
@@ -32,12 +32,12 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Four programs on three targets; one fails, one has three kernels, one has an unknown metric."""
     root = tmp_path_factory.mktemp("corpus")
     folder = captures(root / "captures", PROGRAMS, TARGETS)
-    capture(folder, PROGRAMS[3].id, failure(TARGETS[2], "timeout"))
+    capture_result(folder, PROGRAMS[3].id, failure(TARGETS[2], "timeout"))
     kernels = [kernel(name="short"), kernel(name="often", dispatches=10), kernel(name="long", scale=9.0)]
-    capture(folder, PROGRAMS[2].id, result(TARGETS[0], *kernels))
+    capture_result(folder, PROGRAMS[2].id, result(TARGETS[0], *kernels))
     whole = kernel()
     counters = {name: value for name, value in whole.counters.items() if name != "TCC_HIT"}
-    capture(folder, PROGRAMS[2].id, result(TARGETS[1], replace(whole, counters=counters)))
+    capture_result(folder, PROGRAMS[2].id, result(TARGETS[1], replace(whole, counters=counters)))
     collect_matrix(PROGRAMS, TARGETS, root / "c", MatrixOptions(f"recorded:{folder}", workers=2))
     return root / "c"
 
@@ -167,13 +167,13 @@ def test_stats_verb(corpus: Path) -> None:
 def test_stats_count_bottlenecks() -> None:
     limits = [{"bottleneck": "hbm"}, {"bottleneck": "valu"}, {"bottleneck": "hbm"}, None]
     rows = pa.table({"arch": ["gfx90a", "gfx90a", "gfx90a", "gfx942"], "limits": limits})
-    assert bottlenecks(rows) == {"gfx90a": {"hbm": 2, "valu": 1}}, "measured kernels have no bottleneck"
+    assert count_bottlenecks(rows) == {"gfx90a": {"hbm": 2, "valu": 1}}, "measured kernels have no bottleneck"
 
 
 def test_stats_counts_equal_labels(tmp_path: Path) -> None:
     folder = tmp_path / "captures"
     for one in PROGRAMS[:3]:
-        capture(folder, one.id, result(TARGETS[0]))
+        capture_result(folder, one.id, result(TARGETS[0]))
     collect_matrix(PROGRAMS[:3], TARGETS[:1], tmp_path / "c", MatrixOptions(f"recorded:{folder}"))
     found = json.loads(run("stats", str(tmp_path / "c"), "--json").stdout)
     assert found["duplicates"] == {"same_lineage": 1, "other_lineage": 1}

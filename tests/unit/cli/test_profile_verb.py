@@ -19,7 +19,7 @@ from hipsynth.core.errors import BadInput, HipsynthError, MissingDependency, Usa
 from hipsynth.core.kernel_record import Sampling
 from hipsynth.core.program import write_programs
 from hipsynth.profiling import metrics
-from hipsynth.profiling.backends.recorded import capture
+from hipsynth.profiling.backends.recorded import capture_result
 
 PROGRAM = program(7)
 TARGETS = [target("gfx90a"), target("gfx942")]
@@ -36,7 +36,7 @@ def hip(tmp_path: Path) -> Path:
 def recorded(tmp_path: Path) -> str:
     captures(tmp_path / "captures", [PROGRAM], TARGETS)
     two = result(target(flags="-O3 -ffast-math"), kernel(name="first", dispatches=2), kernel(name="second"))
-    capture(tmp_path / "captures", PROGRAM.id, two)
+    capture_result(tmp_path / "captures", PROGRAM.id, two)
     return f"recorded:{tmp_path / 'captures'}"
 
 
@@ -87,7 +87,7 @@ def test_the_table_shows_counters_metrics_and_the_roof(hip: Path, recorded: str)
 
 
 def test_some_failed_targets_are_exit_5_and_all_of_them_exit_3(hip: Path, recorded: str, tmp_path: Path) -> None:
-    capture(tmp_path / "captures", PROGRAM.id, failure(TARGETS[1], "illegal_access"))
+    capture_result(tmp_path / "captures", PROGRAM.id, failure(TARGETS[1], "illegal_access"))
     done = run(str(hip), "--backend", recorded, "--json")
     assert done.return_value == 5
     assert [(one["status"], one["reason"]) for one in json.loads(done.stdout)["results"]] == [
@@ -103,7 +103,7 @@ def test_some_failed_targets_are_exit_5_and_all_of_them_exit_3(hip: Path, record
 
 
 def test_timeouts_suggest_a_remedy(hip: Path, recorded: str, tmp_path: Path) -> None:
-    capture(tmp_path / "captures", PROGRAM.id, failure(TARGETS[1], "timeout"))
+    capture_result(tmp_path / "captures", PROGRAM.id, failure(TARGETS[1], "timeout"))
     errors = [run(str(hip), "--backend", recorded, "--arch", "gfx942", *more).stderr for more in ((), ("--exact",))]
     assert "try:   more than --timeout 60, or less to do by its arguments" in errors[0]
     assert "no --exact" in errors[1] and "no --exact" not in errors[0]
@@ -112,11 +112,11 @@ def test_timeouts_suggest_a_remedy(hip: Path, recorded: str, tmp_path: Path) -> 
 def test_a_nonzero_exit_code_is_reported(hip: Path, recorded: str, tmp_path: Path) -> None:
     asked = [str(hip), "--backend", recorded, "--arch", "gfx942"]
     assert "note:" not in run(*asked).stderr
-    capture(tmp_path / "captures", PROGRAM.id, replace(result(TARGETS[1]), exit_code=7))
+    capture_result(tmp_path / "captures", PROGRAM.id, replace(result(TARGETS[1]), exit_code=7))
     done = run(*asked)
     assert (done.return_value, done.stderr) == (0, "note: gfx942 -O3: the program ended with exit code 7\n")
     part = replace(kernel("gfx942"), sampling=Sampling("sampled"))
-    capture(tmp_path / "captures", PROGRAM.id, replace(result(TARGETS[1], part), exit_code=7))
+    capture_result(tmp_path / "captures", PROGRAM.id, replace(result(TARGETS[1], part), exit_code=7))
     assert "--exact runs all" in run(*asked).stderr
 
 

@@ -49,7 +49,7 @@ def test_training_a_finished_model_reports_finished(work: Path) -> None:
 
 
 def test_evaluate_prints_a_table_and_writes_figures(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hipsynth.training.models.baselines.compiled", lambda *_: None)
+    monkeypatch.setattr("hipsynth.training.models.baselines.cached_disassembly", lambda *_: None)
     document = run(
         "evaluate", work / "model", work / "corpus", "--json", "--free-samples", "1", "--out", work / "scores"
     )
@@ -71,7 +71,7 @@ def test_predict_answers_in_physical_units(work: Path) -> None:
 
 
 def test_report_is_one_file_that_loads_nothing(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hipsynth.training.models.baselines.compiled", lambda *_: None)
+    monkeypatch.setattr("hipsynth.training.models.baselines.cached_disassembly", lambda *_: None)
     out = work / "report.html"
     summary = run("report", work / "corpus", "--model", work / "model", "--out", out, "--json")
     assert summary["evaluated"]
@@ -127,9 +127,9 @@ def test_a_browser_draws_the_report(work: Path, tmp_path: Path) -> None:
 
 
 def test_the_report_shows_bottlenecks_and_expected_errors() -> None:
-    from hipsynth.training.evaluation.report import _expected_errors, _limits
+    from hipsynth.training.evaluation.report import _expected_errors, _limit_shares
 
-    (chart,) = _limits({"gfx90a": {"hbm": 3, "launch": 1}})
+    (chart,) = _limit_shares({"gfx90a": {"hbm": 3, "launch": 1}})
     assert [(row["unit"], row["share"]) for row in chart["rows"]] == [("HBM bandwidth", 75), ("launch overhead", 25)]
     found = _expected_errors([replace(sample, backend="sim") for sample in made.samples(3, 2)])
     assert found["devices"] == ["mi250", "mi300x"]

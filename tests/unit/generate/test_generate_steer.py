@@ -15,7 +15,7 @@ from hipsynth.cli.main import cli
 from hipsynth.cli.toward import labels_of
 from hipsynth.core.errors import UsageError
 from hipsynth.core.store import CorpusWriter
-from hipsynth.profiling.reports.coverage import bins, coverage, heaviest
+from hipsynth.profiling.reports.coverage import heaviest_kernels, label_bins, measure_coverage
 from hipsynth.synth.generate.build import replay_program
 from hipsynth.synth.generate.policy import default_policy
 from hipsynth.synth.generate.producer import generate_programs
@@ -80,19 +80,19 @@ def row(number: int, unit: str = "hbm", rate: float = 50.0, flops: float = 100.0
 
 
 def test_bins_of_a_label() -> None:
-    assert bins(row(1, "lds", 99.9, 250.0)) == {"bottleneck": "lds", "L1_Cache_Hit_Rate": "9", "HBM_GFLOPS": "4"}
-    assert bins(row(1, flops=0.0))["HBM_GFLOPS"] == "0." and "L2_Cache_Hit_Rate" not in bins(row(1))
-    assert bins({**row(1), "limits": None, "L1_Cache_Hit_Rate": None}) == {"HBM_GFLOPS": "4"}
+    assert label_bins(row(1, "lds", 99.9, 250.0)) == {"bottleneck": "lds", "L1_Cache_Hit_Rate": "9", "HBM_GFLOPS": "4"}
+    assert label_bins(row(1, flops=0.0))["HBM_GFLOPS"] == "0." and "L2_Cache_Hit_Rate" not in label_bins(row(1))
+    assert label_bins({**row(1), "limits": None, "L1_Cache_Hit_Rate": None}) == {"HBM_GFLOPS": "4"}
 
 
 def test_the_label_is_the_heaviest_kernel() -> None:
     rows = [row(1, "hbm"), row(1, "lds", dispatches=3), row(2, "valu")]
-    assert [r["limits"]["bottleneck"] for r in heaviest(rows)] == ["lds", "valu"]
+    assert [r["limits"]["bottleneck"] for r in heaviest_kernels(rows)] == ["lds", "valu"]
 
 
 def test_thin_bins_are_worth_more_and_coverage_counts_effective_bins() -> None:
     rows = [*(row(n, "hbm") for n in range(9)), row(9, "lds")]
-    found = coverage(rows)
+    found = measure_coverage(rows)
     assert found.worth(rows[9]) > 1 > found.worth(rows[0])
     assert found.effective("gfx90a", "L1_Cache_Hit_Rate") == pytest.approx(1.0)
     assert found.effective("gfx90a", "bottleneck") == pytest.approx(

@@ -11,7 +11,7 @@ from hipsynth.profiling.lines import loops
 from hipsynth.profiling.lines.attribute import COUNTERS, UNITS, scale_amounts
 from hipsynth.profiling.lines.loops import LoopRange
 from hipsynth.profiling.lines.records import Amounts, KernelLines, SourceLine
-from hipsynth.profiling.reports.lines import _kernel, compact, heat
+from hipsynth.profiling.reports.lines import _kernel_lines, compact_count, heat_bar
 from hipsynth.simulator import instructions
 from hipsynth.simulator.instructions import CLASSES, EVENTS, Instruction
 
@@ -81,8 +81,8 @@ def test_a_forged_instruction_is_refused(row: object) -> None:
 
 
 def test_heat_and_numbers_fit_their_columns() -> None:
-    assert heat(0) == "" and heat(1) == "██████" and heat(0.5) == "███" and len(heat(2)) == 6
-    assert [compact(v) for v in (0.5, 12, 9999, 12_345, 1_234_567, 2.5e9, 1e13)] == [
+    assert heat_bar(0) == "" and heat_bar(1) == "██████" and heat_bar(0.5) == "███" and len(heat_bar(2)) == 6
+    assert [compact_count(v) for v in (0.5, 12, 9999, 12_345, 1_234_567, 2.5e9, 1e13)] == [
         "0.5", "12", "9999", "12.3k", "1.23M", "2.5G", "10T",
     ]  # fmt: skip
 
@@ -95,7 +95,7 @@ def test_the_listing_shows_source_costs_and_gaps(tmp_path: Path) -> None:
     kernel = KernelLines(
         "k", (SourceLine("", 0, cold), SourceLine(str(file), 3, hot), SourceLine(str(file), 17, cold)), (), ("misses",)
     )
-    text = "\n".join(_kernel(kernel, 120))
+    text = "\n".join(_kernel_lines(kernel, 120))
     assert "costs most: k.hip:3 75 %, k.hip:17 25 %" in text
     assert re.search(r" 75\.0 % ████▌ +4 +1024 +16 +50 % .*  3 line 3;", text)
     assert "  4 line 4;" in text and " ..." in text and "line 10;" not in text and "(no line)" in text

@@ -26,7 +26,7 @@ from hipsynth.core.store import Corpus
 from hipsynth.core.workers import ItemOutcome
 from hipsynth.profiling import backends
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
-from hipsynth.profiling.backends.recorded import capture
+from hipsynth.profiling.backends.recorded import capture_result
 from hipsynth.profiling.matrix import collect, job
 from hipsynth.profiling.matrix.collect import MatrixOptions
 from hipsynth.simulator.limits import RunLimits
@@ -42,7 +42,7 @@ def content(path: Path) -> dict[str, bytes]:
 @pytest.fixture
 def recorded(tmp_path: Path) -> str:
     folder = captures(tmp_path / "captures", PROGRAMS[:3], TARGETS)
-    capture(folder, PROGRAMS[3].id, failure(TARGETS[0], "illegal_access"))
+    capture_result(folder, PROGRAMS[3].id, failure(TARGETS[0], "illegal_access"))
     return f"recorded:{folder}"
 
 
@@ -64,7 +64,7 @@ def test_the_corpus_records_everything_that_affects_a_result(tmp_path: Path, rec
     assert len(rows) == 9 and stored.failures().num_rows == 3 and stored.programs().num_rows == 4
     row = next(r for r in rows if r["program_id"] == PROGRAMS[0].id and r["flags"] == "-O3 -ffast-math")
     assert (row["arch"], row["device"], row["lineage"], row["backend"]) == ("gfx90a", "mi250", "base", "recorded")
-    assert row["backend_version"] == backends.get(recorded).version()
+    assert row["backend_version"] == backends.open_backend(recorded).version()
     assert dict(row["provenance"])["measured_by"] == "rocprof recorded"
     assert row["L1_Cache_Hit_Rate"] == 50.0 and row["duration_ns"] == 15840.0
 
@@ -95,14 +95,14 @@ def test_limits_that_affect_results_change_the_version(tmp_path: Path, recorded:
     ]
     for one in limits:
         collect.collect_matrix(PROGRAMS[:1], TARGETS[:1], tmp_path / "c", MatrixOptions(recorded, limits=one))
-    version = backends.get(recorded).version()
+    version = backends.open_backend(recorded).version()
     found = set(Corpus.open(tmp_path / "c").measurements()["backend_version"].to_pylist())
     assert found == {version, f"{version}+exact", f"{version}+sample24+effort8", f"{version}+error0.02"}
 
 
 def test_other_captures_change_the_version(tmp_path: Path, recorded: str) -> None:
     collect.collect_matrix(PROGRAMS[:1], TARGETS[:1], tmp_path / "c", MatrixOptions(recorded))
-    capture(Path(recorded.partition(":")[2]), PROGRAMS[3].id, result(TARGETS[1]))
+    capture_result(Path(recorded.partition(":")[2]), PROGRAMS[3].id, result(TARGETS[1]))
     again = collect.collect_matrix(PROGRAMS[:1], TARGETS[:1], tmp_path / "c", MatrixOptions(recorded))
     assert again.measured == 1
     assert len(set(Corpus.open(tmp_path / "c").measurements()["backend_version"].to_pylist())) == 2
@@ -118,9 +118,9 @@ def test_failed_items_are_tried_again_on_request(
     tmp_path: Path, recorded: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     collect.collect_matrix(PROGRAMS[3:], TARGETS[:1], tmp_path / "c", MatrixOptions(recorded))
-    version = backends.get(recorded).version()
+    version = backends.open_backend(recorded).version()
     monkeypatch.setattr("hipsynth.profiling.backends.recorded.RecordedBackend.version", lambda self: version)
-    capture(Path(recorded.partition(":")[2]), PROGRAMS[3].id, result(TARGETS[0]))
+    capture_result(Path(recorded.partition(":")[2]), PROGRAMS[3].id, result(TARGETS[0]))
     assert collect.collect_matrix(PROGRAMS[3:], TARGETS[:1], tmp_path / "c", MatrixOptions(recorded)).failed == {
         "illegal_access": 1
     }
@@ -270,9 +270,9 @@ def test_a_failed_run_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) 
 def test_recorded_results_belong_to_one_run(tmp_path: Path) -> None:
     folder, where = tmp_path / "captures", TARGETS[0]
     for scale, arguments in ((1.0, ()), (2.0, ("128",))):
-        capture(folder, PROGRAMS[0].id, result(where, kernel(where.arch, scale=scale)), arguments)
+        capture_result(folder, PROGRAMS[0].id, result(where, kernel(where.arch, scale=scale)), arguments)
     assert len(list(folder.iterdir())) == 2
-    backend = backends.get(f"recorded:{folder}")
+    backend = backends.open_backend(f"recorded:{folder}")
     found = [backend.profile(PROGRAMS[0].with_runs([run]), where, tmp_path, RunLimits()) for run in SEVERAL]
     assert [one.reason for one in found] == ["", "", "not_recorded"]
     assert found[1].kernels[0].duration_ns == 2 * found[0].kernels[0].duration_ns
@@ -362,7 +362,7 @@ def test_a_capture_that_cannot_be_read_is_named(tmp_path: Path, recorded: str) -
     broken.write_text("{")
     with pytest.raises(BadInput, match=broken.name):
         for where in TARGETS:
-            backends.get(recorded).profile(PROGRAMS[0], where, tmp_path, RunLimits())
+            backends.open_backend(recorded).profile(PROGRAMS[0], where, tmp_path, RunLimits())
     summary = collect.collect_matrix(PROGRAMS[:1], TARGETS, tmp_path / "c", MatrixOptions(recorded))
     assert (summary.measured, summary.failed) == (2, {"bad_input": 1})
 

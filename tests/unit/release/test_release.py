@@ -26,7 +26,7 @@ from hipsynth.synth.release.pack import PackResult, pack_release
 from hipsynth.synth.release.plan import ReleasePlan, ShardKind, load_plan, shard_numbers
 from hipsynth.synth.release.rows import kept_counters
 from hipsynth.synth.release.verify import choose_ids, verify_labels
-from hipsynth.training.data.dataset import load_samples, require_no_leak, split
+from hipsynth.training.data.dataset import load_samples, require_no_leak, split_samples
 
 V1 = REPOSITORY / "corpus" / "release" / "v1"
 
@@ -203,7 +203,7 @@ def test_statistics_count_skeletons_opcodes_and_labels(work: Path, release: Path
 
 def test_training_reads_a_release_and_splits_it_by_its_lineages() -> None:
     samples = load_samples(V1)
-    parts = split(samples)
+    parts = split_samples(samples)
     opened = Release.load(V1)
     for ours, theirs in (("train", "train"), ("random", "train"), ("valid", "validation"), ("lineage", "test")):
         assert {s.program_id for s in parts[ours]} <= set(opened.read("programs", theirs)["id"].to_pylist())

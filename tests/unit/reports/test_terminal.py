@@ -116,9 +116,9 @@ wide = {3}
         assert (bandwidth["class"], bandwidth["range"], bandwidth["range_wide"]) == (name, size, wide)
         assert {"median", "worst", "unit", "n", "compared", "device", "kernels", "covered"} <= set(bandwidth)
         assert (hits["range"], hits["range_wide"]) == (None, False), "no row of the table"
-    first = terminal.render([result(target(), lds)]).splitlines()[2]
+    first = terminal.render_results([result(target(), lds)]).splitlines()[2]
     assert first.strip().startswith("100 us  ± 41 % ~")
-    assert "± 12 %\n" in terminal.render([result(target(), plain)])
+    assert "± 12 %\n" in terminal.render_results([result(target(), plain)])
 
 
 def test_features_without_a_recording_are_named() -> None:
@@ -140,9 +140,9 @@ def test_errors_of_extrapolated_kernels_are_marked(monkeypatch: pytest.MonkeyPat
         found = shown(one)["expected_error"]
         marked[name] = [found[metric]["covered"] for metric in ("L2_Cache_Hit_Rate", "L1_Cache_Bandwidth")]
     assert marked == {"plain": [True, True], "lds": [True, False], "atomics": [False, False]}
-    text = terminal.render([result(target(), atomics)])
+    text = terminal.render_results([result(target(), atomics)])
     assert "* unlike every recorded gfx90a kernel: global atomics; errors" in text and " pt *" in text
-    assert "*" not in terminal.render([result(target(), plain)])
+    assert "*" not in terminal.render_results([result(target(), plain)])
     monkeypatch.setattr(expected_error, "table", lambda: expected_error.Evidence({}, {"gfx90a": frozenset()}))
     assert expected_error.without_evidence(plain.counters, "mi250", 1e5) == ["from 30 us"]
     assert expected_error.without_evidence(plain.counters, "mi250", 1e3) == ["below 30 us"]
@@ -179,7 +179,7 @@ def test_sampling_errors_propagate_from_counters_to_metrics() -> None:
     found = uncertainty.metric_errors(part, "gfx90a", part.error_estimate)
     assert found["L2_Cache_Hit_Rate"] == pytest.approx(math.hypot(50, 50 - 100 / 2.2))
     assert "L1_Cache_Hit_Rate" not in found and uncertainty.metric_errors(base, "gfx90a", {}) == {}
-    lines = terminal.render([result(target(), part)]).splitlines()
+    lines = terminal.render_results([result(target(), part)]).splitlines()
     (row,) = [line for line in lines if line.lstrip().startswith("L2_Cache_Hit_Rate")]
     printed = uncertainty.metric_errors(part, "gfx90a", uncertainty.metric_error_bounds(part.error_estimate))[
         "L2_Cache_Hit_Rate"
@@ -211,7 +211,9 @@ def test_a_replayed_grid_is_not_scaled_up() -> None:
     base = simulated({"hbm": 90})
     groups = math.prod(base.grid) * base.dispatches
     whole, part = Sampling("replayed", groups, 16, {"Duration": 0.0}), Sampling("sampled", groups - 1)
-    replayed, partly = (terminal.render([result(target(), replace(base, sampling=one))]) for one in (whole, part))
+    replayed, partly = (
+        terminal.render_results([result(target(), replace(base, sampling=one))]) for one in (whole, part)
+    )
     assert f"all {groups:,} work-groups do the same" in replayed and "scaled up" not in replayed
     assert "scaled up from" in partly and "do the same" not in partly
 
@@ -222,7 +224,7 @@ def test_what_a_sample_is_a_part_of() -> None:
     groups = math.prod(base.grid) * base.dispatches
 
     def shown(kernel: KernelRecord) -> str:
-        return terminal.render([result(target(), kernel)])
+        return terminal.render_results([result(target(), kernel)])
 
     loops = shown(replace(base, sampling=Sampling("sampled", groups)))
     assert f"a part of each of {groups:,} work-groups" in loops
@@ -235,21 +237,23 @@ def test_what_a_sample_is_a_part_of() -> None:
 
 def test_targets_are_columns_that_wrap() -> None:
     results = [result(target(arch), simulated({"hbm": 90}, arch)) for arch in ("gfx90a", "gfx942")]
-    wide = terminal.render(results).splitlines()
+    wide = terminal.render_results(results).splitlines()
     (row,) = [line for line in wide if "L1_Cache_Hit_Rate" in line]
     assert "50 ±" in row and "62.5 ±" in row
     assert sum("bound by HBM bandwidth: 90 %" in line for line in wide) == 2
-    narrow = terminal.render(results, width=80).splitlines()
+    narrow = terminal.render_results(results, width=80).splitlines()
     assert sum("L1_Cache_Hit_Rate" in line for line in narrow) == 2
-    assert "TCC_EA0_RDREQ" in terminal.render(results) and "TCC_EA0" not in terminal.render(results, counters=False)
+    assert "TCC_EA0_RDREQ" in terminal.render_results(results) and "TCC_EA0" not in terminal.render_results(
+        results, counters=False
+    )
 
 
 def test_several_kernels_show_time_shares_and_failures_are_listed() -> None:
     many = [simulated({"hbm": 90}, name=f"step{n}") for n in range(5)]
-    text = terminal.render([result(target(), *many), failure(target("gfx942"), "illegal_access")])
+    text = terminal.render_results([result(target(), *many), failure(target("gfx942"), "illegal_access")])
     assert text.startswith("gfx942 (mi300x)  -O3  failed: illegal_access")
     assert "kernel time" in text and text.count("1 x 100 us   20 %") == 5
-    assert "SQ_WAVES" not in text and "SQ_WAVES" in terminal.render([result(target(), *many)], counters=True)
+    assert "SQ_WAVES" not in text and "SQ_WAVES" in terminal.render_results([result(target(), *many)], counters=True)
 
 
 @pytest.mark.parametrize(
@@ -267,4 +271,4 @@ def test_several_kernels_show_time_shares_and_failures_are_listed() -> None:
     ],
 )
 def test_numbers_are_readable(value: float, unit: str, text: str) -> None:
-    assert numbers.quantity(value, unit) == text
+    assert numbers.format_quantity(value, unit) == text

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.profiling.survey.build_files.calls import calls_of, expanded
+from hipsynth.profiling.survey.build_files.calls import calls_of, expand_shell
 from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.profiling.survey.plan import Invocation
 
@@ -44,7 +44,7 @@ def test_lines_that_mention_but_do_not_start_a_program(line: str, tmp_path: Path
 def test_loops_and_variables_are_expanded(tmp_path: Path) -> None:
     text = "SIZE=64\nREPEAT=${1:-10}\nfor k in {2..9}; do\n  ./app $SIZE ${REPEAT} $k\ndone\n"
     assert [call.arguments for call in calls(text, tmp_path)] == [("64", "10", k) for k in ("2", "3", "4")]
-    assert expanded("for n in a b; do echo $n $m; done") == " echo a $m\n echo b $m"
+    assert expand_shell("for n in a b; do echo $n $m; done") == " echo a $m\n echo b $m"
 
 
 def test_absolute_paths_become_those_of_the_copy(tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from hipsynth.core.errors import CompileFailed
-from hipsynth.profiling.survey.build import _classify
+from hipsynth.profiling.survey.build import _classify_failure
 from hipsynth.profiling.survey.execute import explain_by_absent_file
-from hipsynth.profiling.survey.judge import RunVerdict, judge
+from hipsynth.profiling.survey.judge import RunVerdict, judge_run
 from hipsynth.profiling.survey.plan import Invocation
-from hipsynth.profiling.survey.report import OUTSIDE, SurveyReport, SurveyRow, row_of, table
+from hipsynth.profiling.survey.report import OUTSIDE, SurveyReport, SurveyRow, report_table, row_of
 from hipsynth.simulator.api import RunResult
 from hipsynth.simulator.spending import Spending
 
@@ -59,66 +59,66 @@ def run(stdout: str, code: int = 0, stderr: str = "", dispatches: int = 3) -> Ru
     ],
 )
 def test_verdicts_from_output_and_exit_code(stdout: str, code: int, status: str, reason: str) -> None:
-    verdict = judge(run(stdout, code))
+    verdict = judge_run(run(stdout, code))
     assert (verdict.status, verdict.reason) == (status, reason)
 
 
 def test_a_crash_over_a_missing_file_has_its_own_reason() -> None:
     died = RunResult("failed", "host_crash", "the program died of SIGSEGV", stdout="Error: The file was not opened\n")
-    assert judge(died).reason == "needs_data"
-    assert judge(replace(died, dispatch_count=1)).reason == "host_crash"
+    assert judge_run(died).reason == "needs_data"
+    assert judge_run(replace(died, dispatch_count=1)).reason == "host_crash"
 
 
 def test_running_out_of_host_memory_has_its_own_reason() -> None:
     stderr = "terminate called after throwing an instance of 'std::bad_alloc'\n  what():  std::bad_alloc\n"
     died = RunResult("failed", "host_crash", "the program died of SIGABRT", stderr=stderr, dispatch_count=1)
-    assert judge(died).reason == "needs_memory"
+    assert judge_run(died).reason == "needs_memory"
 
 
 def test_exit_before_any_device_work_needs_arguments_if_main_reads_them() -> None:
-    assert judge(run("You did something wrong!", 1, dispatches=0), unasked=True).reason == "needs_arguments"
-    assert judge(run("You did something wrong!", 1, dispatches=0)).reason == "exit_code"
-    assert judge(run("You did something wrong!", 1, dispatches=1), unasked=True).reason != "needs_arguments"
+    assert judge_run(run("You did something wrong!", 1, dispatches=0), unasked=True).reason == "needs_arguments"
+    assert judge_run(run("You did something wrong!", 1, dispatches=0)).reason == "exit_code"
+    assert judge_run(run("You did something wrong!", 1, dispatches=1), unasked=True).reason != "needs_arguments"
 
 
 def test_a_crash_over_missing_arguments_needs_arguments() -> None:
     early = RunResult("failed", "host_crash", "the program died of SIGSEGV")
-    assert judge(early, unasked=True).reason == "needs_arguments"
-    assert judge(early).reason == "host_crash"
+    assert judge_run(early, unasked=True).reason == "needs_arguments"
+    assert judge_run(early).reason == "host_crash"
     late = RunResult("failed", "host_crash", "the program died of SIGSEGV", dispatch_count=1)
-    assert judge(late, unasked=True).reason == "host_crash"
+    assert judge_run(late, unasked=True).reason == "host_crash"
 
 
 def test_a_usage_text_without_any_kernel_needs_arguments() -> None:
-    assert judge(run("Usage: prog file", 0, dispatches=0)).reason == "needs_arguments"
-    assert judge(run("Failed to open input file", 0, dispatches=0)).reason == "needs_data"
+    assert judge_run(run("Usage: prog file", 0, dispatches=0)).reason == "needs_arguments"
+    assert judge_run(run("Failed to open input file", 0, dispatches=0)).reason == "needs_data"
 
 
 def test_a_call_that_the_simulator_lacks_is_our_failure() -> None:
     stderr = "hipsynth: hipFancy is not supported by the simulator\n"
-    verdict = judge(run("error 801", 1, stderr))
+    verdict = judge_run(run("error 801", 1, stderr))
     assert verdict.reason == "unsupported_call" and "hipFancy" in verdict.message
 
 
 def test_runtime_messages_have_priority_over_program_output() -> None:
     stderr = "hipsynth: hipFancy is not supported by the simulator\n"
-    assert judge(run("call failed", 0, stderr)).reason == "unsupported_call"
+    assert judge_run(run("call failed", 0, stderr)).reason == "unsupported_call"
     stderr = "hipsynth: no such code object: kernel.hsaco\n"
-    for verdict in (judge(run("[error](301) fail to load", 0, stderr)), judge(run("", 1, stderr))):
+    for verdict in (judge_run(run("[error](301) fail to load", 0, stderr)), judge_run(run("", 1, stderr))):
         assert verdict.reason == "needs_data" and "kernel.hsaco" in verdict.message
-    assert judge(run("PASSED", 0, stderr)).status == "passed"  # it built the kernel another way
+    assert judge_run(run("PASSED", 0, stderr)).status == "passed"  # it built the kernel another way
 
 
 def test_a_failed_allocation_explains_later_failures() -> None:
     stderr = "hipsynth: out of device memory: 9 GiB asked\n"
     crashed = RunResult("failed", "illegal_access", "address 0x0", stderr=stderr)
-    assert judge(crashed).reason == judge(run("", 1, stderr)).reason == "needs_memory"
-    assert judge(run("passed", 0, stderr)).status == "passed"  # the program handled the failure
-    assert judge(RunResult("failed", "out_of_memory", "stopped by the sandbox: memory")).reason == "needs_memory"
+    assert judge_run(crashed).reason == judge_run(run("", 1, stderr)).reason == "needs_memory"
+    assert judge_run(run("passed", 0, stderr)).status == "passed"  # the program handled the failure
+    assert judge_run(RunResult("failed", "out_of_memory", "stopped by the sandbox: memory")).reason == "needs_memory"
 
 
 def test_a_killed_run_keeps_the_simulators_reason() -> None:
-    verdict = judge(RunResult("failed", "illegal_access", "kernel k: address 0x10", stdout="PASSED"))
+    verdict = judge_run(RunResult("failed", "illegal_access", "kernel k: address 0x10", stdout="PASSED"))
     assert (verdict.status, verdict.reason) == ("failed", "illegal_access")
 
 
@@ -138,20 +138,20 @@ def test_a_killed_run_keeps_the_simulators_reason() -> None:
     ],
 )
 def test_compile_failures_are_told_apart(diagnostics: str, libraries: list[str], reason: str, expected: str) -> None:
-    got, message = _classify(CompileFailed("x", diagnostics=diagnostics), libraries)
+    got, message = _classify_failure(CompileFailed("x", diagnostics=diagnostics), libraries)
     assert got == reason and expected in message
 
 
 def test_a_failed_link_names_the_library_or_the_symbols() -> None:
     error = CompileFailed("x", diagnostics="ld.lld: error: undefined symbol: rocfft_plan_create\n>>> referenced")
     error.reason = "link_failed"
-    assert _classify(error, ["rocfft"])[0] == "needs_library"
+    assert _classify_failure(error, ["rocfft"])[0] == "needs_library"
     error.diagnostics = (
         "ld.lld: error: unable to find library -lomp\nld.lld: error: undefined symbol: omp_get_num_threads"
     )
-    assert _classify(error, []) == ("needs_library", "needs OpenMP (-lomp)")
+    assert _classify_failure(error, []) == ("needs_library", "needs OpenMP (-lomp)")
     error.diagnostics = "ld.lld: error: undefined symbol: rocfft_plan_create\n>>> referenced"
-    reason, message = _classify(error, [])
+    reason, message = _classify_failure(error, [])
     assert reason == "link_failed" and "rocfft_plan_create" in message
 
 
@@ -168,7 +168,7 @@ def test_totals_count_only_what_should_run() -> None:
         "programs": 5, "compiled": 4, "runnable": 3, "completed": 2, "passed": 1, "self_check_failed": 0,
         "whole": 2, "shrunk": 0, "kernels": 0, "labels": 0,
     }  # fmt: skip
-    assert "66.7 %" in table(report) and OUTSIDE["needs_library"] in table(report)
+    assert "66.7 %" in report_table(report) and OUTSIDE["needs_library"] in report_table(report)
     assert row_of({**rows[0].__dict__, "later": 1}) == rows[0]
 
 
@@ -198,5 +198,5 @@ def test_a_program_that_left_out_launches_does_not_just_say_that_it_ran() -> Non
     scale = replace(copy, name="scale", launches=7, uncounted=6, incomplete=7)
     cut = SurveyRow("a.cpp", "ran", spending=(copy, scale))
     whole = SurveyRow("b.cpp", "ran", spending=(replace(copy, incomplete=0),))
-    lines = table(SurveyReport("folder", "gfx90a", [cut, whole])).splitlines()
+    lines = report_table(SurveyReport("folder", "gfx90a", [cut, whole])).splitlines()
     assert lines[0].split("  ")[0] == "ran 1 of 707 launches" and lines[1].startswith("ran     b.cpp")

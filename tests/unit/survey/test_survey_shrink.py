@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.profiling.survey.knobs import evaluated, knobs_of
+from hipsynth.profiling.survey.knobs import evaluate_constant, knobs_of
 from hipsynth.profiling.survey.plan import BuildPlan, Invocation, SourceUnit
-from hipsynth.profiling.survey.shrink import ATTEMPTS, Proposal, command_line, proposals, with_defines
+from hipsynth.profiling.survey.shrink import ATTEMPTS, Proposal, command_line, propose_smaller, with_defines
 from hipsynth.simulator.spending import Spending
 
 POSITIONAL = """int main(int argc, char** argv) {
@@ -49,7 +49,7 @@ def found(
     folder: Path, text: str, call: Invocation | None = None, spending: tuple[Spending, ...] = ()
 ) -> list[Proposal]:
     """The proposals, which must be the same each time."""
-    made = [list(proposals(plan(folder, text), call or Invocation(), "", spending)) for _ in range(2)]
+    made = [list(propose_smaller(plan(folder, text), call or Invocation(), "", spending)) for _ in range(2)]
     assert made[0] == made[1] and len(made[0]) <= ATTEMPTS
     return made[0]
 
@@ -64,7 +64,7 @@ def words(given: list[Proposal]) -> list[str]:
      ("n", 0), ("2 ** 99999999", 0), ("1 << 99999999999", 0), ("__import__('os')", 0), ("-5", 0), ("1.5f", 1)],
 )  # fmt: skip
 def test_constant_expressions(text: str, value: int) -> None:
-    assert evaluated(text) == value
+    assert evaluate_constant(text) == value
 
 
 def test_positions(tmp_path: Path) -> None:

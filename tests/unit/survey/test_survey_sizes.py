@@ -8,7 +8,7 @@ import pytest
 
 from hipsynth.profiling.survey.knobs import knobs_of
 from hipsynth.profiling.survey.plan import BuildPlan, Invocation, SourceUnit
-from hipsynth.profiling.survey.sizes import MOST_BY_ARGUMENT, MOST_BY_CONSTANT, constants_of, other_sizes, scaled
+from hipsynth.profiling.survey.sizes import MOST_BY_ARGUMENT, MOST_BY_CONSTANT, constants_of, other_sizes, scale_size
 
 POSITIONAL = "int main(int argc, char** argv) { int n = argc > 1 ? atoi(argv[1]) : 4096; run(n); }\n"
 CONSTANT = """
@@ -68,7 +68,7 @@ def test_what_is_no_size_stays() -> None:
     ("value", "factor", "wanted"), [(1024, 1 / 2, 512), (1000, 1 / 8, 125), (48, 1 / 2, 16), (3, 1 / 1024, 2)]
 )
 def test_sizes_stay_usable(value: int, factor: float, wanted: int) -> None:
-    assert scaled(value, factor) == wanted
+    assert scale_size(value, factor) == wanted
 
 
 def test_an_exponent_moves_by_steps(tmp_path: Path) -> None:

@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.training.data import auxiliary
 from hipsynth.training.data.dataset import load_samples
-from hipsynth.training.data.encode import IGNORED, Encoder, answer_atoms, chat_text, pad, skeleton
+from hipsynth.training.data.encode import IGNORED, Encoder, answer_atoms, answer_skeleton, chat_text, pad_batch
 from hipsynth.training.data.inputs import PromptOptions, launch_lines
-from hipsynth.training.data.numbers import format_number, read_number, words
-from hipsynth.training.data.prompt import answer, parse_answer
+from hipsynth.training.data.numbers import format_number, read_number, word_automaton
+from hipsynth.training.data.prompt import parse_answer, render_answer
 from hipsynth.training.models.base import TinyShape, tiny_model, train_tokenizer
-from hipsynth.training.models.decode import AnswerDecoder, advance, visible
-from hipsynth.training.models.train import load_config, parse_config, train
+from hipsynth.training.models.decode import AnswerDecoder, advance_automaton, visibility_mask
+from hipsynth.training.models.train import load_config, parse_config, train_model
 
 RELEASE = Path(__file__).resolve().parents[3] / "corpus" / "release" / "v1"
 SOURCE_OPTIONS = PromptOptions(launches=True, auxiliary=True, parallel=True)
@@ -111,10 +111,10 @@ def test_counters_become_columns() -> None:
 
 def test_words_are_exactly_the_choices() -> None:
     choices = auxiliary.CHOICES["bottleneck"]
-    automaton, final = words(choices)
-    assert all(advance(automaton, "start", word) in final for word in choices)
-    assert advance(automaton, "start", "l") not in final
-    assert advance(automaton, "start", "cpu") is None
+    automaton, final = word_automaton(choices)
+    assert all(advance_automaton(automaton, "start", word) in final for word in choices)
+    assert advance_automaton(automaton, "start", "l") not in final
+    assert advance_automaton(automaton, "start", "cpu") is None
 
 
 def test_a_prompt_lists_launches() -> None:
@@ -128,7 +128,7 @@ def test_a_prompt_lists_launches() -> None:
 
 def test_answers_with_facts_read_back() -> None:
     sample = made.samples(2, 1)[5]
-    text = answer(sample.metrics, sample.arch, sample.flags, "exp3", sample.facts)
+    text = render_answer(sample.metrics, sample.arch, sample.flags, "exp3", sample.facts)
     found = parse_answer(text, arch=sample.arch, flags=sample.flags, digits="exp3")
     assert found.valid, found.errors
     assert list(found.facts) == list(auxiliary.KEYS)
@@ -150,11 +150,11 @@ def test_a_branch_sees_earlier_stages_and_itself() -> None:
     #              prefix  two branches      next stage
     stage = torch.tensor([[0, 0, 1, 1, 1, 1, 2]])
     branch = torch.tensor([[0, 0, 0, 0, 1, 1, 0]])
-    seen = visible(stage, branch, 7)[0, 0].int().tolist()
+    seen = visibility_mask(stage, branch, 7)[0, 0].int().tolist()
     assert seen[3] == [1, 1, 1, 1, 0, 0, 0]
     assert seen[5] == [1, 1, 0, 0, 1, 1, 0]
     assert seen[6] == [1] * 7
-    assert visible(stage, branch, 1)[0, 0].int().tolist() == [seen[6]]
+    assert visibility_mask(stage, branch, 1)[0, 0].int().tolist() == [seen[6]]
 
 
 def test_decoding_agrees_with_training() -> None:
@@ -162,12 +162,12 @@ def test_decoding_agrees_with_training() -> None:
     torch: Any = needs.package("torch")
     sample = made.samples(2, 1)[1]
     found = decoder().forced([(sample.text, sample.arch, sample.flags)])[0]
-    text = skeleton(sample.arch, sample.flags, "exp3", facts=True).fill(found.values)
+    text = answer_skeleton(sample.arch, sample.flags, "exp3", facts=True).fill(found.values)
     read = parse_answer(text, arch=sample.arch, flags=sample.flags, digits="exp3")
     assert read.valid, read.errors
     example = encoder().example(replace(sample, metrics=read.values, facts=read.facts))
-    rows = {name: torch.tensor(row) for name, row in pad([example, example], 0).items()}
-    mask = visible(rows["stage"], rows["branch"], rows["stage"].shape[1])
+    rows = {name: torch.tensor(row) for name, row in pad_batch([example, example], 0).items()}
+    mask = visibility_mask(rows["stage"], rows["branch"], rows["stage"].shape[1])
     with torch.inference_mode():
         logits = (
             decoder()
@@ -200,7 +200,7 @@ def test_a_recipe_with_parallel_values_needs_numbers_of_one_width() -> None:
 def test_labels_without_facts_are_refused(tmp_path: Path) -> None:
     config = replace(load_config("source"), max_steps=1)
     with pytest.raises(BadInput, match="auxiliary facts"):
-        train(tmp_path, config, tmp_path / "m", samples=[replace(s, facts={}) for s in made.samples(18, 2)])
+        train_model(tmp_path, config, tmp_path / "m", samples=[replace(s, facts={}) for s in made.samples(18, 2)])
 
 
 @pytest.mark.full
@@ -210,4 +210,4 @@ def test_the_recipe_of_the_shipped_model_trains_on_the_release(tmp_path: Path) -
     assert all(set(s.facts) == set(auxiliary.KEYS) for s in samples)
     shape = TinyShape(400, 32, 1, 2, 64)
     config = replace(load_config("source"), max_steps=2, batch=2, patience=0, bf16="no", tiny=shape)
-    assert train(RELEASE, config, tmp_path / "model", samples=samples)["steps"] == 2
+    assert train_model(RELEASE, config, tmp_path / "model", samples=samples)["steps"] == 2

@@ -9,8 +9,8 @@ import pytest
 import training_corpus as made
 
 from hipsynth.profiling.metrics.definitions import answer_ids
-from hipsynth.training.data.features import code_features, constant, source_features
-from hipsynth.training.models.baselines import GradientBoosting, MedianBaseline, NearestNeighbour, compiled
+from hipsynth.training.data.features import code_features, evaluate_constant, source_features
+from hipsynth.training.models.baselines import GradientBoosting, MedianBaseline, NearestNeighbour, cached_disassembly
 
 LISTING = (
     """
@@ -62,7 +62,7 @@ def test_the_kernel_of_the_source_is_chosen_over_a_larger_one() -> None:
     ],
 )
 def test_constants_are_folded(text: str, value: int | None) -> None:
-    assert constant(text, {"n": 1000}) == value
+    assert evaluate_constant(text, {"n": 1000}) == value
 
 
 def test_source_features_read_the_launch() -> None:
@@ -125,4 +125,4 @@ def test_boosted_predictions_repeat_exactly() -> None:
 
 
 def test_a_program_that_does_not_compile_has_no_code_features() -> None:
-    assert compiled("__global__ void broken( {", "gfx90a", "-O3") is None
+    assert cached_disassembly("__global__ void broken( {", "gfx90a", "-O3") is None

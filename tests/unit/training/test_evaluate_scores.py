@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hipsynth.training.evaluation.scores import BOUNDS, mean_within, relative_error, score, score_metric, spearman
+from hipsynth.training.evaluation.scores import (
+    BOUNDS,
+    mean_within,
+    rank_correlation,
+    relative_error,
+    score_metric,
+    score_metrics,
+)
 
 
 def test_relative_error_is_relative_to_the_truth() -> None:
@@ -49,7 +56,7 @@ def test_counts_of_zeros_and_an_infinite_median() -> None:
 
 
 def test_empty_splits_have_no_shares() -> None:
-    found = score(["a"], [], [])
+    found = score_metrics(["a"], [], [])
     assert found["n"] == 0
     assert found["metrics"]["a"]["within"]["10"] is None
     assert mean_within(found) is None
@@ -61,7 +68,7 @@ def test_spearman_is_pearson_of_average_ranks(pairs: list[tuple[float, float]]) 
     from scipy.stats import rankdata
 
     a, b = [x for x, _ in pairs], [y for _, y in pairs]
-    found = spearman(a, b)
+    found = rank_correlation(a, b)
     if len(set(a)) == 1 or len(set(b)) == 1:
         assert found is None
     else:
@@ -69,9 +76,9 @@ def test_spearman_is_pearson_of_average_ranks(pairs: list[tuple[float, float]]) 
 
 
 def test_spearman_sees_monotone_relations() -> None:
-    assert spearman([1, 2, 3, 4], [10, 100, 1000, 10000]) == pytest.approx(1.0)
-    assert spearman([1, 2, 3, 4], [4, 3, 2, 1]) == pytest.approx(-1.0)
-    assert spearman([1.0], [1.0]) is None
+    assert rank_correlation([1, 2, 3, 4], [10, 100, 1000, 10000]) == pytest.approx(1.0)
+    assert rank_correlation([1, 2, 3, 4], [4, 3, 2, 1]) == pytest.approx(-1.0)
+    assert rank_correlation([1.0], [1.0]) is None
 
 
 def test_a_strict_zero_accepts_no_small_value() -> None:

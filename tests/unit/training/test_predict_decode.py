@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hipsynth.core.errors import BadInput
-from hipsynth.training.data.encode import IGNORED, Encoder, answer_atoms, chat_text, skeleton, split_answer
+from hipsynth.training.data.encode import IGNORED, Encoder, answer_atoms, answer_skeleton, chat_text, split_answer
 from hipsynth.training.data.numbers import FORMATS, format_number
-from hipsynth.training.data.prompt import answer, parse_answer
+from hipsynth.training.data.prompt import parse_answer, render_answer
 from hipsynth.training.models.base import TinyShape, tiny_model, train_tokenizer
-from hipsynth.training.models.decode import AnswerDecoder, advance
+from hipsynth.training.models.decode import AnswerDecoder, advance_automaton
 from hipsynth.training.models.predict import Predictor
 
 GRAMMARS = {name: form.automaton for name, form in FORMATS.items()}
@@ -46,7 +46,7 @@ def decoder(fmt: str) -> AnswerDecoder:
 @given(value=PRINTED)
 def test_the_grammar_accepts_every_printed_number(fmt: str, value: float) -> None:
     printed = format_number(value, fmt)
-    assert advance(GRAMMARS[fmt], "start", printed) in FINAL[fmt], printed
+    assert advance_automaton(GRAMMARS[fmt], "start", printed) in FINAL[fmt], printed
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
@@ -65,7 +65,7 @@ def test_every_accepted_text_is_a_number(fmt: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("text", ["", ".5", "0.5", "0..50", "1.2e-3", "1.2e+05", "abc", "0.4599", "1e-05"])
 def test_the_grammar_rejects_other_formats(text: str) -> None:
-    assert advance(GRAMMARS["sig3"], "start", text) not in FINAL["sig3"]
+    assert advance_automaton(GRAMMARS["sig3"], "start", text) not in FINAL["sig3"]
 
 
 def test_tokenizer_round_trips_any_text() -> None:
@@ -79,7 +79,7 @@ def test_an_example_reads_as_prompt_and_answer(fmt: str) -> None:
     sample = made.samples(2, 1)[5]
     one = encoder(fmt)
     example = one.example(sample)
-    reply = answer(sample.metrics, sample.arch, sample.flags, fmt)
+    reply = render_answer(sample.metrics, sample.arch, sample.flags, fmt)
     text = one.tokenizer.decode(example["input_ids"])
     assert text.endswith(f"<|im_start|>assistant\n{reply}<|im_end|>")
     learned = [i for i, label in zip(example["input_ids"], example["labels"], strict=True) if label != IGNORED]
@@ -92,9 +92,9 @@ def test_text_between_two_values_is_one_token() -> None:
 
 def test_skeleton_fills_to_the_answer() -> None:
     sample = made.samples(2, 1)[5]
-    reply = answer(sample.metrics, sample.arch, sample.flags, "sig3")
+    reply = render_answer(sample.metrics, sample.arch, sample.flags, "sig3")
     form, values = split_answer(reply)
-    assert form == skeleton(sample.arch, sample.flags, "sig3")
+    assert form == answer_skeleton(sample.arch, sample.flags, "sig3")
     assert form.fill(dict(zip(form.order, values, strict=True))) == reply
 
 
@@ -115,7 +115,7 @@ def test_long_sources_are_cut_to_the_context_and_counted() -> None:
 def test_forced_answers_of_an_untrained_model_are_valid(fmt: str) -> None:
     questions = [(s.text, s.arch, s.flags) for s in made.samples(2, 1)]
     for (_, arch, flags), found in zip(questions, decoder(fmt).forced(questions), strict=True):
-        text = skeleton(arch, flags, fmt).fill(found.values)
+        text = answer_skeleton(arch, flags, fmt).fill(found.values)
         read = parse_answer(text, arch=arch, flags=flags, digits=fmt)
         assert read.valid, read.errors
 

@@ -12,7 +12,7 @@ from profiling_samples import kernel
 from hipsynth.core.errors import UsageError
 from hipsynth.profiling import metrics
 from hipsynth.training.data.numbers import format_number
-from hipsynth.training.data.prompt import answer, answer_fields, parse_answer, prompt_messages
+from hipsynth.training.data.prompt import answer_fields, parse_answer, prompt_messages, render_answer
 
 VALUES = {metric: float(kernel().metrics[metric] or 0.0) for metric in metrics.answer_ids()}
 
@@ -42,7 +42,7 @@ def test_unknown_format() -> None:
 
 @given(st.dictionaries(st.sampled_from(metrics.answer_ids()), st.floats(0, 1e6), min_size=12))
 def test_three_significant_digits_read_back_within_half_a_percent(values: dict[str, float]) -> None:
-    found = parse_answer(answer(values, "gfx942", "-O3", "sig3"), arch="gfx942", flags="-O3")
+    found = parse_answer(render_answer(values, "gfx942", "-O3", "sig3"), arch="gfx942", flags="-O3")
     assert found.valid
     for metric, value in values.items():
         assert found.values[metric] == pytest.approx(value, rel=0.0051, abs=1e-300)

@@ -15,7 +15,13 @@ from hipsynth.core.store import Corpus, CorpusItem, CorpusWriter
 from hipsynth.profiling.metrics.bottleneck import UNITS
 from hipsynth.training.data.auxiliary import COUNTERS, STRIDES
 from hipsynth.training.data.dataset import LabelledSample
-from hipsynth.training.data.questions import asked, export_questions, facts, placeholders, texts
+from hipsynth.training.data.questions import (
+    answerable_questions,
+    export_questions,
+    find_placeholders,
+    label_facts,
+    load_texts,
+)
 
 ROW: dict[str, Any] = {
     **dict.fromkeys(COUNTERS, 64.0),
@@ -36,8 +42,10 @@ ROW: dict[str, Any] = {
 
 
 def test_answers_follow_from_limits_and_counters() -> None:
-    answers = {name: messages[-1]["content"] for name, messages in asked(ROW, "__global__ void axpy() {}")}
-    assert set(answers) == set(texts()["questions"])
+    answers = {
+        name: messages[-1]["content"] for name, messages in answerable_questions(ROW, "__global__ void axpy() {}")
+    }
+    assert set(answers) == set(load_texts()["questions"])
     assert answers["bottleneck"] == "HBM bandwidth. Alone it would need 1.5 us of the 2 us, 75 %."
     assert answers["next"] == "vector ALU, at 25 % of the duration; the first limit is HBM bandwidth, at 75 %."
     assert answers["occupancy"] == "16 waves per CU, an occupancy of 50 %, limited by vgprs."
@@ -46,23 +54,23 @@ def test_answers_follow_from_limits_and_counters() -> None:
 
 def test_what_a_label_does_not_know_is_not_asked() -> None:
     measured = {**ROW, "limits": None, "occupancy_of": None, "EXACT_FLOPS": None}
-    assert [name for name, _ in asked(measured, "x")] == ["caches"]
-    assert "second" not in facts({**ROW, "limits": {"bottleneck": "hbm", "bounds": {"hbm": 1.0}}})
+    assert [name for name, _ in answerable_questions(measured, "x")] == ["caches"]
+    assert "second" not in label_facts({**ROW, "limits": {"bottleneck": "hbm", "bounds": {"hbm": 1.0}}})
 
 
 def test_the_wording_depends_on_the_label_alone() -> None:
-    assert list(asked(ROW, "x")) == list(asked(ROW, "x"))
-    words = {next(asked({**ROW, "measurement_id": str(i)}, "x"))[1][1]["content"] for i in range(30)}
-    assert len(words) == len(texts()["questions"]["bottleneck"]["ask"])
+    assert list(answerable_questions(ROW, "x")) == list(answerable_questions(ROW, "x"))
+    words = {next(answerable_questions({**ROW, "measurement_id": str(i)}, "x"))[1][1]["content"] for i in range(30)}
+    assert len(words) == len(load_texts()["questions"]["bottleneck"]["ask"])
 
 
 def test_the_table_is_complete() -> None:
-    assert set(texts()["units"]) == set(UNITS)
-    assert set(texts()["strides"]) == {name for name, _ in STRIDES}
-    known = set(facts(ROW)) | {"source"}
-    for name, entry in texts()["questions"].items():
-        assert placeholders(entry["answer"]) <= known, name
-        assert all(placeholders(ask) == {"kernel"} for ask in entry["ask"]), name
+    assert set(load_texts()["units"]) == set(UNITS)
+    assert set(load_texts()["strides"]) == {name for name, _ in STRIDES}
+    known = set(label_facts(ROW)) | {"source"}
+    for name, entry in load_texts()["questions"].items():
+        assert find_placeholders(entry["answer"]) <= known, name
+        assert all(find_placeholders(ask) == {"kernel"} for ask in entry["ask"]), name
         assert len(set(entry["ask"])) == len(entry["ask"]) >= 2, name
 
 

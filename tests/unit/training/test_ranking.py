@@ -9,7 +9,7 @@ import training_corpus as made
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hipsynth.training.evaluation.ranking import kendall_tau, ranking, regret
+from hipsynth.training.evaluation.ranking import kendall_tau, rank_variants, slowdown_of_choice
 
 TIMES = st.lists(st.floats(1.0, 1e6), min_size=2, max_size=8)
 
@@ -19,7 +19,7 @@ def test_the_truth_is_in_order_and_its_inverse_is_not(times: list[float]) -> Non
     tau = kendall_tau(times, times)
     assert tau in (None, 1.0)
     assert kendall_tau(times, [-t for t in times]) == (None if tau is None else -1.0)
-    assert regret(times, times) == 0.0
+    assert slowdown_of_choice(times, times) == 0.0
 
 
 @given(TIMES, st.floats(1e-3, 1e3))
@@ -32,9 +32,9 @@ def test_a_common_factor_changes_nothing(times: list[float], factor: float) -> N
 def test_known_orders() -> None:
     assert kendall_tau([1.0, 2.0, 3.0], [1.0, 3.0, 2.0]) == pytest.approx(1 / 3)
     assert kendall_tau([1.0, 1.005], [2.0, 1.0]) is None, "such variants have no order"
-    assert regret([1.0, 2.0, 4.0], [3.0, 1.0, 2.0]) == 1.0
-    assert regret([1.0, 2.0, 3.0], [None, None, None]) == 1.0
-    assert regret([1.0, 2.0], [None, 5.0]) == 1.0
+    assert slowdown_of_choice([1.0, 2.0, 4.0], [3.0, 1.0, 2.0]) == 1.0
+    assert slowdown_of_choice([1.0, 2.0, 3.0], [None, None, None]) == 1.0
+    assert slowdown_of_choice([1.0, 2.0], [None, 5.0]) == 1.0
 
 
 def test_groups_of_variants() -> None:
@@ -44,7 +44,7 @@ def test_groups_of_variants() -> None:
     hand = [made.sample(300 + i, 0, "gfx90a", "-O3", "handwritten") for i in range(3)]
     steps = [replace(s, family="gemm", duration_ns=10.0**i) for i, s in enumerate(hand)]
     samples = [*sizes, *flags, *steps]
-    found = ranking(samples, {"blind": [1.0] * len(samples), "right": [s.duration_ns for s in samples]})
+    found = rank_variants(samples, {"blind": [1.0] * len(samples), "right": [s.duration_ns for s in samples]})
     assert {kind: row["groups"] for kind, row in found.items()} == {"sizes": 2, "flags": 3, "steps": 1}
     for row in found.values():
         assert row["predictors"]["right"] == {"kendall_tau": 1.0, "regret": 0.0}

@@ -13,15 +13,15 @@ import pytest
 import training_corpus as made
 
 from hipsynth.core.errors import BadInput
-from hipsynth.training.data.dataset import canonical_id, split
+from hipsynth.training.data.dataset import canonical_id, split_samples
 from hipsynth.training.evaluation.evaluate import held_out
 from hipsynth.training.models import predict
 from hipsynth.training.models.base import TinyShape, load_trained
-from hipsynth.training.models.calibrate import FEWEST, calibrate
-from hipsynth.training.models.pack import PACKED, pack
-from hipsynth.training.models.predict import DURATION_FACT, Predictor, find_model, intervals
+from hipsynth.training.models.calibrate import FEWEST, calibrate_intervals
+from hipsynth.training.models.pack import PACKED, pack_model
+from hipsynth.training.models.predict import DURATION_FACT, Predictor, find_model, value_intervals
 from hipsynth.training.models.record import RECORD, model_record
-from hipsynth.training.models.train import TEXT_DIGITS, TRAINING_SET, Config, train
+from hipsynth.training.models.train import TEXT_DIGITS, TRAINING_SET, Config, train_model
 
 needs.package("torch")
 needs.package("transformers")
@@ -43,7 +43,7 @@ TOY = Config(
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     out = tmp_path_factory.mktemp("ship") / "model"
-    train(Path("corpus"), TOY, out, samples=SAMPLES)
+    train_model(Path("corpus"), TOY, out, samples=SAMPLES)
     yield out
 
 
@@ -56,7 +56,7 @@ def record_of(model: Path) -> dict[str, Any]:
 def packed(model: Path, out: Path) -> Path:
     """The model folder as it is shipped."""
     loaded, tokenizer = load_trained(model, record_of(model))
-    pack(loaded, out)
+    pack_model(loaded, out)
     tokenizer.save_pretrained(out)
     for name in (RECORD, TRAINING_SET):
         (out / name).write_bytes((model / name).read_bytes())
@@ -91,19 +91,21 @@ def test_damaged_packed_weights_are_bad_input(model: Path, tmp_path: Path) -> No
 def test_intervals_hold_four_of_five_of_the_samples_they_were_measured_on(model: Path) -> None:
     predictor = Predictor.load(model)
     chosen = SAMPLES[: 3 * FEWEST]
-    found = calibrate(predictor, chosen)
-    assert set(found) >= {"L2_Cache_Hit_Rate", "L1_Cache_Bandwidth"} and calibrate(predictor, chosen[:3]) == {}
+    found = calibrate_intervals(predictor, chosen)
+    assert (
+        set(found) >= {"L2_Cache_Hit_Rate", "L1_Cache_Bandwidth"} and calibrate_intervals(predictor, chosen[:3]) == {}
+    )
     name, inside, counted = "L1_Cache_Bandwidth", 0, 0
     for sample in chosen:
         value = predictor.predict(sample.text, sample.arch, sample.flags).metrics.get(name)
         if value:
-            low, high = intervals({name: float(value)}, found)[name]
+            low, high = value_intervals({name: float(value)}, found)[name]
             inside, counted = inside + (low <= sample.metrics[name] <= high), counted + 1
     assert 0.75 <= inside / counted < 1
 
 
 def test_ends_are_factors_or_points() -> None:
-    found = intervals(
+    found = value_intervals(
         {"L2_Cache_Hit_Rate": 98.0, "HBM_GFLOPS": 10.0, DURATION_FACT: None},
         {"L2_Cache_Hit_Rate": (-5.0, 5.0), "HBM_GFLOPS": (0.5, 3.0), DURATION_FACT: (0.5, 2.0)},
     )
@@ -134,10 +136,10 @@ def test_the_shipped_model_is_used_where_there_is_no_other(
 
 def test_what_a_base_has_learned_is_not_tested_on(model: Path, tmp_path: Path) -> None:
     """A second stage's model remembers the programs of the first, also apart from their names."""
-    parts = split(SAMPLES)
+    parts = split_samples(SAMPLES)
     second = [replace(s, text=s.text.replace("main()", "main(void)")) for s in parts["train"][:8]]
     out = tmp_path / "second"
-    train(Path("corpus"), replace(TOY, base=str(model), max_steps=1), out, samples=[*second, *parts["lineage"]])
+    train_model(Path("corpus"), replace(TOY, base=str(model), max_steps=1), out, samples=[*second, *parts["lineage"]])
     known = json.loads((out / TRAINING_SET).read_text())
     first = json.loads((model / TRAINING_SET).read_text())
     assert set(first["texts"]) < set(known["texts"]) and set(first["keys"]) <= set(known["keys"])

@@ -12,7 +12,7 @@ import training_corpus as made
 from hipsynth.core.errors import BadInput
 from hipsynth.core.program import Program, write_programs
 from hipsynth.training.data.copies import add_copies, split_at_random
-from hipsynth.training.data.dataset import LabelledSample, leak
+from hipsynth.training.data.dataset import LabelledSample, measure_leak
 from hipsynth.training.evaluation.table4 import (
     PAPER,
     PRINTED,
@@ -26,7 +26,7 @@ from hipsynth.training.evaluation.table4 import (
     share_code,
 )
 from hipsynth.training.models.base import TinyShape
-from hipsynth.training.models.train import load_config, train
+from hipsynth.training.models.train import load_config, train_model
 
 ORIGINALS = made.samples(40, 1)
 POOL = made.samples(40, 3)
@@ -67,7 +67,7 @@ def test_the_random_split_leaves_relatives_in_training() -> None:
     keys = [{s.key for s in parts[name]} for name in ("train", "valid", RANDOM)]
     assert sum(map(len, keys)) == len(set().union(*keys)) == len(POOL)
     assert 0.05 < len(parts[RANDOM]) / len(POOL) < 0.15
-    assert leak(parts["train"], parts[RANDOM]).share > 0.9
+    assert measure_leak(parts["train"], parts[RANDOM]).share > 0.9
     assert split_at_random(reversed(POOL)) == parts
     assert not parts["lineage"]
 
@@ -78,7 +78,7 @@ def test_other_sets_have_no_program_of_the_pool_under_any_name() -> None:
     tests = collect_sets(POOL, strangers + relatives)
     assert set(tests.sets) == {RANDOM, "handwritten"}
     assert tests.sets["handwritten"]
-    assert leak(tests.train, tests.sets["handwritten"]).share == 0.0
+    assert measure_leak(tests.train, tests.sets["handwritten"]).share == 0.0
     assert _lineages(tests.sets["handwritten"]) <= _lineages(strangers)
 
 
@@ -93,7 +93,7 @@ def test_families_of_other_tests_are_left_out_of_the_pool() -> None:
 
 def test_copies_share_their_originals_disassembly(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    monkeypatch.setattr("hipsynth.training.evaluation.table4.compiled", lambda *what: asked.append(what))
+    monkeypatch.setattr("hipsynth.training.evaluation.table4.cached_disassembly", lambda *what: asked.append(what))
     disassemble = share_code(POOL)
     disassemble(POOL[4].text, "gfx90a", "-O3")
     disassemble("another program", "gfx90a", "-O3")
@@ -124,6 +124,6 @@ def test_the_recipe_trains_on_the_random_split(tmp_path: Path) -> None:
     config = load_config("table4")
     shape = TinyShape(vocab=800, hidden=32, layers=1, heads=2, ff=64)
     config = replace(config, max_steps=2, batch=2, bf16="no", tiny=shape)
-    record = train(tmp_path, config, tmp_path / "model", samples=POOL, divide=split_at_random)
+    record = train_model(tmp_path, config, tmp_path / "model", samples=POOL, divide=split_at_random)
     assert record["steps"] == 2
     assert record["leak"][RANDOM] > 0.9

@@ -13,7 +13,14 @@ from hipsynth.core.errors import BadInput
 from hipsynth.core.program import text_id
 from hipsynth.core.store import splits_of
 from hipsynth.source.arguments import run_text
-from hipsynth.training.data.dataset import PARTS, LabelledSample, canonical_id, leak, require_no_leak, split
+from hipsynth.training.data.dataset import (
+    PARTS,
+    LabelledSample,
+    canonical_id,
+    measure_leak,
+    require_no_leak,
+    split_samples,
+)
 from hipsynth.training.data.source import cut_source, kernel_names, view_source
 
 
@@ -23,7 +30,7 @@ def samples() -> list[LabelledSample]:
 
 def test_parts_cover_every_sample_once() -> None:
     pool = samples()
-    parts = split(pool)
+    parts = split_samples(pool)
     keys = [s.key for part in parts.values() for s in part]
     assert sorted(keys) == sorted(s.key for s in pool)
     assert all(parts[name] for name in ("train", "valid", "lineage", "random"))
@@ -31,7 +38,11 @@ def test_parts_cover_every_sample_once() -> None:
 
 def test_parts_do_not_change_with_order_or_growth() -> None:
     pool = samples()
-    parts, backwards, grown = split(pool), split(pool[::-1]), split(pool + made.samples(90, 2)[len(pool) :])
+    parts, backwards, grown = (
+        split_samples(pool),
+        split_samples(pool[::-1]),
+        split_samples(pool + made.samples(90, 2)[len(pool) :]),
+    )
     for name in ("train", "lineage", "random"):
         keys = [s.key for s in parts[name]]
         assert keys == [s.key for s in backwards[name]]
@@ -39,21 +50,21 @@ def test_parts_do_not_change_with_order_or_growth() -> None:
 
 
 def test_no_relative_of_a_training_program_in_the_lineage_test() -> None:
-    parts = split(samples())
+    parts = split_samples(samples())
     known = {s.lineage for s in parts["train"] + parts["random"]}
     assert not known & {s.lineage for s in parts["lineage"] + parts["valid"]}
-    found = leak(parts["train"], parts["lineage"])
+    found = measure_leak(parts["train"], parts["lineage"])
     assert (found.same_lineage, found.same_text, found.same_but_names) == (0, 0, 0)
     require_no_leak(parts["train"], parts["lineage"])
 
 
 def test_the_random_part_leaks_and_reports_it() -> None:
-    parts = split(samples())
-    assert leak(parts["train"], parts["random"]).share > 0.9
+    parts = split_samples(samples())
+    assert measure_leak(parts["train"], parts["random"]).share > 0.9
 
 
 def test_a_renamed_copy_with_a_false_lineage_is_found() -> None:
-    parts = split(samples())
+    parts = split_samples(samples())
     victim = parts["train"][0]
     copy_text = victim.text.replace("kernel_main", "zebra").replace("src", "lion").replace("k1_run", "zebra")
     liar = replace(victim, text=copy_text, program_id=text_id(copy_text), lineage="f" * 16)
@@ -64,9 +75,9 @@ def test_a_renamed_copy_with_a_false_lineage_is_found() -> None:
 
 def test_false_lineages_end_as_duplicates_not_in_the_test() -> None:
     lying = [replace(s, lineage=s.program_id) for s in samples()]
-    parts = split(lying)
+    parts = split_samples(lying)
     assert parts["duplicate"]
-    assert leak(parts["train"], parts["lineage"]).share == 0.0
+    assert measure_leak(parts["train"], parts["lineage"]).share == 0.0
 
 
 def test_canonical_ids_ignore_only_names_comments_and_space() -> None:
@@ -78,7 +89,7 @@ def test_canonical_ids_ignore_only_names_comments_and_space() -> None:
 
 def test_handwritten_programs_are_never_trained_on() -> None:
     hand = [made.sample(200 + i, 0, arch, flags, "handwritten") for i in range(5) for arch, flags in made.TARGETS]
-    parts = split(samples() + hand)
+    parts = split_samples(samples() + hand)
     assert {s.origin for s in parts["train"] + parts["valid"] + parts["lineage"]} == {"synthetic"}
     assert len(parts["handwritten"]) + sum(s.origin == "handwritten" for s in parts["duplicate"]) == len(hand)
 
@@ -90,14 +101,14 @@ def test_held_out_families_and_devices_are_never_trained_on() -> None:
         replace(s, lineage=f"x{s.lineage}", program_id=f"x{s.program_id}", text=f"{s.text};", **held) for s in pool
     ]
     pool += [replace(s, device="mi210") for s in pool if s.arch == "gfx90a"]
-    parts = split(pool)
+    parts = split_samples(pool)
     assert {s.family for s in parts["families"]} == {"compose/line-hashed-loop"}
     assert {s.device for s in parts["device"]} == {"mi210"}
     trained = parts["train"] + parts["valid"] + parts["random"]
     assert trained and {s.family for s in trained}.isdisjoint({s.family for s in parts["families"]})
     assert "mi210" not in {s.device for s in trained + parts["lineage"]}
     for name in ("families", "device"):
-        assert leak(parts["train"] + parts["valid"], parts[name]).share == 0.0
+        assert measure_leak(parts["train"] + parts["valid"], parts[name]).share == 0.0
 
 
 def test_kernel_names() -> None:
@@ -158,7 +169,7 @@ def test_parts_are_the_splits_that_a_release_stores() -> None:
     pool += [replace(s, device="mi210") for s in pool if s.arch == "gfx90a"]
     columns = zip(*((s.family, s.lineage, s.device) for s in pool), strict=True)
     stored = dict(zip((s.key for s in pool), splits_of(*columns), strict=True))
-    found = {s.key: name for name, part in split(pool).items() for s in part}
+    found = {s.key: name for name, part in split_samples(pool).items() for s in part}
     for key, name in stored.items():
         part = "train" if found.get(key) == "random" else found.get(key, "")
         assert part in (PARTS.get(name, ""), "duplicate")

@@ -15,7 +15,7 @@ import training_corpus as made
 from hipsynth.core.documents import to_json
 from hipsynth.core.errors import BadInput, MissingDependency, UsageError
 from hipsynth.profiling.metrics.definitions import paper_ids
-from hipsynth.training.evaluation.evaluate import evaluate, evaluation_table, held_out, save
+from hipsynth.training.evaluation.evaluate import evaluate_model, evaluation_table, held_out, save_evaluation
 from hipsynth.training.models.base import TinyShape
 from hipsynth.training.models.fit import last_checkpoint
 from hipsynth.training.models.monitor import keep_lines
@@ -26,7 +26,7 @@ from hipsynth.training.models.train import (
     load_config,
     model_record,
     parse_config,
-    train,
+    train_model,
 )
 
 needs.package("torch")
@@ -54,7 +54,7 @@ NOWHERE = Path("corpus")
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     out = tmp_path_factory.mktemp("train") / "model"
-    train(NOWHERE, TOY, out, samples=SAMPLES)
+    train_model(NOWHERE, TOY, out, samples=SAMPLES)
     yield out
 
 
@@ -75,15 +75,15 @@ def test_a_finished_model_has_a_record(model: Path) -> None:
 
 def test_repeating_a_finished_call_reports_finished(model: Path) -> None:
     before = weights(model)
-    assert train(NOWHERE, TOY, model, samples=SAMPLES)["status"] == "already finished"
+    assert train_model(NOWHERE, TOY, model, samples=SAMPLES)["status"] == "already finished"
     assert weights(model) == before
 
 
 def test_another_recipe_or_corpus_is_refused(model: Path) -> None:
     with pytest.raises(UsageError, match="other settings"):
-        train(NOWHERE, replace(TOY, lr=2e-3), model, samples=SAMPLES)
+        train_model(NOWHERE, replace(TOY, lr=2e-3), model, samples=SAMPLES)
     with pytest.raises(UsageError, match="another corpus"):
-        train(NOWHERE, TOY, model, samples=made.samples(21, 2))
+        train_model(NOWHERE, TOY, model, samples=made.samples(21, 2))
 
 
 def test_an_interrupted_run_resumes_and_ends_with_the_same_weights(model: Path, tmp_path: Path) -> None:
@@ -93,14 +93,14 @@ def test_an_interrupted_run_resumes_and_ends_with_the_same_weights(model: Path, 
 
     out = tmp_path / "model"
     with pytest.raises(KeyboardInterrupt):
-        train(NOWHERE, TOY, out, interrupt, samples=SAMPLES)
+        train_model(NOWHERE, TOY, out, interrupt, samples=SAMPLES)
     assert model_record(out) is None
     # A checkpoint that was cut short is not used.
     (out / "checkpoints" / "checkpoint-3").mkdir()
     kept = last_checkpoint(out / "checkpoints")
     assert kept is not None and kept.name == "checkpoint-2"
     seen: list[int] = []
-    train(NOWHERE, TOY, out, lambda done, total, note: seen.append(done), samples=SAMPLES)
+    train_model(NOWHERE, TOY, out, lambda done, total, note: seen.append(done), samples=SAMPLES)
     assert seen == [3, 4]
     assert weights(out) == weights(model)
 
@@ -131,19 +131,19 @@ def test_tensorboard_reads_the_log(model: Path) -> None:
 
 def test_training_stops_when_the_validation_loss_rises(tmp_path: Path) -> None:
     recipe = replace(TOY, lr=50.0, warmup=0.0, max_steps=40, save_steps=2, patience=1)
-    record = train(NOWHERE, recipe, tmp_path / "m", samples=SAMPLES)
+    record = train_model(NOWHERE, recipe, tmp_path / "m", samples=SAMPLES)
     assert record["steps"] < 40
 
 
 def test_no_training_samples_is_bad_input(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no samples in the training part"):
-        train(NOWHERE, TOY, tmp_path / "m", samples=HAND)
+        train_model(NOWHERE, TOY, tmp_path / "m", samples=HAND)
 
 
 def test_lora_trains_adapters_alone_and_answers(tmp_path: Path, model: Path) -> None:
     needs.package("peft")
     recipe = replace(TOY, base=str(model), method="lora", max_steps=1, lora_r=2, lora_alpha=4)
-    record = train(NOWHERE, recipe, tmp_path / "m", samples=SAMPLES)
+    record = train_model(NOWHERE, recipe, tmp_path / "m", samples=SAMPLES)
     assert 0 < record["trained_parameters"] < record["parameters"] / 4
     assert (tmp_path / "m" / "adapter_model.safetensors").exists()
     found = Predictor.load(tmp_path / "m").predict(SAMPLES[0].text, "gfx90a", "-O3")
@@ -151,7 +151,7 @@ def test_lora_trains_adapters_alone_and_answers(tmp_path: Path, model: Path) -> 
 
 
 def test_evaluation_has_the_documented_shape(model: Path, tmp_path: Path) -> None:
-    found = evaluate(model, SAMPLES + HAND, free_samples=2, disassemble=lambda *_: None)
+    found = evaluate_model(model, SAMPLES + HAND, free_samples=2, disassemble=lambda *_: None)
     document = json.loads(json.dumps(found.document))
     assert set(document["splits"]) == {"lineage", "random", "families", "device", "handwritten", "real"}
     assert set(document["baselines"]) == {"constant", "nearest_neighbour", "gradient_boosting"}
@@ -167,7 +167,7 @@ def test_evaluation_has_the_documented_shape(model: Path, tmp_path: Path) -> Non
     assert document["splits"]["handwritten"]["n"] == len(HAND)
     text = evaluation_table(document)
     assert "Split by lineage" in text and "HBM Write Bandwidth" in text
-    save(found, tmp_path)
+    save_evaluation(found, tmp_path)
     rows = json.loads((tmp_path / "predictions.json").read_text())
     assert len(rows) == sum(scored["n"] for scored in document["splits"].values())
 

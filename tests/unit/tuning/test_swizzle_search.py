@@ -21,7 +21,7 @@ from hipsynth.tuning.swizzle.mapping import Mapping as GroupMapping
 from hipsynth.tuning.swizzle.observe import observe
 from hipsynth.tuning.swizzle.search import KernelSwizzle, SwizzleSettings, swizzle
 from hipsynth.tuning.trial import Trial, target_of
-from hipsynth.tuning.trial.compare import Comparison
+from hipsynth.tuning.trial.compare import TrialComparison
 
 TARGET = target_of("gfx942")
 # Eight groups share each row of a table: dealt out over the XCDs, every one of them fetches every row.
@@ -157,7 +157,9 @@ def test_mappings_that_are_right_alone_are_compared_together(monkeypatch: pytest
         work.best = (GroupMapping(), record)
     monkeypatch.setattr(search, "_text", lambda source, kept: " ".join(kept))
     monkeypatch.setattr(search, "trial", lambda text, *_: text)
-    monkeypatch.setattr(search, "compare", lambda _, text: Comparison(text != "a b", True, reason="a copy differs"))
+    monkeypatch.setattr(
+        search, "compare", lambda _, text: TrialComparison(text != "a b", True, reason="a copy differs")
+    )
     source = read_source(program(), "gfx942")
     assert search._verified(source, works, Trial("ok"), SwizzleSettings(TARGET)) == source.text
     assert [work.answer.status for work in works] == ["refused"] * 2
