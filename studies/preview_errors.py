@@ -16,7 +16,7 @@ from pathlib import Path
 
 from hipsynth.core.errors import BadInput, HipsynthError
 from hipsynth.core.workers import map_unordered
-from hipsynth.profiling.preview.programs import Found
+from hipsynth.profiling.preview.programs import ProgramPreviews
 from hipsynth.source.names import base_name
 from hipsynth.training.analytic.examples import (
     JOB_SECONDS,
@@ -58,7 +58,7 @@ def row_of(
     return Row(name, sample.arch, sample.kernel, ratios, reason, by_data, limits)
 
 
-def compared(sample: LabelledSample, found: Found) -> Row:
+def compared(sample: LabelledSample, found: ProgramPreviews) -> Row:
     """A label beside the preview among those that were found of its run."""
     preview = matching_preview(found.previews, sample)
     if preview is None:

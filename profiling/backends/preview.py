@@ -31,7 +31,7 @@ from hipsynth.profiling import metrics, preview
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
 from hipsynth.profiling.backends.sim import SimBackend, failed_result, per_dispatch
 from hipsynth.profiling.preview.interpret import Preview
-from hipsynth.profiling.preview.programs import MOST_PREVIEWS, Found, code_of, previews
+from hipsynth.profiling.preview.programs import MOST_PREVIEWS, ProgramPreviews, compile_device_code, preview_program
 from hipsynth.simulator import devices
 from hipsynth.simulator.build import compile_limits
 from hipsynth.simulator.limits import RunLimits
@@ -78,8 +78,8 @@ class PreviewBackend:
         path = scratch / f"{program.id}.hip"
         path.write_text(program.text)
         try:
-            code = code_of(path, target.arch, target.flags, scratch / "out", compile_limits(limits))
-            found = previews(program.text, code, device.name, program.arguments, program.project)
+            code = compile_device_code(path, target.arch, target.flags, scratch / "out", compile_limits(limits))
+            found = preview_program(program.text, code, device.name, program.arguments, program.project)
         except (CompileFailed, BadInput) as error:
             words = "\n".join(filter(None, [str(error), getattr(error, "diagnostics", "")]))
             return failed_result(target, error.reason, words, provenance=provenance)
@@ -121,7 +121,7 @@ def by_kernel(found: Iterable[Preview]) -> list[list[Preview]]:
     return list(groups.values())
 
 
-def _fault(found: Found) -> tuple[str, str]:
+def _fault(found: ProgramPreviews) -> tuple[str, str]:
     """Why a program has no label: reason and message, or empty texts."""
     if found.failures:
         return "no_preview", "\n".join(f"{one.kernel}: {one.reason}" for one in found.failures)

@@ -145,13 +145,13 @@ class Interpreter:
         self._modules: dict[tuple[bytes, bytes], Interpreter] = {}
         self.by_symbol: Mapping[str, Mapping[str, Any]] = {kernel["symbol"]: kernel for kernel in self.kernels}
 
-    def _core(self, spec: Mapping[str, float], way: DataAssumption = ASSUMPTIONS[0]) -> Any:
+    def _core(self, spec: Mapping[str, float], assumed: DataAssumption = ASSUMPTIONS[0]) -> Any:
         return native_core().Device(
             self.table.arch,
             dict(spec),
-            sampling_units=way.units,
-            sample_above=way.work,
-            max_wave_instructions=way.instructions,
+            sampling_units=assumed.units,
+            sample_above=assumed.work,
+            max_wave_instructions=assumed.instructions,
             memory_bytes=MEMORY_BYTES,
             cpu_seconds=0.0 if math.isinf(left := seconds_left()) else max(left, LEAST_SECONDS),
             values=False,
@@ -176,7 +176,7 @@ class Interpreter:
         counted = self.count(launch)
         if counted is None:
             return None
-        found = self.scaled(launch, counted)
+        found = self.scale_counts(launch, counted)
         if not found.by_data or found.diverged or is_certain(launch):
             return found
         return replace(found, sensitivity=self._find_sensitivity(launch) if sensitivity is None else sensitivity)
@@ -188,8 +188,8 @@ class Interpreter:
             return 0.0
         try:
             first, *others = (
-                self.scaled(launch, self._interpret(kernel, launch, way)).duration_ns
-                for way in (ASSUMPTIONS[0], *OTHER_DATA)
+                self.scale_counts(launch, self._interpret(kernel, launch, assumed)).duration_ns
+                for assumed in (ASSUMPTIONS[0], *OTHER_DATA)
             )
         except SimError:
             return MOST_SENSITIVITY
@@ -200,14 +200,14 @@ class Interpreter:
         kernel = self.kernel_of(launch)
         if kernel is None or len(launch.arguments) < explicit_bytes(kernel):
             return None
-        for way in ASSUMPTIONS:
-            if way == MADE_UP and not launch.has_contents:
+        for assumed in ASSUMPTIONS:
+            if assumed == MADE_UP and not launch.has_contents:
                 continue
             try:
-                return self._refined(kernel, launch, way, self._interpret(kernel, launch, way))
+                return self._refine_counts(kernel, launch, assumed, self._interpret(kernel, launch, assumed))
             except SimError as error:
-                endless = error.reason == "instruction_limit" and way.below == 1 and self.by_data(kernel)
-                if error.reason not in ("illegal_access", "instruction_limit") or way == ASSUMPTIONS[-1] or endless:
+                endless = error.reason == "instruction_limit" and assumed.below == 1 and self.by_data(kernel)
+                if error.reason not in ("illegal_access", "instruction_limit") or assumed == ASSUMPTIONS[-1] or endless:
                     raise
         return None
 
@@ -219,75 +219,81 @@ class Interpreter:
             self._by_data[symbol] = core.decided_by_data(core.load(self.code.elf, self.code.disassembly), symbol)
         return self._by_data[symbol]
 
-    def _refined(
-        self, kernel: Mapping[str, Any], launch: DeviceLaunch, way: DataAssumption, found: ScaledCounts
+    def _refine_counts(
+        self, kernel: Mapping[str, Any], launch: DeviceLaunch, assumed: DataAssumption, found: ScaledCounts
     ) -> ScaledCounts:
         """The counts, or better ones if more work-groups, or the whole device, are likely to change them."""
         groups = math.prod(launch.grid)
         whole, informed = found.groups_run >= groups, found.by_data and launch.has_contents
         if whole and not informed:
             return found
-        way = replace(way, instructions=10 * way.instructions)
+        assumed = replace(assumed, instructions=10 * assumed.instructions)
         if groups <= self.spec["topology.cus"] and (informed or not found.by_data):  # these all run at once there
-            return self._tried(kernel, launch, replace(way, work=MORE_WORK[0] * way.work, whole_device=True), found)
+            return self._interpret_or_keep(
+                kernel, launch, replace(assumed, work=MORE_WORK[0] * assumed.work, whole_device=True), found
+            )
         if whole:
             return found
         for times in MORE_WORK:
-            if self._rereads(kernel, launch, found) and found.groups_run < groups:
-                way = replace(way, work=times * way.work)
-                found = self._tried(kernel, launch, way, found)
-        if self.unevenness(found) > UNEVEN and found.groups_run < groups:
-            found = min(found, self._tried(kernel, launch, replace(way, units=MORE_UNITS), found), key=self.unevenness)
+            if self._reads_again(kernel, launch, found) and found.groups_run < groups:
+                assumed = replace(assumed, work=times * assumed.work)
+                found = self._interpret_or_keep(kernel, launch, assumed, found)
+        if self.channel_unevenness(found) > UNEVEN and found.groups_run < groups:
+            found = min(
+                found,
+                self._interpret_or_keep(kernel, launch, replace(assumed, units=MORE_UNITS), found),
+                key=self.channel_unevenness,
+            )
         return found
 
     @staticmethod
-    def _rereads(kernel: Mapping[str, Any], launch: DeviceLaunch, found: ScaledCounts) -> bool:
+    def _reads_again(kernel: Mapping[str, Any], launch: DeviceLaunch, found: ScaledCounts) -> bool:
         """Whether a launch seems to read its inputs more than once, which may be due to caches that are not warm."""
         read_only = sum(one.bytes for one in launch.named_buffers(read_only_offsets(kernel, launch.signature)))
         there = read_only or sum(one.bytes for one in launch.named_buffers())
         return found.work["fabric_read_bytes"] > REREAD * there and not found.by_data
 
-    def _tried(
-        self, kernel: Mapping[str, Any], launch: DeviceLaunch, way: DataAssumption, otherwise: ScaledCounts
+    def _interpret_or_keep(
+        self, kernel: Mapping[str, Any], launch: DeviceLaunch, assumed: DataAssumption, otherwise: ScaledCounts
     ) -> ScaledCounts:
         try:
-            return self._interpret(kernel, launch, way)
+            return self._interpret(kernel, launch, assumed)
         except SimError:  # made-up data may end even what a part of it did not
             return otherwise
 
-    def unevenness(self, counted: ScaledCounts) -> float:
+    def channel_unevenness(self, counted: ScaledCounts) -> float:
         """The requests of the busiest L2 channel, relative to the average channel's."""
         channels = self.small["l2.channels"] * self.small["topology.xcds"]
         return counted.work[CHANNEL] * channels / max(1.0, counted.counters["TCC_REQ"])
 
-    def _interpret(self, kernel: Mapping[str, Any], launch: DeviceLaunch, way: DataAssumption) -> ScaledCounts:
+    def _interpret(self, kernel: Mapping[str, Any], launch: DeviceLaunch, assumed: DataAssumption) -> ScaledCounts:
         groups = math.prod(launch.grid)
-        core = self._core(self.spec if way.whole_device else self._sparse(groups), way)
+        core = self._core(self.spec if assumed.whole_device else self._sparse_device(groups), assumed)
         module = core.load(self.code.elf, self.code.disassembly)
         by_data = self.by_data(kernel)
-        arguments = self._place_memory(core, module, launch, way, by_data)
+        arguments = self._place_memory(core, module, launch, assumed, by_data)
         found = core.launch(
             module, launch.symbol, launch.grid, launch.block, arguments, launch.dynamic_lds, launch.cooperative
         )
         run = int(found["sampling"]["groups_simulated"])
         work = dict(found["work"])
-        if way.whole_device:  # as scaled() expects it
-            work[BUSIEST] /= self._share(groups)
+        if assumed.whole_device:  # as scale_counts() expects it
+            work[BUSIEST] /= self._busiest_share(groups)
         parts = found["counters"], work, found["occupancy"], found["registers"]
-        return ScaledCounts(*parts, run, by_data, way.roomy, way.below == 1 and by_data)
+        return ScaledCounts(*parts, run, by_data, assumed.roomy, assumed.below == 1 and by_data)
 
-    def _sparse(self, groups: int) -> dict[str, float]:
+    def _sparse_device(self, groups: int) -> dict[str, float]:
         """The small device with no more resident work-groups per CU than the grid gives the whole device: they share
         the vL1D and hide each other's latency."""
         resident = math.ceil(groups / self.spec["topology.cus"])
         return self.small | {MOST_GROUPS: float(min(self.spec[MOST_GROUPS], max(1, resident)))}
 
-    def _share(self, groups: int) -> float:
+    def _busiest_share(self, groups: int) -> float:
         """The work-groups that the busiest CU of the whole device gets, relative to that of the small one."""
         return math.ceil(groups / self.spec["topology.cus"]) / math.ceil(groups / self.small["topology.cus"])
 
     @staticmethod
-    def _place_memory(core: Any, module: int, launch: DeviceLaunch, way: DataAssumption, by_data: bool) -> bytes:
+    def _place_memory(core: Any, module: int, launch: DeviceLaunch, assumed: DataAssumption, by_data: bool) -> bytes:
         """Allocates the launch's buffers, fills them and the device code's variables; returns the arguments with the
         addresses that the buffers have there."""
         sizes = [one.bytes for one in launch.named_buffers()]
@@ -296,24 +302,24 @@ class Interpreter:
         moved: list[tuple[DeviceBuffer, int]] = []
         shift = core.arena() - ARENA
         for buffer in launch.buffers:
-            if way.roomy or buffer.start < ARENA or buffer.start >= ARENA + ARENA_BYTES:
-                address = core.allocate(max(buffer.bytes, GUESSED_BYTES if way.roomy else 1))
+            if assumed.roomy or buffer.start < ARENA or buffer.start >= ARENA + ARENA_BYTES:
+                address = core.allocate(max(buffer.bytes, GUESSED_BYTES if assumed.roomy else 1))
             else:
                 address = core.allocate_at(buffer.start - ARENA, buffer.bytes)
-            fill_buffer(core, address, buffer, way, way.below or index, filled)
+            fill_buffer(core, address, buffer, assumed, assumed.below or index, filled)
             if address != buffer.start + shift or shift:
                 moved.append((buffer, address))
         for symbol, data in launch.variables.items():
             address, size = core.symbol(module, symbol)
             if address and data:
                 core.write(address, np.frombuffer(data, np.uint8)[:size])
-        return relocated(launch.arguments, moved)
+        return relocate_pointers(launch.arguments, moved)
 
-    def scaled(self, launch: DeviceLaunch, counted: ScaledCounts) -> Preview:
+    def scale_counts(self, launch: DeviceLaunch, counted: ScaledCounts) -> Preview:
         """What the timing model makes of the counts on the whole device."""
         work = dict(counted.work)
         groups = math.prod(launch.grid)
-        work[BUSIEST] *= self._share(groups)
+        work[BUSIEST] *= self._busiest_share(groups)
         timing = native_core().estimate(self.spec, work)
         counters = dict(counted.counters)
         kernel = self.kernel_of(launch)
@@ -361,7 +367,7 @@ def is_certain(launch: DeviceLaunch) -> bool:
     return all(one.contents is not None and not one.stale for one in launch.buffers) and not launch.after_loss
 
 
-def relocated(arguments: bytes, moved: Sequence[tuple[DeviceBuffer, int]]) -> bytes:
+def relocate_pointers(arguments: bytes, moved: Sequence[tuple[DeviceBuffer, int]]) -> bytes:
     """Arguments in which pointers into buffers point to where these have moved."""
     data = bytearray(arguments)
     for at in range(0, len(data) - POINTER + 1, POINTER):
@@ -372,11 +378,13 @@ def relocated(arguments: bytes, moved: Sequence[tuple[DeviceBuffer, int]]) -> by
     return bytes(data)
 
 
-def fill_buffer(core: Any, address: int, buffer: DeviceBuffer, way: DataAssumption, limit: int, filled: int) -> None:
+def fill_buffer(
+    core: Any, address: int, buffer: DeviceBuffer, assumed: DataAssumption, limit: int, filled: int
+) -> None:
     """Fills a new buffer: with what it held where that is known, over again behind the part that is known; else its
     first `filled` bytes with numbers below `limit`. The rest is zero."""
     held = buffer.contents
-    if held is not None and way.told and not (way.below and buffer.stale):
+    if held is not None and assumed.told and not (assumed.below and buffer.stale):
         data = np.frombuffer(held.data, np.uint8)
         places = range(0, min(buffer.bytes, max(filled, held.known)), held.known) if held.known else ()
         for at in places:

@@ -34,7 +34,7 @@ ENOUGH = 2  # launches of one kernel and shape that tell how much unknown data m
 
 
 @dataclass(frozen=True)
-class Failure:
+class PreviewFailure:
     """Why a launch, or the whole program (`kernel` is empty), has no preview."""
 
     kernel: str
@@ -43,16 +43,16 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Found:
+class ProgramPreviews:
     previews: list[Preview]
-    failures: list[Failure]
+    failures: list[PreviewFailure]
 
 
 def device_code(text: str, arch: str, flags: str, limits: CompileLimits | None = None) -> Code:
     """Compiles the device code of a program in the sandbox, or takes it from the build cache; a fragment without any
     #include gets HIP's header. Raises CompileFailed, and BadInput without a kernel."""
     with scratch_folder() as scratch:
-        return code_of(write_source(text, scratch), arch, flags, scratch / "out", limits)
+        return compile_device_code(write_source(text, scratch), arch, flags, scratch / "out", limits)
 
 
 def write_source(text: str, folder: Path) -> Path:
@@ -62,12 +62,12 @@ def write_source(text: str, folder: Path) -> Path:
     return path
 
 
-def code_of(path: Path, arch: str, flags: str, out: Path, limits: CompileLimits | None = None) -> Code:
+def compile_device_code(path: Path, arch: str, flags: str, out: Path, limits: CompileLimits | None = None) -> Code:
     build = compile_device(path, arch, flags, out, limits=limits)
     return Code(build.code_object.read_bytes(), build.disassembly.read_text(), flags)
 
 
-def recorded(
+def find_launches(
     text: str,
     interpreter: Interpreter,
     arguments: Sequence[str] = (),
@@ -111,43 +111,45 @@ def still_holds(kept: Recording, interpreter: Interpreter) -> bool:
     return True
 
 
-def previews(
+def preview_program(
     text: str, code: Code, device: str, arguments: Sequence[str] = (), project: Project | None = None
-) -> Found:
-    """Interprets the launches of a program's run with `arguments`, as recorded() says. Raises as recorded()."""
+) -> ProgramPreviews:
+    """Interprets the launches of a program's run with `arguments`. Raises as find_launches()."""
     interpreter = Interpreter(code, load_device(device))
-    made = recorded(text, interpreter, arguments, HostCode.RUN, project)
+    made = find_launches(text, interpreter, arguments, HostCode.RUN, project)
     found = interpret_all(made.launches, interpreter)
     if made.reason and made.reason not in HARMLESS:
-        found.failures.append(Failure("", made.message, made.reason))
+        found.failures.append(PreviewFailure("", made.message, made.reason))
     return found
 
 
-def interpret_all(launches: Sequence[DeviceLaunch], interpreter: Interpreter) -> Found:
+def interpret_all(launches: Sequence[DeviceLaunch], interpreter: Interpreter) -> ProgramPreviews:
     """A preview, or the reason why there is none, of each launch; of those after a limit of time was reached, the
     reason is that. Launches after the host has read results that were not computed are as uncertain as can be."""
     found: list[Preview] = []
-    failures: list[Failure] = []
+    failures: list[PreviewFailure] = []
     alike: dict[object, list[float]] = {}
     todo = list(launches[:MOST_PREVIEWS])
     while todo:
         known = alike.setdefault(todo[0].shape, [])
         try:
-            one = interpret(interpreter, todo[0], max(known) if len(known) == ENOUGH else None)
+            one = interpret_launch(interpreter, todo[0], max(known) if len(known) == ENOUGH else None)
         except OutOfTime:
             failures += [out_of_time(launch.kernel) for launch in todo]
             break
         launch = todo.pop(0)
-        if isinstance(one, Failure):
+        if isinstance(one, PreviewFailure):
             failures.append(one)
             continue
         if len(known) < ENOUGH:
             known.append(one.sensitivity)
         found.append(replace(one, sensitivity=MOST_SENSITIVITY) if launch.after_loss else one)
-    return Found(found, failures)
+    return ProgramPreviews(found, failures)
 
 
-def interpret(interpreter: Interpreter, launch: DeviceLaunch, sensitivity: float | None = None) -> Preview | Failure:
+def interpret_launch(
+    interpreter: Interpreter, launch: DeviceLaunch, sensitivity: float | None = None
+) -> Preview | PreviewFailure:
     """The preview of a launch, or why it has none; `sensitivity` as Interpreter.preview() takes it."""
     try:
         return interpreter.of_module(launch).preview(launch, sensitivity) or unknown_kernel(launch.kernel)
@@ -155,15 +157,17 @@ def interpret(interpreter: Interpreter, launch: DeviceLaunch, sensitivity: float
         return no_interpretation(launch.kernel, error)
 
 
-def unknown_kernel(kernel: str) -> Failure:
-    return Failure(kernel, "its code is not in the program: it is compiled or loaded while it runs", "unknown_kernel")
+def unknown_kernel(kernel: str) -> PreviewFailure:
+    return PreviewFailure(
+        kernel, "its code is not in the program: it is compiled or loaded while it runs", "unknown_kernel"
+    )
 
 
-def no_interpretation(kernel: str, error: BadInput) -> Failure:
+def no_interpretation(kernel: str, error: BadInput) -> PreviewFailure:
     """Why a launch has no preview, from the error that its interpretation raised."""
     words = f"its code cannot be interpreted ({error.reason})" if isinstance(error, SimError) else error.what
-    return Failure(kernel, words, error.reason)
+    return PreviewFailure(kernel, words, error.reason)
 
 
-def out_of_time(kernel: str) -> Failure:
-    return Failure(kernel, "the limit of time was reached before its turn", TimeLimitReached.reason)
+def out_of_time(kernel: str) -> PreviewFailure:
+    return PreviewFailure(kernel, "the limit of time was reached before its turn", TimeLimitReached.reason)

@@ -202,7 +202,7 @@ def find_recording(run: HostRun, signatures: Mapping[str, str]) -> Recording | N
 
 
 def _store(entry: Path, head: RecordingHead, data: bytes) -> None:
-    """Keeps a recording, and deletes the oldest ones. Failure to cache is not an error."""
+    """Keeps a recording, and deletes the oldest ones. PreviewFailure to cache is not an error."""
     try:
         with replace_atomically(entry) as fresh:
             fresh.write_bytes(json.dumps(asdict(head)).encode() + b"\n" + data)

@@ -53,7 +53,7 @@ def record_lines(record: Callable[[Line], Recording], lines: Sequence[Line]) -> 
                 found |= {members[sizes[i]]: record(members[sizes[i]]) for i in inside}
                 continue
             known = {sizes[i]: found.setdefault(members[sizes[i]], record(members[sizes[i]])) for i in places}
-            made = _interpolated(known, [sizes[i] for i in inside if sizes[i] not in known])
+            made = _interpolate_recordings(known, [sizes[i] for i in inside if sizes[i] not in known])
             if made is None:
                 todo += [(low, (low + high) // 2), ((low + high) // 2 + 1, high)]
                 continue
@@ -78,7 +78,7 @@ def _spans(lines: Sequence[Line]) -> Iterator[tuple[int, dict[int, Line]]]:
         yield position, members
 
 
-def _interpolated(known: Mapping[int, Recording], sizes: Sequence[int]) -> dict[int, Recording | None] | None:
+def _interpolate_recordings(known: Mapping[int, Recording], sizes: Sequence[int]) -> dict[int, Recording | None] | None:
     """The recordings at sizes between the known ones, None for one that is not certain; None if no rule fits."""
     runs = [recording.launches for recording in known.values()]
     if any(recording.reason for recording in known.values()) or len({len(launches) for launches in runs}) != 1:
@@ -216,7 +216,7 @@ def _common_contents(launches: Sequence[DeviceLaunch]) -> tuple[DeviceBuffer, ..
     for buffers in zip(*(one.buffers for one in launches), strict=True):
         held = [one.contents for one in buffers if one.contents is not None]
         longest = max(held, key=lambda one: one.known, default=None)
-        alike = len(held) == len(buffers) and all(_begins(longest, one) for one in held)
+        alike = len(held) == len(buffers) and all(_begins_with(longest, one) for one in held)
         matters = launches[0].by_data or len({one.bytes for one in buffers}) == 1
         if held and not alike and matters:
             return None
@@ -224,7 +224,7 @@ def _common_contents(launches: Sequence[DeviceLaunch]) -> tuple[DeviceBuffer, ..
     return tuple(found)
 
 
-def _begins(longer: Contents | None, shorter: Contents) -> bool:
+def _begins_with(longer: Contents | None, shorter: Contents) -> bool:
     """Whether contents begin with others."""
     if longer is None:
         return False

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from hipsynth.core.errors import BadInput
 from hipsynth.profiling.preview.interpret import BASIC, BUSIEST, Interpreter, Preview, ScaledCounts
 from hipsynth.profiling.preview.launch import DeviceLaunch
-from hipsynth.profiling.preview.programs import Failure, no_interpretation, unknown_kernel
+from hipsynth.profiling.preview.programs import PreviewFailure, no_interpretation, unknown_kernel
 
 TOLERANCE = 0.03  # relative, of time and metrics at a check
 HIT_RATE_TOLERANCE = 1.0  # in points: rates near zero have large relative errors
@@ -32,10 +32,10 @@ Places = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Swept:
+class SweptPreview:
     """A launch's preview, or why it has none; `interpreted`: it was not interpolated."""
 
-    preview: Preview | Failure
+    preview: Preview | PreviewFailure
     interpreted: bool = True
 
 
@@ -45,16 +45,16 @@ class Line:
     def __init__(self, interpreter: Interpreter, numbers: Sequence[float], launches: Sequence[DeviceLaunch]) -> None:
         self.interpreter, self.launches, self.numbers = interpreter, launches, numbers
         self.known: dict[int, ScaledCounts | None] = {}
-        self.failures: dict[int, Failure] = {}
+        self.failures: dict[int, PreviewFailure] = {}
 
-    def previews(self) -> list[Swept]:
+    def previews(self) -> list[SweptPreview]:
         """One for each launch."""
-        found: dict[int, Swept] = {}
+        found: dict[int, SweptPreview] = {}
         for low, high, inside, rule in self._smooth_spans():
             for index, counted in zip(inside, self._between(low, high, inside, rule), strict=True):
-                found[index] = Swept(self._scaled(index, counted), interpreted=False)
+                found[index] = SweptPreview(self._scale_at(index, counted), interpreted=False)
         for index, known in self.known.items():
-            found[index] = Swept(self.failures[index]) if known is None else Swept(self._scaled(index, known))
+            found[index] = SweptPreview(self.failures[index] if known is None else self._scale_at(index, known))
         return [found[index] for index in range(len(self.launches))]
 
     def _smooth_spans(self) -> Iterator[tuple[int, int, list[int], Places]]:
@@ -63,9 +63,9 @@ class Line:
         while todo:
             members, alike = todo.pop()
             low, high, half = members[0], members[-1], len(members) // 2
-            if len(members) <= FEW or self._count(low) is None or self._count(high) is None:
+            if len(members) <= FEW or self._count_at(low) is None or self._count_at(high) is None:
                 for index in members:
-                    self._count(index)
+                    self._count_at(index)
                 continue
             rule = self._rule(low, high, members[half])
             if rule is not None and self._agrees(low, high, members[round(CHECK * len(members))], rule):
@@ -85,7 +85,7 @@ class Line:
             groups.setdefault(math.gcd(number, ALIGNED), []).append(index)
         return list(groups.values())
 
-    def _count(self, index: int) -> ScaledCounts | None:
+    def _count_at(self, index: int) -> ScaledCounts | None:
         """The counts of a launch, interpreted once."""
         if index not in self.known:
             launch = self.launches[index]
@@ -97,13 +97,13 @@ class Line:
                 self.failures[index] = no_interpretation(launch.kernel, error)
         return self.known[index]
 
-    def _scaled(self, index: int, counted: ScaledCounts) -> Preview:
+    def _scale_at(self, index: int, counted: ScaledCounts) -> Preview:
         launch = self.launches[index]
-        return self.interpreter.of_module(launch).scaled(launch, counted)
+        return self.interpreter.of_module(launch).scale_counts(launch, counted)
 
     def _rule(self, low: int, high: int, middle: int) -> Places | None:
         """The rule that fits each count of a launch between two best; None if it has no counts."""
-        true = self._count(middle)
+        true = self._count_at(middle)
         if true is None:
             return None
         errors = np.abs(self._candidates(low, high, [middle])[:, 0] - np.array(_values(true)))
@@ -111,18 +111,18 @@ class Line:
         return rule
 
     def _agrees(self, low: int, high: int, index: int, rule: Places) -> bool:
-        true = self._count(index)
+        true = self._count_at(index)
         if true is None:
             return False
         (guess,) = self._between(low, high, [index], rule)
-        return same(self._scaled(index, guess), self._scaled(index, true))
+        return agree(self._scale_at(index, guess), self._scale_at(index, true))
 
     def _between(self, low: int, high: int, indices: Sequence[int], rule: Places) -> list[ScaledCounts]:
         """The counts of launches between two interpreted ones."""
         like = self.known[low]
         assert like is not None
         rows = np.take_along_axis(self._candidates(low, high, indices), rule[None, None, :], axis=0)[0]
-        return [_counted(like, row) for row in rows.tolist()]
+        return [_replace_counts(like, row) for row in rows.tolist()]
 
     def _candidates(self, low: int, high: int, indices: Sequence[int]) -> Floats:
         """[rule, launch, count]: the counts of launches between two interpreted ones by each rule."""
@@ -132,7 +132,7 @@ class Line:
         sizes = np.array([self._sizes(i, first) for i in (low, high, *indices)])
         numbers = np.array([self.numbers[i] for i in (low, high, *indices)], dtype=np.float64)[:, None]
         logs = np.log(np.maximum(numbers, 1e-9))
-        linear, power = (_share(scale) for scale in (numbers, logs))
+        linear, power = (_busiest_share(scale) for scale in (numbers, logs))
         per_group = _power(ends / sizes[:2], power) * sizes[2:]
         return np.stack([per_group, _power(ends, power), ends[0] + linear * (ends[1] - ends[0])])
 
@@ -144,7 +144,7 @@ class Line:
         return sizes + [1.0] * len(_numbers(like))
 
 
-def _share(scale: Floats) -> Floats:
+def _busiest_share(scale: Floats) -> Floats:
     """How far the numbers after the first two lie between these."""
     width = scale[1] - scale[0]
     return (scale[2:] - scale[0]) / width if width else np.full_like(scale[2:], 0.5)
@@ -158,7 +158,7 @@ def _power(ends: Floats, share: Floats) -> Floats:
     return found
 
 
-def same(guess: Preview, true: Preview) -> bool:
+def agree(guess: Preview, true: Preview) -> bool:
     """Whether two previews say the same time and metrics."""
     pairs = [(guess.duration_ns, true.duration_ns, 0.0)]
     for name in BASIC:
@@ -180,7 +180,7 @@ def _values(counted: ScaledCounts) -> list[float]:
     return [*counted.counters.values(), *counted.work.values(), *numbers]
 
 
-def _counted(like: ScaledCounts, values: Sequence[float]) -> ScaledCounts:
+def _replace_counts(like: ScaledCounts, values: Sequence[float]) -> ScaledCounts:
     first, second = len(like.counters), len(like.counters) + len(like.work)
     return replace(
         like,

@@ -13,7 +13,7 @@ from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.matrix.job import profile_program
 from hipsynth.profiling.preview import record
 from hipsynth.profiling.preview.interpret import Interpreter
-from hipsynth.profiling.preview.programs import device_code, recorded
+from hipsynth.profiling.preview.programs import device_code, find_launches
 from hipsynth.simulator.devices import load_device
 from hipsynth.simulator.limits import RunLimits
 
@@ -49,7 +49,7 @@ def test_a_gather_is_previewed_with_its_indices(index: str, tmp_path: Path) -> N
     )
     (executed,) = result.kernels
     interpreter = Interpreter(device_code(path.read_text(), "gfx90a", "-O3"), load_device("mi250"))
-    (launch,) = recorded(path.read_text(), interpreter).launches
+    (launch,) = find_launches(path.read_text(), interpreter).launches
     empty = tuple(dataclasses.replace(one, contents=None) for one in launch.buffers)
     previewed, made_up = interpreter.preview(launch), interpreter.preview(dataclasses.replace(launch, buffers=empty))
     assert previewed is not None and made_up is not None and previewed.by_data
@@ -79,7 +79,7 @@ def test_what_a_kernel_that_was_not_run_may_have_written_is_not_known(
     text = GATHER.replace("INDEX", "i").replace("gather<<<", f"other<<<1, 64>>>(device); /* {budget} */\n  gather<<<")
     text = text.replace("int main", OTHER.replace("PARAMETER", parameter) + "int main")
     interpreter = Interpreter(device_code(text, "gfx90a", "-O3"), load_device("mi250"))
-    gather = recorded(text, interpreter).launches[-1]
+    gather = find_launches(text, interpreter).launches[-1]
     assert gather.kernel == "gather"
     index = gather.pointers[1][1]
     assert index.contents is not None and index.stale != known

@@ -13,7 +13,7 @@ from hipsynth.core.errors import BadInput
 from hipsynth.profiling.preview import programs, record
 from hipsynth.profiling.preview.interpret import Interpreter
 from hipsynth.profiling.preview.launch import DeviceLaunch
-from hipsynth.profiling.preview.programs import device_code, interpret_all, recorded
+from hipsynth.profiling.preview.programs import device_code, find_launches, interpret_all
 from hipsynth.profiling.preview.record import HostCode, Recording, host_text
 from hipsynth.simulator.devices import load_device
 from hipsynth.simulator.launch_record import FILE, parse_launches
@@ -44,7 +44,7 @@ def interpreter_of(text: str) -> Interpreter:
 
 
 def run(text: str, *arguments: str) -> Recording:
-    return recorded(text, interpreter_of(text), arguments)
+    return find_launches(text, interpreter_of(text), arguments)
 
 
 def numbers(launch: DeviceLaunch) -> tuple[list[int], int]:
@@ -151,7 +151,7 @@ def test_a_device_variable_holds_what_the_host_put_there() -> None:
     """
     )
     interpreter = interpreter_of(text)
-    few, more = (recorded(text, interpreter, words).launches[0] for words in ((), ("more",)))
+    few, more = (find_launches(text, interpreter, words).launches[0] for words in ((), ("more",)))
     first, second = interpret_all([few, more], interpreter).previews
     assert second.duration_ns > 20 * first.duration_ns
 
@@ -173,7 +173,7 @@ def test_code_that_is_loaded_while_the_program_runs_is_previewed() -> None:
     """
     )
     interpreter = interpreter_of(text)
-    found = interpret_all(recorded(text, interpreter).launches, interpreter)
+    found = interpret_all(find_launches(text, interpreter).launches, interpreter)
     assert [one.launch.kernel for one in found.previews] == ["add", "twice"] and not found.failures
     assert found.previews[1].counters["TCC_REQ"] > 0
 
@@ -253,9 +253,11 @@ def test_an_edit_of_what_fills_an_index_runs_the_host_again() -> None:
 def test_nothing_runs_without_permission() -> None:
     text = sized(LAUNCH)
     interpreter = interpreter_of(text)
-    assert recorded(text, interpreter, (), HostCode.KNOWN) == Recording((), "not_run", "its host code has not been run")
-    assert recorded(text, interpreter).launches
-    assert recorded(text, interpreter, (), HostCode.KNOWN).launches
+    assert find_launches(text, interpreter, (), HostCode.KNOWN) == Recording(
+        (), "not_run", "its host code has not been run"
+    )
+    assert find_launches(text, interpreter).launches
+    assert find_launches(text, interpreter, (), HostCode.KNOWN).launches
 
 
 def test_a_text_without_main_launches_nothing() -> None:

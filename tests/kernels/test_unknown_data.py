@@ -9,7 +9,7 @@ import pytest
 
 from hipsynth.profiling.preview import record
 from hipsynth.profiling.preview.interpret import MOST_SENSITIVITY
-from hipsynth.profiling.preview.programs import Found, device_code, previews
+from hipsynth.profiling.preview.programs import ProgramPreviews, device_code, preview_program
 from hipsynth.training.analytic.model import DURATION
 from hipsynth.training.analytic.predict import AnalyticPredictor
 
@@ -42,12 +42,12 @@ int main() {
 """
 
 
-def found(more: str, monkeypatch: pytest.MonkeyPatch, budget: float = record.KERNEL_SECONDS) -> Found:
+def found(more: str, monkeypatch: pytest.MonkeyPatch, budget: float = record.KERNEL_SECONDS) -> ProgramPreviews:
     """Previews of the program with `more` at its end, whose kernels run for their results within a budget."""
     needs.simulator()
     monkeypatch.setattr(record, "KERNEL_SECONDS", budget)
     text = LOOPS.replace("MORE", f"{more}  // {budget}")
-    return previews(text, device_code(text, "gfx90a", "-O3"), "mi250")
+    return preview_program(text, device_code(text, "gfx90a", "-O3"), "mi250")
 
 
 NOTHING = 1e-9  # seconds of work on kernels: none of them runs

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from hipsynth.core.time_limit import OutOfTime, require_time
 from hipsynth.profiling.preview.interpret import Interpreter, Preview
 from hipsynth.profiling.preview.launch import DeviceLaunch
-from hipsynth.profiling.preview.programs import MOST_PREVIEWS, Failure, recorded
+from hipsynth.profiling.preview.programs import MOST_PREVIEWS, PreviewFailure, find_launches
 from hipsynth.profiling.preview.record import Recording
 from hipsynth.profiling.preview.size_rules import record_lines
-from hipsynth.profiling.preview.sweep import Line, Swept
+from hipsynth.profiling.preview.sweep import Line, SweptPreview
 from hipsynth.simulator.devices import load_device
 from hipsynth.training.analytic.features import launch_features, preview_quantities
 from hipsynth.training.analytic.predict import (
@@ -143,14 +143,14 @@ def _recordings(
     first = questions[0]
 
     def record(line: tuple[str, ...]) -> Recording:
-        return recorded(source, interpreter, line, first.host, first.project)
+        return find_launches(source, interpreter, line, first.host, first.project)
 
     return record_lines(record, [question.arguments for question in questions])
 
 
 def _sweep_launches(
     interpreter: Interpreter, variants: Sequence[Variant], launches: Sequence[Sequence[DeviceLaunch]]
-) -> list[list[tuple[DeviceLaunch, Swept]]]:
+) -> list[list[tuple[DeviceLaunch, SweptPreview]]]:
     """The preview of each launch of each variant. A line is what differs in the number that varies most alone."""
     coordinates = [variant.coordinates() for variant in variants]
     axis = _widest_coordinate(coordinates)
@@ -162,7 +162,7 @@ def _sweep_launches(
         for k, launch in enumerate(made):
             key = rest, k, launch.symbol, launch.block, launch.dynamic_lds, len(launch.pointers)
             lines.setdefault(key, []).append((float(number) if isinstance(number, int | float) else 0.0, i, k))
-    found: dict[tuple[int, int], Swept] = {}
+    found: dict[tuple[int, int], SweptPreview] = {}
     for members in lines.values():
         members.sort()
         line = Line(interpreter, [number for number, _, _ in members], [launches[i][k] for _, i, k in members])
@@ -181,7 +181,7 @@ def _widest_coordinate(coordinates: Sequence[Mapping[str, Coordinate]]) -> str:
 
 
 def _predict_kernels(
-    predictor: AnalyticPredictor, device: str, swept: Sequence[Sequence[tuple[DeviceLaunch, Swept]]]
+    predictor: AnalyticPredictor, device: str, swept: Sequence[Sequence[tuple[DeviceLaunch, SweptPreview]]]
 ) -> list[tuple[KernelPrediction, ...]]:
     """The kernels of each variant, those without a preview last; the correction is asked for all at once."""
     arch = load_device(device).arch
@@ -193,7 +193,7 @@ def _predict_kernels(
         made = [one.preview for _, one in launches]
         good = [(p, next(fixed)) for p in made if isinstance(p, Preview)]
         answered = [describe_kernel(p, c.metrics, c.duration_ns, c.intervals) for p, c in good]
-        found.append((*answered, *(unknown_kernel(one) for one in made if isinstance(one, Failure))))
+        found.append((*answered, *(unknown_kernel(one) for one in made if isinstance(one, PreviewFailure))))
     return found
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hipsynth.core.errors import BadInput, HipsynthError
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling.preview.interpret import Preview
-from hipsynth.profiling.preview.programs import Found, device_code, previews
+from hipsynth.profiling.preview.programs import ProgramPreviews, device_code, preview_program
 from hipsynth.source.names import short_name
 from hipsynth.training.analytic.features import launch_features, preview_quantities
 from hipsynth.training.analytic.model import SWAY, Example
@@ -54,12 +54,12 @@ def preview_build(build: BuildSamples) -> list[PreviewFeatures | None]:
         return [None] * len(build.samples)
 
 
-def previews_of(build: BuildSamples) -> list[Found]:
+def previews_of(build: BuildSamples) -> list[ProgramPreviews]:
     """What is found of the run of each sample. Raises CompileFailed, BadInput."""
     first = build.samples[0]
     code = device_code(first.text, first.arch, first.flags)
     runs = {(sample.text, sample.device): None for sample in build.samples}  # a run has a sample for each kernel
-    found = {(text, device): previews(text, code, device) for text, device in runs}
+    found = {(text, device): preview_program(text, code, device) for text, device in runs}
     return [found[sample.text, sample.device] for sample in build.samples]
 
 

@@ -32,7 +32,14 @@ from hipsynth.profiling.preview.launch import (
     parameter_types,
     with_argument,
 )
-from hipsynth.profiling.preview.programs import Failure, Found, device_code, interpret_all, out_of_time, recorded
+from hipsynth.profiling.preview.programs import (
+    PreviewFailure,
+    ProgramPreviews,
+    device_code,
+    find_launches,
+    interpret_all,
+    out_of_time,
+)
 from hipsynth.profiling.preview.record import HostCode, Recording
 from hipsynth.simulator.devices import DeviceTable, device_of, load_device
 from hipsynth.source.names import base_name
@@ -204,7 +211,7 @@ def describe_kernel(
     )
 
 
-def unknown_kernel(failure: Failure) -> KernelPrediction:
+def unknown_kernel(failure: PreviewFailure) -> KernelPrediction:
     return KernelPrediction(
         name=failure.kernel,
         metrics={},
@@ -234,16 +241,18 @@ def prediction_reasons(preview: Preview) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def find_previews(source: str, code: Code, device: str, question: LaunchAssumptions) -> tuple[Found, list[str]]:
+def find_previews(
+    source: str, code: Code, device: str, question: LaunchAssumptions
+) -> tuple[ProgramPreviews, list[str]]:
     """Previews of the launches that the host code makes, changed by the question; where it launches nothing, of each
     kernel with the question's shape and arguments, or assumed ones (a note says so)."""
     check_values(source, question.values)
     try:
         interpreter = Interpreter(code, load_device(device))
-        made = recorded(source, interpreter, question.arguments, question.host, question.project)
+        made = find_launches(source, interpreter, question.arguments, question.host, question.project)
         launches, notes = launches_of(source, interpreter, question, made)
     except OutOfTime:
-        return Found([], [out_of_time(name) for name in kernel_names(source)]), []
+        return ProgramPreviews([], [out_of_time(name) for name in kernel_names(source)]), []
     return interpret_all(launches, interpreter), notes
 
 

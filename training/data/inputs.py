@@ -11,7 +11,7 @@ from typing import Any
 from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.profiling.preview.interpret import BUFFER, Interpreter, explicit_arguments
 from hipsynth.profiling.preview.launch import DeviceLaunch, parameter_types, unpacked_number
-from hipsynth.profiling.preview.programs import device_code, recorded
+from hipsynth.profiling.preview.programs import device_code, find_launches
 from hipsynth.simulator.devices import default_device, load_device
 from hipsynth.training.data.numbers import number_format
 
@@ -47,7 +47,7 @@ def launch_lines(source: str, arch: str) -> str:
     """
     try:
         interpreter = Interpreter(device_code(source, arch, "-O3"), load_device(default_device(arch)))
-        launches = recorded(source, interpreter).launches
+        launches = find_launches(source, interpreter).launches
     except (BadInput, UsageError):
         return ""
     return "".join(_launch_line(one, interpreter.kernel_of(one)) for one in launches[:MOST_LAUNCHES])

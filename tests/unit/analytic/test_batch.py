@@ -11,7 +11,7 @@ import pytest
 from hipsynth.core.errors import BadInput, CompileFailed, UsageError
 from hipsynth.profiling.preview.interpret import Interpreter
 from hipsynth.profiling.preview.launch import with_argument
-from hipsynth.profiling.preview.programs import device_code, recorded
+from hipsynth.profiling.preview.programs import device_code, find_launches
 from hipsynth.profiling.preview.sweep import TOLERANCE, Line
 from hipsynth.simulator.devices import load_device
 from hipsynth.training.analytic.batch import Variant, predict_variants
@@ -61,7 +61,7 @@ def test_interpreted_variants_have_the_single_answers_exactly() -> None:
 
 def test_what_no_rule_describes_is_interpreted() -> None:
     interpreter = Interpreter(device_code(SOURCE, "gfx942", "-O3"), load_device("mi300x"))
-    (made,) = recorded(SOURCE, interpreter, ["16384"]).launches
+    (made,) = find_launches(SOURCE, interpreter, ["16384"]).launches
     turns = [1 + 370 * n % 2300 for n in range(24)]  # no function of n that a rule follows
     launches = [with_argument(made, 20, struct.pack("<i", turn)) for turn in turns]
     found = Line(interpreter, range(1, 25), launches).previews()

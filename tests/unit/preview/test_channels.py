@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hipsynth.profiling.preview.interpret import UNEVEN, DataAssumption, Interpreter
-from hipsynth.profiling.preview.programs import device_code, recorded
+from hipsynth.profiling.preview.programs import device_code, find_launches
 from hipsynth.simulator.devices import load_device
 
 TRANSPOSE = """#include <hip/hip_runtime.h>
@@ -24,10 +24,10 @@ int main() {
 def test_channels_of_neighbours_are_not_those_of_the_grid() -> None:
     """Rows are a power of two apart; executed, the whole grid takes 0.37 ms."""
     interpreter = Interpreter(device_code(TRANSPOSE, "gfx90a", "-O3"), load_device("mi250"))
-    (launch,) = recorded(TRANSPOSE, interpreter).launches
+    (launch,) = find_launches(TRANSPOSE, interpreter).launches
     kernel = interpreter.kernel_of(launch)
     assert kernel is not None
-    assert interpreter.unevenness(interpreter._interpret(kernel, launch, DataAssumption())) < UNEVEN
+    assert interpreter.channel_unevenness(interpreter._interpret(kernel, launch, DataAssumption())) < UNEVEN
     counted = interpreter.count(launch)
-    assert counted is not None and interpreter.unevenness(counted) < UNEVEN
-    assert 0.31e6 < interpreter.scaled(launch, counted).duration_ns < 0.38e6
+    assert counted is not None and interpreter.channel_unevenness(counted) < UNEVEN
+    assert 0.31e6 < interpreter.scale_counts(launch, counted).duration_ns < 0.38e6

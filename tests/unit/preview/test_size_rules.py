@@ -8,7 +8,7 @@ import needs
 import pytest
 
 from hipsynth.profiling.preview.interpret import Interpreter
-from hipsynth.profiling.preview.programs import device_code, recorded
+from hipsynth.profiling.preview.programs import device_code, find_launches
 from hipsynth.profiling.preview.record import Recording
 from hipsynth.profiling.preview.size_rules import Line, record_lines
 from hipsynth.simulator.devices import load_device
@@ -39,10 +39,10 @@ def recordings(text: str, lines: list[Line]) -> tuple[dict[Line, Recording], dic
 
     def record(line: Line) -> Recording:
         ran.add(line)
-        return recorded(text, interpreter, line)
+        return find_launches(text, interpreter, line)
 
     found = record_lines(record, lines)
-    return found, {line: recorded(text, interpreter, line) for line in lines[5::37]}, len(ran)
+    return found, {line: find_launches(text, interpreter, line) for line in lines[5::37]}, len(ran)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
