@@ -23,6 +23,7 @@ from pathlib import Path
 
 from hipsynth import toolchain
 from hipsynth.core.errors import BadInput, HipsynthError
+from hipsynth.core.journal import read_records
 from hipsynth.core.program import write_programs
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.core.store import Corpus
@@ -137,7 +138,7 @@ def generated(folder: Path) -> set[str]:
 
 
 def augmented(folder: Path) -> set[str]:
-    return _lines(folder / "augment.journal", "key")
+    return {str(record["key"]) for _, _, record in read_records(folder / "augment.journal")}
 
 
 def profiled(folder: Path) -> set[str]:

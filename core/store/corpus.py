@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import PARTIAL, write_error
+from hipsynth.core.journal import Journal, damaged_record, read_at, read_records, remove_damaged_lines
 from hipsynth.core.program import is_id
 from hipsynth.core.store import rebuild
 from hipsynth.core.store import shards as files
-from hipsynth.core.store.journal import CorpusJournal, damaged_record, read_at, read_records, remove_damaged_lines
 from hipsynth.core.store.schema import (
     KEY,
     KINDS,
@@ -143,7 +143,7 @@ class CorpusWriter:
         known = manifest.metric_ids
         added = tuple(metric for metric in metric_ids if metric not in known)
         self.manifest = replace(manifest, metric_ids=known + added)
-        self._journal = CorpusJournal(self.root / JOURNAL)
+        self._journal = Journal(self.root / JOURNAL)
         self._fresh = _JournalIndex(self.root / JOURNAL)
         self.notes = _rebuild_notes(self.root, manifest, self._fresh)
         self._programs = set(self._stored_ids("programs")) | set(self._fresh.of("programs"))

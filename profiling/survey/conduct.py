@@ -12,8 +12,8 @@ from pathlib import Path
 from hipsynth import toolchain
 from hipsynth.core.errors import BadInput, HipsynthError
 from hipsynth.core.files import SOURCE_BYTES, read_regular, whole_file
+from hipsynth.core.journal import Journal, read_records
 from hipsynth.core.scratch import scratch_folder
-from hipsynth.core.store.journal import CorpusJournal, read_records
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.profiling.survey.build import BuildResult, try_plans
@@ -308,7 +308,7 @@ class _RowJournal:
     def __init__(self, out: Path | None) -> None:
         if out:
             out.parent.mkdir(parents=True, exist_ok=True)
-        self.journal = CorpusJournal(_journal_path(out)) if out else None
+        self.journal = Journal(_journal_path(out)) if out else None
 
     def __enter__(self) -> _RowJournal:
         return self

@@ -16,8 +16,8 @@ import pytest
 
 from hipsynth.cli import survey as survey_verb
 from hipsynth.core.errors import MissingDependency
+from hipsynth.core.journal import read_records
 from hipsynth.core.store import Corpus
-from hipsynth.core.store.journal import read_records
 from hipsynth.toolchain import sandbox
 
 MAIN = '#include <hip/hip_runtime.h>\n#include <cstdio>\nint main() { hipDeviceSynchronize(); std::puts("PASSED"); }\n'

@@ -11,7 +11,7 @@ import needs
 import pytest
 from hip_programs import require_compiler
 
-from hipsynth.core.store.journal import CorpusJournal
+from hipsynth.core.journal import Journal
 from hipsynth.profiling.survey import SurveyOptions, SurveyReport, SurveyRow, survey_folder
 from hipsynth.profiling.survey.report import report_table
 
@@ -222,7 +222,7 @@ def test_a_second_call_resumes_the_first(report: SurveyReport, folder: Path, out
 
 def test_rows_of_an_interrupted_call_are_kept(report: SurveyReport, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "survey.json"
-    with CorpusJournal(tmp_path / "survey.json.journal") as journal:
+    with Journal(tmp_path / "survey.json.journal") as journal:
         for row in report.rows[1:]:
             journal.append(asdict(row))
     (tmp_path / "survey.json.journal").open("ab").write(b'0badc0de {"program": "torn')

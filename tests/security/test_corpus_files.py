@@ -15,9 +15,9 @@ from corpus_samples import METRICS, fill, item
 from profiling_samples import program
 
 from hipsynth.core.errors import BadInput
+from hipsynth.core.journal import Journal, encode_record, read_records
 from hipsynth.core.program import INDEX, Program, iter_programs, load_program, write_programs
 from hipsynth.core.store import SCHEMA_VERSION, Corpus, CorpusWriter, corpus
-from hipsynth.core.store.journal import CorpusJournal
 from hipsynth.source.parse import ParseConfig, load_source
 from hipsynth.synth.frontend.augment import JOURNAL as AUGMENT_JOURNAL
 from hipsynth.synth.frontend.augment import augment_programs, find_items
@@ -167,7 +167,7 @@ def test_a_journal_without_line_ends_is_bounded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../outsider", "a/b", "", "x" * 16, None, 7])
 def test_a_journal_names_programs_by_ids_only(tmp_path: Path, name: object) -> None:
-    with CorpusJournal(tmp_path / corpus.JOURNAL) as journal:
+    with Journal(tmp_path / corpus.JOURNAL) as journal:
         journal.append({"kind": "header", "schema_version": SCHEMA_VERSION, "metric_ids": []})
         journal.append({"kind": "programs", "row": {"id": name, "text": ""}})
     assert "journal.log:2" in both_refuse(tmp_path).what
@@ -260,10 +260,10 @@ def test_augment_neither_trusts_nor_follows_its_journal(programs: Path, tmp_path
     outside.with_suffix(".hip").write_text(SECRET)
     out = tmp_path / "out"
     first = augment_programs(programs, out, config, items=items)
-    lines = [json.loads(line) for line in (out / AUGMENT_JOURNAL).read_text().splitlines() if line]
+    lines = [record for _, _, record in read_records(out / AUGMENT_JOURNAL)]
     for line in lines:
         line["result"]["programs"] = [program(0).record() | {"id": "../outside/secret"}]
-    (out / AUGMENT_JOURNAL).write_text("".join("\n" + json.dumps(line) for line in lines))
+    (out / AUGMENT_JOURNAL).write_bytes(b"".join(map(encode_record, lines)))
     again = augment_programs(programs, out, config, items=items)
     assert (again.reused, again.programs, again.reasons) == (0, first.programs, first.reasons)
     (out / AUGMENT_JOURNAL).unlink()

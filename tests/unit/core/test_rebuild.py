@@ -11,8 +11,8 @@ from corpus_samples import METRICS, content, fill, item
 from profiling_samples import program
 
 from hipsynth.core.errors import BadInput
+from hipsynth.core.journal import Journal
 from hipsynth.core.store import SCHEMA_VERSION, Corpus, CorpusWriter, corpus
-from hipsynth.core.store.journal import CorpusJournal
 
 ITEMS = [item(n, reason="timeout" if n % 5 == 0 else "", kernels=1 + n % 2) for n in range(40)]
 
@@ -196,7 +196,7 @@ def run_shell(command: str) -> None:
 
 
 def test_a_record_of_something_else_is_a_damaged_record(tmp_path: Path) -> None:
-    with CorpusJournal(tmp_path / corpus.JOURNAL) as journal:
+    with Journal(tmp_path / corpus.JOURNAL) as journal:
         journal.append({"kind": "header", "schema_version": SCHEMA_VERSION, "metric_ids": list(METRICS)})
         journal.append({"kind": "item", "row": {"program_id": 7}})
     with pytest.raises(BadInput, match=r"journal\.log:2"):

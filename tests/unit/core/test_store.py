@@ -18,8 +18,8 @@ from corpus_samples import METRICS, content, fill, item
 from profiling_samples import VCOPY_GFX90A, program
 
 from hipsynth.core.errors import BadInput
+from hipsynth.core.journal import Journal, read_records
 from hipsynth.core.store import Corpus, CorpusWriter, corpus, measurement_id, splits
-from hipsynth.core.store.journal import CorpusJournal, read_records
 from hipsynth.core.store.schema import KINDS, schema_of
 
 
@@ -137,20 +137,20 @@ def test_a_crash_between_manifest_and_journal_doubles_nothing(tmp_path: Path) ->
 @pytest.mark.parametrize("cut", [1, 5, 9, 40])
 def test_an_incomplete_last_line_is_ignored_and_removed(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "journal.log"
-    with CorpusJournal(path) as journal:
+    with Journal(path) as journal:
         for number in range(3):
             journal.append({"n": number, "text": "x" * 50})
     data = path.read_bytes()
     path.write_bytes(data[:-cut])
     assert [record["n"] for _, _, record in read_records(path)] == [0, 1]
-    with CorpusJournal(path) as journal:
+    with Journal(path) as journal:
         journal.append({"n": 9})
     assert [record["n"] for _, _, record in read_records(path)] == [0, 1, 9]
 
 
 def test_damage_inside_the_journal_names_the_line(tmp_path: Path) -> None:
     path = tmp_path / "journal.log"
-    with CorpusJournal(path) as journal:
+    with Journal(path) as journal:
         for number in range(3):
             journal.append({"n": number})
     lines = path.read_bytes().splitlines(keepends=True)
@@ -197,7 +197,7 @@ def test_a_missing_shard_and_a_foreign_manifest(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="schema version 99"):
         Corpus.open(tmp_path)
     (tmp_path / "manifest.json").unlink()
-    with CorpusJournal(tmp_path / corpus.JOURNAL) as journal:  # of a first run that was interrupted, by version 1
+    with Journal(tmp_path / corpus.JOURNAL) as journal:  # of a first run that was interrupted, by version 1
         journal.append({"kind": "header", "metric_ids": list(METRICS)})
     with pytest.raises(BadInput, match="schema version 1,") as caught:
         Corpus.open(tmp_path)
