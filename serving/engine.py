@@ -6,7 +6,6 @@ The predictors are imported when they are needed: a worker that only executes pr
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from hipsynth.serving.limits import MOST_KERNELS
 from hipsynth.serving.requests import BuildRequest, ChatRequest, ProgramRequest
 from hipsynth.simulator.devices import device_of
 from hipsynth.simulator.limits import RunLimits
+from hipsynth.source.outline import count_kernel_marks
 from hipsynth.toolchain import check_flags, sandbox
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def target_of(request: BuildRequest) -> Target:
 
 def program_of(request: ProgramRequest) -> Program:
     """Raises BadInput for a text with too many kernels, which would take too long."""
-    if len(re.findall(r"__global__", request.source)) > MOST_KERNELS:
+    if count_kernel_marks(request.source) > MOST_KERNELS:
         raise BadInput(f"more than {MOST_KERNELS} kernels in one file", remedy="split the file")
     path = Path(request.path) if request.path else None
     project = Project((SourceFile(path),), path.parent) if path else None

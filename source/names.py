@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-import re
+import functools
+import subprocess
+
+from hipsynth.toolchain import find
 
 _CLONE = " [clone .kd]"  # of kernel descriptors
 _ANONYMOUS = "(anonymous namespace)"
@@ -24,8 +27,9 @@ def short_name(signature: str) -> str:
 
 def base_name(name: str) -> str:
     """The word at a kernel's definition: `axpy` of `void ns::axpy<ns::T>(float*)` and of `_ZN2ns4axpyIDF16_EEvv`."""
+    name = name.removesuffix(_CLONE)
     if name.startswith("_Z"):
-        return _last_source_name(name[2:])
+        name = demangle(name)
     text, depth, start = short_name(name), 0, 0
     for at, letter in enumerate(text):
         depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(letter, 0)
@@ -44,10 +48,13 @@ def _find_opening(text: str) -> int:
     return len(text)
 
 
-def _last_source_name(mangled: str) -> str:
-    """The last of the length-prefixed names that a mangled name begins with (Itanium C++ ABI, 5.1.3)."""
-    name, rest = "", mangled.lstrip("NKL")
-    while (digits := re.match(r"L?(\d+)", rest)) is not None:
-        end = digits.end() + int(digits[1])
-        name, rest = rest[digits.end() : end], rest[end:]
-    return name
+@functools.lru_cache(maxsize=65536)
+def demangle(symbol: str) -> str:
+    """The signature that a mangled name stands for, by LLVM's demangler; a name that it does not know stays as it is.
+
+    Takes a few milliseconds for each new name. Raises Missing without the compiler's tools.
+    """
+    objdump = find().objdump
+    tool = objdump.with_name(objdump.name.replace("objdump", "cxxfilt"))
+    done = subprocess.run([tool], input=f"{symbol}\n", capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout.rstrip("\n")

@@ -11,6 +11,8 @@ import hashlib
 import re
 from collections.abc import Iterator
 
+from hipsynth.source.declarations import DEVICE_MARKS
+
 _TOKEN = re.compile(
     r"//[^\n]*|/\*.*?\*/|(?m:^\s*\#(?:[^\n]*\\\n)*[^\n]*)|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
     r"|(?P<name>[A-Za-z_]\w*)|(?P<number>\.?\d(?:[\w.']|(?<=[eEpP])[+-])*)|[+\-*/%&|^=!<>]=?|\S",
@@ -63,7 +65,6 @@ _KEPT = re.compile(
     r"__\w+|atomic\w+|hip\w+|(?:thread|block)Idx|(?:block|grid)Dim|u?int\d*(?:_t)?|(?:float|double|half)\d*"
     r"|f?(?:sqrt|exp|log|sin|cos|tan|pow|abs|min|max|fma|floor|ceil|tanh|rsqrt|erf|cbrt|mod)[dfl2]?f?"
 )
-_DEVICE = frozenset({"__global__", "__device__", "__shared__", "__constant__"})
 # A statement that begins with a type and then names something; a function's head is none.
 _DECLARES = re.compile(
     r"(?!.*__(?:global|device)__)(?:(?:__shared__|__constant__|extern|static|const|constexpr|volatile|auto|v|unsigned"
@@ -97,7 +98,7 @@ def _parts(text: str) -> Iterator[list[tuple[str, str]]]:
 def device_code(text: str) -> list[tuple[str, str]]:
     """(kind, token) of kernels, device functions and device variables; of everything if there are none."""
     parts = list(_parts(text))
-    device = [part for part in parts if any(token in _DEVICE for _, token in part)]
+    device = [part for part in parts if any(token in DEVICE_MARKS for _, token in part)]
     return [pair for part in device or parts for pair in part]
 
 

@@ -31,6 +31,7 @@ from hipsynth.simulator.build import build_program
 from hipsynth.simulator.devices import default_device, list_architectures
 from hipsynth.simulator.limits import CORPUS_EFFORT, CORPUS_UNITS, RunLimits
 from hipsynth.simulator.opcodes import count_opcodes
+from hipsynth.source.declarations import KERNEL_MARK
 from hipsynth.source.skeletons import device_code
 from hipsynth.synth.generate.producer import generate_programs
 
@@ -106,7 +107,7 @@ def features(texts: Iterable[str]) -> dict[str, float]:
     total = 0
     for text in texts:
         words = frozenset(token for _, token in device_code(text))
-        if any(word == "__global__" for word in words):
+        if KERNEL_MARK in words:
             total += 1
             counts.update(name for name, has in FEATURES.items() if has(words))
     return {name: counts[name] / total for name in FEATURES} if total else {}

@@ -95,7 +95,7 @@ def thrust_version() -> str:
     """Version of the system's thrust headers ("1.17.2"), or "" if they are not installed."""
     header = Path(read_inputs()["compiler"]["thrust_root"]) / "version.h"
     try:
-        match = re.search(r"#define THRUST_VERSION (\d+)", header.read_text())
+        match = re.search(r"\bTHRUST_VERSION (\d+)", header.read_text())
     except OSError:
         return ""
     if not match:

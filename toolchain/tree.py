@@ -126,7 +126,7 @@ def _member_target(name: str, take: Mapping[str, str]) -> str | None:
 
 def _hip_version(tree: Path) -> tuple[str, str, str]:
     text = (tree / "include/hip/hip_version.h").read_text()
-    numbers = [re.search(rf"#define HIP_VERSION_{part} (\d+)", text) for part in ("MAJOR", "MINOR", "PATCH")]
+    numbers = [re.search(rf"\bHIP_VERSION_{part} (\d+)", text) for part in ("MAJOR", "MINOR", "PATCH")]
     if not all(numbers):
         raise BadInput("hip_version.h contains no version", cause="the wheel's layout is not the expected one")
     major, minor, patch = (match.group(1) for match in numbers if match)

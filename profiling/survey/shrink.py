@@ -9,8 +9,9 @@ from pathlib import Path
 
 from hipsynth.profiling.survey.knobs import Knob, knobs_of
 from hipsynth.profiling.survey.plan import BuildPlan, Invocation
-from hipsynth.profiling.survey.sources import read_text, without_comments
+from hipsynth.profiling.survey.sources import read_text
 from hipsynth.simulator.spending import Spending
+from hipsynth.source.outline import without_comments
 
 ATTEMPTS = 5
 # Divisors of iterations and of sizes, one pair for each attempt: iterations first where launches repeat.

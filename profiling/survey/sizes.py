@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from hipsynth.profiling.survey.knobs import Knob, evaluate_constant, knobs_of
+from hipsynth.profiling.survey.knobs import Knob, knobs_of
 from hipsynth.profiling.survey.plan import BuildPlan, Invocation, SourceUnit
 from hipsynth.profiling.survey.shrink import GUESSED_SIZE, start_with
-from hipsynth.profiling.survey.sources import read_text, without_comments
+from hipsynth.profiling.survey.sources import read_text
+from hipsynth.source.inputs import NamedConstant, named_constants
+from hipsynth.source.outline import without_comments
 
 # Factors of all sizes together; each row is tried until sizes stop working. Half steps, so that sizes are not only
 # powers of two.
@@ -39,13 +41,6 @@ _NO_SIZE = re.compile(
     r"block|thread|tile|wave|warp|lane|group|wg_|local|grid|cache|flush|register|distance|dev(?:ice)?|seed|name|str(?:ing)?|path|buf|line|char|iter|rep|step|"
     r"times|loop|version|argc|radius|mask|bin|digit|radix|unroll|per_|align|pad|lds|shared",
     re.IGNORECASE,
-)
-_VALUE = r"([\d(][\w'()*+<\- \t]*?)"
-_CONSTANT = re.compile(
-    rf"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+{_VALUE}[ \t]*(?://[^\n]*|/\*[^\n]*)?$"
-    r"|\b(?:int|unsigned|long|size_t|auto|u?int(?:32|64)_t)[ \t]+(?:const[ \t]+)?(\w+)[ \t]*(?:=|\{)[ \t]*"
-    rf"{_VALUE}[ \t]*\}}?[ \t]*[;,]",
-    re.MULTILINE,
 )
 
 
@@ -106,27 +101,17 @@ def _by_argument(call: Invocation, knobs: Sequence[Knob]) -> Iterator[ResizedInv
                 yield ResizedInvocation(found, None, ladder)
 
 
-@dataclass(frozen=True)
-class _Constant:
-    name: str
-    value: int
-    start: int  # of its value in the text
-    end: int
-
-
 def constants_of(text: str) -> list[tuple[str, int]]:
     """Name and value of the constants of a source that look like sizes."""
     return [(found.name, found.value) for found in _find_constants(text)]
 
 
-def _find_constants(text: str) -> list[_Constant]:
-    found = []
-    for match in _CONSTANT.finditer(text):
-        at = 1 if match[1] else 3
-        name, value = match[at], evaluate_constant(match[at + 1].replace("'", "").strip())
-        if value >= LEAST_CONSTANT and _SIZE_NAME.fullmatch(name) and not _NO_SIZE.search(name):
-            found.append(_Constant(name, value, *match.span(at + 1)))
-    return found
+def _find_constants(text: str) -> list[NamedConstant]:
+    return [
+        one
+        for one in named_constants(text)
+        if one.value >= LEAST_CONSTANT and _SIZE_NAME.fullmatch(one.name) and not _NO_SIZE.search(one.name)
+    ]
 
 
 def _by_constant(plan: BuildPlan, call: Invocation) -> Iterator[ResizedInvocation]:
@@ -143,7 +128,7 @@ def _by_constant(plan: BuildPlan, call: Invocation) -> Iterator[ResizedInvocatio
             yield ResizedInvocation(call, _with_texts(plan, made), ladder, ", ".join(changes))
 
 
-def _edit_constants(text: str, constants: Sequence[_Constant], factor: float) -> str:
+def _edit_constants(text: str, constants: Sequence[NamedConstant], factor: float) -> str:
     for found in reversed(constants):
         text = f"{text[: found.start]}{scale_size(found.value, factor)}{text[found.end :]}"
     return text

@@ -14,29 +14,10 @@ from hipsynth import toolchain
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import SOURCE_BYTES, read_regular
 from hipsynth.core.folders import SKIPPED_FOLDERS
+from hipsynth.source.facts import FileFacts, read_facts
 
 SOURCE_ENDINGS = frozenset({".hip", ".cpp", ".cc", ".cxx", ".c++", ".cu", ".c", ".C"})
 HEADER_ENDINGS = frozenset({".h", ".hpp", ".hh", ".hxx", ".cuh", ".inl", ".inc", ".ipp", ".tpp", ".H", ""})
-
-_COMMENT = re.compile(r"//(?:\\\n|[^\n])*|/\*.*?\*/|(\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')", re.DOTALL)
-_MAIN = re.compile(r"\b(?:int|void|auto|signed)\s+(?:__cdecl\s+)?main\s*\([^;{]*\)\s*(?:->\s*int\s*)?(?:try\s*)?\{")
-# Header-only test frameworks that define main() on request of a macro.
-_MAIN_MACRO = re.compile(
-    r"^[ \t]*#[ \t]*define[ \t]+(?:CATCH_CONFIG_MAIN|DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN|BOOST_TEST_MODULE)\b",
-    re.MULTILINE,
-)
-_ARGUMENTS = re.compile(r"\bmain\s*\(\s*int\s+(\w+)\s*,[^{]*\{.*\b\1\b", re.DOTALL)
-_ARGUMENT_WORDS = re.compile(
-    r"\bmain\s*\([^,)]*,[^)]*?\bchar\b[^)\w]*(?:\bconst\b[^)\w]*)*(\w+)[^{]*\{.*\b\1\s*(?:\[|\+)", re.DOTALL
-)
-_HIP = re.compile(r"\bhip/[a-z_]+\.h|\bhip_runtime(?:_api)?\.h|\bhip(?:Malloc|LaunchKernel|Memcpy|DeviceSynchronize)\b")
-# Libraries that exist for both: a source that uses them and nothing of CUDA is a HIP source.
-_PORTABLE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"](?:thrust|hipcub|rocprim|rocthrust)/", re.MULTILINE)
-_CUDA = re.compile(
-    r"\bcuda(?:_runtime(?:_api)?)?\.h\b|\bcuda(?:Malloc|Memcpy|DeviceSynchronize|GetDevice)\b|\bcu\w+\.h\b"
-)
-_KERNEL = re.compile(r"__global__|<<<|\bhipLaunch")
-_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"\n]+)[>\"]", re.MULTILINE)
 
 
 def read_text(path: Path, inside: Path | None = None) -> str:
@@ -50,40 +31,10 @@ def read_text(path: Path, inside: Path | None = None) -> str:
         return ""
 
 
-def without_comments(text: str) -> str:
-    """The text with each C/C++ comment replaced by a space; string literals are kept."""
-    return _COMMENT.sub(lambda match: match.group(1) or " ", text)
-
-
-@dataclass(frozen=True)
-class SourceFacts:
-    """Facts about one file found by pattern. `includes`: (written with quotes, name) in file order."""
-
-    path: Path
-    has_main: bool
-    reads_arguments: bool
-    names_hip: bool
-    names_cuda: bool
-    names_portable: bool
-    has_kernel: bool
-    includes: tuple[tuple[bool, str], ...]
-
-
 @functools.lru_cache(maxsize=65536)
-def source_facts(path: Path) -> SourceFacts:
+def source_facts(path: Path) -> FileFacts:
     """Reads and classifies one file (cached)."""
-    text = without_comments(read_text(path))
-    includes = tuple((mark == '"', name.strip()) for mark, name in _INCLUDE.findall(text))
-    return SourceFacts(
-        path,
-        bool(_MAIN.search(text) or _MAIN_MACRO.search(text)),
-        bool(_ARGUMENTS.search(text) or _ARGUMENT_WORDS.search(text)),
-        bool(_HIP.search(text)),
-        bool(_CUDA.search(text)),
-        bool(_PORTABLE.search(text)),
-        bool(_KERNEL.search(text)),
-        includes,
-    )
+    return read_facts(read_text(path))
 
 
 @dataclass

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from hipsynth.source.clang import TOKEN_LITERAL, Kind
+from hipsynth.source.declarations import DEVICE_CODE
 from hipsynth.source.entities import Entity
 from hipsynth.source.macros import Directive, Macro, arguments, calls, directives, macros, pasted_words
 from hipsynth.source.parse import COORDINATES, ParsedUnit
@@ -394,7 +395,7 @@ def _keep_assertion(s: SpellingTable, i: int) -> bool:
     around = _enclosing_functions(s, tokens[i].start)
     start = min((a for a, _ in around), default=0)
     head = s.unit.text[max(0, start - 200) : tokens[i].start]
-    if not around or not re.search(rb"__device__|__global__|attribute__\(\((?:global|device)", head):
+    if not around or not DEVICE_CODE.search(head):
         return False
     for argument in arguments(tokens, i + 1, len(tokens)) or []:
         _keep_tokens(s, argument, "printed")

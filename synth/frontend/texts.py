@@ -9,6 +9,7 @@ from functools import partial
 
 from hipsynth.core.errors import UsageError
 from hipsynth.source.clang import TOKEN_COMMENT, TOKEN_LITERAL, Kind
+from hipsynth.source.declarations import DEVICE_CODE
 from hipsynth.source.edits import Edit
 from hipsynth.source.parse import ParsedUnit, Token
 from hipsynth.synth.frontend.names import word_list
@@ -28,7 +29,7 @@ _WORD = re.compile(r"(?<![\w\\])[A-Za-z_]\w*")
 _LITERAL_WORD = re.compile(
     r"\\.|%[-+ #0-9.*]*(?:hh?|ll?|[jztL])?[A-Za-z%]|(?<![A-Za-z0-9_])[A-Za-z_]\w*|(?<=\\[nt])[A-Za-z_]\w*"
 )
-_ON_DEVICE = re.compile(rb"\b(?:__device__|__global__|constexpr|consteval)\b|__attribute__\s*\(\(\s*(?:device|global)")
+_CONSTANT = re.compile(rb"\b(?:constexpr|consteval)\b")
 _NO_TEXT = {Kind.INCLUSION_DIRECTIVE.value, Kind.ASM_STMT.value, Kind.PREPROCESSING_DIRECTIVE.value}
 _TAKES_STRING = {"extern", "section", "alias", "annotate", "target", "visibility", "asm", "__asm__", "_Pragma"} | {
     "include", "include_next", "line",
@@ -98,7 +99,8 @@ def _host_functions(unit: ParsedUnit) -> list[tuple[int, int]]:
     found = []
     for start, end in unit.functions:
         before = max(unit.text.rfind(mark, 0, start) for mark in (b";", b"}"))
-        if not _ON_DEVICE.search(unit.text[before + 1 : end]):
+        whole = unit.text[before + 1 : end]
+        if not DEVICE_CODE.search(whole) and not _CONSTANT.search(whole):
             found.append((start, end))
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from hipsynth.core.files import SOURCE_BYTES
+from hipsynth.source.outline import has_kernel_mark
 from hipsynth.synth.llm.endpoint import ChatReply
 
 _FENCED = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n`]*\n(.*?)^[ \t]*\1[`~]*[ \t]*$", re.M | re.S)
@@ -18,10 +19,10 @@ def find_code(answer: ChatReply) -> tuple[str, str]:
     Reasons: "no_code"; "cut_off" if the answer ends within its code; "not_text" for NUL bytes; "too_large".
     """
     text = answer.text.replace("\r\n", "\n")
-    blocks = [body for _, body in _FENCED.findall(text) if "__global__" in body]
+    blocks = [body for _, body in _FENCED.findall(text) if has_kernel_mark(body)]
     if blocks:
         return _check_code(max(blocks, key=len))
-    if "__global__" not in text:
+    if not has_kernel_mark(text):
         return "", "cut_off" if answer.finish == "length" else "no_code"
     start = _INCLUDE.search(text)
     if _OPENING.search(text) or answer.finish == "length":  # a block that was opened and not closed

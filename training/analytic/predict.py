@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import math
-import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -43,10 +41,10 @@ from hipsynth.profiling.preview.programs import (
 from hipsynth.profiling.preview.record import HostCode, Recording
 from hipsynth.simulator.devices import DeviceTable, device_of, load_device
 from hipsynth.source.names import base_name
+from hipsynth.source.outline import kernel_names, parameter_names
 from hipsynth.toolchain import check_flags
 from hipsynth.training.analytic.features import launch_features, preview_quantities
 from hipsynth.training.analytic.model import DURATION, AnalyticModel
-from hipsynth.training.data.source import kernel_names
 from hipsynth.training.models.documents import KernelPrediction, PredictionResult
 
 PREDICTOR = "predictor.json.gz"  # in a model folder
@@ -307,19 +305,6 @@ def assumed_launches(name: str, interpreter: Interpreter) -> list[DeviceLaunch]:
         shape = ASSUMED_GRID, ASSUMED_BLOCK, 0
         found.append(DeviceLaunch(kernel["symbol"], kernel["name"], *shape, bytes(arguments), tuple(buffers)))
     return found
-
-
-@functools.lru_cache(maxsize=256)
-def parameter_names(source: str, kernel: str) -> list[str]:
-    """The parameter names of a kernel as its last declaration has them, which may be the only one with names."""
-    found = re.findall(rf"__global__[^;{{]*?\b{re.escape(kernel)}\s*\(([^)]*)\)", source)
-    return [_declared_name(part) for part in found[-1].split(",")] if found else []
-
-
-def _declared_name(parameter: str) -> str:
-    """The name in `const T* __restrict__ name = 0`; "" without one."""
-    words = re.findall(r"\w+", parameter.partition("=")[0])
-    return words[-1] if words else ""
 
 
 def check_values(source: str, values: Iterable[str]) -> None:

@@ -13,7 +13,8 @@ from functools import cache
 from hipsynth.simulator.devices import list_architectures
 from hipsynth.simulator.isa.table import Mem, OpcodeRow
 from hipsynth.simulator.isa.table import find_row as opcode
-from hipsynth.training.data.source import kernel_names
+from hipsynth.source.outline import kernel_names, outline_launches, outline_macros, split_commas
+from hipsynth.source.type_sizes import type_bytes
 
 # Instruction classes: feature names, in the order of the feature vector.
 CLASSES = [
@@ -56,6 +57,7 @@ _FLOW = {"barrier": "barrier", "waitcnt": "waitcnt", "branch": "branch", "branch
 _LDS = {"load": "lds_read", "store": "lds_write"}
 _LDS_ATOMICS = frozenset(["add", "sub", "min", "max", "and", "or", "xor", "cmpswap", "inc", "dec"])
 FLAG_WORDS = ("-ffast-math", "-munsafe-fp-atomics")
+UNKNOWN_BYTES = 4  # of a type that the program defines
 LOOP_WEIGHT = 8.0  # how often a loop body is taken to run per level when its trip count is unknown
 
 _SYMBOL = re.compile(r"^[0-9a-f]+ <([^>]+)>:")
@@ -211,9 +213,6 @@ _DEFINITION = re.compile(
     r"|\b(?P<name>\w+)\s*=\s*(?P<value>[^=;,{}][^;,{}]*)(?=[,;])"
     r"|\b(?P<braced>\w+)\s*\{(?P<inside>[^{};,]*)\}(?=\s*[;,])"
 )
-_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(.+)$", re.MULTILINE)
-_LAUNCH = re.compile(r"<<<(.*?)>>>", re.DOTALL)
-_LAUNCH_CALL = re.compile(r"\bhipLaunchKernelGGL\s*\(")
 _LITERAL = re.compile(r"(?<![\w.])(\d[\d']*)(?:[uUlL]*)(?![\w.])")
 _OPERATORS: dict[type, Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -228,16 +227,13 @@ _OPERATORS: dict[type, Callable[[int, int], int]] = {
 
 def evaluate_constant(expression: str, known: Mapping[str, int]) -> int | None:
     """The value of an integer expression of literals and known names, or None."""
-    text = re.sub(r"\bsizeof\s*\(\s*(\w+)[^)]*\)", lambda m: str(_SIZES.get(m.group(1), 4)), expression)
+    text = re.sub(r"\bsizeof\s*\(([^()]*)\)", lambda match: str(type_bytes(match[1]) or UNKNOWN_BYTES), expression)
     text = _LITERAL.sub(lambda m: m.group(1).replace("'", "").lstrip("0") or "0", text)
     text = re.sub(r"\b(?:static_cast|std::size_t|size_t|unsigned|int|long|dim3)\b(?:<[^>]*>)?", "", text)
     try:
         return _fold_constant(ast.parse(text.strip().replace("::", "_"), mode="eval").body, known)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-
-
-_SIZES = {"double": 8, "float": 4, "int": 4, "char": 1, "short": 2, "long": 8, "half": 2, "__half": 2, "float4": 16}
 
 
 def _fold_constant(node: ast.expr, known: Mapping[str, int]) -> int | None:
@@ -257,10 +253,10 @@ def _fold_constant(node: ast.expr, known: Mapping[str, int]) -> int | None:
 def integer_constants(source: str) -> dict[str, int]:
     """Names with a constant integer value, in order of definition: `const int n = 1 << 20;`, `#define N 64`."""
     known: dict[str, int] = {}
-    for match in _MACRO.finditer(source):
-        value = evaluate_constant(match.group(2), known)
+    for macro in outline_macros(source):
+        value = evaluate_constant(macro.text, known) if macro.parameters is None else None
         if value is not None:
-            known[match.group(1)] = value
+            known[macro.name] = value
     for match in _DEFINITION.finditer(source):
         name, text = (group for group in match.groups() if group is not None)
         value = evaluate_constant(f"({text},)" if match["shape"] else text, known)
@@ -273,10 +269,8 @@ def source_features(source: str) -> dict[str, float]:
     """Sizes that can be read off the source: launch shape, constants, allocations, loops, keywords."""
     known = integer_constants(source)
     grids, blocks = [], []
-    shapes = [_split_arguments(launch.group(1)) for launch in _LAUNCH.finditer(source)]
-    shapes += [_split_arguments(_inside_parentheses(source, call.end()))[1:] for call in _LAUNCH_CALL.finditer(source)]
-    for parts in shapes:
-        values = [evaluate_constant(p, known) for p in parts[:2]]
+    for launch in outline_launches(source):
+        values = [evaluate_constant(part, known) for part in launch.shape[:2]]
         if len(values) == 2:
             grids.append(values[0] or 0)
             blocks.append(values[1] or 0)
@@ -284,7 +278,7 @@ def source_features(source: str) -> dict[str, float]:
     grid, block = max(grids, default=0), max(blocks, default=0)
     allocated = 0
     for call in re.finditer(r"\bhipMalloc\w*\s*\(", source):
-        given = _split_arguments(_inside_parentheses(source, call.end()))
+        given = split_commas(_inside_parentheses(source, call.end()))
         allocated += (evaluate_constant(given[1], known) or 0) if len(given) > 1 else 0
     return {
         "grid": _log2_or_zero(grid),
@@ -316,17 +310,6 @@ def _inside_parentheses(source: str, start: int) -> str:
         if depth == 0:
             return source[start:i]
     return source[start:]
-
-
-def _split_arguments(text: str) -> list[str]:
-    """Splits at top-level commas."""
-    parts, depth, start = [], 0, 0
-    for i, c in enumerate(text):
-        depth += (c in "([{") - (c in ")]}")
-        if c == "," and depth == 0:
-            parts.append(text[start:i])
-            start = i + 1
-    return [*parts, text[start:]]
 
 
 def build_features(source: str, arch: str, flags: str, disassembly: str | None) -> dict[str, float]:

@@ -23,8 +23,8 @@ from hipsynth.profiling.reports.numbers import format_number
 from hipsynth.profiling.reports.page import embed_json, roofline_script
 from hipsynth.profiling.uncertainty import expected_error
 from hipsynth.simulator.devices import load_device
+from hipsynth.source.views import view_source
 from hipsynth.training.data.dataset import LabelledSample, load_samples
-from hipsynth.training.data.source import view_source
 from hipsynth.training.evaluation.charts import category_colour, svg_histogram
 from hipsynth.training.evaluation.scores import mean_within, relative_error
 from hipsynth.training.models.predict import physical_values

@@ -15,12 +15,12 @@ from hipsynth.profiling import metrics as table
 from hipsynth.profiling.metrics import roofline
 from hipsynth.profiling.metrics.uncertainty import WIDEST
 from hipsynth.simulator.devices import device_of
+from hipsynth.source.outline import kernel_names
 from hipsynth.toolchain import check_flags
 from hipsynth.training.data import auxiliary
 from hipsynth.training.data.encode import Encoder
 from hipsynth.training.data.inputs import PromptOptions
 from hipsynth.training.data.numbers import read_number
-from hipsynth.training.data.source import kernel_names
 from hipsynth.training.models.decode import AnswerDecoder, DecodedAnswer
 from hipsynth.training.models.documents import KernelPrediction, PredictionResult
 from hipsynth.training.models.record import RECORD, ModelRecord, model_record

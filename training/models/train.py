@@ -18,6 +18,7 @@ from pathlib import Path
 from hipsynth.core.documents import from_json
 from hipsynth.core.errors import BadInput, MissingDependency, UsageError
 from hipsynth.core.files import RESULT_BYTES, SOURCE_BYTES, read_regular, write_whole
+from hipsynth.source.views import VIEWS
 from hipsynth.training.data.dataset import (
     LEAK_FREE,
     TEST_PARTS,
@@ -31,7 +32,6 @@ from hipsynth.training.data.dataset import (
 from hipsynth.training.data.encode import Encoder, answer_atoms, chat_text
 from hipsynth.training.data.inputs import PromptOptions
 from hipsynth.training.data.numbers import DIGITS, number_format
-from hipsynth.training.data.source import VIEWS
 from hipsynth.training.models.base import TinyShape, load_base, torch_or_missing
 from hipsynth.training.models.fit import adapt_model, fit_model, package_versions, prepare_deepspeed
 from hipsynth.training.models.monitor import Progress

@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from hipsynth.source.views import view_source
 from hipsynth.synth.llm.endpoint import ToolCall
-from hipsynth.training.data.source import view_source
 from hipsynth.tuning.agent.lessons import largest
 
 Message = Mapping[str, Any]

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import re
 
-_HEAD = re.compile(r"(?:\btemplate\s*<[^{};]*>\s*)?(?:\b(?:static|inline)\s+)*__global__[^{};]*\{")
-_NAME = re.compile(r"\b(?!__launch_bounds__)(\w+)\s*\(")
+from hipsynth.source.outline import outline_kernels
+
 _BLOCK = re.compile(r"```(?:\w+|c\+\+)?\n(.*?)(?:```|$)", re.DOTALL)
 
 
 def kernels_in(text: str) -> dict[str, str]:
-    """The text of each kernel that is complete, by name. Braces in strings and comments are counted as code."""
+    """The text of each kernel that is complete, by name; of several with one name, the first."""
     found: dict[str, str] = {}
-    for head in _HEAD.finditer(text):
-        name = _NAME.search(text, text.index("__global__", head.start()) + len("__global__"), head.end())
-        depth, at = 1, head.end()
-        while depth and at < len(text):
-            depth += {"{": 1, "}": -1}.get(text[at], 0)
-            at += 1
-        if name and not depth:
-            found.setdefault(name[1], text[head.start() : at])
+    for one in outline_kernels(text):
+        if one.closed:
+            found.setdefault(one.name, text[one.start : one.end])
     return found
 
 

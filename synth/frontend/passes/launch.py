@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+from hipsynth.source.declarations import LAUNCH_CLOSE, LAUNCH_OPEN
 from hipsynth.source.edits import Edit
 from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit, Token
 from hipsynth.source.tokens import closing, code_tokens, split_at, text_between
@@ -21,7 +22,7 @@ def plan_sites(unit: ParsedUnit, rng: random.Random) -> list[Site]:
     sites: list[Site] = []
     for i, token in enumerate(tokens):
         edit = None
-        if token.text == "<<<":
+        if token.text == LAUNCH_OPEN:
             edit = _to_macro(unit, tokens, i)
         elif token.text == MACRO and tokens[i + 1 : i + 2] and tokens[i + 1].text == "(":
             edit = _to_chevrons(unit, tokens, i)
@@ -32,7 +33,7 @@ def plan_sites(unit: ParsedUnit, rng: random.Random) -> list[Site]:
 
 def _to_macro(unit: ParsedUnit, tokens: Sequence[Token], at: int) -> Edit | None:
     start = _kernel_start(tokens, at)
-    end = next((i for i in range(at, len(tokens)) if tokens[i].text == ">>>"), -1)
+    end = next((i for i in range(at, len(tokens)) if tokens[i].text == LAUNCH_CLOSE), -1)
     close = closing(tokens, end + 1) if 0 <= end < len(tokens) - 1 and tokens[end + 1].text == "(" else -1
     if start < 1 or close < 0 or tokens[start - 1].text not in _BEFORE or tokens[close + 1].text != ";":
         return None

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from hipsynth.source.clang import TOKEN_COMMENT
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.entities import Entity
+from hipsynth.source.outline import declared_kernels
 from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit, parse
 from hipsynth.synth.frontend.names import Namer
 from hipsynth.synth.frontend.source import ProgramSource
@@ -45,7 +46,7 @@ def plan_renaming(unit: ParsedUnit, seed: int, keep: frozenset[str] = frozenset(
     """
     found = collect_spellings(unit)
     found.kept_spellings |= dict.fromkeys(keep - found.kept_spellings.keys(), "unsafe")
-    kernels = _kernel_names(unit)
+    kernels = declared_kernels(unit.text.decode(errors="surrogateescape"))
     namer = _make_namer(found, seed)
     ordered = _ordered_names(found, namer, kernels)
     tokens: dict[int, str] = {}
@@ -88,7 +89,7 @@ OWN_NAME = 0.08  # how often a local entity gets a name of its own, and not that
 
 
 def _name_entities(
-    found: SpellingTable, entry: Spelling, namer: Namer, kernels: set[str], ordered: dict[str, str]
+    found: SpellingTable, entry: Spelling, namer: Namer, kernels: frozenset[str], ordered: dict[str, str]
 ) -> dict[int, str]:
     """Token index -> new name: mostly one name for all local entities of this spelling, as programmers do, and one for
     all other entities (overloads and redeclarations)."""
@@ -118,7 +119,7 @@ def _name_entities(
     return tokens
 
 
-def _ordered_names(found: SpellingTable, namer: Namer, kernels: set[str]) -> dict[str, str]:
+def _ordered_names(found: SpellingTable, namer: Namer, kernels: frozenset[str]) -> dict[str, str]:
     """New names for LDS variables and the functions that declare them, in the same sort order as the old ones.
 
     The AMDGPU back end assigns LDS offsets in the order of mangled names, so another order would swap offsets.
@@ -171,21 +172,8 @@ def _first_declared(groups: Iterable[frozenset[Entity]]) -> Entity:
     return min((e for group in groups for e in group), key=lambda e: e.place)
 
 
-def _naming_category(entity: Entity, kernels: set[str]) -> str:
+def _naming_category(entity: Entity, kernels: frozenset[str]) -> str:
     return "kernel" if entity.name in kernels and entity.category == "function" else entity.category
-
-
-def _kernel_names(unit: ParsedUnit) -> set[str]:
-    """Names of functions declared after `__global__` (with return type, launch bounds and attributes between)."""
-    names = set()
-    pending = False
-    for token, entities in zip(unit.tokens, unit.referents, strict=True):
-        if token.text == "__global__":
-            pending = True
-        elif pending and any(e.user and e.category == "function" for e in entities):
-            names.add(token.text)
-            pending = False
-    return names
 
 
 def _name_macro_params(found: SpellingTable, namer: Namer, tokens: dict[int, str]) -> None:

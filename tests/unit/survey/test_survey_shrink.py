@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.profiling.survey.knobs import evaluate_constant, knobs_of
+from hipsynth.profiling.survey.knobs import knobs_of
 from hipsynth.profiling.survey.plan import BuildPlan, Invocation, SourceUnit
 from hipsynth.profiling.survey.shrink import ATTEMPTS, Proposal, command_line, propose_smaller, with_defines
 from hipsynth.simulator.spending import Spending
+from hipsynth.source.inputs import evaluate_number
 
 POSITIONAL = """int main(int argc, char** argv) {
   int n = 1 << 20, iterations = 1000;
@@ -64,7 +65,7 @@ def words(given: list[Proposal]) -> list[str]:
      ("n", 0), ("2 ** 99999999", 0), ("1 << 99999999999", 0), ("__import__('os')", 0), ("-5", 0), ("1.5f", 1)],
 )  # fmt: skip
 def test_constant_expressions(text: str, value: int) -> None:
-    assert evaluate_constant(text) == value
+    assert evaluate_number(text) == value
 
 
 def test_positions(tmp_path: Path) -> None:

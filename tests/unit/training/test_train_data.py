@@ -13,6 +13,8 @@ from hipsynth.core.errors import BadInput
 from hipsynth.core.program import text_id
 from hipsynth.core.store import splits_of
 from hipsynth.source.arguments import run_text
+from hipsynth.source.outline import kernel_names
+from hipsynth.source.views import cut_source, view_source
 from hipsynth.training.data.dataset import (
     PARTS,
     LabelledSample,
@@ -21,7 +23,6 @@ from hipsynth.training.data.dataset import (
     require_no_leak,
     split_samples,
 )
-from hipsynth.training.data.source import cut_source, kernel_names, view_source
 
 
 def samples() -> list[LabelledSample]:

@@ -84,12 +84,3 @@ def cut_source(text: str, keep_lines: int) -> tuple[str, int]:
     gone = len(lines) - head - tail
     kept = [*lines[:head], f"// {gone} lines cut to fit the context", *lines[len(lines) - tail :]]
     return "\n".join(kept) + "\n", gone
-
-
-_ATTRIBUTE = re.compile(r"__(?:launch_bounds|attribute)__\s*\(+[^)]*\)+")
-_KERNEL_NAME = re.compile(r"__global__[^;{(]*?\b(\w+)\s*\(")
-
-
-def kernel_names(source: str) -> list[str]:
-    """The names of the kernels that a source defines, in source order."""
-    return _KERNEL_NAME.findall(_ATTRIBUTE.sub("", source))
