@@ -69,11 +69,11 @@ _TOKEN, _CURSOR_KIND = struct.Struct("3I12x"), struct.Struct("i28x")
 Visitor = ctypes.CFUNCTYPE(c_int, CCursor, CCursor, c_void_p)
 InclusionVisitor = ctypes.CFUNCTYPE(None, c_void_p, POINTER(CLocation), c_uint, c_void_p)
 
-_CONTAINERS = {
+CONTAINER_KINDS = {
     k.value for k in (Kind.NAMESPACE, Kind.LINKAGE_SPEC, Kind.STRUCT_DECL, Kind.CLASS_DECL, Kind.UNION_DECL)
 } | {Kind.CLASS_TEMPLATE.value, Kind.CLASS_TEMPLATE_PARTIAL_SPECIALIZATION.value}
 
-_FUNCTIONS = {
+FUNCTION_KINDS = {
     k.value for k in (Kind.FUNCTION_DECL, Kind.FUNCTION_TEMPLATE, Kind.CXX_METHOD, Kind.CONSTRUCTOR, Kind.DESTRUCTOR)
 } | {Kind.CONVERSION_FUNCTION.value}
 _TOP, _COMPOUND = Kind.TRANSLATION_UNIT.value, Kind.COMPOUND_STMT.value
@@ -119,6 +119,7 @@ _PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "clang_getTemplateCursorKind": (c_int, [CCursor]),
     "clang_getCursorSemanticParent": (CCursor, [CCursor]),
     "clang_getCursorSpelling": (CString, [CCursor]),
+    "clang_Cursor_getMangling": (CString, [CCursor]),
     "clang_getCursorLocation": (CLocation, [CCursor]),
     "clang_getCursorExtent": (CRange, [CCursor]),
     "clang_getRangeStart": (CLocation, [CRange]),
@@ -330,12 +331,12 @@ class TU:
                 inside = inside if where == file else -1
             if inside in wanted:
                 found.append((inside, _copy(cursor)))
-            if cursor.kind in _FUNCTIONS:
+            if cursor.kind in FUNCTION_KINDS:
                 functions.append(self.extent(cursor))
                 return _RECURSE if _any_inside(places, *functions[-1]) else _CONTINUE
             if parent.kind == _COMPOUND and not _any_inside(places, *self.extent(cursor)):
                 return _CONTINUE
-            return _RECURSE if places or cursor.kind in _CONTAINERS else _CONTINUE
+            return _RECURSE if places or cursor.kind in CONTAINER_KINDS else _CONTINUE
 
         lib.clang_visitChildren(lib.clang_getTranslationUnitCursor(self.handle), Visitor(visit), None)
         return functions, found

@@ -21,7 +21,7 @@ _NO_NAME = re.compile(
 
 
 @dataclass(frozen=True)
-class Parameter:
+class FunctionParameter:
     """A function's parameter: its declaration without a default value, and its name, "" if it has none."""
 
     text: str
@@ -48,14 +48,14 @@ class Parameter:
         return f"{head}{tail}".strip()
 
 
-def read_parameter(declaration: str) -> Parameter:
+def read_parameter(declaration: str) -> FunctionParameter:
     """The parameter that a text such as `const float* __restrict__ a = nullptr` declares."""
     text = declaration.partition("=")[0].strip()
     if found := _DECLARATOR.search(text):  # a pointer to a function, a reference to an array
-        return Parameter(text, found[1])
+        return FunctionParameter(text, found[1])
     words = _WORD.findall(text.partition("[")[0])
     named = len(words) > 1 and re.fullmatch(r"[A-Za-z_]\w*", words[-1]) and words[-2] != "::"
-    return Parameter(text, words[-1] if named and not _NO_NAME.fullmatch(words[-1]) else "")
+    return FunctionParameter(text, words[-1] if named and not _NO_NAME.fullmatch(words[-1]) else "")
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class FunctionDeclaration:
     end: int
     name_start: int
     body: tuple[int, int]
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[FunctionParameter, ...]
     template: str = ""  # "template <...>"
     template_names: tuple[str, ...] = ()
     launch_bounds: str = ""  # the arguments of __launch_bounds__
@@ -85,7 +85,7 @@ class FunctionDeclaration:
 
 
 @dataclass(frozen=True)
-class KernelLaunch:
+class LaunchExpression:
     """A launch in [start, end), without a semicolon. `kernel`: as it is spelled, without template arguments.
 
     `shape`: the texts of grid and block, and of LDS bytes and stream if they are given.
@@ -101,7 +101,7 @@ class KernelLaunch:
 
 
 @dataclass(frozen=True)
-class MacroDefinition:
+class MacroText:
     """A macro's definition in [start, end), from its name on; `parameters` is None for one without a list."""
 
     name: str

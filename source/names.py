@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import subprocess
 
-from hipsynth.toolchain import find
+from hipsynth.toolchain import find_toolchain
 
 _CLONE = " [clone .kd]"  # of kernel descriptors
 _ANONYMOUS = "(anonymous namespace)"
@@ -54,7 +54,7 @@ def demangle(symbol: str) -> str:
 
     Takes a few milliseconds for each new name. Raises Missing without the compiler's tools.
     """
-    objdump = find().objdump
+    objdump = find_toolchain().objdump
     tool = objdump.with_name(objdump.name.replace("objdump", "cxxfilt"))
     done = subprocess.run([tool], input=f"{symbol}\n", capture_output=True, text=True, timeout=60, check=True)
     return done.stdout.rstrip("\n")

@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from hipsynth.source.declarations import KERNEL_MARK, FunctionDeclaration, KernelLaunch, MacroDefinition, read_parameter
+from hipsynth.source.declarations import KERNEL_MARK, FunctionDeclaration, LaunchExpression, MacroText, read_parameter
 
 # Comments and literals, whose contents may hold any words and braces. What is not closed yet ends somewhere, too: else
 # each one would be searched to the end of the text.
@@ -247,7 +247,7 @@ def split_commas(text: str, code: str = "") -> list[str]:
     return [*parts, text[start:]]
 
 
-def outline_launches(text: str) -> tuple[KernelLaunch, ...]:
+def outline_launches(text: str) -> tuple[LaunchExpression, ...]:
     """The launches of a text: <<< >>>, hipLaunchKernelGGL, hipLaunchKernel; at most MOST_LAUNCHES of each."""
     read = blank_opaque(text)
     found = [_chevrons(text, read, match) for match in islice(_CHEVRONS.finditer(read), MOST_LAUNCHES)]
@@ -255,7 +255,7 @@ def outline_launches(text: str) -> tuple[KernelLaunch, ...]:
     return tuple(sorted((one for one in found if one is not None), key=lambda one: one.start))
 
 
-def _chevrons(text: str, read: str, match: re.Match[str]) -> KernelLaunch | None:
+def _chevrons(text: str, read: str, match: re.Match[str]) -> LaunchExpression | None:
     close = read.find(">>>", match.end(), match.end() + MOST_LIST)
     if close < 0:
         return None
@@ -269,7 +269,7 @@ def _chevrons(text: str, read: str, match: re.Match[str]) -> KernelLaunch | None
         arguments = split_commas(text[after.end() : end], read[after.end() : end])
         end = min(end + 1, len(read))
     name = "".join(read[start : match.start() - len(template)].split())
-    return KernelLaunch(name, template.strip(), start, end, _stripped(shape), _stripped(arguments))
+    return LaunchExpression(name, template.strip(), start, end, _stripped(shape), _stripped(arguments))
 
 
 def _spelled_before(read: str, at: int) -> tuple[int, str]:
@@ -289,7 +289,7 @@ def _spelled_before(read: str, at: int) -> tuple[int, str]:
     return start, read[name_end:at]
 
 
-def _call(text: str, read: str, match: re.Match[str]) -> KernelLaunch | None:
+def _call(text: str, read: str, match: re.Match[str]) -> LaunchExpression | None:
     end = _closing(read, match.end() - 1, min(match.end() + MOST_LIST, len(read)))
     parts = split_commas(text[match.end() : end], read[match.end() : end])
     kernel = _SPELLED.match(parts[0])
@@ -297,9 +297,9 @@ def _call(text: str, read: str, match: re.Match[str]) -> KernelLaunch | None:
         return None
     name, template, end = "".join(kernel[1].split()), (kernel[2] or "").strip(), min(end + 1, len(read))
     if match[1]:  # kernel, grid, block, LDS bytes, stream, arguments
-        return KernelLaunch(name, template, match.start(), end, _stripped(parts[1:5]), _stripped(parts[5:]), False)
+        return LaunchExpression(name, template, match.start(), end, _stripped(parts[1:5]), _stripped(parts[5:]), False)
     # kernel, grid, block, an array of pointers to the arguments, LDS bytes, stream
-    return KernelLaunch(name, template, match.start(), end, _stripped([*parts[1:3], *parts[4:]]), (), False)
+    return LaunchExpression(name, template, match.start(), end, _stripped([*parts[1:3], *parts[4:]]), (), False)
 
 
 def _stripped(parts: Sequence[str]) -> tuple[str, ...]:
@@ -307,12 +307,12 @@ def _stripped(parts: Sequence[str]) -> tuple[str, ...]:
     return () if kept == ("",) else kept
 
 
-def outline_macros(text: str) -> tuple[MacroDefinition, ...]:
+def outline_macros(text: str) -> tuple[MacroText, ...]:
     """The macros that a text defines, without the comments and literals in them, in source order."""
     return tuple(_macros(text, blank_opaque(text)))
 
 
-def _macros(text: str, read: str, word: str = "") -> Iterator[MacroDefinition]:
+def _macros(text: str, read: str, word: str = "") -> Iterator[MacroText]:
     """The macros whose definitions hold a word. `read`: the text without comments and literals."""
     for line in _DIRECTIVE.finditer(read):
         if word not in line[0]:
@@ -323,4 +323,4 @@ def _macros(text: str, read: str, word: str = "") -> Iterator[MacroDefinition]:
                 None if head[2] is None else tuple(part.strip() for part in head[2][1:-1].split(",") if part.strip())
             )
             body = read[head.end() : line.end()]
-            yield MacroDefinition(head[1], given, body.rstrip(), head.start(1), line.end(), head.end())
+            yield MacroText(head[1], given, body.rstrip(), head.start(1), line.end(), head.end())

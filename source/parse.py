@@ -19,6 +19,7 @@ from hipsynth.source import clang
 from hipsynth.source.clang import TU, Kind
 from hipsynth.source.encoding import misplaced
 from hipsynth.source.entities import NOTHING, Entity, Resolver
+from hipsynth.source.functions import FunctionNode, find_functions
 from hipsynth.source.preambles import (
     Macros,
     Preamble,
@@ -114,6 +115,7 @@ class ParsedUnit:
     header_words: frozenset[str]
     macro_words: frozenset[str]
     skipped: frozenset[int] = frozenset()  # tokens in branches of #if that neither compilation takes
+    definitions: tuple[FunctionNode, ...] = ()  # the functions with a body, if they were asked for
 
     @functools.cached_property
     def has_kernel(self) -> bool:
@@ -147,11 +149,12 @@ def check_source(text: bytes) -> Diagnostic | None:
 
 
 def parse(
-    source: bytes | Path, config: ParseConfig, *, path: str | None = None
+    source: bytes | Path, config: ParseConfig, *, path: str | None = None, definitions: bool = False
 ) -> tuple[ParsedUnit | None, list[Diagnostic]]:
     """The parsed unit, or None and diagnostics.
 
     `source` is a file or its content; for content, `path` gives the file's path, so that headers beside it are found.
+    `definitions`: whether to list the functions that the file defines.
     """
     if isinstance(source, Path):
         text, diagnostics = load_source(source)
@@ -164,21 +167,23 @@ def parse(
         if problem:
             return None, [problem]
     path = path or VIRTUAL
-    host = _view(text, path, config, HOST)
+    host = _view(text, path, config, HOST, definitions)
     if isinstance(host, list):
         return None, host
-    referents, skipped = host.referents, host.skipped
+    referents, skipped, functions = host.referents, host.skipped, {one.place: one for one in host.definitions}
     if _DEVICE_ONLY_TEXT.search(text):
-        device = _view(text, path, config, DEVICE)
+        device = _view(text, path, config, DEVICE, definitions)
         if isinstance(device, list):
             return None, device
         if len(device.referents) == len(referents):
             referents = [a | b for a, b in zip(referents, device.referents, strict=True)]
             skipped &= device.skipped
+        functions = {one.place: one for one in device.definitions} | functions
     words, macros = host.words
     macro_words = reserved_by(macros, {t.text for t in host.tokens if t.identifier})
     unit = ParsedUnit(
-        path, text, host.tokens, tuple(referents), host.kinds, host.functions, words, macro_words, skipped
+        path, text, host.tokens, tuple(referents), host.kinds, host.functions, words, macro_words, skipped,
+        tuple(functions[place] for place in sorted(functions)),
     )  # fmt: skip
     return unit, []
 
@@ -191,6 +196,7 @@ class _View:
     functions: tuple[tuple[int, int], ...]
     words: tuple[frozenset[str], Macros]
     skipped: frozenset[int]
+    definitions: list[FunctionNode]
 
 
 def _open(text: bytes, path: str, config: ParseConfig, side: tuple[str, ...]) -> tuple[TU, Preamble | None]:
@@ -211,14 +217,16 @@ def _open_again(text: bytes, path: str, config: ParseConfig, side: tuple[str, ..
         return _open(text, path, config, side)
 
 
-def _view(text: bytes, path: str, config: ParseConfig, side: tuple[str, ...]) -> _View | list[Diagnostic]:
+def _view(
+    text: bytes, path: str, config: ParseConfig, side: tuple[str, ...], definitions: bool
+) -> _View | list[Diagnostic]:
     try:
         opened, preamble = _open_again(text, path, config, side)
         with opened as tu:
             errors = tu.errors()
             if errors:
                 return [_diagnostic(e.text, e.line, e.column, e.file, path) for e in errors]
-            return _read(tu, text, preamble)
+            return _read(tu, text, preamble, definitions)
     except ValueError as error:
         return [Diagnostic("parser_failed", str(error))]
 
@@ -233,7 +241,7 @@ def _diagnostic(text: str, line: int, column: int, file: str, path: str) -> Diag
     return Diagnostic(reason, text, line, column)
 
 
-def _read(tu: TU, text: bytes, preamble: Preamble | None) -> _View:
+def _read(tu: TU, text: bytes, preamble: Preamble | None, definitions: bool) -> _View:
     raw, cursors, kinds = tu.tokens(len(text))
     tokens = tuple([Token(k, s, e, text[s:e].decode(errors="replace")) for k, s, e in raw])
     resolver = Resolver(tu)
@@ -244,7 +252,9 @@ def _read(tu: TU, text: bytes, preamble: Preamble | None) -> _View:
     functions = _walk(tu, resolver, tokens, kinds, referents)
     branches = tu.skipped() if b"#" in text else []
     skipped = frozenset(i for i, t in enumerate(tokens) if branches and any(a <= t.start < b for a, b in branches))
-    return _View(tokens, referents, tuple(kinds), functions, header_words(tu.includes(), preamble), skipped)
+    words = header_words(tu.includes(), preamble)
+    nodes = find_functions(tu) if definitions else []
+    return _View(tokens, referents, tuple(kinds), functions, words, skipped, nodes)
 
 
 _TEXT_KINDS = {Kind.PREPROCESSING_DIRECTIVE.value, Kind.INCLUSION_DIRECTIVE.value}

@@ -15,7 +15,7 @@ from hipsynth.source.parse import ParseConfig, parse
 
 def parse_text(request: dict[str, Any]) -> dict[str, Any]:
     """The tokens of a text with the entities that they refer to, or why it cannot be parsed."""
-    unit, problems = parse(request["text"].encode(), read_config(request))
+    unit, problems = parse(request["text"].encode(), read_config(request), definitions=True)
     if unit is None:
         return {"problem": str(problems[0])}
     entities = list({entity: None for entities in unit.referents for entity in entities})
@@ -24,6 +24,7 @@ def parse_text(request: dict[str, Any]) -> dict[str, Any]:
         "tokens": unit.tokens,
         "entities": [asdict(entity) for entity in entities],
         "referents": [[number[entity] for entity in found] for found in unit.referents],
+        "definitions": unit.definitions,
     }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from multiprocessing import util
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import hipsynth
 from hipsynth.core.errors import BadInput, HipsynthError
 from hipsynth.source.entities import Entity
+from hipsynth.source.functions import FunctionNode
 from hipsynth.source.parse import VIRTUAL, ParseConfig, ParsedUnit, Token, prepare
 from hipsynth.toolchain import find_toolchain, sandbox
 
@@ -37,8 +38,8 @@ class ParserLost(HipsynthError):
 def parse_isolated(text: str, config: ParseConfig, isolate: bool = True) -> ParsedUnit:
     """The tokens of a program and what they refer to, parsed in the sandbox; quoted includes are not found.
 
-    Ranges of functions, kinds of cursors and the words of headers are left empty. Raises BadInput for code that cannot
-    be parsed, ParserLost if the parser crashes.
+    It lists the functions that the text defines; kinds of cursors and the words of headers are left empty. Raises
+    BadInput for code that cannot be parsed, ParserLost if the parser crashes.
     """
     prepare(text.encode(), config.include, config)
     session = ParserSession(PARSE_SERVER, config, None, isolate)
@@ -55,7 +56,16 @@ def _read_unit(text: str, answer: Mapping[str, Any]) -> ParsedUnit:
     referents = tuple(frozenset(entities[i] for i in found) for found in answer["referents"])
     if len(referents) != len(tokens):
         raise ValueError("a token has no referents")
-    return ParsedUnit(VIRTUAL, data, tokens, referents, (), (), frozenset(), frozenset())
+    definitions = tuple(_read_definition(row) for row in answer["definitions"])
+    return ParsedUnit(VIRTUAL, data, tokens, referents, (), (), frozenset(), frozenset(), frozenset(), definitions)
+
+
+def _read_definition(row: Sequence[Any]) -> FunctionNode:
+    name, place, (start, end), kernel, mangled, names, parameters = row
+    checked = tuple((int(first), int(last), short_text(word)) for first, last, word in parameters)
+    names = tuple(short_text(word) for word in names)
+    mangled = short_text(mangled) if len(mangled) <= _TEXT_CHARS else ""
+    return FunctionNode(short_text(name), int(place), (int(start), int(end)), bool(kernel), mangled, names, checked)
 
 
 def short_text(value: Any) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hipsynth.source.declarations import KERNEL_MARK
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.tuning.optimize.plan import AXES, Plans, Shape, TransformationPlan
 from hipsynth.tuning.optimize.program import KernelDefinition, LaunchStatement, ParsedProgram
@@ -90,7 +91,7 @@ class _Writer:
             for one in self.kernel.parameters:
                 head = head.replace(one.text, restrict_pointer(one), 1)
         if self.plan.waves:
-            head = head.replace("__global__", f"__global__ {launch_bounds(self.block, self.plan.waves)}", 1)
+            head = head.replace(KERNEL_MARK, f"{KERNEL_MARK} {launch_bounds(self.block, self.plan.waves)}", 1)
         return [Edit(self.kernel.start, self.kernel.end, f"{head}{{{body}}}")]
 
     # --- the kernel --------------------------------------------------------------------------------------------------

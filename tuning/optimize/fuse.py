@@ -12,11 +12,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from hipsynth.source.declarations import FunctionParameter
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.tokens import closing, split_at
 from hipsynth.tuning.optimize.body import Body
 from hipsynth.tuning.optimize.plan import AXES
-from hipsynth.tuning.optimize.program import KernelDefinition, KernelParameter, LaunchStatement, ParsedProgram
+from hipsynth.tuning.optimize.program import KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, statements
 
 _OWN = {a: {f"blockIdx.{a}*blockDim.{a}+threadIdx.{a}", f"threadIdx.{a}+blockIdx.{a}*blockDim.{a}"} for a in AXES}
@@ -246,7 +247,7 @@ def _joined(program: ParsedProgram, run: Sequence[_Call]) -> Fusion:
     return Fusion(text, name, tuple(call.kernel.name for call in run))
 
 
-def _key(call: _Call, one: KernelParameter) -> tuple[str, ...]:
+def _key(call: _Call, one: FunctionParameter) -> tuple[str, ...]:
     """Parameters of two kernels with the same key are one: the same array, or the same variable of the same type."""
     passed = call.passed[one.name]
     if one.base:

@@ -10,18 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hipsynth.core.errors import BadInput
-from hipsynth.source.config import frontend_config
+from hipsynth.source.declarations import FunctionDeclaration, MacroText
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.parse import ParsedUnit, Token
-from hipsynth.source.parse_service import parse_isolated
-from hipsynth.source.tokens import closing, code_tokens
+from hipsynth.source.program import read_parsed_program
 
 _SPELLED = re.compile(r"hipBlockIdx_([xyz])|__builtin_amdgcn_workgroup_id_([xyz])")
 _TOGETHER = re.compile(r"cooperative_groups|this_grid|grid_group|group_index|__ockl_get_group_id|get_group_id")
 _LOOPS = frozenset({"for", "while"})
-_DEFINE = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n\\]|\\\r?\n|\\.)*)", re.M)
 _INCLUDE = re.compile(rb"^[ \t]*#[ \t]*include\b[^\n]*\n", re.M)
-_AFTER_LIST = frozenset({"const", "noexcept", "override", "final", "->", "::", "*", "&"})
 
 
 @dataclass(frozen=True)
@@ -88,14 +85,10 @@ class BlockIndexProgram:
 
 def read_source(text: str, arch: str) -> BlockIndexProgram:
     """Parses a program in the sandbox. Raises BadInput without a kernel or for code that cannot be parsed."""
-    unit = parse_isolated(text, frontend_config(arch))
-    tokens = tuple(code_tokens(unit))
-    user = {t.start for t, found in zip(unit.tokens, unit.referents, strict=True) if any(e.user for e in found)}
-    functions = tuple(_functions(unit, tokens, user))
-    macros = tuple(_macros(unit.text))
-    if not any(one.kernel for one in functions):
-        raise BadInput("no kernel in the file", cause="no __global__ function", remedy="give a HIP source file")
-    return BlockIndexProgram(text, unit, tokens, functions, macros)
+    parsed = read_parsed_program(text, arch)
+    user = {start for start, found in parsed.referents.items() if any(entity.user for entity in found)}
+    functions = tuple(_function(parsed.tokens, one, user) for one in parsed.functions)
+    return BlockIndexProgram(text, parsed.unit, parsed.tokens, functions, tuple(map(_macro, parsed.macros)))
 
 
 def refusal(source: BlockIndexProgram, name: str) -> str:
@@ -264,46 +257,11 @@ def _renamed(
             yield Edit(token.start, token.end, f"{token.text}_{call_of(kernel)}")
 
 
-def _functions(unit: ParsedUnit, tokens: Sequence[Token], user: set[int]) -> Iterator[FunctionDefinition]:
-    """The definitions in the file; `user`: offsets of tokens that name something that the file declares."""
-    for i, token in enumerate(tokens[:-1]):
-        if not token.identifier or tokens[i + 1].text != "(":
-            continue
-        close = closing(tokens, i + 1)
-        opening = _body(tokens, close + 1) if close > 0 else -1
-        if opening < 0:
-            continue
-        last = closing(tokens, opening)
-        if last < 0:
-            continue
-        begin = _beginning(unit, tokens, i)
-        words = frozenset(t.text for t in tokens[i + 1 : last] if t.identifier)
-        texts = {t.text for t in tokens[begin:i]}
-        uses = tuple(j for j in range(opening + 1, last) if _is_block_index(tokens, j, user))
-        kernel = "__global__" in texts
-        yield FunctionDefinition(
-            token.text, kernel, tokens[begin].start, tokens[last].end, i, opening + 1, last, words, uses
-        )  # fmt: skip
-
-
-def _body(tokens: Sequence[Token], at: int) -> int:
-    """The index of the brace that opens a function's body behind its parameters; -1 if there is none."""
-    while at < len(tokens) and (tokens[at].identifier or tokens[at].text in _AFTER_LIST):
-        at += 1
-    return at if at < len(tokens) and tokens[at].text == "{" else -1
-
-
-def _beginning(unit: ParsedUnit, tokens: Sequence[Token], at: int) -> int:
-    """The first token of the declaration whose name is token `at`."""
-    depth = 0
-    while at > 0:
-        text = tokens[at - 1].text
-        depth += (text in ")]}") - (text in "([{") if len(text) == 1 else 0
-        directive = b"\n#" in unit.text[tokens[at - 1].end : tokens[at].start]
-        if depth < 0 or directive or (depth == 0 and text in (";", "{")) or (depth == 1 and text == "}"):
-            break
-        at -= 1
-    return at
+def _function(tokens: Sequence[Token], one: FunctionDeclaration, user: set[int]) -> FunctionDefinition:
+    """A definition in the file; `user`: offsets of tokens that name something that the file declares."""
+    words = frozenset(token.text for token in tokens[one.named + 1 : one.last] if token.identifier)
+    uses = tuple(i for i in range(one.first, one.last) if _is_block_index(tokens, i, user))
+    return FunctionDefinition(one.name, one.kernel, one.start, one.end, one.named, one.first, one.last, words, uses)
 
 
 def _is_block_index(tokens: Sequence[Token], at: int, user: set[int]) -> bool:
@@ -315,15 +273,11 @@ def _is_block_index(tokens: Sequence[Token], at: int, user: set[int]) -> bool:
     return named and token.start not in user and tokens[at - 1].text not in (".", "->", "::")
 
 
-def _macros(text: bytes) -> Iterator[IndexMacro]:
-    for match in _DEFINE.finditer(text):
-        body, base = match[2], match.start(2)
-        uses = [(base + m.start(), base + m.end(), "") for m in re.finditer(rb"\bblockIdx\b", body)]
-        uses += [
-            (base + m.start(), base + m.end(), m[1].decode()) for m in re.finditer(rb"\bhipBlockIdx_([xyz])\b", body)
-        ]
-        words = frozenset(word.decode() for word in re.findall(rb"\b[A-Za-z_]\w*", body))
-        yield IndexMacro(match[1].decode(), match.start(1), match.end(), words, tuple(uses))
+def _macro(one: MacroText) -> IndexMacro:
+    base = one.text_start
+    uses = [(base + m.start(), base + m.end(), "") for m in re.finditer(r"\bblockIdx\b", one.text)]
+    uses += [(base + m.start(), base + m.end(), m[1]) for m in re.finditer(r"\bhipBlockIdx_([xyz])\b", one.text)]
+    return IndexMacro(one.name, one.start, one.end, one.words, tuple(uses))
 
 
 def _insertion_point(source: BlockIndexProgram) -> int:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from hipsynth.source.declarations import FunctionParameter
 from hipsynth.tuning.optimize.plan import TransformationPlan
-from hipsynth.tuning.optimize.program import KernelParameter
 from hipsynth.tuning.optimize.transformations.transformation import Transformation
 from hipsynth.tuning.optimize.transformations.view import KernelView
 
@@ -24,7 +24,7 @@ def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
         yield replace(view.plan, restrict=True)
 
 
-def restrict_pointer(one: KernelParameter) -> str:
+def restrict_pointer(one: FunctionParameter) -> str:
     """The declaration with __restrict__, if it is a plain pointer."""
     if not one.base or "__restrict" in one.text or "&" in one.text:
         return one.text

@@ -1,0 +1,147 @@
+"""A program that compiles, as one typed model: its functions, kernels, launches, macros and default sizes.
+
+Functions come from libclang's tree, launches and macros from the outline, what a word refers to from the parsed file.
+A text that does not compile has an outline only (`outline.py`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from hipsynth.core.errors import BadInput
+from hipsynth.source.arguments import default_arguments
+from hipsynth.source.config import frontend_config
+from hipsynth.source.declarations import FunctionDeclaration, FunctionParameter, LaunchExpression, MacroText
+from hipsynth.source.entities import Entity
+from hipsynth.source.functions import FunctionNode
+from hipsynth.source.outline import outline_launches, outline_macros
+from hipsynth.source.parse import ParsedUnit, Token
+from hipsynth.source.parse_service import parse_isolated
+from hipsynth.source.tokens import closing, code_tokens
+
+_ONE_BYTE = "latin-1"  # a text in which each byte is one character: positions of the outline are bytes
+
+
+@dataclass(frozen=True)
+class ProgramModel:
+    """A parsed program; positions are bytes of `unit.text`, `tokens` those outside comments and directives."""
+
+    text: str
+    unit: ParsedUnit = field(repr=False)
+    tokens: tuple[Token, ...] = field(repr=False)
+    functions: tuple[FunctionDeclaration, ...]
+    launches: tuple[LaunchExpression, ...]
+    macros: tuple[MacroText, ...]
+
+    @property
+    def kernels(self) -> tuple[FunctionDeclaration, ...]:
+        return tuple(one for one in self.functions if one.kernel)
+
+    @property
+    def default_arguments(self) -> tuple[int, ...]:
+        """The sizes that the program takes when it is run without arguments."""
+        return default_arguments(self.text)
+
+    @cached_property
+    def referents(self) -> dict[int, frozenset[Entity]]:
+        """What a token refers to, by its position."""
+        return {token.start: found for token, found in zip(self.unit.tokens, self.unit.referents, strict=True)}
+
+
+def read_parsed_program(text: str, arch: str) -> ProgramModel:
+    """Parses a program in the sandbox. Raises BadInput without a kernel or for code that cannot be parsed."""
+    unit = parse_isolated(text, frontend_config(arch))
+    tokens = tuple(code_tokens(unit))
+    functions = tuple(_functions(unit, tokens))
+    if not any(one.kernel for one in functions):
+        raise BadInput("no kernel in the file", cause="no __global__ function", remedy="give a HIP source file")
+    flat = unit.text.decode(_ONE_BYTE)
+    launches = tuple(map(_decoded, outline_launches(flat)))
+    return ProgramModel(text, unit, tokens, functions, launches, outline_macros(flat))
+
+
+def _decoded(launch: LaunchExpression) -> LaunchExpression:
+    return replace(launch, shape=tuple(map(_text, launch.shape)), arguments=tuple(map(_text, launch.arguments)))
+
+
+def _text(flat: str) -> str:
+    return flat.encode(_ONE_BYTE).decode(errors="surrogateescape")
+
+
+def _functions(unit: ParsedUnit, tokens: Sequence[Token]) -> Iterator[FunctionDeclaration]:
+    """The functions whose names and braces stand in the file itself, not in a macro."""
+    starts = [token.start for token in tokens]
+    for node in unit.definitions:
+        named, opening = bisect_left(starts, node.place), bisect_left(starts, node.body[0])
+        if max(named, opening) >= len(tokens) or (tokens[named].start, tokens[opening].text) != (node.place, "{"):
+            continue
+        last = closing(tokens, opening)
+        if last >= 0:
+            yield _function(unit, tokens, node, (named, opening, last))
+
+
+def _function(
+    unit: ParsedUnit, tokens: Sequence[Token], node: FunctionNode, at: tuple[int, int, int]
+) -> FunctionDeclaration:
+    named, opening, last = at
+    begin = _beginning(unit, tokens, named)
+    head_end = _template_end(tokens, begin) if tokens[begin].text == "template" else begin
+    bounds = next((i for i in range(begin, opening) if tokens[i].text == "__launch_bounds__"), -1)
+    return FunctionDeclaration(
+        node.name,
+        node.kernel,
+        tokens[begin].start,
+        tokens[last].end,
+        node.place,
+        (tokens[opening].end, tokens[last].start),
+        tuple(_parameter(unit, tokens, one) for one in node.parameters),
+        _between(unit, tokens, begin, head_end),
+        node.template_names,
+        _between(unit, tokens, bounds + 2, closing(tokens, bounds + 1)) if bounds >= 0 else "",
+        mangled=node.mangled,
+        first=opening + 1,
+        last=last,
+        named=named,
+    )
+
+
+def _between(unit: ParsedUnit, tokens: Sequence[Token], start: int, end: int) -> str:
+    if start >= end:
+        return ""
+    return unit.text[tokens[start].start : tokens[end - 1].end].decode(errors="surrogateescape")
+
+
+def _beginning(unit: ParsedUnit, tokens: Sequence[Token], at: int) -> int:
+    """The first token of the declaration whose name is token `at`."""
+    depth = 0
+    while at > 0:
+        text = tokens[at - 1].text
+        depth += (text in ")]}") - (text in "([{") if len(text) == 1 else 0
+        directive = b"\n#" in unit.text[tokens[at - 1].end : tokens[at].start]
+        if depth < 0 or directive or (depth == 0 and text in (";", "{")) or (depth == 1 and text == "}"):
+            break
+        at -= 1
+    while at > 1 and tokens[at - 1].text == "(":  # the name is a macro's argument
+        at -= 2
+    return at
+
+
+def _template_end(tokens: Sequence[Token], at: int) -> int:
+    """The index behind the `template <...>` that begins at `at`, and behind others that follow it."""
+    while tokens[at].text == "template":
+        depth, at = 0, at + 1
+        while at < len(tokens):
+            depth += {"<": 1, ">": -1, ">>": -2}.get(tokens[at].text, 0)
+            at += 1
+            if depth <= 0:
+                break
+    return at
+
+
+def _parameter(unit: ParsedUnit, tokens: Sequence[Token], node: tuple[int, int, str]) -> FunctionParameter:
+    start, end, name = node
+    text = unit.text[start:end].decode(errors="surrogateescape")
+    return FunctionParameter(text.partition("=")[0].rstrip() if name else text, name)
