@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -25,6 +25,7 @@ from hipsynth.cli.options import (
     workers_option,
 )
 from hipsynth.core.errors import BadInput, UsageError
+from hipsynth.core.program import ProgramRecord
 from hipsynth.simulator.devices import DEFAULT_ARCH
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from hipsynth.profiling.survey.plan import SurveyedProgram
     from hipsynth.profiling.survey.report import SurveyReport
 
-    Label = Callable[[tuple[dict[str, Any], CorpusItem]], None]
+    Label = Callable[[tuple[ProgramRecord, CorpusItem]], None]
 
 CORPUS_BUDGET_S = 3.0  # of a program's own run, if its labels are wanted and --budget is not given
 EPILOG = """\b
@@ -172,10 +173,10 @@ def _labels(corpus: Path | None, keep_sources: bool) -> Iterator[Label | None]:
         opened: list[CorpusWriter] = []  # at the first label: wrong folders leave no empty corpus
         known: set[str] = set()
 
-        def label(labels: tuple[dict[str, Any], CorpusItem]) -> None:
+        def label(labels: tuple[ProgramRecord, CorpusItem]) -> None:
             record, item = labels
             fresh = {label_identity(kernel, item.device): kernel for kernel in item.kernels}
-            item = replace(item, kernels=[kernel for key, kernel in fresh.items() if key not in known])
+            item = replace(item, kernels=tuple(kernel for key, kernel in fresh.items() if key not in known))
             known.update(fresh)
             if not item.kernels:
                 return  # another program has the same kernel, with the same counters

@@ -11,12 +11,13 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 
-T = TypeVar("T")
+V = TypeVar("V", bound="Value")
 
+Value = float | str  # of a name or an expression; bool is an int
 _MAX_DEPTH = 100
-_OPERATIONS: Mapping[str, Callable[..., Any]] = {
+_OPERATIONS: Mapping[str, Callable[..., Value]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
@@ -118,17 +119,16 @@ def iterate_names(node: Node) -> Iterator[str]:
             yield from iterate_names(arg)
 
 
-def evaluate_expression(node: Node, lookup: Callable[[str], T | None]) -> T | None:
+def evaluate_expression(node: Node, lookup: Callable[[str], V | None]) -> V | None:
     """The value, or None if a required input is unknown (None), a divisor is zero or a result is not finite.
 
     `and` and `or` return booleans and short-circuit. Raises TypeError if an operation does not support the types of
     its operands.
     """
-    result: T | None = _evaluate_node(node, lookup)
-    return result
+    return cast("V | None", _evaluate_node(node, lookup))  # operations keep the type of their operands
 
 
-def _evaluate_node(node: Node, lookup: Callable[[str], Any]) -> Any:
+def _evaluate_node(node: Node, lookup: Callable[[str], Value | None]) -> Value | None:
     if isinstance(node, Constant):
         return node.value
     if isinstance(node, Name):
@@ -140,12 +140,14 @@ def _evaluate_node(node: Node, lookup: Callable[[str], Any]) -> Any:
         return None
     try:
         result = _OPERATIONS[node.symbol](*values)
+        if isinstance(result, str):
+            raise TypeError(f"{result!r} is no number")
         return result if math.isfinite(result) else None
     except (ZeroDivisionError, OverflowError):
         return None
 
 
-def _evaluate_logic(node: Operation, lookup: Callable[[str], Any]) -> bool | None:
+def _evaluate_logic(node: Operation, lookup: Callable[[str], Value | None]) -> bool | None:
     decides = node.symbol == "or"
     for arg in node.args:
         value = _evaluate_node(arg, lookup)
@@ -156,7 +158,7 @@ def _evaluate_logic(node: Operation, lookup: Callable[[str], Any]) -> bool | Non
     return not decides
 
 
-def compile_expression(node: Node) -> Callable[[Mapping[str, Any]], Any]:
+def compile_expression(node: Node) -> Callable[[Mapping[str, Value]], Value]:
     """A function of the names' values that computes the expression, several times as fast as `evaluate_expression`.
 
     It raises KeyError for a missing name, ZeroDivisionError, and TypeError as `evaluate_expression` does.

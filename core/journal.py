@@ -11,23 +11,24 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Generic, TypeVar
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import open_regular, replace_atomically, write_error
 
 # Each record is passed to the operating system at once (safe against kill -9); fsync is called at least this often.
 SYNC_EVERY_S = 0.5
+R = TypeVar("R")
 FILE_BYTES, LINE_BYTES = 1 << 40, 64 << 20  # a record holds a program's text, or the end of its output
 
 
-def encode_record(record: Mapping[str, Any]) -> bytes:
+def encode_record(record: Mapping[str, object]) -> bytes:
     """One line: eight hex digits of CRC-32, a space, compact JSON, a newline."""
     body = json.dumps(record, separators=(",", ":")).encode()
     return b"%08x %s\n" % (zlib.crc32(body), body)
 
 
-def decode_line(line: bytes) -> dict[str, Any] | None:
+def decode_line(line: bytes) -> dict[str, object] | None:
     """The record of one line, or None if the line is incomplete or damaged."""
     if not line.endswith(b"\n") or len(line) < 11 or line[8:9] != b" ":
         return None
@@ -41,7 +42,7 @@ def decode_line(line: bytes) -> dict[str, Any] | None:
     return record if isinstance(record, dict) else None
 
 
-def read_records(path: Path) -> Iterator[tuple[int, int, dict[str, Any]]]:
+def read_records(path: Path) -> Iterator[tuple[int, int, dict[str, object]]]:
     """(offset, length, record) of every complete record; none if there is no file. Ignores an incomplete last line.
 
     Raises BadInput for damage before it, and for what is not a file in its folder."""
@@ -88,7 +89,7 @@ def remove_damaged_lines(path: Path) -> list[int]:
     return bad
 
 
-def read_at(path: Path, places: Sequence[tuple[int, int]]) -> Iterator[dict[str, Any]]:
+def read_at(path: Path, places: Sequence[tuple[int, int]]) -> Iterator[dict[str, object]]:
     """The records at the (offset, length) positions from `read_records` or `append`. Raises BadInput if one changed."""
     if not places:
         return
@@ -118,7 +119,7 @@ class Journal:
         self._end = end
         self._synced = time.monotonic()
 
-    def append(self, record: Mapping[str, Any]) -> tuple[int, int]:
+    def append(self, record: Mapping[str, object]) -> tuple[int, int]:
         """Appends one record, completely or not at all; returns its (offset, length)."""
         line = encode_record(record)
         offset = self._end
@@ -157,26 +158,26 @@ class Journal:
         self.close()
 
 
-class ResultJournal:
+class ResultJournal(Generic[R]):
     """Results by key. Incomplete and invalid lines are ignored: their items are done again.
 
     `checked` returns the result that a line holds; KeyError, TypeError or ValueError rejects it.
     """
 
-    def __init__(self, path: Path, checked: Callable[[Any], dict[str, Any]]) -> None:
+    def __init__(self, path: Path, checked: Callable[[object], R]) -> None:
         self.path = path
         self.checked = checked
 
-    def read(self) -> dict[str, dict[str, Any]]:
+    def read(self) -> dict[str, R]:
         """The results by key. Raises BadInput if the journal is not a file in its folder."""
-        found: dict[str, dict[str, Any]] = {}
+        found: dict[str, R] = {}
         for record in map(decode_line, _read_lines(self.path)):
             with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
                 if record is not None:
                     found[str(record["key"])] = self.checked(record["result"])
         return found
 
-    def add(self, key: str, result: dict[str, Any]) -> None:
+    def add(self, key: str, result: R) -> None:
         """Appends a result, after a line end if the line before is incomplete. Raises BadInput."""
         line = encode_record({"key": key, "result": result})
         try:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict, cast
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import SOURCE_BYTES, folder_around, open_regular, read_regular, write_whole
@@ -74,6 +74,39 @@ class Project:
     roots: tuple[Path, ...] | None = None
 
 
+class ExpectedRecord(TypedDict):
+    """What a program must print, in its record."""
+
+    lines: list[str]
+    rtol: float
+    atol: float
+    exit_code: int
+
+
+class RunRecord(TypedDict):
+    """One way to run a program, in its record."""
+
+    arguments: list[str]
+    params: dict[str, int]
+
+
+class ProgramRecord(TypedDict):
+    """One line of programs.jsonl: a program's fields without its text. Surveys keep the `text` in it until it is
+    stored."""
+
+    id: str
+    origin: str
+    family: str
+    name: NotRequired[str]
+    params: NotRequired[Mapping[str, object]]
+    choices: NotRequired[list[int]]
+    lineage: NotRequired[str]
+    derivation: NotRequired[list[str]]
+    expected: NotRequired[ExpectedRecord | None]
+    runs: NotRequired[list[RunRecord]]
+    text: NotRequired[str]
+
+
 @dataclass(frozen=True)
 class Program:
     """One HIP program. `lineage` is the id of the base program it descends from (its own id for a base)."""
@@ -82,7 +115,7 @@ class Program:
     origin: str  # "synthetic" | "handwritten" | "surveyed" | "llm"
     family: str
     name: str = ""
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, object] = field(default_factory=dict)
     choices: tuple[int, ...] = ()  # the generator's recorded choices, from which it can be regenerated
     lineage: str = ""
     derivation: tuple[str, ...] = ()  # passes applied since the base, e.g. ("rename:7", "flatten")
@@ -112,9 +145,9 @@ class Program:
         """Who wrote its host code, on which trust in its labels depends: "generated" (this project) or "foreign"."""
         return "generated" if self.origin == "synthetic" else "foreign"
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> ProgramRecord:
         """The JSON object stored in programs.jsonl: all fields except the text and the project."""
-        expected = None
+        expected: ExpectedRecord | None = None
         if self.expected is not None:
             e = self.expected
             expected = {"lines": list(e.lines), "rtol": e.rtol, "atol": e.atol, "exit_code": e.exit_code}
@@ -132,9 +165,9 @@ class Program:
         }
 
     @staticmethod
-    def from_record(record: Mapping[str, Any], text: str) -> Program:
+    def from_record(record: Mapping[str, object] | ProgramRecord, text: str) -> Program:
         """The program of a programs.jsonl record; raises KeyError, TypeError or ValueError for an invalid one."""
-        check_record(record)
+        record = check_record(record)
         e = record.get("expected")
         expected = None if e is None else Expected(tuple(e["lines"]), e["rtol"], e["atol"], e["exit_code"])
         return Program(
@@ -159,8 +192,8 @@ class Program:
 _TEXTS = ("origin", "family", "name", "lineage")
 
 
-def check_record(record: Mapping[str, Any]) -> None:
-    """Raises KeyError, TypeError or ValueError if an object is not a record that Program.record could have made."""
+def check_record(record: object) -> ProgramRecord:
+    """The object as a record. Raises KeyError, TypeError or ValueError if Program.record could not have made it."""
     if not isinstance(record, dict) or not is_id(record["id"]):
         raise ValueError("it has no valid id")
     json.dumps(record, ensure_ascii=False).encode()  # fails for half a surrogate pair, which no later step can store
@@ -179,6 +212,7 @@ def check_record(record: Mapping[str, Any]) -> None:
             raise ValueError("the parameters of a run are not integers by name")
     if not all(isinstance(step, str) for step in record.get("derivation", ())):
         raise ValueError("derivation is not a list of texts")
+    return cast(ProgramRecord, record)
 
 
 def program_path(directory: Path, program_id: str) -> Path:
@@ -287,7 +321,7 @@ class Record:
         remedy = "generate the folder again"
         try:
             record = json.loads(self.line)
-            check_record(record)
+            record = check_record(record)
             path = program_path(self.directory, record["id"])
             program = Program.from_record(record, read_text(path, remedy, self.directory))
         except (ValueError, KeyError, TypeError, RecursionError) as error:

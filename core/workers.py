@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
-from typing import Any, Generic, TypeVar
+from types import ModuleType
+from typing import Generic, TypeVar
 
 from hipsynth.core import stopping
 from hipsynth.core.errors import HipsynthError, MissingDependency, UsageError
@@ -112,7 +113,7 @@ def in_order(outcomes: Iterable[ItemOutcome[R]]) -> Iterator[R]:
             following += 1
 
 
-def _serve_items(connection: Connection, function: Callable[[Any], Any]) -> None:
+def _serve_items(connection: Connection, function: Callable[[T], object]) -> None:
     """Main loop of a worker: processes items until its connection closes. Ignores Ctrl-C: the parent handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _exit_on_signal)
@@ -125,7 +126,7 @@ def _serve_items(connection: Connection, function: Callable[[Any], Any]) -> None
         except (EOFError, OSError):
             return
         try:
-            answer: tuple[bool, Any] = (True, function(item))
+            answer: tuple[bool, object] = (True, function(item))
         except Exception as error:
             answer = (False, error)
         try:
@@ -151,10 +152,10 @@ def end_with_parent() -> None:
         _exit_on_signal()
 
 
-class _Worker:
+class _Worker(Generic[T]):
     """One process and the item it works on."""
 
-    def __init__(self, function: Callable[[Any], Any]) -> None:
+    def __init__(self, function: Callable[[T], object]) -> None:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process: SpawnProcess = context.Process(target=_serve_items, args=(theirs, function), daemon=False)
@@ -166,10 +167,10 @@ class _Worker:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
         theirs.close()
         self.index = -1
-        self.item: Any = None
+        self.item: T | None = None
         self.started = 0.0
 
-    def give(self, index: int, item: Any) -> None:
+    def give(self, index: int, item: T) -> None:
         self.index, self.item, self.started = index, item, time.monotonic()
         self.connection.send(item)
 
@@ -184,22 +185,22 @@ class _Worker:
             self.process.join()
 
 
-class _Pool(Generic[R]):
+class _Pool(Generic[T, R]):
     """Local worker processes, one item each; a process that died is replaced."""
 
     def __init__(
-        self, function: Callable[[Any], R], workers: int, item_timeout_s: float | None, collect_interrupted: bool
+        self, function: Callable[[T], R], workers: int, item_timeout_s: float | None, collect_interrupted: bool
     ) -> None:
         self.function = function
         self.limit = workers
         self.timeout = item_timeout_s
         self.collect_interrupted = collect_interrupted
-        self.busy: list[_Worker] = []
-        self.idle: list[_Worker] = []
-        self.again: deque[tuple[int, Any]] = deque()
+        self.busy: list[_Worker[T]] = []
+        self.idle: list[_Worker[T]] = []
+        self.again: deque[tuple[int, T]] = deque()
         self.tries: dict[int, int] = {}
 
-    def run(self, items: Iterable[Any]) -> Iterator[ItemOutcome[R]]:
+    def run(self, items: Iterable[T]) -> Iterator[ItemOutcome[R]]:
         source = enumerate(items)
         exhausted = False
         try:
@@ -231,7 +232,7 @@ class _Pool(Generic[R]):
         while self.busy and time.monotonic() < end:
             yield from self._collect()
 
-    def _start(self, index: int, item: Any) -> None:
+    def _start(self, index: int, item: T) -> None:
         worker = self.idle.pop() if self.idle else _Worker(self.function)
         self.busy.append(worker)
         # If the worker died while idle, `_collect` sees the closed connection and retries the item.
@@ -251,10 +252,10 @@ class _Pool(Generic[R]):
             what = f"no answer within {self.timeout:g} s"
             yield ItemOutcome(worker.index, error=WorkerTimeout(what, remedy="raise --timeout"))
 
-    def _late(self, worker: _Worker) -> bool:
+    def _late(self, worker: _Worker[T]) -> bool:
         return self.timeout is not None and time.monotonic() - worker.started > self.timeout
 
-    def _receive(self, worker: _Worker) -> ItemOutcome[R] | None:
+    def _receive(self, worker: _Worker[T]) -> ItemOutcome[R] | None:
         """The worker's result; None if it died and its item will be retried."""
         self.busy.remove(worker)
         try:
@@ -264,12 +265,13 @@ class _Pool(Generic[R]):
         self.idle.append(worker)
         return ItemOutcome(worker.index, value=value) if ok else ItemOutcome(worker.index, error=value)
 
-    def _bury(self, worker: _Worker) -> ItemOutcome[R] | None:
+    def _bury(self, worker: _Worker[T]) -> ItemOutcome[R] | None:
         worker.process.join(2)
         code = worker.process.exitcode
         worker.end()
         self.tries[worker.index] = self.tries.get(worker.index, 0) + 1
         if self.tries[worker.index] < _ATTEMPTS:
+            assert worker.item is not None  # it has worked on it
             self.again.append((worker.index, worker.item))
             return None
         how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
@@ -294,10 +296,12 @@ def _map_ray(function: Callable[[T], R], items: Iterable[T], workers: int) -> It
     return _ray_outcomes(ray, function, items, workers)
 
 
-def _ray_outcomes(ray: Any, function: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[ItemOutcome[R]]:
+def _ray_outcomes(
+    ray: ModuleType, function: Callable[[T], R], items: Iterable[T], workers: int
+) -> Iterator[ItemOutcome[R]]:
     remote = ray.remote(max_retries=_ATTEMPTS - 1)(function)
     source = enumerate(items)
-    pending: dict[Any, int] = {}
+    pending: dict[object, int] = {}
     exhausted = False
     while True:
         while len(pending) < workers and not exhausted:
@@ -316,7 +320,7 @@ def _ray_outcomes(ray: Any, function: Callable[[T], R], items: Iterable[T], work
                 yield ItemOutcome(index, error=_ray_error(ray, error))
 
 
-def _ray_error(ray: Any, error: Exception) -> Exception:
+def _ray_error(ray: ModuleType, error: Exception) -> Exception:
     """The exception raised by the function, or WorkerDied if its process was lost."""
     cause = getattr(error, "cause", None)
     if isinstance(cause, Exception):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import typing
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any
 
 import pyarrow as pa
 
@@ -19,7 +18,7 @@ def arrow_columns(kind: type) -> dict[str, pa.DataType]:
     return {name: _arrow_type(part) for name, part in types_of(kind).items()}
 
 
-def _arrow_type(kind: Any) -> pa.DataType:
+def _arrow_type(kind: object) -> pa.DataType:
     """Dataclasses become structs, mappings maps, tuples fixed-size lists; every column is nullable."""
     kind = optional(kind) or kind
     if kind in _PLAIN:
@@ -34,13 +33,15 @@ def _arrow_type(kind: Any) -> pa.DataType:
     return pa.string()  # Literal
 
 
-def arrow_row(value: Any) -> dict[str, Any]:
+def arrow_row(value: object) -> dict[str, object]:
     """The fields of a dataclass as values for Arrow; mappings are sorted, so equal values give equal bytes."""
+    if not is_dataclass(value):
+        raise TypeError(f"{type(value).__name__} is no dataclass")
     return {part.name: _to_plain(getattr(value, part.name)) for part in fields(value)}
 
 
-def _to_plain(value: Any) -> Any:
-    if is_dataclass(value):
+def _to_plain(value: object) -> object:
+    if is_dataclass(value) and not isinstance(value, type):
         return arrow_row(value)
     if isinstance(value, Mapping):
         return sorted(value.items())

@@ -6,18 +6,17 @@ import contextlib
 import fcntl
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import pyarrow as pa
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import PARTIAL, write_error
 from hipsynth.core.journal import Journal, damaged_record, read_at, read_records, remove_damaged_lines
-from hipsynth.core.program import is_id
+from hipsynth.core.program import ProgramRecord, is_id
 from hipsynth.core.store import rebuild
 from hipsynth.core.store import shards as files
 from hipsynth.core.store.schema import (
@@ -25,6 +24,7 @@ from hipsynth.core.store.schema import (
     KINDS,
     SCHEMA_VERSION,
     CorpusItem,
+    Row,
     item_rows,
     program_row,
     schema_of,
@@ -187,7 +187,7 @@ class CorpusWriter:
         """ "ok", the reason of the failure, or None if the item has no result yet."""
         return self._status.get(item_id)
 
-    def add_program(self, record: Mapping[str, Any], text: str) -> None:
+    def add_program(self, record: ProgramRecord, text: str) -> None:
         """Stores a program (a programs.jsonl record and its text) unless the corpus already has it."""
         if record["id"] not in self._programs:
             self._append({"kind": "programs", "row": program_row(record, text)})
@@ -198,7 +198,7 @@ class CorpusWriter:
         self._append({"kind": "item", "row": item.record()})
         self._status[item.id] = "ok" if item.status == "ok" else item.reason
 
-    def _append(self, record: Mapping[str, Any]) -> None:
+    def _append(self, record: Mapping[str, object]) -> None:
         """Adds a record to the journal, whose first one is a header: a writer that adds nothing leaves no trace."""
         header = {"kind": "header", "schema_version": SCHEMA_VERSION, "metric_ids": list(self.metric_ids)}
         for added in [record] if self._fresh.metric_ids == self.metric_ids else [header, record]:
@@ -232,7 +232,7 @@ class CorpusWriter:
             if rows:
                 yield files.write_shard(self.root, kind, to_table(kind, rows, self.metric_ids), KEY[kind])
 
-    def _rows(self, kind: str, low: str, high: str | None) -> list[dict[str, Any]]:
+    def _rows(self, kind: str, low: str, high: str | None) -> list[Row]:
         return _rows_between(self.root, self.manifest, self._fresh, kind, low, high)
 
     def _untouched(self, kind: str, low: str, high: str | None) -> files.Shard | None:
@@ -308,18 +308,19 @@ class _JournalIndex:
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise damaged_record(path, number, f"it is no record of a corpus ({error!r})") from error
 
-    def note(self, offset: int, length: int, record: Mapping[str, Any]) -> None:
+    def note(self, offset: int, length: int, record: Mapping[str, object]) -> None:
         """Adds one record. Raises BadInput for another schema version, KeyError, TypeError, ValueError or
         AttributeError for anything but a record of this version."""
         if record["kind"] == "header":
             files.check_version(self.path, record.get("schema_version", 1))
-            self.metric_ids = tuple(record["metric_ids"])
+            self.metric_ids = files.metric_names(record["metric_ids"])
         elif record["kind"] == "programs":
-            if not is_id(record["row"]["id"]):
-                raise ValueError(f"not an id: {record['row']['id']!r}")
-            self.programs[record["row"]["id"]] = (offset, length)
+            key = _row_of(record)["id"]
+            if not isinstance(key, str) or not is_id(key):
+                raise ValueError(f"not an id: {key!r}")
+            self.programs[key] = (offset, length)
         else:
-            item = CorpusItem.from_record(record["row"])
+            item = CorpusItem.from_record(_row_of(record))
             self.items[item.id] = ("ok" if item.status == "ok" else item.reason, offset, length)
             self._counts[item.id] = len(item.kernels)
 
@@ -327,8 +328,8 @@ class _JournalIndex:
     def ids(self) -> set[str]:
         return set(self.programs) | set(self.items)
 
-    def of_kind(self, kind: str) -> Mapping[str, Any]:
-        """Journal entries that replace stored rows of a kind, by id; an item replaces measurements and failures."""
+    def of_kind(self, kind: str) -> Collection[str]:
+        """Ids of journal entries that replace stored rows of a kind; an item replaces measurements and failures."""
         return self.programs if kind == "programs" else self.items
 
     def of(self, kind: str) -> list[str]:
@@ -343,14 +344,22 @@ class _JournalIndex:
             return sum(self._counts[key] for key in self.of(kind))
         return len(self.of(kind))
 
-    def load(self, kind: str, low: str, high: str | None) -> list[dict[str, Any]]:
+    def load(self, kind: str, low: str, high: str | None) -> list[Row]:
         """The rows of a kind whose id lies in [low, high)."""
         keys = [key for key in self.of(kind) if _id_within(key, low, high)]
         places = [self.programs[key] if kind == "programs" else self.items[key][1:] for key in keys]
-        records = (record["row"] for record in read_at(self.path, places))
+        records = (_row_of(record) for record in read_at(self.path, places))
         if kind == "programs":
             return list(records)
         return [row for record in records for row in item_rows(CorpusItem.from_record(record))]
+
+
+def _row_of(record: Mapping[str, object]) -> Row:
+    """The row that a journal's record holds; raises KeyError or TypeError if it is none."""
+    row = record["row"]
+    if not isinstance(row, dict):
+        raise TypeError("the row of a record is no object")
+    return row
 
 
 def _rebuild_notes(root: Path, manifest: files.Manifest, fresh: _JournalIndex) -> tuple[str, ...]:
@@ -385,7 +394,7 @@ def _id_ranges(bits: int) -> list[tuple[str, str | None]]:
 
 def _rows_between(
     root: Path, manifest: files.Manifest, fresh: _JournalIndex, kind: str, low: str, high: str | None
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Rows of shards and journal with an id in [low, high); rows of the journal replace those of the shards."""
     rows = fresh.load(kind, low, high)
     newer = fresh.of_kind(kind)

@@ -6,15 +6,16 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import pyarrow as pa
 
 from hipsynth.core.documents import from_json
 from hipsynth.core.kernel_record import KernelRecord
+from hipsynth.core.program import ProgramRecord
 from hipsynth.core.store.columns import arrow_columns, arrow_row
 
 SCHEMA_VERSION = 3
+Row = dict[str, object]  # of a shard: column -> value, as Arrow takes and gives it
 KINDS = ("programs", "measurements", "failures")
 # The id column by which the rows of each kind of shard are sorted and found.
 KEY = {"programs": "id", "measurements": "measurement_id", "failures": "measurement_id"}
@@ -65,22 +66,23 @@ class CorpusItem:
     exit_code: int | None = None
     stdout: str = ""
     provenance: Mapping[str, str] = field(default_factory=dict)
-    kernels: Sequence[KernelRecord] = ()
+    kernels: tuple[KernelRecord, ...] = ()
 
     @property
     def id(self) -> str:
         return measurement_id(*(getattr(self, name) for name in _IDENTITY))
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Row:
         """The JSON object stored in the journal."""
         return asdict(self)
 
     @staticmethod
-    def from_record(record: Mapping[str, Any]) -> CorpusItem:
-        return CorpusItem(**{**record, "kernels": [from_json(KernelRecord, kernel) for kernel in record["kernels"]]})
+    def from_record(record: Mapping[str, object]) -> CorpusItem:
+        """The item of a journal's record. Raises TypeError or ValueError for anything else."""
+        return from_json(CorpusItem, record)
 
 
-def program_row(record: Mapping[str, Any], text: str) -> dict[str, Any]:
+def program_row(record: ProgramRecord, text: str) -> Row:
     """The row of a programs shard for a programs.jsonl record and the program's text."""
     return {
         "id": record["id"],
@@ -97,7 +99,7 @@ def program_row(record: Mapping[str, Any], text: str) -> dict[str, Any]:
     }
 
 
-def item_rows(item: CorpusItem) -> list[dict[str, Any]]:
+def item_rows(item: CorpusItem) -> list[Row]:
     """The rows of an item: one measurement per kernel if it is ok, else one failure."""
     common = {"measurement_id": item.id} | {name: getattr(item, name) for name in (*_IDENTITY, *_COMMON)}
     common["provenance"] = sorted((key, str(value)) for key, value in item.provenance.items())
@@ -107,10 +109,10 @@ def item_rows(item: CorpusItem) -> list[dict[str, Any]]:
     return [common | _kernel_row(index, kernel) for index, kernel in enumerate(item.kernels)]
 
 
-def _kernel_row(index: int, kernel: KernelRecord) -> dict[str, Any]:
+def _kernel_row(index: int, kernel: KernelRecord) -> Row:
     found = arrow_row(kernel)
-    metrics = dict(found.pop("metrics"))
-    return {"kernel_index": index, "kernel": found.pop("name"), **found, **metrics}
+    found.pop("metrics")
+    return {"kernel_index": index, "kernel": found.pop("name"), **found, **kernel.metrics}
 
 
 def schema_of(kind: str, metric_ids: Sequence[str]) -> pa.Schema:
@@ -130,12 +132,13 @@ def schema_of(kind: str, metric_ids: Sequence[str]) -> pa.Schema:
     return pa.schema([*common, *named, *kernel.items(), *((name, pa.float64()) for name in metric_ids)])
 
 
-def sort_key(kind: str, row: Mapping[str, Any]) -> tuple[str, int]:
+def sort_key(kind: str, row: Mapping[str, object]) -> tuple[str, int]:
     """Rows are ordered by id, and by kernel within an item."""
-    return row[KEY[kind]], int(row.get("kernel_index", 0))
+    index = row.get("kernel_index")
+    return str(row[KEY[kind]]), index if isinstance(index, int) else 0
 
 
-def to_table(kind: str, rows: Sequence[Mapping[str, Any]], metric_ids: Sequence[str]) -> pa.Table:
+def to_table(kind: str, rows: Sequence[Mapping[str, object]], metric_ids: Sequence[str]) -> pa.Table:
     """The rows, sorted, as an Arrow table; leaves out metrics for which the corpus has no column."""
     ordered = sorted(rows, key=lambda row: sort_key(kind, row))
     return pa.Table.from_pylist(ordered, schema=schema_of(kind, metric_ids))

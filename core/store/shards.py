@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hipsynth.core.documents import from_json
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import open_regular, read_regular, write_whole
 from hipsynth.core.program import is_id
@@ -59,7 +59,7 @@ def empty_manifest(metric_ids: Sequence[str]) -> Manifest:
     return Manifest(SCHEMA_VERSION, tuple(metric_ids), dict.fromkeys(KINDS, ()))
 
 
-def check_version(path: Path, version: int) -> None:
+def check_version(path: Path, version: object) -> None:
     """Raises BadInput if a file has another version of the corpus format."""
     if version != SCHEMA_VERSION:
         raise BadInput(
@@ -80,7 +80,7 @@ def read_manifest(root: Path) -> Manifest | None:
         version = data["schema_version"]
         check_version(path, version)
         shards = {kind: tuple(_parse_shard(path, kind, row) for row in data["shards"][kind]) for kind in KINDS}
-        return Manifest(version, _metric_ids(data["metric_ids"]), shards)
+        return Manifest(version, metric_names(data["metric_ids"]), shards)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         problem = error
     except BadInput as error:
@@ -98,9 +98,9 @@ def is_shard(kind: str, name: str) -> bool:
     return match is not None and match[1] == kind
 
 
-def _parse_shard(manifest: Path, kind: str, row: Mapping[str, Any]) -> Shard:
+def _parse_shard(manifest: Path, kind: str, row: object) -> Shard:
     """A shard as the manifest lists it; raises BadInput for a path that no shard of ours has, else ValueError."""
-    shard = Shard(**row)
+    shard = from_json(Shard, row)
     if not isinstance(shard.path, str) or not (match := _PATH.fullmatch(shard.path)) or match[1] != kind:
         what = f"{manifest}: names {shard.path!r}, which is no shard of this folder"
         raise BadInput(what, cause="the manifest was edited or comes from elsewhere", reason="outside")
@@ -111,7 +111,8 @@ def _parse_shard(manifest: Path, kind: str, row: Mapping[str, Any]) -> Shard:
     return shard
 
 
-def _metric_ids(names: Any) -> tuple[str, ...]:
+def metric_names(names: object) -> tuple[str, ...]:
+    """A list of metric ids, checked; raises ValueError for anything else."""
     if not isinstance(names, list) or not all(isinstance(name, str) and name.isidentifier() for name in names):
         raise ValueError("metric_ids is not a list of names")
     return tuple(names)
@@ -119,7 +120,7 @@ def _metric_ids(names: Any) -> tuple[str, ...]:
 
 def write_manifest(root: Path, manifest: Manifest) -> None:
     """Replaces the manifest atomically: readers see either the old corpus or the new one."""
-    data: dict[str, Any] = {
+    data = {
         "schema_version": manifest.schema_version,
         "metric_ids": list(manifest.metric_ids),
         "rows": {kind: sum(shard.rows for shard in manifest.shards[kind]) for kind in KINDS},

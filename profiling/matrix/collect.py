@@ -237,5 +237,5 @@ class _Context:
             exit_code=result.exit_code,
             stdout=result.stdout[-MESSAGE_CHARS:],
             provenance=provenance,
-            kernels=[with_sure_labels(kernel, result.arch) for kernel in result.kernels if result.status == "ok"],
+            kernels=tuple(with_sure_labels(kernel, result.arch) for kernel in result.kernels if result.status == "ok"),
         )

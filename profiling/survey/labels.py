@@ -6,15 +6,14 @@ import hashlib
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from hipsynth import toolchain
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import SOURCE_BYTES, read_regular
 from hipsynth.core.kernel_record import Dim, KernelRecord
-from hipsynth.core.program import text_id
+from hipsynth.core.program import ProgramRecord, text_id
 from hipsynth.core.store import CorpusItem
 from hipsynth.profiling.backends.sim import SimBackend, measured_kernels
 from hipsynth.profiling.matrix.collect import describe_settings, with_sure_labels
@@ -112,13 +111,13 @@ def program_record(
     *,
     base: str = "",
     change: str = "",
-) -> dict[str, Any]:
+) -> ProgramRecord:
     """The record of a surveyed program as in programs.jsonl, with `text`; its family is the surveyed folder.
 
     `base`: the id of the program as it is in the folder, if `change` says which of its constants have other values.
     """
     text = source_text(plan, root)
-    facts = {"collection": root.name, "path": program.id, "build": plan.origin}
+    facts: dict[str, object] = {"collection": root.name, "path": program.id, "build": plan.origin}
     facts["licence"] = licence_of(text, program.main.parent.resolve(), root.resolve())
     return {
         "id": text_id(text), "origin": ORIGIN, "family": root.name, "name": program.id, "params": facts, "choices": [],
@@ -147,7 +146,7 @@ def label_identity(kernel: KernelRecord, device: str) -> str:
 
 
 def item_of(
-    record: Mapping[str, Any],
+    record: ProgramRecord,
     plan: BuildPlan,
     call: Invocation,
     done: RunResult,
@@ -176,8 +175,8 @@ def item_of(
         exit_code=done.exit_code,
         provenance={
             **env, "host_code": "foreign", "isolated": str(done.isolated).lower(),
-            "sampled": str(done.sampled).lower(), "collection": record["params"]["collection"],
-            "path": record["params"]["path"], "licence": record["params"]["licence"],
+            "sampled": str(done.sampled).lower(), "collection": str(record["params"]["collection"]),
+            "path": str(record["params"]["path"]), "licence": str(record["params"]["licence"]),
         },
-        kernels=kernels,
+        kernels=tuple(kernels),
     )  # fmt: skip

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from hipsynth import toolchain
+from hipsynth.core.program import ProgramRecord
 from hipsynth.core.store import CorpusItem
 from hipsynth.profiling.survey.build import BuildResult, try_plans
 from hipsynth.profiling.survey.execute import USAGE_CHARS, try_call
@@ -18,7 +18,7 @@ from hipsynth.simulator import devices
 from hipsynth.simulator.api import RunResult
 from hipsynth.simulator.limits import CORPUS_UNITS, RunLimits
 
-Labels = tuple[dict[str, Any], CorpusItem]  # the program's record with its text, and the item
+Labels = tuple[ProgramRecord, CorpusItem]  # the program's record with its text, and the item
 
 # A run in another size is for its labels alone, so it may leave out what a program's own run shows: its self-check, and
 # the hundredth launch of a kernel.
@@ -65,7 +65,7 @@ def all_labels(own: SurveyRun, scratch: Path) -> Iterator[Labels]:
         known |= {label_identity(kernel, own.device.name) for kernel in fresh}
         idle = 0 if fresh else idle + 1
         if fresh:
-            yield record, replace(item, kernels=fresh)
+            yield record, replace(item, kernels=tuple(fresh))
         elif idle >= MOST_IDLE:
             return
 

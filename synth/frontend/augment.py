@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
+from hipsynth.core.documents import from_json
 from hipsynth.core.errors import BadInput, HipsynthError
 from hipsynth.core.files import sole_writer, write_whole
 from hipsynth.core.journal import ResultJournal
 from hipsynth.core.program import (
     INDEX,
+    ProgramRecord,
     check_record,
     program_path,
     read_index,
@@ -201,13 +203,38 @@ def _header_files(folders: Iterable[Path]) -> tuple[Path, ...]:
     return tuple(sorted({p for f in folders for p in f.rglob("*") if p.suffix in HEADERS and p.is_file()}))
 
 
-def _to_record(varied: AugmentResult) -> dict[str, Any]:
-    failures = [vars(f) for f in varied.failures]
-    kept = {"names": varied.names, "kept": dict(varied.kept)}
-    return {"programs": [p.record() for p in varied.programs], "failures": failures, **kept}
+class CopyFailureRecord(TypedDict):
+    """A CopyFailure as it is written."""
+
+    name: str
+    copy: int
+    reason: str
+    message: str
 
 
-def _is_whole(record: dict[str, Any], out: Path) -> bool:
+class AugmentRecord(TypedDict):
+    """The result of one base program: its copies, why others failed, how many names it has, and why some were kept."""
+
+    programs: list[ProgramRecord]
+    failures: list[CopyFailureRecord]
+    names: int
+    kept: dict[str, str]
+
+
+def _to_record(varied: AugmentResult) -> AugmentRecord:
+    return {
+        "programs": [program.record() for program in varied.programs],
+        "failures": [_failure_record(failure) for failure in varied.failures],
+        "names": varied.names,
+        "kept": dict(varied.kept),
+    }
+
+
+def _failure_record(failure: CopyFailure) -> CopyFailureRecord:
+    return {"name": failure.name, "copy": failure.copy, "reason": failure.reason, "message": failure.message}
+
+
+def _is_whole(record: AugmentRecord, out: Path) -> bool:
     """Whether all files of a finished item are still those that were written."""
     try:
         sources = [(p["id"], read_text(program_path(out, p["id"]), "", out)) for p in record["programs"]]
@@ -216,11 +243,11 @@ def _is_whole(record: dict[str, Any], out: Path) -> bool:
     return all(text_id(text) == known for known, text in sources)
 
 
-def _write_results(out: Path, records: Mapping[str, dict[str, Any]], reused: int) -> AugmentSummary:
+def _write_results(out: Path, records: Mapping[str, AugmentRecord], reused: int) -> AugmentSummary:
     """Writes programs.jsonl, failures.jsonl and kept.jsonl in the order of the base programs, which `records` has by
     name; of equal texts the first is kept."""
     programs: dict[str, str] = {}
-    failures: list[dict[str, Any]] = []
+    failures: list[CopyFailureRecord] = []
     for record in records.values():
         failures += record["failures"]
         for program in record["programs"]:
@@ -253,12 +280,12 @@ def _write_results(out: Path, records: Mapping[str, dict[str, Any]], reused: int
     )
 
 
-def _pass_kinds(record: Mapping[str, Any]) -> Iterator[str]:
+def _pass_kinds(record: AugmentRecord) -> Iterator[str]:
     for program in record["programs"]:
         yield from {step.partition(":")[0] for step in program["derivation"]}
 
 
-def _json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
+def _json_lines(rows: Iterable[Mapping[str, object]]) -> str:
     return "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows)
 
 
@@ -266,10 +293,11 @@ def _count_reasons(reasons: Iterable[str]) -> dict[str, int]:
     return dict(sorted(Counter(reasons).items()))
 
 
-def _check_record(result: dict[str, Any]) -> dict[str, Any]:
+def _check_record(result: object) -> AugmentRecord:
     """A result as _to_record makes it; raises KeyError, TypeError or ValueError for anything else."""
-    for record in result["programs"]:
-        check_record(record)
+    if not isinstance(result, dict):
+        raise TypeError("a result is no object")
+    programs = [check_record(record) for record in result["programs"]]
     kept = {str(name): str(reason) for name, reason in dict(result["kept"]).items()}
-    failures = [vars(CopyFailure(**row)) for row in result["failures"]]
-    return {"programs": result["programs"], "failures": failures, "names": int(result["names"]), "kept": kept}
+    failures = [_failure_record(from_json(CopyFailure, row)) for row in result["failures"]]
+    return {"programs": programs, "failures": failures, "names": int(result["names"]), "kept": kept}

@@ -44,7 +44,9 @@ def with_runs(program: Program, count: int, policy: Policy | None = None) -> Pro
 def _draw_run(program: Program, stream: Choices, policy: Policy) -> ProgramRun | None:
     template = find_template(template_of(program.family))
     sizes = {parameter.name for parameter in template.parameters if parameter.size}
-    fixed = {name: value for name, value in program.params.items() if name not in sizes}
+    fixed = {
+        name: value for name, value in program.params.items() if name not in sizes and isinstance(value, int | str)
+    }
     try:
         params = policy.draw(template, stream, fixed)
     except PolicyError:

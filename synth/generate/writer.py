@@ -22,6 +22,7 @@ from hipsynth.core.program import (
     INDEX_BYTES,
     RECORD_BYTES,
     Program,
+    ProgramRecord,
     check_record,
     program_path,
     read_text,
@@ -93,7 +94,7 @@ def generate_into(
     return GenerateSummary(str(out), len(records), seed, reused, dict(sorted(families.items())))
 
 
-def _finished_records(out: Path, run: dict[str, Any]) -> list[dict[str, Any]]:
+def _finished_records(out: Path, run: dict[str, Any]) -> list[ProgramRecord]:
     """The records of this run whose programs are complete on disk, in order."""
     partial, index, run_file = out / PARTIAL, out / INDEX, out / RUN
     source = partial if partial.exists() else index
@@ -125,9 +126,9 @@ def _finished_records(out: Path, run: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _write_programs(
-    out: Path, run: dict[str, Any], done: list[dict[str, Any]], programs: Iterable[Program],
+    out: Path, run: dict[str, Any], done: list[ProgramRecord], programs: Iterable[Program],
     on_program: Callable[[Program], None] | None,
-) -> list[dict[str, Any]]:  # fmt: skip
+) -> list[ProgramRecord]:  # fmt: skip
     partial = out / PARTIAL
     write_whole(out / RUN, json.dumps(run) + "\n")
     write_whole(partial, "".join(json.dumps(r, sort_keys=True) + "\n" for r in done))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, cast
 
 from hipsynth.core.journal import ResultJournal
 from hipsynth.synth.llm.endpoint import ChatReply, Client, EndpointFailed, NoAnswer, read_answer
@@ -66,15 +66,27 @@ class _RateLimiter:
             self.next = max(self.next, time.monotonic() + seconds)
 
 
-def answer_journal(path: Path) -> ResultJournal:
+class AnswerRecord(TypedDict):
+    """A line of the journal of answers: which question was asked, what was sent, and the answer's bytes as text."""
+
+    problem: str
+    level: str
+    sample: int
+    request: dict[str, object]
+    raw: str
+
+
+def answer_journal(path: Path) -> ResultJournal[AnswerRecord]:
     """The journal of answers: a record per request, with the question, the parameters, and the answer as it came."""
 
-    def checked(record: Any) -> dict[str, Any]:
+    def checked(record: object) -> AnswerRecord:
+        if not isinstance(record, dict):
+            raise TypeError("the record of an answer is no object")
         try:
             read_answer(record["raw"].encode())
         except (NoAnswer, AttributeError) as error:
             raise ValueError(str(error)) from None
-        return dict(record)
+        return cast(AnswerRecord, record)
 
     return ResultJournal(path, checked)
 
@@ -82,7 +94,7 @@ def answer_journal(path: Path) -> ResultJournal:
 def ask_all(
     requests: Sequence[ModelRequest],
     client: Client,
-    journal: ResultJournal,
+    journal: ResultJournal[AnswerRecord],
     manner: RequestPolicy,
     on_answer: Callable[[str], None] = lambda _: None,
 ) -> RequestAnswers:
@@ -116,7 +128,7 @@ def ask_all(
 
 def _gather_answers(
     waiting: Mapping[Future[ChatReply], ModelRequest],
-    journal: ResultJournal,
+    journal: ResultJournal[AnswerRecord],
     asked: RequestAnswers,
     on_answer: Callable[[str], None],
 ) -> None:
@@ -143,7 +155,7 @@ def _gather_answers(
         on_answer(request.name)
 
 
-def _answer_record(request: ModelRequest, answer: ChatReply) -> dict[str, Any]:
+def _answer_record(request: ModelRequest, answer: ChatReply) -> AnswerRecord:
     return {
         "problem": request.problem.name,
         "level": request.level.name,

@@ -136,7 +136,7 @@ def _keep_programs(
     for program in found.programs:
         verdict = verdicts[program.id]
         if verdict.reason:
-            found.exclude(by_key[program.params["request"]], verdict.reason, verdict.message)
+            found.exclude(by_key[str(program.params["request"])], verdict.reason, verdict.message)
         else:
             kept.append(program)
     return kept
@@ -158,7 +158,7 @@ def _build_report(
     return CollectionReport(
         str(out), requests[0].model, len(requests), len(answers), asked.reused, dict(sorted(asked.failed.items())),
         len(programs), dict(sorted(Counter(row["reason"] for row in excluded).items())), examples,
-        _count_yields(requests, asked, {program.params["request"] for program in programs}),
+        _count_yields(requests, asked, {str(program.params["request"]) for program in programs}),
         {"read": read, "written": written, "unstated": sum(a.read is None or a.written is None for a in answers)},
         round(prices.of(read, written), 6), asked.stopped,
     )  # fmt: skip

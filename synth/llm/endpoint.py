@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import socket
 import ssl
 import threading
 import time
@@ -16,7 +17,6 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Any
 
 from hipsynth.core.errors import HipsynthError, MissingDependency, UsageError
 
@@ -91,10 +91,10 @@ class Client:
             raise UsageError("the API key holds characters that no HTTP header may have", remedy="check the variable")
         self.parts, self.key, self.timeout_s = parts, key, timeout_s
         self.path = parts.path.rstrip("/").removesuffix("/chat/completions") + "/chat/completions"
-        self._open: set[Any] = set()
+        self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
 
-    def ask(self, body: Mapping[str, Any]) -> ChatReply:
+    def ask(self, body: Mapping[str, object]) -> ChatReply:
         """The answer to one chat. Raises NoAnswer; every failure of server or network is one."""
         try:
             with self._connected() as connection:
@@ -189,9 +189,9 @@ class Client:
         return text.replace(self.key, "***") if self.key else text
 
 
-def _shut_socket(socket: Any) -> None:
+def _shut_socket(connected: socket.socket) -> None:
     with contextlib.suppress(OSError):
-        socket.shutdown(2)
+        connected.shutdown(socket.SHUT_RDWR)
 
 
 def _parse_retry_after(text: str) -> float:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from hipsynth.core.documents import from_json
 from hipsynth.core.journal import ResultJournal
 from hipsynth.core.program import Program, ProgramRun
 from hipsynth.core.workers import map_unordered
@@ -72,5 +72,5 @@ def judge_all(
     return found
 
 
-def _check_record(row: Any) -> dict[str, Any]:
-    return vars(ProgramVerdict(str(row["reason"]), str(row["message"])))
+def _check_record(row: object) -> dict[str, str]:
+    return vars(from_json(ProgramVerdict, row))

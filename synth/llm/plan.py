@@ -9,7 +9,6 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import jinja2
 
@@ -73,10 +72,10 @@ class ModelRequest:
     sample: int
     model: str
     messages: tuple[Mapping[str, str], ...]
-    settings: Mapping[str, Any]
+    settings: Mapping[str, object]
 
     @property
-    def body(self) -> dict[str, Any]:
+    def body(self) -> dict[str, object]:
         """The JSON object that is sent."""
         fixed = {"model": self.model, "messages": list(self.messages), "temperature": self.temperature}
         return {**fixed, "stream": False, **self.settings}

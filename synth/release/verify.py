@@ -115,7 +115,7 @@ def _rebuild_item(
     made_by = {name: tools[name] for name in TOOLS}
     return CorpusItem(
         **which, **where, **made_by, origin=program.origin, family=program.family, status="ok",
-        exit_code=exit_code, provenance=provenance, kernels=kernels,
+        exit_code=exit_code, provenance=provenance, kernels=tuple(kernels),
     )  # fmt: skip
 
 
