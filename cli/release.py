@@ -118,8 +118,7 @@ def verify(release: Path, row: str, sample: int, as_json: bool) -> int:
     RELEASE is corpus/release/v1 of the checkout if it is not given. Exits with 5 if anything differs.
     """
     from hipsynth.core.store.release import Release
-    from hipsynth.synth.release.leaks import find_leaks
-    from hipsynth.synth.release.verify import choose_ids
+    from hipsynth.synth.release.verify import choose_ids, find_leaks
     from hipsynth.synth.release.verify import verify_labels as rebuild
 
     opened = Release.load(_existing(release))

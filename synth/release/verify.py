@@ -1,4 +1,5 @@
-"""Rebuilds rows of a release: the program from its recorded choices, its build, its run; compares everything stored."""
+"""Checks a release. Rows are rebuilt: the program from its recorded choices, its build, its run; everything stored is
+compared. Splits must not share programs, lineages, or sources that differ in names and numbers only."""
 
 from __future__ import annotations
 
@@ -18,14 +19,19 @@ from hipsynth.core.program import Program, ProgramRun
 from hipsynth.core.store import CorpusItem
 from hipsynth.core.store.release import TOOLS, Release, labels_schema
 from hipsynth.core.store.schema import item_rows, schema_of
+from hipsynth.core.store.splits import RELEASED
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.matrix.collect import with_sure_labels
 from hipsynth.profiling.matrix.job import MatrixJob, open_backend, run_job
+from hipsynth.source.skeletons import control_skeleton, token_skeleton
 from hipsynth.synth.generate.build import replay_program
 from hipsynth.synth.generate.sizes import expected_output
 from hipsynth.synth.release.plan import LIMITS
 from hipsynth.synth.release.rows import kept_counters, label_row
+
+TRAINED_ON = ("train", "validation")
+TESTS = ("test", "unseen_families", "unseen_devices")
 
 
 @dataclass
@@ -143,3 +149,23 @@ def _column_differences(stored: Iterable[Mapping[str, Any]], made: Iterable[Mapp
             if name in after[n] and after[n][name] != value
         ]
     return found
+
+
+def find_leaks(release: Release) -> list[str]:
+    """What is both trained on and tested with, in words; none in a sound release. Compares the sources themselves."""
+    texts = {row["id"]: row["text"] for row in release.read("programs").select(["id", "text"]).to_pylist()}
+    found = []
+    programs = {split: _split_programs(release, split) for split in RELEASED}
+    for what, of in (("control skeleton", control_skeleton), ("token stream", token_skeleton)):
+        keys = {program: of(text) for program, text in texts.items()}
+        trained = {keys[program]: program for split in TRAINED_ON for program in sorted(programs[split])}
+        for split in TESTS:
+            for program in sorted(programs[split]):
+                if keys[program] in trained:
+                    found.append(f"{split}: {program} has the {what} of {trained[keys[program]]}, which is trained on")
+    return found
+
+
+def _split_programs(release: Release, split: str) -> set[str]:
+    labelled = release.read("labels", split)["program"].to_pylist()
+    return set(labelled) | set(release.read("programs", split)["id"].to_pylist())

@@ -21,10 +21,9 @@ from hipsynth.core.documents import document_json
 from hipsynth.core.errors import BadInput, HipsynthError, MissingDependency, UsageError
 from hipsynth.profiling.metrics.definitions import paper_ids
 from hipsynth.training.analytic.predict import PREDICTOR, SHIPPED, AnalyticPredictor
-from hipsynth.training.models.base import TinyShape
 from hipsynth.training.models.predict import Predictor
 from hipsynth.training.models.record import RECORD
-from hipsynth.training.models.train import Config, load_config, train_model
+from hipsynth.training.models.train import load_config, train_model
 
 SOURCE = made.SOURCE.format(
     kernel="axpy", a="src", b="dst", dtype="float", n=65536, block=256, body=made.BODIES["fma"].format(steps=3)
@@ -45,18 +44,7 @@ KERNEL: dict[str, type | tuple[type, ...]] = {
     "why": list,
     "occupancy": (float, type(None)),
 }
-TOY = Config(
-    name="toy",
-    base="tiny",
-    method="full",
-    context=768,
-    view="kernels",
-    max_steps=2,
-    epochs=100,
-    batch=2,
-    bf16="no",
-    tiny=TinyShape(vocab=600, hidden=32, layers=1, heads=2, ff=64),
-)
+TOY = made.toy_config(epochs=100)
 CONFIGS = {"language model": TOY, "source recipe": replace(load_config("source"), tiny=TOY.tiny, max_steps=2, batch=2)}
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from hipsynth.core.program import Program, text_id
 from hipsynth.core.store import CorpusItem, CorpusWriter
 from hipsynth.profiling.metrics.definitions import answer_ids
 from hipsynth.training.data.dataset import LabelledSample
+from hipsynth.training.models.base import TinyShape
+from hipsynth.training.models.train import Config
 
 SOURCE = """#include <hip/hip_runtime.h>
 
@@ -148,3 +152,10 @@ def write_corpus(root: Path, chosen: Sequence[LabelledSample]) -> Path:
                 )
             )
     return root
+
+
+def toy_config(**changes: Any) -> Config:
+    """The settings of a language model that trains in seconds, from scratch."""
+    shape = TinyShape(vocab=800, hidden=32, layers=1, heads=2, ff=64)
+    toy = Config(name="toy", base="tiny", method="full", context=768, view="kernels", max_steps=2, batch=2, bf16="no")
+    return replace(toy, **{"tiny": shape, **changes})

@@ -135,10 +135,10 @@ def test_interrupting_ends_the_workers(tmp_path: Path) -> None:
 
 COLLECTED = """
 from test_workers import work
-from hipsynth.core.workers import each, map_unordered
+from hipsynth.core.workers import map_unordered, use_outcomes
 if __name__ == "__main__":
     outcomes = map_unordered(work, [17, 17, 17], workers=2, collect_interrupted=True)
-    print("interrupted" if each(outcomes, lambda outcome: print(outcome.get(), flush=True)) else "complete")
+    print("interrupted" if use_outcomes(outcomes, lambda outcome: print(outcome.get(), flush=True)) else "complete")
 """
 
 

@@ -16,28 +16,18 @@ from hipsynth.core.errors import BadInput
 from hipsynth.training.data.dataset import canonical_id, split_samples
 from hipsynth.training.evaluation.evaluate import held_out
 from hipsynth.training.models import predict
-from hipsynth.training.models.base import TinyShape, load_trained
+from hipsynth.training.models.base import load_trained
 from hipsynth.training.models.calibrate import FEWEST, calibrate_intervals
 from hipsynth.training.models.pack import PACKED, pack_model
 from hipsynth.training.models.predict import DURATION_FACT, Predictor, find_model, value_intervals
 from hipsynth.training.models.record import RECORD, model_record
-from hipsynth.training.models.train import TEXT_DIGITS, TRAINING_SET, Config, train_model
+from hipsynth.training.models.train import TEXT_DIGITS, TRAINING_SET, train_model
 
 needs.package("torch")
 needs.package("transformers")
 
 SAMPLES = made.samples(18, 2)
-TOY = Config(
-    name="toy",
-    base="tiny",
-    method="full",
-    context=768,
-    view="kernels",
-    max_steps=2,
-    batch=2,
-    bf16="no",
-    tiny=TinyShape(vocab=800, hidden=32, layers=1, heads=2, ff=64),
-)
+TOY = made.toy_config()
 
 
 @pytest.fixture(scope="module")

@@ -16,12 +16,10 @@ from hipsynth.core.documents import to_json
 from hipsynth.core.errors import BadInput, MissingDependency, UsageError
 from hipsynth.profiling.metrics.definitions import paper_ids
 from hipsynth.training.evaluation.evaluate import evaluate_model, evaluation_table, held_out, save_evaluation
-from hipsynth.training.models.base import TinyShape
 from hipsynth.training.models.fit import last_checkpoint
 from hipsynth.training.models.monitor import keep_lines
 from hipsynth.training.models.predict import Predictor, find_model, prediction_table
 from hipsynth.training.models.train import (
-    Config,
     config_names,
     load_config,
     model_record,
@@ -32,20 +30,7 @@ from hipsynth.training.models.train import (
 needs.package("torch")
 needs.package("transformers")
 
-TOY = Config(
-    name="toy",
-    base="tiny",
-    method="full",
-    context=768,
-    view="kernels",
-    max_steps=4,
-    epochs=100,
-    batch=2,
-    lr=1e-3,
-    bf16="no",
-    save_steps=2,
-    tiny=TinyShape(vocab=800, hidden=32, layers=1, heads=2, ff=64),
-)
+TOY = made.toy_config(max_steps=4, epochs=100, lr=1e-3, save_steps=2)
 SAMPLES = made.samples(18, 2)
 HAND = [made.sample(300, 0, arch, flags, "handwritten") for arch, flags in made.TARGETS]
 NOWHERE = Path("corpus")
