@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import read_regular
@@ -60,7 +60,7 @@ class LineSharing:
     block: Dim
     cooperative: bool
     one_in: int
-    touches: np.ndarray[Any, np.dtype[Any]]
+    touches: npt.NDArray[np.void]
 
     @property
     def groups(self) -> int:

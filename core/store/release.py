@@ -17,7 +17,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, cast
 
 import numpy as np
 import pyarrow as pa
@@ -62,10 +62,31 @@ def labels_schema(metric_ids: Sequence[str], counters: Sequence[str]) -> pa.Sche
     return pa.schema([*columns, ("code", _TEXT), ("exit_code", pa.int32()), ("shard", pa.int32())])
 
 
+class ShardFacts(TypedDict):
+    """What release.json tells of a labelled shard: its tools (backend, version, ...), how many programs, labels and
+    failed items it has, and the reasons of these."""
+
+    tools: dict[str, str]
+    programs: int
+    labels: int
+    failures: int
+    reasons: dict[str, int]
+
+
+class ReleaseFacts(TypedDict):
+    """The content of release.json; `shards` by number."""
+
+    format: int
+    schema_version: int
+    metric_ids: list[str]
+    counters: list[str]
+    shards: dict[str, ShardFacts]
+
+
 class Release(Corpus):
     """A release opened for reading as a corpus: the same tables; columns that it does not keep are null or empty."""
 
-    def __init__(self, root: Path, facts: Mapping[str, Any], named: Sequence[str], damaged: Sequence[str]) -> None:
+    def __init__(self, root: Path, facts: ReleaseFacts, named: Sequence[str], damaged: Sequence[str]) -> None:
         self.root, self.facts = root, facts
         empty: dict[str, tuple[files.Shard, ...]] = dict.fromkeys(KINDS, ())
         self.manifest = files.Manifest(facts["schema_version"], tuple(facts["metric_ids"]), empty)
@@ -119,11 +140,11 @@ class Release(Corpus):
         return schema_of(kind, self.metric_ids).empty_table()
 
 
-def read_facts(root: Path) -> dict[str, Any]:
+def read_facts(root: Path) -> ReleaseFacts:
     """The content of release.json. Raises BadInput: "corrupt", "schema_version", or a reason of read_regular."""
     path = root / FACTS
     try:
-        facts: dict[str, Any] = json.loads(read_regular(path, FACTS_BYTES, inside=root))
+        facts = json.loads(read_regular(path, FACTS_BYTES, inside=root))
         if facts["format"] != FORMAT:
             raise BadInput(
                 f"{path}: release format {facts['format']}, this installation reads {FORMAT}",
@@ -140,7 +161,7 @@ def read_facts(root: Path) -> dict[str, Any]:
             int(shard["failures"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadInput(f"{path}: damaged", cause=repr(error), remedy="restore it", reason="corrupt") from error
-    return facts
+    return cast(ReleaseFacts, facts)
 
 
 def read_sums(root: Path) -> dict[str, str]:
@@ -183,11 +204,11 @@ def _as_programs(table: pa.Table) -> pa.Table:
     return _fill_table(given, schema_of("programs", ()), n).sort_by("id")
 
 
-def _as_measurements(labels: pa.Table, facts: Mapping[str, Any], metric_ids: Sequence[str]) -> pa.Table:
+def _as_measurements(labels: pa.Table, facts: ReleaseFacts, metric_ids: Sequence[str]) -> pa.Table:
     """The labels as the rows of a corpus, sorted like them. Means per dispatch, as the profile stored them."""
     n = labels.num_rows
     same = ("arguments", "arch", "flags", "device", "lineage", "family", "exit_code", "kernel_index", "kernel")
-    given: dict[str, Any] = {name: labels[name] for name in (*same, "dispatches", "same_shape", "duration_ns")}
+    given: dict[str, object] = {name: labels[name] for name in (*same, "dispatches", "same_shape", "duration_ns")}
     given |= {"measurement_id": labels["id"], "program_id": labels["program"], "origin": pa.repeat("synthetic", n)}
     tools = [facts["shards"][f"{shard:04}"]["tools"] for shard in labels["shard"].to_pylist()]
     given |= {name: pa.array([row[name] for row in tools], _TEXT) for name in TOOLS}
@@ -211,13 +232,13 @@ def _as_measurements(labels: pa.Table, facts: Mapping[str, Any], metric_ids: Seq
     return _fill_table(given, schema, n).sort_by([("measurement_id", "ascending"), ("kernel_index", "ascending")])
 
 
-def _to_column(values: Any, kind: pa.DataType) -> pa.Array:
+def _to_column(values: object, kind: pa.DataType) -> pa.Array:
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     return values.cast(kind) if isinstance(values, pa.Array) else pa.array(values, kind)
 
 
-def _fill_table(given: Mapping[str, Any], schema: pa.Schema, rows: int) -> pa.Table:
+def _fill_table(given: Mapping[str, object], schema: pa.Schema, rows: int) -> pa.Table:
     """A table of the schema; columns that are not given are null."""
     columns = [
         _to_column(given[part.name], part.type) if part.name in given else pa.nulls(rows, part.type) for part in schema
@@ -225,7 +246,7 @@ def _fill_table(given: Mapping[str, Any], schema: pa.Schema, rows: int) -> pa.Ta
     return pa.table(columns, schema=schema)
 
 
-def _build_struct(given: Mapping[str, Any], schema: pa.Schema, name: str, rows: int) -> pa.Array:
+def _build_struct(given: Mapping[str, object], schema: pa.Schema, name: str, rows: int) -> pa.Array:
     parts = list(schema.field(name).type)
     columns = [
         _to_column(given[part.name], part.type) if part.name in given else pa.nulls(rows, part.type) for part in parts

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hipsynth.core.store.release import ReleaseFacts
 from hipsynth.core.store.splits import RELEASED
 from hipsynth.profiling.metrics.bottleneck import unit_name
 
@@ -65,7 +65,7 @@ the counters), registers, `lds_bytes` and `scratch_bytes`, `hbm_*_bytes` and `in
 """
 
 
-def render_card(out: Path, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> str:
+def render_card(out: Path, facts: ReleaseFacts, tables: Mapping[str, pa.Table]) -> str:
     """The text of README.md."""
     return "\n".join([*_front_matter(out, tables), BODY, *_split_table(out), *_contents_lines(facts, tables), COLUMNS])
 
@@ -108,7 +108,7 @@ def _count_rows(path: Path) -> int:
     return int(pq.read_metadata(path).num_rows)
 
 
-def _contents_lines(facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Iterator[str]:
+def _contents_lines(facts: ReleaseFacts, tables: Mapping[str, pa.Table]) -> Iterator[str]:
     labels, programs = tables["labels"], tables["programs"]
     failed = Counter[str]()
     for shard in facts["shards"].values():

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,6 +22,7 @@ from hipsynth.core.store.release import (
     PROGRAMS,
     SUMS,
     Release,
+    ReleaseFacts,
     file_checksum,
     labels_schema,
 )
@@ -70,7 +70,7 @@ def pack_release(
         wanted = [shard for shard in shards if f"{shard:04}" not in known]
         found = PackResult(str(out), added=[shard for shard in wanted if folders.done(shard).exists()])
         found.missing = [shard for shard in wanted if shard not in found.added]
-        facts: dict[str, Any] = dict(before.facts) if before else _initial_facts()
+        facts = before.facts.copy() if before else _initial_facts()
         tables = {config: before.read(config) for config in CONFIGS} if before else _empty_tables()
         old = dict(tables)
         for shard in found.added:
@@ -99,7 +99,7 @@ def _load_existing(out: Path) -> Release | None:
     return found
 
 
-def _initial_facts() -> dict[str, Any]:
+def _initial_facts() -> ReleaseFacts:
     return {
         "format": FORMAT,
         "schema_version": SCHEMA_VERSION,
@@ -116,7 +116,7 @@ def _empty_tables() -> dict[str, pa.Table]:
     }
 
 
-def _add_shard(folders: Folders, shard: int, facts: dict[str, Any], tables: dict[str, pa.Table]) -> None:
+def _add_shard(folders: Folders, shard: int, facts: ReleaseFacts, tables: dict[str, pa.Table]) -> None:
     """Adds one labelled shard to the tables."""
     corpus = Corpus.open(folders.corpus(shard))
     rows, failures = corpus.measurements().to_pylist(), corpus.failures().to_pylist()
@@ -201,7 +201,7 @@ def _write_file(path: Path, table: pa.Table) -> None:
     write_whole(path, sink.getvalue().to_pybytes(), durable=True)
 
 
-def _write_facts(out: Path, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
+def _write_facts(out: Path, facts: ReleaseFacts, tables: Mapping[str, pa.Table]) -> None:
     """Writes release.json, the card and the checksums, in this order: a release without its checksums is not read."""
     write_whole(out / FACTS, json.dumps(facts, indent=1) + "\n")
     write_whole(out / CARD, render_card(out, facts, tables))
@@ -212,9 +212,7 @@ def _write_facts(out: Path, facts: Mapping[str, Any], tables: Mapping[str, pa.Ta
     )
 
 
-def _count_release(
-    found: PackResult, out: Path, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]
-) -> PackResult:
+def _count_release(found: PackResult, out: Path, facts: ReleaseFacts, tables: Mapping[str, pa.Table]) -> PackResult:
     found.shards = len(facts["shards"])
     found.programs, found.labels = tables["programs"].num_rows, tables["labels"].num_rows
     found.failures = sum(shard["failures"] for shard in facts["shards"].values())
