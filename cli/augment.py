@@ -96,26 +96,27 @@ def command(
     from hipsynth.synth.frontend.augment import augment_programs
     from hipsynth.synth.frontend.texts import Texts
 
-    folders = tuple(_folder(name) for name in includes)
+    folders = tuple(_existing_folder(name) for name in includes)
     items, generated = find_bases(path, project, folders, defines)
-    out = out or _beside(path)
+    out = out or _default_output(path)
     progress = Progress("augment", len(items))
     config = replace(frontend_config(), include=(*folders, *generated))
     summary = augment_programs(
         path, out, config, copies=copies, seed=seed, workers=workers, engine=engine, timeout=timeout,
-        on_item=progress.step, items=items, isolate=sandboxed, texts=Texts(comments, strings), kinds=_kinds(kinds),
+        on_item=progress.step, items=items, isolate=sandboxed, texts=Texts(comments, strings),
+        kinds=_parse_kinds(kinds),
     )  # fmt: skip
     progress.close()
     if as_json:
         print_json(asdict(summary))
     else:
-        _say(summary)
+        _print_summary(summary)
     if path.is_file() and summary.failed and not summary.programs:
         return BadInput.exit_code
     return PartialFailure.exit_code if summary.failed else 0
 
 
-def _kinds(text: str) -> tuple[str, ...]:
+def _parse_kinds(text: str) -> tuple[str, ...]:
     asked = KINDS if text == "all" else text.split(",")
     unknown = [kind for kind in asked if kind not in KINDS]
     if unknown:
@@ -123,13 +124,13 @@ def _kinds(text: str) -> tuple[str, ...]:
     return tuple(kind for kind in KINDS if kind in asked)
 
 
-def _folder(name: str) -> Path:
+def _existing_folder(name: str) -> Path:
     if not Path(name).is_dir():
         raise BadInput(f"{name}: no such folder", remedy="-I names a folder with headers")
     return Path(name).resolve()
 
 
-def _beside(path: Path) -> Path:
+def _default_output(path: Path) -> Path:
     """The default output folder, PATH-augmented; also works for paths such as `.` and `..`."""
     named = path if path.name.strip(".") else path.resolve()
     if not named.name:
@@ -137,7 +138,7 @@ def _beside(path: Path) -> Path:
     return named.with_name((named.stem if path.is_file() else named.name) + "-augmented")
 
 
-def _say(summary: AugmentSummary) -> None:
+def _print_summary(summary: AugmentSummary) -> None:
     from hipsynth.synth.frontend.spellings import REASONS
 
     click.echo(

@@ -46,7 +46,7 @@ def find_bases(
             )
         return [_with_settings(item, own) for item in find_items(path)], ()
     scratch = click.get_current_context().with_resource(scratch_folder())
-    items = _built(folder, scratch, own)
+    items = _inputs_of_builds(folder, scratch, own)
     if project is not None:
         items = [item for item in items if item.files and item.files[-1] == path.resolve()]
     if not items:
@@ -68,7 +68,7 @@ def _with_settings(item: AugmentInput, own: CompileSettings) -> AugmentInput:
     return replace(item, builds=(BuildConfiguration(item.files, (own,) * len(item.files)),))
 
 
-def _built(folder: Path, scratch: Path, own: CompileSettings) -> list[AugmentInput]:
+def _inputs_of_builds(folder: Path, scratch: Path, own: CompileSettings) -> list[AugmentInput]:
     """The programs of a folder as its build files define them, then the sources with kernels that no program uses."""
     from hipsynth.profiling.survey.discover import find_programs
     from hipsynth.profiling.survey.plan import NO_MAIN
@@ -76,21 +76,23 @@ def _built(folder: Path, scratch: Path, own: CompileSettings) -> list[AugmentInp
     items, used = [], set()
     found = find_programs(folder, ARCH, [place.resolve() for place in own.includes])
     for program in [one for one in found if one.refusal[0] != NO_MAIN]:
-        items.append(_item(program, folder.resolve(), scratch, own))
+        items.append(_input_of_program(program, folder.resolve(), scratch, own))
         used |= {unit.path for plan in program.plans for unit in plan.units}
     rest = find_items(folder) if any(path.suffix == ".hip" for path in folder.rglob("*.hip")) else []
     loose = [item for item in rest if not {path.resolve() for path in item.files} & used]
     return [*items, *(_with_settings(item, own) for item in loose)]
 
 
-def _item(program: SurveyedProgram, root: Path, scratch: Path, own: CompileSettings) -> AugmentInput:
+def _input_of_program(program: SurveyedProgram, root: Path, scratch: Path, own: CompileSettings) -> AugmentInput:
     if program.refusal[0]:
         return AugmentInput(program.id, files=(program.main,), root=root, problem=Diagnostic(*program.refusal))
-    builds = tuple(_build(plan, program.main, scratch / str(n), own) for n, plan in enumerate(program.plans))
+    builds = tuple(
+        _build_configuration(plan, program.main, scratch / str(n), own) for n, plan in enumerate(program.plans)
+    )
     return AugmentInput(program.id, files=builds[0].files, root=root, builds=builds)
 
 
-def _build(plan: BuildPlan, main: Path, scratch: Path, own: CompileSettings) -> BuildConfiguration:
+def _build_configuration(plan: BuildPlan, main: Path, scratch: Path, own: CompileSettings) -> BuildConfiguration:
     """A plan's files with the main file last; headers that configuring generates are written below `scratch`."""
     for path, text in plan.written:
         place = scratch / path.relative_to("/")
@@ -98,11 +100,11 @@ def _build(plan: BuildPlan, main: Path, scratch: Path, own: CompileSettings) -> 
         place.write_text(text)
     units = sorted(plan.units, key=lambda unit: unit.path == main)
     return BuildConfiguration(
-        tuple(unit.path for unit in units), tuple(_settings(unit, plan, scratch, own) for unit in units)
+        tuple(unit.path for unit in units), tuple(_compile_settings(unit, plan, scratch, own) for unit in units)
     )
 
 
-def _settings(unit: SourceUnit, plan: BuildPlan, scratch: Path, own: CompileSettings) -> CompileSettings:
+def _compile_settings(unit: SourceUnit, plan: BuildPlan, scratch: Path, own: CompileSettings) -> CompileSettings:
     named = dict.fromkeys([unit.path.parent, *unit.includes, plan.folder])
     written = [place for folder in named if (place := scratch / folder.relative_to("/")).is_dir()]
     return CompileSettings(

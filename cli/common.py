@@ -9,7 +9,7 @@ import time
 
 import click
 
-from hipsynth.cli.terminal import control, harmless
+from hipsynth.cli.terminal import escape_controls, write_control
 from hipsynth.core.documents import to_json
 
 
@@ -23,7 +23,7 @@ def terminal_width() -> int:
     return shutil.get_terminal_size((120, 24)).columns
 
 
-def note(text: str) -> None:
+def print_note(text: str) -> None:
     """Prints a status line on stderr if stderr is a terminal."""
     if sys.stderr.isatty():
         click.echo(text, err=True)
@@ -45,8 +45,8 @@ class Progress:
             self.shown = now
             rate = self.done / max(now - self.start, 1e-9)
             left = (self.total - self.done) / max(rate, 1e-9)
-            what, note = harmless(self.what), harmless(note[:40])
-            control(f"\r\x1b[K{what} {self.done}/{self.total}  {rate:.1f}/s  {left:.0f} s left  {note}")
+            what, note = escape_controls(self.what), escape_controls(note[:40])
+            write_control(f"\r\x1b[K{what} {self.done}/{self.total}  {rate:.1f}/s  {left:.0f} s left  {note}")
 
     def close(self) -> None:
         if self.live and self.done:

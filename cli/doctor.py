@@ -33,7 +33,7 @@ def command(check: bool, as_json: bool) -> int:
     """
     from hipsynth.cli import doctor_checks
 
-    components = doctor_checks.examine(compile_headers=check)
+    components = doctor_checks.examine_components(compile_headers=check)
     lacking = doctor_checks.missing_required(components)
     if as_json:
         print_json({"ok": not lacking, "components": [asdict(component) for component in components]})

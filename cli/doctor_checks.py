@@ -53,14 +53,23 @@ class _Check:
     look: Callable[[], _ComponentState | None]
 
 
-def examine(*, compile_headers: bool = False) -> list[Component]:
+def examine_components(*, compile_headers: bool = False) -> list[Component]:
     """All components in a fixed order. `compile_headers` also compiles a kernel with each header family (seconds)."""
-    checks = [*_base(), *_compiler(), *_headers(), *_simulator(), *_learning(), *_serving(), *_editor(), *_hardware()]
-    components = [_component(check) for check in checks]
+    checks = [
+        *_base_checks(),
+        *_compiler_checks(),
+        *_header_checks(),
+        *_simulator_checks(),
+        *_learning_checks(),
+        *_serving_checks(),
+        *_editor_checks(),
+        *_hardware_checks(),
+    ]
+    components = [_examine_component(check) for check in checks]
     at = next(number for number, part in enumerate(components) if part.group == "learning")
-    components[at:at] = _isolation()
+    components[at:at] = _isolation_components()
     if compile_headers:
-        components += [_compiled(name, body) for name, body in HEADER_PROBES.items()]
+        components += [_compile_probe(name, body) for name, body in HEADER_PROBES.items()]
     return components
 
 
@@ -69,7 +78,7 @@ def missing_required(components: list[Component]) -> list[Component]:
     return [component for component in components if component.required and component.status != "ok"]
 
 
-def _component(check: _Check) -> Component:
+def _examine_component(check: _Check) -> Component:
     try:
         found = check.look()
     except (OSError, HipsynthError, subprocess.SubprocessError) as error:
@@ -82,11 +91,11 @@ def _component(check: _Check) -> Component:
 # --- how to check --------------------------------------------------------------------------------------------------
 
 
-def _python() -> _ComponentState:
+def _check_python() -> _ComponentState:
     return _ComponentState(sys.version.split()[0], broken=not (3, 11) <= sys.version_info[:2] < (3, 15))
 
 
-def _package(name: str, module: str | None = None) -> Callable[[], _ComponentState | None]:
+def _package_check(name: str, module: str | None = None) -> Callable[[], _ComponentState | None]:
     """A Python distribution, found by its metadata, so that the package is not imported."""
 
     def look() -> _ComponentState | None:
@@ -99,7 +108,7 @@ def _package(name: str, module: str | None = None) -> Callable[[], _ComponentSta
     return look
 
 
-def _llvm(name: str) -> Callable[[], _ComponentState | None]:
+def _llvm_check(name: str) -> Callable[[], _ComponentState | None]:
     def look() -> _ComponentState | None:
         root = locate.rocm_root()
         clang = locate.rocm_clang(root) if root else None
@@ -115,14 +124,14 @@ def _llvm(name: str) -> Callable[[], _ComponentState | None]:
     return look
 
 
-def _tree() -> _ComponentState | None:
+def _check_tree() -> _ComponentState | None:
     if locate.rocm_root():
         return _ComponentState(locate.find_toolchain().headers_version + " (ROCm)")
     manifest = locate.read_manifest(locate.tree_path())
     return _ComponentState(f"{manifest['headers_version']}, tree {manifest['identity']}") if manifest else None
 
 
-def _header(*names: str) -> Callable[[], _ComponentState | None]:
+def _header_check(*names: str) -> Callable[[], _ComponentState | None]:
     """Headers by name on the toolchain's include path."""
 
     def look() -> _ComponentState | None:
@@ -139,16 +148,16 @@ def _header(*names: str) -> Callable[[], _ComponentState | None]:
     return look
 
 
-def _thrust() -> _ComponentState | None:
+def _check_thrust() -> _ComponentState | None:
     version = locate.thrust_version()
     return _ComponentState(version) if version else None
 
 
-def _openmp() -> _ComponentState | None:
+def _check_openmp() -> _ComponentState | None:
     return _ComponentState("libomp") if Path("/usr/lib/llvm-22/lib/libomp.so").exists() else None
 
 
-def _core() -> _ComponentState | None:
+def _check_core() -> _ComponentState | None:
     try:
         spec = importlib.util.find_spec("hipsynth.simulator._core")
     except ImportError:
@@ -159,14 +168,14 @@ def _core() -> _ComponentState | None:
         importlib.import_module("hipsynth.simulator._core")
     except ImportError as error:
         return _ComponentState(str(error)[:120], broken=True)
-    return _ComponentState(importlib.metadata.version("hipsynth") if _installed("hipsynth") else "built")
+    return _ComponentState(importlib.metadata.version("hipsynth") if _is_installed("hipsynth") else "built")
 
 
-def _installed(name: str) -> bool:
-    return _package(name, "synth")() is not None
+def _is_installed(name: str) -> bool:
+    return _package_check(name, "synth")() is not None
 
 
-def _runtime() -> _ComponentState | None:
+def _check_runtime() -> _ComponentState | None:
     """The library that programs are linked with: HIPSYNTH_RUNTIME may name another than the one beside the package."""
     try:
         library_path()
@@ -175,7 +184,7 @@ def _runtime() -> _ComponentState | None:
     return _ComponentState("built")
 
 
-def _bubblewrap() -> _ComponentState | None:
+def _check_bubblewrap() -> _ComponentState | None:
     if shutil.which("bwrap") is None:
         return None
     text = subprocess.run(["bwrap", "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
@@ -184,7 +193,7 @@ def _bubblewrap() -> _ComponentState | None:
     return _ComponentState(text.strip().removeprefix("bubblewrap "))
 
 
-def _program(*names: str) -> Callable[[], _ComponentState | None]:
+def _program_check(*names: str) -> Callable[[], _ComponentState | None]:
     def look() -> _ComponentState | None:
         found = [name for name in names if shutil.which(name)]
         return _ComponentState(", ".join(found)) if found else None
@@ -198,7 +207,7 @@ def _own_node() -> _ComponentState | None:
     return _ComponentState(found[-1].parents[2].name) if found else None
 
 
-def _gpu() -> _ComponentState | None:
+def _check_gpu() -> _ComponentState | None:
     """An AMD GPU by the kernel driver's topology: gfx target version 90010 is gfx90a."""
     names = []
     for properties in sorted(Path("/sys/class/kfd/kfd/topology/nodes").glob("*/properties")):
@@ -212,11 +221,11 @@ def _gpu() -> _ComponentState | None:
 # --- the components ------------------------------------------------------------------------------------------------
 
 
-def _base() -> list[_Check]:
+def _base_checks() -> list[_Check]:
     return [
-        _Check("python", "base", True, "nothing runs", "install Python 3.11 to 3.14", _python),
+        _Check("python", "base", True, "nothing runs", "install Python 3.11 to 3.14", _check_python),
         *(
-            _Check(name, "base", True, cost, SETUP, _package(name, module))
+            _Check(name, "base", True, cost, SETUP, _package_check(name, module))
             for name, module, cost in (
                 ("numpy", "numpy", "nothing runs"),
                 ("click", "click", "there is no command line"),
@@ -227,65 +236,67 @@ def _base() -> list[_Check]:
     ]
 
 
-def _compiler() -> list[_Check]:
+def _compiler_checks() -> list[_Check]:
     apt = "make setup    (or: apt-get install {})"
     return [
-        _Check("clang", "compiler", True, "no program can be compiled", apt.format("clang-22"), _llvm("clang++")),
-        _Check("lld", "compiler", True, "no program can be linked", apt.format("lld-22"), _llvm("lld")),
+        _Check("clang", "compiler", True, "no program can be compiled", apt.format("clang-22"), _llvm_check("clang++")),
+        _Check("lld", "compiler", True, "no program can be linked", apt.format("lld-22"), _llvm_check("lld")),
         _Check(
-            "llvm-objdump", "compiler", True, "no kernel can be decoded", apt.format("llvm-22"), _llvm("llvm-objdump")
+            "llvm-objdump", "compiler", True, "no kernel can be decoded", apt.format("llvm-22"),
+            _llvm_check("llvm-objdump")
         ),
         _Check(
             "libclang", "compiler", True, "programs cannot be renamed or flattened", SETUP,
-            _package("libclang-ng", "clang"),
+            _package_check("libclang-ng", "clang"),
         ),
         *(
             _Check(name, "compiler", False, "CMake projects are not configured: their sources are guessed", SETUP,
-                   _package(name, name))
+                   _package_check(name, name))
             for name in ("cmake", "ninja")
         ),
     ]  # fmt: skip
 
 
-def _headers() -> list[_Check]:
+def _header_checks() -> list[_Check]:
     return [
-        _Check("header tree", "headers", True, "no program can be compiled", TREE, _tree),
-        _Check("fp16", "headers", True, "programs with half do not compile", TREE, _header("hip/hip_fp16.h")),
+        _Check("header tree", "headers", True, "no program can be compiled", TREE, _check_tree),
+        _Check("fp16", "headers", True, "programs with half do not compile", TREE, _header_check("hip/hip_fp16.h")),
         _Check(
             "bf16", "headers", True, "programs with bfloat16 do not compile", TREE,
-            _header("hip/hip_bf16.h", "hip/hip_bfloat16.h"),
+            _header_check("hip/hip_bf16.h", "hip/hip_bfloat16.h"),
         ),
         _Check(
             "cooperative groups", "headers", True, "programs with cooperative groups do not compile", TREE,
-            _header("hip/hip_cooperative_groups.h"),
+            _header_check("hip/hip_cooperative_groups.h"),
         ),
         _Check(
-            "complex", "headers", True, "programs with hipComplex do not compile", TREE, _header("hip/hip_complex.h"),
+            "complex", "headers", True, "programs with hipComplex do not compile", TREE,
+            _header_check("hip/hip_complex.h"),
         ),
         _Check(
             "thrust", "headers", False, "programs that use thrust do not compile (two of the paper's listings)",
-            "make setup    (or: apt-get install libthrust-dev)", _thrust,
+            "make setup    (or: apt-get install libthrust-dev)", _check_thrust,
         ),
         _Check(
             "OpenMP", "headers", False, "programs that use OpenMP on the host do not compile",
-            "make setup    (or: apt-get install libomp-22-dev)", _openmp,
+            "make setup    (or: apt-get install libomp-22-dev)", _check_openmp,
         ),
     ]  # fmt: skip
 
 
-def _simulator() -> list[_Check]:
+def _simulator_checks() -> list[_Check]:
     return [
-        _Check("simulator core", "simulator", True, "kernels cannot be executed", SETUP, _core),
-        _Check("HIP runtime library", "simulator", True, "programs cannot be linked and run", SETUP, _runtime),
+        _Check("simulator core", "simulator", True, "kernels cannot be executed", SETUP, _check_core),
+        _Check("HIP runtime library", "simulator", True, "programs cannot be linked and run", SETUP, _check_runtime),
         _Check(
             "bubblewrap", "isolation", False,
             "run, profile and survey start no program; --no-sandbox runs those that you trust, with your rights",
-            "make setup    (or: apt-get install bubblewrap)", _bubblewrap,
+            "make setup    (or: apt-get install bubblewrap)", _check_bubblewrap,
         ),
     ]  # fmt: skip
 
 
-def _isolation() -> list[Component]:
+def _isolation_components() -> list[Component]:
     """One line for each thing that sandboxes enforce here."""
     cost = "programs that are not yours could do harm; run, profile and survey start none, or fewer limits hold"
     return [
@@ -293,11 +304,11 @@ def _isolation() -> list[Component]:
             fact.name, "isolation", "broken" if fact.problem else "ok", fact.problem[:160] or fact.value, False, cost,
             "apt-get install bubblewrap, or see docs/explanation/security.md",
         )
-        for fact in doctor_isolation.facts()
+        for fact in doctor_isolation.isolation_facts()
     ]  # fmt: skip
 
 
-def _learning() -> list[_Check]:
+def _learning_checks() -> list[_Check]:
     rows = (
         ("torch", "torch", True, "no model can be trained or asked"),
         ("transformers", "transformers", True, "no language model can be loaded"),
@@ -306,39 +317,48 @@ def _learning() -> list[_Check]:
         ("lightgbm", "lightgbm", True, "no gradient-boosting baseline"),
         ("matplotlib", "matplotlib", True, "no figures and no report"),
     )
-    checks = [_Check(name, "learning", need, cost, SETUP, _package(name, module)) for name, module, need, cost in rows]
+    checks = [
+        _Check(name, "learning", need, cost, SETUP, _package_check(name, module)) for name, module, need, cost in rows
+    ]
     remedy = ".venv/bin/python -m pip install 'ray>=2.40,<3'"
-    return [*checks, _Check("ray", "learning", False, "no --engine ray; the local pool works", remedy, _package("ray"))]
+    return [
+        *checks,
+        _Check("ray", "learning", False, "no --engine ray; the local pool works", remedy, _package_check("ray")),
+    ]
 
 
-def _serving() -> list[_Check]:
+def _serving_checks() -> list[_Check]:
     rows = (
         ("fastapi", "fastapi", False, "no synth serve"),
         ("uvicorn", "uvicorn", False, "no synth serve"),
         ("prometheus_client", "prometheus_client", False, "no synth serve"),
     )
-    return [_Check(name, "serving", need, cost, SETUP, _package(name, module)) for name, module, need, cost in rows]
-
-
-def _editor() -> list[_Check]:
     return [
-        _Check("pygls", "editor", False, "no language server (synth lsp)", SETUP, _package("pygls")),
+        _Check(name, "serving", need, cost, SETUP, _package_check(name, module)) for name, module, need, cost in rows
+    ]
+
+
+def _editor_checks() -> list[_Check]:
+    return [
+        _Check("pygls", "editor", False, "no language server (synth lsp)", SETUP, _package_check("pygls")),
         _Check("Node", "editor", False, "the VS Code extension is not built", "make vsix    (fetches Node)", _own_node),
         _Check(
             "Chromium", "editor", False, "no journey through the VS Code extension in make test-full",
-            "apt-get install chromium", _program("chromium"),
+            "apt-get install chromium", _program_check("chromium"),
         ),
     ]  # fmt: skip
 
 
-def _hardware() -> list[_Check]:
+def _hardware_checks() -> list[_Check]:
     rocm = "install ROCm on a machine with an AMD GPU"
     return [
         _Check(
             "rocprof", "hardware", False, "no measured counters (--backend rocprof); the simulator stands in", rocm,
-            _program("rocprofv3", "rocprof-compute"),
+            _program_check("rocprofv3", "rocprof-compute"),
         ),
-        _Check("AMD GPU", "hardware", False, "no measured counters; the simulator stands in", "none needed", _gpu),
+        _Check(
+            "AMD GPU", "hardware", False, "no measured counters; the simulator stands in", "none needed", _check_gpu
+        ),
     ]  # fmt: skip
 
 
@@ -363,7 +383,7 @@ HEADER_PROBES: dict[str, tuple[str, str]] = {
 }  # fmt: skip
 
 
-def _compiled(name: str, probe: tuple[str, str]) -> Component:
+def _compile_probe(name: str, probe: tuple[str, str]) -> Component:
     """Whether a kernel with this header family compiles for every architecture."""
     header, body = probe
     cost = f"kernels with {header} do not compile"

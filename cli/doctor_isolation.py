@@ -25,30 +25,34 @@ class IsolationFact:
     problem: str = ""
 
 
-def facts() -> list[IsolationFact]:
+def isolation_facts() -> list[IsolationFact]:
     """What the sandbox of this machine enforces. Every line has a problem if there is no sandbox."""
     names = ("user of programs", "network", "visible files", "system calls")
     why = bubblewrap.why_unavailable() or ("switched off by HIPSYNTH_SANDBOX" if bubblewrap.switched_off() else "")
     if why:
-        return [*(IsolationFact(name, "", why) for name in names), *_limits(why)]
+        return [*(IsolationFact(name, "", why) for name in names), *_limit_facts(why)]
     try:
-        seen = _probe()
+        seen = _probe_sandbox()
     except HipsynthError as error:
-        return [*(IsolationFact(name, "", str(error).splitlines()[0]) for name in names), *_limits("")]
+        return [*(IsolationFact(name, "", str(error).splitlines()[0]) for name in names), *_limit_facts("")]
     return [
-        _fact(names[0], _user(seen), "" if seen.get("CapEff:", "").strip("0") == "" else "it has capabilities"),
-        _fact(names[1], "none", "" if seen.get("Net:") == "lo" else f"it sees {seen.get('Net:')}"),
-        _fact(names[2], "its own folder, the compiler's and /usr", seen.get("Files:", "")),
-        _fact(names[3], "filtered (seccomp)", "" if seen.get("Seccomp:") == "2" else "no filter on this processor"),
-        *_limits(""),
+        _make_fact(
+            names[0], _user_text(seen), "" if seen.get("CapEff:", "").strip("0") == "" else "it has capabilities"
+        ),
+        _make_fact(names[1], "none", "" if seen.get("Net:") == "lo" else f"it sees {seen.get('Net:')}"),
+        _make_fact(names[2], "its own folder, the compiler's and /usr", seen.get("Files:", "")),
+        _make_fact(
+            names[3], "filtered (seccomp)", "" if seen.get("Seccomp:") == "2" else "no filter on this processor"
+        ),
+        *_limit_facts(""),
     ]
 
 
-def _fact(name: str, value: str, problem: str) -> IsolationFact:
+def _make_fact(name: str, value: str, problem: str) -> IsolationFact:
     return IsolationFact(name, "" if problem else value, problem)
 
 
-def _probe() -> dict[str, str]:
+def _probe_sandbox() -> dict[str, str]:
     with sandbox.job_folder() as folder:
         done = sandbox.run_sandboxed(
             ["/bin/sh", "-c", _PROBE], folder, sandbox.SandboxLimits(**sandbox.time_limits(10))
@@ -60,13 +64,13 @@ def _probe() -> dict[str, str]:
     return seen
 
 
-def _user(seen: dict[str, str]) -> str:
+def _user_text(seen: dict[str, str]) -> str:
     """Inside a user namespace, the number is another than outside, where it is that of this user."""
     number = seen.get("Uid:", "?") if os.geteuid() == 0 else f"{os.geteuid()} (yours)"
     return f"{number}, without capabilities"
 
 
-def _limits(problem: str) -> list[IsolationFact]:
+def _limit_facts(problem: str) -> list[IsolationFact]:
     names = ("memory limit", "process limit")
     try:
         group = cgroup.delegated_folder()

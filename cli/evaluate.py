@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hipsynth.cli.common import note, print_json
+from hipsynth.cli.common import print_json, print_note
 from hipsynth.cli.options import NamedPath, json_option
 
 EPILOG = """\b
@@ -48,7 +48,7 @@ def command(model: Path, corpus: Path, out: Path | None, backend: str | None, fr
         model,
         load_samples(corpus, backend, every_device=is_analytic(model), every_kernel=is_analytic(model)),
         free_samples=free_samples,
-        note=note,
+        note=print_note,
     )
     save_evaluation(found, model)
     if out is not None:

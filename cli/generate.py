@@ -66,7 +66,7 @@ def command(
     """
     from hipsynth.synth.generate.writer import generate_into
 
-    policy, lines = (None, []) if toward is None else _steered(toward)
+    policy, lines = (None, []) if toward is None else _steer_by_corpus(toward)
     for line in lines:
         click.echo(line, err=True)
     progress = Progress("generate", count)
@@ -90,7 +90,7 @@ def command(
         click.echo(f"  {name:14} {number}")
 
 
-def _steered(corpus: Path) -> tuple[Policy, list[str]]:
+def _steer_by_corpus(corpus: Path) -> tuple[Policy, list[str]]:
     """The policy steered towards thin regions of a corpus' labels, and what it changes."""
     from hipsynth.cli.toward import labels_of
     from hipsynth.synth.generate.policy import default_policy

@@ -135,7 +135,7 @@ def command(
     if as_json:
         print_json(vars(report))
     else:
-        _say(report)
+        _print_report(report)
     return PartialFailure.exit_code if report.failed or not report.programs else 0
 
 
@@ -147,7 +147,7 @@ def api_key(name: str | None, environment: Mapping[str, str]) -> str:
     return key
 
 
-def _say(report: CollectionReport) -> None:
+def _print_report(report: CollectionReport) -> None:
     answers = f"{report.answered} answers ({report.reused} kept from before)"
     click.echo(f"{report.programs} programs in {report.out} of {answers}")
     for what, counts in (("excluded", report.excluded), ("no answer", report.failed)):

@@ -43,5 +43,5 @@ def command(as_json: bool) -> int:
         return 0
     if sys.stdin.isatty():
         click.echo("waiting for an editor on standard input; Ctrl-C ends it", err=True)
-    server.serve()
+    server.serve_client()
     return 0

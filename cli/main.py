@@ -83,15 +83,15 @@ def main(argv: list[str] | None = None) -> None:
         speak_utf8()
     args = sys.argv[1:] if argv is None else argv
     with contextlib.suppress(ValueError):  # signal handlers can only be set in the main thread
-        signal.signal(signal.SIGTERM, terminated)
-    terminal.prepare(bars=bool(BAR_VERBS.intersection(args[:1])))
+        signal.signal(signal.SIGTERM, handle_sigterm)
+    terminal.prepare_streams(bars=bool(BAR_VERBS.intersection(args[:1])))
     try:
         code = cli.main(args=args, prog_name="synth", standalone_mode=False)
         sys.stdout.flush()
     except HipsynthError as error:
-        fail(args, error)
+        exit_with_error(args, error)
     except click.exceptions.Abort:
-        interrupted(args)
+        exit_interrupted(args)
     except click.ClickException as error:
         if wants_json(args):
             print_error(UsageError(error.format_message(), remedy="synth --help"))
@@ -101,11 +101,11 @@ def main(argv: list[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
-        fail(args, unusable(error))
+        exit_with_error(args, unusable_file_error(error))
     except Exception as error:
         if os.environ.get("HIPSYNTH_TRACEBACK"):
             traceback.print_exc()
-        fail(args, InternalError(error))
+        exit_with_error(args, InternalError(error))
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -116,7 +116,7 @@ def speak_utf8() -> None:
         os.execve(sys.executable, command, {**os.environ, "PYTHONUTF8": "1"})
 
 
-def unusable(error: OSError) -> BadInput:
+def unusable_file_error(error: OSError) -> BadInput:
     """The typed error for an error of the operating system."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         remedy = "free some space; TMPDIR names another folder for temporary files"
@@ -152,12 +152,12 @@ def print_error(error: HipsynthError) -> None:
     click.echo(json.dumps(to_json(ErrorDocument.of(error))))
 
 
-def fail(args: list[str], error: HipsynthError) -> None:
+def exit_with_error(args: list[str], error: HipsynthError) -> None:
     """Prints an error on stderr, with --json also as JSON on stdout, and exits with its code."""
-    click.echo(terminal.shown(f"error: {error}"), err=True)
+    click.echo(terminal.printable_text(f"error: {error}"), err=True)
     diagnostics = getattr(error, "diagnostics", "")
     if diagnostics:
-        click.echo(terminal.shown(diagnostics.rstrip()), err=True)
+        click.echo(terminal.printable_text(diagnostics.rstrip()), err=True)
     try:
         if wants_json(args):
             print_error(error)
@@ -167,14 +167,14 @@ def fail(args: list[str], error: HipsynthError) -> None:
     sys.exit(error.exit_code)
 
 
-def terminated(number: int, _frame: object) -> None:
+def handle_sigterm(number: int, _frame: object) -> None:
     """SIGTERM acts like Ctrl-C: running work is stopped, finished work is kept."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     stopping.remember_signal(number)
     raise KeyboardInterrupt
 
 
-def interrupted(args: list[str]) -> None:
+def exit_interrupted(args: list[str]) -> None:
     """Reports Ctrl-C or SIGTERM and exits with the shell's code for the signal (128 + its number)."""
     if wants_json(args):
         print_error(HipsynthError("interrupted", remedy="run the same command again to go on", reason="interrupted"))

@@ -103,7 +103,7 @@ def command(
     from hipsynth.core.errors import BadInput
     from hipsynth.core.files import SOURCE_BYTES, read_regular, write_whole
     from hipsynth.toolchain import sandbox
-    from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize
+    from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
     from hipsynth.tuning.trial import target_of
 
     sandbox.require_sandbox()
@@ -120,13 +120,13 @@ def command(
     if url is None:
         if model or trace:
             raise UsageError("--model and --trace belong to --llm", remedy="give --llm URL, too")
-        found = optimize(request, say)
+        found = optimize_program(request, say)
     else:
         from hipsynth.tuning.agent.drive import AgentSettings
 
         manner = AgentSettings(model, calls, tokens, seconds)
         where = trace or Path(f"{file.stem}.trace.jsonl")
-        found, about = driven(request, url, api_key_env, manner, where, say)
+        found, about = drive_model(request, url, api_key_env, manner, where, say)
     patched = out or Path(f"{file.stem}.optimized.hip")
     if found.status == "improved":
         write_whole(patched, found.text)
@@ -135,13 +135,13 @@ def command(
     if as_json:
         print_json(document)
     else:
-        click.echo(summary(found, document))
+        click.echo(result_summary(found, document))
         if about:
             click.echo("the model's run: {ended}, {calls} calls, {failed_calls} failed".format(**about["llm"]))
     return BadInput.exit_code if found.status == "refused" else 0
 
 
-def driven(
+def drive_model(
     request: OptimizeRequest,
     url: str,
     key_env: str | None,
@@ -152,15 +152,15 @@ def driven(
     """The answer of a model that drives the tools, and what its run used."""
     from hipsynth.cli.llm import api_key
     from hipsynth.synth.llm.endpoint import Client
-    from hipsynth.tuning.agent.drive import drive
+    from hipsynth.tuning.agent.drive import drive_model
 
     if not manner.model:
         raise UsageError("--llm needs a model", remedy="--model NAME, as the server calls it")
-    found = drive(request, Client(url, api_key(key_env, os.environ), ANSWER_S), manner, trace, say)
+    found = drive_model(request, Client(url, api_key(key_env, os.environ), ANSWER_S), manner, trace, say)
     return found.found, {"llm": found.document()["llm"] | {"model": manner.model, "trace": str(trace)}}
 
 
-def summary(found: OptimizeResult, document: dict[str, Any]) -> str:
+def result_summary(found: OptimizeResult, document: dict[str, Any]) -> str:
     lines = [f"kernel {name}: only hints and unrolling, because {why}" for name, why in found.refused.items()]
     if found.status != "improved":
         return "\n".join([*lines, f"{found.status}: {found.reason}"])

@@ -112,12 +112,12 @@ def command(
     for given in flags:
         check_flags(given)
     asked = [(arch, given, device) for arch, device in targets for given in flags]
-    question = LaunchAssumptions(grid, block, _numbers(values), arguments, project=project)
+    question = LaunchAssumptions(grid, block, _parse_values(values), arguments, project=project)
     if sweeps or listed is not None:
         if check or defer or why or (model is not None and not is_analytic(model)) or (sweeps and listed is not None):
             raise UsageError("variants are predicted by the default predictor alone", remedy="drop the other options")
         with processor_time_limit(timeout):
-            _variants(program, asked, question, sweeps, listed, open_analytic(model), as_json)
+            _predict_variants(program, asked, question, sweeps, listed, open_analytic(model), as_json)
         return
     if model is not None and not is_analytic(model):
         if check or defer or why or question != LaunchAssumptions(project=project):
@@ -134,7 +134,7 @@ def command(
     click.echo("\n\n".join(prediction_text(result, why) for result in document.results))
 
 
-def _variants(
+def _predict_variants(
     program: Program,
     builds: list[tuple[str, str, str]],
     question: LaunchAssumptions,
@@ -163,7 +163,7 @@ def open_analytic(model: Path | None) -> AnalyticPredictor:
     return AnalyticPredictor.load(SHIPPED if model is None else model if model.is_file() else model / PREDICTOR)
 
 
-def _numbers(values: tuple[str, ...]) -> dict[str, float]:
+def _parse_values(values: tuple[str, ...]) -> dict[str, float]:
     found: dict[str, float] = {}
     for text in values:
         name, _, number = text.partition("=")

@@ -23,7 +23,14 @@ from hipsynth.cli.options import (
     timeout_option,
     workers_option,
 )
-from hipsynth.cli.programs import ProgramCommand, hint, locate, source_options, split, with_defines
+from hipsynth.cli.programs import (
+    ProgramCommand,
+    locate_program,
+    missing_file_hint,
+    source_options,
+    split_argv,
+    with_defines,
+)
 from hipsynth.core import stopping
 from hipsynth.core.errors import BadInput, PartialFailure, UsageError
 
@@ -168,7 +175,7 @@ def command(
         lines=lines,
         isolate=sandboxed,
     )
-    paths, own = split(argv)
+    paths, own = split_argv(argv)
     path = paths[0]
     if not path.exists():
         raise BadInput(f"{path}: no such file or folder", remedy="give a HIP source file or a folder of programs")
@@ -177,17 +184,19 @@ def command(
             remedy = f"put {path.name} into a folder, or drop --out"
             raise UsageError("--out needs a folder of programs, and nothing else", remedy=remedy)
         wanted, excluded = select_targets(archs, flags, devices)
-        return _folder(path, out, wanted, excluded, limits, options)
+        return _profile_folder(path, out, wanted, excluded, limits, options)
     flags = tuple(with_defines(given, defines) for given in flags or ("-O3",))
     wanted, _ = select_targets(archs, flags, devices)
     try:
-        found = locate(paths, own, wanted[0].arch, includes=includes, project=project, limits=compile_limits(limits))
+        found = locate_program(
+            paths, own, wanted[0].arch, includes=includes, project=project, limits=compile_limits(limits)
+        )
     except BadInput as error:
         if error.reason not in ("no_programs", "several_programs"):
             raise
         what = f"{error.what} (a folder of programs for a corpus needs --out)"
         raise UsageError(what, cause=error.cause, remedy=error.remedy or "name the program's files") from None
-    return _program(found, _echo(wanted, flags), limits, options)
+    return _profile_program(found, _echo_targets(wanted, flags), limits, options)
 
 
 def _check_choices(backend: str, budget: float, per_kernel: int, lines_of_many: bool, lines: bool) -> None:
@@ -212,7 +221,7 @@ def _sampling_units(sample: str, exact: bool, effort: float | None, default: int
     return int(sample)
 
 
-def _echo(wanted: Sequence[Target], flags: tuple[str, ...]) -> list[Target]:
+def _echo_targets(wanted: Sequence[Target], flags: tuple[str, ...]) -> list[Target]:
     """The targets, with flags spelled exactly as given, including spaces."""
     from hipsynth.toolchain import check_flags
 
@@ -220,7 +229,7 @@ def _echo(wanted: Sequence[Target], flags: tuple[str, ...]) -> list[Target]:
     return [replace(target, flags=given.get(target.flags, target.flags)) for target in wanted]
 
 
-def _program(found: Project, wanted: Sequence[Target], limits: RunLimits, options: MeasurementOptions) -> int:
+def _profile_program(found: Project, wanted: Sequence[Target], limits: RunLimits, options: MeasurementOptions) -> int:
     from hipsynth.core.program import project_program
     from hipsynth.profiling.matrix.job import INTERRUPTED, profile_program
     from hipsynth.profiling.reports.budget import budget_notes
@@ -250,7 +259,7 @@ def _program(found: Project, wanted: Sequence[Target], limits: RunLimits, option
         if result.status != "ok":
             kind = "partial" if result.status == "partial" else "error"
             click.echo(f"{kind}: {result.arch} {result.flags}: {result.reason}: {result.message}", err=True)
-            if remedy := _remedy(result, options):
+            if remedy := _suggest_remedy(result, options):
                 click.echo(f"  try:   {remedy}", err=True)
             continue
         if result.provenance.get("output_cut"):
@@ -259,11 +268,11 @@ def _program(found: Project, wanted: Sequence[Target], limits: RunLimits, option
                 err=True,
             )
         if result.exit_code:
-            click.echo(f"note: {result.arch} {result.flags}: {_ended(result)}", err=True)
+            click.echo(f"note: {result.arch} {result.flags}: {_exit_note(result)}", err=True)
     return stopping.exit_code() if interrupted else exit_code(results)
 
 
-def _ended(result: TargetResult) -> str:
+def _exit_note(result: TargetResult) -> str:
     """The note for a program that was measured but ended with a nonzero exit code."""
     text = f"the program ended with exit code {result.exit_code}"
     if not result.spending and any(kernel.sampled for kernel in result.kernels):
@@ -271,7 +280,7 @@ def _ended(result: TargetResult) -> str:
     return text
 
 
-def _remedy(failed: TargetResult, options: MeasurementOptions) -> str:
+def _suggest_remedy(failed: TargetResult, options: MeasurementOptions) -> str:
     """A suggested remedy, "" if none is known."""
     if failed.reason == "timeout":
         sampling = ", or no --exact" if options["exact"] else ""
@@ -280,10 +289,10 @@ def _remedy(failed: TargetResult, options: MeasurementOptions) -> str:
         return (
             f"more than --timeout {options['timeout']:g}, or smaller arguments (synth survey --shrink looks for them)"
         )
-    return hint(failed.message)
+    return missing_file_hint(failed.message)
 
 
-def _folder(
+def _profile_folder(
     path: Path,
     out: Path,
     wanted: Sequence[Target],
@@ -323,7 +332,7 @@ def _folder(
     if options["as_json"]:
         print_json({"corpus": str(out), **summary.document()})
     else:
-        _say(out, summary)
+        _print_summary(out, summary)
     return PartialFailure.exit_code if summary.failures else 0
 
 
@@ -340,7 +349,7 @@ def _programs_below(path: Path, arch: str, on_bad: Callable[[BadInput], None], l
     return folder_programs(path, arch, scratch, on_bad, compile_limits(limits))
 
 
-def _say(out: Path, summary: MatrixSummary) -> None:
+def _print_summary(out: Path, summary: MatrixSummary) -> None:
     items = f"{summary.programs} programs x {summary.targets} targets"
     failed = sum(summary.failed.values())
     click.echo(f"{out}: {items}: {summary.measured} measured, {summary.already_done} done before, {failed} failed")
@@ -352,12 +361,12 @@ def _say(out: Path, summary: MatrixSummary) -> None:
         click.echo(f"  dropped the damaged {part}")
     for reason, count in summary.failed.items():
         example = next(row for row in summary.failures if row["reason"] == reason)
-        click.echo(f"  {count} x {reason}, e.g. {_where(example)}")
+        click.echo(f"  {count} x {reason}, e.g. {_name_failed_item(example)}")
         if not example["program"]:
             click.echo(f"    {example['message']}", err=True)
 
 
-def _where(failure: dict[str, str]) -> str:
+def _name_failed_item(failure: dict[str, str]) -> str:
     """Names the failed item; a program that could not be read has neither id nor target."""
     if not failure["program"]:
         return failure["name"]

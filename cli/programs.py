@@ -63,7 +63,7 @@ def with_defines(flags: str, defines: Sequence[str]) -> str:
     return shlex.join([*shlex.split(flags), *(f"-D{text}" for text in defines)]) if defines else flags
 
 
-def split(argv: Sequence[str]) -> tuple[list[Path], tuple[str, ...]]:
+def split_argv(argv: Sequence[str]) -> tuple[list[Path], tuple[str, ...]]:
     """(paths, program arguments): leading source files are paths, everything after them is passed to the program."""
     if not argv[0]:
         raise UsageError("the first argument is empty", remedy="give a HIP source file, or the folder of a program")
@@ -76,7 +76,7 @@ def split(argv: Sequence[str]) -> tuple[list[Path], tuple[str, ...]]:
     return paths, (*argv[len(paths) :], *own)
 
 
-def locate(
+def locate_program(
     paths: Sequence[Path],
     arguments: tuple[str, ...],
     arch: str,
@@ -114,7 +114,7 @@ def locate(
     return replace(found, arguments=arguments, readable=readable)
 
 
-def hint(message: str) -> str:
+def missing_file_hint(message: str) -> str:
     """A suggestion if the compiler's diagnostics indicate that files are missing, else ""."""
     if _ACROSS_FILES.search(message):
         return "device functions and variables of other files want --flags '-O3 -fgpu-rdc', and those files"

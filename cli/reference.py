@@ -34,12 +34,12 @@ every verb. Write values that begin with a dash as `--flags=-O3`.
 """
 
 
-def render() -> str:
+def render_page() -> str:
     """The page as Markdown."""
-    return INTRODUCTION + "\n".join(_lines()) + "\n"
+    return INTRODUCTION + "\n".join(_page_lines()) + "\n"
 
 
-def _lines() -> Iterator[str]:
+def _page_lines() -> Iterator[str]:
     yield from ("| exit code | meaning |", "|---|---|")
     yield from (f"| {code} | {meaning} |" for code, meaning in sorted(EXIT_CODES.items()))
     yield from ("", "Otherwise, `synth run` exits with the exit code of the program.")
@@ -49,32 +49,32 @@ def _lines() -> Iterator[str]:
         assert command is not None
         yield from ("", f"## synth {verb}", "", summary)
         if not isinstance(command, click.Group):
-            yield from _options(verb, command, context)
+            yield from _option_lines(verb, command, context)
             continue
         for name, part in command.commands.items():
             yield from ("", f"### synth {verb} {name}", "", part.get_short_help_str(200))
-            yield from _options(f"{verb} {name}", part, context)
+            yield from _option_lines(f"{verb} {name}", part, context)
 
 
-def _options(verb: str, command: click.Command, context: click.Context) -> Iterator[str]:
+def _option_lines(verb: str, command: click.Command, context: click.Context) -> Iterator[str]:
     """How a command is called, and the table of its options."""
     arguments = [p.make_metavar(context) for p in command.params if isinstance(p, click.Argument)]
     yield from ("", f"    {' '.join(['synth', verb, '[OPTIONS]', *arguments])}")
     yield from ("", "| option | meaning | default |", "|---|---|---|")
     options = [p for p in command.params if isinstance(p, click.Option) and not p.hidden]
-    yield from (_row(option, context) for option in options)
+    yield from (_option_row(option, context) for option in options)
 
 
-def _row(option: click.Option, context: click.Context) -> str:
+def _option_row(option: click.Option, context: click.Context) -> str:
     names = ", ".join(option.opts) + "".join(f"/{name}" for name in option.secondary_opts)
     metavar = option.make_metavar(context)
     value = "" if option.is_flag else f" {'N' if metavar.endswith(' RANGE') else metavar}"
     meaning, _, stated = (option.help or "").partition("[default: ")
-    cells = (f"`{names}{value}`", meaning, stated.rstrip("]") or _default(option))
+    cells = (f"`{names}{value}`", meaning, stated.rstrip("]") or _default_text(option))
     return "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |"
 
 
-def _default(option: click.Option) -> str:
+def _default_text(option: click.Option) -> str:
     if option.required:
         return "required"
     if isinstance(option.show_default, str):
@@ -87,10 +87,10 @@ def _default(option: click.Option) -> str:
 def main(arguments: list[str]) -> int:
     """Writes the page; with --check only compares it, and returns 1 if it is stale."""
     if "--check" in arguments:
-        fresh = PAGE.exists() and PAGE.read_text() == render()
+        fresh = PAGE.exists() and PAGE.read_text() == render_page()
         print("fresh" if fresh else f"{PAGE} is stale: run python -m hipsynth.cli.reference")
         return 0 if fresh else 1
-    PAGE.write_text(render())
+    PAGE.write_text(render_page())
     return 0
 
 

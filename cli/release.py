@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hipsynth.cli.common import Progress, note, print_json
+from hipsynth.cli.common import Progress, print_json, print_note
 from hipsynth.cli.options import NamedPath, engine_option, json_option, workers_option
 from hipsynth.core.errors import PartialFailure
 
@@ -70,7 +70,7 @@ def make(shards: str, work: Path, out: Path, engine: str, workers: int, as_json:
     finally:
         for bar in bars:
             bar.close()
-    _pack(shards, work, out, as_json)
+    _pack_shards(shards, work, out, as_json)
 
 
 @command.command()
@@ -80,21 +80,21 @@ def make(shards: str, work: Path, out: Path, engine: str, workers: int, as_json:
 @json_option
 def pack(shards: str, work: Path, out: Path, as_json: bool) -> None:
     """Add finished shards of WORK to the release: programs in pNNNN, their corpus in sNNNN, and a file sNNNN.done."""
-    _pack(shards, work, out, as_json)
+    _pack_shards(shards, work, out, as_json)
 
 
-def _pack(shards: str, work: Path, out: Path, as_json: bool) -> None:
+def _pack_shards(shards: str, work: Path, out: Path, as_json: bool) -> None:
     from hipsynth.synth.release.pack import pack_release as add
     from hipsynth.synth.release.plan import load_plan, shard_numbers
 
-    found = add(load_plan(), work, out, shard_numbers(shards), note)
+    found = add(load_plan(), work, out, shard_numbers(shards), print_note)
     if as_json:
         print_json(asdict(found))
     else:
-        _say(found)
+        _print_summary(found)
 
 
-def _say(found: PackResult) -> None:
+def _print_summary(found: PackResult) -> None:
     click.echo(
         f"{found.out}: {found.labels:,} labels of {found.programs:,} programs, {found.shards} shards, "
         f"{found.bytes / 1e6:.1f} MB ({found.bytes / max(1, found.labels):.0f} bytes a label)"
@@ -121,7 +121,7 @@ def verify(release: Path, row: str, sample: int, as_json: bool) -> int:
     from hipsynth.synth.release.verify import choose_ids, find_leaks
     from hipsynth.synth.release.verify import verify_labels as rebuild
 
-    opened = Release.load(_existing(release))
+    opened = Release.load(_existing_folder(release))
     ids = choose_ids(opened, row, sample)
     progress = Progress("verify", len(ids))
     found = rebuild(opened, ids, progress.step)
@@ -148,7 +148,7 @@ def verify(release: Path, row: str, sample: int, as_json: bool) -> int:
     return PartialFailure.exit_code if wrong or crossing else 0
 
 
-def _existing(release: Path) -> Path:
+def _existing_folder(release: Path) -> Path:
     """The folder; the default is that of the checkout, whatever the current folder is."""
     from hipsynth.core.cache import REPOSITORY
 

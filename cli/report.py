@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hipsynth.cli.common import note, print_json
+from hipsynth.cli.common import print_json, print_note
 from hipsynth.cli.options import NamedPath, json_option
 
 EPILOG = """\b
@@ -26,7 +26,7 @@ def command(corpus: Path, model: Path | None, out: Path, backend: str | None, as
     """Write one self-contained HTML report of CORPUS: roofline, statistics, distributions, accuracy, provenance."""
     from hipsynth.training.evaluation.report import write_report
 
-    summary = write_report(corpus, out, model, backend, note=note)
+    summary = write_report(corpus, out, model, backend, note=print_note)
     if as_json:
         print_json(summary)
     else:

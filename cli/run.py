@@ -23,8 +23,15 @@ from hipsynth.cli.options import (
     sandbox_option,
     timeout_option,
 )
-from hipsynth.cli.programs import ProgramCommand, hint, locate, source_options, split, with_defines
-from hipsynth.cli.terminal import forward
+from hipsynth.cli.programs import (
+    ProgramCommand,
+    locate_program,
+    missing_file_hint,
+    source_options,
+    split_argv,
+    with_defines,
+)
+from hipsynth.cli.terminal import output_forwarder
 from hipsynth.core.errors import BadInput, CompileFailed, UsageError
 from hipsynth.core.folders import changed_files, copy_out, stamp_files
 from hipsynth.core.scratch import scratch_folder
@@ -109,7 +116,7 @@ def command(
     from hipsynth.simulator.limits import RunLimits
     from hipsynth.toolchain import sandbox
 
-    paths, args = split(argv)
+    paths, args = split_argv(argv)
     flags = with_defines(flags, defines)
     _check_keep(keep, sandboxed)
     if sandboxed:
@@ -124,11 +131,11 @@ def command(
         isolate=sandboxed,
     )
     compiling = compile_limits(limits)
-    found = locate(paths, args, arch, includes=includes, project=project, limits=compiling)
+    found = locate_program(paths, args, arch, includes=includes, project=project, limits=compiling)
     made: list[str] = []
     omitted: list[str] = []
     with scratch_folder() as scratch, sandbox.job_folder() as job:
-        artefacts = compiled(found, arch, flags, scratch / "build", compiling)
+        artefacts = compile_program(found, arch, flags, scratch / "build", compiling)
         folder = job / "run"
         if sandboxed or as_json:
             done, made = _in_copy(found, artefacts, table, folder, limits, count=caches, counters=as_json)
@@ -142,7 +149,7 @@ def command(
         print_json(run_document(done, str(paths[0]), arch, flags, made))
     if as_json and done.output_cut:
         click.echo(f"note: its output was cut after {OUTPUT_BYTES >> 20} MiB", err=True)
-    for line in (*_files(made, omitted, keep), *([] if as_json else _end(done, sandboxed, timeout))):
+    for line in (*_file_notes(made, omitted, keep), *([] if as_json else _failure_notes(done, sandboxed, timeout))):
         click.echo(line, err=True)
     return (done.exit_code or 0) if done.status == "ok" else BadInput.exit_code
 
@@ -183,7 +190,7 @@ def _in_copy(
         counters=counters,
         mounts=placed.mounts,
         stdin=standard_input(),
-        on_output=None if counters else forward(),
+        on_output=None if counters else output_forwarder(),
         interactive=not counters and sys.stdout.isatty(),
     )
     return done, changed_files(folder, before)
@@ -202,7 +209,7 @@ def standard_input() -> int | None:
     return 0 if read_only and (stat.S_ISFIFO(mode) or stat.S_ISREG(mode)) else None
 
 
-def _files(made: list[str], omitted: list[str], keep: Path | None) -> Iterator[str]:
+def _file_notes(made: list[str], omitted: list[str], keep: Path | None) -> Iterator[str]:
     """A note about the files that the program wrote in the sandbox."""
     if made and keep is None:
         more = f" and {len(made) - LISTED} more" if len(made) > LISTED else ""
@@ -212,7 +219,7 @@ def _files(made: list[str], omitted: list[str], keep: Path | None) -> Iterator[s
         yield f"note: {len(made) - len(omitted)} of {len(made)} files that it wrote are in {keep}"
 
 
-def _end(done: RunResult, sandboxed: bool, timeout: float) -> Iterator[str]:
+def _failure_notes(done: RunResult, sandboxed: bool, timeout: float) -> Iterator[str]:
     """How the program failed, if it did."""
     if done.status != "ok":
         yield f"error: {done.reason}: {done.message}"
@@ -222,12 +229,12 @@ def _end(done: RunResult, sandboxed: bool, timeout: float) -> Iterator[str]:
         yield f"note: it ended with exit code {done.exit_code} where it had {CONFINED}"
 
 
-def compiled(found: Project, arch: str, flags: str, folder: Path, limits: CompileLimits) -> Artefacts:
+def compile_program(found: Project, arch: str, flags: str, folder: Path, limits: CompileLimits) -> Artefacts:
     """Compiles the program in `folder`; a CompileFailed error includes a suggestion."""
     from hipsynth.simulator.build import build_project
 
     try:
         return build_project(found, arch, flags, folder, limits)
     except CompileFailed as error:
-        error.remedy = error.remedy or hint(error.diagnostics)
+        error.remedy = error.remedy or missing_file_hint(error.diagnostics)
         raise

@@ -58,7 +58,7 @@ def command(
             raise BadInput(f"{model}: no finished model there", remedy="run `synth train`, or drop --model")
     try:
         from hipsynth.serving.limits import ServerSettings
-        from hipsynth.serving.run import log_to_stderr, serve
+        from hipsynth.serving.run import log_to_stderr, serve_until_stopped
     except ModuleNotFoundError as error:
         raise MissingDependency(
             f"the package {error.name} is not installed",
@@ -76,4 +76,4 @@ def command(
         if open_page:
             webbrowser.open(address.link)
 
-    serve(port, ServerSettings(predictors=workers, execute_s=timeout, model=model), say)
+    serve_until_stopped(port, ServerSettings(predictors=workers, execute_s=timeout, model=model), say)

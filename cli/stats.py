@@ -44,35 +44,35 @@ def command(corpus: Path, skip_damaged: bool, page: Path | None, as_json: bool) 
     if as_json:
         print_json(found)
     else:
-        click.echo("\n".join(_lines(found)))
+        click.echo("\n".join(_stat_lines(found)))
 
 
-def _lines(found: Mapping[str, Any]) -> Iterator[str]:
+def _stat_lines(found: Mapping[str, Any]) -> Iterator[str]:
     programs, items, failures = found["programs"], found["measurements"], found["failures"]
     yield f"{found['corpus']}: {programs['total']:,} programs of {programs['lineages']:,} lineages"
-    yield from _group("origin", programs["by_origin"])
-    yield from _group("family", programs["by_family"])
+    yield from _group_lines("origin", programs["by_origin"])
+    yield from _group_lines("family", programs["by_family"])
     yield f"{found['skeletons']:,} control skeletons, {found['opcodes'] or 'no record of'} opcodes"
     yield f"{items['total']:,} measurements, {items['kernels']:,} kernels"
     for name in ("arch", "flags", "device", "backend"):
-        yield from _group(name, items[f"by_{name}"])
-    yield from _limits(found["bottlenecks"])
-    yield from _covered(found["covered"])
+        yield from _group_lines(name, items[f"by_{name}"])
+    yield from _limit_lines(found["bottlenecks"])
+    yield from _coverage_lines(found["covered"])
     yield f"{failures['total']:,} failures"
-    yield from _group("reason", failures["by_reason"])
+    yield from _group_lines("reason", failures["by_reason"])
     copies = found["duplicates"]
     yield f"equal labels: {copies['same_lineage']:,} within a lineage, {copies['other_lineage']:,} across lineages"
-    yield from _distribution(found["metrics"])
+    yield from _distribution_lines(found["metrics"])
     for line in found["damaged"]:
         yield f"left out: {line}"
 
 
-def _group(name: str, counts: Mapping[str, int]) -> Iterator[str]:
+def _group_lines(name: str, counts: Mapping[str, int]) -> Iterator[str]:
     for value, count in counts.items():
         yield f"  {name:<8} {count:>8,}  {value or '(none)'}"
 
 
-def _limits(found: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+def _limit_lines(found: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
     """One line per limiting unit, one column per architecture."""
     from hipsynth.profiling.metrics.bottleneck import unit_name
 
@@ -84,7 +84,7 @@ def _limits(found: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
         yield f"  {unit_name(unit):<32}{cells}"
 
 
-def _covered(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Iterator[str]:
+def _coverage_lines(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Iterator[str]:
     """One line per axis of the label space: bins with labels, and how many equally full ones would be as varied."""
     archs = sorted({arch for row in found.values() for arch in row})
     if archs:
@@ -95,7 +95,7 @@ def _covered(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Iterator
             yield f"  {axis:<32}" + "".join(f"{cell:>16}" for cell in cells)
 
 
-def _distribution(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def _distribution_lines(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     from hipsynth.profiling import metrics
 
     facts = metrics.metric_table().metrics
@@ -103,11 +103,11 @@ def _distribution(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     yield f"{'metric':<{names}}{'unit':<20}" + "".join(f"{name:>12}" for name in (*SHOWN, "zero", "unknown"))
     for metric, row in rows.items():
         unit = facts[metric].unit if metric in facts else ""
-        values = "".join(f"{_value(row[name]):>12}" for name in SHOWN)
+        values = "".join(f"{_value_text(row[name]):>12}" for name in SHOWN)
         yield f"{metric:<{names}}{unit:<20}{values}{row['zero']:>12,}{row['unknown']:>12,}"
 
 
-def _value(value: float | None) -> str:
+def _value_text(value: float | None) -> str:
     from hipsynth.profiling.reports.numbers import format_number
 
     return "-" if value is None else format_number(value)

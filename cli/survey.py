@@ -139,8 +139,8 @@ def command(
         for arch, device in resolve_devices(archs or (() if devices else (DEFAULT_ARCH,)), devices)
     ]
     reports: list[SurveyReport] = []
-    with _labels(corpus, keep_sources) as label:
-        for report in _surveys(folders, wanted, out, label):
+    with _label_writer(corpus, keep_sources) as label:
+        for report in _run_surveys(folders, wanted, out, label):
             reports.append(report)
             if page:  # after each survey, because a later one may be interrupted
                 update_page(page, reports)
@@ -148,19 +148,19 @@ def command(
         documents = [report.document() for report in reports]
         print_json(documents[0] if len(documents) == 1 else {"surveys": documents})
     else:
-        texts = [f"{_heading(report, len(reports))}{report_table(report)}" for report in reports]
+        texts = [f"{_report_heading(report, len(reports))}{report_table(report)}" for report in reports]
         click.echo("\n\n".join([*texts, *([summary_line(reports)] if len(reports) > 1 else [])]))
     if not reports:
         raise BadInput("no HIP program in any of the folders", remedy="give folders that contain the sources")
     return 0
 
 
-def _heading(report: SurveyReport, reports: int) -> str:
+def _report_heading(report: SurveyReport, reports: int) -> str:
     return f"{report.folder} on {report.arch}\n" if reports > 1 else ""
 
 
 @contextmanager
-def _labels(corpus: Path | None, keep_sources: bool) -> Iterator[Label | None]:
+def _label_writer(corpus: Path | None, keep_sources: bool) -> Iterator[Label | None]:
     """Yields a function that stores a program's labels in the corpus; None without a corpus."""
     from hipsynth.core.store import CorpusWriter
     from hipsynth.profiling import metrics
@@ -188,7 +188,7 @@ def _labels(corpus: Path | None, keep_sources: bool) -> Iterator[Label | None]:
         yield label
 
 
-def _surveys(
+def _run_surveys(
     folders: Sequence[Path], wanted: Sequence[SurveyOptions], out: Path | None, label: Label | None
 ) -> Iterator[SurveyReport]:
     """One survey after the other."""

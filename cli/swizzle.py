@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from hipsynth.cli.common import note, print_json
+from hipsynth.cli.common import print_json, print_note
 from hipsynth.cli.options import Duration, NamedPath, json_option, one_arch_option, one_device_option, timeout_option
 from hipsynth.core.errors import BadInput, UsageError
 
@@ -69,7 +69,7 @@ def command(
     from hipsynth.core.files import SOURCE_BYTES, read_regular
     from hipsynth.simulator import devices
     from hipsynth.tuning.swizzle import report
-    from hipsynth.tuning.swizzle.search import SwizzleSettings, swizzle
+    from hipsynth.tuning.swizzle.search import SwizzleSettings, search_mappings
     from hipsynth.tuning.trial import target_of
 
     try:
@@ -82,23 +82,23 @@ def command(
         raise UsageError(f"--out {chosen} is the program itself", remedy="name another file")
     checked = None if check_args is None else tuple(shlex.split(check_args))
     question = SwizzleSettings(target_of(arch, flags, device), args, checked, tries, mapping, kernels, timeout, budget)
-    result = swizzle(text, question, note)
-    found = report.document(result) | {"patched": None, "patch": None}
+    result = search_mappings(text, question, print_note)
+    found = report.swizzle_document(result) | {"patched": None, "patch": None}
     if result.text != text:
         difference = chosen.with_name(chosen.name + ".patch")
-        _write(chosen, result.text)
-        _write(difference, report.patch(text, result.text, file.name))
+        _write_text(chosen, result.text)
+        _write_text(difference, report.unified_diff(text, result.text, file.name))
         found |= {"patched": str(chosen), "patch": str(difference)}
     if as_json:
         print_json(found)
         return 0
-    click.echo(report.text(result))
+    click.echo(report.report_text(result))
     if found["patched"]:
         click.echo(f"\npatched program: {found['patched']}\npatch:           {found['patch']}")
     return 0
 
 
-def _write(path: Path, text: str) -> None:
+def _write_text(path: Path, text: str) -> None:
     from hipsynth.core.files import write_whole
 
     write_whole(path, text)

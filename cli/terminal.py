@@ -19,7 +19,7 @@ _CONTROLS = [*range(9), *range(11, 32), *range(127, 160), 0x061C, 0x200E, 0x200F
 _SHOWN = {code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" for code in _CONTROLS}
 
 
-def harmless(text: str) -> str:
+def escape_controls(text: str) -> str:
     """The text with its control characters, except newline and tab, as escapes such as \\x1b."""
     return text.replace("\r\n", "\n").translate(_SHOWN)
 
@@ -34,21 +34,21 @@ class OutputDecoder:
     def feed(self, data: bytes, *, end: bool = False) -> str:
         text = self._held + self._decoder.decode(data, end)
         self._held = "\r" if text.endswith("\r") and not end else ""
-        return harmless(text.removesuffix(self._held))
+        return escape_controls(text.removesuffix(self._held))
 
 
 class Terminal(io.TextIOWrapper):
-    """A terminal that is written to harmlessly; `control` writes the tool's own control characters."""
+    """A terminal that is written to harmlessly; `write_control` writes the tool's own control characters."""
 
     def write(self, text: str, /) -> int:
-        return super().write(harmless(text))
+        return super().write(escape_controls(text))
 
     def control(self, text: str) -> None:
         super().write(text)
         self.flush()
 
 
-def control(text: str) -> None:
+def write_control(text: str) -> None:
     """Writes control characters to the terminal on stderr."""
     if isinstance(sys.stderr, Terminal):
         sys.stderr.control(text)
@@ -57,7 +57,7 @@ def control(text: str) -> None:
         sys.stderr.flush()
 
 
-def prepare(*, bars: bool) -> None:
+def prepare_streams(*, bars: bool) -> None:
     """Prepares the standard streams for any output. `bars`: libraries draw progress bars on stderr.
 
     A closed one becomes /dev/null, so that no file opened later takes its number. File names that are no UTF-8 pass
@@ -81,13 +81,13 @@ def prepare(*, bars: bool) -> None:
             setattr(sys, name, Terminal(stream.buffer, stream.encoding, "backslashreplace", line_buffering=True))
 
 
-def forward() -> Callable[[str, bytes], None]:
+def output_forwarder() -> Callable[[str, bytes], None]:
     """A function that passes a program's output ("out" or "err", bytes) to stdout and stderr as it comes."""
-    writers = {"out": _writer(sys.stdout), "err": _writer(sys.stderr)}
+    writers = {"out": _stream_writer(sys.stdout), "err": _stream_writer(sys.stderr)}
     return lambda name, data: writers[name](data)
 
 
-def _writer(stream: TextIO) -> Callable[[bytes], None]:
+def _stream_writer(stream: TextIO) -> Callable[[bytes], None]:
     decoder = OutputDecoder()
     stream.flush()
     raw: IO[bytes] | None = getattr(stream, "buffer", None)
@@ -103,8 +103,8 @@ def _writer(stream: TextIO) -> Callable[[bytes], None]:
     return write
 
 
-def shown(text: str) -> str:
+def printable_text(text: str) -> str:
     """The text as it may be written to stderr: harmless if that is a terminal."""
     with contextlib.suppress(ValueError, AttributeError):
-        return harmless(text) if sys.stderr.isatty() else text
+        return escape_controls(text) if sys.stderr.isatty() else text
     return text

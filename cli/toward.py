@@ -25,7 +25,7 @@ def labels_of(path: Path) -> list[Label]:
     for row in rows:
         program = programs.get(row["program_id"])
         if program and not program["derivation"] and template_of(program["family"]) in load_templates():
-            labels.append(Label(program["family"], _params(program, row["arguments"]), covered.worth(row)))
+            labels.append(Label(program["family"], _run_params(program, row["arguments"]), covered.worth(row)))
     if not labels:
         raise UsageError(
             f"{path} holds no label of a generated program", remedy="profile programs of `synth generate` into it first"
@@ -33,7 +33,7 @@ def labels_of(path: Path) -> list[Label]:
     return labels
 
 
-def _params(program: dict[str, Any], arguments: str) -> dict[str, Any]:
+def _run_params(program: dict[str, Any], arguments: str) -> dict[str, Any]:
     """The parameters of a program in the run with these arguments."""
     words = shlex.split(arguments)
     runs = json.loads(program["runs"] or "[]")

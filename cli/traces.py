@@ -57,7 +57,7 @@ def command(
     """
     from hipsynth.profiling.matrix.targets import resolve_devices
     from hipsynth.toolchain import sandbox
-    from hipsynth.tuning.agent.collect import ProgramTarget, add_runs, collect
+    from hipsynth.tuning.agent.collect import ProgramTarget, add_runs, collect_chats
     from hipsynth.tuning.trial import target_of
 
     sandbox.require_sandbox()
@@ -65,7 +65,7 @@ def command(
     programs = itertools.islice((one for path in sources if path not in runs for one in programs_of(path)), limit)
     targets = [target_of(arch, flags, device) for arch, device in resolve_devices(archs or BOTH, devices)]
     items = (ProgramTarget(program, target, budget) for program in programs for target in targets)
-    report = collect(items, out, (lambda line: None) if as_json else click.echo)
+    report = collect_chats(items, out, (lambda line: None) if as_json else click.echo)
     if runs:
         report = add_runs(runs, out)
     if as_json:

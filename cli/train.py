@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hipsynth.cli.common import Progress, note, print_json
+from hipsynth.cli.common import Progress, print_json, print_note
 from hipsynth.cli.options import NamedPath, json_option
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def command(
     if config.base == "analytic":
         _train_analytic(corpus, config, out, backend, as_json)
         return
-    with shown("train") as progress:
+    with show_progress("train") as progress:
         record = train_model(corpus, config, out, progress, load_samples(corpus, backend))
     if as_json:
         print_json({"model": str(out), **record})
@@ -94,7 +94,7 @@ def command(
 
 
 @contextlib.contextmanager
-def shown(title: str) -> Iterator[Callable[[int, int, str], None]]:
+def show_progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
     """A progress line that begins with the first step, which may not be step 1 after an interruption."""
     show: list[Progress] = []
 
@@ -110,11 +110,11 @@ def shown(title: str) -> Iterator[Callable[[int, int, str], None]]:
 
 
 def _train_tools(traces: Path, config: Config, out: Path, as_json: bool) -> None:
-    from hipsynth.tuning.reason.learn import learn
-    from hipsynth.tuning.reason.practise import practise
+    from hipsynth.tuning.reason.learn import train_on_chats
+    from hipsynth.tuning.reason.practise import train_with_grpo
 
-    with shown("train") as progress:
-        record = (practise if config.method == "grpo" else learn)(traces, config, out, progress)
+    with show_progress("train") as progress:
+        record = (train_with_grpo if config.method == "grpo" else train_on_chats)(traces, config, out, progress)
     if as_json:
         print_json({"model": str(out), **record})
         return
@@ -142,7 +142,7 @@ def _train_analytic(corpus: Path, config: Config, out: Path, backend: str | None
     from hipsynth.training.analytic.train import train_analytic
     from hipsynth.training.data.dataset import load_samples
 
-    record = train_analytic(corpus, config, out, load_samples(corpus, backend, every_device=True), note)
+    record = train_analytic(corpus, config, out, load_samples(corpus, backend, every_device=True), print_note)
     if as_json:
         print_json({"model": str(out), **record})
         return

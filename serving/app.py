@@ -83,7 +83,7 @@ def make_app(service: Service, version: str) -> tuple[FastAPI, RequestMeter]:
     return app, meter
 
 
-def problem(status: int, words: ErrorDocument) -> JSONResponse:
+def problem_response(status: int, words: ErrorDocument) -> JSONResponse:
     """An error as the answer to a request."""
     shown = to_json(replace(words, diagnostics=words.diagnostics or ""))
     return JSONResponse(shown, status, {"retry-after": "1"} if status in (429, 503) else None)
@@ -93,19 +93,19 @@ def _add_errors(app: FastAPI) -> None:
     async def typed(_: Request, error: Exception) -> Response:
         assert isinstance(error, WorkerProblem | HipsynthError)
         words = error.problem if isinstance(error, WorkerProblem) else problem_of(error)
-        return problem(STATUS.get(words.error, 422), words)
+        return problem_response(STATUS.get(words.error, 422), words)
 
     async def invalid(_: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         message = f"{place}: {first['msg']}"[:MESSAGE]
-        return problem(422, ErrorDocument("invalid", message, remedy="see /openapi.json"))
+        return problem_response(422, ErrorDocument("invalid", message, remedy="see /openapi.json"))
 
     async def other(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         code = "not_found" if error.status_code == 404 else "http"
-        response = problem(error.status_code, ErrorDocument(code, str(error.detail)))
+        response = problem_response(error.status_code, ErrorDocument(code, str(error.detail)))
         response.headers.update(error.headers or {})
         if error.status_code == 405:
             response.headers["allow"] = ", ".join(methods_of(app, request))
@@ -113,7 +113,7 @@ def _add_errors(app: FastAPI) -> None:
 
     async def defect(_: Request, error: Exception) -> Response:
         cause = type(error).__name__
-        return problem(500, ErrorDocument("internal_error", "hipsynth itself failed", cause, "report it"))
+        return problem_response(500, ErrorDocument("internal_error", "hipsynth itself failed", cause, "report it"))
 
     app.add_exception_handler(Exception, defect)
     app.add_exception_handler(HipsynthError, typed)
@@ -166,12 +166,12 @@ def _add_work(app: FastAPI, service: Service) -> None:
     @app.get("/v1/jobs/{job}", response_model=JobDocument)
     async def job_state(job: str, wait_s: Annotated[float, Query(ge=0, le=30)] = 0) -> Response:
         """The state of a job; with `wait_s`, as soon as it has ended, or after so many seconds."""
-        return _view(await service.job(job, wait_s))
+        return _job_response(await service.job(job, wait_s))
 
     @app.delete("/v1/jobs/{job}", response_model=JobDocument)
     async def cancel(job: str) -> Response:
         """Stops a job; one that has ended stays as it is."""
-        return _view(service.cancel(job))
+        return _job_response(service.cancel(job))
 
     @app.post("/v1/chat/completions", response_model=ChatCompletion)
     async def chat(body: Chat, request: Request) -> Response:
@@ -180,16 +180,16 @@ def _add_work(app: FastAPI, service: Service) -> None:
         if answered.status_code != 200:
             return answered
         answer = from_json(ChatAnswer, json.loads(bytes(answered.body)))
-        return _completion(answer, body, str(service.settings.model))
+        return _completion_response(answer, body, str(service.settings.model))
 
 
-def _view(job: JobState | None) -> Response:
+def _job_response(job: JobState | None) -> Response:
     if job is None:
         raise HTTPException(404, "there is no job of this name; finished ones are kept for a while")
     return JSONResponse(job.view())
 
 
-def _completion(answer: ChatAnswer, body: Chat, model: str) -> Response:
+def _completion_response(answer: ChatAnswer, body: Chat, model: str) -> Response:
     text = ChatText("assistant", answer.content)
     choice = ChatChoice(
         index=0,
@@ -229,10 +229,10 @@ def _add_state(app: FastAPI, service: Service, meter: RequestMeter) -> None:
     @app.get("/v1/options", response_model=ServerChoices)
     async def options() -> Response:
         """What a page or an editor offers: targets, flag sets, metrics, and the device's roofs."""
-        return JSONResponse(to_json(choices(service)))
+        return JSONResponse(to_json(list_choices(service)))
 
 
-def choices(service: Service) -> ServerChoices:
+def list_choices(service: Service) -> ServerChoices:
     """What a page or an editor offers."""
     tables = [devices.load_device(name) for name in devices.list_devices()]
     facts = metric_table().metrics

@@ -17,7 +17,7 @@ def model_of(folder: str) -> Predictor:
     return Predictor.load(Path(folder))
 
 
-def answer(request: ChatRequest) -> ChatAnswer:
+def answer_chat(request: ChatRequest) -> ChatAnswer:
     """The model's greedy answer to chat messages of at most `max_tokens`. Raises BadInput for messages that leave no
     room in the model's context, or that its chat template refuses."""
     from jinja2 import TemplateError

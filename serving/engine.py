@@ -34,7 +34,7 @@ WARM = "#include <hip/hip_runtime.h>\n__global__ void warm%d(float* a) { a[threa
 
 
 @functools.cache
-def predictor() -> AnalyticPredictor:
+def load_predictor() -> AnalyticPredictor:
     from hipsynth.training.analytic.predict import AnalyticPredictor
 
     return AnalyticPredictor.load()
@@ -65,15 +65,15 @@ def predict(request: ProgramRequest) -> PredictDocument:
     from hipsynth.training.analytic.predict import LaunchAssumptions
 
     program, target = program_of(request), target_of(request)
-    grid, block = _shape(request.grid), _shape(request.block)
+    grid, block = _to_shape(request.grid), _to_shape(request.block)
     host = HostCode.RUN if request.run_host else HostCode.KNOWN
     question = LaunchAssumptions(grid, block, request.values, request.arguments, host, program.project)
     asked = [(target.arch, target.flags, target.device)]
-    found = predict_each(program.text, asked, question, predictor(), request.limit_s)
-    return document_of(program, request.name, predictor().path, found)
+    found = predict_each(program.text, asked, question, load_predictor(), request.limit_s)
+    return document_of(program, request.name, load_predictor().path, found)
 
 
-def _shape(given: Sequence[int] | None) -> tuple[int, int, int] | None:
+def _to_shape(given: Sequence[int] | None) -> tuple[int, int, int] | None:
     if given is None:
         return None
     x, y, z = [*given, 1, 1][:3]
@@ -97,7 +97,7 @@ def prepare(request: BuildRequest) -> Prepared:
 
     target = target_of(request)
     for number in range(2):
-        predictor().predict(WARM % number, target.arch, target.flags, target.device)
+        load_predictor().predict(WARM % number, target.arch, target.flags, target.device)
     return Prepared((target.arch, target.flags))
 
 
@@ -114,9 +114,9 @@ def read_by_model(request: ProgramRequest) -> PredictDocument:
 
 def chat(request: ChatRequest) -> ChatAnswer:
     """An answer of the trained language model to chat messages, with its numbers of tokens."""
-    from hipsynth.serving.chat import answer
+    from hipsynth.serving.chat import answer_chat
 
-    return answer(request)
+    return answer_chat(request)
 
 
 PROGRAM_KINDS: Mapping[str, Callable[[ProgramRequest], object]] = {

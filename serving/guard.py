@@ -88,7 +88,7 @@ class Guard:
             await self._guarded(scope, counted, answered)
             if size > BODY_BYTES and not status:
                 begun = True
-                await _answer(answered, TOO_LARGE)
+                await _send_refusal(answered, TOO_LARGE)
         finally:
             took = time.monotonic() - start
             self.meter.answered(scope, status, took)
@@ -110,7 +110,7 @@ class Guard:
             scope["headers"] = _as_json(scope["headers"])
             await self.app(scope, receive, send)
         except Refusal as refusal:
-            await _answer(send, refusal)
+            await _send_refusal(send, refusal)
 
     def _check_place(self, scope: Message, headers: dict[str, str]) -> None:
         """Another site's page, also one whose name was made to lead here (DNS rebinding), is refused."""
@@ -160,7 +160,7 @@ def _as_json(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     return [*kept, (b"content-type", b"application/json")]
 
 
-async def _answer(send: Send, refusal: Refusal) -> None:
+async def _send_refusal(send: Send, refusal: Refusal) -> None:
     words = {
         "error": refusal.error,
         "message": refusal.message,

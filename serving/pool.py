@@ -202,5 +202,5 @@ class Pool:
         await asyncio.gather(*(worker.kill() for worker in self._all), return_exceptions=True)
 
 
-def elapsed(since: float) -> float:
+def elapsed_seconds(since: float) -> float:
     return round(time.monotonic() - since, 3)

@@ -43,7 +43,7 @@ class Address:
         return f"{self.url}/?token={self.token}"
 
 
-def listen(port: int) -> socket.socket:
+def open_socket(port: int) -> socket.socket:
     """A socket on loopback. Raises UsageError if the port is in use or may not be taken."""
     found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -65,7 +65,7 @@ def runtime_folder() -> Path:
 
 
 @contextlib.contextmanager
-def announced(address: Address) -> Iterator[Path]:
+def announce_address(address: Address) -> Iterator[Path]:
     """A file that only its owner can read, for as long as the server runs. Raises BadInput if it cannot be written."""
     path = runtime_folder() / f"serve-{os.getpid()}.json"
     record = {"url": address.url, "token": address.token, "pid": os.getpid(), "version": version("hipsynth")}
@@ -115,19 +115,19 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
 
-def serve(port: int, settings: ServerSettings, on_listen: Callable[[Address], None]) -> None:
+def serve_until_stopped(port: int, settings: ServerSettings, on_listen: Callable[[Address], None]) -> None:
     """Serves on loopback until SIGTERM or Ctrl-C; `on_listen` is called once connections are accepted.
 
     Raises UsageError for a port in use, BadInput if the runtime file cannot be written.
     """
-    with listen(port) as listening:
+    with open_socket(port) as listening:
         number = listening.getsockname()[1]
         address = Address(f"http://127.0.0.1:{number}", secrets.token_urlsafe(TOKEN_BYTES))
-        with announced(address):
-            asyncio.run(_serve(listening, number, address, settings, on_listen))
+        with announce_address(address):
+            asyncio.run(_run_server(listening, number, address, settings, on_listen))
 
 
-async def _serve(
+async def _run_server(
     listening: socket.socket,
     number: int,
     address: Address,

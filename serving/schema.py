@@ -14,7 +14,7 @@ from hipsynth.toolchain import check_flags, flag_pattern
 WORD = 4096  # most characters of a word
 
 
-def whole(value: object) -> object:
+def whole_number(value: object) -> object:
     """JSON does not tell 3.0 from 3."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
@@ -42,9 +42,9 @@ def devices_by_arch() -> list[JsonValue]:
     ]
 
 
-NotNegative = Annotated[int, Field(ge=0, le=1 << 53), BeforeValidator(whole)]
-Side = Annotated[int, Field(ge=1, lt=1 << 31), BeforeValidator(whole)]
-Tokens = Annotated[int, Field(ge=1, le=4096), BeforeValidator(whole)]
+NotNegative = Annotated[int, Field(ge=0, le=1 << 53), BeforeValidator(whole_number)]
+Side = Annotated[int, Field(ge=1, lt=1 << 31), BeforeValidator(whole_number)]
+Tokens = Annotated[int, Field(ge=1, le=4096), BeforeValidator(whole_number)]
 Shape = Annotated[list[Side], Field(min_length=1, max_length=3)]
 Word = Annotated[str, StringConstraints(max_length=WORD, pattern=r"^[^\x00]*$")]
 Flags = Annotated[str, StringConstraints(max_length=WORD, pattern=flag_pattern()), BeforeValidator(name_bad_flag)]

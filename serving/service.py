@@ -18,7 +18,7 @@ from hipsynth.profiling.reports.documents import ProfileDocument
 from hipsynth.serving.cache import Cache, key_of
 from hipsynth.serving.documents import ChatAnswer, Comparison, JobDocument, MetricRatio
 from hipsynth.serving.limits import DOCUMENTS, ServerSettings, wall_limit
-from hipsynth.serving.pool import Pool, QueueFull, WorkerProblem, elapsed
+from hipsynth.serving.pool import Pool, QueueFull, WorkerProblem, elapsed_seconds
 from hipsynth.serving.requests import BuildRequest, ChatMessage, ChatRequest, ProgramRequest
 from hipsynth.serving.schema import Build, Chat, Predict, Profile
 from hipsynth.serving.worker import problem_of
@@ -62,11 +62,11 @@ class JobState:
         if self.state in ("queued", "running"):
             self.state = "cancelled"
         if self.took_s is None:
-            self.took_s = elapsed(self.started)
+            self.took_s = elapsed_seconds(self.started)
 
     def view(self) -> JsonObject:
         """A JobDocument as JSON; the profile is passed on as the worker wrote it."""
-        spent = elapsed(self.started) if self.took_s is None else self.took_s
+        spent = elapsed_seconds(self.started) if self.took_s is None else self.took_s
         shown = JobDocument(
             job=self.id, state=self.state, elapsed_s=spent, limit_s=self.limit_s, document=None, problem=self.problem
         )
@@ -189,7 +189,7 @@ class Service:
         """A Comparison as JSON. Raises as predict()."""
         answers = await asyncio.gather(self.predict(a), self.predict(b))
         first, second = (from_json(PredictDocument, answer) for answer in answers)
-        return document_json(Comparison(first, second, difference(first, second)))
+        return document_json(Comparison(first, second, prediction_difference(first, second)))
 
     # --- jobs
 
@@ -288,7 +288,7 @@ def _sides(shape: Sequence[int] | None) -> tuple[int, ...] | None:
     return None if shape is None else tuple(shape)
 
 
-def difference(first: PredictDocument, second: PredictDocument) -> tuple[MetricRatio, ...]:
+def prediction_difference(first: PredictDocument, second: PredictDocument) -> tuple[MetricRatio, ...]:
     """Rows for the kernels that both predictions have, by their names; the ratio is None where a is 0."""
     sides = [{kernel.name: kernel for kernel in document.results[0].kernels} for document in (first, second)]
     rows = []

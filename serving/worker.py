@@ -53,10 +53,10 @@ class RequestLoop:
             with contextlib.suppress(RequestCancelled):
                 try:
                     self.busy = True
-                    answer = handled(request)
+                    answer = handle_request(request)
                 finally:
                     self.busy = False
-            text = encoded(answer)
+            text = encode_answer(answer)
             self._write(len(text).to_bytes(HEADER, "big") + text)
 
     def _write(self, frame: bytes) -> None:
@@ -68,23 +68,23 @@ class RequestLoop:
         return self.requests.read(int.from_bytes(head, "big")) if len(head) == HEADER else b""
 
 
-def encoded(answer: object) -> bytes:
+def encode_answer(answer: object) -> bytes:
     """JSON text; infinite and undefined numbers, which JSON does not have, become null."""
     try:
         return json.dumps(answer, allow_nan=False).encode()
     except ValueError:
-        return json.dumps(finite(answer), allow_nan=False).encode()
+        return json.dumps(replace_nonfinite(answer), allow_nan=False).encode()
 
 
-def finite(value: object) -> object:
+def replace_nonfinite(value: object) -> object:
     if isinstance(value, dict):
-        return {name: finite(part) for name, part in value.items()}
+        return {name: replace_nonfinite(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [finite(part) for part in value]
+        return [replace_nonfinite(part) for part in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def handled(request: bytes) -> dict[str, object]:
+def handle_request(request: bytes) -> dict[str, object]:
     from hipsynth.serving import engine
 
     try:
@@ -104,10 +104,10 @@ def problem_of(error: HipsynthError) -> ErrorDocument:
     """An error as --json prints it, with the compiler's messages."""
     diagnostics = error.diagnostics if isinstance(error, CompileFailed) else ""
     words = error.reason, error.what, error.cause, error.remedy, diagnostics
-    return ErrorDocument(*map(shown, words))
+    return ErrorDocument(*map(hide_scratch_names, words))
 
 
-def shown(text: str) -> str:
+def hide_scratch_names(text: str) -> str:
     """Without the names of scratch folders, which say nothing to the reader: `kernel.hip` is the text that was sent."""
     return re.sub(r"(?:/[\w.+-]+)+/[0-9a-f]{8,}\.hip", "kernel.hip", text)
 

@@ -2,8 +2,8 @@
 
     python -m studies.optimize_table [--only PROBLEM ...] [--arch gfx942 ...] [--budget 60]
 
-Results are kept in the cache's folder `optimize`: what was measured is not measured again, and the page shows all
-results that are there.
+Results are kept in the cache's folder `optimize_program`: what was measured is not measured again, and the page shows
+all results that are there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 from hipsynth.core.cache import cache_dir
 from hipsynth.core.errors import HipsynthError
 from hipsynth.core.files import write_whole
-from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize
+from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
 from hipsynth.tuning.trial import target_of
 
 ROOT = Path(__file__).parents[1]
@@ -52,7 +52,7 @@ def naive() -> Iterator[tuple[str, Path]]:
 def measure(path: Path, arch: str, budget: float, journal: Path) -> dict[str, Any]:
     load = os.getloadavg()[0]
     try:
-        found = optimize(
+        found = optimize_program(
             OptimizeRequest(path.read_text(), target_of(arch), budget, journal=journal / "runs")
         ).document()
     except HipsynthError as error:

@@ -26,14 +26,14 @@ from hipsynth.profiling.backends.protocol import Target
 from hipsynth.training.models.base import load_base, load_trained
 from hipsynth.training.models.fit import computes_bf16
 from hipsynth.training.models.record import model_record
-from hipsynth.tuning.agent.conclude import conclude
-from hipsynth.tuning.optimize.optimize import OptimizeRequest, OptimizeResult, optimize
+from hipsynth.tuning.agent.conclude import choose_answer
+from hipsynth.tuning.optimize.optimize import OptimizeRequest, OptimizeResult, optimize_program
 from hipsynth.tuning.reason.chance import RandomMoves
 from hipsynth.tuning.reason.learn import read_chats, source_of
 from hipsynth.tuning.reason.local import LocalModel
-from hipsynth.tuning.reason.practise import worked
-from hipsynth.tuning.reason.rewrite import rewritten
-from hipsynth.tuning.tools import Workshop, call
+from hipsynth.tuning.reason.practise import run_model
+from hipsynth.tuning.reason.rewrite import replace_kernels
+from hipsynth.tuning.tools import Workshop, run_tool
 from hipsynth.tuning.trial import target_of
 from studies.optimize_table import naive
 from studies.reasoning_traces import training_set
@@ -69,7 +69,7 @@ Rows = list[Row]
 
 
 def searched(text: str, target: Target) -> Row:
-    return row_of(optimize(OptimizeRequest(text, target, BUDGET_S)), "finished", 0)
+    return row_of(optimize_program(OptimizeRequest(text, target, BUDGET_S)), "finished", 0)
 
 
 def row_of(found: OptimizeResult, ended: str, calls: int, wrong: bool = False) -> Row:
@@ -84,7 +84,7 @@ def nothing(ended: str, made: bool = False) -> Row:
 
 def with_tools(model: LocalModel, text: str, target: Target) -> Row:
     model.clear()
-    driven, ended = worked(model, text, target, calls=CALLS)
+    driven, ended = run_model(model, text, target, calls=CALLS)
     return row_of(driven.found, driven.ended, driven.calls) if driven else nothing(ended)
 
 
@@ -92,7 +92,7 @@ def by_chance(calls: Mapping[str, int] | int, text: str, target: Target) -> Row:
     """Random moves with that many calls, or as many as `calls` names for the program."""
     if not (most := calls if isinstance(calls, int) else calls.get(text, 0)):
         return nothing("calls")
-    driven, ended = worked(RandomMoves(), text, target, calls=most)
+    driven, ended = run_model(RandomMoves(), text, target, calls=most)
     return row_of(driven.found, driven.ended, driven.calls) if driven else nothing(ended)
 
 
@@ -104,12 +104,12 @@ def without_tools(model: LocalModel, text: str, target: Target) -> Row:
     shop.add(text, made="source")
     try:
         asked = f"{ONE_SHOT}\n\n```cpp\n{text.rstrip()}\n```"
-        made = rewritten(text, model.ask({"messages": [{"role": "user", "content": asked}]}).raw)
+        made = replace_kernels(text, model.ask({"messages": [{"role": "user", "content": asked}]}).raw)
         if made == text:
             return nothing("no changed kernel")
-        if call(shop, "compile", {"source": made, "replaces": "v0"}).failed:
+        if run_tool(shop, "compile", {"source": made, "replaces": "v0"}).failed:
             return nothing("does not compile", made=True)
-        found = conclude(shop, {}, lambda line: None)
+        found = choose_answer(shop, {}, lambda line: None)
         wrong = any(step.reason not in HARMLESS for step in found.steps if not step.kept)
         return row_of(found, "finished", 0, wrong) | {"made": True}
     except HipsynthError as error:

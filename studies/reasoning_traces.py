@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.training.data.encode import IGNORED
-from hipsynth.tuning.reason.learn import FILES, encoded, read_chats
+from hipsynth.tuning.reason.learn import FILES, encode_chat, read_chats
 
 HEAD = """
 ## What the model was trained on
@@ -34,7 +34,7 @@ def training_set(traces: Path, model: Path, record: Mapping[str, Any]) -> str:
 
 
 def line(part: str, chats: Sequence[Mapping[str, Any]], steps: int, tokenizer: Any, context: int) -> str:
-    made = [encoded(tokenizer, chat, context) for chat in chats]
+    made = [encode_chat(tokenizer, chat, context) for chat in chats]
     fitting = [row for row in made if row is not None]
     tokens = sum(len(row["input_ids"]) for row in fitting)
     own = sum(label != IGNORED for row in fitting for label in row["labels"])

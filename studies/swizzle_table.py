@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hipsynth.core.files import write_whole
-from hipsynth.tuning.swizzle.search import HIT_RATE, KernelSwizzle, ProgramSwizzle, SwizzleSettings, swizzle
+from hipsynth.tuning.swizzle.search import HIT_RATE, KernelSwizzle, ProgramSwizzle, SwizzleSettings, search_mappings
 from hipsynth.tuning.trial import target_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -66,7 +66,7 @@ may stay below it. Seconds are those of 23 November 2026 on 2 cores, which were 
 def measured(row: Row) -> str:
     started = time.monotonic()
     path = ROOT / "corpus" / "handwritten" / f"{row.program}.hip"
-    result = swizzle(path.read_text(), SwizzleSettings(target_of(ARCH), row.arguments))
+    result = search_mappings(path.read_text(), SwizzleSettings(target_of(ARCH), row.arguments))
     return "\n".join(_line(row, answer, result, time.monotonic() - started) for answer in result.answers)
 
 

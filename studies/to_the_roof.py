@@ -23,9 +23,9 @@ from hipsynth.core.errors import HipsynthError
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.profiling.metrics import roofline
 from hipsynth.simulator import devices
-from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize
-from hipsynth.tuning.swizzle.search import KernelSwizzle, SwizzleSettings, swizzle
-from hipsynth.tuning.trial import target_of, trial
+from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
+from hipsynth.tuning.swizzle.search import KernelSwizzle, SwizzleSettings, search_mappings
+from hipsynth.tuning.trial import run_trial, target_of
 from studies.readme_picture import INTENSITIES, draw_roofs
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -61,7 +61,7 @@ class Version:
 
 def version(name: str, text: str) -> Version:
     """Raises HipsynthError if the program does not run."""
-    found = trial(text, target_of(ARCH))
+    found = run_trial(text, target_of(ARCH))
     if not found.ok:
         raise HipsynthError(f"the {name} version does not run", cause=found.message, reason=found.reason)
     return Version(name, text, max(found.kernels, key=lambda kernel: kernel.duration_ns))
@@ -111,9 +111,9 @@ def main() -> int:
     plt.rcParams.update({"svg.hashsalt": "hipsynth", "svg.fonttype": "none", "font.family": "sans-serif"})
     target, limits = target_of(ARCH), roofline.device_ceilings(DEVICE)
     versions = [version("naive", PROGRAM.read_text())]
-    faster = optimize(OptimizeRequest(versions[0].text, target, options.budget), print)
+    faster = optimize_program(OptimizeRequest(versions[0].text, target, options.budget), print)
     versions.append(version("optimize", faster.text))
-    mapped = swizzle(faster.text, SwizzleSettings(target, budget_s=options.budget), print)
+    mapped = search_mappings(faster.text, SwizzleSettings(target, budget_s=options.budget), print)
     (answer,) = mapped.answers
     print(f"swizzle: {answer.status}: {answer.reason} [{answer.mapping.label}]")
     if answer.status == "improved":

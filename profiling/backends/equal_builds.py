@@ -1,4 +1,4 @@
-"""Runs that need no second time: flag sets often give a program the same machine code, and equal runs equal results.
+"""Reuses the result of an identical run: flag sets often compile to the same machine code.
 
 Within `share_equal_runs()`, a run of the same files on the same device, with the same arguments and limits, is looked
 up. Nothing is remembered outside of it, so that two profiles of one program stay two runs.

@@ -1,7 +1,7 @@
 """Surveys a folder of HIP programs: finds, compiles, runs (sandboxed) and classifies each one by its own output.
 
->>> from hipsynth.profiling.survey import Options, survey
->>> report = survey(Path("examples"), Options())
+>>> from hipsynth.profiling.survey import SurveyOptions, survey_folder
+>>> report = survey_folder(Path("examples"), SurveyOptions())
 >>> report.totals
 """
 

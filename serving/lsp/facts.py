@@ -37,12 +37,12 @@ class KernelFacts:
     lines: tuple[LineCost, ...] = ()
 
 
-def predicted(result: PredictionResult) -> dict[str, KernelFacts]:
+def predicted_facts(result: PredictionResult) -> dict[str, KernelFacts]:
     """Name -> facts, from one entry of `results` of `synth predict --json`."""
-    return _longest(map(_predicted, result.kernels))
+    return _longest_launches(map(_predicted_kernel, result.kernels))
 
 
-def _predicted(kernel: KernelPrediction) -> KernelFacts:
+def _predicted_kernel(kernel: KernelPrediction) -> KernelFacts:
     from hipsynth.profiling.metrics.bottleneck import unit_name
 
     return KernelFacts(
@@ -60,12 +60,12 @@ def _predicted(kernel: KernelPrediction) -> KernelFacts:
     )
 
 
-def executed(result: ProfileResult) -> dict[str, KernelFacts]:
+def executed_facts(result: ProfileResult) -> dict[str, KernelFacts]:
     """Name -> facts, from one entry of `results` of `synth profile --json`."""
-    return _longest(map(_executed, result.kernels))
+    return _longest_launches(map(_executed_kernel, result.kernels))
 
 
-def _executed(kernel: ProfiledKernel) -> KernelFacts:
+def _executed_kernel(kernel: ProfiledKernel) -> KernelFacts:
     limit = kernel.bottleneck
     room = limit.occupancy if limit else None
     return KernelFacts(
@@ -85,7 +85,7 @@ def _executed(kernel: ProfiledKernel) -> KernelFacts:
     )
 
 
-def _longest(kernels: Iterable[KernelFacts]) -> dict[str, KernelFacts]:
+def _longest_launches(kernels: Iterable[KernelFacts]) -> dict[str, KernelFacts]:
     found: dict[str, KernelFacts] = {}
     for kernel in kernels:
         known = found.get(kernel.name)

@@ -19,7 +19,7 @@ SAVED, EDITED = "saved", "edited"
 THROUGHPUT = "HBM_GFLOPS"  # the metric that is the height of a kernel's points
 
 
-def panel(document: OpenDocument, options: EditorOptions) -> EditorPanel:
+def panel_document(document: OpenDocument, options: EditorOptions) -> EditorPanel:
     """What the panel shows of a document, with one entry of `kernels` per definition."""
     from hipsynth.serving.lsp.documents import EditorPanel, PanelTarget
 
@@ -32,12 +32,12 @@ def panel(document: OpenDocument, options: EditorOptions) -> EditorPanel:
         model=document.predicted.model if document.predicted else "",
         state=document.state(),
         edited=edited,
-        kernels=tuple(_kernel(document, name, line, edited) for name, line in heads.items()),
-        roofline=_roofline(document, options, edited),
+        kernels=tuple(_kernel_entry(document, name, line, edited) for name, line in heads.items()),
+        roofline=_roofline_points(document, options, edited),
     )
 
 
-def targets() -> EditorTargets:
+def list_targets() -> EditorTargets:
     """What can be predicted for."""
     from hipsynth.profiling.matrix.targets import load_matrix
     from hipsynth.serving.lsp.documents import EditorTargets, NamedFlags, PredictedDevice
@@ -50,7 +50,7 @@ def targets() -> EditorTargets:
     )
 
 
-def _sides(document: OpenDocument, name: str, edited: bool) -> tuple[KernelFacts | None, ...]:
+def _kernel_sides(document: OpenDocument, name: str, edited: bool) -> tuple[KernelFacts | None, ...]:
     """What is shown of a kernel, the prediction beside an execution, and the prediction of the saved text."""
     now = document.facts(name)
     guess = document.predicted.kernels.get(name) if document.predicted else None
@@ -59,22 +59,24 @@ def _sides(document: OpenDocument, name: str, edited: bool) -> tuple[KernelFacts
     return now, guess if guess is not now and current else None, saved
 
 
-def _kernel(document: OpenDocument, name: str, line: int, edited: bool) -> PanelKernel:
+def _kernel_entry(document: OpenDocument, name: str, line: int, edited: bool) -> PanelKernel:
     from hipsynth.serving.lsp.documents import PanelKernel
 
-    now, guess, saved = _sides(document, name, edited)
+    now, guess, saved = _kernel_sides(document, name, edited)
     return PanelKernel(
         name=name,
         line=line,
         how=now.how if now else "",
-        summary=view.lens(now, ""),
+        summary=view.lens_title(now, ""),
         why=now.why if now else (),
         note=now.note if now else "",
-        figures=tuple(_figures(now, guess, saved)),
+        figures=tuple(_kernel_figures(now, guess, saved)),
     )
 
 
-def _figures(now: KernelFacts | None, guess: KernelFacts | None, saved: KernelFacts | None) -> Iterator[PanelFigure]:
+def _kernel_figures(
+    now: KernelFacts | None, guess: KernelFacts | None, saved: KernelFacts | None
+) -> Iterator[PanelFigure]:
     """One row per quantity: texts to show, and the numbers themselves for exports."""
     from hipsynth.profiling.metrics.definitions import metric_table
     from hipsynth.serving.lsp.documents import PanelFigure
@@ -83,7 +85,7 @@ def _figures(now: KernelFacts | None, guess: KernelFacts | None, saved: KernelFa
         return
     units = metric_table().metrics
     for name in ("duration_ns", *[metric for metric in now.metrics if metric != "duration_ns"]):
-        value, predicted, before = _value(now, name), _value(guess, name), _value(saved, name)
+        value, predicted, before = _fact_value(now, name), _fact_value(guess, name), _fact_value(saved, name)
         if value is None and predicted is None and before is None:
             continue
         unit = "ns" if name == "duration_ns" else units[name].unit if name in units else ""
@@ -99,54 +101,54 @@ def _figures(now: KernelFacts | None, guess: KernelFacts | None, saved: KernelFa
             high=ends[1] if ends else None,
             predicted=predicted,
             saved=before,
-            text=_text(value, unit),
-            interval=f"{_text(ends[0], unit)} to {_text(ends[1], unit)}" if ends else "",
-            predictedText=_beside(predicted, value, unit),
-            savedText=_text(before, unit),
-            change=_change(before, guess or now, name, unit),
+            text=_format_value(value, unit),
+            interval=f"{_format_value(ends[0], unit)} to {_format_value(ends[1], unit)}" if ends else "",
+            predictedText=_compare_sides(predicted, value, unit),
+            savedText=_format_value(before, unit),
+            change=_change_text(before, guess or now, name, unit),
         )
 
 
-def _value(facts: KernelFacts | None, name: str) -> float | None:
+def _fact_value(facts: KernelFacts | None, name: str) -> float | None:
     if facts is None:
         return None
     return facts.duration_ns if name == "duration_ns" else facts.metrics.get(name)
 
 
-def _text(value: float | None, unit: str) -> str:
+def _format_value(value: float | None, unit: str) -> str:
     return "" if value is None else format_quantity(value, unit) if unit else format_number(value)
 
 
-def _beside(predicted: float | None, executed: float | None, unit: str) -> str:
+def _compare_sides(predicted: float | None, executed: float | None, unit: str) -> str:
     """A prediction beside the executed figure, and by how much it was off."""
     if predicted is None or not executed:
-        return _text(predicted, unit)
-    return f"{_text(predicted, unit)} ({round(100 * (predicted / executed - 1)):+d} %)"
+        return _format_value(predicted, unit)
+    return f"{_format_value(predicted, unit)} ({round(100 * (predicted / executed - 1)):+d} %)"
 
 
-def _change(before: float | None, after: KernelFacts, name: str, unit: str) -> str:
+def _change_text(before: float | None, after: KernelFacts, name: str, unit: str) -> str:
     """From the saved to the edited text; predictions are compared with predictions, percentages by difference."""
-    value = _value(after, name)
+    value = _fact_value(after, name)
     if before is None or value is None or after.how != "predicted":
         return ""
     if unit == "%":
-        return f"{_rounded(value - before)} points"
+        return f"{_format_percent_change(value - before)} points"
     if before == 0:
         return ""
-    return f"{_rounded(100 * (value / before - 1))} %"
+    return f"{_format_percent_change(100 * (value / before - 1))} %"
 
 
-def _rounded(change: float) -> str:
+def _format_percent_change(change: float) -> str:
     return f"{round(change, 1) + 0.0:+.1f}"  # + 0.0: no "-0.0"
 
 
-def _roofline(document: OpenDocument, options: EditorOptions, edited: bool) -> RooflinePlot | None:
+def _roofline_points(document: OpenDocument, options: EditorOptions, edited: bool) -> RooflinePlot | None:
     from hipsynth.profiling.metrics import roofline
     from hipsynth.simulator.devices import default_device
 
     plotted = []
     for name in dict.fromkeys(kernel.name for kernel in document.found):
-        now, guess, saved = _sides(document, name, edited)
+        now, guess, saved = _kernel_sides(document, name, edited)
         for facts, series in ((saved, SAVED), (guess, EDITED if edited else ""), (now, EDITED if edited else "")):
             if facts:
                 low, high = facts.intervals.get(THROUGHPUT, (None, None))

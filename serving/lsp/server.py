@@ -28,7 +28,7 @@ NAME, VERSION = "hipsynth", "1"
 def make_server(source: AnswerSource) -> LanguageServer:
     """A server that asks `source`."""
     server = LanguageServer(NAME, VERSION, text_document_sync_kind=types.TextDocumentSyncKind.Incremental)
-    session = EditorSession(source, lambda document: _show(server, session, document))
+    session = EditorSession(source, lambda document: _publish_document(server, session, document))
     _follow_documents(server, session)
     _answer_requests(server, session)
     _offer_commands(server, session)
@@ -42,7 +42,7 @@ def make_server(source: AnswerSource) -> LanguageServer:
     return server
 
 
-def serve() -> None:
+def serve_client() -> None:
     """Serves one client until it says goodbye or closes the stream."""
     answers = os.fdopen(os.dup(1), "wb")  # pygls closes what it writes to when it is told to exit
     make_server(WorkerSource()).start_io(stdout=answers)
@@ -130,7 +130,7 @@ def _offer_commands(server: LanguageServer, session: EditorSession) -> None:
 
     @server.command(TARGETS)
     def targets() -> object:
-        return document_json(panel.targets())
+        return document_json(panel.list_targets())
 
 
 def _end_with_request(server: LanguageServer) -> None:
@@ -150,12 +150,12 @@ def hover_at(document: OpenDocument, line: int, options: EditorOptions) -> types
             state = document.state()
             model = document.predicted.model if document.predicted else ""
             text = view.kernel_hover(known, target, model) + (f"\n\n({state})" if state else "")
-            return _markdown(text)
+            return _markdown_hover(text)
     entry = document.lines().get(line)
-    return _markdown(view.line_hover(*entry)) if entry else None
+    return _markdown_hover(view.line_hover(*entry)) if entry else None
 
 
-def _markdown(text: str) -> types.Hover:
+def _markdown_hover(text: str) -> types.Hover:
     return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, text))
 
 
@@ -166,8 +166,8 @@ def lenses_of(document: OpenDocument, options: EditorOptions) -> list[types.Code
     state = document.state()
     return [
         types.CodeLens(
-            _line(kernel.line),
-            types.Command(view.lens(document.facts(kernel.name), state), PROFILE, arguments=[document.uri]),
+            _line_range(kernel.line),
+            types.Command(view.lens_title(document.facts(kernel.name), state), PROFILE, arguments=[document.uri]),
         )
         for kernel in document.found
     ]
@@ -178,7 +178,7 @@ def hints_of(document: OpenDocument, within: types.Range) -> list[types.InlayHin
     text = document.text.splitlines()
     found = []
     for at, (line, _) in sorted(document.lines().items()):
-        if within.start.line <= at <= within.end.line and (label := view.hint(line)):
+        if within.start.line <= at <= within.end.line and (label := view.hint_text(line)):
             end = types.Position(at, len(text[at].encode("utf-16-le")) // 2)
             found.append(types.InlayHint(end, label, padding_left=True))
     return found
@@ -203,20 +203,20 @@ def diagnostics_of(document: OpenDocument) -> list[types.Diagnostic]:
     for at, finding in document.findings():
         sure = document.executed is not None
         severity = types.DiagnosticSeverity.Information if sure else types.DiagnosticSeverity.Hint
-        result.append(types.Diagnostic(_line(at), finding.message, severity, code=finding.code, source=NAME))
+        result.append(types.Diagnostic(_line_range(at), finding.message, severity, code=finding.code, source=NAME))
     return result
 
 
-def _line(line: int) -> types.Range:
+def _line_range(line: int) -> types.Range:
     return types.Range(types.Position(line, 0), types.Position(line + 1, 0))
 
 
-async def _show(server: LanguageServer, session: EditorSession, document: OpenDocument) -> None:
+async def _publish_document(server: LanguageServer, session: EditorSession, document: OpenDocument) -> None:
     """Publishes what has changed; lenses and hints are asked for again by clients that can."""
     if session.options.diagnostics:
         found = diagnostics_of(document)
         server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(document.uri, found, document.version))
-    server.protocol.notify(PREDICTION, document_json(prediction(document, session.options)))
+    server.protocol.notify(PREDICTION, document_json(prediction_params(document, session.options)))
     can = server.client_capabilities.workspace
     # Some clients announce these requests and do not answer them.
     with contextlib.suppress(Exception):
@@ -226,7 +226,7 @@ async def _show(server: LanguageServer, session: EditorSession, document: OpenDo
             server.workspace_inlay_hint_refresh(None)
 
 
-def prediction(document: OpenDocument, options: EditorOptions) -> PredictionNotice:
+def prediction_params(document: OpenDocument, options: EditorOptions) -> PredictionNotice:
     """The parameters of the PREDICTION notification."""
     from hipsynth.serving.lsp.documents import NotifiedKernel, PredictionNotice
 
@@ -239,5 +239,5 @@ def prediction(document: OpenDocument, options: EditorOptions) -> PredictionNoti
             NotifiedKernel(kernel.name, kernel.line, known.how if known else "", known.document if known else None)
             for kernel, known in rows
         ),
-        panel=panel.panel(document, options),
+        panel=panel.panel_document(document, options),
     )

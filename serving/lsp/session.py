@@ -136,12 +136,12 @@ class OpenDocument:
         result = []
         for name, head in heads.items():
             known = self.executed.kernels.get(name) if self.executed else None
-            for one in view.findings(known) if known else ():
+            for one in view.kernel_findings(known) if known else ():
                 at = head if one.kernel else places.get(one.line)
                 if at is not None:
                     result.append((at, one))
             if known is None and (guess := self.facts(name)):
-                result += [(head, one) for one in view.findings(guess)]
+                result += [(head, one) for one in view.kernel_findings(guess)]
         return result
 
 
@@ -207,12 +207,12 @@ class EditorSession:
             try:
                 answer = await self.source.predict(self.query(document, document.text))
                 document.predicted = DocumentKernels(
-                    version, document.text, facts.predicted(answer), Path(answer.model).name
+                    version, document.text, facts.predicted_facts(answer), Path(answer.model).name
                 )
                 if document.text == document.saved:
                     document.baseline = document.predicted
             except QueryFailed as error:
-                document.problem = _short(error)
+                document.problem = _short_failure(error)
         await self.changed(document)
 
     def query(self, document: OpenDocument, text: str) -> Query:
@@ -237,7 +237,7 @@ class EditorSession:
             if answer.status != "ok":
                 raise QueryFailed(answer.reason, answer.message or answer.reason)
             if target == self.options.target:
-                document.executed = DocumentKernels(version, text, facts.executed(answer))
+                document.executed = DocumentKernels(version, text, facts.executed_facts(answer))
             return answer
         finally:
             document.busy = ""
@@ -252,11 +252,11 @@ class EditorSession:
             raise QueryFailed("not_open", f"{uri} is not open")
         sides = []
         for text in (document.saved, document.text):
-            sides.append(facts.predicted(await self.source.predict(self.query(document, text))))
-        return view.compared(*sides)
+            sides.append(facts.predicted_facts(await self.source.predict(self.query(document, text))))
+        return view.comparison_rows(*sides)
 
 
-def _short(error: QueryFailed) -> str:
+def _short_failure(error: QueryFailed) -> str:
     """A failure in a few words, for a lens."""
     if error.reason == "compile_failed":
         return "does not compile"

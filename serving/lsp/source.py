@@ -64,19 +64,19 @@ class WorkerSource:
     async def predict(self, query: Query) -> PredictionResult:
         from hipsynth.training.models.documents import PredictDocument
 
-        return from_json(PredictDocument, await _answer(self._predictors, "predict", query)).results[0]
+        return from_json(PredictDocument, await _ask_pool(self._predictors, "predict", query)).results[0]
 
     async def profile(self, query: Query) -> ProfileResult:
         from hipsynth.profiling.reports.documents import ProfileDocument
 
-        answer = await _answer(self._executors, "profile", query, wall_limit(query.limit_s))
+        answer = await _ask_pool(self._executors, "profile", query, wall_limit(query.limit_s))
         return from_json(ProfileDocument, answer).results[0]
 
     async def close(self) -> None:
         await asyncio.gather(self._predictors.close(), self._executors.close())
 
 
-async def _answer(pool: Pool, kind: str, query: Query, limit_s: float | None = None) -> JsonObject:
+async def _ask_pool(pool: Pool, kind: str, query: Query, limit_s: float | None = None) -> JsonObject:
     request = ProgramRequest(
         source=query.source,
         arch=query.arch,

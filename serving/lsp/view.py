@@ -30,11 +30,11 @@ class Finding:
     kernel: bool = False
 
 
-def lens(facts: KernelFacts | None, state: str) -> str:
+def lens_title(facts: KernelFacts | None, state: str) -> str:
     """The title above a kernel. `state`: "" if the facts are of this text, else what is going on."""
     if facts is None:
         return state or "…"
-    parts = [duration(facts), facts.bottleneck]
+    parts = [duration_text(facts), facts.bottleneck]
     if facts.occupancy is not None:
         parts.append(f"occupancy {100 * facts.occupancy:.0f} %")
     parts.append(f"{facts.how}{', ' + facts.note if facts.note else ''}")
@@ -42,7 +42,7 @@ def lens(facts: KernelFacts | None, state: str) -> str:
     return f"{text} · {state}" if state else text
 
 
-def duration(facts: KernelFacts) -> str:
+def duration_text(facts: KernelFacts) -> str:
     """The duration with its interval."""
     if facts.duration_ns is None:
         return "duration unknown"
@@ -57,7 +57,14 @@ def kernel_hover(facts: KernelFacts, target: str, model: str) -> str:
     from hipsynth.profiling.metrics.definitions import metric_table
 
     units = metric_table().metrics
-    lines = [f"**{facts.name}** {lens(facts, '')}", "", target, "", "| metric | value | interval |", "|---|---|---|"]
+    lines = [
+        f"**{facts.name}** {lens_title(facts, '')}",
+        "",
+        target,
+        "",
+        "| metric | value | interval |",
+        "|---|---|---|",
+    ]
     for name, value in facts.metrics.items():
         ends = facts.intervals.get(name)
         between = f"{format_number(ends[0])} to {format_number(ends[1])}" if ends else ""
@@ -76,7 +83,7 @@ def line_hover(line: LineCost, kernel: str) -> str:
         ("wave instructions", f"{format_number(line.instructions)} ({classes})"),
         ("bytes requested", _unless_zero(line.bytes)),
         ("vL1D look-ups", _unless_zero(line.accesses)),
-        ("of these, misses", _of(line.misses, line.accesses)),
+        ("of these, misses", _share_text(line.misses, line.accesses)),
         ("L2 misses", _unless_zero(line.l2_misses)),
         ("LDS bytes", _unless_zero(line.lds_bytes)),
         ("LDS bank-conflict cycles", _unless_zero(line.bank_conflicts)),
@@ -92,16 +99,16 @@ def _unless_zero(value: float) -> str:
     return format_number(value) if value else ""
 
 
-def _of(part: float, whole: float) -> str:
+def _share_text(part: float, whole: float) -> str:
     return f"{format_number(part)} ({100 * part / whole:.0f} %)" if whole else ""
 
 
-def hint(line: LineCost) -> str:
+def hint_text(line: LineCost) -> str:
     """The inlay hint behind a line, "" if it costs next to nothing."""
     return f"{100 * line.share:.0f} %" if line.share >= WORTH_HINT else ""
 
 
-def findings(facts: KernelFacts) -> Iterator[Finding]:
+def kernel_findings(facts: KernelFacts) -> Iterator[Finding]:
     """What costs a kernel most and can be changed, with the evidence."""
     if facts.occupancy is not None and facts.occupancy <= LOW_OCCUPANCY:
         by = f", limited by {facts.limited_by}" if facts.limited_by else ""
@@ -135,7 +142,7 @@ def _line_findings(line: LineCost, kernel: str) -> Iterator[Finding]:
         yield Finding("bank-conflict", text, line.line)
 
 
-def compared(before: Mapping[str, KernelFacts], after: Mapping[str, KernelFacts]) -> tuple[ComparedKernel, ...]:
+def comparison_rows(before: Mapping[str, KernelFacts], after: Mapping[str, KernelFacts]) -> tuple[ComparedKernel, ...]:
     """One row per kernel of either side: durations, their ratio, and the metrics that both have."""
     from hipsynth.serving.lsp.documents import ComparedKernel
 
@@ -145,11 +152,11 @@ def compared(before: Mapping[str, KernelFacts], after: Mapping[str, KernelFacts]
         times = old.duration_ns if old else None, new.duration_ns if new else None
         both = old.metrics.keys() & new.metrics.keys() if old and new else ()
         metrics = {m: (old.metrics[m], new.metrics[m]) for m in sorted(both)} if old and new else {}
-        rows.append(ComparedKernel(name, times, _change(name, *times), metrics))
+        rows.append(ComparedKernel(name, times, _change_text(name, *times), metrics))
     return tuple(rows)
 
 
-def _change(name: str, before: float | None, after: float | None) -> str:
+def _change_text(name: str, before: float | None, after: float | None) -> str:
     if before is None or after is None:
         return f"{name}: {'new' if before is None else 'gone'}"
     change = 100 * (after / before - 1) if before else 0.0

@@ -13,7 +13,7 @@ import mcp_types as types
 from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 
-from hipsynth.tuning.tools import TOOLS, Workshop, call
+from hipsynth.tuning.tools import TOOLS, Workshop, run_tool
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -38,7 +38,7 @@ def make_server(shop: Workshop) -> Server[Any]:
 
     async def call_tool(_: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         async with turn:
-            done = await anyio.to_thread.run_sync(call, shop, params.name, params.arguments or {})
+            done = await anyio.to_thread.run_sync(run_tool, shop, params.name, params.arguments or {})
         text = types.TextContent(type="text", text=json.dumps(done.document))
         return types.CallToolResult(content=[text], structured_content=done.document, is_error=done.failed)
 
@@ -64,10 +64,10 @@ def serve_stdio(shop: Workshop) -> None:
 
 def http_app(shop: Workshop, token: str) -> App:
     """The ASGI application of the server at /mcp; a request without the token gets 401 and nothing else."""
-    return guarded(make_server(shop).streamable_http_app(max_request_body_size=MOST_REQUEST), token)
+    return require_token(make_server(shop).streamable_http_app(max_request_body_size=MOST_REQUEST), token)
 
 
-def guarded(app: App, token: str) -> App:
+def require_token(app: App, token: str) -> App:
     expected = f"Bearer {token}".encode()
 
     async def checked(scope: Message, receive: Receive, send: Send) -> None:

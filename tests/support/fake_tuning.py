@@ -43,5 +43,5 @@ def without_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Verifier, "_usable", lambda self, size: True)
     monkeypatch.setattr("hipsynth.tuning.tools.workshop.read_program", parsed)
     monkeypatch.setattr("hipsynth.tuning.optimize.optimize.read_program", parsed)
-    monkeypatch.setattr("hipsynth.tuning.optimize.optimize.predictor", lambda *_: lambda text: None)
+    monkeypatch.setattr("hipsynth.tuning.optimize.optimize.duration_predictor", lambda *_: lambda text: None)
     monkeypatch.setattr("hipsynth.tuning.tools.functions.build_text", lambda *_: (None, 0))

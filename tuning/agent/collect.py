@@ -15,9 +15,9 @@ from hipsynth.core.journal import ResultJournal
 from hipsynth.core.program import Program
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.tuning.agent.lessons import ChatSample, NoLesson, from_trace, lessons, steps_of, workshop
+from hipsynth.tuning.agent.lessons import ChatSample, NoLesson, from_trace, make_chat_samples, open_workshop, steps_of
 from hipsynth.tuning.agent.trace import read_trace
-from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize
+from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
 
 SPLITS = ("train", "held_out")
 DONE_FILE, REPORT_FILE = "done.jsonl", "report.json"
@@ -36,7 +36,7 @@ class ProgramTarget:
         return "/".join((self.program.id, self.target.arch, self.target.flags, f"{self.budget_s:g}"))
 
 
-def collect(
+def collect_chats(
     items: Iterable[ProgramTarget], out: Path, say: Callable[[str], None] = lambda line: None
 ) -> dict[str, Any]:
     """Makes what `out` lacks, and writes train.jsonl, held_out.jsonl and report.json; returns the report.
@@ -45,45 +45,47 @@ def collect(
     targets. Raises BadInput if `out` cannot be used.
     """
     out.mkdir(parents=True, exist_ok=True)
-    journal = ResultJournal(out / DONE_FILE, _result)
+    journal = ResultJournal(out / DONE_FILE, _check_result)
     done = journal.read()
     gained: dict[str, bool] = {}  # whether a program's first target gave a sample
     for item in items:
         if item.key not in done:
-            done[item.key] = _made(item) if gained.get(item.program.id, True) else _without("not_on_first_target")
+            done[item.key] = (
+                _make_samples(item) if gained.get(item.program.id, True) else _no_samples("not_on_first_target")
+            )
             journal.add(item.key, done[item.key])
             result = done[item.key]
             say(f"{item.program.name or item.program.id} {item.target.arch}: {result['reason'] or 'told'}")
         gained.setdefault(item.program.id, bool(done[item.key]["samples"]))
-    return write(out, done.values())
+    return write_chats(out, done.values())
 
 
-def _result(entry: Any) -> dict[str, Any]:
+def _check_result(entry: Any) -> dict[str, Any]:
     if not isinstance(entry["samples"], list) or not isinstance(entry["reason"], str):
         raise TypeError
     return dict(entry)
 
 
-def _without(reason: str) -> dict[str, Any]:
+def _no_samples(reason: str) -> dict[str, Any]:
     return {"samples": [], "reason": reason}
 
 
-def _made(item: ProgramTarget) -> dict[str, Any]:
+def _make_samples(item: ProgramTarget) -> dict[str, Any]:
     program = item.program
     lineage = program.family if program.origin == "handwritten" else program.lineage or program.id
     with scratch_folder() as runs:
         request = OptimizeRequest(program.text, item.target, item.budget_s, program.arguments, journal=runs)
         try:
-            shop = workshop(request)
+            shop = open_workshop(request)
             if not shop.moves(shop.add(program.text, arguments=program.arguments)):
-                return _without("no_moves")  # one run, where a search would prepare its checks first
-            samples = lessons(request, optimize(request), lineage, program.origin)
+                return _no_samples("no_moves")  # one run, where a search would prepare its checks first
+            samples = make_chat_samples(request, optimize_program(request), lineage, program.origin)
         except HipsynthError as error:
-            return _without(error.reason)
-    return {"samples": [_line(sample) for sample in samples], "reason": ""}
+            return _no_samples(error.reason)
+    return {"samples": [_sample_line(sample) for sample in samples], "reason": ""}
 
 
-def _line(sample: ChatSample) -> dict[str, Any]:
+def _sample_line(sample: ChatSample) -> dict[str, Any]:
     return {"digest": sample.digest, **sample.document()}
 
 
@@ -92,21 +94,21 @@ def add_runs(paths: Sequence[Path], out: Path) -> dict[str, Any]:
 
     Raises BadInput for a trace that cannot be read."""
     out.mkdir(parents=True, exist_ok=True)
-    journal = ResultJournal(out / DONE_FILE, _result)
+    journal = ResultJournal(out / DONE_FILE, _check_result)
     done = journal.read()
     for path in paths:
         lines = read_trace(path)
         try:
-            result: dict[str, Any] = {"samples": [_line(from_trace(lines, "", "llm"))], "reason": ""}
+            result: dict[str, Any] = {"samples": [_sample_line(from_trace(lines, "", "llm"))], "reason": ""}
         except NoLesson as error:
-            result = _without(error.reason)
+            result = _no_samples(error.reason)
         key = f"run/{path.resolve()}"
         done[key] = result
         journal.add(key, result)
-    return write(out, done.values())
+    return write_chats(out, done.values())
 
 
-def write(out: Path, results: Iterable[dict[str, Any]]) -> dict[str, Any]:
+def write_chats(out: Path, results: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """The files of all results: each chat once, and no lineage in both parts."""
     results = list(results)
     once: dict[str, dict[str, Any]] = {}

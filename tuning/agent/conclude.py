@@ -1,4 +1,4 @@
-"""Which of the programs that a model made is the answer: the fastest that passes every check of a search."""
+"""Chooses the answer among the programs that a model made: the fastest that passes every check of a search."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import difflib
 from collections.abc import Callable
 from dataclasses import replace
 
-from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, moved
+from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, changed_metrics
 from hipsynth.tuning.optimize.optimize import OptimizeResult
 from hipsynth.tuning.optimize.search import GAIN, SearchStep
 from hipsynth.tuning.optimize.verify import Verification
 from hipsynth.tuning.tools import Version, Workshop
 
 
-def conclude(shop: Workshop, refused: dict[str, str], say: Callable[[str], None]) -> OptimizeResult:
+def choose_answer(shop: Workshop, refused: dict[str, str], say: Callable[[str], None]) -> OptimizeResult:
     """Measures every program that must behave like v0 and verifies the faster ones, fastest first.
 
     The checks are those of `synth optimize`, whatever the model said of a program or checked itself.
@@ -25,7 +25,7 @@ def conclude(shop: Workshop, refused: dict[str, str], say: Callable[[str], None]
     others = (one for one in shop.versions.values() if one.text != original.text)
     made = [replace(one, arguments=original.arguments) for one in others]
     measured = [(one, shop.measured(one)) for one in made]
-    faster = [(one, found) for one, found in measured if found.ok and 0 < found.duration_ns <= _least(before)]
+    faster = [(one, found) for one, found in measured if found.ok and 0 < found.duration_ns <= _least_duration(before)]
     verifier = shop.verifier("v0")
     reasons: dict[str, str] = {}
     passed = Verification((verifier.quick(original.text),))
@@ -37,7 +37,7 @@ def conclude(shop: Workshop, refused: dict[str, str], say: Callable[[str], None]
             best, passed = (one, found), checks
             break
         reasons[one.name] = checks.failure
-    steps = _steps(shop, measured, reasons)
+    steps = _search_steps(shop, measured, reasons)
     status, reason = ("improved", "") if best else ("unchanged", "nothing that the model made is faster and correct")
     if not verifier.sizes:
         status, reason = "refused", "the original fails, or runs too long in full, at every size; name one with --check"
@@ -48,11 +48,11 @@ def conclude(shop: Workshop, refused: dict[str, str], say: Callable[[str], None]
                      refused, step=last)  # fmt: skip
 
 
-def _least(before: CandidateMeasurement) -> float:
+def _least_duration(before: CandidateMeasurement) -> float:
     return (1 - GAIN) * before.duration_ns
 
 
-def _steps(
+def _search_steps(
     shop: Workshop, measured: list[tuple[Version, CandidateMeasurement]], reasons: dict[str, str]
 ) -> tuple[SearchStep, ...]:
     """The programs as steps of a search: each changes its parent; -1 is the original."""
@@ -61,13 +61,13 @@ def _steps(
     for number, (one, found) in enumerate(measured):
         parent = shop.versions.get(one.parent, shop.versions["v0"])
         before = shop.measured(parent)
-        kept = found.ok and found.duration_ns <= _least(before) and one.name not in reasons
+        kept = found.ok and found.duration_ns <= _least_duration(before) and one.name not in reasons
         reason = f"it fails: {found.reason}" if not found.ok else reasons.get(one.name, "" if kept else "not faster")
         kernels = [name for name, plan in one.plans.items() if parent.plans.get(name) != plan] or [""]
         a, b = before.of(kernels[0]), found.of(kernels[0])
         plan = one.plans[kernels[0]].document() if kernels[0] else {}
         after = found.duration_ns if found.ok else None
-        changed = moved(a, b) if a and b else {}
+        changed = changed_metrics(a, b) if a and b else {}
         place = numbers.get(parent.name, -1)
         steps.append(
             SearchStep(number, place, one.made, kernels[0], plan, before.duration_ns, after, kept, reason, changed)

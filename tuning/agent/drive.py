@@ -13,11 +13,11 @@ from typing import Any
 from hipsynth.core.errors import HipsynthError
 from hipsynth.core.program import text_id
 from hipsynth.synth.llm.endpoint import ChatReply, Client, NoAnswer, ToolCall
-from hipsynth.tuning.agent.conclude import conclude
+from hipsynth.tuning.agent.conclude import choose_answer
 from hipsynth.tuning.agent.trace import Trace
-from hipsynth.tuning.agent.words import AGAIN, DONE, NUDGE, fitted, opening, told
+from hipsynth.tuning.agent.words import AGAIN, DONE, NUDGE, fit_messages, opening_messages, tool_result_message
 from hipsynth.tuning.optimize.optimize import OptimizeRequest, OptimizeResult
-from hipsynth.tuning.tools import Workshop, WorkshopLimits, call, definitions
+from hipsynth.tuning.tools import Workshop, WorkshopLimits, run_tool, tool_definitions
 
 SAME_CALL = 4  # times that one call may be made
 NO_CALL = 3  # answers in a row without a call
@@ -76,7 +76,7 @@ class AgentRun:
         if not self.shop.versions:
             self.shop.add(request.text, arguments=request.arguments, made="source")
             self.trace.keep_programs(self.shop)
-        for message in [] if self.messages else opening(request.text, self.shop.target.arch):
+        for message in [] if self.messages else opening_messages(request.text, self.shop.target.arch):
             self._keep(message)
 
     def _resume(self) -> None:
@@ -87,8 +87,8 @@ class AgentRun:
         self.failed = sum(line.get("failed", False) for line in lines)
         self.before_s = max((line.get("seconds", 0.0) for line in lines), default=0.0)
         self.shop.calls = sum(message["role"] == "tool" for message in self.messages)
-        made = Counter(_key(one) for message in self.messages for one in _calls_in(message))
-        self.seen = made - Counter(map(_key, self._open_calls()))
+        made = Counter(_call_key(one) for message in self.messages for one in _calls_in(message))
+        self.seen = made - Counter(map(_call_key, self._open_calls()))
 
     def talk(self) -> str:
         """Asks and calls until the model ends, a limit is reached or the endpoint fails; says which."""
@@ -105,7 +105,7 @@ class AgentRun:
             except NoAnswer as error:
                 self.say(f"no answer: {error.what}")
                 return f"endpoint: {error.reason}"
-            self._keep(_message(answer), tokens=_tokens(answer, self.messages))
+            self._keep(_assistant_message(answer), tokens=_count_tokens(answer, self.messages))
             open_calls = list(answer.calls)
             if open_calls:
                 silent = 0
@@ -120,8 +120,8 @@ class AgentRun:
     def _ask(self) -> ChatReply:
         body = {
             "model": self.manner.model,
-            "messages": fitted(self.messages, self.manner.context_chars),
-            "tools": definitions(),
+            "messages": fit_messages(self.messages, self.manner.context_chars),
+            "tools": tool_definitions(),
             "max_tokens": self.manner.answer_tokens,
             "temperature": self.manner.temperature,
             "stream": False,
@@ -137,19 +137,19 @@ class AgentRun:
 
     def _do(self, one: ToolCall) -> str:
         """Makes one call and keeps its result; why the run ends with it, or ""."""
-        self.seen[_key(one)] += 1
-        arguments = _json(one.arguments)
-        done = call(self.shop, one.name, arguments)
-        document = done.document | ({"note": AGAIN} if self.seen[_key(one)] > 1 else {})
+        self.seen[_call_key(one)] += 1
+        arguments = _parse_arguments(one.arguments)
+        done = run_tool(self.shop, one.name, arguments)
+        document = done.document | ({"note": AGAIN} if self.seen[_call_key(one)] > 1 else {})
         self.failed += done.failed
         self.failed_in_a_row = self.failed_in_a_row + 1 if done.failed else 0
         self.trace.keep_programs(self.shop)
-        self._keep(told(one.name, one.id, document), failed=done.failed)
+        self._keep(tool_result_message(one.name, one.id, document), failed=done.failed)
         shown = document.get("error") or document.get("program") or document.get("speedup") or ""
         self.say(f"{one.name or '(no name)'} {one.arguments[:80]}: {shown or 'ok'}"[:160])
         if document.get("error") == "limit":
             return "calls"
-        if self.seen[_key(one)] >= SAME_CALL:
+        if self.seen[_call_key(one)] >= SAME_CALL:
             return "loop"
         return "failing calls" if self.failed_in_a_row >= FAILED_CALLS else ""
 
@@ -178,11 +178,11 @@ class AgentRun:
         return []
 
 
-def _key(one: ToolCall) -> tuple[str, str]:
-    return one.name, json.dumps(_json(one.arguments), sort_keys=True)
+def _call_key(one: ToolCall) -> tuple[str, str]:
+    return one.name, json.dumps(_parse_arguments(one.arguments), sort_keys=True)
 
 
-def _json(text: str) -> object:
+def _parse_arguments(text: str) -> object:
     """What the model wrote as arguments; the text itself where it is no JSON, which no tool accepts."""
     try:
         return json.loads(text or "{}")
@@ -190,7 +190,7 @@ def _json(text: str) -> object:
         return text
 
 
-def _message(answer: ChatReply) -> dict[str, Any]:
+def _assistant_message(answer: ChatReply) -> dict[str, Any]:
     calls = [
         {"type": "function", "id": one.id, "function": {"name": one.name, "arguments": one.arguments}}
         for one in answer.calls
@@ -203,13 +203,13 @@ def _calls_in(message: Mapping[str, Any]) -> list[ToolCall]:
     return [ToolCall(row["id"], row["function"]["name"], row["function"]["arguments"]) for row in rows]
 
 
-def _tokens(answer: ChatReply, messages: Sequence[Mapping[str, Any]]) -> int:
+def _count_tokens(answer: ChatReply, messages: Sequence[Mapping[str, Any]]) -> int:
     """Tokens read and written: as the endpoint counts them, else four characters are one."""
     read = len(json.dumps(messages)) // 4 if answer.read is None else answer.read
     return read + (len(answer.raw) // 4 if answer.written is None else answer.written)
 
 
-def drive(
+def drive_model(
     request: OptimizeRequest,
     client: Client,
     manner: AgentSettings,
@@ -231,15 +231,15 @@ def drive(
     refused = {kernel.name: kernel.together or kernel.fixed for kernel in kernels if not kernel.independent}
     outcomes = run.trace.of("outcome")
     ended = outcomes[-1]["ended"] if outcomes else run.talk()
-    found = conclude(run.shop, refused, say)
+    found = choose_answer(run.shop, refused, say)
     turns = sum(message["role"] == "assistant" for message in run.messages)
     driven = AgentResult(found, ended, turns, run.shop.calls, run.failed, run.tokens)
     if not outcomes:
         document = found.document()
         about = {name: document[name] for name in ("status", "reason", "speedup", "verified")}
-        run.trace.add({"kind": "outcome", "ended": ended, "best": _name(run.shop, found.text), **about})
+        run.trace.add({"kind": "outcome", "ended": ended, "best": _version_name(run.shop, found.text), **about})
     return driven
 
 
-def _name(shop: Workshop, text: str) -> str:
+def _version_name(shop: Workshop, text: str) -> str:
     return next(one.name for one in shop.versions.values() if one.text == text)

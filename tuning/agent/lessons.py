@@ -14,10 +14,10 @@ from typing import Any
 
 from hipsynth.core.errors import HipsynthError
 from hipsynth.core.program import text_id
-from hipsynth.tuning.agent.words import DONE, asked, opening, told
+from hipsynth.tuning.agent.words import DONE, opening_messages, tool_call_message, tool_result_message
 from hipsynth.tuning.optimize.optimize import RUN_TIME_S, OptimizeRequest, OptimizeResult
 from hipsynth.tuning.optimize.search import SearchStep
-from hipsynth.tuning.tools import Workshop, WorkshopLimits, call, definitions
+from hipsynth.tuning.tools import Workshop, WorkshopLimits, run_tool, tool_definitions
 
 HELD_OUT = 10  # one lineage in this many is held out, and everything handwritten
 MOST_TOLD = 1  # metrics and counters that a thought names
@@ -40,11 +40,11 @@ class ToolChat:
 
     def use(self, thought: str, name: str, **arguments: Any) -> dict[str, Any]:
         """Adds a call and its result. Raises NoLesson if the call fails."""
-        done = call(self.shop, name, arguments)
+        done = run_tool(self.shop, name, arguments)
         if done.failed:
             raise NoLesson(f"{name} fails: {done.document}", reason=str(done.document.get("error")))
-        message = asked(name, arguments, self.calls, thought)
-        self.messages += [message, told(name, message["tool_calls"][0]["id"], done.document)]
+        message = tool_call_message(name, arguments, self.calls, thought)
+        self.messages += [message, tool_result_message(name, message["tool_calls"][0]["id"], done.document)]
         self.calls += 1
         return done.document
 
@@ -60,7 +60,7 @@ class ChatSample:
     arch: str
     split: str
     kind: str = "direct"  # "detour": with a step that gained nothing; "model": a run of a model
-    tools: Sequence[Mapping[str, Any]] = field(default_factory=definitions)
+    tools: Sequence[Mapping[str, Any]] = field(default_factory=tool_definitions)
 
     def document(self) -> dict[str, Any]:
         names = ("messages", "tools", "speedup", "program", "lineage", "arch", "split", "kind")
@@ -78,36 +78,36 @@ def split_of(lineage: str, origin: str) -> str:
     return "held_out" if held else "train"
 
 
-def lessons(request: OptimizeRequest, found: OptimizeResult, lineage: str, origin: str) -> list[ChatSample]:
+def make_chat_samples(request: OptimizeRequest, found: OptimizeResult, lineage: str, origin: str) -> list[ChatSample]:
     """The success as samples: straight, and once with each step that gained nothing, up to MOST_DETOURS.
 
     Raises NoLesson if there is none."""
     if found.status != "improved":
         raise NoLesson(f"the search ended {found.status}", reason=found.status)
-    path = winning(found)
-    shop = workshop(request)
-    samples = [_sample(shop, request, path, None, (lineage, origin))]
+    path = winning_steps(found)
+    shop = open_workshop(request)
+    samples = [_chat_sample(shop, request, path, None, (lineage, origin))]
     for detour in dead_ends(found, path):
         with contextlib.suppress(NoLesson):  # such as a move that is not proposed
-            samples.append(_sample(shop.again(), request, path, detour, (lineage, origin)))
+            samples.append(_chat_sample(shop.again(), request, path, detour, (lineage, origin)))
     return samples
 
 
-def workshop(request: OptimizeRequest) -> Workshop:
+def open_workshop(request: OptimizeRequest) -> Workshop:
     """A workshop that takes measured runs from a search's journal, and adds to it."""
     return Workshop(request.target, WorkshopLimits(run_s=RUN_TIME_S), request.journal, allow=request.allow)
 
 
-def _sample(
+def _chat_sample(
     shop: Workshop,
     request: OptimizeRequest,
     path: Sequence[SearchStep],
     detour: SearchStep | None,
     origin: tuple[str, str],
 ) -> ChatSample:
-    chat = ToolChat(shop, opening(request.text, request.target.arch))
+    chat = ToolChat(shop, opening_messages(request.text, request.target.arch))
     shop.add(request.text, arguments=request.arguments, made="source")
-    speedup = tell(chat, path, detour)
+    speedup = replay_steps(chat, path, detour)
     about = (round(speedup, 4), text_id(request.text), origin[0], request.target.arch, split_of(*origin))
     return ChatSample(chat.messages, *about, kind="detour" if detour else "direct")
 
@@ -119,7 +119,7 @@ def steps_of(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield text_id(json.dumps(messages[: at + 3], sort_keys=True))
 
 
-def winning(found: OptimizeResult) -> list[SearchStep]:
+def winning_steps(found: OptimizeResult) -> list[SearchStep]:
     """The steps from the original to the answer."""
     if found.step < 0:
         raise NoLesson("no step leads to the answer")
@@ -136,42 +136,42 @@ def dead_ends(found: OptimizeResult, path: Sequence[SearchStep]) -> list[SearchS
     return tried[::-1][:MOST_DETOURS]
 
 
-def tell(chat: ToolChat, path: Sequence[SearchStep], detour: SearchStep | None) -> float:
+def replay_steps(chat: ToolChat, path: Sequence[SearchStep], detour: SearchStep | None) -> float:
     """Walks the path with the tools; the verified speed-up. Raises NoLesson where a tool answers something else."""
     now, words = "v0", ""
-    thought = _limit(chat.use(f"First I measure it on {chat.shop.target.arch}.", "profile", program=now))
+    thought = _limit_text(chat.use(f"First I measure it on {chat.shop.target.arch}.", "profile", program=now))
     for step in path:
         moves = chat.use(thought, "propose", program=now)["moves"]
         if detour is not None and detour.parent == step.parent:
-            _, gained = _try(chat, "", _move(moves, detour), now)
+            _, gained = _try_move(chat, "", _find_move(moves, detour), now)
             words = f"{gained}: no gain. I go back to {now}. "
         else:
             words = ""
-        now, gained = _try(chat, words, _move(moves, step), now)
+        now, gained = _try_move(chat, words, _find_move(moves, step), now)
         words = f"{gained}, so I keep it. "
         if step is not path[-1]:
-            thought = _limit(chat.use(f"{words}What limits it now?", "profile", program=now))
+            thought = _limit_text(chat.use(f"{words}What limits it now?", "profile", program=now))
     verified = chat.use(f"{words}I check that it does the same.", "run_and_verify", program=now)
     if not verified["passed"]:
         raise NoLesson("the answer does not pass", reason="not_verified")
     if len(path) > 1:  # else it is known: no number is said that no tool has answered
         chat.use("What did all of it gain?", "compare", before="v0", after=now)
-    total = float(call(chat.shop, "compare", {"before": "v0", "after": now}).document["speedup"])
+    total = float(run_tool(chat.shop, "compare", {"before": "v0", "after": now}).document["speedup"])
     checks = ", ".join(row["check"].replace("_", " ") for row in verified["checks"] if row["passed"])
     text = f"{DONE}: {now} is {total:.2f} times as fast as the original and passed: {checks}."
     chat.messages.append({"role": "assistant", "content": text})
     return total
 
 
-def _try(chat: ToolChat, words: str, row: Mapping[str, Any], now: str) -> tuple[str, str]:
+def _try_move(chat: ToolChat, words: str, row: Mapping[str, Any], now: str) -> tuple[str, str]:
     """Applies a proposed move; the new program's name, and what it gained in words."""
     thought = f"{words}{row['transformation']} on {row['kernel']} ({row['why']}): I try it."
     made = chat.use(thought, "apply", program=now, move=row["move"])["program"]
     gained = chat.use("Did that make it faster?", "compare", before=now, after=made)
-    return made, f"It is {gained['speedup']:.2f} times as fast{_changes(gained, row['kernel'])}"
+    return made, f"It is {gained['speedup']:.2f} times as fast{_describe_changes(gained, row['kernel'])}"
 
 
-def _move(moves: Sequence[Mapping[str, Any]], step: SearchStep) -> Mapping[str, Any]:
+def _find_move(moves: Sequence[Mapping[str, Any]], step: SearchStep) -> Mapping[str, Any]:
     """The proposed move that is a search's step."""
     plan = json.loads(json.dumps(step.plan))
     for row in moves:
@@ -181,7 +181,7 @@ def _move(moves: Sequence[Mapping[str, Any]], step: SearchStep) -> Mapping[str, 
     raise NoLesson(f"{step.transformation} on {step.kernel} is not among the proposed moves", reason="not_proposed")
 
 
-def _limit(profile: Mapping[str, Any]) -> str:
+def _limit_text(profile: Mapping[str, Any]) -> str:
     first = profile["kernels"][0]
     share = first["duration_us"] / profile["duration_us"] if profile["duration_us"] else 0.0
     return (
@@ -190,14 +190,14 @@ def _limit(profile: Mapping[str, Any]) -> str:
     )
 
 
-def _changes(gained: Mapping[str, Any], kernel: str) -> str:
+def _describe_changes(gained: Mapping[str, Any], kernel: str) -> str:
     """The largest changes of the kernel's metrics and counters, in words."""
     rows = [row for name, row in gained["changed"].items() if name.partition("<")[0].removesuffix("_tuned") == kernel]
-    words = largest({name: pair for row in rows for name, pair in row.items()}, MOST_TOLD)
+    words = largest_changes({name: pair for row in rows for name, pair in row.items()}, MOST_TOLD)
     return f" ({', '.join(words)})" if words else ""
 
 
-def largest(changed: Mapping[str, Sequence[float]], most: int) -> list[str]:
+def largest_changes(changed: Mapping[str, Sequence[float]], most: int) -> list[str]:
     """The metrics and counters, as [before, after], that changed most, in words."""
     pairs = [(abs(b - a) / max(abs(a), abs(b)), name, a, b) for name, (a, b) in changed.items()]
     return [f"{name} {a:.4g} -> {b:.4g}" for _, name, a, b in sorted(pairs, reverse=True)[:most]]

@@ -18,27 +18,27 @@ NUDGE = f"Call one of the tools, or answer {DONE}."
 AGAIN = "You made this call before, and its result is the same. Try something else."
 
 
-def opening(text: str, arch: str, name: str = "v0") -> list[dict[str, Any]]:
+def opening_messages(text: str, arch: str, name: str = "v0") -> list[dict[str, Any]]:
     """The first messages of a chat about a program."""
     task = f"Make this program's kernels faster on {arch}. It is compiled already and is called {name}.\n\n"
     return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": f"{task}```cpp\n{text.rstrip()}\n```"}]
 
 
-def asked(name: str, arguments: Mapping[str, Any], number: int, thought: str) -> dict[str, Any]:
+def tool_call_message(name: str, arguments: Mapping[str, Any], number: int, thought: str) -> dict[str, Any]:
     """An assistant's message with one tool call, as chat templates of transformers read it."""
     function = {"name": name, "arguments": dict(arguments)}
     call = {"type": "function", "id": f"call_{number}", "function": function}
     return {"role": "assistant", "content": thought, "tool_calls": [call]}
 
 
-def told(name: str, id_: str, document: Mapping[str, Any]) -> dict[str, Any]:
+def tool_result_message(name: str, id_: str, document: Mapping[str, Any]) -> dict[str, Any]:
     """A tool's message."""
     text = json.dumps(document)
     text = text if len(text) <= MOST_RESULT else text[:MOST_RESULT] + " [cut]"
     return {"role": "tool", "tool_call_id": id_, "name": name, "content": text}
 
 
-def fitted(messages: Sequence[Mapping[str, Any]], most: int) -> list[dict[str, Any]]:
+def fit_messages(messages: Sequence[Mapping[str, Any]], most: int) -> list[dict[str, Any]]:
     """Messages of at most `most` characters, if emptying the oldest results of tools can do that."""
     kept = [dict(message) for message in messages]
     size = sum(len(json.dumps(message)) for message in kept)

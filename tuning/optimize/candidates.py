@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from hipsynth.tuning.optimize.emit import emit
+from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.plan import Move, Plans, Shape, TransformationPlan
 from hipsynth.tuning.optimize.program import ParsedProgram
@@ -26,7 +26,7 @@ class SearchState:
     step: int = -1
 
 
-def candidates(
+def make_candidates(
     program: ParsedProgram,
     state: SearchState,
     origin: SearchState,
@@ -34,14 +34,14 @@ def candidates(
     allow: frozenset[str] = frozenset(),
 ) -> list[tuple[Move, str]]:
     """Each kernel's moves by turns, those of the slowest kernel first. `origin` is the program without a plan."""
-    blocks = _blocks(program, origin.found)
+    blocks = _launch_blocks(program, origin.found)
     rows = []
-    for view in _views(program, state, origin, allow):
+    for view in _kernel_views(program, state, origin, allow):
         row: list[tuple[Move, str]] = []
         for move in list_moves(view):
             plans: Plans = {**state.plans, move.kernel: move.plan}
             try:
-                text = emit(program, plans, blocks)
+                text = emit_program(program, plans, blocks)
             except NotUnderstood:
                 continue
             if text not in tried and all(text != other for _, other in row):
@@ -50,13 +50,13 @@ def candidates(
     return [row[i] for i in range(max(map(len, rows), default=0)) for row in rows if i < len(row)]
 
 
-def _blocks(program: ParsedProgram, first: CandidateMeasurement) -> dict[str, Shape]:
+def _launch_blocks(program: ParsedProgram, first: CandidateMeasurement) -> dict[str, Shape]:
     """The group shapes of the original's launches, by kernel."""
     times = ((kernel.name, first.of(kernel.name)) for kernel in program.kernels)
     return {name: time.block for name, time in times if time is not None}
 
 
-def _views(
+def _kernel_views(
     program: ParsedProgram, state: SearchState, origin: SearchState, allow: frozenset[str]
 ) -> Iterator[KernelView]:
     found = []

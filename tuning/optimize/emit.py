@@ -21,7 +21,7 @@ _GROUPS = "unsigned lane_groups_x, unsigned lane_groups_y, unsigned lane_groups_
 _NUMBERS = re.compile(r"[\d\s,()*]*|dim3\([\d\s,*]*\)")
 
 
-def emit(program: ParsedProgram, plans: Plans, blocks: dict[str, Shape]) -> str:
+def emit_program(program: ParsedProgram, plans: Plans, blocks: dict[str, Shape]) -> str:
     """The program with its kernels changed as planned. `blocks`: the group shape of each kernel's original launches.
 
     Raises NotUnderstood if a plan needs what the kernel does not have.
@@ -36,11 +36,11 @@ def emit(program: ParsedProgram, plans: Plans, blocks: dict[str, Shape]) -> str:
         edits += _Writer(program, kernel, plan, blocks.get(kernel.name, (1, 1, 1))).edits()
     if helpers:
         start = min(kernel.start for kernel in program.kernels)
-        edits = _joined([*edits, Edit(start, start, "".join(sorted(helpers)))])
+        edits = _join_insertions([*edits, Edit(start, start, "".join(sorted(helpers)))])
     return apply_edits(program.text.encode(), edits).decode()
 
 
-def _joined(edits: Sequence[Edit]) -> list[Edit]:
+def _join_insertions(edits: Sequence[Edit]) -> list[Edit]:
     """Insertions at the beginning of an edit become part of it."""
     *others, first = edits
     at = next((e for e in others if e.start == first.start), None)
@@ -49,7 +49,7 @@ def _joined(edits: Sequence[Edit]) -> list[Edit]:
     return [Edit(e.start, e.end, first.text + e.text) if e is at else e for e in others]
 
 
-def _merged(edits: Sequence[Edit]) -> list[Edit]:
+def _merge_insertions(edits: Sequence[Edit]) -> list[Edit]:
     """Insertions at one place as one, in their order."""
     found: dict[tuple[int, int], Edit] = {}
     for e in edits:
@@ -130,7 +130,9 @@ class _Writer:
 
     def _changes(self) -> list[Edit]:
         planned = list_planned(self.plan)
-        return _merged([edit for one in planned for edit in one.edit_body(self.program, self.kernel, self.plan)])
+        return _merge_insertions(
+            [edit for one in planned for edit in one.edit_body(self.program, self.kernel, self.plan)]
+        )
 
     def _jam(self, head: str, more: list[str]) -> str:
         plan, kernel = self.plan, self.kernel
@@ -255,15 +257,15 @@ class _Writer:
         arguments = ", ".join([*one.arguments, "lane_groups.x, lane_groups.y, lane_groups.z"])
         tuned = f"{self._name}{one.template}<<<{shape}>>>({arguments});"
         if self._literal:
-            return f"{{\n    const dim3 lane_groups = {_dim3(one.grid)};\n    {tuned}\n  }}"
+            return f"{{\n    const dim3 lane_groups = {_as_dim3(one.grid)};\n    {tuned}\n  }}"
         same = " && ".join(f"lane_group.{AXES[a]} == {block[a]}" for a in range(3))
         plain = f"{self.kernel.name}{one.template}<<<lane_groups, lane_group{rest}>>>({', '.join(one.arguments)});"
         return (
-            f"{{\n    const dim3 lane_groups = {_dim3(one.grid)}, lane_group = {_dim3(one.block)};\n"
+            f"{{\n    const dim3 lane_groups = {_as_dim3(one.grid)}, lane_group = {_as_dim3(one.block)};\n"
             f"    if ({same})\n      {tuned}\n    else\n      {plain}\n  }}"
         )
 
 
-def _dim3(text: str) -> str:
+def _as_dim3(text: str) -> str:
     """A launch's shape, which may be one number, as a dim3."""
     return text if text.startswith("dim3(") else f"dim3({text})"

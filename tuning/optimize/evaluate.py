@@ -16,7 +16,7 @@ from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.simulator.limits import SAMPLING_UNITS
 from hipsynth.source.names import base_name
 from hipsynth.tuning.optimize.plan import Shape
-from hipsynth.tuning.trial import Conditions, Trial, trial
+from hipsynth.tuning.trial import Conditions, Trial, run_trial
 from hipsynth.tuning.trial.clock import Clock
 
 COMPILE_S = 0.8  # price of one compile
@@ -103,10 +103,10 @@ class Evaluator:
 
     def __call__(self, text: str) -> CandidateMeasurement:
         path = self.journal / f"{text_id(text + self.setting)}.json" if self.journal else None
-        if path is not None and (stored := _stored(path)) is not None:
+        if path is not None and (stored := _load_measurement(path)) is not None:
             return stored
         conditions = replace(self.conditions, time_s=self.clock.run_s(self.conditions.time_s))
-        found = replace(evaluation(trial(text, self.target, conditions)), arguments=conditions.arguments)
+        found = replace(measurement_of_trial(run_trial(text, self.target, conditions)), arguments=conditions.arguments)
         if path is not None and found.reason not in ("worker_died", "timeout"):
             path.parent.mkdir(parents=True, exist_ok=True)
             partial = path.with_suffix(".part")
@@ -115,22 +115,22 @@ class Evaluator:
         return found
 
 
-def _stored(path: Path) -> CandidateMeasurement | None:
+def _load_measurement(path: Path) -> CandidateMeasurement | None:
     try:
         return from_json(CandidateMeasurement, json.loads(path.read_text()))
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None  # missing or damaged: measured again
 
 
-def evaluation(done: Trial) -> CandidateMeasurement:
-    kernels = tuple(_time(kernel) for kernel in done.kernels)
-    price = COMPILE_S + sum(map(_price, done.kernels))
-    exact = sum(_instructions(kernel) * kernel.dispatches * PER_WAVE_INSTRUCTION_S for kernel in done.kernels)
+def measurement_of_trial(done: Trial) -> CandidateMeasurement:
+    kernels = tuple(_kernel_time(kernel) for kernel in done.kernels)
+    price = COMPILE_S + sum(map(_execution_price, done.kernels))
+    exact = sum(_launch_instructions(kernel) * kernel.dispatches * PER_WAVE_INSTRUCTION_S for kernel in done.kernels)
     code = -1 if done.exit_code is None else done.exit_code
     return CandidateMeasurement(done.status, done.reason, done.message[:2000], code, kernels, price, exact)
 
 
-def _time(kernel: KernelRecord) -> KernelTime:
+def _kernel_time(kernel: KernelRecord) -> KernelTime:
     return KernelTime(
         kernel.name,
         kernel.duration_ns * kernel.dispatches,
@@ -146,12 +146,12 @@ def _time(kernel: KernelRecord) -> KernelTime:
     )
 
 
-def _instructions(kernel: KernelRecord) -> float:
+def _launch_instructions(kernel: KernelRecord) -> float:
     """Wave instructions of a launch."""
     return float(sum(getattr(kernel.work, name) for name in _WORK)) if kernel.work else 0.0
 
 
-def _price(kernel: KernelRecord) -> float:
+def _execution_price(kernel: KernelRecord) -> float:
     """Seconds for the groups that were executed, at a fixed price of a wave instruction."""
     if kernel.work is None or not kernel.work.groups:
         return 0.0
@@ -159,10 +159,10 @@ def _price(kernel: KernelRecord) -> float:
     if kernel.sampling and kernel.sampled:
         executed = kernel.sampling.groups_simulated + kernel.sampling.groups_recorded
         share = min(1.0, executed / (kernel.work.groups * kernel.dispatches))
-    return _instructions(kernel) * kernel.dispatches * share * PER_WAVE_INSTRUCTION_S
+    return _launch_instructions(kernel) * kernel.dispatches * share * PER_WAVE_INSTRUCTION_S
 
 
-def moved(before: KernelTime, after: KernelTime, least: float = 0.05) -> dict[str, Any]:
+def changed_metrics(before: KernelTime, after: KernelTime, least: float = 0.05) -> dict[str, Any]:
     """The metrics and the main counters that changed by more than `least`, as [before, after]."""
     found: dict[str, Any] = {}
     pairs = [(before.metrics, after.metrics), (before.counters, after.counters)]

@@ -18,7 +18,7 @@ from hipsynth.source.tokens import closing, split_at
 from hipsynth.tuning.optimize.body import Body
 from hipsynth.tuning.optimize.plan import AXES
 from hipsynth.tuning.optimize.program import KernelDefinition, LaunchStatement, ParsedProgram
-from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, statements
+from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 
 _OWN = {a: {f"blockIdx.{a}*blockDim.{a}+threadIdx.{a}", f"threadIdx.{a}+blockIdx.{a}*blockDim.{a}"} for a in AXES}
 _BETWEEN = re.compile(rb"\s*(//[^\n]*\n\s*|/\*.*?\*/\s*)*", re.S)
@@ -37,17 +37,17 @@ class Fusion:
     kernels: tuple[str, ...]
 
 
-def fusions(program: ParsedProgram) -> Iterator[Fusion]:
+def find_fusions(program: ParsedProgram) -> Iterator[Fusion]:
     """Every run of launches that can be joined, the longest first."""
     launches = sorted(((one, k) for k in program.kernels for one in k.launches), key=lambda pair: pair[0].start)
     found: list[tuple[int, Fusion]] = []
     at = 0
     while at < len(launches):
         run = [_Call(program, *launches[at])]
-        while at + len(run) < len(launches) and _joins(program, run, _Call(program, *launches[at + len(run)])):
+        while at + len(run) < len(launches) and _can_join(program, run, _Call(program, *launches[at + len(run)])):
             run.append(_Call(program, *launches[at + len(run)]))
         if len(run) > 1:
-            found.append((-len(run), _joined(program, run)))
+            found.append((-len(run), _join_launches(program, run)))
         at += len(run)
     yield from (fusion for _, fusion in sorted(found, key=lambda pair: pair[0]))
 
@@ -143,7 +143,7 @@ class _Call:
     def text(self, names: Mapping[str, str] | None = None) -> str:
         """The body as a block without returns. `names`: of its parameters there. Raises NotUnderstood."""
         tokens = self.program.tokens
-        tree = statements(tokens, self.kernel.first, self.kernel.last)
+        tree = parse_statements(tokens, self.kernel.first, self.kernel.last)
         used = {t.text for t in tokens[self.kernel.first : self.kernel.last] if self.body.local(t) >= 0}
         if names and used & (set(names.values()) - names.keys()):
             raise NotUnderstood("a local variable has the name of a parameter")
@@ -153,7 +153,7 @@ class _Call:
         lines: list[str] = []
         for number, one in enumerate(tree):
             words = [t.text for t in self.program.tokens[one.start : one.end]]
-            if one.kind == "if" and _leaves(words[one.head[1] + 1 - one.start :]):
+            if one.kind == "if" and _only_returns(words[one.head[1] + 1 - one.start :]):
                 rest = self._block(tree[number + 1 :], names)
                 return "\n".join([*lines, f"if (!({self._renamed(*one.head, names)})) {{\n{rest}\n}}"])
             if "return" in words:
@@ -172,12 +172,12 @@ class _Call:
         return apply_edits(self.program.unit.text[base:last], edits).decode(errors="surrogateescape")
 
 
-def _leaves(words: Sequence[str]) -> bool:
+def _only_returns(words: Sequence[str]) -> bool:
     """Whether the body of an `if` is `return;` alone."""
     return list(words) in (["return", ";"], ["{", "return", ";", "}"])
 
 
-def _joins(program: ParsedProgram, run: Sequence[_Call], after: _Call) -> bool:
+def _can_join(program: ParsedProgram, run: Sequence[_Call], after: _Call) -> bool:
     """Whether a launch can become part of a run of launches that comes right before it."""
     last = run[-1].launch
     between = program.unit.text[last.end : after.launch.start]
@@ -185,7 +185,7 @@ def _joins(program: ParsedProgram, run: Sequence[_Call], after: _Call) -> bool:
         return False
     if (last.grid, last.block) != (after.launch.grid, after.launch.block):
         return False
-    flat = _flat(program, last.grid) and _flat(program, last.block)
+    flat = _has_one_axis(program, last.grid) and _has_one_axis(program, last.block)
     uses = after.uses()
     if not all(_NAME.fullmatch(array) for call in (*run, after) for array in call.uses()):
         return False  # `a + 1` may be part of what `a` is
@@ -195,18 +195,18 @@ def _joins(program: ParsedProgram, run: Sequence[_Call], after: _Call) -> bool:
             if now is None or not (before.written or now.written):
                 continue
             places = before.subscripts | now.subscripts
-            if len(places) != 1 or not _own(next(iter(places)), flat):
+            if len(places) != 1 or not _has_own_element(next(iter(places)), flat):
                 return False
     return True
 
 
-def _flat(program: ParsedProgram, shape: str) -> bool:
+def _has_one_axis(program: ParsedProgram, shape: str) -> bool:
     """Whether a launch shape has one axis: it is a number, and names no dim3."""
     names = re.findall(r"[A-Za-z_]\w*", shape)
     return "dim3" not in names and not any(re.search(rf"\bdim3\b[^;]*\b{name}\b", program.text) for name in names)
 
 
-def _own(subscript: str | None, flat: bool) -> bool:
+def _has_own_element(subscript: str | None, flat: bool) -> bool:
     """Whether every work-item has an element of its own at a subscript: `x`, or `y * width + x` with a width that does
     not depend on it."""
     if subscript is None:
@@ -220,7 +220,7 @@ def _own(subscript: str | None, flat: bool) -> bool:
     return False
 
 
-def _joined(program: ParsedProgram, run: Sequence[_Call]) -> Fusion:
+def _join_launches(program: ParsedProgram, run: Sequence[_Call]) -> Fusion:
     """The program with one kernel for the run, defined after the last of its kernels."""
     parameters: dict[tuple[str, ...], str] = {}  # what is passed, and what tells it from the same passed elsewhere
     texts: dict[str, str] = {}  # name -> declaration
@@ -228,15 +228,15 @@ def _joined(program: ParsedProgram, run: Sequence[_Call]) -> Fusion:
     for call in run:
         names = {}
         for one in call.kernel.parameters:
-            key = _key(call, one)
+            key = _parameter_key(call, one)
             if key not in parameters:
-                parameters[key] = name = _free(one.name, texts)
+                parameters[key] = name = _free_name(one.name, texts)
                 texts[name] = re.sub(rf"\b{one.name}\b(?!.*\b{one.name}\b)", name, one.text)
             elif one.base and not one.constant:
                 texts[parameters[key]] = re.sub(r"\bconst\s+", "", texts[parameters[key]])
             names[one.name] = parameters[key]
         blocks.append(f"  {{  // {call.kernel.name}\n{call.text(names)}\n  }}\n")
-    name = _free("_".join(dict.fromkeys(call.kernel.name for call in run))[:MOST_NAME], program.text)
+    name = _free_name("_".join(dict.fromkeys(call.kernel.name for call in run))[:MOST_NAME], program.text)
     arguments = ", ".join(key[0] for key in parameters)
     kernel = f"\n\n__global__ void {name}({', '.join(texts.values())}) {{\n{''.join(blocks)}}}"
     end = max(call.kernel.end for call in run)
@@ -247,7 +247,7 @@ def _joined(program: ParsedProgram, run: Sequence[_Call]) -> Fusion:
     return Fusion(text, name, tuple(call.kernel.name for call in run))
 
 
-def _key(call: _Call, one: FunctionParameter) -> tuple[str, ...]:
+def _parameter_key(call: _Call, one: FunctionParameter) -> tuple[str, ...]:
     """Parameters of two kernels with the same key are one: the same array, or the same variable of the same type."""
     passed = call.passed[one.name]
     if one.base:
@@ -256,7 +256,7 @@ def _key(call: _Call, one: FunctionParameter) -> tuple[str, ...]:
     return (passed, kind) if _PLAIN.fullmatch(passed) else (passed, kind, str(call.launch.start), one.name)
 
 
-def _free(name: str, taken: Mapping[str, str] | str) -> str:
+def _free_name(name: str, taken: Mapping[str, str] | str) -> str:
     """A name that does not occur in `taken`."""
     words = set(re.findall(r"\w+", taken)) if isinstance(taken, str) else taken
     found, number = name, 2

@@ -19,7 +19,7 @@ from hipsynth.tuning.optimize.candidates import SearchState
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator
 from hipsynth.tuning.optimize.program import ParsedProgram, read_program
 from hipsynth.tuning.optimize.search import AT_ONCE, GAIN, Search, SearchStep
-from hipsynth.tuning.optimize.sizes import Arguments, candidates
+from hipsynth.tuning.optimize.sizes import Arguments, candidate_arguments
 from hipsynth.tuning.optimize.transformations.fast_math import ALLOWED_BY
 from hipsynth.tuning.optimize.verify import Verification, Verifier
 from hipsynth.tuning.trial import BIT_FOR_BIT, Tolerance
@@ -83,7 +83,7 @@ class OptimizeResult:
         }
 
 
-def optimize(request: OptimizeRequest, say: Callable[[str], None] = lambda line: None) -> OptimizeResult:
+def optimize_program(request: OptimizeRequest, say: Callable[[str], None] = lambda line: None) -> OptimizeResult:
     """Searches for a faster program, and verifies the best until one passes every check.
 
     Raises BadInput for a source without a kernel, HipsynthError (reason of the run)
@@ -91,11 +91,11 @@ def optimize(request: OptimizeRequest, say: Callable[[str], None] = lambda line:
     """
     target, clock = request.target, Clock(request.budget_s)
     program = read_program(request.text, target.arch)
-    sizes = list(request.sizes) or candidates(request.text)
+    sizes = list(request.sizes) or candidate_arguments(request.text)
     ordered = any(uses_atomic_results(program, kernel) for kernel in program.kernels)
-    verifier = Verifier(request.text, target, sizes, tolerance(program, request.allow), clock, ordered)
+    verifier = Verifier(request.text, target, sizes, program_tolerance(program, request.allow), clock, ordered)
     evaluator = Evaluator(target, request.arguments, RUN_TIME_S, request.journal, clock)
-    predict = predictor(target, request.arguments)
+    predict = duration_predictor(target, request.arguments)
     search = Search(
         program, evaluator, verifier.quick, predict, request.budget_s, request.allow, say, clock, verifier.joined
     )
@@ -103,39 +103,41 @@ def optimize(request: OptimizeRequest, say: Callable[[str], None] = lambda line:
     if not verifier.sizes:
         why = "the original fails, or runs too long in full, at every size that was tried; name one with --check"
         found = Verification((verifier.quick(request.text),))
-        return _answer("refused", why, None, search, found, request.text, refused)
+        return _build_result("refused", why, None, search, found, request.text, refused)
     states = search.run()
     precise = functools.cache(Evaluator(target, request.arguments, RUN_TIME_S, request.journal, clock, effort=1.0))
     for state in states[:-1]:
         timed = before, after = (
-            (states[-1].found, state.found) if clock.late else settled(states[-1].found, state, precise, request.text)
+            (states[-1].found, state.found)
+            if clock.late
+            else confirm_faster(states[-1].found, state, precise, request.text)
         )
-        if after.duration_ns * (1 + GAIN + uncertainty(before, after)) > before.duration_ns:
+        if after.duration_ns * (1 + GAIN + ratio_uncertainty(before, after)) > before.duration_ns:
             continue
         found = verifier.full(state.text, timed)
         say(f"verified: {found.failure or 'every check passed'}")
         if found.passed:
-            return _answer("improved", "", timed, search, found, request.text, refused, state)
+            return _build_result("improved", "", timed, search, found, request.text, refused, state)
         if clock.late:
             break
     found = Verification((verifier.quick(request.text),))
     first = states[-1].found
-    return _answer("unchanged", "nothing that was tried is faster and correct", (first, first), search, found,
+    return _build_result("unchanged", "nothing that was tried is faster and correct", (first, first), search, found,
                    request.text, refused)  # fmt: skip
 
 
-def settled(
+def confirm_faster(
     first: CandidateMeasurement, state: SearchState, precise: Callable[[str], CandidateMeasurement], original: str
 ) -> tuple[CandidateMeasurement, CandidateMeasurement]:
     """The runs of the original and of a state: made once more, of more groups, where sampling left their ratio open."""
-    if uncertainty(first, state.found) <= SETTLED:
+    if ratio_uncertainty(first, state.found) <= SETTLED:
         return first, state.found
     with ThreadPoolExecutor(AT_ONCE) as pool:
         before, after = pool.map(precise, (original, state.text))
     return (before, after) if before.ok and after.ok else (first, state.found)
 
 
-def _answer(
+def _build_result(
     status: str,
     reason: str,
     timed: tuple[CandidateMeasurement, CandidateMeasurement] | None,
@@ -148,17 +150,17 @@ def _answer(
     before, after = (one.duration_ns for one in timed) if timed else (0.0, 0.0)
     text = best.text if best else original
     lines = difflib.unified_diff(original.splitlines(True), text.splitlines(True), "original", "optimized")
-    unsure = uncertainty(*timed) if timed and best else 0.0
+    unsure = ratio_uncertainty(*timed) if timed and best else 0.0
     return OptimizeResult(status, reason, before, after, verification, tuple(search.steps), text, "".join(lines),
                      search.spent_s, refused, unsure, best.step if best else -1)  # fmt: skip
 
 
-def uncertainty(one: CandidateMeasurement, other: CandidateMeasurement) -> float:
+def ratio_uncertainty(one: CandidateMeasurement, other: CandidateMeasurement) -> float:
     """Of the ratio of two durations, relative."""
     return math.hypot(one.error, other.error)
 
 
-def tolerance(program: ParsedProgram, allow: frozenset[str] = frozenset()) -> Tolerance:
+def program_tolerance(program: ParsedProgram, allow: frozenset[str] = frozenset()) -> Tolerance:
     """The tolerance for the widest floating-point type that the kernels point to; none if they point to integers."""
     bases = " ".join(one.base for kernel in program.kernels for one in kernel.parameters)
     for kind, words in (("double", ("double",)), ("float", ("float",)), ("half", ("half", "_Float16"))):
@@ -169,7 +171,7 @@ def tolerance(program: ParsedProgram, allow: frozenset[str] = frozenset()) -> To
     return BIT_FOR_BIT
 
 
-def predictor(target: Target, arguments: Arguments) -> Callable[[str], float | None]:
+def duration_predictor(target: Target, arguments: Arguments) -> Callable[[str], float | None]:
     """The shipped predictor of durations; a text that it cannot predict has none."""
     model = AnalyticPredictor.load()
 

@@ -86,7 +86,7 @@ def read_program(text: str, arch: str) -> ParsedProgram:
 def _kernel(
     program: ParsedProgram, parsed: ProgramModel, bodies: dict[str, list[tuple[int, int]]], one: FunctionDeclaration
 ) -> KernelDefinition:
-    launches, fixed = _launches(program, parsed, one.name, len(one.parameters))
+    launches, fixed = _find_launches(program, parsed, one.name, len(one.parameters))
     if one.launch_bounds:
         fixed = fixed or "it has launch bounds of its own"
     return KernelDefinition(
@@ -99,12 +99,12 @@ def _kernel(
         one.first,
         one.last,
         launches,
-        _together(program, bodies, one.first, one.last),
+        _group_dependence(program, bodies, one.first, one.last),
         fixed,
     )
 
 
-def _launches(
+def _find_launches(
     program: ParsedProgram, parsed: ProgramModel, name: str, parameters: int
 ) -> tuple[tuple[LaunchStatement, ...], str]:
     """The launches of a kernel, and why they cannot all be changed."""
@@ -116,7 +116,7 @@ def _launches(
     for i in uses:
         if tokens[i + 1].text == "(" or tokens[i].start in named:
             continue
-        launch = _launch(program, i, written.get(tokens[i].start))
+        launch = _parse_launch(program, i, written.get(tokens[i].start))
         if launch is None:
             return (), "it is used in another way than a launch that is a statement of its own"
         if len(launch.arguments) != parameters:
@@ -130,7 +130,7 @@ def _names_function(program: ParsedProgram, token: Token) -> bool:
     return not entities or any(e.category == "function" for e in entities)
 
 
-def _launch(program: ParsedProgram, at: int, launch: LaunchExpression | None) -> LaunchStatement | None:
+def _parse_launch(program: ParsedProgram, at: int, launch: LaunchExpression | None) -> LaunchStatement | None:
     """A launch, whose name is token `at`, that is a statement of its own."""
     tokens = program.tokens
     if launch is None or tokens[at - 1].text not in _STATEMENT_ENDS:
@@ -147,7 +147,7 @@ def _launch(program: ParsedProgram, at: int, launch: LaunchExpression | None) ->
     )  # fmt: skip
 
 
-def _together(program: ParsedProgram, bodies: dict[str, list[tuple[int, int]]], first: int, last: int) -> str:
+def _group_dependence(program: ParsedProgram, bodies: dict[str, list[tuple[int, int]]], first: int, last: int) -> str:
     """Why a body depends on its group: what it or a function or macro that it uses contains; "" if it does not."""
     seen: set[str] = set()
     words = [t.text for t in program.tokens[first:last]]

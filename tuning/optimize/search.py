@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from hipsynth.core.errors import HipsynthError
-from hipsynth.tuning.optimize.candidates import SearchState, candidates
-from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, moved
-from hipsynth.tuning.optimize.fuse import fusions
+from hipsynth.tuning.optimize.candidates import SearchState, make_candidates
+from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, changed_metrics
+from hipsynth.tuning.optimize.fuse import find_fusions
 from hipsynth.tuning.optimize.plan import Move, TransformationPlan
 from hipsynth.tuning.optimize.program import ParsedProgram, read_program
 from hipsynth.tuning.optimize.verify import VerificationCheck
@@ -92,7 +92,7 @@ class Search:
     def _fused(self, origin: SearchState) -> list[SearchState]:
         """The original, then the program with launches joined, each run of them if it is faster and correct."""
         states = [origin]
-        found = next(fusions(self.program), None)
+        found = next(find_fusions(self.program), None)
         tried: set[str] = set()
         while found is not None and not self._over():
             tried.add(found.text)
@@ -110,7 +110,7 @@ class Search:
             if made is not None:
                 states.append(SearchState({}, made.text, made.found, made.step))
                 self.program = read_program(made.text, self.evaluator.target.arch)
-            found = next((one for one in fusions(self.program) if one.text not in tried), None)
+            found = next((one for one in find_fusions(self.program) if one.text not in tried), None)
         return states
 
     def _over(self) -> bool:
@@ -136,7 +136,7 @@ class Search:
         """Executes the most promising new candidates of the states in the beam; returns those that are faster."""
         options: list[Option] = []
         for state in beam:
-            for move, text in candidates(self.program, state, origin, tried, self.allow):
+            for move, text in make_candidates(self.program, state, origin, tried, self.allow):
                 options.append((0.0, len(options), state, move, text))
         kept = []
         for option, (found, check, took_s) in self._batches(self._ranked(options)[:PER_ROUND], self._tried, self._over):
@@ -192,7 +192,7 @@ class Search:
         else:
             reason = move.why if kept else check.detail
         one, other = state.found.of(move.kernel), found.of(move.kernel)
-        changed = moved(one, other) if one and other else {}
+        changed = changed_metrics(one, other) if one and other else {}
         plan = move.plan.document()
         step = SearchStep(
             number, state.step, move.transformation, move.kernel, plan, before, after, kept, reason, changed

@@ -12,7 +12,7 @@ SCALES = (16, 64)
 Arguments = tuple[str, ...]
 
 
-def candidates(text: str) -> list[Arguments]:
+def candidate_arguments(text: str) -> list[Arguments]:
     """Argument lists to try, most useful first; () runs the program as it is."""
     found: list[Arguments] = [tuple(shlex.split(line)) for line in _CHECK.findall(text)]
     values = default_arguments(text)

@@ -36,54 +36,54 @@ class Statement:
             yield from part.inner()
 
 
-def statements(tokens: Sequence[Token], start: int, end: int) -> tuple[Statement, ...]:
+def parse_statements(tokens: Sequence[Token], start: int, end: int) -> tuple[Statement, ...]:
     """The statements of the tokens [start, end), between the braces of a body; raises NotUnderstood."""
     found = []
     while start < end:
-        one = _statement(tokens, start, end)
+        one = _parse_statement(tokens, start, end)
         found.append(one)
         start = one.end
     return tuple(found)
 
 
-def _statement(tokens: Sequence[Token], at: int, end: int) -> Statement:
+def _parse_statement(tokens: Sequence[Token], at: int, end: int) -> Statement:
     text = tokens[at].text
     if text == "{":
-        close = _close(tokens, at)
-        return Statement("block", at, close + 1, parts=statements(tokens, at + 1, close))
+        close = _closing_index(tokens, at)
+        return Statement("block", at, close + 1, parts=parse_statements(tokens, at + 1, close))
     if text in ("if", "for", "while"):
-        return _controlled(tokens, at, end)
+        return _parse_controlled(tokens, at, end)
     if text in ("do", "switch", "try", "case", "default", "asm", "__asm__", "using", "struct", "else"):
         raise NotUnderstood(f"a {text} statement")
-    stop = _semicolon(tokens, at, end)
+    stop = _after_semicolon(tokens, at, end)
     return Statement("jump" if text in JUMPS else "simple", at, stop)
 
 
-def _controlled(tokens: Sequence[Token], at: int, end: int) -> Statement:
+def _parse_controlled(tokens: Sequence[Token], at: int, end: int) -> Statement:
     kind, opening = tokens[at].text, at + 1
     if tokens[opening].text != "(":
         raise NotUnderstood(f"{kind} {tokens[opening].text}")
-    close = _close(tokens, opening)
+    close = _closing_index(tokens, opening)
     head = (opening + 1, close)
-    first = _statement(tokens, close + 1, end)
+    first = _parse_statement(tokens, close + 1, end)
     if kind != "if" or first.end >= end or tokens[first.end].text != "else":
         return Statement(kind, at, first.end, head, (first,))
-    second = _statement(tokens, first.end + 1, end)
+    second = _parse_statement(tokens, first.end + 1, end)
     return Statement(kind, at, second.end, head, (first, second))
 
 
-def _close(tokens: Sequence[Token], at: int) -> int:
+def _closing_index(tokens: Sequence[Token], at: int) -> int:
     close = closing(tokens, at)
     if close < 0:
         raise NotUnderstood("unbalanced brackets")
     return close
 
 
-def _semicolon(tokens: Sequence[Token], at: int, end: int) -> int:
+def _after_semicolon(tokens: Sequence[Token], at: int, end: int) -> int:
     """The index after the semicolon that ends a simple statement."""
     while at < end:
         if tokens[at].text in ("(", "[", "{"):
-            at = _close(tokens, at)
+            at = _closing_index(tokens, at)
         elif tokens[at].text == ";":
             return at + 1
         at += 1

@@ -11,7 +11,15 @@ from hipsynth.profiling.backends.protocol import Target
 from hipsynth.simulator import devices
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, original_name
 from hipsynth.tuning.optimize.sizes import Arguments
-from hipsynth.tuning.trial import BIT_FOR_BIT, Conditions, Tolerance, Trial, compare, differing, trial
+from hipsynth.tuning.trial import (
+    BIT_FOR_BIT,
+    Conditions,
+    Tolerance,
+    Trial,
+    compare_trials,
+    differing_outputs,
+    run_trial,
+)
 from hipsynth.tuning.trial.clock import Clock
 
 RECORD_BYTES = 64 << 20
@@ -100,7 +108,7 @@ class Verifier:
 
     def _trial(self, text: str, conditions: Conditions) -> Trial:
         begin = self.clock.spent_s
-        found = trial(text, self.target, replace(conditions, time_s=self.clock.run_s(conditions.time_s)))
+        found = run_trial(text, self.target, replace(conditions, time_s=self.clock.run_s(conditions.time_s)))
         took = self.clock.spent_s - begin
         self._took = min(took, self._took[0]), max(took, self._took[1])
         runs = RUNS + RUNS_PER_SIZE * len(self.sizes)
@@ -129,7 +137,7 @@ class Verifier:
 
     def _equal(self, name: str, text: str, conditions: Conditions) -> VerificationCheck:
         after = self._changed(text, conditions)
-        found = compare(
+        found = compare_trials(
             self._reference(conditions),
             after,
             self.tolerance,
@@ -148,9 +156,9 @@ class Verifier:
             return frozenset()
         if conditions not in self._orders:
             others = [name for name in devices.devices_of(self.target.arch) if name != self.target.device]
-            found = (trial(self.original, replace(self.target, device=name), conditions) for name in others[:1])
+            found = (run_trial(self.original, replace(self.target, device=name), conditions) for name in others[:1])
             self._orders[conditions] = frozenset[tuple[str, int]]().union(
-                *(differing(self._reference(conditions), one) for one in found if one.ok)
+                *(differing_outputs(self._reference(conditions), one) for one in found if one.ok)
             )
         return self._orders[conditions]
 
@@ -174,11 +182,11 @@ class Verifier:
         """No arithmetic in a narrower type than the original's."""
         conditions = self._conditions(self.sizes[0])
         before, after = self._reference(conditions), self._changed(text, conditions)
-        if _operations(after, "F16") > _operations(before, "F16"):
+        if _count_operations(after, "F16") > _count_operations(before, "F16"):
             return VerificationCheck("precision", False, "it calculates with halves where the original does not")
-        if _operations(after, "F64") < 0.5 * _operations(before, "F64"):
+        if _count_operations(after, "F64") < 0.5 * _count_operations(before, "F64"):
             return VerificationCheck("precision", False, "it calculates with floats where the original uses doubles")
-        if any(_counted(after, [name]) > _counted(before, [name]) for name in NARROW):
+        if any(_sum_counters(after, [name]) > _sum_counters(before, [name]) for name in NARROW):
             return VerificationCheck("precision", False, "it multiplies matrices in a narrower type than the original")
         return VerificationCheck("precision", True)
 
@@ -200,7 +208,10 @@ class Verifier:
             return VerificationCheck(
                 "outside_kernels", None, "the original itself reads memory that it has not written"
             )
-        for count, what in ((_host_writes, "the host writes device memory"), (_moved, "copies and fills move more")):
+        for count, what in (
+            (_host_writes, "the host writes device memory"),
+            (_moved_bytes, "copies and fills move more"),
+        ):
             if count(after) > count(before):
                 return VerificationCheck(
                     "outside_kernels", False, f"{what}: {count(after):g} instead of {count(before):g}"
@@ -219,7 +230,10 @@ class Verifier:
                 return found
         conditions = max(map(self._conditions, self.sizes), key=lambda one: self._reference(one).duration_ns)
         for what, names in ACCESSES.items():
-            small = _counted(self._reference(conditions), names), _counted(self._changed(text, conditions), names)
+            small = (
+                _sum_counters(self._reference(conditions), names),
+                _sum_counters(self._changed(text, conditions), names),
+            )
             large = before.counted(names), after.counted(names)
             if min(*small, *large) > 0 and large[1] / small[1] < LEAST_GROWTH * large[0] / small[0]:
                 grown = f"{large[1] / small[1]:.3g} times as many, the original {large[0] / small[0]:.3g} times"
@@ -253,14 +267,14 @@ def _host_writes(found: Trial) -> float:
     return sum(output.bytes for output in found.outputs if output.kind == "host_writes")
 
 
-def _moved(found: Trial) -> float:
+def _moved_bytes(found: Trial) -> float:
     """Bytes copied within the device, or filled, by the runtime."""
     return sum(one.bytes for one in found.transfers if one.kind in ON_DEVICE)
 
 
-def _operations(found: Trial, kind: str) -> float:
-    return _counted(found, [f"SQ_INSTS_VALU_{what}_{kind}" for what in ("ADD", "MUL", "FMA", "TRANS")])
+def _count_operations(found: Trial, kind: str) -> float:
+    return _sum_counters(found, [f"SQ_INSTS_VALU_{what}_{kind}" for what in ("ADD", "MUL", "FMA", "TRANS")])
 
 
-def _counted(found: Trial, names: Sequence[str]) -> float:
+def _sum_counters(found: Trial, names: Sequence[str]) -> float:
     return sum(kernel.counters.get(name, 0.0) * kernel.dispatches for kernel in found.kernels for name in names)

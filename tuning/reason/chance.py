@@ -1,6 +1,6 @@
-"""A control for models that use tools: proposed moves taken at random, in the same form and with as many calls.
+"""The random baseline for models that use tools: it applies proposed moves at random, with as many calls.
 
-What a model gains beyond this, it gains by choosing.
+A model is better than chance only by what it gains beyond this baseline.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class RandomMoves(LocalModel):
         elif tool == "apply" and "program" in answer:
             self.made = str(answer["program"])
             return "compare", {"before": self.now, "after": self.made}
-        elif tool == "compare" and float(answer.get("speedup") or _speedup(content)) >= GAIN:
+        elif tool == "compare" and float(answer.get("speedup") or _read_speedup(content)) >= GAIN:
             self.now = self.made
             return "profile", {"program": self.now}
         return self._drawn()
@@ -71,7 +71,7 @@ class RandomMoves(LocalModel):
         return "apply", {"program": self.now, "move": move}
 
 
-def _speedup(content: str) -> float:
+def _read_speedup(content: str) -> float:
     """Of a result that was cut for its length."""
     found = re.search(r'"speedup": ([0-9.]+)', content)
     return float(found[1]) if found else 0.0

@@ -20,7 +20,7 @@ from hipsynth.training.models.fit import adapt_model, fit_model, package_version
 from hipsynth.training.models.monitor import Progress
 from hipsynth.training.models.record import RECORD, ModelRecord
 from hipsynth.training.models.train import Config, finished_already
-from hipsynth.tuning.reason.render import TEMPLATE, brief
+from hipsynth.tuning.reason.render import TEMPLATE, brief_messages
 
 FILES = {"train": "train.jsonl", "held_out": "held_out.jsonl"}
 TRACE_BYTES = 1 << 30
@@ -59,10 +59,10 @@ def source_of(chat: Chat) -> str:
     return str(chat["messages"][1]["content"]).partition("```cpp\n")[2].rpartition("\n```")[0]
 
 
-def encoded(tokenizer: Any, chat: Chat, context: int) -> TrainingExample | None:
+def encode_chat(tokenizer: Any, chat: Chat, context: int) -> TrainingExample | None:
     """A chat as token ids and labels, IGNORED outside of the assistant's turns; None if it does not fit. `cut_lines`:
     results of tools that were left out."""
-    messages = brief(chat["messages"])
+    messages = brief_messages(chat["messages"])
     results = [message for message in messages if message["role"] == "tool"]
     for cut in range(len(results) + 1):
         if cut:
@@ -81,22 +81,22 @@ def encoded(tokenizer: Any, chat: Chat, context: int) -> TrainingExample | None:
     return None
 
 
-def learn(traces: Path, config: Config, out: Path, progress: Progress | None = None) -> ModelRecord:
+def train_on_chats(traces: Path, config: Config, out: Path, progress: Progress | None = None) -> ModelRecord:
     """Trains on the chats of a folder and writes the model folder `out`; returns its record. An interrupted call goes
     on from its last checkpoint. Raises BadInput (no chats), UsageError (`out` holds another model),
     MissingDependency."""
     from transformers import set_seed
 
     chats = read_chats(traces)
-    fingerprint = _fingerprint(config, chats["train"])
+    fingerprint = _hash_chats(config, chats["train"])
     if (existing := finished_already(out, fingerprint)) is not None:
         return existing
     torch_or_missing()
     prepare_deepspeed(config)
     set_seed(config.seed)
-    model, tokenizer = load_base(config.base, _texts(chats["train"]), SPECIAL, config.tiny, config.context)
+    model, tokenizer = load_base(config.base, _chat_texts(chats["train"]), SPECIAL, config.tiny, config.context)
     tokenizer.chat_template = TEMPLATE
-    parts = {name: [encoded(tokenizer, chat, config.context) for chat in rows] for name, rows in chats.items()}
+    parts = {name: [encode_chat(tokenizer, chat, config.context) for chat in rows] for name, rows in chats.items()}
     fitting = {name: [row for row in rows if row is not None] for name, rows in parts.items()}
     if not fitting["train"]:
         raise BadInput(f"{traces}: no chat fits {config.context} tokens", remedy="set a larger context in the recipe")
@@ -123,11 +123,11 @@ def learn(traces: Path, config: Config, out: Path, progress: Progress | None = N
     return record
 
 
-def _texts(chats: Sequence[Chat]) -> list[str]:
+def _chat_texts(chats: Sequence[Chat]) -> list[str]:
     """What a tokenizer of its own is trained on."""
-    return [json.dumps(brief(chat["messages"])).replace("\\n", "\n") for chat in chats]
+    return [json.dumps(brief_messages(chat["messages"])).replace("\\n", "\n") for chat in chats]
 
 
-def _fingerprint(config: Config, chats: Sequence[Chat]) -> str:
+def _hash_chats(config: Config, chats: Sequence[Chat]) -> str:
     document = json.dumps([asdict(config), [chat["messages"] for chat in chats]], sort_keys=True)
     return hashlib.sha256(document.encode()).hexdigest()

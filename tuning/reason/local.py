@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hipsynth.synth.llm.endpoint import ChatReply, NoAnswer
-from hipsynth.tuning.reason.render import TEMPLATE, brief, calls_in
+from hipsynth.tuning.reason.render import TEMPLATE, brief_messages, calls_in
 
 MOST_ANSWER = 200  # tokens: a thought and a call
 
@@ -43,7 +43,7 @@ class LocalModel:
         """The answer to a chat in the form of chat completions. Raises NoAnswer for one that does not fit.
 
         A chat that goes on reads the tokens of the turn before again, as the model wrote them."""
-        messages = brief(body["messages"])
+        messages = brief_messages(body["messages"])
         ids = self._continued(messages) or self._fitted(messages, body.get("tools") or [])
         wrote, logprobs = self._written(ids)
         self.turns.append(Turn(ids, wrote, logprobs))

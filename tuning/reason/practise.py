@@ -24,7 +24,7 @@ from hipsynth.training.models.fit import computes_bf16, package_versions
 from hipsynth.training.models.monitor import Progress
 from hipsynth.training.models.record import RECORD, ModelRecord, model_record
 from hipsynth.training.models.train import Config
-from hipsynth.tuning.agent.drive import AgentResult, AgentSettings, drive
+from hipsynth.tuning.agent.drive import AgentResult, AgentSettings, drive_model
 from hipsynth.tuning.optimize.optimize import OptimizeRequest, OptimizeResult
 from hipsynth.tuning.reason.learn import TASK, read_chats, source_of
 from hipsynth.tuning.reason.local import LocalModel, Turn
@@ -57,14 +57,14 @@ def reward_of(found: OptimizeResult | None) -> float:
     return min(MOST_REWARD, math.log(max(1.0, found.speedup)))
 
 
-def rollout(model: LocalModel, text: str, target: Target, arguments: tuple[str, ...] = ()) -> Rollout:
+def roll_out(model: LocalModel, text: str, target: Target, arguments: tuple[str, ...] = ()) -> Rollout:
     """Lets a model work on a program once. A program that does not run, or whose chat does not fit, earns 0."""
     model.clear()
-    driven, ended = worked(model, text, target, arguments)
-    return joined(model.turns, reward_of(driven.found if driven else None), ended)
+    driven, ended = run_model(model, text, target, arguments)
+    return join_turns(model.turns, reward_of(driven.found if driven else None), ended)
 
 
-def worked(
+def run_model(
     model: LocalModel, text: str, target: Target, arguments: tuple[str, ...] = (), calls: int = CALLS
 ) -> tuple[AgentResult | None, str]:
     """A run of the model, and why it ended."""
@@ -73,13 +73,13 @@ def worked(
     with scratch_folder() as scratch:
         client: Any = model
         try:
-            driven = drive(request, client, manner, scratch / "run.jsonl")
+            driven = drive_model(request, client, manner, scratch / "run.jsonl")
         except HipsynthError as error:
             return None, error.reason
     return driven, driven.ended
 
 
-def joined(turns: Sequence[Turn], reward: float, ended: str) -> Rollout:
+def join_turns(turns: Sequence[Turn], reward: float, ended: str) -> Rollout:
     """The turns as one sequence, as far as each begins with the one before: results that were left out to fit the
     context end it."""
     if not turns:
@@ -99,17 +99,19 @@ def joined(turns: Sequence[Turn], reward: float, ended: str) -> Rollout:
     return Rollout(prompt, tokens, own, logprobs, reward, ended)
 
 
-def practise(traces: Path, config: Config, out: Path, progress: Progress | None = None, most: int = 64) -> ModelRecord:
+def train_with_grpo(
+    traces: Path, config: Config, out: Path, progress: Progress | None = None, most: int = 64
+) -> ModelRecord:
     """Goes on with the model in the folder `config.base` on the training programs of a traces folder; writes the model
     folder `out` and returns its record. Raises MissingDependency without trl or a base, BadInput without programs."""
     base = model_record(Path(config.base))
     if base is None or base.get("task") != TASK:
         remedy = "run `synth train TRACES --config tools-smollm2 --out MODEL` first, and name it with --base"
         raise MissingDependency(f"{config.base}: no model that uses tools there", remedy=remedy)
-    programs = questions(traces)[:most]
+    programs = training_questions(traces)[:most]
     model, tokenizer = load_trained(Path(config.base), base)
     kept: list[dict[str, Any]] = []
-    trainer = _trainer(config, out, (model, tokenizer), programs, int(base["context"]), kept, progress)
+    trainer = _grpo_trainer(config, out, (model, tokenizer), programs, int(base["context"]), kept, progress)
     trainer.train()
     trainer.save_model(str(out))
     tokenizer.save_pretrained(out)
@@ -132,7 +134,7 @@ def practise(traces: Path, config: Config, out: Path, progress: Progress | None 
     return record
 
 
-def questions(traces: Path) -> list[dict[str, str]]:
+def training_questions(traces: Path) -> list[dict[str, str]]:
     """The training programs of a traces folder, each once: {"prompt": the source, "arch"}."""
     found: dict[tuple[str, str], dict[str, str]] = {}
     for chat in read_chats(traces)["train"]:
@@ -140,7 +142,7 @@ def questions(traces: Path) -> list[dict[str, str]]:
     return list(found.values())
 
 
-def _trainer(
+def _grpo_trainer(
     config: Config,
     out: Path,
     loaded: tuple[Any, Any],
@@ -187,25 +189,25 @@ def _trainer(
         disable_tqdm=True,
     )
     trainer = trl.GRPOTrainer(
-        model=_adapted(config, loaded[0]),
+        model=_adapt_model(config, loaded[0]),
         processing_class=loaded[1],
         reward_funcs=lambda completions, reward, **_: list(reward),
         args=arguments,
         train_dataset=datasets.Dataset.from_list([{"prompt": row["prompt"]} for row in programs]),
-        rollout_func=_rollouts(loaded[1], arch_of, context, kept),
+        rollout_func=_rollout_function(loaded[1], arch_of, context, kept),
         callbacks=[Shown()],
     )
     trainer.remove_callback(PrinterCallback)
     return trainer
 
 
-def _adapted(config: Config, model: Any) -> Any:
+def _adapt_model(config: Config, model: Any) -> Any:
     from hipsynth.training.models.fit import adapt_model
 
     return adapt_model(config, model) if config.lora_r else model
 
 
-def _rollouts(
+def _rollout_function(
     tokenizer: Any, arch_of: Mapping[str, str], context: int, kept: list[dict[str, Any]]
 ) -> Callable[[list[str], Any], dict[str, Any]]:
     """trl's rollout function: one run of the model for each prompt that it gets (prompts come repeated)."""
@@ -214,7 +216,7 @@ def _rollouts(
         model = trainer.accelerator.unwrap_model(trainer.model)
         was_training = model.training
         local = LocalModel(model.eval(), tokenizer, context, TEMPERATURE)
-        found = [rollout(local, text, target_of(arch_of[text])) for text in prompts]
+        found = [roll_out(local, text, target_of(arch_of[text])) for text in prompts]
         model.train(was_training)
         kept.extend({"reward": one.reward, "ended": one.ended, "tokens": sum(one.own)} for one in found)
         filler = tokenizer.eos_token_id

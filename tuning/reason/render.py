@@ -15,7 +15,7 @@ from typing import Any
 
 from hipsynth.source.views import view_source
 from hipsynth.synth.llm.endpoint import ToolCall
-from hipsynth.tuning.agent.lessons import largest
+from hipsynth.tuning.agent.lessons import largest_changes
 
 Message = Mapping[str, Any]
 MOST_RESULT = 1600  # characters of a tool's result
@@ -40,27 +40,27 @@ _CALL = re.compile(r"<tool_call>(.*?)(?:</tool_call>|$)", re.DOTALL)
 _SOURCE = re.compile(r"```cpp\n(.*?)\n```", re.DOTALL)
 
 
-def brief(messages: Sequence[Message]) -> list[dict[str, Any]]:
+def brief_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """The messages as a small model reads them: of the first source its kernels and launches, of results the part that
     decides what to do next, and calls without numbers of their own."""
     shown = []
     for message in messages:
         made = {"role": message["role"], "content": message.get("content") or ""}
         if message["role"] == "user":
-            made["content"] = _SOURCE.sub(_kernels, made["content"], count=1)
+            made["content"] = _SOURCE.sub(_kernels_block, made["content"], count=1)
         elif message["role"] == "tool":
-            made["content"] = _result(str(message.get("name", "")), made["content"])
+            made["content"] = _brief_result(str(message.get("name", "")), made["content"])
         elif message.get("tool_calls"):
-            made["tool_calls"] = [{"function": _function(one["function"])} for one in message["tool_calls"]]
+            made["tool_calls"] = [{"function": _brief_call(one["function"])} for one in message["tool_calls"]]
         shown.append(made)
     return shown
 
 
-def _kernels(found: re.Match[str]) -> str:
+def _kernels_block(found: re.Match[str]) -> str:
     return f"```cpp\n{view_source(found[1], 'kernels')[0].rstrip()}\n```"
 
 
-def _function(function: Mapping[str, Any]) -> dict[str, Any]:
+def _brief_call(function: Mapping[str, Any]) -> dict[str, Any]:
     arguments = function["arguments"]
     if isinstance(arguments, str):
         try:
@@ -70,26 +70,26 @@ def _function(function: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": function["name"], "arguments": arguments}
 
 
-def _result(name: str, text: str) -> str:
+def _brief_result(name: str, text: str) -> str:
     try:
-        document = json.loads(_mended(text))
-        short = SHOWN.get(name, _whole)(document) if "error" not in document else _whole(document)
+        document = json.loads(_mend_moves(text))
+        short = SHOWN.get(name, _compact_json)(document) if "error" not in document else _compact_json(document)
     except (ValueError, KeyError, TypeError, AttributeError):
         short = text
     return short if len(short) <= MOST_RESULT else short[:MOST_RESULT] + " [cut]"
 
 
-def _mended(text: str) -> str:
+def _mend_moves(text: str) -> str:
     """A list of moves that was cut for its length, without the last move."""
     cut = text.rfind(', {"move": ') if text.endswith(" [cut]") and text.startswith('{"moves": ') else -1
     return text if cut < 0 else text[:cut] + "]}"
 
 
-def _whole(document: Mapping[str, Any]) -> str:
+def _compact_json(document: Mapping[str, Any]) -> str:
     return json.dumps(document, separators=(",", ":"))
 
 
-def _profile(document: Mapping[str, Any]) -> str:
+def _brief_profile(document: Mapping[str, Any]) -> str:
     lines = [f"{document['duration_us']} us"]
     for row in document["kernels"][:3]:
         known = [f"{name} {row['metrics'][name]:g}" for name in METRICS if name in row["metrics"]]
@@ -98,53 +98,55 @@ def _profile(document: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _propose(document: Mapping[str, Any]) -> str:
+def _brief_moves(document: Mapping[str, Any]) -> str:
     """A line for each move: what most plans of its kernel have in common is left out."""
     rows = document["moves"]
-    plans = [set(_plan(row["plan"])) for row in rows]
+    plans = [set(_plan_words(row["plan"])) for row in rows]
     of = [(row["kernel"], word) for row, plan in zip(rows, plans, strict=True) for word in plan]
     each = Counter(row["kernel"] for row in rows)
     common = {(kernel, word) for (kernel, word), n in Counter(of).items() if 2 * n >= each[kernel] > 2}
     lines = []
     for row in rows:
-        words = [word for word in _plan(row["plan"]) if (row["kernel"], word) not in common]
+        words = [word for word in _plan_words(row["plan"]) if (row["kernel"], word) not in common]
         lines.append(" ".join([str(row["move"]), row["transformation"], *[row["kernel"]] * (len(each) > 1), *words]))
     return "\n".join(lines) or "no moves"
 
 
-def _plan(plan: Mapping[str, Any]) -> list[str]:
+def _plan_words(plan: Mapping[str, Any]) -> list[str]:
     """What a plan changes, as words such as coarsen=2 and shape=64x1x1."""
     given = {name: value for name, value in plan.items() if value not in (None, False, 0, [], {}, "")}
-    return [name if value is True else f"{name}={_value(value)}" for name, value in given.items()]
+    return [name if value is True else f"{name}={_plan_value(value)}" for name, value in given.items()]
 
 
-def _value(value: object) -> str:
+def _plan_value(value: object) -> str:
     if isinstance(value, list):
         return "x".join(map(str, value))
     return json.dumps(value, separators=(",", ":"))[:60] if isinstance(value, Mapping) else str(value)
 
 
-def _apply(document: Mapping[str, Any]) -> str:
+def _brief_apply(document: Mapping[str, Any]) -> str:
     return f"program {document['program']}"
 
 
-def _compare(document: Mapping[str, Any]) -> str:
-    rows = [f"{name}: {', '.join(largest(row, MOST_CHANGED))}" for name, row in document["changed"].items() if row]
+def _brief_comparison(document: Mapping[str, Any]) -> str:
+    rows = [
+        f"{name}: {', '.join(largest_changes(row, MOST_CHANGED))}" for name, row in document["changed"].items() if row
+    ]
     return "\n".join([f"speedup {document['speedup']}", *rows])
 
 
-def _verify(document: Mapping[str, Any]) -> str:
+def _brief_verification(document: Mapping[str, Any]) -> str:
     failed = [row["check"] for row in document["checks"] if row["passed"] is False]
     passed = [row["check"].replace("_", " ") for row in document["checks"] if row["passed"]]
     return f"passed: {', '.join(passed)}" if document["passed"] else f"failed: {', '.join(failed)}"
 
 
 SHOWN: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-    "profile": _profile,
-    "propose": _propose,
-    "apply": _apply,
-    "compare": _compare,
-    "run_and_verify": _verify,
+    "profile": _brief_profile,
+    "propose": _brief_moves,
+    "apply": _brief_apply,
+    "compare": _brief_comparison,
+    "run_and_verify": _brief_verification,
 }
 
 

@@ -18,7 +18,7 @@ def kernels_in(text: str) -> dict[str, str]:
     return found
 
 
-def rewritten(source: str, answer: str) -> str:
+def replace_kernels(source: str, answer: str) -> str:
     """The source with the kernels of the answer's first code block in place of its own; the source itself if none is
     called like one of them."""
     block = _BLOCK.search(answer)

@@ -43,40 +43,40 @@ class IndexExpression:
     value: str | int = 0
 
     def __add__(self, other: Operand) -> IndexExpression:
-        return _binary("+", self, other)
+        return _binary_expression("+", self, other)
 
     def __sub__(self, other: Operand) -> IndexExpression:
-        return _binary("-", self, other)
+        return _binary_expression("-", self, other)
 
     def __mul__(self, other: Operand) -> IndexExpression:
-        return self if other in (1, number(1)) else _binary("*", self, other)
+        return self if other in (1, number(1)) else _binary_expression("*", self, other)
 
     def __floordiv__(self, other: Operand) -> IndexExpression:
-        return self if other in (1, number(1)) else _binary("//", self, other)
+        return self if other in (1, number(1)) else _binary_expression("//", self, other)
 
     def __mod__(self, other: Operand) -> IndexExpression:
-        return _binary("%", self, other)
+        return _binary_expression("%", self, other)
 
     def __and__(self, other: Operand) -> IndexExpression:
-        return _binary("&", self, other)
+        return _binary_expression("&", self, other)
 
     def __or__(self, other: Operand) -> IndexExpression:
-        return _binary("|", self, other)
+        return _binary_expression("|", self, other)
 
     def __xor__(self, other: Operand) -> IndexExpression:
-        return _binary("^", self, other)
+        return _binary_expression("^", self, other)
 
     def __lshift__(self, other: Operand) -> IndexExpression:
-        return _binary("<<", self, other)
+        return _binary_expression("<<", self, other)
 
     def __rshift__(self, other: Operand) -> IndexExpression:
-        return _binary(">>", self, other)
+        return _binary_expression(">>", self, other)
 
     def below(self, other: Operand) -> IndexExpression:
-        return _binary("<", self, other)
+        return _binary_expression("<", self, other)
 
     def equals(self, other: Operand) -> IndexExpression:
-        return _binary("==", self, other)
+        return _binary_expression("==", self, other)
 
 
 Operand = IndexExpression | int
@@ -91,22 +91,22 @@ def number(value: int) -> IndexExpression:
 
 
 def least(a: Operand, b: Operand) -> IndexExpression:
-    return IndexExpression("min", (_lifted(a), _lifted(b)))
+    return IndexExpression("min", (_lift_operand(a), _lift_operand(b)))
 
 
 def select(condition: IndexExpression, then: Operand, otherwise: Operand) -> IndexExpression:
-    return IndexExpression("select", (condition, _lifted(then), _lifted(otherwise)))
+    return IndexExpression("select", (condition, _lift_operand(then), _lift_operand(otherwise)))
 
 
-def _lifted(value: Operand) -> IndexExpression:
+def _lift_operand(value: Operand) -> IndexExpression:
     return value if isinstance(value, IndexExpression) else number(value)
 
 
-def _binary(op: str, a: Operand, b: Operand) -> IndexExpression:
-    return IndexExpression(op, (_lifted(a), _lifted(b)))
+def _binary_expression(op: str, a: Operand, b: Operand) -> IndexExpression:
+    return IndexExpression(op, (_lift_operand(a), _lift_operand(b)))
 
 
-def evaluate(expression: IndexExpression, values: Mapping[str, Array]) -> Array:
+def evaluate_expression(expression: IndexExpression, values: Mapping[str, Array]) -> Array:
     """The value for every work-group at once, in 64 bits. Raises UsageError for an unknown name, a division by zero, or
     a shift by 32 or more."""
     if expression.op == "name":
@@ -115,7 +115,7 @@ def evaluate(expression: IndexExpression, values: Mapping[str, Array]) -> Array:
         return values[str(expression.value)]
     if expression.op == "number":
         return np.asarray(expression.value, np.int64)
-    parts = [evaluate(part, values) for part in expression.parts]
+    parts = [evaluate_expression(part, values) for part in expression.parts]
     if expression.op in ("//", "%") and not parts[1].all():
         raise UsageError("the mapping divides by zero on this grid", remedy="guard it with max(1, …)")
     if expression.op in ("<<", ">>") and not ((parts[1] >= 0) & (parts[1] < 32)).all():
@@ -132,38 +132,44 @@ _NUMPY: dict[str, Any] = {
 }  # fmt: skip
 
 
-def source(expression: IndexExpression, inside: int = -1) -> str:
+def expression_source(expression: IndexExpression, inside: int = -1) -> str:
     """As HIP source over unsigned variables of the same names; `inside`: the precedence of what surrounds it."""
     if expression.op == "name":
         return str(expression.value)
     if expression.op == "number":
         return f"{expression.value}u"
     if expression.op in _CALLS:
-        texts = [source(part) for part in expression.parts]
+        texts = [expression_source(part) for part in expression.parts]
         if expression.op == "select":
-            return f"({source(expression.parts[0], 9)} ? {texts[1]} : {texts[2]})"
+            return f"({expression_source(expression.parts[0], 9)} ? {texts[1]} : {texts[2]})"
         sign = "<" if expression.op == "min" else ">"
-        one, other = (source(part, 9) for part in expression.parts)
+        one, other = (expression_source(part, 9) for part in expression.parts)
         return f"({one} {sign} {other} ? {one} : {other})"
     level, sign = _C[expression.op]
     a, b = expression.parts
     if expression.op in ("//", "%") and b.op != "number":
-        quotient = f"{QUOTIENT}({source(a)}, {source(b)})"
-        return quotient if expression.op == "//" else f"({source(a, 4)} - {quotient} * {source(b, 6)})"
+        quotient = f"{QUOTIENT}({expression_source(a)}, {expression_source(b)})"
+        return (
+            quotient
+            if expression.op == "//"
+            else f"({expression_source(a, 4)} - {quotient} * {expression_source(b, 6)})"
+        )
     mixed = level <= 3  # brackets where readers would have to know C's precedences
-    text = f"{source(a, 9 if mixed and a.parts else level)} {sign} {source(b, 9 if mixed and b.parts else level + 1)}"
+    left = expression_source(a, 9 if mixed and a.parts else level)
+    right = expression_source(b, 9 if mixed and b.parts else level + 1)
+    text = f"{left} {sign} {right}"
     return f"({text})" if level < inside else text
 
 
-def cost(expression: IndexExpression) -> int:
+def expression_cost(expression: IndexExpression) -> int:
     """About how many instructions an expression takes."""
-    inner = sum(map(cost, expression.parts))
+    inner = sum(map(expression_cost, expression.parts))
     if expression.op in ("name", "number"):
         return inner
     return inner + (8 if expression.op in ("//", "%") and expression.parts[1].op != "number" else 1)
 
 
-def parse(text: str) -> IndexExpression:
+def parse_formula(text: str) -> IndexExpression:
     """Reads an expression in the notation of C, with `min`, `max` and `select(condition, then, else)`.
 
     Raises UsageError with what is not understood.
@@ -174,19 +180,19 @@ def parse(text: str) -> IndexExpression:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise UsageError(f"the mapping {text[:200]!r} is no expression", cause=str(error)) from error
-    return _read(tree)
+    return _read_node(tree)
 
 
-def _read(tree: ast.expr) -> IndexExpression:
+def _read_node(tree: ast.expr) -> IndexExpression:
     if isinstance(tree, ast.Name) and tree.id in NAMES:
         return name(tree.id)
     if isinstance(tree, ast.Constant) and type(tree.value) is int and 0 <= tree.value < 1 << 31:
         return number(tree.value)
     if isinstance(tree, ast.BinOp) and type(tree.op) in _PYTHON:
-        return _binary(_PYTHON[type(tree.op)], _read(tree.left), _read(tree.right))
+        return _binary_expression(_PYTHON[type(tree.op)], _read_node(tree.left), _read_node(tree.right))
     if isinstance(tree, ast.Compare) and len(tree.ops) == 1 and type(tree.ops[0]) in _PYTHON:
-        return _binary(_PYTHON[type(tree.ops[0])], _read(tree.left), _read(tree.comparators[0]))
+        return _binary_expression(_PYTHON[type(tree.ops[0])], _read_node(tree.left), _read_node(tree.comparators[0]))
     if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and _CALLS.get(tree.func.id) == len(tree.args):
-        return IndexExpression(tree.func.id, tuple(map(_read, tree.args)))
+        return IndexExpression(tree.func.id, tuple(map(_read_node, tree.args)))
     known = f"names {', '.join(NAMES)}, integers, + - * / % & | ^ << >> < ==, min, max, select"
     raise UsageError(f"the mapping uses {ast.unparse(tree)[:100]!r}", remedy=f"use {known}")

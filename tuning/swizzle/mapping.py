@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from hipsynth.tuning.swizzle import expression as e
-from hipsynth.tuning.swizzle.expression import Array, IndexExpression, Operand, evaluate
+from hipsynth.tuning.swizzle.expression import Array, IndexExpression, Operand, evaluate_expression
 
 Grid = tuple[int, int, int]
 Program = list[tuple[str, IndexExpression]]  # assignments, in order
@@ -78,7 +78,7 @@ class RowSpread:
                 f"// Which work-group computes what: {label}.",
                 f"__device__ inline dim3 {function}() {{",
                 "  const unsigned X = gridDim.x, x = blockIdx.x;",
-                *(f"  const unsigned {text} = {e.source(value)};" for text, value in lines),
+                *(f"  const unsigned {text} = {e.expression_source(value)};" for text, value in lines),
                 "  return dim3(id, blockIdx.y, blockIdx.z);",
                 "}\n",
             ]
@@ -121,7 +121,7 @@ class Tile:
             ("first", at("c") // (group * at(across)) * group),
             ("rest", at("c") - at("first") * at(across)),
             ("h", e.least(group, at(down) - at("first"))),
-            ("tile", _divided(at("rest"), at("h"), groups, tile) * tile),
+            ("tile", _divide_extent(at("rest"), at("h"), groups, tile) * tile),
             ("in", at("rest") - at("tile") * at("h")),
             ("w", e.least(tile, at(across) - at("tile"))),
         ]
@@ -157,23 +157,23 @@ class Tile:
         groups, tiles = (self.columns, self.rows) if flipped else (self.rows, self.columns)
         along = (self.inner == "rows") != flipped
         fast, slow, size, constant = ("j", "i", at("w"), tiles) if along else ("i", "j", at("h"), groups)
-        return [(slow, _divided(at("in"), size, constant)), (fast, at("in") - at(slow) * size)]
+        return [(slow, _divide_extent(at("in"), size, constant)), (fast, at("in") - at(slow) * size)]
 
 
-def _divided(value: IndexExpression, size: IndexExpression, full: int, factor: Operand = 1) -> IndexExpression:
+def _divide_extent(value: IndexExpression, size: IndexExpression, full: int, factor: Operand = 1) -> IndexExpression:
     """value // (factor * size), where size is nearly always `full`, a constant by which division is cheap."""
     if full == 0:
         return value // (size * factor)
-    return e.select(size.equals(full), value // (_times(full, factor)), value // (size * factor))
+    return e.select(size.equals(full), value // (_multiply_extent(full, factor)), value // (size * factor))
 
 
-def _times(full: int, factor: Operand) -> Operand:
+def _multiply_extent(full: int, factor: Operand) -> Operand:
     if isinstance(factor, IndexExpression):
         return factor if full == 1 else int(factor.value) * full if factor.op == "number" else factor * full
     return full * factor
 
 
-def _morton(at: Any, side: int) -> tuple[Program, IndexExpression, IndexExpression]:
+def _morton_order(at: Any, side: int) -> tuple[Program, IndexExpression, IndexExpression]:
     bits = side.bit_length() - 1
     i: IndexExpression = e.number(0)
     j: IndexExpression = e.number(0)
@@ -183,7 +183,7 @@ def _morton(at: Any, side: int) -> tuple[Program, IndexExpression, IndexExpressi
     return [], i, j
 
 
-def _hilbert(at: Any, side: int) -> tuple[Program, IndexExpression, IndexExpression]:
+def _hilbert_order(at: Any, side: int) -> tuple[Program, IndexExpression, IndexExpression]:
     """The usual construction, from the smallest square outwards: each level turns the square below and places it."""
     lines: Program = [("hx0", e.number(0)), ("hy0", e.number(0))]
     for level in range(side.bit_length() - 1):
@@ -201,7 +201,7 @@ def _hilbert(at: Any, side: int) -> tuple[Program, IndexExpression, IndexExpress
     return lines, at(f"hy{last}"), at(f"hx{last}")
 
 
-CURVE_PROGRAMS = {"morton": _morton, "hilbert": _hilbert}
+CURVE_PROGRAMS = {"morton": _morton_order, "hilbert": _hilbert_order}
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ class Formula:
 
     @functools.cached_property
     def expression(self) -> IndexExpression:
-        return e.parse(self.text)
+        return e.parse_formula(self.text)
 
     def program(self, id_: IndexExpression, n: IndexExpression, prefix: str) -> Program:
         return [(f"{prefix}id", self.expression)]
@@ -253,7 +253,7 @@ class Mapping:
         values |= {axis: np.asarray(size) for axis, size in zip("XYZ", grid, strict=True)}
         found = ids
         for text, value in self.program():
-            found = values[text] = evaluate(value, values)
+            found = values[text] = evaluate_expression(value, values)
         return np.broadcast_to(found, ids.shape)
 
     @functools.cached_property
@@ -261,7 +261,7 @@ class Mapping:
         """About how many instructions it adds to a wave."""
         if len(self.steps) == 1 and isinstance(self.steps[0], RowSpread):
             return 8
-        return 16 + sum(e.cost(value) for _, value in self.program())
+        return 16 + sum(e.expression_cost(value) for _, value in self.program())
 
     def source(self, function: str) -> str:
         """A HIP device function that returns the coordinates of the work-group to compute."""
@@ -277,7 +277,7 @@ class Mapping:
         ending = self._coordinates(program[-1][0] if program else "id")
         if "id" not in ending[0]:
             program = program[:-1]  # the number itself is not needed
-        lines += [f"  const unsigned {text} = {e.source(value)};" for text, value in program]
+        lines += [f"  const unsigned {text} = {e.expression_source(value)};" for text, value in program]
         if any(e.QUOTIENT in line for line in (*lines, *ending)):
             lines.insert(2, f"  {e.QUOTIENT_SOURCE}")
         return "\n".join([*lines, *ending, "}"]) + "\n"
@@ -299,7 +299,7 @@ class Mapping:
         return [*lines, "  return dim3(column, row % Y, row / Y);"]
 
 
-def tiles(grid: Grid, widths: tuple[str, ...]) -> Iterator[Tile]:
+def distinct_tiles(grid: Grid, widths: tuple[str, ...]) -> Iterator[Tile]:
     """The tiles of the grammar that differ from each other on this grid."""
     for width in widths:
         across = grid[0] if width == "X" else grid[0] * grid[1] if width == "X * Y" else int(width)
@@ -319,7 +319,7 @@ def tiles(grid: Grid, widths: tuple[str, ...]) -> Iterator[Tile]:
                     yield from (Tile(side, side, inner=curve, width=width) for curve in CURVES)
 
 
-def grammar(grid: Grid, xcds: int, cus: int, widths: tuple[str, ...] = ()) -> list[Mapping]:
+def candidate_mappings(grid: Grid, xcds: int, cus: int, widths: tuple[str, ...] = ()) -> list[Mapping]:
     """All mappings that are tried for a grid: spreads, tiles, and tiles after each spread. Without the identity."""
     n = grid[0] * grid[1] * grid[2]
     planes = ("X", *(("X * Y",) if grid[2] > 1 and grid[1] > 1 else ()), *widths)
@@ -327,7 +327,7 @@ def grammar(grid: Grid, xcds: int, cus: int, widths: tuple[str, ...] = ()) -> li
     spreads: list[Step] = [spread for spread in (*over_xcds, Spread(cus)) if n >= 2 * spread.parts * max(spread.run, 1)]
     if grid[0] < n and xcds > 1:
         spreads += [RowSpread(one.parts, one.run) for one in over_xcds if grid[0] >= 2 * xcds * max(one.run, 1)]
-    shapes = list(tiles(grid, planes))
+    shapes = list(distinct_tiles(grid, planes))
     firsts = [s for s in spreads if isinstance(s, Spread) and s.parts == xcds and s.run in (0, 8, 32)]
     found = [Mapping((spread,)) for spread in spreads] + [Mapping((tile,)) for tile in shapes]
     return found + [Mapping((first, tile)) for first in firsts for tile in shapes]

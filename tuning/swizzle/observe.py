@@ -32,7 +32,7 @@ class ObservedLaunches:
         return [s for s in self.launches if s.symbol == kernel.symbol]
 
 
-def observe(
+def observe_launches(
     text: str, target: Target, arguments: tuple[str, ...], following: SharingObservation, time_s: float
 ) -> ObservedLaunches:
     """Compiles and runs a program. Raises CompileFailed, BadInput if it does not run to its end or launches nothing,

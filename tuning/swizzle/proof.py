@@ -32,7 +32,7 @@ class Proof:
     fault: str = ""
 
 
-def prove(mapping: Mapping, grid: Grid) -> Proof:
+def prove_bijection(mapping: Mapping, grid: Grid) -> Proof:
     """The proof for a mapping on a grid. Raises UsageError for a formula that cannot be evaluated."""
     n = grid[0] * grid[1] * grid[2]
     targets = mapping.numbers(grid)
@@ -90,8 +90,8 @@ def swaps_digits(expression: IndexExpression) -> bool:
     condition, then, otherwise = expression.parts
     if condition.op != "<" or not _is_id(condition.parts[0]) or not _is_id(otherwise):
         return False
-    whole = _product(condition.parts[1])
-    terms = [_term(part) for part in _summands(then)]
+    whole = _product_factors(condition.parts[1])
+    terms = [_weighted_digit(part) for part in _split_summands(then)]
     if whole is None or not _within_the_grid(whole) or not terms or any(term is None for term in terms):
         return False
     digits = [term for term in terms if term is not None]
@@ -102,7 +102,7 @@ def swaps_digits(expression: IndexExpression) -> bool:
         last = position == len(lowest_first) - 1
         if digit.below != reached or (digit.radix is None) != last:
             return False
-        extent = _quotient(whole, reached) if digit.radix is None else digit.radix
+        extent = _divide_factors(whole, reached) if digit.radix is None else digit.radix
         if extent is None:
             return False
         extents.append(extent)
@@ -146,51 +146,51 @@ def _is_id(expression: IndexExpression) -> bool:
     return expression.op == "name" and expression.value == "id"
 
 
-def _summands(expression: IndexExpression) -> list[IndexExpression]:
+def _split_summands(expression: IndexExpression) -> list[IndexExpression]:
     if expression.op == "+":
-        return [part for side in expression.parts for part in _summands(side)]
+        return [part for side in expression.parts for part in _split_summands(side)]
     return [expression]
 
 
-def _term(expression: IndexExpression) -> tuple[_Digit, Factors] | None:
+def _weighted_digit(expression: IndexExpression) -> tuple[_Digit, Factors] | None:
     """A digit of `id` and its weight."""
     if expression.op == "*":
         for one, other in (expression.parts, expression.parts[::-1]):
-            inner, factor = _term(one), _product(other)
+            inner, factor = _weighted_digit(one), _product_factors(other)
             if inner is not None and factor is not None:
                 return inner[0], inner[1] + factor
         return None
-    digit = _digit(expression)
+    digit = _digit_of_id(expression)
     return None if digit is None else (digit, Counter())
 
 
-def _digit(expression: IndexExpression) -> _Digit | None:
+def _digit_of_id(expression: IndexExpression) -> _Digit | None:
     if _is_id(expression):
         return _Digit(Counter(), None)
     if expression.op not in ("//", "%"):
         return None
-    inner, factor = _digit(expression.parts[0]), _product(expression.parts[1])
+    inner, factor = _digit_of_id(expression.parts[0]), _product_factors(expression.parts[1])
     if inner is None or factor is None:
         return None
     if expression.op == "%":
         return _Digit(inner.below, factor) if inner.radix is None else None
     if inner.radix is None:
         return _Digit(inner.below + factor, None)
-    rest = _quotient(inner.radix, factor)  # id // a % (b * c) // b  is  id // (a * b) % c
+    rest = _divide_factors(inner.radix, factor)  # id // a % (b * c) // b  is  id // (a * b) % c
     return None if rest is None else _Digit(inner.below + factor, rest)
 
 
-def _quotient(product: Factors, divisor: Factors) -> Factors | None:
+def _divide_factors(product: Factors, divisor: Factors) -> Factors | None:
     return product - divisor if all(product[factor] >= count for factor, count in divisor.items()) else None
 
 
-def _product(expression: IndexExpression) -> Factors | None:
+def _product_factors(expression: IndexExpression) -> Factors | None:
     """The factors of a product of names, numbers and quotients of them, which are opaque; None if `id` is in it."""
     if expression.op == "*":
-        parts = [_product(part) for part in expression.parts]
+        parts = [_product_factors(part) for part in expression.parts]
         return None if parts[0] is None or parts[1] is None else parts[0] + parts[1]
     if expression.op == "number":
-        return _primes(int(expression.value))
+        return _prime_factors(int(expression.value))
     if _mentions_id(expression):
         return None
     return Counter([repr(expression)])
@@ -200,7 +200,7 @@ def _mentions_id(expression: IndexExpression) -> bool:
     return _is_id(expression) or any(map(_mentions_id, expression.parts))
 
 
-def _primes(value: int) -> Factors | None:
+def _prime_factors(value: int) -> Factors | None:
     found: Factors = Counter()
     divisor = 2
     while value > 1 and divisor * divisor <= value:

@@ -9,12 +9,15 @@ from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.tuning.swizzle.search import HIT_RATE, KernelSwizzle, ProgramSwizzle
 
 
-def document(result: ProgramSwizzle) -> dict[str, Any]:
+def swizzle_document(result: ProgramSwizzle) -> dict[str, Any]:
     """The kernels; keys as in docs/reference/cli.md."""
-    return {"kernels": [_kernel(answer) for answer in result.answers], "checked_with": list(result.checked_with)}
+    return {
+        "kernels": [_kernel_document(answer) for answer in result.answers],
+        "checked_with": list(result.checked_with),
+    }
 
 
-def _kernel(answer: KernelSwizzle) -> dict[str, Any]:
+def _kernel_document(answer: KernelSwizzle) -> dict[str, Any]:
     ceiling = None if answer.ceiling is None else {HIT_RATE: answer.ceiling, "exact": answer.exact_ceiling}
     return {
         "name": answer.name,
@@ -24,9 +27,9 @@ def _kernel(answer: KernelSwizzle) -> dict[str, Any]:
         "bijection": answer.proof.kind,
         "proof": answer.proof.reason,
         "outputs_equal": answer.outputs_equal,
-        "before": _figures(answer.before),
-        "after": _figures(answer.after if answer.after else answer.before),
-        "speedup": _speedup(answer),
+        "before": _record_figures(answer.before),
+        "after": _record_figures(answer.after if answer.after else answer.before),
+        "speedup": _kernel_speedup(answer),
         "uncertainty": answer.uncertainty,
         "ceiling": ceiling,
         "sharing": answer.sharing,
@@ -45,20 +48,20 @@ def _kernel(answer: KernelSwizzle) -> dict[str, Any]:
     }
 
 
-def _figures(record: KernelRecord | None) -> dict[str, Any] | None:
+def _record_figures(record: KernelRecord | None) -> dict[str, Any] | None:
     if record is None:
         return None
     return {**record.metrics, "duration_ns": record.duration_ns, "grid": list(record.grid)}
 
 
-def _speedup(answer: KernelSwizzle) -> float:
+def _kernel_speedup(answer: KernelSwizzle) -> float:
     """How many times as fast the kernel is; 1 if nothing was changed."""
     if answer.before is None or answer.after is None or not answer.after.duration_ns:
         return 1.0
     return float((answer.before.duration_ns or 0.0) / answer.after.duration_ns)
 
 
-def patch(before: str, after: str, name: str) -> str:
+def unified_diff(before: str, after: str, name: str) -> str:
     """A unified diff for `patch -p1`, "" if nothing changed."""
     lines = difflib.unified_diff(
         before.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{name}", f"b/{name}"
@@ -66,12 +69,12 @@ def patch(before: str, after: str, name: str) -> str:
     return "".join(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines)
 
 
-def text(result: ProgramSwizzle) -> str:
+def report_text(result: ProgramSwizzle) -> str:
     """For a terminal: a paragraph for each kernel."""
-    return "\n\n".join(_paragraph(answer) for answer in result.answers)
+    return "\n\n".join(_kernel_paragraph(answer) for answer in result.answers)
 
 
-def _paragraph(answer: KernelSwizzle) -> str:
+def _kernel_paragraph(answer: KernelSwizzle) -> str:
     lines = [f"{answer.name}: {answer.status}", f"  {answer.reason}"]
     if answer.status == "improved" and answer.before and answer.after:
         then, now = answer.before, answer.after
@@ -80,7 +83,7 @@ def _paragraph(answer: KernelSwizzle) -> str:
             f"  mapping    {answer.mapping.label}",
             f"  proof      a bijection {proof}: {answer.proof.reason}; outputs equal bit for bit",
             f"  duration   {(then.duration_ns or 0) / 1e3:.2f} -> {(now.duration_ns or 0) / 1e3:.2f} us, "
-            f"{_speedup(answer):.3f} times as fast (+- {100 * answer.uncertainty:.1f} %)",
+            f"{_kernel_speedup(answer):.3f} times as fast (+- {100 * answer.uncertainty:.1f} %)",
             f"  L2 hits    {then.metrics.get(HIT_RATE) or 0:.1f} -> {now.metrics.get(HIT_RATE) or 0:.1f} %",
         ]
     if answer.sharing:

@@ -84,7 +84,7 @@ def reuse_of(sharing: LineSharing, most_pairs: int = 400_000) -> Reuse:
     return Reuse(sharing.groups, groups, lines.astype(np.int64), one_in)
 
 
-def exchange(sharing: LineSharing) -> str:
+def exchange_between_groups(sharing: LineSharing) -> str:
     """How work-groups exchange data within the launch, "" if they do not: a word that one writes and another uses, or
     that one updates by atomics and another uses otherwise. Then results may depend on their order."""
     touches = np.sort(sharing.touches, order="line")

@@ -18,12 +18,12 @@ from hipsynth.simulator.sharing import REASONS, LineSharing, SharingObservation
 from hipsynth.source.arguments import default_arguments
 from hipsynth.source.names import base_name
 from hipsynth.tuning.swizzle import edits
-from hipsynth.tuning.swizzle.mapping import Formula, Grid, Spread, Tile, grammar
+from hipsynth.tuning.swizzle.mapping import Formula, Grid, Spread, Tile, candidate_mappings
 from hipsynth.tuning.swizzle.mapping import Mapping as GroupMapping
-from hipsynth.tuning.swizzle.observe import ObservedLaunches, observe
-from hipsynth.tuning.swizzle.proof import Proof, prove
-from hipsynth.tuning.swizzle.reuse import Chips, Reuse, exchange, reuse_of
-from hipsynth.tuning.trial import Conditions, Trial, compare, trial
+from hipsynth.tuning.swizzle.observe import ObservedLaunches, observe_launches
+from hipsynth.tuning.swizzle.proof import Proof, prove_bijection
+from hipsynth.tuning.swizzle.reuse import Chips, Reuse, exchange_between_groups, reuse_of
+from hipsynth.tuning.trial import Conditions, Trial, compare_trials, run_trial
 from hipsynth.tuning.trial.clock import Clock
 
 HIT_RATE = "L2_Cache_Hit_Rate"
@@ -110,7 +110,7 @@ class _Work:
     best: tuple[GroupMapping, KernelRecord] | None = None
 
 
-def swizzle(text: str, question: SwizzleSettings, say: Say = lambda _: None) -> ProgramSwizzle:
+def search_mappings(text: str, question: SwizzleSettings, say: Say = lambda _: None) -> ProgramSwizzle:
     """Searches mappings for every kernel of a program.
 
     Raises CompileFailed or BadInput for a program that does not compile or run, UsageError for bad options.
@@ -119,26 +119,26 @@ def swizzle(text: str, question: SwizzleSettings, say: Say = lambda _: None) -> 
     source = edits.read_source(text, question.target.arch)
     _check_options(source, question)
     say("running the program and following its work-groups")
-    observed = observe(text, question.target, question.arguments, SharingObservation(), question.time_s)
-    works, answers = _prepare(source, observed, question)
+    observed = observe_launches(text, question.target, question.arguments, SharingObservation(), question.time_s)
+    works, answers = _prepare_work(source, observed, question)
     if works:
         say("comparing outputs needs the program's own")
         begin = clock.spent_s
-        original, question = _original(text, question, sum(map(_exact_s, observed.kernels)))
+        original, question = _run_original(text, question, sum(map(_exact_s, observed.kernels)))
         clock.reserve_s = clock.spent_s - begin  # a mapped program's run for its outputs takes as long
-        problem = _unfit(original)
+        problem = _why_incomparable(original)
         if problem:
-            _refuse(works, problem)
+            _refuse_works(works, problem)
             works = []
     for round_ in range(2 if not question.formula else 1):
-        _execute(source, works, question, round_, say, clock)
+        _execute_round(source, works, question, round_, say, clock)
     chosen = [work for work in works if work.best is not None]
     final = text
     if chosen:
         say("comparing outputs")
-        final = _verified(source, chosen, original, question)
+        final = _verify_program(source, chosen, original, question)
     for work in works:
-        _conclude(work)
+        _conclude_work(work)
     for answer in answers:
         answer.seconds = clock.spent_s
     return ProgramSwizzle(tuple(answers), final, question.check_arguments or ())
@@ -152,14 +152,14 @@ def _check_options(source: edits.BlockIndexProgram, question: SwizzleSettings) -
         Formula(question.formula).expression  # noqa: B018  raises UsageError
 
 
-def _chips(question: SwizzleSettings, record: KernelRecord) -> Chips:
+def _xcd_caches(question: SwizzleSettings, record: KernelRecord) -> Chips:
     spec = devices.load_device(question.target.device).spec()
     xcds, cus = int(spec["topology.xcds"]), int(spec["topology.cus"])
     per_cu = int(record.occupancy.groups_per_cu) if record.occupancy else 1
     return Chips(xcds, max(1, cus // xcds * per_cu), int(spec["l2.bytes"] / spec["l2.line_bytes"]))
 
 
-def _prepare(
+def _prepare_work(
     source: edits.BlockIndexProgram, observed: ObservedLaunches, question: SwizzleSettings
 ) -> tuple[list[_Work], list[KernelSwizzle]]:
     works, answers = [], []
@@ -171,7 +171,7 @@ def _prepare(
         answers.append(answer)
         launch = observed.launch_of(record)
         launches: list[LineSharing | None] = [*observed.launches_of(record)]
-        reasons = (_refusal(source, record, base, one) for one in launches or [None])
+        reasons = (_kernel_refusal(source, record, base, one) for one in launches or [None])
         answer.reason = next(filter(None, reasons), "")
         if not answer.reason and names.count(base) > 1 and names.index(base) < len(answers) - 1:
             answer.reason = "another instance of the template is mapped, and with it this one"
@@ -179,24 +179,26 @@ def _prepare(
             continue
         reuse = reuse_of(launch)
         grids = tuple(one.grid for one in observed.launches_of(record))
-        work = _Work(answer, base, record, reuse, _chips(question, record), launch.grid, grids)
-        _bound(work, launch)
-        work.ranked = _rank(work, question)
+        work = _Work(answer, base, record, reuse, _xcd_caches(question, record), launch.grid, grids)
+        _set_ceiling(work, launch)
+        work.ranked = _rank_mappings(work, question)
         works.append(work)
     return works, answers
 
 
-def _refusal(source: edits.BlockIndexProgram, record: KernelRecord, base: str, launch: LineSharing | None) -> str:
+def _kernel_refusal(
+    source: edits.BlockIndexProgram, record: KernelRecord, base: str, launch: LineSharing | None
+) -> str:
     if launch is None:
         return "its launches were not seen"
     if launch.cooperative:
         return "it is cooperative: its groups wait for each other and know their places"
     if launch.state != "all":
         return REASONS[launch.state]
-    return edits.refusal(source, base) or exchange(launch)
+    return edits.refusal(source, base) or exchange_between_groups(launch)
 
 
-def _bound(work: _Work, launch: LineSharing) -> None:
+def _set_ceiling(work: _Work, launch: LineSharing) -> None:
     """The ceiling, and what is reported of the sharing."""
     reuse, chips, record = work.reuse, work.chips, work.record
     requests = record.counters.get("TCC_HIT", 0.0) + record.counters.get("TCC_MISS", 0.0)
@@ -217,14 +219,14 @@ def _bound(work: _Work, launch: LineSharing) -> None:
     }
 
 
-def _proof(mapping: GroupMapping, work: _Work) -> Proof:
+def _prove_for_grids(mapping: GroupMapping, work: _Work) -> Proof:
     """For the largest launch's grid, and every other grid that the kernel is launched with."""
-    found = prove(mapping, work.grid)
-    others = (prove(mapping, grid) for grid in work.grids)
+    found = prove_bijection(mapping, work.grid)
+    others = (prove_bijection(mapping, grid) for grid in work.grids)
     return next((one for one in others if found.kind and not one.kind), found)
 
 
-def _widths(work: _Work) -> tuple[str, ...]:
+def _row_widths(work: _Work) -> tuple[str, ...]:
     """Row lengths for programs that number their tiles along one axis: those near the root of the grid's size."""
     x, y, z = work.grid
     if y > 1 or z > 1:
@@ -232,44 +234,46 @@ def _widths(work: _Work) -> tuple[str, ...]:
     return tuple(str(width) for width in (8, 16, 32, 64, 128, 256) if x % width == 0 and x // width >= 4)
 
 
-def _rank(work: _Work, question: SwizzleSettings) -> list[tuple[float, GroupMapping]]:
+def _rank_mappings(work: _Work, question: SwizzleSettings) -> list[tuple[float, GroupMapping]]:
     """The mappings by modelled misses, relative to the original, best first; of equal ones the cheapest."""
     chips = work.chips
     spec = devices.load_device(question.target.device).spec()
     if question.formula:
         candidates = [GroupMapping((Formula(question.formula),))]
-        proof = _proof(candidates[0], work)
+        proof = _prove_for_grids(candidates[0], work)
         if not proof.kind:
             work.answer.reason = f"the mapping is no bijection: {proof.reason}"
             work.answer.proof = proof
             return []
     else:
-        candidates = grammar(work.grid, chips.xcds, int(spec["topology.cus"]), _widths(work))
+        candidates = candidate_mappings(work.grid, chips.xcds, int(spec["topology.cus"]), _row_widths(work))
     before = max(work.reuse.misses(GroupMapping().numbers(work.grid), chips), 1.0)
     scored = [(work.reuse.misses(one.numbers(work.grid), chips) / before, one) for one in candidates]
     return sorted(scored, key=lambda pair: (round(pair[0], 3), pair[1].cost, pair[1].label))
 
 
-def _chosen(work: _Work, question: SwizzleSettings, round_: int) -> list[tuple[float, GroupMapping]]:
+def _choose_mappings(work: _Work, question: SwizzleSettings, round_: int) -> list[tuple[float, GroupMapping]]:
     """What runs in a round: first the best by the model, of different kinds; then the best one's neighbours."""
     done = {tried.mapping for tried in work.answer.history}
     if not work.answer.sharing["shared_lines"] and not question.formula:
         return []
     ranked = [
-        pair for pair in work.ranked if pair[1] not in done and (len(work.grids) < 2 or _proof(pair[1], work).kind)
+        pair
+        for pair in work.ranked
+        if pair[1] not in done and (len(work.grids) < 2 or _prove_for_grids(pair[1], work).kind)
     ]
     if round_ == 0:
         kinds: dict[tuple[object, ...], tuple[float, GroupMapping]] = {}
         for pair in ranked:
-            kinds.setdefault(_kind(pair[1]), pair)
+            kinds.setdefault(_mapping_kind(pair[1]), pair)
         return list(kinds.values())[: question.executed]
     if work.best is None:
         return []
-    kind = _kind(work.best[0])
-    return [pair for pair in ranked if _kind(pair[1]) == kind][: max(1, question.executed // 2)]
+    kind = _mapping_kind(work.best[0])
+    return [pair for pair in ranked if _mapping_kind(pair[1]) == kind][: max(1, question.executed // 2)]
 
 
-def _kind(mapping: GroupMapping) -> tuple[object, ...]:
+def _mapping_kind(mapping: GroupMapping) -> tuple[object, ...]:
     """Mappings of one kind differ in sizes alone."""
     found: list[object] = []
     for step in mapping.steps:
@@ -280,7 +284,7 @@ def _kind(mapping: GroupMapping) -> tuple[object, ...]:
     return tuple(found)
 
 
-def _execute(
+def _execute_round(
     source: edits.BlockIndexProgram,
     works: Sequence[_Work],
     question: SwizzleSettings,
@@ -290,14 +294,14 @@ def _execute(
 ) -> None:
     """Runs the chosen mappings of a round, the i-th of every kernel in one program, while there is time."""
     slowest_s = 0.0
-    plans = {id(work): _chosen(work, question, round_) for work in works}
+    plans = {id(work): _choose_mappings(work, question, round_) for work in works}
     for position in range(max(map(len, plans.values()), default=0)):
         if clock.over(slowest_s) and any(work.answer.history for work in works):
             break
         begin = clock.spent_s
         now = [(work, plans[id(work)][position]) for work in works if position < len(plans[id(work)])]
         say(f"executing mapping {position + 1} of round {round_ + 1}")
-        done = _run(source, {work.base: pair[1] for work, pair in now}, question)
+        done = _run_mappings(source, {work.base: pair[1] for work, pair in now}, question)
         slowest_s = max(slowest_s, clock.spent_s - begin)
         for work, (misses, mapping) in now:
             work.answer.evaluated += 1
@@ -309,36 +313,38 @@ def _execute(
             hits = float(after.metrics.get(HIT_RATE) or 0.0)
             limit = bottleneck.rank_bounds(after)[0].unit if after.limits else ""
             work.answer.history.append(MappingTrial(mapping, misses, after.duration_ns or 0.0, hits, limit))
-            if _better(after, work.best[1] if work.best else work.record, original=work.best is None):
+            if _is_better(after, work.best[1] if work.best else work.record, original=work.best is None):
                 work.best = (mapping, after)
 
 
-def _uncertainty(one: KernelRecord, other: KernelRecord) -> float:
+def _duration_uncertainty(one: KernelRecord, other: KernelRecord) -> float:
     errors = [record.sampling.error.get("Duration", 0.0) if record.sampling else 0.0 for record in (one, other)]
     return float((errors[0] ** 2 + errors[1] ** 2) ** 0.5)
 
 
-def _better(after: KernelRecord, than: KernelRecord, original: bool) -> bool:
+def _is_better(after: KernelRecord, than: KernelRecord, original: bool) -> bool:
     """Whether a kernel is faster by more than is uncertain, or hits more in the L2 in the same time, as far as can be
     told. Between mappings, the faster one of two with equal hits is better, too."""
     now, then = after.duration_ns or 0.0, than.duration_ns or 0.0
-    margin = max(LEAST_GAIN, _uncertainty(after, than))
+    margin = max(LEAST_GAIN, _duration_uncertainty(after, than))
     points = (after.metrics.get(HIT_RATE) or 0.0) - (than.metrics.get(HIT_RATE) or 0.0)
     if now < then * (1 - margin) or (points > LEAST_POINTS and now < then * (1 + margin)):
         return True
     return not original and now < then and points > -LEAST_POINTS
 
 
-def _text(source: edits.BlockIndexProgram, mappings: Mapping[str, GroupMapping]) -> str:
+def _patched_text(source: edits.BlockIndexProgram, mappings: Mapping[str, GroupMapping]) -> str:
     return edits.patched(source, {name: one.source(edits.call_of(name)) for name, one in mappings.items()})
 
 
-def _run(source: edits.BlockIndexProgram, mappings: Mapping[str, GroupMapping], question: SwizzleSettings) -> Trial:
+def _run_mappings(
+    source: edits.BlockIndexProgram, mappings: Mapping[str, GroupMapping], question: SwizzleSettings
+) -> Trial:
     try:
-        text = _text(source, mappings)
+        text = _patched_text(source, mappings)
     except BadInput as error:
         return Trial("failed", "unsupported", str(error))
-    return trial(text, question.target, Conditions(question.arguments, time_s=question.time_s))
+    return run_trial(text, question.target, Conditions(question.arguments, time_s=question.time_s))
 
 
 def _exact_s(record: KernelRecord) -> float:
@@ -347,34 +353,34 @@ def _exact_s(record: KernelRecord) -> float:
     return (work.valu_full + work.salu + work.vmem + work.lds) * record.dispatches * INSTRUCTION_S if work else 0.0
 
 
-def _original(text: str, question: SwizzleSettings, exact_s: float) -> tuple[Trial, SwizzleSettings]:
+def _run_original(text: str, question: SwizzleSettings, exact_s: float) -> tuple[Trial, SwizzleSettings]:
     """An exact run of the program for its outputs: with the arguments asked for, or halved until it ends in time.
     `exact_s`: the price of such a run with the program's own arguments, by which they are halved beforehand."""
     arguments = question.check_arguments if question.check_arguments is not None else question.arguments
     sizes = arguments or tuple(map(str, default_arguments(text)))
     while question.check_arguments is None and exact_s > MOST_EXACT_S:
-        smaller = tuple(map(_halved, sizes))
+        smaller = tuple(map(_halve_argument, sizes))
         if smaller == sizes:
             break
         exact_s /= 2 ** sum(one != other for one, other in zip(sizes, smaller, strict=True))
         arguments = sizes = smaller
     while True:
-        done = trial(text, question.target, _exact(arguments, question))
-        smaller = tuple(map(_halved, sizes))
+        done = run_trial(text, question.target, _exact_conditions(arguments, question))
+        smaller = tuple(map(_halve_argument, sizes))
         if done.reason not in ("timeout", "instruction_limit", "out_of_memory") or smaller == sizes:
             return done, replace(question, check_arguments=arguments)
         arguments = sizes = smaller
 
 
-def _exact(arguments: tuple[str, ...], question: SwizzleSettings) -> Conditions:
+def _exact_conditions(arguments: tuple[str, ...], question: SwizzleSettings) -> Conditions:
     return Conditions(arguments, exact=True, count=False, time_s=min(20.0, question.time_s))
 
 
-def _halved(argument: str) -> str:
+def _halve_argument(argument: str) -> str:
     return str(int(argument) // 2) if argument.isdecimal() and int(argument) >= 128 else argument
 
 
-def _unfit(original: Trial) -> str:
+def _why_incomparable(original: Trial) -> str:
     """Why a program cannot be compared with itself."""
     if not original.ok:
         return f"the program cannot be checked: {original.reason}: {original.message[:300]}"
@@ -384,20 +390,20 @@ def _unfit(original: Trial) -> str:
     return ""
 
 
-def _refuse(works: Iterable[_Work], reason: str) -> None:
+def _refuse_works(works: Iterable[_Work], reason: str) -> None:
     for work in works:
         work.answer.status, work.answer.reason, work.best = "refused", reason, None
 
 
-def _verified(
+def _verify_program(
     source: edits.BlockIndexProgram, chosen: Sequence[_Work], original: Trial, question: SwizzleSettings
 ) -> str:
     """The program with all mappings whose outputs are the original's."""
     arguments = question.check_arguments or ()
 
     def fault(works: Sequence[_Work]) -> str:
-        text = _text(source, {work.base: work.best[0] for work in works if work.best})
-        found = compare(original, trial(text, question.target, _exact(arguments, question)))
+        text = _patched_text(source, {work.base: work.best[0] for work in works if work.best})
+        found = compare_trials(original, run_trial(text, question.target, _exact_conditions(arguments, question)))
         return "" if found.equal else found.reason
 
     wrong = fault(chosen)
@@ -405,34 +411,34 @@ def _verified(
         for work in chosen:
             alone = fault([work])
             if alone:
-                _refuse([work], f"outputs differ: {alone}")
+                _refuse_works([work], f"outputs differ: {alone}")
         left = [work for work in chosen if work.best]
         if left and (wrong := fault(left)):
-            _refuse(left, f"outputs differ with all mappings together: {wrong}")
+            _refuse_works(left, f"outputs differ with all mappings together: {wrong}")
     elif wrong:
-        _refuse(chosen, f"outputs differ: {wrong}")
+        _refuse_works(chosen, f"outputs differ: {wrong}")
     kept = {work.base: work.best[0] for work in chosen if work.best}
     for work in chosen:
         work.answer.outputs_equal = work.best is not None
-    return _text(source, kept) if kept else source.text
+    return _patched_text(source, kept) if kept else source.text
 
 
-def _conclude(work: _Work) -> None:
+def _conclude_work(work: _Work) -> None:
     answer = work.answer
     if work.best is not None:
         mapping, after = work.best
         answer.status, answer.mapping, answer.after = "improved", mapping, after
-        answer.proof = _proof(mapping, work)
-        answer.uncertainty = _uncertainty(after, work.record)
+        answer.proof = _prove_for_grids(mapping, work)
+        answer.uncertainty = _duration_uncertainty(after, work.record)
         order = mapping.numbers(work.grid)
         answer.sharing["lines_by_xcd_after"] = work.reuse.lines_by_xcd(order, work.chips)
-        answer.reason = _why(work, after)
+        answer.reason = _explain_bound(work, after)
     elif not answer.reason:
-        answer.status, answer.reason = "ceiling", _why(work, work.record)
-        answer.outputs_equal, answer.proof = True, prove(GroupMapping(), work.grid)
+        answer.status, answer.reason = "ceiling", _explain_bound(work, work.record)
+        answer.outputs_equal, answer.proof = True, prove_bijection(GroupMapping(), work.grid)
 
 
-def _why(work: _Work, record: KernelRecord) -> str:
+def _explain_bound(work: _Work, record: KernelRecord) -> str:
     """Where the kernel stands against its bound."""
     hits, ceiling = float(record.metrics.get(HIT_RATE) or 0.0), work.answer.ceiling
     if not record.counters.get("TCC_HIT", 0.0) + record.counters.get("TCC_MISS", 0.0):
@@ -454,4 +460,4 @@ def _why(work: _Work, record: KernelRecord) -> str:
     return f"no mapping of {work.answer.evaluated} executed gains (best duration x {best:.3f}): {place}"
 
 
-__all__ = ["HipsynthError", "KernelSwizzle", "MappingTrial", "ProgramSwizzle", "SwizzleSettings", "swizzle"]
+__all__ = ["HipsynthError", "KernelSwizzle", "MappingTrial", "ProgramSwizzle", "SwizzleSettings", "search_mappings"]

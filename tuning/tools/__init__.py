@@ -1,12 +1,12 @@
 """What an optimizer can do, as tools for language models: one table, limits, and results that are never tracebacks.
 
->>> from hipsynth.tuning.tools import Workshop, call, definitions
+>>> from hipsynth.tuning.tools import Workshop, run_tool, tool_definitions
 >>> shop = Workshop(target_of("gfx942"))
->>> call(shop, "compile", {"source": text}).document
+>>> run_tool(shop, "compile", {"source": text}).document
 {'program': 'v0', 'must_behave_like': 'v0'}
 """
 
-from hipsynth.tuning.tools.table import TOOLS, ToolResult, call, definitions
+from hipsynth.tuning.tools.table import TOOLS, ToolResult, run_tool, tool_definitions
 from hipsynth.tuning.tools.workshop import Version, Workshop, WorkshopLimits
 
-__all__ = ["TOOLS", "ToolResult", "Version", "Workshop", "WorkshopLimits", "call", "definitions"]
+__all__ = ["TOOLS", "ToolResult", "Version", "Workshop", "WorkshopLimits", "run_tool", "tool_definitions"]

@@ -13,10 +13,10 @@ from hipsynth.profiling.matrix.job import profile_program
 from hipsynth.simulator.build import build_text, compile_limits
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
-from hipsynth.tuning.optimize.evaluate import KernelTime, moved
+from hipsynth.tuning.optimize.evaluate import KernelTime, changed_metrics
 from hipsynth.tuning.swizzle import report
 from hipsynth.tuning.swizzle.search import SwizzleSettings
-from hipsynth.tuning.swizzle.search import swizzle as swizzled
+from hipsynth.tuning.swizzle.search import search_mappings as swizzled
 from hipsynth.tuning.tools.workshop import ToolRefusal, Version, Workshop
 
 MOST_MOVES = 40  # that `propose` lists
@@ -52,11 +52,11 @@ def compile_source(
 def profile(shop: Workshop, program: ProgramName) -> dict[str, Any]:
     """Run a program on the simulated GPU: each kernel's time, what limits it, and the hardware's metrics."""
     found = shop.ran(shop.version(program))
-    kernels = [_kernel(kernel) for kernel in sorted(found.kernels, key=lambda kernel: -kernel.duration_ns)]
+    kernels = [_kernel_entry(kernel) for kernel in sorted(found.kernels, key=lambda kernel: -kernel.duration_ns)]
     return {"duration_us": round(found.duration_ns / 1e3, 3), "kernels": kernels}
 
 
-def _kernel(kernel: KernelTime) -> dict[str, Any]:
+def _kernel_entry(kernel: KernelTime) -> dict[str, Any]:
     return {
         "name": kernel.name,
         "duration_us": round(kernel.duration_ns / 1e3, 3),
@@ -70,7 +70,7 @@ def _kernel(kernel: KernelTime) -> dict[str, Any]:
 
 
 @functools.cache
-def _predictor() -> AnalyticPredictor:
+def _load_predictor() -> AnalyticPredictor:
     return AnalyticPredictor.load()
 
 
@@ -78,7 +78,7 @@ def predict(shop: Workshop, program: ProgramName) -> dict[str, Any]:
     """Predict each kernel's time and what limits it from a few work-groups: faster than profile, less exact."""
     version, target = shop.version(program), shop.target
     question = LaunchAssumptions(arguments=version.arguments)
-    found = _predictor().predict(version.text, target.arch, target.flags, target.device, question)
+    found = _load_predictor().predict(version.text, target.arch, target.flags, target.device, question)
     rows = []
     for kernel in found.kernels:
         time = None if kernel.duration_ns is None else round(kernel.duration_ns / 1e3, 3)
@@ -98,7 +98,7 @@ def compare(
     for kernel in one.kernels:
         now = other.of(kernel.name.partition("<")[0].removesuffix("_tuned"))
         if now is not None:
-            rows = moved(kernel, now)
+            rows = changed_metrics(kernel, now)
             known = [name for name in rows if name in kernel.metrics] + [n for n in rows if n not in kernel.metrics]
             changed[kernel.name] = {name: rows[name] for name in known[:MOST_CHANGED]}
     speedup = one.duration_ns / other.duration_ns if other.duration_ns else None
@@ -172,10 +172,10 @@ def apply(
         made=chosen.transformation,
         parent=version.name,
     )
-    return {"program": made.name, "diff": _diff(version, made)}
+    return {"program": made.name, "diff": _version_diff(version, made)}
 
 
-def _diff(before: Version, after: Version) -> str:
+def _version_diff(before: Version, after: Version) -> str:
     lines = difflib.unified_diff(before.text.splitlines(), after.text.splitlines(), before.name, after.name, "", "", 1)
     text = "\n".join(line.rstrip() for line in lines)
     return text if len(text) <= MOST_DIFF else text[:MOST_DIFF] + "\n[cut]"
@@ -192,8 +192,8 @@ def swizzle(shop: Workshop, program: ProgramName) -> dict[str, Any]:
     """Remap the work-groups of a program's kernels to the GPU's chiplets, with a proof of each mapping."""
     version = shop.version(program)
     found = swizzled(version.text, SwizzleSettings(shop.target, version.arguments), lambda line: None)
-    document: dict[str, Any] = {"kernels": report.document(found)["kernels"]}
+    document: dict[str, Any] = {"kernels": report.swizzle_document(found)["kernels"]}
     if found.text == version.text:
         return document
     made = shop.add(found.text, root=version.root, arguments=version.arguments, made="swizzle", parent=version.name)
-    return {"program": made.name, "diff": _diff(version, made)} | document
+    return {"program": made.name, "diff": _version_diff(version, made)} | document

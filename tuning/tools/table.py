@@ -66,7 +66,7 @@ class ToolResult:
     failed: bool = False
 
 
-def definitions() -> list[dict[str, Any]]:
+def tool_definitions() -> list[dict[str, Any]]:
     """The tools as OpenAI function definitions."""
     return [
         {"type": "function", "function": {"name": t.name, "description": t.description, "parameters": t.schema}}
@@ -74,7 +74,7 @@ def definitions() -> list[dict[str, Any]]:
     ]
 
 
-def call(shop: Workshop, name: str, arguments: object) -> ToolResult:
+def run_tool(shop: Workshop, name: str, arguments: object) -> ToolResult:
     """Calls a tool. Whatever is wrong with the call or happens in it is a result with a reason; raises nothing."""
     try:
         begin = shop.charge()
@@ -85,7 +85,7 @@ def call(shop: Workshop, name: str, arguments: object) -> ToolResult:
                 raise ToolRefusal(
                     f"no tool is called {str(name)[:80]!r}", cause=f"tools: {known}", reason="unknown_tool"
                 )
-            return ToolResult(tool.run(shop, **checked(tool.schema, arguments)))
+            return ToolResult(tool.run(shop, **check_arguments(tool.schema, arguments)))
         finally:
             shop.charged(begin)
     except HipsynthError as error:
@@ -105,7 +105,7 @@ def without_folders(text: str) -> str:
     return _FOLDERS.sub("", text)
 
 
-def checked(schema: Mapping[str, Any], arguments: object) -> dict[str, Any]:
+def check_arguments(schema: Mapping[str, Any], arguments: object) -> dict[str, Any]:
     """Arguments that fit a schema of the table. Raises ToolRefusal with everything that does not."""
     if not isinstance(arguments, Mapping):
         raise ToolRefusal("the arguments are no JSON object", remedy="send an object", reason="bad_arguments")
@@ -116,7 +116,7 @@ def checked(schema: Mapping[str, Any], arguments: object) -> dict[str, Any]:
     for name, value in arguments.items():
         if name in kinds and type(value) is not kinds[name]:
             wrong.append(f"{name} is no {properties[name]['type']}")
-        elif isinstance(value, str) and ("\0" in value or not _encodable(value)):
+        elif isinstance(value, str) and ("\0" in value or not _is_encodable(value)):
             wrong.append(f"{name} holds characters that no source may have")
     if wrong:
         expected = ", ".join(f"{name}: {row['type']}" for name, row in properties.items())
@@ -124,7 +124,7 @@ def checked(schema: Mapping[str, Any], arguments: object) -> dict[str, Any]:
     return {str(name): value for name, value in arguments.items()}
 
 
-def _encodable(text: str) -> bool:
+def _is_encodable(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -14,13 +14,13 @@ from typing import Any
 from hipsynth.core.errors import HipsynthError
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.tuning.optimize.body import uses_atomic_results
-from hipsynth.tuning.optimize.candidates import SearchState, candidates
+from hipsynth.tuning.optimize.candidates import SearchState, make_candidates
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator
-from hipsynth.tuning.optimize.optimize import tolerance
+from hipsynth.tuning.optimize.optimize import program_tolerance
 from hipsynth.tuning.optimize.plan import Move, TransformationPlan
 from hipsynth.tuning.optimize.program import ParsedProgram, read_program
 from hipsynth.tuning.optimize.sizes import Arguments
-from hipsynth.tuning.optimize.sizes import candidates as sizes_of
+from hipsynth.tuning.optimize.sizes import candidate_arguments as sizes_of
 from hipsynth.tuning.optimize.verify import Verification, Verifier
 
 
@@ -157,13 +157,13 @@ class Workshop:
     def moves(self, version: Version) -> list[tuple[Move, str]]:
         """What can be done next with a program, in a fixed order: each move and the text that it gives."""
         origin = self.state(self.versions[version.base])
-        return candidates(self.parsed(version), self.state(version), origin, (version.text,), self.allow)
+        return make_candidates(self.parsed(version), self.state(version), origin, (version.text,), self.allow)
 
     def verifier(self, root: str) -> Verifier:
         text = self.versions[root].text
         if text not in self._verifiers:
             program = read_program(text, self.target.arch)
-            sizes, allowed = list(self.sizes) or sizes_of(text), tolerance(program, self.allow)
+            sizes, allowed = list(self.sizes) or sizes_of(text), program_tolerance(program, self.allow)
             ordered = any(uses_atomic_results(program, kernel) for kernel in program.kernels)
             self._verifiers[text] = Verifier(text, self.target, sizes, allowed, ordered_by_atomics=ordered)
         return self._verifiers[text]

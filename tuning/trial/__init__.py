@@ -1,13 +1,13 @@
 """Trials: compile a program's text, run it in the sandbox on the simulator, compare what two programs leave behind.
 
->>> from hipsynth.tuning.trial import Conditions, compare, target_of, trial
->>> before = trial(text, target_of("gfx942"), Conditions(("256",), exact=True))
->>> after = trial(changed, target_of("gfx942"), Conditions(("256",), exact=True))
->>> compare(before, after).equal
+>>> from hipsynth.tuning.trial import Conditions, compare_trials, run_trial, target_of
+>>> before = run_trial(text, target_of("gfx942"), Conditions(("256",), exact=True))
+>>> after = run_trial(changed, target_of("gfx942"), Conditions(("256",), exact=True))
+>>> compare_trials(before, after).equal
 """
 
-from hipsynth.tuning.trial.compare import BIT_FOR_BIT, Tolerance, TrialComparison, compare, differing
-from hipsynth.tuning.trial.run import Conditions, Trial, target_of, trial
+from hipsynth.tuning.trial.compare import BIT_FOR_BIT, Tolerance, TrialComparison, compare_trials, differing_outputs
+from hipsynth.tuning.trial.run import Conditions, Trial, run_trial, target_of
 
 __all__ = [
     "BIT_FOR_BIT",
@@ -15,8 +15,8 @@ __all__ = [
     "Tolerance",
     "Trial",
     "TrialComparison",
-    "compare",
-    "differing",
+    "compare_trials",
+    "differing_outputs",
+    "run_trial",
     "target_of",
-    "trial",
 ]

@@ -44,7 +44,7 @@ class TrialComparison:
     reason: str = ""
 
 
-def compare(
+def compare_trials(
     before: Trial,
     after: Trial,
     tolerance: Tolerance = BIT_FOR_BIT,
@@ -69,10 +69,10 @@ def compare(
         return TrialComparison(False, False, reason="it prints something else")
     if sum(k.dispatches * stands_for(k.name) for k in after.kernels) < sum(k.dispatches for k in before.kernels):
         return TrialComparison(False, False, reason="it launches fewer kernels")
-    return _outputs(before, after, tolerance, unordered)
+    return _compare_outputs(before, after, tolerance, unordered)
 
 
-def _outputs(
+def _compare_outputs(
     before: Trial, after: Trial, tolerance: Tolerance, unordered: Container[tuple[str, int]] = ()
 ) -> TrialComparison:
     ours, theirs = _by_name(before), _by_name(after)
@@ -92,7 +92,7 @@ def _outputs(
             continue
         if one.bytes != other.bytes or not tolerance.kind:
             return TrialComparison(False, False, worst, f"{label} differs")
-        error = _error(before.recorded or {}, after.recorded or {}, number, theirs[name], tolerance.kind)
+        error = _largest_error(before.recorded or {}, after.recorded or {}, number, theirs[name], tolerance.kind)
         if error is None:
             return TrialComparison(
                 False, False, worst, f"{label} differs, and not only in numbers of type {tolerance.kind}"
@@ -100,12 +100,14 @@ def _outputs(
         worst = max(worst, error)
         if error > tolerance.relative:
             return TrialComparison(False, False, worst, f"{label} differs by {error:.2g} of its largest number")
-        if _small_numbers_differ(*_numbers(before, after, number, theirs[name], tolerance.kind), tolerance.relative):
+        if _small_numbers_differ(
+            *_output_numbers(before, after, number, theirs[name], tolerance.kind), tolerance.relative
+        ):
             return TrialComparison(False, False, worst, f"{label} differs in many of its small numbers")
     return TrialComparison(True, exact, worst)
 
 
-def differing(one: Trial, other: Trial) -> frozenset[tuple[str, int]]:
+def differing_outputs(one: Trial, other: Trial) -> frozenset[tuple[str, int]]:
     """The outputs, by kind and index, that are not bit for bit the same in two trials of a program."""
     ours, theirs = _by_name(one), _by_name(other)
     return frozenset(
@@ -128,7 +130,7 @@ def _by_name(trial: Trial) -> dict[tuple[str, int], int]:
     return {(one.kind, one.index): number for number, one in outputs if one.kind not in _UNCOMPARED}
 
 
-def _numbers(before: Trial, after: Trial, mine: int, other: int, kind: str) -> tuple[Array, Array]:
+def _output_numbers(before: Trial, after: Trial, mine: int, other: int, kind: str) -> tuple[Array, Array]:
     data = (before.recorded or {})[mine], (after.recorded or {})[other]
     one, two = (np.frombuffer(part, _TYPES[kind]).astype(np.float64) for part in data)
     return one, two
@@ -145,7 +147,9 @@ def _small_numbers_differ(one: Array, two: Array, relative: float) -> bool:
     return bool(differs.sum() > max(1, SHARE * counted.sum()))
 
 
-def _error(before: Mapping[int, bytes], after: Mapping[int, bytes], mine: int, other: int, kind: str) -> float | None:
+def _largest_error(
+    before: Mapping[int, bytes], after: Mapping[int, bytes], mine: int, other: int, kind: str
+) -> float | None:
     """The largest difference, relative to the largest magnitude; None where the bytes are not known, or where a word
     that is no finite number differs."""
     if mine not in before or other not in after or len(before[mine]) % np.dtype(_TYPES[kind]).itemsize:

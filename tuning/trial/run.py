@@ -105,7 +105,7 @@ class Trial:
         }
 
 
-def trial(text: str, target: Target, conditions: Conditions | None = None) -> Trial:
+def run_trial(text: str, target: Target, conditions: Conditions | None = None) -> Trial:
     """Compiles and runs a program; its failures are results.
 
     Raises UsageError for a flag that is not allowed, MissingDependency if nothing can be compiled or run here.
@@ -127,7 +127,7 @@ def trial(text: str, target: Target, conditions: Conditions | None = None) -> Tr
         done = api.run_program(
             artefacts, device, folder, limits, conditions.arguments, count=conditions.count, observation=observation
         )
-        kept = _recorded(done.outputs, folder / RECORD_FILE) if conditions.record_bytes else None
+        kept = _recorded_bytes(done.outputs, folder / RECORD_FILE) if conditions.record_bytes else None
         done = replace(done, message=done.message.replace(str(job), "<scratch>"))
     return Trial(
         done.status,
@@ -145,7 +145,7 @@ def trial(text: str, target: Target, conditions: Conditions | None = None) -> Tr
     )
 
 
-def _recorded(outputs: tuple[Output, ...], path: Path) -> dict[int, bytes]:
+def _recorded_bytes(outputs: tuple[Output, ...], path: Path) -> dict[int, bytes]:
     """The recorded bytes of each output that was kept in full. The program may have damaged the file: then none."""
     total = sum(output.recorded for output in outputs)
     try:

@@ -42,7 +42,7 @@ def test_a_verb_for_one_architecture_takes_the_default(verb: str) -> None:
 
 
 def test_servers_pages_and_editors_take_the_default() -> None:
-    page = app.choices(Service(ServerSettings()))
+    page = app.list_choices(Service(ServerSettings()))
     found = {
         "survey": SurveyOptions().arch,
         "language server": EditorOptions().arch,

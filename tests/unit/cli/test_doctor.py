@@ -22,7 +22,7 @@ EXPECTED = {
 
 
 def test_every_part_is_listed_once_with_the_effect_of_its_absence() -> None:
-    components = doctor_checks.examine()
+    components = doctor_checks.examine_components()
     names = [part.name for part in components]
     assert set(names) >= EXPECTED
     assert len(names) == len(set(names))
@@ -34,7 +34,7 @@ def test_every_part_is_listed_once_with_the_effect_of_its_absence() -> None:
 
 
 def test_the_compiler_and_headers_are_found_with_their_versions() -> None:
-    parts = {part.name: part for part in doctor_checks.examine()}
+    parts = {part.name: part for part in doctor_checks.examine_components()}
     assert parts["clang"].version.startswith("22.")
     assert parts["lld"].version.startswith("22.")
     assert parts["llvm-objdump"].version.startswith("22.")
@@ -58,7 +58,7 @@ def test_the_table_names_what_is_missing_and_the_remedy(monkeypatch: pytest.Monk
         doctor_checks.Component("one", "base", "ok", "1.0", True, "everything", "make setup"),
         doctor_checks.Component("two", "base", "missing", "", True, "half of it", "apt-get install two"),
     ]
-    monkeypatch.setattr(doctor_checks, "examine", lambda compile_headers: parts)
+    monkeypatch.setattr(doctor_checks, "examine_components", lambda compile_headers: parts)
     ran = CliRunner().invoke(command, [], standalone_mode=False)
     assert ran.return_value == 4
     assert "half of it" in ran.output
@@ -71,13 +71,13 @@ def test_a_tool_that_does_not_run_is_broken_not_a_crash(monkeypatch: pytest.Monk
     fake.write_text("#!/bin/sh\nexit 1\n")
     fake.chmod(0o755)
     monkeypatch.setattr(doctor_checks.locate, "find_tool", lambda _name: fake)
-    parts = {part.name: part for part in doctor_checks.examine()}
+    parts = {part.name: part for part in doctor_checks.examine_components()}
     assert parts["clang"].status == "broken"
     assert parts["clang"] in doctor_checks.missing_required(list(parts.values()))
 
 
 def isolation() -> dict[str, doctor_checks.Component]:
-    return {part.name: part for part in doctor_checks.examine() if part.group == "isolation"}
+    return {part.name: part for part in doctor_checks.examine_components() if part.group == "isolation"}
 
 
 @pytest.mark.usefixtures("sandboxed")
@@ -106,7 +106,7 @@ def test_a_bad_control_group_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_library_that_programs_would_be_linked_with_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert doctor_checks._runtime() is not None
+    assert doctor_checks._check_runtime() is not None
     monkeypatch.setenv("HIPSYNTH_RUNTIME", "/nowhere/lib.so")
-    found = doctor_checks._runtime()
+    found = doctor_checks._check_runtime()
     assert found is not None and found.broken

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from hipsynth.cli.main import VERBS, cli, main
-from hipsynth.cli.reference import EXIT_CODES, PAGE, render
+from hipsynth.cli.reference import EXIT_CODES, PAGE, render_page
 
 MISSING = {
     "generate": ("--count", "1", "--out", "{file}/below"),
@@ -89,5 +89,5 @@ def test_an_option_means_the_same_on_every_verb() -> None:
 
 
 def test_the_reference_page_is_fresh() -> None:
-    assert PAGE.read_text() == render(), "run: python -m hipsynth.cli.reference"
+    assert PAGE.read_text() == render_page(), "run: python -m hipsynth.cli.reference"
     assert set(EXIT_CODES) >= {0, 1, 2, 3, 4, 5}

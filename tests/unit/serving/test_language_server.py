@@ -153,7 +153,7 @@ def test_a_newer_version_supersedes_an_older_one() -> None:
 def test_lenses_stay_while_their_text_changes() -> None:
     shown = document()
     assert [lens.command.title for lens in server.lenses_of(shown, EditorOptions()) if lens.command] == ["…", "…"]
-    shown.predicted = server_outcome(shown, facts.predicted(prediction()))
+    shown.predicted = server_outcome(shown, facts.predicted_facts(prediction()))
     titles = [lens.command.title for lens in server.lenses_of(shown, EditorOptions()) if lens.command]
     assert titles[0] == "5 us (2.5 us to 10 us) · HBM bandwidth · occupancy 88 % · predicted"
     shown.buffer = TextBuffer(TEXT + "\n")
@@ -172,7 +172,7 @@ def server_outcome(shown: OpenDocument, known: Mapping[str, facts.KernelFacts]) 
 
 def test_executed_lines_follow_their_text_through_edits() -> None:
     shown = document()
-    shown.executed = server_outcome(shown, facts.executed(profile()))
+    shown.executed = server_outcome(shown, facts.executed_facts(profile()))
     assert shown.lines().keys() == {6}
     hover = server.hover_at(shown, 6, EditorOptions())
     assert hover and "90.0 %" in hover.contents.value and "1,600 (50 %)" in hover.contents.value  # type: ignore[union-attr]
@@ -187,7 +187,7 @@ def test_executed_lines_follow_their_text_through_edits() -> None:
 
 def test_findings_carry_their_evidence() -> None:
     shown = document()
-    shown.executed = server_outcome(shown, facts.executed(profile()))
+    shown.executed = server_outcome(shown, facts.executed_facts(profile()))
     found = {d.code: d for d in server.diagnostics_of(shown)}
     assert found.keys() == {"low-occupancy", "scratch", "uncoalesced", "bank-conflict"}
     assert "12 %" in found["low-occupancy"].message and "VGPRs" in found["low-occupancy"].message
@@ -196,7 +196,7 @@ def test_findings_carry_their_evidence() -> None:
     assert {d.severity for d in found.values()} == {types.DiagnosticSeverity.Information}
     assert found["scratch"].range.start.line == 4 and found["uncoalesced"].range.start.line == 6
     shown.executed, low = None, prediction(occupancy=0.06)
-    shown.predicted = server_outcome(shown, facts.predicted(low))
+    shown.predicted = server_outcome(shown, facts.predicted_facts(low))
     [guess] = server.diagnostics_of(shown)
     assert guess.code == "low-occupancy" and guess.severity == types.DiagnosticSeverity.Hint
     fine = replace(LINE, accesses=400.0, bank_conflicts=0.0)

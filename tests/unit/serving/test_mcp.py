@@ -10,7 +10,7 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
-from hipsynth.serving.mcp.server import guarded, http_app, make_server
+from hipsynth.serving.mcp.server import http_app, make_server, require_token
 from hipsynth.tuning.tools import TOOLS, Workshop
 from hipsynth.tuning.trial import target_of
 
@@ -53,7 +53,7 @@ def test_http_needs_the_token(headers: list[tuple[bytes, bytes]]) -> None:
         raise AssertionError("a request without the token is not read")
 
     scope = {"type": "http", "headers": headers}
-    anyio.run(guarded(reached, "t"), scope, receive, send)
+    anyio.run(require_token(reached, "t"), scope, receive, send)
     assert sent[0]["status"] == 401 and "reached" not in sent
 
 

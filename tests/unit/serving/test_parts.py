@@ -18,14 +18,14 @@ from hipsynth.core.errors import BadInput, CompileFailed, UsageError
 from hipsynth.serving import engine, run
 from hipsynth.serving.pool import NotTaken, Pool, Worker, WorkerLost, WorkerProblem
 from hipsynth.serving.requests import ProgramRequest
-from hipsynth.serving.worker import encoded, problem_of
+from hipsynth.serving.worker import encode_answer, problem_of
 
 REQUEST = ProgramRequest(source="int x;", arch="gfx90a")
 
 
 def test_a_port_in_use() -> None:
-    with run.listen(0) as first, pytest.raises(UsageError, match="is in use") as found:
-        run.listen(first.getsockname()[1])
+    with run.open_socket(0) as first, pytest.raises(UsageError, match="is in use") as found:
+        run.open_socket(first.getsockname()[1])
     assert "--port" in found.value.remedy
 
 
@@ -35,7 +35,7 @@ def test_the_runtime_file_is_the_owners_alone(tmp_path: Path, monkeypatch: pytes
     folder.mkdir()
     killed = folder / "serve-999999999.json"
     killed.write_text("{}")
-    with run.announced(run.Address("http://127.0.0.1:1", "secret")) as path:
+    with run.announce_address(run.Address("http://127.0.0.1:1", "secret")) as path:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         record = json.loads(path.read_text())
         assert (record["url"], record["token"], record["pid"]) == ("http://127.0.0.1:1", "secret", os.getpid())
@@ -46,7 +46,7 @@ def test_the_runtime_file_is_the_owners_alone(tmp_path: Path, monkeypatch: pytes
 def test_a_runtime_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "hipsynth").write_text("a file")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    with pytest.raises(BadInput, match="cannot be written"), run.announced(run.Address("u", "t")):
+    with pytest.raises(BadInput, match="cannot be written"), run.announce_address(run.Address("u", "t")):
         raise AssertionError("unreachable")
 
 
@@ -72,7 +72,7 @@ def test_problems_name_the_text_that_was_sent() -> None:
 
 
 def test_numbers_that_json_does_not_have() -> None:
-    assert json.loads(encoded({"a": [float("inf"), 1.5], "b": float("nan")})) == {"a": [None, 1.5], "b": None}
+    assert json.loads(encode_answer({"a": [float("inf"), 1.5], "b": float("nan")})) == {"a": [None, 1.5], "b": None}
 
 
 def test_a_request_that_an_ended_worker_never_read_goes_to_another() -> None:

@@ -30,7 +30,7 @@ def encoded(_: Any, chat: dict[str, Any], context: int) -> dict[str, Any] | None
 
 
 def test_counts_of_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reasoning_traces, "encoded", encoded)
+    monkeypatch.setattr(reasoning_traces, "encode_chat", encoded)
     chats = [
         {"program": "a", "lineage": "x", "size": 1500},
         {"program": "a", "lineage": "x", "size": 1600, "kind": "detour"},
@@ -40,7 +40,7 @@ def test_counts_of_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_section_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reasoning_traces, "encoded", encoded)
+    monkeypatch.setattr(reasoning_traces, "encode_chat", encoded)
     monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", lambda path: None)
     row = json.dumps({"messages": [{"role": "user"}], "program": "p", "lineage": "l", "size": 100}) + "\n"
     (tmp_path / "train.jsonl").write_text(3 * row)

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from hipsynth.tuning.optimize.body import uses_atomic_results
-from hipsynth.tuning.optimize.emit import emit
+from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.plan import TransformationPlan
 from hipsynth.tuning.optimize.program import ParsedProgram, read_program
 from hipsynth.tuning.optimize.verify import Verifier
-from hipsynth.tuning.trial import Conditions, compare, differing, target_of, trial
+from hipsynth.tuning.trial import Conditions, compare_trials, differing_outputs, run_trial, target_of
 from hipsynth.tuning.trial.run import Trial
 
 TEXT = """#include <hip/hip_runtime.h>
@@ -49,19 +49,19 @@ def program() -> ParsedProgram:
 
 @pytest.fixture(scope="module")
 def before() -> Trial:
-    return trial(TEXT, TARGET, EXACT)
+    return run_trial(TEXT, TARGET, EXACT)
 
 
 def changed(program: ParsedProgram, plan: TransformationPlan) -> str:
-    return emit(program, {"keep": plan}, {"keep": (256, 1, 1)})
+    return emit_program(program, {"keep": plan}, {"keep": (256, 1, 1)})
 
 
 @pytest.mark.parametrize(
     "plan", [TransformationPlan(aggregate=True), TransformationPlan((128, 1, 1), coarsen=3, aggregate=True)]
 )
 def test_every_lane_gets_a_place_of_its_own(program: ParsedProgram, before: Trial, plan: TransformationPlan) -> None:
-    after = trial(changed(program, plan), TARGET, EXACT)
-    found = compare(before, after, unordered=differing(before, after))
+    after = run_trial(changed(program, plan), TARGET, EXACT)
+    found = compare_trials(before, after, unordered=differing_outputs(before, after))
     assert after.ok and after.stdout == before.stdout and found.equal, found.reason
     atomics = [sum(k.counters["TCC_ATOMIC"] for k in one.kernels) for one in (before, after)]
     assert atomics[1] < atomics[0] / 5

@@ -9,7 +9,7 @@ import pytest
 from fake_tuning import TEXT, without_simulator
 
 from hipsynth.tuning.reason.chance import RandomMoves
-from hipsynth.tuning.reason.practise import worked
+from hipsynth.tuning.reason.practise import run_model
 from hipsynth.tuning.trial import target_of
 
 TARGET = target_of("gfx942")
@@ -76,9 +76,9 @@ def test_it_goes_on_from_a_faster_program_and_not_from_one_that_fails() -> None:
 def test_a_run_of_it_is_verified_like_a_models(monkeypatch: pytest.MonkeyPatch) -> None:
     without_simulator(monkeypatch)
     model = RandomMoves()
-    run, ended = worked(model, TEXT, TARGET, calls=40)
+    run, ended = run_model(model, TEXT, TARGET, calls=40)
     assert run is not None and ended == "finished"
     assert run.found.speedup > 1.0 and run.found.status == "improved" and run.failed_calls == 0
     model.clear()
-    short, ended = worked(model, TEXT, TARGET, calls=2)
+    short, ended = run_model(model, TEXT, TARGET, calls=2)
     assert short is not None and (short.calls, short.found.speedup, ended) == (2, 1.0, "calls")

@@ -15,10 +15,10 @@ from fake_tuning import TEXT, measure, without_simulator
 from hipsynth.core.errors import BadInput
 from hipsynth.synth.llm.endpoint import Client
 from hipsynth.tuning.agent import drive as drive_module
-from hipsynth.tuning.agent.drive import FAILED_CALLS, AgentResult, AgentSettings, drive
+from hipsynth.tuning.agent.drive import FAILED_CALLS, AgentResult, AgentSettings, drive_model
 from hipsynth.tuning.agent.lessons import NoLesson, from_trace
 from hipsynth.tuning.agent.trace import read_trace
-from hipsynth.tuning.agent.words import DONE, fitted, opening, told
+from hipsynth.tuning.agent.words import DONE, fit_messages, opening_messages, tool_result_message
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator
 from hipsynth.tuning.optimize.optimize import OptimizeRequest
 from hipsynth.tuning.tools import TOOLS
@@ -58,7 +58,7 @@ def driven(turns: Sequence[Turn], path: Path, **manner: Any) -> tuple[AgentResul
     """The run, and the number of requests."""
     with serving(script(turns)) as server:
         request = OptimizeRequest(TEXT, target_of("gfx942"))
-        found = drive(request, Client(server.url, "", 10.0), AgentSettings("m", **manner), path)
+        found = drive_model(request, Client(server.url, "", 10.0), AgentSettings("m", **manner), path)
         return found, len(server.requests)
 
 
@@ -149,7 +149,7 @@ def test_a_busy_endpoint_is_asked_again(tmp_path: Path, monkeypatch: pytest.Monk
         handler.send(b"busy", status=left.pop()) if left else handler.send(answer(DONE))
 
     with serving(reply) as server:
-        found = drive(
+        found = drive_model(
             OptimizeRequest(TEXT, target_of("gfx942")),
             Client(server.url, "", 10.0),
             AgentSettings("m"),
@@ -162,20 +162,23 @@ def test_the_trace_of_another_run_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     driven([DONE], path)
     with serving(script([DONE])) as server, pytest.raises(BadInput, match="another run"):
-        drive(OptimizeRequest(TEXT + "\n", target_of("gfx942")), Client(server.url), AgentSettings("m"), path)
+        drive_model(OptimizeRequest(TEXT + "\n", target_of("gfx942")), Client(server.url), AgentSettings("m"), path)
     path.write_text('{"kind": "message"}\n')
     with serving(script([DONE])) as server, pytest.raises(BadInput, match="another run"):
-        drive(OptimizeRequest(TEXT, target_of("gfx942")), Client(server.url), AgentSettings("m"), path)
+        drive_model(OptimizeRequest(TEXT, target_of("gfx942")), Client(server.url), AgentSettings("m"), path)
 
 
 def test_the_model_is_offered_every_tool_and_little_old_text(tmp_path: Path) -> None:
     with serving(script([DONE])) as server:
-        drive(
+        drive_model(
             OptimizeRequest(TEXT, target_of("gfx942")), Client(server.url), AgentSettings("m"), tmp_path / "run.jsonl"
         )
         body = server.requests[0][1]
     assert [row["function"]["name"] for row in body["tools"]] == list(TOOLS) and body["max_tokens"] == 2048
-    messages = [*opening(TEXT, "gfx942"), *(told("x", str(i), {"text": "y" * 5000}) for i in range(9))]
-    short = fitted(messages, 15_000)
+    messages = [
+        *opening_messages(TEXT, "gfx942"),
+        *(tool_result_message("x", str(i), {"text": "y" * 5000}) for i in range(9)),
+    ]
+    short = fit_messages(messages, 15_000)
     assert len(json.dumps(short)) < 17_000 and short[:2] == messages[:2] and short[-1] == messages[-1]
-    assert fitted(messages, 10**6) == messages
+    assert fit_messages(messages, 10**6) == messages

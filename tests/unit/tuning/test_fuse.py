@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hipsynth.tuning.optimize.fuse import Fusion, fusions
+from hipsynth.tuning.optimize.fuse import Fusion, find_fusions
 from hipsynth.tuning.optimize.program import read_program
-from hipsynth.tuning.trial import Conditions, compare, target_of, trial
+from hipsynth.tuning.trial import Conditions, compare_trials, run_trial, target_of
 
 TEXT = """#include <hip/hip_runtime.h>
 #include <cstdio>
@@ -38,7 +38,7 @@ SAME = TEXT.replace("threadIdx.x + blockIdx.x * blockDim.x, i = at", "blockIdx.x
 
 
 def fused(text: str) -> list[Fusion]:
-    return list(fusions(read_program(text, "gfx942")))
+    return list(find_fusions(read_program(text, "gfx942")))
 
 
 def test_launches_of_the_same_elements_are_joined() -> None:
@@ -53,10 +53,10 @@ def test_launches_of_the_same_elements_are_joined() -> None:
 def test_a_joined_program_leaves_the_same_memory(text: str) -> None:
     target = target_of("gfx942")
     conditions = Conditions(exact=True)
-    before, after = trial(text, target, conditions), trial(fused(text)[0].text, target, conditions)
-    found = compare(before, after, stands_for=lambda kernel: 2)
+    before, after = run_trial(text, target, conditions), run_trial(fused(text)[0].text, target, conditions)
+    found = compare_trials(before, after, stands_for=lambda kernel: 2)
     assert after.ok and found.equal and found.exact, found.reason
-    assert compare(before, after).reason == "it launches fewer kernels"
+    assert compare_trials(before, after).reason == "it launches fewer kernels"
     assert sum(k.dispatches for k in before.kernels) == 2 and sum(k.dispatches for k in after.kernels) == 1
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, evaluation
-from hipsynth.tuning.optimize.sizes import candidates
+from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, measurement_of_trial
+from hipsynth.tuning.optimize.sizes import candidate_arguments
 from hipsynth.tuning.optimize.verify import Verification, Verifier
-from hipsynth.tuning.trial import Tolerance, target_of, trial
+from hipsynth.tuning.trial import Tolerance, run_trial, target_of
 
 PROGRAM = r"""
 #include <hip/hip_runtime.h>
@@ -121,7 +121,7 @@ SKIPS = body(BODY.replace("i < n", "i < (n > 1000 ? 64 : n)", 1))
 
 
 def timed(text: str) -> CandidateMeasurement:
-    return evaluation(trial(text, target_of("gfx942")))
+    return measurement_of_trial(run_trial(text, target_of("gfx942")))
 
 
 def test_less_work_at_the_size_that_is_timed_is_caught(verifier: Verifier) -> None:
@@ -159,7 +159,7 @@ def test_nothing_compared_is_not_verified() -> None:
 
 
 def test_sizes_come_from_the_header_and_the_defaults() -> None:
-    assert candidates(PROGRAM) == [("256",), ("259",), ("64",), ("67",), ()]
-    assert candidates("// check: 96 40\n")[0] == ("96", "40")
+    assert candidate_arguments(PROGRAM) == [("256",), ("259",), ("64",), ("67",), ()]
+    assert candidate_arguments("// check: 96 40\n")[0] == ("96", "40")
     shifted = "int n = argc > 1 ? std::atoi(argv[1]) : 1 << 20, k = argc > 2 ? atoi(argv[2]) : 16;"
-    assert candidates(shifted)[:2] == [("65536", "16"), ("65539", "16")]
+    assert candidate_arguments(shifted)[:2] == [("65536", "16"), ("65539", "16")]

@@ -10,11 +10,19 @@ from fake_tuning import TEXT, measure, without_simulator
 
 from hipsynth.core.program import Program
 from hipsynth.tuning.agent import collect as collecting
-from hipsynth.tuning.agent.collect import ProgramTarget, collect, write
-from hipsynth.tuning.agent.lessons import MOST_DETOURS, NoLesson, dead_ends, lessons, split_of, steps_of, winning
+from hipsynth.tuning.agent.collect import ProgramTarget, collect_chats, write_chats
+from hipsynth.tuning.agent.lessons import (
+    MOST_DETOURS,
+    NoLesson,
+    dead_ends,
+    make_chat_samples,
+    split_of,
+    steps_of,
+    winning_steps,
+)
 from hipsynth.tuning.agent.words import DONE
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator
-from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize
+from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
 from hipsynth.tuning.tools import TOOLS, Workshop
 from hipsynth.tuning.trial import target_of
 
@@ -28,9 +36,9 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_success_is_told_with_the_tools() -> None:
     request = OptimizeRequest(TEXT, TARGET, 30.0)
-    found = optimize(request)
-    samples = lessons(request, found, "a", "synthetic")
-    dead = dead_ends(found, winning(found))
+    found = optimize_program(request)
+    samples = make_chat_samples(request, found, "a", "synthetic")
+    dead = dead_ends(found, winning_steps(found))
     assert [sample.kind for sample in samples] == ["direct"] + ["detour"] * len(dead) and 1 < len(dead) <= MOST_DETOURS
     steps = [list(steps_of(sample.messages)) for sample in samples]
     assert [len(one) for one in steps] == [len(sample.messages) // 2 - 1 for sample in samples]
@@ -61,9 +69,9 @@ def test_chats_of_one_success_share_what_was_measured(monkeypatch: pytest.Monkey
         return measure(self, text)
 
     request = OptimizeRequest(TEXT, TARGET, 30.0)
-    found = optimize(request)
+    found = optimize_program(request)
     monkeypatch.setattr(Evaluator, "__call__", counted)
-    assert len(lessons(request, found, "a", "synthetic")) > 2
+    assert len(make_chat_samples(request, found, "a", "synthetic")) > 2
     assert len(asked) == len(set(asked)) > 2
 
 
@@ -71,7 +79,7 @@ def test_what_gained_nothing_is_no_lesson(monkeypatch: pytest.MonkeyPatch) -> No
     request = OptimizeRequest(TEXT, TARGET, 1.0)
     monkeypatch.setattr("hipsynth.tuning.optimize.search.GAIN", 0.99)
     with pytest.raises(NoLesson, match="unchanged"):
-        lessons(request, optimize(request), "a", "synthetic")
+        make_chat_samples(request, optimize_program(request), "a", "synthetic")
 
 
 def test_samples_are_made_once_and_parted_by_lineage(tmp_path: Path) -> None:
@@ -81,39 +89,39 @@ def test_samples_are_made_once_and_parted_by_lineage(tmp_path: Path) -> None:
     made = [Program(t, "synthetic", "x", lineage=line) for t, line in zip(texts, lineages, strict=True)]
     items = [ProgramTarget(program, TARGET, 20.0) for program in made]
     said: list[str] = []
-    report = collect(items[:2], tmp_path, said.append)
+    report = collect_chats(items[:2], tmp_path, said.append)
     each = report["samples"]["train"]
     assert len(said) == 1 and report["samples"] == {"train": each, "held_out": 0} and each > 2
     assert each < report["steps"]["train"] < report["programs"] * 100 and report["steps"]["held_out"] == 0
-    report = collect(items, tmp_path, said.append)
+    report = collect_chats(items, tmp_path, said.append)
     assert len(said) == 2 and report["samples"] == {"train": each, "held_out": each}
     rows = [[json.loads(line) for line in (tmp_path / f"{s}.jsonl").open()] for s in ("train", "held_out")]
     assert not {row["lineage"] for row in rows[0]} & {row["lineage"] for row in rows[1]}
     before = [(tmp_path / f"{s}.jsonl").read_bytes() for s in ("train", "held_out")]
-    assert collect(items, tmp_path, said.append) == report and len(said) == 2
+    assert collect_chats(items, tmp_path, said.append) == report and len(said) == 2
     assert before == [(tmp_path / f"{s}.jsonl").read_bytes() for s in ("train", "held_out")]
     other = tmp_path / "other"
     other.mkdir()
     double = [{"samples": [{"digest": "d", **rows[0][0]}] * 2, "reason": ""}]
-    assert write(other, double)["duplicates"] == 1
+    assert write_chats(other, double)["duplicates"] == 1
 
 
 def test_what_gains_nothing_is_not_searched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program, other = Program(TEXT, "synthetic", "x"), Program(TEXT + "// another\n", "synthetic", "x")
     targets = [target_of("gfx90a"), target_of("gfx942")]
     searches: list[str] = []
-    whole = collecting.optimize
+    whole = collecting.optimize_program
     monkeypatch.setattr(
-        collecting, "optimize", lambda request: (searches.append(request.target.arch), whole(request))[1]
+        collecting, "optimize_program", lambda request: (searches.append(request.target.arch), whole(request))[1]
     )
-    collect([ProgramTarget(program, target, 20.0) for target in targets], tmp_path / "both")
+    collect_chats([ProgramTarget(program, target, 20.0) for target in targets], tmp_path / "both")
     assert searches == ["gfx90a", "gfx942"]
     monkeypatch.setattr("hipsynth.tuning.optimize.search.GAIN", 0.99)
-    report = collect([ProgramTarget(other, target, 20.0) for target in targets], tmp_path / "first")
+    report = collect_chats([ProgramTarget(other, target, 20.0) for target in targets], tmp_path / "first")
     assert searches == ["gfx90a", "gfx942", "gfx90a"]
     assert report["without"] == {"unchanged": 1, "not_on_first_target": 1}
     monkeypatch.setattr(Workshop, "moves", lambda self, version: [])
-    report = collect([ProgramTarget(program, targets[0], 20.0)], tmp_path / "none")
+    report = collect_chats([ProgramTarget(program, targets[0], 20.0)], tmp_path / "none")
     assert report["without"] == {"no_moves": 1} and len(searches) == 3
 
 
@@ -124,5 +132,5 @@ def test_handwritten_programs_are_held_out() -> None:
 
 
 def test_a_program_that_fails_has_a_reason(tmp_path: Path) -> None:
-    report = collect([ProgramTarget(Program("int main() {}", "synthetic", "x"), TARGET, 5.0)], tmp_path)
+    report = collect_chats([ProgramTarget(Program("int main() {}", "synthetic", "x"), TARGET, 5.0)], tmp_path)
     assert report["without"] == {"bad_input": 1} and report["samples"] == {"train": 0, "held_out": 0}

@@ -12,17 +12,17 @@ import pytest
 
 from hipsynth.core.errors import BadInput, HipsynthError
 from hipsynth.tuning.optimize import transformations
-from hipsynth.tuning.optimize.emit import emit
+from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, KernelTime, original_name
 from hipsynth.tuning.optimize.plan import TransformationPlan
 from hipsynth.tuning.optimize.program import ParsedProgram, read_program
 from hipsynth.tuning.optimize.search import MOST_PREDICTED, PREDICTION_S, Search
-from hipsynth.tuning.optimize.statements import NotUnderstood, statements
+from hipsynth.tuning.optimize.statements import NotUnderstood, parse_statements
 from hipsynth.tuning.optimize.transformations import TRANSFORMATIONS, list_moves
 from hipsynth.tuning.optimize.transformations.jam.jammed_body import jammed
 from hipsynth.tuning.optimize.transformations.view import KernelView
 from hipsynth.tuning.optimize.verify import VerificationCheck
-from hipsynth.tuning.trial import Conditions, compare, target_of, trial
+from hipsynth.tuning.trial import Conditions, compare_trials, run_trial, target_of
 from hipsynth.tuning.trial.clock import LEAST_RUN_S, Clock
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -122,11 +122,11 @@ def test_a_file_without_kernels_or_with_errors_is_refused() -> None:
 
 def test_statements_nest(program: ParsedProgram) -> None:
     kernel = program.kernels[0]
-    tree = statements(program.tokens, kernel.first, kernel.last)
+    tree = parse_statements(program.tokens, kernel.first, kernel.last)
     assert [one.kind for one in tree] == ["simple", "if", "simple", "for", "simple"]
     assert [one.kind for one in tree[3].inner()] == ["for", "simple"]
     with pytest.raises(NotUnderstood):
-        statements(program.tokens, kernel.first, kernel.last - 1)
+        parse_statements(program.tokens, kernel.first, kernel.last - 1)
 
 
 def test_a_jam_shares_what_does_not_differ(program: ParsedProgram) -> None:
@@ -175,25 +175,25 @@ PLANS = {
 
 @pytest.fixture(scope="module")
 def original() -> Iterator[object]:
-    yield trial(TEXT, TARGET, Conditions(exact=True))
+    yield run_trial(TEXT, TARGET, Conditions(exact=True))
 
 
 @pytest.mark.parametrize("name", PLANS)
 def test_changed_programs_do_the_same(program: ParsedProgram, original: object, name: str) -> None:
-    text = emit(program, PLANS[name], BLOCKS)
+    text = emit_program(program, PLANS[name], BLOCKS)
     assert text != TEXT
-    found = compare(original, trial(text, TARGET, Conditions(exact=True)))  # type: ignore[arg-type]
+    found = compare_trials(original, run_trial(text, TARGET, Conditions(exact=True)))  # type: ignore[arg-type]
     assert found.equal and found.exact, found
 
 
 def test_another_group_shape_runs_the_original_kernel(program: ParsedProgram) -> None:
-    text = emit(program, {"weigh": TransformationPlan((128, 2, 1))}, BLOCKS)
+    text = emit_program(program, {"weigh": TransformationPlan((128, 2, 1))}, BLOCKS)
     assert (
         "weigh_tuned<<<" in text
         and "lane_group.x == 64" in text
         and "      weigh<<<lane_groups, lane_group>>>(" in text
     )
-    assert "count_tuned" not in emit(program, {"count": TransformationPlan((64, 1, 1))}, BLOCKS)
+    assert "count_tuned" not in emit_program(program, {"count": TransformationPlan((64, 1, 1))}, BLOCKS)
 
 
 def test_lds_arrays_are_padded_and_functions_approximated_where_that_is_safe() -> None:
@@ -201,7 +201,7 @@ def test_lds_arrays_are_padded_and_functions_approximated_where_that_is_safe() -
       float* flat = &d[0][0]; c[threadIdx.x][0] = expf(in[0]);
       a[0][0] = b = flat[3] + d[1][1]; in[1] = c[0][1] + a[0][0];"""
     found = read_program(f"#include <hip/hip_runtime.h>\n__global__ void k(float* in) {{ {body} }}\n", "gfx942")
-    text = emit(found, {"k": TransformationPlan(pad=True, fast=True)}, {})
+    text = emit_program(found, {"k": TransformationPlan(pad=True, fast=True)}, {})
     assert "c[16][16 + 1];" in text and "d[16][16];" in text and "a[16][16], b;" in text and "= __expf(in[0])" in text
     one = KernelView(found, found.kernels[0], TransformationPlan(), "lds", (1, 1, 1), (16, 1, 1))
     assert {"lds_padding"} == {move.transformation for move in list_moves(one) if move.plan.pad or move.plan.fast}
@@ -209,7 +209,7 @@ def test_lds_arrays_are_padded_and_functions_approximated_where_that_is_safe() -
 
 
 def test_nothing_planned_changes_nothing(program: ParsedProgram) -> None:
-    assert emit(program, {}, BLOCKS) == emit(program, {"weigh": TransformationPlan()}, BLOCKS) == TEXT
+    assert emit_program(program, {}, BLOCKS) == emit_program(program, {"weigh": TransformationPlan()}, BLOCKS) == TEXT
 
 
 def test_moves_fit_the_kernel(program: ParsedProgram) -> None:

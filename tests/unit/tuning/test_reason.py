@@ -20,14 +20,14 @@ from hipsynth.synth.llm.endpoint import NoAnswer
 from hipsynth.training.data.encode import IGNORED
 from hipsynth.training.models.base import load_base
 from hipsynth.training.models.train import load_config
-from hipsynth.tuning.agent.collect import ProgramTarget, collect
+from hipsynth.tuning.agent.collect import ProgramTarget, collect_chats
 from hipsynth.tuning.agent.lessons import split_of
 from hipsynth.tuning.agent.words import DONE
-from hipsynth.tuning.reason.learn import SPECIAL, encoded, is_traces, learn, read_chats
+from hipsynth.tuning.reason.learn import SPECIAL, encode_chat, is_traces, read_chats, train_on_chats
 from hipsynth.tuning.reason.local import LocalModel
-from hipsynth.tuning.reason.practise import Rollout, practise, questions, rollout
-from hipsynth.tuning.reason.render import TEMPLATE, brief, calls_in
-from hipsynth.tuning.reason.rewrite import kernels_in, rewritten
+from hipsynth.tuning.reason.practise import Rollout, roll_out, train_with_grpo, training_questions
+from hipsynth.tuning.reason.render import TEMPLATE, brief_messages, calls_in
+from hipsynth.tuning.reason.rewrite import kernels_in, replace_kernels
 from hipsynth.tuning.trial import target_of
 
 needs.package("torch")
@@ -52,7 +52,7 @@ def traces(tmp_path: Path) -> Path:
     ]
     chosen = [*lineages[0][:2], lineages[1][0]]
     programs = [Program(f"{TEXT}// {n}\n", "synthetic", "x", lineage=lineage) for n, lineage in enumerate(chosen)]
-    collect([ProgramTarget(program, TARGET, 20.0) for program in programs], tmp_path / "traces")
+    collect_chats([ProgramTarget(program, TARGET, 20.0) for program in programs], tmp_path / "traces")
     return tmp_path / "traces"
 
 
@@ -83,11 +83,11 @@ def asked(name: str, **arguments: Any) -> str:
 def test_only_the_assistants_words_count_in_the_loss(traces: Path) -> None:
     tokenizer = tokenizer_of(traces)
     for chat in read_chats(traces)["train"]:
-        made = encoded(tokenizer, chat, 100_000)
+        made = encode_chat(tokenizer, chat, 100_000)
         assert made is not None and len(made["input_ids"]) == len(made["labels"]) and made["cut_lines"] == 0
         learned = tokenizer.decode([label for label in made["labels"] if label != IGNORED])
         expected = ""
-        for message in brief(chat["messages"]):
+        for message in brief_messages(chat["messages"]):
             if message["role"] == "assistant":
                 calls = [f"\n<tool_call>{json.dumps(c['function'])}</tool_call>" for c in message.get("tool_calls", [])]
                 expected += message["content"] + "".join(calls) + "<|im_end|>"
@@ -98,10 +98,10 @@ def test_only_the_assistants_words_count_in_the_loss(traces: Path) -> None:
 
 def test_long_chats_lose_results_and_then_do_not_fit(traces: Path) -> None:
     tokenizer, chat = tokenizer_of(traces), read_chats(traces)["train"][0]
-    whole = encoded(tokenizer, chat, 100_000)
+    whole = encode_chat(tokenizer, chat, 100_000)
     assert whole is not None
-    cut = encoded(tokenizer, chat, len(whole["input_ids"]) - 1)
-    assert cut is not None and cut["cut_lines"] == 1 and encoded(tokenizer, chat, 50) is None
+    cut = encode_chat(tokenizer, chat, len(whole["input_ids"]) - 1)
+    assert cut is not None and cut["cut_lines"] == 1 and encode_chat(tokenizer, chat, 50) is None
 
 
 def moves_of(kernel: str, *plans: dict[str, Any]) -> list[dict[str, Any]]:
@@ -113,7 +113,7 @@ def test_every_proposed_move_is_a_line_without_what_most_share() -> None:
     rows = moves_of("k", {**wide, "coarsen": 2}, {**wide, "jam": True, "coarsen": 4}, {"shape": [8, 8, 1]}, wide)
 
     def shown(text: str) -> str:
-        return str(brief([{"role": "tool", "name": "propose", "content": text}])[0]["content"])
+        return str(brief_messages([{"role": "tool", "name": "propose", "content": text}])[0]["content"])
 
     assert shown(json.dumps({"moves": rows})) == "0 t coarsen=2\n1 t jam coarsen=4\n2 t shape=8x8x1\n3 t"
     cut = json.dumps({"moves": rows})[:-30] + " [cut]"
@@ -135,7 +135,7 @@ def test_calls_are_read_from_text_and_nonsense_has_no_name() -> None:
 
 def test_results_are_shortened_to_what_decides(traces: Path) -> None:
     for chat in read_chats(traces)["train"]:
-        shown = brief(chat["messages"])
+        shown = brief_messages(chat["messages"])
         for long, short in zip(chat["messages"], shown, strict=True):
             assert short["role"] == long["role"]
             if long["role"] == "tool":
@@ -144,8 +144,8 @@ def test_results_are_shortened_to_what_decides(traces: Path) -> None:
                 named = short["content"].partition(" (")[2].partition(")")[0]
                 assert named in shown[shown.index(short) - 1]["content"]
     failed = {"role": "tool", "name": "apply", "content": json.dumps({"error": "unknown_move", "message": "no move 9"})}
-    assert "no move 9" in brief([failed])[0]["content"]
-    assert brief([{"role": "tool", "name": "apply", "content": "{cut"}])[0]["content"] == "{cut"
+    assert "no move 9" in brief_messages([failed])[0]["content"]
+    assert brief_messages([{"role": "tool", "name": "apply", "content": "{cut"}])[0]["content"] == "{cut"
 
 
 @pytest.mark.parametrize(
@@ -160,14 +160,14 @@ def test_results_are_shortened_to_what_decides(traces: Path) -> None:
     ],
 )  # fmt: skip
 def test_only_a_verified_gain_is_rewarded(traces: Path, answers: list[str], reward: float, ended: str) -> None:
-    found = rollout(Scripted(tokenizer_of(traces), answers), TEXT, TARGET)
+    found = roll_out(Scripted(tokenizer_of(traces), answers), TEXT, TARGET)
     assert (found.reward, found.ended) == (pytest.approx(reward), ended)
     assert len(found.tokens) == len(found.own) == len(found.logprobs) and sum(found.own) > 0
 
 
 def test_a_rollout_is_one_sequence_of_own_and_told_tokens(traces: Path) -> None:
     tokenizer = tokenizer_of(traces)
-    found = rollout(Scripted(tokenizer, [asked("profile", program="v0"), DONE]), TEXT, TARGET)
+    found = roll_out(Scripted(tokenizer, [asked("profile", program="v0"), DONE]), TEXT, TARGET)
     own = tokenizer.decode([t for t, mine in zip(found.tokens, found.own, strict=True) if mine])
     told = tokenizer.decode([t for t, mine in zip(found.tokens, found.own, strict=True) if not mine])
     assert own == f"{asked('profile', program='v0')}<|im_end|>{DONE}<|im_end|>"
@@ -179,23 +179,23 @@ def test_a_chat_beyond_the_context_ends_the_run(traces: Path) -> None:
     model = Scripted(tokenizer_of(traces), [DONE], context=200)
     with pytest.raises(NoAnswer, match="reads 200"):
         model.ask({"messages": [{"role": "user", "content": TEXT}], "tools": []})
-    assert rollout(model, TEXT, TARGET) == Rollout([], [], [], [], 0.0, "endpoint: too_long")
+    assert roll_out(model, TEXT, TARGET) == Rollout([], [], [], [], 0.0, "endpoint: too_long")
 
 
 def test_training_makes_a_model_that_can_be_driven(traces: Path, tmp_path: Path) -> None:
     assert is_traces(traces) and not is_traces(tmp_path)
-    record = learn(traces, TINY, tmp_path / "model")
+    record = train_on_chats(traces, TINY, tmp_path / "model")
     counts = {part: len(rows) for part, rows in read_chats(traces).items()}
     assert record["samples"] == counts and min(counts.values()) > 2
     assert record["steps"] == 3 and record["task"] == "tools"
-    assert learn(traces, TINY, tmp_path / "model")["status"] == "already finished"
+    assert train_on_chats(traces, TINY, tmp_path / "model")["status"] == "already finished"
     from hipsynth.training.models.base import load_trained
 
     model, tokenizer = load_trained(tmp_path / "model", record)
     local = LocalModel(model, tokenizer, record["context"], most=8)
-    found = rollout(local, TEXT, TARGET)
+    found = roll_out(local, TEXT, TARGET)
     assert found.reward == 0.0 and sum(found.own) == sum(len(turn.wrote) for turn in local.turns) > 0
-    assert [row["arch"] for row in questions(traces)] == ["gfx942"] * 2
+    assert [row["arch"] for row in training_questions(traces)] == ["gfx942"] * 2
     again = local.turns[1].read
     assert again[: len(local.turns[0].read)] == local.turns[0].read
 
@@ -224,9 +224,9 @@ def test_an_answers_kernels_take_the_place_of_the_programs() -> None:
     assert list(kernels_in(KERNELS)) == ["one", "two"]
     assert kernels_in(KERNELS)["one"].startswith("template") and kernels_in(KERNELS)["one"].endswith("a[0] = 1; } }")
     answer = "I write:\n```cpp\n__global__ void two(int* b) { b[0] = 3; }\n__global__ void new(int* b) {}\n```\nDone"
-    assert rewritten(KERNELS, answer) == KERNELS.replace("b[0] = 2", "b[0] = 3")
+    assert replace_kernels(KERNELS, answer) == KERNELS.replace("b[0] = 2", "b[0] = 3")
     for nonsense in ("", "faster", "```cpp\n__global__ void two(int* b) { b[0]", "```cpp\nvoid two() {}\n```"):
-        assert rewritten(KERNELS, nonsense) == KERNELS
+        assert replace_kernels(KERNELS, nonsense) == KERNELS
 
 
 MANY_GPUS = """
@@ -251,7 +251,7 @@ def test_the_recipe_for_many_gpus_builds_its_run(tmp_path: Path) -> None:
 
 def test_what_is_wrong_with_a_folder_is_said(traces: Path, tmp_path: Path) -> None:
     with pytest.raises(MissingDependency, match="uses tools"):
-        practise(traces, replace(load_config("tools-grpo"), base=str(tmp_path)), tmp_path / "out")
+        train_with_grpo(traces, replace(load_config("tools-grpo"), base=str(tmp_path)), tmp_path / "out")
     (traces / "train.jsonl").write_text('{"messages": []}\n')
     with pytest.raises(BadInput, match="line 1 is no chat"):
         read_chats(traces)
@@ -263,7 +263,7 @@ def test_what_is_wrong_with_a_folder_is_said(traces: Path, tmp_path: Path) -> No
 @pytest.mark.full
 def test_reinforcement_takes_steps_with_the_tools_as_environment(traces: Path, tmp_path: Path) -> None:
     needs.package("trl")
-    learn(traces, TINY, tmp_path / "model")
+    train_on_chats(traces, TINY, tmp_path / "model")
     config = replace(load_config("tools-grpo"), base=str(tmp_path / "model"), max_steps=1, batch=2, generations=2)
-    record = practise(traces, config, tmp_path / "practised")
+    record = train_with_grpo(traces, config, tmp_path / "practised")
     assert record["steps"] == 1 and len(record["rollouts"]) == 2 and (tmp_path / "practised" / "hipsynth.json").exists()

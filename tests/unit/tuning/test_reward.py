@@ -8,7 +8,7 @@ import pytest
 from spoken import Says, call
 
 from hipsynth.tuning.agent.words import DONE
-from hipsynth.tuning.reason.practise import reward_of, worked
+from hipsynth.tuning.reason.practise import reward_of, run_model
 from hipsynth.tuning.trial import target_of
 
 needs.package("torch")
@@ -52,7 +52,7 @@ CHEATS = {  # a faster program -> the check that refuses it
 def earned(original: str, changed: str) -> tuple[float, list[str]]:
     """The reward of a model that hands in a program and praises it, and why its programs were refused."""
     model = Says(call("compile", source=changed, replaces="v0"), f"{DONE}: v1 is 30 times as fast and correct.")
-    driven, ended = worked(model, original, target_of("gfx942"))
+    driven, ended = run_model(model, original, target_of("gfx942"))
     assert driven is not None and ended == "finished"
     return reward_of(driven.found), [step.reason for step in driven.found.steps]
 

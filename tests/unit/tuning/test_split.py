@@ -6,14 +6,14 @@ import needs
 import pytest
 
 from hipsynth.tuning.optimize.body import Body
-from hipsynth.tuning.optimize.emit import emit
+from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.plan import TransformationPlan
 from hipsynth.tuning.optimize.program import ParsedProgram, read_program
 from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformations import list_moves
 from hipsynth.tuning.optimize.transformations.split_loops.shared_loops import split_edits
 from hipsynth.tuning.optimize.transformations.view import KernelView
-from hipsynth.tuning.trial import Conditions, Tolerance, compare, target_of, trial
+from hipsynth.tuning.trial import Conditions, Tolerance, compare_trials, run_trial, target_of
 
 TEXT = r"""
 #include <hip/hip_runtime.h>
@@ -74,7 +74,7 @@ def edits(found: ParsedProgram) -> list[str]:
 
 
 def test_loops_are_dealt_out_and_joined() -> None:
-    text = emit(program(TALLY), {"rows": TransformationPlan((256, 1, 1), split=16)}, {"rows": (64, 1, 1)})
+    text = emit_program(program(TALLY), {"rows": TransformationPlan((256, 1, 1), split=16)}, {"rows": (64, 1, 1)})
     assert "for (int c = ends[row] + static_cast<decltype(c)>(lane_part) * (2); c < columns; c += 16 * (2))" in text
     assert (
         "sum = sum_before + sum_of_lanes<16>(sum);" in text and "seen = seen_before + sum_of_lanes<16>(seen);" in text
@@ -89,9 +89,9 @@ def test_split_programs_do_the_same(lanes: int) -> None:
     needs.simulator()
     needs.compiler()
     found, target = program(TALLY), target_of("gfx942")
-    text = emit(found, {"rows": TransformationPlan((256, 1, 1), split=lanes, unroll=2)}, {"rows": (64, 1, 1)})
-    runs = [trial(one, target, Conditions(exact=True, record_bytes=1 << 20)) for one in (TALLY, text)]
-    done = compare(*runs, Tolerance("float", 1e-6, "sums in another order"))
+    text = emit_program(found, {"rows": TransformationPlan((256, 1, 1), split=lanes, unroll=2)}, {"rows": (64, 1, 1)})
+    runs = [run_trial(one, target, Conditions(exact=True, record_bytes=1 << 20)) for one in (TALLY, text)]
+    done = compare_trials(*runs, Tolerance("float", 1e-6, "sums in another order"))
     assert done.equal, done
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from hipsynth.core.errors import UsageError
 from hipsynth.tuning.swizzle import expression as e
-from hipsynth.tuning.swizzle.mapping import CURVES, Formula, Mapping, RowSpread, Spread, Tile, grammar
-from hipsynth.tuning.swizzle.proof import prove, swaps_digits
+from hipsynth.tuning.swizzle.mapping import CURVES, Formula, Mapping, RowSpread, Spread, Tile, candidate_mappings
+from hipsynth.tuning.swizzle.proof import prove_bijection, swaps_digits
 
 GRIDS = st.tuples(st.integers(1, 40), st.integers(1, 40), st.integers(1, 4))
 SPREADS = st.sampled_from([Spread, RowSpread]).flatmap(
@@ -40,14 +40,14 @@ MAPPINGS = st.lists(SPREADS | TILES | CURVED, min_size=1, max_size=3).map(lambda
 def test_every_product_of_steps_is_a_bijection_on_every_grid(mapping: Mapping, grid: tuple[int, int, int]) -> None:
     found = mapping.numbers(grid)
     assert (np.sort(found) == np.arange(grid[0] * grid[1] * grid[2])).all()
-    assert prove(mapping, grid).kind == "symbolic"
+    assert prove_bijection(mapping, grid).kind == "symbolic"
 
 
 @pytest.mark.parametrize("grid", [(1, 1, 1), (5, 1, 1), (64, 48, 1), (31, 17, 3), (4096, 1, 1)])
 def test_the_grammar_has_no_doubles_and_all_of_it_is_proven(grid: tuple[int, int, int]) -> None:
-    mappings = grammar(grid, 8, 304)
+    mappings = candidate_mappings(grid, 8, 304)
     assert len({mapping.label for mapping in mappings}) == len(mappings)
-    assert {prove(mapping, grid).kind for mapping in mappings} <= {"symbolic"}
+    assert {prove_bijection(mapping, grid).kind for mapping in mappings} <= {"symbolic"}
     assert len(mappings) > 100 or grid[0] * grid[1] < 64 or grid[1] == 1
 
 
@@ -85,15 +85,15 @@ BROKEN = {
 
 @pytest.mark.parametrize("text, grid, fault", BROKEN.values(), ids=list(BROKEN))
 def test_patterns_that_are_no_bijections_are_rejected(text: str, grid: tuple[int, int, int], fault: str) -> None:
-    found = prove(Mapping((Formula(text),)), grid)
+    found = prove_bijection(Mapping((Formula(text),)), grid)
     assert (found.kind, found.fault) == ("", fault)
     assert re.search(r"\d+ of \d+", found.reason)
 
 
 def test_a_pattern_that_fits_one_grid_is_proven_for_that_grid_alone() -> None:
     pattern = Mapping((Formula("id % 8 * (n / 8) + id / 8"),))
-    assert prove(pattern, (64, 4, 1)).kind == "exhaustive"
-    assert prove(pattern, (65, 4, 1)).kind == ""
+    assert prove_bijection(pattern, (64, 4, 1)).kind == "exhaustive"
+    assert prove_bijection(pattern, (65, 4, 1)).kind == ""
 
 
 SYMBOLIC = [
@@ -113,8 +113,8 @@ NOT_SYMBOLIC = [
 
 
 def test_digit_swaps_are_proven_symbolically_and_others_are_not() -> None:
-    assert [text for text in SYMBOLIC if not swaps_digits(e.parse(text))] == []
-    assert [text for text in NOT_SYMBOLIC if swaps_digits(e.parse(text))] == []
+    assert [text for text in SYMBOLIC if not swaps_digits(e.parse_formula(text))] == []
+    assert [text for text in NOT_SYMBOLIC if swaps_digits(e.parse_formula(text))] == []
 
 
 @pytest.mark.parametrize(
@@ -122,12 +122,12 @@ def test_digit_swaps_are_proven_symbolically_and_others_are_not() -> None:
 )
 def test_formulas_are_integer_expressions_and_nothing_else(text: str) -> None:
     with pytest.raises(UsageError):
-        e.parse(text)
+        e.parse_formula(text)
 
 
 def test_a_division_by_zero_is_named() -> None:
     with pytest.raises(UsageError, match="divides by zero"):
-        prove(Mapping((Formula("id / (n - n)"),)), (8, 1, 1))
+        prove_bijection(Mapping((Formula("id / (n - n)"),)), (8, 1, 1))
 
 
 def test_the_emitted_source_computes_the_same_numbers(tmp_path: Path) -> None:

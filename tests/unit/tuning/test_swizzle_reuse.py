@@ -7,7 +7,7 @@ import pytest
 
 from hipsynth.simulator.sharing import TOUCH, LineSharing
 from hipsynth.tuning.swizzle.mapping import Mapping, Spread, Tile
-from hipsynth.tuning.swizzle.reuse import Chips, Reuse, exchange, reuse_of
+from hipsynth.tuning.swizzle.reuse import Chips, Reuse, exchange_between_groups, reuse_of
 
 
 def launch(rows: list[tuple[int, int, int, int, int]], grid: tuple[int, int, int], one_in: int = 1) -> LineSharing:
@@ -82,11 +82,11 @@ def test_samples_of_lines_keep_the_misses() -> None:
 
 
 def test_exchange_between_groups_is_found_word_by_word() -> None:
-    assert exchange(launch([(0, 1, 0, 0b01, 0), (1, 1, 0, 0b10, 0)], (2, 1, 1))) == ""
-    assert exchange(launch([(0, 1, 0b11, 0, 0), (1, 1, 0b11, 0, 0)], (2, 1, 1))) == ""
-    assert exchange(launch([(0, 1, 0b1, 0b1, 0), (1, 2, 0b1, 0b1, 0)], (2, 1, 1))) == ""
-    assert "writes" in exchange(launch([(0, 1, 0, 0b10, 0), (1, 1, 0b10, 0, 0)], (2, 1, 1)))
-    assert "writes" in exchange(launch([(0, 1, 0, 0b10, 0), (1, 1, 0, 0b10, 0)], (2, 1, 1)))
-    assert exchange(launch([(0, 1, 0, 0, 0b1), (1, 1, 0, 0, 0b1)], (2, 1, 1))) == ""
-    assert "atomics" in exchange(launch([(0, 1, 0, 0, 0b1), (1, 1, 0b1, 0, 0)], (2, 1, 1)))
-    assert "atomics" in exchange(launch([(0, 1, 0b1, 0, 0b1), (1, 1, 0, 0, 0b1)], (2, 1, 1)))
+    assert exchange_between_groups(launch([(0, 1, 0, 0b01, 0), (1, 1, 0, 0b10, 0)], (2, 1, 1))) == ""
+    assert exchange_between_groups(launch([(0, 1, 0b11, 0, 0), (1, 1, 0b11, 0, 0)], (2, 1, 1))) == ""
+    assert exchange_between_groups(launch([(0, 1, 0b1, 0b1, 0), (1, 2, 0b1, 0b1, 0)], (2, 1, 1))) == ""
+    assert "writes" in exchange_between_groups(launch([(0, 1, 0, 0b10, 0), (1, 1, 0b10, 0, 0)], (2, 1, 1)))
+    assert "writes" in exchange_between_groups(launch([(0, 1, 0, 0b10, 0), (1, 1, 0, 0b10, 0)], (2, 1, 1)))
+    assert exchange_between_groups(launch([(0, 1, 0, 0, 0b1), (1, 1, 0, 0, 0b1)], (2, 1, 1))) == ""
+    assert "atomics" in exchange_between_groups(launch([(0, 1, 0, 0, 0b1), (1, 1, 0b1, 0, 0)], (2, 1, 1)))
+    assert "atomics" in exchange_between_groups(launch([(0, 1, 0b1, 0, 0b1), (1, 1, 0, 0, 0b1)], (2, 1, 1)))

@@ -18,8 +18,8 @@ from hipsynth.source.names import base_name
 from hipsynth.tuning.swizzle import report, search
 from hipsynth.tuning.swizzle.edits import read_source
 from hipsynth.tuning.swizzle.mapping import Mapping as GroupMapping
-from hipsynth.tuning.swizzle.observe import observe
-from hipsynth.tuning.swizzle.search import KernelSwizzle, SwizzleSettings, swizzle
+from hipsynth.tuning.swizzle.observe import observe_launches
+from hipsynth.tuning.swizzle.search import KernelSwizzle, SwizzleSettings, search_mappings
 from hipsynth.tuning.trial import Trial, target_of
 from hipsynth.tuning.trial.compare import TrialComparison
 
@@ -65,15 +65,15 @@ def simulator() -> None:
 
 
 def one(body: str, **options: object) -> KernelSwizzle:
-    (answer,) = swizzle(program(body), SwizzleSettings(TARGET, ("64",), **options)).answers  # type: ignore[arg-type]
+    (answer,) = search_mappings(program(body), SwizzleSettings(TARGET, ("64",), **options)).answers  # type: ignore[arg-type]
     return answer
 
 
 @pytest.fixture(scope="module")
 def improved() -> tuple[KernelSwizzle, str, str]:
     text = program()
-    found = swizzle(text, SwizzleSettings(TARGET, executed=2))
-    return found.answers[0], found.text, report.patch(text, found.text, "a.hip")
+    found = search_mappings(text, SwizzleSettings(TARGET, executed=2))
+    return found.answers[0], found.text, report.unified_diff(text, found.text, "a.hip")
 
 
 def test_groups_that_share_rows_are_brought_together(improved: tuple[KernelSwizzle, str, str]) -> None:
@@ -90,7 +90,7 @@ def test_groups_that_share_rows_are_brought_together(improved: tuple[KernelSwizz
 
 
 def test_a_mapped_program_is_not_mapped_again(improved: tuple[KernelSwizzle, str, str]) -> None:
-    (again,) = swizzle(improved[1], SwizzleSettings(TARGET, ("64",), executed=1)).answers
+    (again,) = search_mappings(improved[1], SwizzleSettings(TARGET, ("64",), executed=1)).answers
     assert again.status == "refused" and "mapped already" in again.reason
 
 
@@ -98,25 +98,25 @@ def test_the_observer_sees_every_line_once_and_leaves_memory_alone() -> None:
     body = (
         "const int g = blockIdx.y * gridDim.x + blockIdx.x, i = g * 64 + threadIdx.x; if (in[i] >= 0) out[i] += in[i];"
     )
-    seen = observe(program(body), TARGET, ("16",), SharingObservation(), 30)
+    seen = observe_launches(program(body), TARGET, ("16",), SharingObservation(), 30)
     (launch,) = seen.launches
     assert (launch.state, launch.grid, launch.one_in) == ("all", (2, 8, 1), 1)
     full = launch.touches[(launch.touches["reads"] == 0xFFFFFFFF)]
     assert np.bincount(full["group"]).tolist() == [4] * 16  # two lines of each array
     assert np.bincount(launch.touches["group"][launch.touches["writes"] == 0xFFFFFFFF]).tolist() == [2] * 16
-    again = swizzle(program(body), SwizzleSettings(TARGET, ("16",), executed=1)).answers[0]
+    again = search_mappings(program(body), SwizzleSettings(TARGET, ("16",), executed=1)).answers[0]
     assert again.status != "refused"  # `out` was updated once, not twice: the outputs are the same
 
 
 def test_too_many_touches_are_thinned_out_by_lines() -> None:
-    seen = observe(program(), TARGET, ("64",), SharingObservation(most_touches=2000), 30)
+    seen = observe_launches(program(), TARGET, ("64",), SharingObservation(most_touches=2000), 30)
     (launch,) = seen.launches
     assert launch.one_in >= 2 and 200 < len(launch.touches) <= 2000
     assert set(launch.touches["group"].tolist()) <= set(range(64))
 
 
 def test_endless_groups_are_given_up() -> None:
-    seen = observe(program(), TARGET, ("64",), SharingObservation(most_work=1000), 30)
+    seen = observe_launches(program(), TARGET, ("64",), SharingObservation(most_work=1000), 30)
     assert [launch.state for launch in seen.launches] == ["too_long"]
 
 
@@ -145,7 +145,7 @@ def test_every_grid_that_a_kernel_is_launched_with_is_looked_at() -> None:
     text = program(body).replace(
         "  (void)hipMemcpy(back", "  k<<<dim3(8, 1), 64>>>(in, out, flags, n);\n  (void)hipMemcpy(back"
     )
-    (answer,) = swizzle(text, SwizzleSettings(TARGET, ("64",), executed=1)).answers
+    (answer,) = search_mappings(text, SwizzleSettings(TARGET, ("64",), executed=1)).answers
     assert answer.status == "refused" and "another one reads" in answer.reason, answer.reason
 
 
@@ -155,22 +155,22 @@ def test_mappings_that_are_right_alone_are_compared_together(monkeypatch: pytest
     works = [search._Work(KernelSwizzle(name), name, record, None, None, (1, 1, 1)) for name in "ab"]  # type: ignore[arg-type]
     for work in works:
         work.best = (GroupMapping(), record)
-    monkeypatch.setattr(search, "_text", lambda source, kept: " ".join(kept))
-    monkeypatch.setattr(search, "trial", lambda text, *_: text)
+    monkeypatch.setattr(search, "_patched_text", lambda source, kept: " ".join(kept))
+    monkeypatch.setattr(search, "run_trial", lambda text, *_: text)
     monkeypatch.setattr(
-        search, "compare", lambda _, text: TrialComparison(text != "a b", True, reason="a copy differs")
+        search, "compare_trials", lambda _, text: TrialComparison(text != "a b", True, reason="a copy differs")
     )
     source = read_source(program(), "gfx942")
-    assert search._verified(source, works, Trial("ok"), SwizzleSettings(TARGET)) == source.text
+    assert search._verify_program(source, works, Trial("ok"), SwizzleSettings(TARGET)) == source.text
     assert [work.answer.status for work in works] == ["refused"] * 2
     assert all("together" in work.answer.reason and not work.answer.outputs_equal for work in works)
 
 
 def test_wrong_and_broken_programs_are_refused_with_the_reason() -> None:
-    (wrong,) = swizzle(program(code=3), SwizzleSettings(TARGET, ("64",), executed=1)).answers
+    (wrong,) = search_mappings(program(code=3), SwizzleSettings(TARGET, ("64",), executed=1)).answers
     assert wrong.status == "refused" and "wrong to begin with: exit code 3" in wrong.reason
     with pytest.raises(BadInput, match="does not run"):
-        swizzle(program("out[1 << 28] = 1;"), SwizzleSettings(TARGET, ("64",)))
+        search_mappings(program("out[1 << 28] = 1;"), SwizzleSettings(TARGET, ("64",)))
 
 
 def test_a_mapping_of_ones_own_is_checked_before_it_runs() -> None:

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, KernelTime
-from hipsynth.tuning.tools import TOOLS, Workshop, WorkshopLimits, call, definitions
-from hipsynth.tuning.tools.table import checked, without_folders
+from hipsynth.tuning.tools import TOOLS, Workshop, WorkshopLimits, run_tool, tool_definitions
+from hipsynth.tuning.tools.table import check_arguments, without_folders
 from hipsynth.tuning.trial import target_of
 
 PROGRAM = r"""#include <hip/hip_runtime.h>
@@ -52,13 +52,13 @@ def fresh(limits: WorkshopLimits | None = None) -> Workshop:
 
 
 def test_every_tool_has_a_name_a_description_and_a_schema() -> None:
-    for row in definitions():
+    for row in tool_definitions():
         function = row["function"]
         assert row["type"] == "function" and len(function["description"]) > 40
         schema = function["parameters"]
         assert schema["additionalProperties"] is False and set(schema["required"]) <= set(schema["properties"])
         assert all(len(p["description"]) > 5 for p in schema["properties"].values())
-    assert json.loads(json.dumps(definitions())) == definitions()
+    assert json.loads(json.dumps(tool_definitions())) == tool_definitions()
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_every_tool_has_a_name_a_description_and_a_schema() -> None:
     ],
 )
 def test_a_wrong_call_has_a_reason(name: str, arguments: object, reason: str) -> None:
-    done = call(fresh(), name, arguments)
+    done = run_tool(fresh(), name, arguments)
     assert done.failed and done.document["error"] == reason and done.document["message"]
 
 
@@ -92,25 +92,25 @@ EMPTY = fresh()
 @given(st.text(max_size=8), st.recursive(st.none() | st.integers() | st.text(), st.lists), st.booleans())
 def test_no_call_raises(name: str, value: object, known: bool) -> None:
     chosen = "run_and_verify" if known else name
-    assert call(EMPTY, chosen, {"program": value, name: value}).failed
+    assert run_tool(EMPTY, chosen, {"program": value, name: value}).failed
 
 
 def test_limits_end_a_run() -> None:
     shop = fresh(WorkshopLimits(calls=1, programs=1))
-    assert call(shop, "profile", {"program": "v0"}).document["error"] == "unknown_program"
-    assert call(shop, "profile", {"program": "v0"}).document["error"] == "limit"
+    assert run_tool(shop, "profile", {"program": "v0"}).document["error"] == "unknown_program"
+    assert run_tool(shop, "profile", {"program": "v0"}).document["error"] == "limit"
     shop = fresh(WorkshopLimits(seconds=0.5))
     shop.seconds = 1.0
-    assert call(shop, "propose", {"program": "v0"}).document["error"] == "limit"
+    assert run_tool(shop, "propose", {"program": "v0"}).document["error"] == "limit"
     shop = fresh(WorkshopLimits(programs=1))
     shop.add(PROGRAM)
-    assert call(shop, "compile", {"source": WRONG}).document["error"] == "limit"
+    assert run_tool(shop, "compile", {"source": WRONG}).document["error"] == "limit"
 
 
 def test_a_source_cannot_read_what_lies_outside(tmp_path: Path) -> None:
     secret = tmp_path / "secret.h"
     secret.write_text("#error a-secret-word\n")
-    done = call(fresh(), "compile", {"source": f'#include "{secret}"\n{PROGRAM}'})
+    done = run_tool(fresh(), "compile", {"source": f'#include "{secret}"\n{PROGRAM}'})
     assert done.document["error"] == "compile_failed"
     assert "not found" in done.document["message"] and "a-secret-word" not in json.dumps(done.document)
 
@@ -121,42 +121,42 @@ def test_messages_name_no_folders_of_this_machine() -> None:
 
 def test_arguments_have_the_types_of_the_schema() -> None:
     schema = TOOLS["apply"].schema
-    assert checked(schema, {"program": "v0", "move": 3}) == {"program": "v0", "move": 3}
+    assert check_arguments(schema, {"program": "v0", "move": 3}) == {"program": "v0", "move": 3}
 
 
 def test_a_program_is_improved_with_the_tools(shop: Workshop) -> None:
-    found = call(shop, "profile", {"program": "v0"}).document
+    found = run_tool(shop, "profile", {"program": "v0"}).document
     assert found["kernels"][0]["name"] == "scale" and found["duration_us"] > 0
-    moves = call(shop, "propose", {"program": "v0"}).document["moves"]
+    moves = run_tool(shop, "propose", {"program": "v0"}).document["moves"]
     assert {"hints", "group_shape"} <= {row["transformation"] for row in moves}
     number = next(row["move"] for row in moves if row["transformation"] == "group_shape")
-    made = call(shop, "apply", {"program": "v0", "move": number}).document
+    made = run_tool(shop, "apply", {"program": "v0", "move": number}).document
     assert made["program"] == "v1" and "+" in made["diff"]
-    gained = call(shop, "compare", {"before": "v0", "after": "v1"}).document
+    gained = run_tool(shop, "compare", {"before": "v0", "after": "v1"}).document
     assert gained["speedup"] == pytest.approx(gained["before_us"] / gained["after_us"], abs=1e-2)
-    verified = call(shop, "run_and_verify", {"program": "v1"}).document
+    verified = run_tool(shop, "run_and_verify", {"program": "v1"}).document
     assert verified["passed"] and {row["check"] for row in verified["checks"]} >= {"other_inputs", "other_sizes"}
-    assert call(shop, "apply", {"program": "v0", "move": number}).document["program"] == "v1"
-    assert call(shop, "apply", {"program": "v0", "move": 999}).document["error"] == "unknown_move"
+    assert run_tool(shop, "apply", {"program": "v0", "move": number}).document["program"] == "v1"
+    assert run_tool(shop, "apply", {"program": "v0", "move": 999}).document["error"] == "unknown_move"
 
 
 def test_a_wrong_program_does_not_pass(shop: Workshop) -> None:
-    made = call(shop, "compile", {"source": WRONG, "replaces": "v0"}).document
+    made = run_tool(shop, "compile", {"source": WRONG, "replaces": "v0"}).document
     assert made["must_behave_like"] == "v0"
-    assert not call(shop, "run_and_verify", {"program": made["program"]}).document["passed"]
+    assert not run_tool(shop, "run_and_verify", {"program": made["program"]}).document["passed"]
 
 
 @pytest.mark.full
 def test_groups_are_mapped(shop: Workshop) -> None:
-    found = call(shop, "swizzle", {"program": "v0"})
+    found = run_tool(shop, "swizzle", {"program": "v0"})
     assert not found.failed and found.document["kernels"][0]["status"] in ("improved", "ceiling", "refused")
 
 
 @pytest.mark.full
 def test_lines_and_predictions(shop: Workshop) -> None:
-    found = call(shop, "hot_lines", {"program": "v0", "most": 3}).document
+    found = run_tool(shop, "hot_lines", {"program": "v0", "most": 3}).document
     assert 0 < len(found["lines"]) <= 3 and found["lines"][0]["share"] > 0
-    assert call(shop, "predict", {"program": "v0"}).document["kernels"][0]["duration_us"] > 0
+    assert run_tool(shop, "predict", {"program": "v0"}).document["kernels"][0]["duration_us"] > 0
 
 
 def test_a_measurement_is_found_again_in_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,8 +164,8 @@ def test_a_measurement_is_found_again_in_the_journal(tmp_path: Path, monkeypatch
         "a", 5.0, 1, "hbm", "", (1, 1, 1), (64, 1, 1), True, {"VALU_Utilization": None}, {"SQ_WAVES": 2}
     )
     found = CandidateMeasurement("ok", "", "", 0, (kernel, kernel), 0.5)
-    monkeypatch.setattr("hipsynth.tuning.optimize.evaluate.trial", lambda *_: None)
-    monkeypatch.setattr("hipsynth.tuning.optimize.evaluate.evaluation", lambda _: found)
+    monkeypatch.setattr("hipsynth.tuning.optimize.evaluate.run_trial", lambda *_: None)
+    monkeypatch.setattr("hipsynth.tuning.optimize.evaluate.measurement_of_trial", lambda _: found)
     assert Evaluator(target_of("gfx942"), (), 1.0, tmp_path)(PROGRAM) == found
-    monkeypatch.delattr("hipsynth.tuning.optimize.evaluate.trial")
+    monkeypatch.delattr("hipsynth.tuning.optimize.evaluate.run_trial")
     assert Evaluator(target_of("gfx942"), (), 1.0, tmp_path)(PROGRAM) == found

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hipsynth.simulator.observation import Output
-from hipsynth.tuning.trial import Conditions, Tolerance, Trial, compare, target_of, trial
+from hipsynth.tuning.trial import Conditions, Tolerance, Trial, compare_trials, run_trial, target_of
 
 PROGRAM = r"""
 #include <hip/hip_runtime.h>
@@ -40,7 +40,7 @@ EXACT = Conditions(("256",), exact=True, record_bytes=1 << 20)
 
 
 def run(body: str = "out[i] = 2 * in[order[i]];", conditions: Conditions = EXACT) -> Trial:
-    return trial(PROGRAM.replace("BODY", body), TARGET, conditions)
+    return run_trial(PROGRAM.replace("BODY", body), TARGET, conditions)
 
 
 @pytest.fixture(scope="module")
@@ -87,17 +87,17 @@ def test_without_integers_only_floats_are_drawn_again(original: Trial) -> None:
 def test_poison_shows_what_was_not_written() -> None:
     some = "if (i % 2) out[i] = 1;"
     clean, dirty = run(some), run(some, replace(EXACT, poison=0x7FF7A5A5))
-    assert not compare(clean, dirty).equal
-    assert compare(run(), run(conditions=replace(EXACT, poison=0x7FF7A5A5))).exact
+    assert not compare_trials(clean, dirty).equal
+    assert compare_trials(run(), run(conditions=replace(EXACT, poison=0x7FF7A5A5))).exact
 
 
 def test_differences_are_named(original: Trial) -> None:
     other = run("out[i] = 2.00001f * in[order[i]];")
-    refused = compare(original, other)
+    refused = compare_trials(original, other)
     assert not refused.equal and refused.reason == "copy 0 of 1024 bytes differs"
-    allowed = compare(original, other, Tolerance("float", 1e-4, "a test"))
+    allowed = compare_trials(original, other, Tolerance("float", 1e-4, "a test"))
     assert allowed.equal and not allowed.exact and 1e-6 < allowed.error < 1e-4
-    tight = compare(original, other, Tolerance("float", 1e-7, "a test"))
+    tight = compare_trials(original, other, Tolerance("float", 1e-7, "a test"))
     assert not tight.equal and "of its largest number" in tight.reason
 
 
@@ -111,15 +111,15 @@ def test_small_numbers_beside_large_ones_are_compared() -> None:
 
     rounding = 1 + 1e-6 * np.sin(np.arange(400))
     allowed = Tolerance("float", 2e-5, "a test")
-    assert compare(left(numbers), left(numbers * rounding), allowed).equal
+    assert compare_trials(left(numbers), left(numbers * rounding), allowed).equal
     zeros = np.where(np.arange(400) < 150, 0, numbers * rounding)
-    found = compare(left(numbers), left(zeros), allowed)
+    found = compare_trials(left(numbers), left(zeros), allowed)
     assert not found.equal and "many of its small numbers" in found.reason and found.error < 2e-5
 
 
 def test_what_is_no_number_must_be_equal(original: Trial) -> None:
     nan = run('out[i] = i == 3 ? __builtin_nanf("") : 2 * in[order[i]];')
-    found = compare(original, nan, Tolerance("float", 1, "a test"))
+    found = compare_trials(original, nan, Tolerance("float", 1, "a test"))
     assert not found.equal and "not only in numbers" in found.reason
 
 
@@ -128,7 +128,7 @@ def test_failures_are_results(original: Trial) -> None:
     assert broken.reason == "compile_failed" and "nothing" in broken.message
     outside = run("out[i + 100000] = 1;")
     assert outside.reason == "illegal_access"
-    assert "failed: illegal_access" in compare(original, outside).reason
+    assert "failed: illegal_access" in compare_trials(original, outside).reason
 
 
 @pytest.mark.parametrize(
@@ -141,10 +141,10 @@ def test_failures_are_results(original: Trial) -> None:
     ],
 )
 def test_everything_is_compared(original: Trial, change: dict[str, object], reason: str) -> None:
-    found = compare(original, replace(original, **change))  # type: ignore[arg-type]
+    found = compare_trials(original, replace(original, **change))  # type: ignore[arg-type]
     assert not found.equal and reason in found.reason
 
 
 def test_more_allocations_are_no_difference(original: Trial) -> None:
     more = replace(original, outputs=(*original.outputs, Output("buffer", 9, 4, 0, "0")))
-    assert compare(original, more).exact
+    assert compare_trials(original, more).exact

@@ -9,7 +9,7 @@ from hipsynth.source.edits import Edit
 from hipsynth.source.parse import Token
 from hipsynth.tuning.optimize.plan import TransformationPlan
 from hipsynth.tuning.optimize.program import KernelDefinition, ParsedProgram
-from hipsynth.tuning.optimize.statements import NotUnderstood, statements
+from hipsynth.tuning.optimize.statements import NotUnderstood, parse_statements
 from hipsynth.tuning.optimize.transformations.transformation import LOOPS, Transformation
 from hipsynth.tuning.optimize.transformations.view import KernelView
 
@@ -36,7 +36,7 @@ def unroll_loops(program: ParsedProgram, kernel: KernelDefinition, plan: Transfo
 def _extent(tokens: Sequence[Token], at: int, last: int) -> int:
     """Where the loop at an index ends; the end of the body if that is not understood."""
     try:
-        return next(iter(statements(tokens, at, last))).end
+        return next(iter(parse_statements(tokens, at, last))).end
     except NotUnderstood:
         return last
 

@@ -12,7 +12,7 @@ from hipsynth.source.tokens import split_at
 from hipsynth.tuning.optimize.body import STEP, Body
 from hipsynth.tuning.optimize.plan import AXES
 from hipsynth.tuning.optimize.program import KernelDefinition, ParsedProgram
-from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, statements
+from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class _Jam:
     def body(self) -> JammedBody:
         self.tokens: Sequence[Token] = self.program.tokens
         self.code = Body(self.program, self.kernel)
-        tree = statements(self.tokens, self.kernel.first, self.kernel.last)
+        tree = parse_statements(self.tokens, self.kernel.first, self.kernel.last)
         self.code.check_plain()
         before = None
         while before != self.varying:

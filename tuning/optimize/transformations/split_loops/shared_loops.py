@@ -1,7 +1,7 @@
-"""Loops of a work-item shared out among several lanes: iterations by turns, sums and extremes joined by shuffles.
+"""Splits the loops of a work-item across lanes: round robin; shuffles reduce sums and extremes.
 
-What is outside of these loops is done by all lanes alike, and what it stores by the first of them. The preconditions
-are checked on the statements: iterations of a loop may only store to places of their own, and what a kernel stores it
+All lanes execute the code outside these loops, and the first of them stores what it stores. The preconditions are
+checked on the statements: iterations of a loop may only store to places of their own, and what a kernel stores it
 may read again only in the iteration that stored it.
 """
 
@@ -14,7 +14,7 @@ from hipsynth.source.edits import Edit
 from hipsynth.source.tokens import closing, split_at, text_between
 from hipsynth.tuning.optimize.body import ASSIGN, STEP, Body
 from hipsynth.tuning.optimize.program import ATOMIC_ADDS
-from hipsynth.tuning.optimize.statements import JUMPS, NotUnderstood, Statement, statements
+from hipsynth.tuning.optimize.statements import JUMPS, NotUnderstood, Statement, parse_statements
 
 LANE = "lane_part"  # the parameter of an item function: which of the lanes of a work-item this is
 LANES = """// Joins the values of N neighbouring lanes; all of them get the same result.
@@ -79,7 +79,7 @@ class _Split:
         self.body.check_plain()
         self._check_words()
         self.aliases = self._aliases()
-        self._walk(statements(self.tokens, kernel.first, kernel.last))
+        self._walk(parse_statements(self.tokens, kernel.first, kernel.last))
         if not self.loops:
             raise NotUnderstood("no loop whose iterations are independent")
         self._check_stores()
