@@ -7,8 +7,6 @@ A program costs its compiles and some tens of milliseconds, and nothing checks i
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -27,25 +25,14 @@ from hipsynth.core.kernel_record import (
     Work,
 )
 from hipsynth.core.program import Program
-from hipsynth.profiling import metrics, preview
+from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
 from hipsynth.profiling.backends.sim import SimBackend, failed_result, per_dispatch
 from hipsynth.profiling.preview.interpret import Preview
 from hipsynth.profiling.preview.programs import MOST_PREVIEWS, ProgramPreviews, compile_device_code, preview_program
-from hipsynth.simulator import devices
+from hipsynth.simulator import api, devices, label_model
 from hipsynth.simulator.build import compile_limits
 from hipsynth.simulator.limits import RunLimits
-
-SOURCES = Path(preview.__file__).parent
-
-
-@functools.cache
-def sources_hash() -> str:
-    """Hash of the code that follows host code and scales what was interpreted."""
-    digest = hashlib.sha256()
-    for path in sorted(SOURCES.rglob("*.py")):
-        digest.update(str(path.relative_to(SOURCES)).encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:8]
 
 
 class PreviewBackend:
@@ -54,8 +41,10 @@ class PreviewBackend:
     name = "preview"
 
     def version(self) -> str:
-        """The simulator's version and that of the preview; raises MissingDependency if the simulator is not built."""
-        return f"{SimBackend().version()}-{sources_hash()}"
+        """The version of its estimates (simulator/label_model.toml); raises MissingDependency if the simulator is not
+        built."""
+        api.core_version()
+        return label_model.preview_version()
 
     def available(self) -> Availability:
         found = SimBackend().available()

@@ -20,7 +20,7 @@ from hipsynth.profiling.backends import equal_builds
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
 from hipsynth.profiling.lines import attribute_to_lines
 from hipsynth.profiling.lines.table import FLAG
-from hipsynth.simulator import api, devices
+from hipsynth.simulator import api, devices, label_model
 from hipsynth.simulator.build import build_program, compile_limits
 from hipsynth.simulator.limits import REFINED, SAMPLING_UNITS, RunLimits
 from hipsynth.simulator.opcodes import count_opcodes
@@ -32,12 +32,16 @@ TABLES = Path(api.__file__).parent / "isa"
 
 
 @functools.cache
-def tables_hash() -> str:
-    """Hash of the tables that affect results: device tables and opcode tables."""
+def build_identity() -> str:
+    """Hashes of the simulator's sources and tables, e.g. "0.1.0-1f2e3d4c-5b6a7988"; raises MissingDependency if not
+    built.
+
+    Changes with any of them, and so with what can run: for caches that hold failures, too. Labels carry the version.
+    """
     digest = hashlib.sha256()
     for path in sorted([*devices.FOLDER.glob("*.toml"), *TABLES.glob("*.toml")]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:8]
+    return f"{api.core_version()}-{digest.hexdigest()[:8]}"
 
 
 class SimBackend:
@@ -46,9 +50,10 @@ class SimBackend:
     name = "sim"
 
     def version(self) -> str:
-        """Version of simulator sources and tables, e.g. "0.1.0-1f2e3d4c-5b6a7988"; raises MissingDependency if not
+        """The version of its labels (simulator/label_model.toml); raises MissingDependency if the simulator is not
         built."""
-        return f"{api.core_version()}-{tables_hash()}"
+        api.core_version()
+        return label_model.sim_version()
 
     def available(self) -> Availability:
         try:
@@ -57,7 +62,9 @@ class SimBackend:
         except MissingDependency as error:
             return Availability(False, error.what, error.remedy)
         where = "in a sandbox" if sandbox.is_available() else "only with --no-sandbox (bubblewrap does not work here)"
-        return Availability(True, f"simulator {version}, {found.compiler_version}, programs run {where}")
+        return Availability(
+            True, f"simulator {build_identity()}, {version}, {found.compiler_version}, programs run {where}"
+        )
 
     def supports(self, target: Target) -> bool:
         try:
@@ -74,7 +81,7 @@ class SimBackend:
         run."""
         device = devices.device_of(target.arch, target.device)
         provenance = {"program": program.id, "device": target.device, "backend": self.name, "version": self.version()}
-        provenance["host_code"] = program.host_code
+        provenance |= {"host_code": program.host_code, "simulator": build_identity()}
         start = time.monotonic()
         flags = f"{target.flags} {FLAG}" if limits.lines else target.flags
         try:

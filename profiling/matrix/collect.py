@@ -27,6 +27,7 @@ from hipsynth.profiling.matrix.job import (
     run_job,
 )
 from hipsynth.profiling.metrics import uncertainty
+from hipsynth.simulator import label_model
 from hipsynth.simulator.limits import SAMPLING_UNITS, RunLimits
 
 # Failures that may not be caused by the program: the next run retries them.
@@ -184,7 +185,7 @@ class _Context:
                 yield MatrixJob(self.options.backend, program, tuple(cells), self.options.limits)
 
     def _wanted(self, program: Program, run: ProgramRun, target: Target) -> bool:
-        status = self.corpus.status(self._id(program, run, target))
+        status = self._status(program, run, target)
         if status is None or status in TRANSIENT or (self.options.retry_failed and status != "ok"):
             return True
         self.summary.already_done += 1
@@ -192,9 +193,17 @@ class _Context:
             self._fail(program, run, target, status, "")
         return False
 
-    def _id(self, program: Program, run: ProgramRun, target: Target) -> str:
+    def _status(self, program: Program, run: ProgramRun, target: Target) -> str | None:
+        """What the corpus has of an item: under this version, or under an older one whose labels are equal."""
+        known = (
+            self.corpus.status(self._id(program, run, target, version))
+            for version in (self.version, *label_model.equal_versions(self.version))
+        )
+        return next((status for status in known if status is not None), None)
+
+    def _id(self, program: Program, run: ProgramRun, target: Target, version: str) -> str:
         env = self._environment(target)
-        tools = (self.tool.name, self.version, env.get("compiler", ""), env.get("headers", ""))
+        tools = (self.tool.name, version, env.get("compiler", ""), env.get("headers", ""))
         return measurement_id(program.id, shlex.join(run.arguments), target.arch, target.flags, target.device, *tools)
 
     def _fail(self, program: Program, run: ProgramRun, target: Target, reason: str, message: str) -> None:

@@ -15,7 +15,7 @@ from hipsynth.core.files import SOURCE_BYTES, read_regular, whole_file
 from hipsynth.core.journal import Journal, read_records
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.core.workers import map_unordered
-from hipsynth.profiling.backends.sim import SimBackend
+from hipsynth.profiling.backends.sim import build_identity
 from hipsynth.profiling.survey.build import BuildResult, try_plans
 from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.profiling.survey.execute import ATTEMPTS, USAGE_CHARS, try_call, try_calls
@@ -147,7 +147,7 @@ def survey_conditions(options: SurveyOptions) -> dict[str, object]:
         "shrink": options.shrink,
         "memory_bytes": options.memory_bytes,
         "caches_simulated": options.count,
-        "simulator": SimBackend().version(),
+        "simulator": build_identity(),
         "compiler": toolchain.find_toolchain().compiler_version,
         "headers": toolchain.find_toolchain().headers_version,
         "isolated": options.isolate and sandbox.is_available(),
@@ -269,7 +269,7 @@ def _row_key(program: SurveyedProgram, options: SurveyOptions) -> str:
     if options.labels:
         depends.append("labels")
     digest = hashlib.sha256(json.dumps(depends).encode())
-    digest.update(f"{SimBackend().version()} {toolchain.find_toolchain().identity}".encode())
+    digest.update(f"{build_identity()} {toolchain.find_toolchain().identity}".encode())
     for path in sorted({unit.path for plan in program.plans for unit in plan.units} | {program.main}):
         try:
             digest.update(read_regular(path, SOURCE_BYTES))

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 
 from hipsynth.core.files import write_whole
-from hipsynth.profiling.backends.sim import SimBackend
+from hipsynth.profiling.backends.sim import build_identity
 from hipsynth.profiling.uncertainty import classes, expected_error
 from hipsynth.simulator.native_core import Dispatch
 from studies.validation.frame import FOLDER, ComparisonRow, ComparisonTable, Study, studies
@@ -103,7 +103,7 @@ def _timed(study: str, table: ComparisonTable, row: ComparisonRow, timed: TimedV
 
 def identity(study: str) -> str:
     """Changes with everything that can change a study's figures."""
-    digest = hashlib.sha256(SimBackend().version().encode())
+    digest = hashlib.sha256(build_identity().encode())
     paths = [FOLDER / "recorded" / f"{study}.toml", *sorted((FOLDER / "comparisons").glob("*.py"))]
     for path in [*paths, *sorted((FOLDER / "kernels").glob("*.hip"))]:
         digest.update(path.read_bytes())

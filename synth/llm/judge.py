@@ -11,6 +11,7 @@ from hipsynth.core.journal import ResultJournal
 from hipsynth.core.program import Program, ProgramRun
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling.backends.protocol import Target, TargetResult
+from hipsynth.profiling.backends.sim import build_identity
 from hipsynth.profiling.matrix.collect import TRANSIENT
 from hipsynth.profiling.matrix.job import MatrixJob, hard_limit, label_sources, open_backend, results_of, run_job
 from hipsynth.simulator.limits import RunLimits
@@ -54,7 +55,7 @@ def judge_all(
     """
     sandbox.require_sandbox()
     backend = open_backend(BACKEND)
-    tools = "|".join((backend.version(), *sorted(backend.environment(target).values()), repr(target), repr(limits)))
+    tools = "|".join((build_identity(), *sorted(backend.environment(target).values()), repr(target), repr(limits)))
     journal = ResultJournal(journal_path, _check_record)
     verdicts = {key.partition("|")[0]: row for key, row in journal.read().items() if key.partition("|")[2] == tools}
     found = {program.id: ProgramVerdict(**verdicts[program.id]) for program in programs if program.id in verdicts}

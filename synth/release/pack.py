@@ -21,6 +21,7 @@ from hipsynth.core.store.release import (
     FORMAT,
     PROGRAMS,
     SUMS,
+    TOOLS,
     Release,
     ReleaseFacts,
     file_checksum,
@@ -30,13 +31,15 @@ from hipsynth.core.store.splits import RELEASED, splits_of
 from hipsynth.profiling import metrics
 from hipsynth.synth.release.card import render_card
 from hipsynth.synth.release.plan import Folders, ReleasePlan
-from hipsynth.synth.release.rows import build_opcodes, kept_counters, label_row, program_row, tools_of
+from hipsynth.synth.release.rows import build_opcodes, canonical_tools, kept_counters, label_row, program_row, tools_of
 
 LEVEL = 19  # of zstd
 ORDER = {
     "labels": [(name, "ascending") for name in ("program", "kernel_index", "arch", "arguments", "device", "flags")],
     "programs": [("id", "ascending")],
 }
+# What a row is of, whatever the identity of the tools that made it.
+KEYS = {"labels": ("program", "arguments", "arch", "device", "flags", "kernel_index"), "programs": ("id",)}
 _NAME = re.compile(r"\w+-\d{4}-\d{4}\.parquet")
 
 
@@ -123,8 +126,10 @@ def _add_shard(folders: Folders, shard: int, facts: ReleaseFacts, tables: dict[s
     opcodes = build_opcodes(rows)
     programs = {p["id"]: program_row(p, shard, opcodes.get(p["id"])) for p in corpus.programs().to_pylist()}
     labels = [label_row(row, programs[row["program_id"]], shard) for row in rows]
+    tools = tools_of(rows, shard)
+    _require_equal_tools(tools, facts, shard)
     facts["shards"][f"{shard:04}"] = {
-        "tools": tools_of(rows, shard),
+        "tools": tools,
         "programs": len(programs),
         "labels": len(labels),
         "failures": len(failures),
@@ -135,13 +140,28 @@ def _add_shard(folders: Folders, shard: int, facts: ReleaseFacts, tables: dict[s
         tables[config] = pa.concat_tables([tables[config], table])
 
 
+def _require_equal_tools(tools: Mapping[str, str], facts: ReleaseFacts, shard: int) -> None:
+    """Raises BadInput if the labels of the release's shards may differ from those that these tools give."""
+    for number, known in facts["shards"].items():
+        ours, theirs = canonical_tools(tools), canonical_tools(known["tools"])
+        if ours != theirs:
+            other = ", ".join(
+                f"{name}: {theirs[name]}, now {ours[name]}" for name in TOOLS if theirs[name] != ours[name]
+            )
+            raise BadInput(
+                f"shard {shard} has other labels than shard {number} of the release",
+                cause=other,
+                remedy="pack all shards of these tools into a new folder",
+                reason="mixed_versions",
+            )
+
+
 def _drop_repeated(tables: dict[str, pa.Table], config: str) -> list[int]:
     """Keeps each row once, that of the lowest shard; returns the shards of the dropped ones."""
     table = tables[config]
     shards = table["shard"].to_pylist()
-    kernels = table["kernel_index"].to_pylist() if config == "labels" else [0] * table.num_rows
-    keys = list(zip(table["id"].to_pylist(), kernels, strict=True))
-    kept: dict[tuple[str, int], int] = {}
+    keys = list(zip(*(table[name].to_pylist() for name in KEYS[config]), strict=True))
+    kept: dict[tuple[str | int, ...], int] = {}
     for n in sorted(range(len(keys)), key=lambda n: (shards[n], n)):
         kept.setdefault(keys[n], n)
     if len(kept) < len(keys):

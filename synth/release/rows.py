@@ -11,6 +11,7 @@ from hipsynth.core.errors import BadInput
 from hipsynth.core.expressions import iterate_names
 from hipsynth.core.store.release import AXES, REGISTERS, TOOLS, TRAFFIC
 from hipsynth.profiling import metrics
+from hipsynth.simulator import label_model
 from hipsynth.source.skeletons import control_skeleton, token_skeleton
 
 CODE_DIGITS = 16  # of the code object's SHA-256
@@ -80,8 +81,9 @@ def _dispatch_total(mean: float | None, dispatches: int, what: str) -> int | Non
 
 
 def tools_of(rows: Iterable[Mapping[str, Any]], shard: int) -> dict[str, str]:
-    """The tools of a shard. Raises BadInput if its rows were made by several."""
-    found = {json.dumps({name: row[name] for name in TOOLS} | {"version": row["source"]["version"]}) for row in rows}
+    """The tools of a shard. Raises BadInput if its rows were made by several; versions with equal labels are one."""
+    named = {json.dumps({name: row[name] for name in TOOLS} | {"version": row["source"]["version"]}) for row in rows}
+    found = named if len(named) == 1 else {json.dumps(canonical_tools(json.loads(tools))) for tools in named}
     if len(found) != 1:
         raise BadInput(
             f"shard {shard} was made by {len(found)} versions of the tools"
@@ -93,6 +95,11 @@ def tools_of(rows: Iterable[Mapping[str, Any]], shard: int) -> dict[str, str]:
         )
     tools: dict[str, str] = json.loads(found.pop())
     return tools
+
+
+def canonical_tools(tools: Mapping[str, str]) -> dict[str, str]:
+    """The tools of a shard or row with the present names of their versions."""
+    return {**tools, **{name: label_model.canonical(tools[name]) for name in ("backend_version", "version")}}
 
 
 def build_opcodes(rows: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:

@@ -34,13 +34,15 @@ def kernel(name: str, seed: int, arch: str, dispatches: int = 3) -> KernelRecord
     )  # fmt: skip
 
 
-def item(program: Program, run: ProgramRun, target: Target, *, version: str = "", reason: str = "") -> CorpusItem:
+def item(
+    program: Program, run: ProgramRun, target: Target, *, base: str = VERSION, version: str = "", reason: str = ""
+) -> CorpusItem:
     seed = int(program.id[:3], 16) + len(shlex.join(run.arguments))
-    made = [kernel(f"k{n}", seed + n, target.arch) for n in range(2)]
+    made = [replace(kernel(f"k{n}", seed + n, target.arch), source=MeasurementSource("sim", base)) for n in range(2)]
     return CorpusItem(
         program_id=program.id, arguments=shlex.join(run.arguments), lineage=program.id, origin=program.origin,
         family=program.family, arch=target.arch, flags=target.flags, device=target.device, backend="sim",
-        backend_version=f"{VERSION}+sample2{version}", compiler="clang 22", headers="7.1",
+        backend_version=f"{base}+sample2{version}", compiler="clang 22", headers="7.1",
         status="failed" if reason else "ok", reason=reason, exit_code=0,
         provenance={"code_sha256": program.id * 4, "opcodes": "s_endpgm v_add_u32"}, kernels=[] if reason else made,
     )  # fmt: skip
@@ -58,12 +60,14 @@ def copy_of(program: Program) -> Program:
     return replace(program, text=program.text.replace(word, f"{word}_again"))
 
 
-def labelled(work: Path, shard: int, made: Iterable[Program] | None = None, *, mixed: bool = False) -> list[CorpusItem]:
+def labelled(
+    work: Path, shard: int, made: Iterable[Program] | None = None, *, mixed: bool = False, base: str = VERSION
+) -> list[CorpusItem]:
     """Writes a finished shard into a working folder; returns its items, of which one failed."""
     folders = Folders(work)
     chosen = list(programs(shard) if made is None else made)
-    items = [item(program, run, target) for program in chosen for run in program.runs for target in TARGETS]
-    items[0] = item(chosen[0], chosen[0].runs[0], TARGETS[0], reason="timeout")
+    items = [item(program, run, target, base=base) for program in chosen for run in program.runs for target in TARGETS]
+    items[0] = item(chosen[0], chosen[0].runs[0], TARGETS[0], base=base, reason="timeout")
     if mixed:
         items[1] = item(chosen[0], chosen[0].runs[0], TARGETS[1], version="+later")
     with CorpusWriter(folders.corpus(shard), metrics.all_ids()) as writer:

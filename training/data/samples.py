@@ -16,6 +16,7 @@ from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.core.files import whole_file
 from hipsynth.core.store import Corpus, split_names, splits
 from hipsynth.profiling import metrics
+from hipsynth.simulator import label_model
 from hipsynth.simulator.devices import default_device, load_device
 from hipsynth.source.arguments import run_text
 from hipsynth.training.data import auxiliary
@@ -110,7 +111,7 @@ def _total_time(kernel: Mapping[str, Any]) -> float:
 
 
 def _tool_versions(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return row["backend_version"], row["compiler"], row["headers"]
+    return label_model.canonical(row["backend_version"]), row["compiler"], row["headers"]
 
 
 def iter_samples(corpus: Corpus, selection: Selection, digits: str = "sig3") -> Iterator[dict[str, Any]]:

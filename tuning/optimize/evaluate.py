@@ -12,7 +12,7 @@ from hipsynth.core.documents import from_json
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import text_id
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.profiling.backends.sim import SimBackend
+from hipsynth.profiling.backends.sim import build_identity
 from hipsynth.simulator.limits import SAMPLING_UNITS
 from hipsynth.source.names import base_name
 from hipsynth.tuning.optimize.plan import Shape
@@ -99,7 +99,7 @@ class Evaluator:
     ) -> None:
         self.target, self.journal, self.clock = target, journal, clock or Clock()
         self.conditions = Conditions(arguments, effort=effort, units=SAMPLING_UNITS, time_s=time_s)
-        self.setting = json.dumps([asdict(target), asdict(self.conditions), SimBackend().version()])
+        self.setting = json.dumps([asdict(target), asdict(self.conditions), build_identity()])
 
     def __call__(self, text: str) -> CandidateMeasurement:
         path = self.journal / f"{text_id(text + self.setting)}.json" if self.journal else None

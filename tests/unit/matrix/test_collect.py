@@ -29,6 +29,7 @@ from hipsynth.profiling.backends.protocol import Availability, Target, TargetRes
 from hipsynth.profiling.backends.recorded import capture_result
 from hipsynth.profiling.matrix import collect, job
 from hipsynth.profiling.matrix.collect import MatrixOptions
+from hipsynth.simulator import label_model
 from hipsynth.simulator.limits import RunLimits
 
 TARGETS = [target("gfx90a"), target("gfx90a", "-O3 -ffast-math"), target("gfx942")]
@@ -106,6 +107,19 @@ def test_other_captures_change_the_version(tmp_path: Path, recorded: str) -> Non
     again = collect.collect_matrix(PROGRAMS[:1], TARGETS[:1], tmp_path / "c", MatrixOptions(recorded))
     assert again.measured == 1
     assert len(set(Corpus.open(tmp_path / "c").measurements()["backend_version"].to_pylist())) == 2
+
+
+def test_items_of_an_older_version_with_equal_labels_are_done(
+    tmp_path: Path, recorded: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older = "dev-c93b8a40-fbdc18fc"  # of release v1
+    present = label_model.canonical(older)
+    for version, measured in ((older, 1), (present, 0), ("labels-0", 1)):
+        monkeypatch.setattr("hipsynth.profiling.backends.recorded.RecordedBackend.version", lambda _, v=version: v)
+        assert (
+            collect.collect_matrix(PROGRAMS[:1], TARGETS[:1], tmp_path / "c", MatrixOptions(recorded)).measured
+            == measured
+        )
 
 
 def test_workers_and_engines_do_not_change_a_byte(tmp_path: Path, recorded: str) -> None:

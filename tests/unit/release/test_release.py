@@ -20,6 +20,7 @@ from hipsynth.core.store.release import SUMS, Release
 from hipsynth.profiling import metrics
 from hipsynth.profiling.matrix.collect import MatrixOptions
 from hipsynth.profiling.reports.corpus_statistics import corpus_statistics
+from hipsynth.simulator import label_model
 from hipsynth.synth.release.make import make_shards
 from hipsynth.synth.release.pack import PackResult, pack_release
 from hipsynth.synth.release.plan import ReleasePlan, ShardKind, load_plan, shard_numbers
@@ -167,6 +168,26 @@ def test_a_shard_of_two_versions_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="2 versions of the tools") as found:
         packed(tmp_path, tmp_path / "release", 0)
     assert found.value.reason == "mixed_versions" and not (tmp_path / "release" / "release.json").exists()
+
+
+def test_shards_of_equal_labels_extend_a_release_and_others_do_not(tmp_path: Path) -> None:
+    older = "dev-c93b8a40-fbdc18fc"  # of release v1
+    present = label_model.canonical(older)
+    for shard, base in enumerate((older, present, "labels-0")):
+        labelled(tmp_path, shard, base=base)
+    packed(tmp_path, tmp_path / "release", 0)
+    assert packed(tmp_path, tmp_path / "release", 1).added == [1]
+    named = [shard["tools"]["version"] for shard in Release.load(tmp_path / "release").facts["shards"].values()]
+    assert named == [older, present]
+    with pytest.raises(BadInput, match="other labels than shard 0000") as found:
+        packed(tmp_path, tmp_path / "release", 2)
+    assert found.value.reason == "mixed_versions"
+
+
+def test_release_v1_has_the_first_numbered_labels() -> None:
+    tools = [shard["tools"] for shard in Release.load(V1).facts["shards"].values()]
+    assert {label_model.canonical(one["version"]) for one in tools} == {"labels-1"}
+    assert {label_model.canonical(one["backend_version"]).partition("+")[0] for one in tools} == {"labels-1"}
 
 
 def test_what_is_not_by_the_generator_is_refused(tmp_path: Path) -> None:

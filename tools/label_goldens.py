@@ -1,0 +1,381 @@
+"""The recorded labels that say when the model of labels has changed: simulator/label_model.toml's versions.
+
+    python -m tools.label_goldens             # labels all programs of tests/golden/labels again, prints what moved
+    python -m tools.label_goldens --write     # records them; refused if labels moved and their version did not rise
+    python -m tools.label_goldens --draw      # draws the programs anew, then records the same labels with them
+
+What moved under a new version is added to docs/reference/label-versions.md. The texts of the programs are kept, so that
+another grammar changes no label; those of the part "quick" are labelled by `make test`, all by `make test-full`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import math
+import shlex
+import statistics
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hipsynth import toolchain
+from hipsynth.core.errors import HipsynthError
+from hipsynth.core.kernel_record import KernelRecord
+from hipsynth.core.program import Program, ProgramRun
+from hipsynth.core.store.release import Release
+from hipsynth.core.workers import map_unordered
+from hipsynth.profiling.backends.protocol import Target, TargetResult
+from hipsynth.profiling.matrix.collect import with_sure_labels
+from hipsynth.profiling.matrix.job import MatrixJob, run_job
+from hipsynth.simulator import devices, label_model
+from hipsynth.synth.generate.headers import load_templates
+from hipsynth.synth.generate.producer import generate_programs
+from hipsynth.synth.generate.sizes import shrink_program
+from hipsynth.synth.release.plan import LIMITS
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "tests" / "golden" / "labels"
+PAGE = ROOT / "docs" / "reference" / "label-versions.md"
+PARTS = {"quick": 2, "full": 2}  # programs of each family
+COMPOSED = 3  # times as many of the family whose programs differ most
+SEED = 31
+RARE = ("mfma", "salu", "write_back")  # limits of few programs
+QUICK_INSTRUCTIONS = 400_000  # wave instructions of a cell of the quick part, at most
+SHOWN = ("duration_ns", "bottleneck", "counters.TCC_REQ", "counters.TCC_MISS", "counters.SQ_INSTS")
+MOST_LISTED = 40
+COLUMNS = ("part", "family", "program", "arguments", "device", "backend", "kernel", *SHOWN, "digest")
+Facts = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Golden:
+    """One recorded label: what it is of, the values that are shown, and a digest over all of them."""
+
+    part: str
+    family: str
+    program: str
+    arguments: str
+    device: str
+    backend: str  # "sim" | "preview"
+    kernel: str  # its index and name, or the reason why there is no label
+    values: tuple[str, ...]  # of SHOWN
+    digest: str
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return self.program, self.arguments, self.device, self.backend, self.kernel.partition(" ")[0]
+
+    def line(self) -> str:
+        return "\t".join((*list(vars(self).values())[:7], *self.values, self.digest))
+
+
+@dataclass(frozen=True)
+class Record:
+    """The recorded labels, the versions they are of, and the names of the values in each backend's digests."""
+
+    sim: int
+    preview: int
+    tools: Mapping[str, str]
+    names: Mapping[str, Sequence[str]]
+    labels: Sequence[Golden]
+
+    def version(self, backend: str) -> int:
+        return self.sim if backend == "sim" else self.preview
+
+
+# --- the programs ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A program of the record, labelled in every run on every device and previewed on the first one."""
+
+    part: str
+    program: Program
+    devices: tuple[str, ...]
+
+    def job(self, backend: str) -> MatrixJob:
+        named = self.devices if backend == "sim" else self.devices[:1]
+        targets = [Target(devices.load_device(name).arch, "-O3", name) for name in named]
+        return MatrixJob(backend, self.program, tuple((t, run) for t in targets for run in self.program.runs), LIMITS)
+
+
+def draw() -> Iterator[Drawn]:
+    """A few programs of every family at small sizes, those of the part "full" also at one of their own, on the devices
+    of one architecture, every third on both; and programs of the release for limits that small programs do not meet."""
+    archs = devices.list_architectures()
+    for family in sorted(load_templates()):
+        times = COMPOSED if family == "compose" else 1
+        drawn = generate_programs(times * sum(PARTS.values()), seed=SEED, family=family, runs=6)
+        for number, program in enumerate(drawn):
+            part = "quick" if number < times * PARTS["quick"] else "full"
+            small = shrink_program(program, 2)
+            own = [] if part == "quick" else [program.runs[-1]]
+            runs = dict.fromkeys(run.arguments for run in (*small.runs, *own))
+            arch = archs[number % len(archs)]
+            others = [devices.default_device(a) for a in archs if a != arch and number % 3 == 0]
+            named = (*(d for d in devices.list_devices() if devices.load_device(d).arch == arch), *others)
+            yield Drawn(part, replace(small, choices=(), params={}, runs=tuple(map(ProgramRun, runs))), named)
+    yield from rare_limits()
+
+
+def rare_limits() -> Iterator[Drawn]:
+    """The cheapest program of the release with each of the limits RARE."""
+    release = Release.load(ROOT / "corpus" / "release" / "v1")
+    labels = sorted(
+        release.read("labels").to_pylist(), key=lambda row: (row["dispatches"] * row["SQ_INSTS"], row["id"])
+    )
+    texts = {row["id"]: row["text"] for row in release.read("programs").to_pylist()}
+    for limit in RARE:
+        row = next(row for row in labels if row["bottleneck"] == limit)
+        run = ProgramRun(tuple(shlex.split(row["arguments"])))
+        program = Program(texts[row["program"]], "synthetic", row["family"], runs=(run,))
+        yield Drawn("quick", program, (row["device"],))
+
+
+def write_programs(drawn: Iterable[Drawn]) -> None:
+    """Stores the programs of the record."""
+    rows = [
+        {"part": one.part, "family": one.program.family, "name": one.program.name, "text": one.program.text,
+         "devices": list(one.devices), "runs": [list(run.arguments) for run in one.program.runs]}
+        for one in drawn
+    ]  # fmt: skip
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(rows), FOLDER / "programs.parquet", compression="zstd", compression_level=19)
+
+
+def programs(part: str) -> list[Drawn]:
+    """The programs of a part of the record."""
+    found = []
+    for row in pq.read_table(FOLDER / "programs.parquet").to_pylist():
+        runs = tuple(ProgramRun(tuple(arguments)) for arguments in row["runs"])
+        program = Program(row["text"], "synthetic", row["family"], row["name"], runs=runs)
+        found += [Drawn(part, program, tuple(row["devices"]))] if row["part"] == part else []
+    return found
+
+
+# --- their labels ---------------------------------------------------------------------------------------------------
+
+
+def facts_of(kernel: KernelRecord, arch: str) -> Facts:
+    """What a label says, by dotted names: not what the timing model was given (`work`, `bounds`), nor its source."""
+    record = asdict(with_sure_labels(kernel, arch))
+    for name in ("source", "work", "signature"):
+        del record[name]
+    limits = record.pop("limits")
+    return dict(_flat(record)) | ({"bottleneck": limits["bottleneck"]} if limits else {})
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, inner in value.items():
+        if isinstance(inner, Mapping):
+            yield from _flat(inner, f"{prefix}{name}.")
+        else:
+            yield prefix + name, inner
+
+
+def label_rows(job: MatrixJob, results: Sequence[TargetResult]) -> list[tuple[tuple[str, ...], Facts]]:
+    """(key columns without the part, facts) of each kernel of each cell; of a failed cell, its reason."""
+    found: list[tuple[tuple[str, ...], Facts]] = []
+    for (target, run), result in zip(job.cells, results, strict=True):
+        where = (job.program.family, job.program.id, " ".join(run.arguments), target.device, job.backend)
+        if result.status != "ok":
+            found.append(((*where, f"- {result.reason}"), {}))
+        for index, kernel in enumerate(result.kernels if result.status == "ok" else ()):
+            found.append(((*where, f"{index} {kernel.name}"), facts_of(kernel, target.arch)))
+    return found
+
+
+def label(part: str, batch: slice = slice(None), workers: int = 1) -> list[tuple[tuple[str, ...], Facts]]:
+    """Labels the programs of a part (a batch of them) as a corpus would, executed and previewed."""
+    jobs = [one.job(backend) for one in programs(part)[batch] for backend in ("sim", "preview")]
+    rows = []
+    for outcome in map_unordered(run_job, jobs, workers, "local", 3600.0):
+        rows += label_rows(jobs[outcome.index], outcome.get())
+    return [((part, *key), facts) for key, facts in rows]
+
+
+def digest(facts: Facts, names: Sequence[str]) -> str:
+    """A hash of the named values; a value that this label does not have is left out."""
+    known = [(name, facts[name]) for name in names if name in facts]
+    return hashlib.sha256(json.dumps(known).encode()).hexdigest()[:16]
+
+
+def goldens(rows: Iterable[tuple[tuple[str, ...], Facts]], names: Mapping[str, Sequence[str]]) -> list[Golden]:
+    made = [
+        _golden((*key, *(_shown(facts.get(name)) for name in SHOWN), digest(facts, names[key[5]])))
+        for key, facts in rows
+    ]
+    return sorted(made, key=lambda one: (one.part != "quick", one.family, one.key))
+
+
+def _shown(value: Any) -> str:
+    return "" if value is None else f"{value:.10g}" if isinstance(value, int | float) else str(value)
+
+
+# --- the record -----------------------------------------------------------------------------------------------------
+
+
+def read() -> Record:
+    """The recorded labels."""
+    about = json.loads((FOLDER / "about.json").read_text())
+    lines = (FOLDER / "labels.tsv").read_text().splitlines()[1:]
+    cells = [line.split("\t") for line in lines]
+    return Record(about["sim"], about["preview"], about["tools"], about["names"], [_golden(row) for row in cells])
+
+
+def _golden(cells: Sequence[str]) -> Golden:
+    part, family, program, arguments, device, backend, kernel, *values, digest = cells
+    return Golden(part, family, program, arguments, device, backend, kernel, tuple(values), digest)
+
+
+def write(record: Record) -> None:
+    about = {"sim": record.sim, "preview": record.preview, "tools": record.tools, "names": record.names}
+    (FOLDER / "about.json").write_text(json.dumps(about, indent=1) + "\n")
+    lines = ["\t".join(COLUMNS), *(golden.line() for golden in record.labels)]
+    (FOLDER / "labels.tsv").write_text("\n".join(lines) + "\n")
+
+
+def tools_here() -> dict[str, str]:
+    """The compiler and headers, on which machine code and so labels depend."""
+    found = toolchain.find_toolchain().provenance()
+    return {name: found[name] for name in ("compiler", "headers")}
+
+
+def moved(before: Sequence[Golden], after: Sequence[Golden]) -> list[tuple[Golden | None, Golden | None]]:
+    """The labels that differ, as they were and as they are; None: there is none."""
+    old, new = ({one.key: one for one in labels} for labels in (before, after))
+    keys = sorted(old.keys() | new.keys())
+    return [(old.get(key), new.get(key)) for key in keys if _said(old.get(key)) != _said(new.get(key))]
+
+
+def _said(one: Golden | None) -> tuple[str, str] | None:
+    return (one.kernel, one.digest) if one else None
+
+
+def line_of(before: Golden | None, after: Golden | None) -> str:
+    """What moved in one label."""
+    one = after or before
+    assert one is not None
+    head = f"{one.family} {one.program} [{one.arguments}] {one.device} {one.backend}: {one.kernel}"
+    if before is None or after is None:
+        return f"{head}: {'is new' if before is None else 'is gone'}"
+    changes = [
+        f"{name.removeprefix('counters.')} {old} -> {new}"
+        for name, old, new in zip(SHOWN, before.values, after.values, strict=True)
+        if old != new
+    ]
+    return f"{head}: {', '.join(changes) or 'a value that is not shown'}"
+
+
+def summary(pairs: Sequence[tuple[Golden | None, Golden | None]], all_labels: int) -> list[str]:
+    """What moved, by limit of the kernel before, as rows of a table."""
+    changes: dict[str, list[float]] = {}
+    for before, after in pairs:
+        if before and after and before.values[0] and after.values[0]:
+            ratio = math.log(float(after.values[0]) / float(before.values[0]))
+            changes.setdefault(f"{before.backend}, {before.values[1] or 'no limit'}", []).append(ratio)
+    rows = [f"{len(pairs):,} of {all_labels:,} recorded labels moved.", ""]
+    rows += ["| labels limited before by | moved | duration, median change | largest |", "|---|---:|---:|---:|"]
+    for name, found in sorted(changes.items()):
+        largest = max(found, key=abs)
+        rows.append(
+            f"| {name} | {len(found)} | {math.expm1(statistics.median(found)):+.1%} | {math.expm1(largest):+.1%} |"
+        )
+    return rows
+
+
+def may_write(record: Record, pairs: Sequence[tuple[Golden | None, Golden | None]]) -> str:
+    """Why labels that moved may not be recorded, "" if they may."""
+    now = {"sim": label_model.number("sim"), "preview": label_model.number("preview")}
+    both = [(before, after) for before, after in pairs if before and after]
+    stale = {"sim" if any(a.backend == "sim" for _, a in both) else "preview"} if both else set()
+    behind = sorted(name for name in stale if now[name] <= record.version(name) and now["sim"] <= record.sim)
+    if not behind:
+        return ""
+    return f"labels moved: raise `{behind[0]}` in {label_model.TABLE_PATH.relative_to(ROOT)}, then --write"
+
+
+def add_to_page(pairs: Sequence[tuple[Golden | None, Golden | None]], all_labels: int, why: str) -> None:
+    """Adds the section of the present versions to the page."""
+    title = f"## {label_model.preview_version()}"
+    text = PAGE.read_text()
+    head, _, _ = text.partition(title)
+    listed = [f"- {line_of(*pair)}" for pair in pairs[:: max(1, len(pairs) // MOST_LISTED)]]
+    body = [title, "", why, "", *summary(pairs, all_labels), "", "Some of them:", "", *listed, ""]
+    PAGE.write_text(head.rstrip() + "\n\n" + "\n".join(body))
+
+
+# --- the command ----------------------------------------------------------------------------------------------------
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="record the labels")
+    parser.add_argument("--draw", action="store_true", help="draw the programs anew")
+    parser.add_argument("--why", default="", help="what the new version changes, for the page")
+    parser.add_argument("--part", choices=PARTS, action="append", help="only look at this part")
+    parser.add_argument("--workers", type=int, default=1)
+    options = parser.parse_args()
+    if options.draw:
+        write_programs(_affordable(draw(), options.workers))
+    parts = tuple(options.part or PARTS)
+    rows = [row for part in parts for row in label(part, workers=options.workers)]
+    if options.draw:
+        drawn = {b: sorted({name for key, facts in rows if key[5] == b for name in facts}) for b in ("sim", "preview")}
+        write(_record(goldens(rows, drawn), drawn))
+        return 0
+    record = read()
+    names = record.names
+    pairs = moved([one for one in record.labels if one.part in parts], goldens(rows, names))
+    for pair in pairs:
+        print(line_of(*pair))
+    print(f"{len(pairs)} of {len(record.labels)} labels moved")
+    if not options.write:
+        return 5 if pairs else 0
+    refusal = may_write(record, pairs)
+    if refusal or parts != tuple(PARTS):
+        print(refusal or "--write records all parts", file=sys.stderr)
+        return 2
+    if pairs:
+        add_to_page(pairs, len(record.labels), options.why)
+    write(_record(goldens(rows, names), names))
+    return 0
+
+
+def _record(labels: Sequence[Golden], names: Mapping[str, Sequence[str]]) -> Record:
+    return Record(label_model.number("sim"), label_model.number("preview"), tools_here(), names, labels)
+
+
+def _affordable(drawn: Iterable[Drawn], workers: int) -> list[Drawn]:
+    """The quick part without runs that take too long, but with the shortest one of each program."""
+    found = list(drawn)
+    quick = [one for one in found if one.part == "quick"]
+    jobs = [replace(one, devices=one.devices[:1]).job("sim") for one in quick]
+    kept: dict[str, tuple[ProgramRun, ...]] = {}
+    for outcome in map_unordered(run_job, jobs, workers, "local", 3600.0):
+        spent = [
+            (sum(k.dispatches * k.counters.get("SQ_INSTS", 0.0) for k in result.kernels), number)
+            for number, result in enumerate(outcome.get())
+        ]
+        program = jobs[outcome.index].program
+        cheap = [number for cost, number in spent if cost <= QUICK_INSTRUCTIONS] or [min(spent)[1]]
+        kept[program.id] = tuple(program.runs[number] for number in cheap)
+    return [
+        one if one.part != "quick" else replace(one, program=one.program.with_runs(kept[one.program.id]))
+        for one in found
+    ]
+
+
+if __name__ == "__main__":
+    try:
+        raise SystemExit(main())
+    except HipsynthError as error:
+        sys.exit(str(error))
