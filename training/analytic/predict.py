@@ -191,7 +191,7 @@ def describe_kernel(
         reason = f"the duration is uncertain by a factor of {math.exp(width):.1f}: {cause}"
     elif preview.diverged:
         code = "unknown_data"
-        reason = "it needs the data that the program makes: with made-up data it fails or goes on and on"
+        reason = "it needs the data that the program makes: with synthetic data it fails or does not end"
     return KernelPrediction(
         name=preview.launch.kernel,
         instance=preview.instance,

@@ -1,5 +1,4 @@
-"""Launches that follow each other as one: what a work-item of the first kernel leaves for itself in the next stays in
-registers.
+"""Kernel fusion: joins consecutive launches; values that a work-item passes to itself stay in registers.
 
 Two launches are joined if they have the same shape, no work-item of either depends on its group, and each array that
 one of them writes and the other one uses is accessed at the work-item's own element alone: the same subscript in both,
