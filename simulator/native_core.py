@@ -109,6 +109,12 @@ class NativeDevice(Protocol):
     def allocate(self, bytes: int) -> int:
         """Device address of a new allocation."""
 
+    def allocate_at(self, offset: int, bytes: int) -> int:
+        """Device address of a new allocation at an offset from `arena`."""
+
+    def arena(self) -> int:
+        """The lowest address of device memory."""
+
     def release(self, address: int) -> bool:
         """False when `address` is not the start of an allocation."""
 
@@ -131,7 +137,14 @@ class NativeDevice(Protocol):
         """Whether addresses or control flow of a kernel may depend on what its vector loads read."""
 
     def launch(
-        self, module: int, kernel: str, grid: Triple, block: Triple, args: bytes, dynamic_lds: int = 0
+        self,
+        module: int,
+        kernel: str,
+        grid: Triple,
+        block: Triple,
+        args: bytes,
+        dynamic_lds: int = 0,
+        cooperative: bool = False,
     ) -> Dispatch:
         """Runs one dispatch to its end; grid in work-groups, arguments laid out as in the metadata."""
 

@@ -29,7 +29,7 @@ from hipsynth.profiling.preview.launch import (
 from hipsynth.simulator.devices import DeviceTable
 from hipsynth.simulator.errors import SimError
 from hipsynth.simulator.launch_record import ARENA
-from hipsynth.simulator.native_core import native_core
+from hipsynth.simulator.native_core import KernelDescriptor, NativeDevice, native_core
 from hipsynth.source.names import short_name
 
 CUS_PER_XCD = 2  # of the small device; 8 on devices with one XCD
@@ -140,12 +140,12 @@ class Interpreter:
         self.small = self.spec | {"topology.cus": float(small_cus(self.spec))}
         self.code = code
         core = self._core(self.small)
-        self.kernels: list[dict[str, Any]] = core.kernels(core.load(code.elf, code.disassembly))
+        self.kernels: list[KernelDescriptor] = core.kernels(core.load(code.elf, code.disassembly))
         self._by_data: dict[str, bool] = {}
         self._modules: dict[tuple[bytes, bytes], Interpreter] = {}
-        self.by_symbol: Mapping[str, Mapping[str, Any]] = {kernel["symbol"]: kernel for kernel in self.kernels}
+        self.by_symbol: Mapping[str, KernelDescriptor] = {kernel["symbol"]: kernel for kernel in self.kernels}
 
-    def _core(self, spec: Mapping[str, float], assumed: DataAssumption = ASSUMPTIONS[0]) -> Any:
+    def _core(self, spec: Mapping[str, float], assumed: DataAssumption = ASSUMPTIONS[0]) -> NativeDevice:
         return native_core().Device(
             self.table.arch,
             dict(spec),
@@ -166,7 +166,7 @@ class Interpreter:
             self._modules[launch.module] = Interpreter(Code(elf, disassembly.decode(errors="replace")), self.table)
         return self._modules[launch.module]
 
-    def kernel_of(self, launch: DeviceLaunch) -> Mapping[str, Any] | None:
+    def kernel_of(self, launch: DeviceLaunch) -> KernelDescriptor | None:
         """The descriptor of the kernel that was launched; None if the code object does not have it."""
         return self.by_symbol.get(launch.symbol)
 
@@ -211,7 +211,7 @@ class Interpreter:
                     raise
         return None
 
-    def by_data(self, kernel: Mapping[str, Any]) -> bool:
+    def by_data(self, kernel: KernelDescriptor) -> bool:
         """Whether addresses or control flow of a kernel may depend on data."""
         symbol = kernel["symbol"]
         if symbol not in self._by_data:
@@ -220,7 +220,7 @@ class Interpreter:
         return self._by_data[symbol]
 
     def _refine_counts(
-        self, kernel: Mapping[str, Any], launch: DeviceLaunch, assumed: DataAssumption, found: ScaledCounts
+        self, kernel: KernelDescriptor, launch: DeviceLaunch, assumed: DataAssumption, found: ScaledCounts
     ) -> ScaledCounts:
         """The counts, or better ones if more work-groups, or the whole device, are likely to change them."""
         groups = math.prod(launch.grid)
@@ -247,14 +247,14 @@ class Interpreter:
         return found
 
     @staticmethod
-    def _reads_again(kernel: Mapping[str, Any], launch: DeviceLaunch, found: ScaledCounts) -> bool:
+    def _reads_again(kernel: KernelDescriptor, launch: DeviceLaunch, found: ScaledCounts) -> bool:
         """Whether a launch seems to read its inputs more than once, which may be due to caches that are not warm."""
         read_only = sum(one.bytes for one in launch.named_buffers(read_only_offsets(kernel, launch.signature)))
         there = read_only or sum(one.bytes for one in launch.named_buffers())
         return found.work["fabric_read_bytes"] > REREAD * there and not found.by_data
 
     def _interpret_or_keep(
-        self, kernel: Mapping[str, Any], launch: DeviceLaunch, assumed: DataAssumption, otherwise: ScaledCounts
+        self, kernel: KernelDescriptor, launch: DeviceLaunch, assumed: DataAssumption, otherwise: ScaledCounts
     ) -> ScaledCounts:
         try:
             return self._interpret(kernel, launch, assumed)
@@ -266,7 +266,7 @@ class Interpreter:
         channels = self.small["l2.channels"] * self.small["topology.xcds"]
         return counted.work[CHANNEL] * channels / max(1.0, counted.counters["TCC_REQ"])
 
-    def _interpret(self, kernel: Mapping[str, Any], launch: DeviceLaunch, assumed: DataAssumption) -> ScaledCounts:
+    def _interpret(self, kernel: KernelDescriptor, launch: DeviceLaunch, assumed: DataAssumption) -> ScaledCounts:
         groups = math.prod(launch.grid)
         core = self._core(self.spec if assumed.whole_device else self._sparse_device(groups), assumed)
         module = core.load(self.code.elf, self.code.disassembly)
@@ -293,7 +293,9 @@ class Interpreter:
         return math.ceil(groups / self.spec["topology.cus"]) / math.ceil(groups / self.small["topology.cus"])
 
     @staticmethod
-    def _place_memory(core: Any, module: int, launch: DeviceLaunch, assumed: DataAssumption, by_data: bool) -> bytes:
+    def _place_memory(
+        core: NativeDevice, module: int, launch: DeviceLaunch, assumed: DataAssumption, by_data: bool
+    ) -> bytes:
         """Allocates the launch's buffers, fills them and the device code's variables; returns the arguments with the
         addresses that the buffers have there."""
         sizes = [one.bytes for one in launch.named_buffers()]
@@ -344,17 +346,17 @@ class Interpreter:
         )
 
 
-def explicit_arguments(kernel: Mapping[str, Any]) -> list[tuple[int, int, str]]:
+def explicit_arguments(kernel: KernelDescriptor) -> list[tuple[int, int, str]]:
     """(offset, bytes, kind) of the arguments that a launch gives."""
     return [a for a in kernel["args"] if not str(a[2]).startswith("hidden_")]
 
 
-def explicit_bytes(kernel: Mapping[str, Any]) -> int:
+def explicit_bytes(kernel: KernelDescriptor) -> int:
     """The bytes of the arguments that a launch gives."""
     return max((offset + size for offset, size, _ in explicit_arguments(kernel)), default=0)
 
 
-def read_only_offsets(kernel: Mapping[str, Any], signature: str) -> list[int]:
+def read_only_offsets(kernel: KernelDescriptor, signature: str) -> list[int]:
     """The offsets of a kernel's arguments that are pointers to constants."""
     types, explicit = parameter_types(signature), explicit_arguments(kernel)
     if len(types) != len(explicit):
@@ -379,7 +381,7 @@ def relocate_pointers(arguments: bytes, moved: Sequence[tuple[DeviceBuffer, int]
 
 
 def fill_buffer(
-    core: Any, address: int, buffer: DeviceBuffer, assumed: DataAssumption, limit: int, filled: int
+    core: NativeDevice, address: int, buffer: DeviceBuffer, assumed: DataAssumption, limit: int, filled: int
 ) -> None:
     """Fills a new buffer: with what it held where that is known, over again behind the part that is known; else its
     first `filled` bytes with numbers below `limit`. The rest is zero."""

@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Any
 
 from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.profiling.preview.interpret import BUFFER, Interpreter, explicit_arguments
 from hipsynth.profiling.preview.launch import DeviceLaunch, parameter_types, unpacked_number
 from hipsynth.profiling.preview.programs import device_code, find_launches
 from hipsynth.simulator.devices import default_device, load_device
+from hipsynth.simulator.native_core import KernelDescriptor
 from hipsynth.training.data.numbers import number_format
 
 ANY_TARGET = "any"  # stands for architecture and flags where a model must not read them
@@ -53,7 +53,7 @@ def launch_lines(source: str, arch: str) -> str:
     return "".join(_launch_line(one, interpreter.kernel_of(one)) for one in launches[:MOST_LAUNCHES])
 
 
-def _launch_line(launch: DeviceLaunch, kernel: Mapping[str, Any] | None) -> str:
+def _launch_line(launch: DeviceLaunch, kernel: KernelDescriptor | None) -> str:
     groups, size = math.prod(launch.grid), math.prod(launch.block)
     grid, block = (" ".join(map(str, shape)) for shape in (launch.grid, launch.block))
     numbers = [_format_magnitude(count) for count in (groups, size, groups * size)]
@@ -66,7 +66,7 @@ def _format_magnitude(value: float) -> str:
     return number_format("exp3").written(value)
 
 
-def _format_arguments(launch: DeviceLaunch, kernel: Mapping[str, Any]) -> Iterator[str]:
+def _format_arguments(launch: DeviceLaunch, kernel: KernelDescriptor) -> Iterator[str]:
     explicit, types = explicit_arguments(kernel), parameter_types(launch.signature)
     for i, (offset, size, kind) in enumerate(explicit):
         data = launch.arguments[offset : offset + size]
