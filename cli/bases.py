@@ -11,6 +11,7 @@ import click
 
 from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.core.program import INDEX
+from hipsynth.core.reasons import Reason
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.source.parse import Diagnostic
 from hipsynth.synth.frontend.augment import find_items
@@ -51,7 +52,7 @@ def find_bases(
         items = [item for item in items if item.files and item.files[-1] == path.resolve()]
     if not items:
         raise BadInput(
-            f"{path}: no programs", cause="its build files define none with this main()", reason="no_programs"
+            f"{path}: no programs", cause="its build files define none with this main()", reason=Reason.NO_PROGRAMS
         )
     return items, (scratch,) if any(scratch.iterdir()) else ()
 

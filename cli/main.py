@@ -17,6 +17,7 @@ from hipsynth.cli import terminal
 from hipsynth.core import stopping
 from hipsynth.core.documents import to_json
 from hipsynth.core.errors import BadInput, ErrorDocument, HipsynthError, UsageError
+from hipsynth.core.reasons import Reason
 
 # verb -> one-line help; the verb lives in cli/<verb>.py as `command`.
 VERBS = {
@@ -120,7 +121,7 @@ def unusable_file_error(error: OSError) -> BadInput:
     """The typed error for an error of the operating system."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         remedy = "free some space; TMPDIR names another folder for temporary files"
-        return BadInput("there is no space left for a file", cause=str(error), remedy=remedy, reason="disk_full")
+        return BadInput("there is no space left for a file", cause=str(error), remedy=remedy, reason=Reason.DISK_FULL)
     return BadInput(
         "a file or folder cannot be used",
         cause=str(error),
@@ -132,7 +133,7 @@ class InternalError(HipsynthError):
     """A bug in hipsynth (exit 1)."""
 
     exit_code = 1
-    reason = "internal_error"
+    reason = Reason.INTERNAL_ERROR
 
     def __init__(self, error: Exception) -> None:
         last = traceback.extract_tb(error.__traceback__)[-1]
@@ -177,7 +178,9 @@ def handle_sigterm(number: int, _frame: object) -> None:
 def exit_interrupted(args: list[str]) -> None:
     """Reports Ctrl-C or SIGTERM and exits with the shell's code for the signal (128 + its number)."""
     if wants_json(args):
-        print_error(HipsynthError("interrupted", remedy="run the same command again to go on", reason="interrupted"))
+        print_error(
+            HipsynthError("interrupted", remedy="run the same command again to go on", reason=Reason.INTERRUPTED)
+        )
     click.echo("interrupted; finished work is kept: run the same command again to go on", err=True)
     sys.exit(stopping.exit_code())
 

@@ -33,6 +33,7 @@ from hipsynth.cli.programs import (
 )
 from hipsynth.core import stopping
 from hipsynth.core.errors import BadInput, PartialFailure, UsageError
+from hipsynth.core.reasons import Reason
 
 if TYPE_CHECKING:
     from hipsynth.core.program import Program, Project
@@ -192,7 +193,7 @@ def command(
             paths, own, wanted[0].arch, includes=includes, project=project, limits=compile_limits(limits)
         )
     except BadInput as error:
-        if error.reason not in ("no_programs", "several_programs"):
+        if error.reason not in (Reason.NO_PROGRAMS, Reason.SEVERAL_PROGRAMS):
             raise
         what = f"{error.what} (a folder of programs for a corpus needs --out)"
         raise UsageError(what, cause=error.cause, remedy=error.remedy or "name the program's files") from None
@@ -282,10 +283,10 @@ def _exit_note(result: TargetResult) -> str:
 
 def _suggest_remedy(failed: TargetResult, options: MeasurementOptions) -> str:
     """A suggested remedy, "" if none is known."""
-    if failed.reason == "timeout":
+    if failed.reason == Reason.TIMEOUT:
         sampling = ", or no --exact" if options["exact"] else ""
         return f"more than --timeout {options['timeout']:g}, or less to do by its arguments{sampling}"
-    if failed.reason == "budget":
+    if failed.reason == Reason.BUDGET:
         return (
             f"more than --timeout {options['timeout']:g}, or smaller arguments (synth survey --shrink looks for them)"
         )
@@ -323,7 +324,7 @@ def _profile_folder(
         programs = (replace(program, oracle=expected_output) for program in found)
         summary = collect_matrix(programs, wanted, out, how, start)
     except BadInput as error:
-        raise (unreadable[0] if error.reason == "no_programs" and unreadable else error) from None
+        raise (unreadable[0] if error.reason == Reason.NO_PROGRAMS and unreadable else error) from None
     finally:
         for bar in bars:
             bar.close()

@@ -34,6 +34,7 @@ from hipsynth.cli.programs import (
 from hipsynth.cli.terminal import output_forwarder
 from hipsynth.core.errors import BadInput, CompileFailed, UsageError
 from hipsynth.core.folders import changed_files, copy_out, stamp_files
+from hipsynth.core.reasons import Reason
 from hipsynth.core.scratch import scratch_folder
 
 if TYPE_CHECKING:
@@ -223,7 +224,7 @@ def _failure_notes(done: RunResult, sandboxed: bool, timeout: float) -> Iterator
     """How the program failed, if it did."""
     if done.status != "ok":
         yield f"error: {done.reason}: {done.message}"
-        if done.reason == "timeout":
+        if done.reason == Reason.TIMEOUT:
             yield f"  try:   more than --timeout {timeout:g}, or less to do by its arguments"
     elif sandboxed and done.exit_code:
         yield f"note: it ended with exit code {done.exit_code} where it had {CONFINED}"

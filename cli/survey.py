@@ -26,6 +26,7 @@ from hipsynth.cli.options import (
 )
 from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.core.program import ProgramRecord
+from hipsynth.core.reasons import Reason
 from hipsynth.simulator.devices import DEFAULT_ARCH
 
 if TYPE_CHECKING:
@@ -219,7 +220,7 @@ def _run_surveys(
                 found[folder] = find_chosen_programs(folder, options)
             yield survey_folder(folder, options, kept, start, label, found[folder])
         except BadInput as error:
-            if len(jobs) == 1 or error.reason != "no_programs":
+            if len(jobs) == 1 or error.reason != Reason.NO_PROGRAMS:
                 raise
             click.echo(f"warning: {error.what}: {error.cause}", err=True)  # the other folders are surveyed
         finally:

@@ -10,6 +10,7 @@ import click
 from hipsynth.cli.common import print_json, print_note
 from hipsynth.cli.options import Duration, NamedPath, json_option, one_arch_option, one_device_option, timeout_option
 from hipsynth.core.errors import BadInput, UsageError
+from hipsynth.core.reasons import Reason
 
 EPILOG = """\b
 Examples:
@@ -75,7 +76,7 @@ def command(
     try:
         text = read_regular(file, SOURCE_BYTES).decode()
     except UnicodeDecodeError as error:
-        raise BadInput(f"{file} is not UTF-8", cause=str(error), reason="not_utf8") from None
+        raise BadInput(f"{file} is not UTF-8", cause=str(error), reason=Reason.NOT_UTF8) from None
     devices.device_of(arch, device)
     chosen = out or file.with_name(f"{file.stem}.swizzled.hip")
     if chosen.exists() and chosen.samefile(file):

@@ -12,6 +12,7 @@ import types
 import typing
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
 from pathlib import PurePath
 from typing import TypeVar
 
@@ -51,7 +52,9 @@ def to_json(value: object) -> Json:
         return {str(name): to_json(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
         return [to_json(part) for part in value]
-    if isinstance(value, str | int | float):  # an enumeration, or a number of numpy
+    if isinstance(value, Enum):
+        return to_json(value.value)
+    if isinstance(value, str | int | float):  # a number of numpy
         return value
     if isinstance(value, PurePath):
         return str(value)

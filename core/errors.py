@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hipsynth.core.reasons import Reason
+
 
 class HipsynthError(Exception):
     """Base of every error a user may see.
@@ -12,7 +14,7 @@ class HipsynthError(Exception):
     """
 
     exit_code = 3
-    reason = "error"
+    reason: str = Reason.ERROR  # a Reason, or what a result of one holds
 
     def __init__(self, what: str, *, cause: str = "", remedy: str = "", reason: str | None = None) -> None:
         super().__init__(what)
@@ -35,20 +37,20 @@ class UsageError(HipsynthError):
     """The command line names an option, value or item that does not exist (exit 2)."""
 
     exit_code = 2
-    reason = "usage"
+    reason = Reason.USAGE
 
 
 class BadInput(HipsynthError):
     """A file, program or corpus cannot be used (exit 3)."""
 
     exit_code = 3
-    reason = "bad_input"
+    reason = Reason.BAD_INPUT
 
 
 class CompileFailed(BadInput):
     """The compiler rejected a program; `diagnostics` holds the compiler's messages (exit 3)."""
 
-    reason = "compile_failed"
+    reason = Reason.COMPILE_FAILED
 
     def __init__(self, what: str, *, diagnostics: str = "", cause: str = "", remedy: str = "") -> None:
         super().__init__(what, cause=cause, remedy=remedy)
@@ -58,21 +60,21 @@ class CompileFailed(BadInput):
 class TimeLimitReached(BadInput):
     """The input takes more processor time than its limit allows (exit 3)."""
 
-    reason = "timeout"
+    reason = Reason.TIMEOUT
 
 
 class MissingDependency(HipsynthError):
     """A required toolchain, backend or package is not installed (exit 4)."""
 
     exit_code = 4
-    reason = "missing"
+    reason = Reason.MISSING
 
 
 class PartialFailure(HipsynthError):
     """Some items of a batch failed; the others are finished and stored (exit 5)."""
 
     exit_code = 5
-    reason = "partial"
+    reason = Reason.PARTIAL
 
 
 @dataclass(frozen=True)

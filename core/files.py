@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TextIO
 
 from hipsynth.core.errors import BadInput
+from hipsynth.core.reasons import Reason
 
 PARTIAL = ".partial"
 _UNFINISHED = re.compile(rf"\.\d+-\d+{re.escape(PARTIAL)}$")
@@ -92,7 +93,9 @@ def _check_kind(path: Path, found: os.stat_result) -> None:
         return
     kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
     kind = kinds.get(stat.S_IFMT(found.st_mode), "a device")
-    raise BadInput(f"{path}: is not a file but {kind}", remedy="give the path of a regular file", reason="not_a_file")
+    raise BadInput(
+        f"{path}: is not a file but {kind}", remedy="give the path of a regular file", reason=Reason.NOT_A_FILE
+    )
 
 
 def _check_inside(path: Path, descriptor: int, folder: Path) -> None:
@@ -102,20 +105,20 @@ def _check_inside(path: Path, descriptor: int, folder: Path) -> None:
             f"{path}: lies outside the folder {folder}",
             cause=f"it is a link or a path to {opened}",
             remedy="replace it by a copy of the file",
-            reason="outside",
+            reason=Reason.OUTSIDE,
         )
 
 
 def _too_large(path: Path, limit: int) -> BadInput:
     size = f"{limit >> 20} MiB" if limit >= 1 << 20 else f"{limit} bytes"
-    return BadInput(f"{path}: is larger than {size}", remedy="give a smaller file", reason="too_large")
+    return BadInput(f"{path}: is larger than {size}", remedy="give a smaller file", reason=Reason.TOO_LARGE)
 
 
 def _read_error(path: Path, error: OSError | ValueError) -> BadInput:
     if isinstance(error, FileNotFoundError):
-        return BadInput(f"{path}: no such file", cause=str(error), remedy="check the path", reason="missing_file")
+        return BadInput(f"{path}: no such file", cause=str(error), remedy="check the path", reason=Reason.MISSING_FILE)
     remedy = "check the path and the permissions of the file"
-    return BadInput(f"{path}: cannot be read", cause=str(error), remedy=remedy, reason="unreadable_file")
+    return BadInput(f"{path}: cannot be read", cause=str(error), remedy=remedy, reason=Reason.UNREADABLE_FILE)
 
 
 def write_error(path: Path, error: OSError) -> BadInput:
@@ -125,7 +128,7 @@ def write_error(path: Path, error: OSError) -> BadInput:
             f"{path}: cannot be written, no space left",
             cause=str(error),
             remedy="free some space and run the same command again: what is finished is kept",
-            reason="disk_full",
+            reason=Reason.DISK_FULL,
         )
     remedy = "choose another folder, or check the permissions of this one"
     return BadInput(f"{path}: cannot be written", cause=str(error), remedy=remedy)

@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import open_regular, replace_atomically, write_error
+from hipsynth.core.reasons import Reason
 
 # Each record is passed to the operating system at once (safe against kill -9); fsync is called at least this often.
 SYNC_EVERY_S = 0.5
@@ -74,7 +75,7 @@ def damaged_record(path: Path, number: int, cause: str) -> BadInput:
         f"{path}:{number}: damaged record",
         cause=cause,
         remedy=f"delete line {number} (`sed -i {number}d {shlex.quote(str(path))}`) and run the same command again",
-        reason="corrupt",
+        reason=Reason.CORRUPT,
     )
 
 
@@ -98,7 +99,9 @@ def read_at(path: Path, places: Sequence[tuple[int, int]]) -> Iterator[dict[str,
             file.seek(offset)
             record = decode_line(file.read(length))
             if record is None:
-                raise BadInput(f"{path}: changed while it was read", remedy="run the command again", reason="corrupt")
+                raise BadInput(
+                    f"{path}: changed while it was read", remedy="run the command again", reason=Reason.CORRUPT
+                )
             yield record
 
 

@@ -14,6 +14,7 @@ from typing import NotRequired, TypedDict, cast
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import SOURCE_BYTES, folder_around, open_regular, read_regular, write_whole
+from hipsynth.core.reasons import Reason
 
 INDEX = "programs.jsonl"
 INDEX_BYTES, RECORD_BYTES = 1 << 40, 8 << 20
@@ -237,9 +238,9 @@ def read_text(path: Path, remedy: str, inside: Path | None = None) -> str:
         return read_regular(path, SOURCE_BYTES, inside=inside).decode()
     except UnicodeDecodeError as error:
         remedy = f"convert it, for example: iconv -f latin1 -t utf-8 {path.name}"
-        raise BadInput(f"{path}: is not UTF-8 text", cause=str(error), remedy=remedy, reason="not_utf8") from error
+        raise BadInput(f"{path}: is not UTF-8 text", cause=str(error), remedy=remedy, reason=Reason.NOT_UTF8) from error
     except BadInput as error:
-        error.remedy = remedy if error.reason == "missing_file" else error.remedy
+        error.remedy = remedy if error.reason == Reason.MISSING_FILE else error.remedy
         raise
 
 
@@ -326,13 +327,13 @@ class Record:
             program = Program.from_record(record, read_text(path, remedy, self.directory))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             what = f"{self.directory / self.where}: unreadable record"
-            raise BadInput(what, cause=str(error), remedy=remedy, reason="bad_record") from error
+            raise BadInput(what, cause=str(error), remedy=remedy, reason=Reason.BAD_RECORD) from error
         if program.id != record["id"]:
             raise BadInput(
                 f"{path}: text does not match its id",
                 cause="the file was edited after it was generated",
                 remedy="move it to a folder without programs.jsonl, where any *.hip file is taken",
-                reason="bad_record",
+                reason=Reason.BAD_RECORD,
             )
         return program
 

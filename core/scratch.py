@@ -23,6 +23,7 @@ from multiprocessing import util
 from pathlib import Path
 
 from hipsynth.core.errors import BadInput, HipsynthError, MissingDependency
+from hipsynth.core.reasons import Reason
 
 PREFIX = "hipsynth-process-"
 _AS_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -82,7 +83,9 @@ def process_folder() -> Path:
 def _unusable_folder_error(place: Path, error: OSError) -> HipsynthError:
     if error.errno in _FULL:
         remedy = "free some space there, or set TMPDIR to a folder with space; what is finished is kept"
-        return BadInput(f"{place}: no space for temporary files", cause=str(error), remedy=remedy, reason="disk_full")
+        return BadInput(
+            f"{place}: no space for temporary files", cause=str(error), remedy=remedy, reason=Reason.DISK_FULL
+        )
     remedy = "set TMPDIR to a folder that exists and that you can write to"
     return MissingDependency(f"{place}: cannot hold temporary files", cause=str(error), remedy=remedy)
 

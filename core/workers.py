@@ -22,6 +22,7 @@ from typing import Generic, TypeVar
 
 from hipsynth.core import stopping
 from hipsynth.core.errors import HipsynthError, MissingDependency, UsageError
+from hipsynth.core.reasons import Reason
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -37,13 +38,13 @@ _LAST_S = 10  # time for a worker to return what it has of an interrupted item
 class WorkerDied(HipsynthError):
     """Two processes in a row ended without returning a result for an item."""
 
-    reason = "worker_died"
+    reason = Reason.WORKER_DIED
 
 
 class WorkerTimeout(HipsynthError):
     """An item exceeded its hard time limit; its process was ended."""
 
-    reason = "timeout"
+    reason = Reason.TIMEOUT
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ def _serve_items(connection: Connection, function: Callable[[T], object]) -> Non
         except (BrokenPipeError, ConnectionResetError):
             return
         except Exception as error:  # a result that cannot be pickled fails only this item
-            connection.send((False, HipsynthError(f"the result cannot be sent: {error}", reason="internal_error")))
+            connection.send((False, HipsynthError(f"the result cannot be sent: {error}", reason=Reason.INTERNAL_ERROR)))
 
 
 def _exit_on_signal(*_: object) -> None:
@@ -326,5 +327,5 @@ def _ray_error(ray: ModuleType, error: Exception) -> Exception:
     if isinstance(cause, Exception):
         return cause
     if isinstance(error, ray.exceptions.RayTaskError):
-        return HipsynthError(str(error).strip().splitlines()[-1], reason="internal_error")
+        return HipsynthError(str(error).strip().splitlines()[-1], reason=Reason.INTERNAL_ERROR)
     return WorkerDied("the Ray worker was lost", cause=str(error))

@@ -7,7 +7,7 @@ import contextlib
 import json
 import time
 import uuid
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,6 +21,7 @@ from starlette.staticfiles import StaticFiles
 
 from hipsynth.core.documents import from_json, to_json
 from hipsynth.core.errors import ErrorDocument, HipsynthError
+from hipsynth.core.reasons import Reason
 from hipsynth.profiling.matrix.targets import load_matrix
 from hipsynth.profiling.metrics import bottleneck, metric_table, paper_ids, roofline
 from hipsynth.serving.documents import (
@@ -50,14 +51,14 @@ from hipsynth.training.models.documents import PredictDocument
 WEB = Path(__file__).parent / "web"
 SHARED_WEB = Path(roofline.__file__).parents[1] / "reports" / "web"
 # Reason of a typed error -> status; others are 422: the request is well-formed, but its program cannot be used.
-STATUS = {
-    "no_model": 404,
-    "superseded": 409,
-    "busy": 429,
-    "missing": 503,
-    "worker_died": 503,
-    "timeout": 503,
-    "internal_error": 500,
+STATUS: Mapping[str, int] = {
+    Reason.NO_MODEL: 404,
+    Reason.SUPERSEDED: 409,
+    Reason.BUSY: 429,
+    Reason.MISSING: 503,
+    Reason.WORKER_DIED: 503,
+    Reason.TIMEOUT: 503,
+    Reason.INTERNAL_ERROR: 500,
 }
 MESSAGE = 400  # most characters: a pattern can be long
 ERRORS: dict[int | str, dict[str, Any]] = {
@@ -100,7 +101,7 @@ def _add_errors(app: FastAPI) -> None:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         message = f"{place}: {first['msg']}"[:MESSAGE]
-        return problem_response(422, ErrorDocument("invalid", message, remedy="see /openapi.json"))
+        return problem_response(422, ErrorDocument(Reason.INVALID, message, remedy="see /openapi.json"))
 
     async def other(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -113,7 +114,7 @@ def _add_errors(app: FastAPI) -> None:
 
     async def defect(_: Request, error: Exception) -> Response:
         cause = type(error).__name__
-        return problem_response(500, ErrorDocument("internal_error", "hipsynth itself failed", cause, "report it"))
+        return problem_response(500, ErrorDocument(Reason.INTERNAL_ERROR, "hipsynth itself failed", cause, "report it"))
 
     app.add_exception_handler(Exception, defect)
     app.add_exception_handler(HipsynthError, typed)

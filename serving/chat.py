@@ -6,6 +6,7 @@ import functools
 from pathlib import Path
 
 from hipsynth.core.errors import BadInput
+from hipsynth.core.reasons import Reason
 from hipsynth.serving.documents import ChatAnswer
 from hipsynth.serving.requests import ChatRequest
 from hipsynth.training.models.predict import Predictor
@@ -35,7 +36,7 @@ def answer_chat(request: ChatRequest) -> ChatAnswer:
             f"the messages are {len(prompt)} tokens long",
             cause=f"the model reads {decoder.encoder.context}",
             remedy="send a shorter text",
-            reason="too_long",
+            reason=Reason.TOO_LONG,
         )
     wanted = min(request.max_tokens, room)
     text, written = decoder.continued(prompt, wanted)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from hipsynth.core.documents import JsonObject, from_json, to_json
 from hipsynth.core.errors import ErrorDocument, HipsynthError
+from hipsynth.core.reasons import Reason
 from hipsynth.serving.requests import BuildRequest
 from hipsynth.serving.worker import HEADER, TAKEN
 
@@ -24,13 +25,13 @@ MOST_ANSWER = 256 << 20
 class QueueFull(HipsynthError):
     """More requests wait than may."""
 
-    reason = "busy"
+    reason = Reason.BUSY
 
 
 class WorkerLost(HipsynthError):
     """The process that worked on the answer ended."""
 
-    reason = "worker_died"
+    reason = Reason.WORKER_DIED
 
 
 class NotTaken(WorkerLost):
@@ -38,7 +39,7 @@ class NotTaken(WorkerLost):
 
 
 class WorkerTooSlow(HipsynthError):
-    reason = "timeout"
+    reason = Reason.TIMEOUT
 
 
 class WorkerProblem(Exception):

@@ -13,6 +13,7 @@ from typing import TypedDict, TypeVar
 
 from hipsynth.core.documents import JsonObject, document_json, from_json
 from hipsynth.core.errors import CompileFailed, ErrorDocument, HipsynthError, MissingDependency
+from hipsynth.core.reasons import Reason
 from hipsynth.profiling.metrics import paper_ids
 from hipsynth.profiling.reports.documents import ProfileDocument
 from hipsynth.serving.cache import Cache, key_of
@@ -33,7 +34,7 @@ Answered = TypeVar("Answered", JsonObject, None)
 class RequestSuperseded(HipsynthError):
     """A newer version of the document was sent."""
 
-    reason = "superseded"
+    reason = Reason.SUPERSEDED
 
 
 @dataclass
@@ -257,7 +258,9 @@ class Service:
         if self.settings.model is None:
             remedy = "train one, and start `synth serve --model DIR`"
             cause = "--model was not given"
-            raise MissingDependency("this server has no language model", cause=cause, remedy=remedy, reason="no_model")
+            raise MissingDependency(
+                "this server has no language model", cause=cause, remedy=remedy, reason=Reason.NO_MODEL
+            )
         messages = tuple(ChatMessage(one.role, one.content) for one in body.messages)
         request = ChatRequest(str(self.settings.model), messages, body.max_tokens)
         return from_json(ChatAnswer, await self.chats.ask("chat", request))

@@ -21,6 +21,7 @@ from typing import BinaryIO
 
 from hipsynth.core.documents import to_json
 from hipsynth.core.errors import CompileFailed, ErrorDocument, HipsynthError
+from hipsynth.core.reasons import Reason
 from hipsynth.core.stopping import is_importing
 
 HEADER = 8  # bytes of a length
@@ -96,7 +97,7 @@ def handle_request(request: bytes) -> dict[str, object]:
         last = traceback.extract_tb(error.__traceback__)[-1]
         cause = f"{type(error).__name__}, seen at {os.path.basename(last.filename)}:{last.lineno}"  # noqa: PTH119
         remedy = "report it with the source"
-        failure = HipsynthError("hipsynth itself failed", cause=cause, remedy=remedy, reason="internal_error")
+        failure = HipsynthError("hipsynth itself failed", cause=cause, remedy=remedy, reason=Reason.INTERNAL_ERROR)
         return {"problem": to_json(problem_of(failure))}
 
 

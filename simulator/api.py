@@ -20,6 +20,7 @@ from pathlib import Path
 from hipsynth import toolchain
 from hipsynth.core.errors import MissingDependency
 from hipsynth.core.kernel_record import KernelRecord
+from hipsynth.core.reasons import Reason
 from hipsynth.simulator import channel, document
 from hipsynth.simulator.artefacts import Artefacts as Artefacts  # part of this module's interface
 from hipsynth.simulator.channel import Channel
@@ -41,15 +42,15 @@ STOP_EXIT = 113  # exit status of a program that the simulator stopped; kStopExi
 FIRST_FD = 3  # the first descriptor that sandbox.run passes on
 # The sandbox's name of an exceeded limit -> our reason.
 KILL_REASONS = {
-    "memory": "out_of_memory",
-    "output": "output_limit",
-    "file_size": "output_limit",
-    "disk": "output_limit",
-    "processes": "forbidden_call",
-    "threads": "forbidden_call",
-    "forbidden_call": "forbidden_call",
-    "moved": "forbidden_call",
-    "lost": "worker_died",
+    "memory": Reason.OUT_OF_MEMORY,
+    "output": Reason.OUTPUT_LIMIT,
+    "file_size": Reason.OUTPUT_LIMIT,
+    "disk": Reason.OUTPUT_LIMIT,
+    "processes": Reason.FORBIDDEN_CALL,
+    "threads": Reason.FORBIDDEN_CALL,
+    "forbidden_call": Reason.FORBIDDEN_CALL,
+    "moved": Reason.FORBIDDEN_CALL,
+    "lost": Reason.WORKER_DIED,
 }
 
 
@@ -208,7 +209,7 @@ def _check_fit(result: RunResult, library: Path, settings: bytes) -> None:
 
     The library is asked once more, outside the program, which may have forged the rejection.
     """
-    refusal = channel.configuration_refusal(library, settings) if result.reason == "bad_configuration" else ""
+    refusal = channel.configuration_refusal(library, settings) if result.reason == Reason.BAD_CONFIGURATION else ""
     if refusal:
         what = f"{library} does not fit this version of hipsynth"
         raise MissingDependency(what, cause=refusal, remedy="run `make setup`, which builds it again")
@@ -253,7 +254,7 @@ def run_attached(
                 process.kill()
                 process.wait()
         if code is not None and code < 0:
-            reason, message = "host_crash", f"the program died of {_signal_name(-code)}"
+            reason, message = Reason.HOST_CRASH, f"the program died of {_signal_name(-code)}"
         result = _build_result(results, reason, message)
     _check_fit(result, library, settings)
     return replace(result, exit_code=code, wall_s=time.monotonic() - start)
@@ -271,9 +272,9 @@ def _watch_process(process: subprocess.Popen[bytes], limits: RunLimits) -> tuple
         meter.sample(pids)
         late = meter.passed(bounds.cpu_s, bounds.idle_s, bounds.wall_s)
         if late:
-            return "timeout", _out_of_time(late, limits)
+            return Reason.TIMEOUT, _out_of_time(late, limits)
         if sum(map(processes.resident_bytes, pids)) > limits.memory_bytes:
-            return "out_of_memory", _too_much(limits.memory_bytes)
+            return Reason.OUT_OF_MEMORY, _too_much(limits.memory_bytes)
 
 
 def _out_of_time(reason: str, limits: RunLimits) -> str:
@@ -305,15 +306,15 @@ def _signal_name(number: int | None) -> str:
 def _sandbox_failure(done: sandbox.SandboxResult, limits: RunLimits, bounds: sandbox.SandboxLimits) -> tuple[str, str]:
     """(reason, message) if the sandbox or a signal ended the program, ("", "") if it exited."""
     if done.status == "timeout":
-        return "timeout", _out_of_time(done.reason, limits)
+        return Reason.TIMEOUT, _out_of_time(done.reason, limits)
     if done.reason == "interrupted":
-        return "interrupted", "stopped"
+        return Reason.INTERRUPTED, "stopped"
     if done.status == "killed":
         return KILL_REASONS.get(
             done.reason, done.reason
         ), f"stopped by the sandbox: {_describe_limit(done.reason, bounds)}"
     if done.reason == "signal":
-        return "host_crash", f"the program died of {_signal_name(done.signal)}"
+        return Reason.HOST_CRASH, f"the program died of {_signal_name(done.signal)}"
     return "", ""
 
 
@@ -349,19 +350,21 @@ def _describe_progress(found: RuntimeDocument) -> str:
 
 
 # Failures that launches which were not executed may cause: what they would have computed is used.
-_CONSEQUENCES = frozenset({"timeout", "host_crash"})
+_CONSEQUENCES = frozenset({Reason.TIMEOUT, Reason.HOST_CRASH})
 
 
 def _mark_partial(result: RunResult) -> RunResult:
     """A run that ended because nothing new was launched is partial; within a budget, also one that ended at its time
     limit, or after launches that were not executed."""
-    if result.reason == "settled":
+    if result.reason == Reason.SETTLED:
         return replace(result, status="partial")
-    ended = bool(result.kernels) and (result.reason == "timeout" or (result.reason in _CONSEQUENCES and result.sampled))
+    ended = bool(result.kernels) and (
+        result.reason == Reason.TIMEOUT or (result.reason in _CONSEQUENCES and result.sampled)
+    )
     if not result.spending or not ended:
         return result
     message = "; ".join(filter(None, (result.message, describe_uncomputed(result.spending))))
-    return replace(result, status="partial", reason="budget", message=message)
+    return replace(result, status="partial", reason=Reason.BUDGET, message=message)
 
 
 def _build_result(results: Channel, reason: str, message: str) -> RunResult:
@@ -376,7 +379,7 @@ def _build_result(results: Channel, reason: str, message: str) -> RunResult:
         return RunResult("failed", "bad_result", f"the program left a result that cannot be used: {error}")
     if found.status != "ok":
         reason, message = found.reason, found.message
-    if reason in ("timeout", "interrupted"):
+    if reason in (Reason.TIMEOUT, Reason.INTERRUPTED):
         message += _describe_progress(found)
     return RunResult(
         status="failed" if reason else "ok",

@@ -9,6 +9,7 @@ from pathlib import Path
 from hipsynth import toolchain
 from hipsynth.core.errors import BadInput, CompileFailed
 from hipsynth.core.program import Program, Project
+from hipsynth.core.reasons import Reason
 from hipsynth.simulator.api import Artefacts, library_path
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.toolchain import CompileLimits, older
@@ -106,7 +107,7 @@ def build_runnable(source: Path, arch: str, flags: str, folder: Path, limits: Co
     try:
         return build_file(source, arch, flags, folder, limits)[0]
     except BadInput as error:
-        if error.reason != "no_kernel":
+        if error.reason != Reason.NO_KERNEL:
             raise
     host = toolchain.compile_host(source, flags, folder, runtime=library_path(), limits=limits)
     return Artefacts(host.executable, objdump=toolchain.find_toolchain().objdump)

@@ -16,6 +16,7 @@ import numpy as np
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import read_regular
 from hipsynth.core.kernel_record import Dim
+from hipsynth.core.reasons import Reason
 
 FILE = "hipsynth-launches.bin"  # in the program's folder
 ARENA = 0x2000_0000_0000  # where device memory begins; kArenaBase of native/core/arena.cpp
@@ -236,5 +237,5 @@ def parse_launches(data: bytes) -> list[RecordedLaunch]:
         raise BadInput(
             "the record of the program's launches is damaged",
             cause=f"the program wrote to it ({error})",
-            reason="bad_result",
+            reason=Reason.BAD_RESULT,
         ) from error

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import read_regular
 from hipsynth.core.kernel_record import Dim
+from hipsynth.core.reasons import Reason
 
 FILE = "hipsynth-sharing.bin"  # in the program's folder
 LINE_BYTES = 128
@@ -95,4 +96,4 @@ def _to_dim(numbers: Sequence[int]) -> Dim:
 
 
 def _malformed_file(path: Path) -> BadInput:
-    return BadInput(f"{path.name} is damaged", cause="the program wrote to it", reason="bad_result")
+    return BadInput(f"{path.name} is damaged", cause="the program wrote to it", reason=Reason.BAD_RESULT)

@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hipsynth.core.errors import HipsynthError
+from hipsynth.core.reasons import Reason
 
 
 class EditConflict(HipsynthError):
     """Two edits overlap, or an edit lies outside the text: a bug in the pass that made them."""
 
-    reason = "edit_conflict"
+    reason = Reason.EDIT_CONFLICT
 
 
 @dataclass(frozen=True, order=True)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from hipsynth.core.cache import cache_dir
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import read_regular
+from hipsynth.core.reasons import Reason
 from hipsynth.source import clang
 from hipsynth.source.clang import TU, Kind
 from hipsynth.source.encoding import misplaced
@@ -232,10 +233,10 @@ def _view(
 
 
 def _diagnostic(text: str, line: int, column: int, file: str, path: str) -> Diagnostic:
-    reason = "missing_include" if text.endswith("file not found") else "syntax_error"
+    reason = Reason.MISSING_INCLUDE if text.endswith("file not found") else Reason.SYNTAX_ERROR
     if file not in ("", path):
         _, problems = load_source(Path(file))
-        if problems and problems[0].reason == "not_utf8":
+        if problems and problems[0].reason == Reason.NOT_UTF8:
             return problems[0].in_file(Path(file))
         return Diagnostic(reason, f"{file}:{line}:{column}: {text}")
     return Diagnostic(reason, text, line, column)

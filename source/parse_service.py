@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import hipsynth
 from hipsynth.core.errors import BadInput, HipsynthError
+from hipsynth.core.reasons import Reason
 from hipsynth.source.entities import Entity
 from hipsynth.source.functions import FunctionNode
 from hipsynth.source.parse import VIRTUAL, ParseConfig, ParsedUnit, Token, prepare
@@ -32,7 +33,7 @@ R = TypeVar("R")
 class ParserLost(HipsynthError):
     """The process that parses ended without an answer: a crash of libclang, or too much memory."""
 
-    reason = "worker_died"
+    reason = Reason.WORKER_DIED
 
 
 def parse_isolated(text: str, config: ParseConfig, isolate: bool = True) -> ParsedUnit:
@@ -48,7 +49,7 @@ def parse_isolated(text: str, config: ParseConfig, isolate: bool = True) -> Pars
 
 def _read_unit(text: str, answer: Mapping[str, Any]) -> ParsedUnit:
     if "problem" in answer:
-        raise BadInput("the program cannot be parsed", cause=short_text(answer["problem"]), reason="syntax_error")
+        raise BadInput("the program cannot be parsed", cause=short_text(answer["problem"]), reason=Reason.SYNTAX_ERROR)
     data = text.encode()
     tokens = tuple(Token(int(k), int(a), int(b), data[a:b].decode()) for k, a, b, _ in answer["tokens"])
     places = [(short_text(row["place"][0]), int(row["place"][1])) for row in answer["entities"]]

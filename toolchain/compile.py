@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hipsynth.core.errors import BadInput, MissingDependency
 from hipsynth.core.files import copy_regular
+from hipsynth.core.reasons import Reason
 from hipsynth.toolchain import driver, sandbox
 from hipsynth.toolchain import flags as flag_parser
 from hipsynth.toolchain.builds import load_build, store_build
@@ -92,7 +93,7 @@ def compile_device(
             f"{source}: no kernel in the file",
             cause="the compiler found no __global__ function to emit",
             remedy="templates need an instantiation; host-only programs cannot be profiled",
-            reason="no_kernel",
+            reason=Reason.NO_KERNEL,
         )
     provenance = toolchain.provenance() | {
         "arch": arch,

@@ -15,6 +15,7 @@ from hipsynth.core import time_limit
 from hipsynth.core.cache import cache_dir
 from hipsynth.core.errors import BadInput, CompileFailed, HipsynthError, MissingDependency, UsageError
 from hipsynth.core.files import write_whole
+from hipsynth.core.reasons import Reason
 from hipsynth.toolchain import sandbox
 from hipsynth.toolchain.flags import Flags, parse_flags
 from hipsynth.toolchain.locate import Toolchain
@@ -143,7 +144,7 @@ def _ask_driver(toolchain: Toolchain, arguments: Sequence[str], flags: Flags, li
             f"the compiler does not accept the flags {flags.text!r}",
             cause=messages,
             remedy="remove the flag named in the message",
-            reason="bad_flag",
+            reason=Reason.BAD_FLAG,
         )
     commands = [shlex.split(line) for line in result.stderr.splitlines() if line.startswith(' "')]
     if len(commands) != 2 or commands[0][1] != "-cc1":
@@ -173,7 +174,7 @@ def run_tool(
     what: str,
     *,
     shows: Iterable[Path] = (),
-    failure: str = "compile_failed",
+    failure: Reason = Reason.COMPILE_FAILED,
 ) -> str:
     """Runs one of the toolchain's programs in the sandbox, in `folder`, and returns its stderr.
 
@@ -187,12 +188,12 @@ def run_tool(
     if result.reason == "not_started":
         raise MissingDependency(f"{command[0]} does not run", cause=result.stderr, remedy="run `make setup`")
     if result.reason == "lost":  # says nothing about the program
-        raise HipsynthError(f"{what}: something outside ended the compiler's sandbox", reason="worker_died")
+        raise HipsynthError(f"{what}: something outside ended the compiler's sandbox", reason=Reason.WORKER_DIED)
     if result.reason != "exit_code":
         raise _stopped_error(result, limits, what)
     said = _compiler_messages(result)
     first = next((line for line in said.splitlines() if "error:" in line), "")
-    verb = "link" if failure == "link_failed" else "compile"
+    verb = "link" if failure == Reason.LINK_FAILED else "compile"
     error = CompileFailed(f"{what} does not {verb}", diagnostics=said, cause=first[:300])
     error.reason = failure
     raise error

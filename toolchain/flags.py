@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hipsynth.core.errors import UsageError
+from hipsynth.core.reasons import Reason
 
 TABLE = Path(__file__).with_name("flags.toml")
 OPENMP = "-fopenmp"  # passed to the host side only
@@ -195,5 +196,5 @@ def _bad_flags_error(flags: str, cause: str) -> UsageError:
         cause=cause,
         remedy='use flags such as --flags="-O3 -ffast-math" or --flags=-DN=1024; all allowed ones: '
         "toolchain/flags.toml",
-        reason="bad_flag",
+        reason=Reason.BAD_FLAG,
     )

@@ -17,6 +17,7 @@ from typing import Any
 
 from hipsynth.core.cache import cache_dir
 from hipsynth.core.errors import MissingDependency, UsageError
+from hipsynth.core.reasons import Reason
 
 HERE = Path(__file__).resolve().parent
 
@@ -36,7 +37,7 @@ def check_arch(arch: str) -> str:
     """Returns `arch`, or raises UsageError (reason "bad_arch") naming the known ones."""
     if arch not in read_inputs()["archs"]:
         raise UsageError(
-            f"unknown architecture {arch!r}", remedy="one of: " + ", ".join(compilable_archs()), reason="bad_arch"
+            f"unknown architecture {arch!r}", remedy="one of: " + ", ".join(compilable_archs()), reason=Reason.BAD_ARCH
         )
     return arch
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import copy_regular
+from hipsynth.core.reasons import Reason
 from hipsynth.toolchain import driver, sandbox
 from hipsynth.toolchain import flags as flag_parser
 from hipsynth.toolchain.builds import load_build, store_build
@@ -105,7 +106,7 @@ def _build_device(
     try:
         return compile_device(unit.source, arch, unit.device_flags, folder, limits=limits, roots=roots)
     except BadInput as error:
-        if error.reason != "no_kernel":
+        if error.reason != Reason.NO_KERNEL:
             raise
     return None
 
@@ -170,6 +171,6 @@ def _link_program(
         linked = scratch / executable.name
         command = [*made.linker([str(path) for path in inputs], str(linked)), *libraries]
         shows = (*inputs, runtime)
-        driver.run_tool(toolchain, command, scratch, limits, executable.name, shows=shows, failure="link_failed")
+        driver.run_tool(toolchain, command, scratch, limits, executable.name, shows=shows, failure=Reason.LINK_FAILED)
         copy_regular(linked, executable)
     executable.chmod(0o755)

@@ -19,6 +19,7 @@ from pydantic import TypeAdapter
 
 from hipsynth.core.documents import Json, JsonObject
 from hipsynth.core.errors import ErrorDocument
+from hipsynth.core.reasons import Reason
 from hipsynth.profiling.reports.documents import ProfileDocument, RunDocument
 from hipsynth.serving.documents import ChatCompletion, Comparison, JobDocument, ServerChoices
 from hipsynth.serving.lsp.documents import EditComparison, EditorTargets, PredictionNotice
@@ -158,6 +159,16 @@ def render_page() -> str:
         lines.append(f"| [{title}](#{title.lower()}) | {document.source} | {schema_link} |")
     for name, schema in sorted(found.items()):
         lines += ["", f"## {name}", "", " ".join(str(schema.get("description", "")).split()), *_member_rows(schema)]
+    lines += [
+        "",
+        "## Reasons",
+        "",
+        "What `reason`, `reason_code` and `error` hold.",
+        "",
+        "| code | meaning |",
+        "|---|---|",
+    ]
+    lines += [f"| `{reason}` | {reason.meaning} |" for reason in Reason]
     return "\n".join(lines) + "\n"
 
 

@@ -17,6 +17,7 @@ from hipsynth.core.errors import BadInput
 from hipsynth.core.files import PARTIAL, write_error
 from hipsynth.core.journal import Journal, damaged_record, read_at, read_records, remove_damaged_lines
 from hipsynth.core.program import ProgramRecord, is_id
+from hipsynth.core.reasons import Reason
 from hipsynth.core.store import rebuild
 from hipsynth.core.store import shards as files
 from hipsynth.core.store.schema import (
@@ -67,7 +68,7 @@ class Corpus:
                 cause="the file changed after it was written",
                 remedy="restore it from a copy, or run `synth profile DIR --out CORPUS --repair`, which drops it and "
                 "measures what it held again; `synth stats` and `export` read the intact ones with --skip-damaged",
-                reason="corrupt",
+                reason=Reason.CORRUPT,
             )
         return cls(root, files.remove_shards(manifest, [shard for shard, _ in bad]), bad)
 

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import PARTIAL
+from hipsynth.core.reasons import Reason
 from hipsynth.core.store import shards as files
 from hipsynth.core.store.schema import KEY, KINDS, SCHEMA_VERSION
 
@@ -28,12 +29,12 @@ def read_contents(root: Path) -> tuple[files.Manifest, Bad] | None:
     for kind in KINDS:
         if (root / kind).is_symlink():
             what = f"{root / kind}: is a symbolic link"
-            raise BadInput(what, remedy="replace it by the folder that it names", reason="outside")
+            raise BadInput(what, remedy="replace it by the folder that it names", reason=Reason.OUTSIDE)
     problem = None
     try:
         manifest = files.read_manifest(root)
     except BadInput as error:
-        if error.reason != "corrupt":
+        if error.reason != Reason.CORRUPT:
             raise
         manifest, problem = None, error
     if manifest is not None:

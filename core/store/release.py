@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import open_regular, read_regular
+from hipsynth.core.reasons import Reason
 from hipsynth.core.store import shards as files
 from hipsynth.core.store.corpus import Corpus
 from hipsynth.core.store.schema import KINDS, schema_of
@@ -106,7 +107,7 @@ class Release(Corpus):
                 "damaged release: " + "; ".join(damaged),
                 cause="the file changed after it was written",
                 remedy="restore it, for example with git, or read the intact files with --skip-damaged",
-                reason="corrupt",
+                reason=Reason.CORRUPT,
             )
         bad = {line.partition(": ")[0] for line in damaged}
         named = [path for path in sorted(sums) if _FILE.fullmatch(path) and str(root / path) not in bad]
@@ -123,7 +124,7 @@ class Release(Corpus):
                 found.append(table.select(schema.names).cast(schema))
             except (OSError, KeyError, ValueError, pa.ArrowException) as error:
                 what = f"{self.root / path}: not a file of this release"
-                raise BadInput(what, cause=str(error), remedy="restore it", reason="corrupt") from error
+                raise BadInput(what, cause=str(error), remedy="restore it", reason=Reason.CORRUPT) from error
         return pa.concat_tables(found) if found else schema.empty_table()
 
     def opcodes(self) -> set[str]:
@@ -149,7 +150,7 @@ def read_facts(root: Path) -> ReleaseFacts:
             raise BadInput(
                 f"{path}: release format {facts['format']}, this installation reads {FORMAT}",
                 remedy="use the hipsynth version that wrote it",
-                reason="schema_version",
+                reason=Reason.SCHEMA_VERSION,
             )
         files.check_version(path, facts["schema_version"])
         names = [*facts["metric_ids"], *facts["counters"]]
@@ -160,7 +161,7 @@ def read_facts(root: Path) -> ReleaseFacts:
                 raise ValueError(f"shard {number!r} has no tools")
             int(shard["failures"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise BadInput(f"{path}: damaged", cause=repr(error), remedy="restore it", reason="corrupt") from error
+        raise BadInput(f"{path}: damaged", cause=repr(error), remedy="restore it", reason=Reason.CORRUPT) from error
     return cast(ReleaseFacts, facts)
 
 
@@ -171,10 +172,10 @@ def read_sums(root: Path) -> dict[str, str]:
     for line in text.splitlines():
         match = _SUM_LINE.fullmatch(line)
         if match is None:
-            raise BadInput(f"{root / SUMS}: damaged", cause=f"the line {line[:80]!r}", reason="corrupt")
+            raise BadInput(f"{root / SUMS}: damaged", cause=f"the line {line[:80]!r}", reason=Reason.CORRUPT)
         if match[2] not in (FACTS, CARD) and not _FILE.fullmatch(match[2]):
             what = f"{root / SUMS}: names {match[2]!r}, which is no file of a release"
-            raise BadInput(what, cause="it was edited or comes from elsewhere", reason="outside")
+            raise BadInput(what, cause="it was edited or comes from elsewhere", reason=Reason.OUTSIDE)
         found[match[2]] = match[1]
     return found
 

@@ -16,6 +16,7 @@ from hipsynth.core.documents import from_json
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import open_regular, read_regular, write_whole
 from hipsynth.core.program import is_id
+from hipsynth.core.reasons import Reason
 from hipsynth.core.store.schema import KINDS, SCHEMA_VERSION, schema_of
 
 MANIFEST = "manifest.json"
@@ -65,7 +66,7 @@ def check_version(path: Path, version: object) -> None:
         raise BadInput(
             f"{path}: schema version {version}, this installation reads {SCHEMA_VERSION}",
             remedy="use the hipsynth version that wrote the corpus, or profile into a new folder",
-            reason="schema_version",
+            reason=Reason.SCHEMA_VERSION,
         )
 
 
@@ -84,9 +85,11 @@ def read_manifest(root: Path) -> Manifest | None:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         problem = error
     except BadInput as error:
-        error.remedy = error.remedy if error.reason in ("schema_version", "unreadable_file") else _REBUILD
+        error.remedy = error.remedy if error.reason in (Reason.SCHEMA_VERSION, Reason.UNREADABLE_FILE) else _REBUILD
         raise
-    raise BadInput(f"{path}: not a corpus manifest", cause=str(problem), remedy=_REBUILD, reason="corrupt") from problem
+    raise BadInput(
+        f"{path}: not a corpus manifest", cause=str(problem), remedy=_REBUILD, reason=Reason.CORRUPT
+    ) from problem
 
 
 _REBUILD = f"move {MANIFEST} away and run the same command again: it is rebuilt from the shards in the folder"
@@ -103,7 +106,7 @@ def _parse_shard(manifest: Path, kind: str, row: object) -> Shard:
     shard = from_json(Shard, row)
     if not isinstance(shard.path, str) or not (match := _PATH.fullmatch(shard.path)) or match[1] != kind:
         what = f"{manifest}: names {shard.path!r}, which is no shard of this folder"
-        raise BadInput(what, cause="the manifest was edited or comes from elsewhere", reason="outside")
+        raise BadInput(what, cause="the manifest was edited or comes from elsewhere", reason=Reason.OUTSIDE)
     if not all(isinstance(number, int) and number >= 0 for number in (shard.rows, shard.bytes)):
         raise ValueError(f"{shard.path}: rows and bytes are counts")
     if not is_id(shard.first) or not is_id(shard.last) or not isinstance(shard.sha256, str):
@@ -153,7 +156,7 @@ def read_shard(root: Path, shard: Shard, columns: Sequence[str] | None = None) -
             f"{root / shard.path}: cannot be read",
             cause=str(error),
             remedy="run `synth profile DIR --out CORPUS --repair`, which drops it and measures what it held again",
-            reason="corrupt",
+            reason=Reason.CORRUPT,
         ) from error
 
 

@@ -14,6 +14,7 @@ from hipsynth.core.documents import from_json
 from hipsynth.core.errors import BadInput
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import Program
+from hipsynth.core.reasons import Reason
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
 from hipsynth.simulator.limits import RunLimits
@@ -102,7 +103,7 @@ class RecordedBackend:
                 target.flags,
                 target.device,
                 status="failed",
-                reason="not_recorded",
+                reason=Reason.NOT_RECORDED,
                 message=f"no capture of program {program.id} for this target and these arguments",
             )
         program_id, result = read_capture(path)

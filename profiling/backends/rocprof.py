@@ -13,6 +13,7 @@ from pathlib import Path
 from hipsynth.core.errors import BadInput, CompileFailed, MissingDependency
 from hipsynth.core.expressions import iterate_names
 from hipsynth.core.program import Program
+from hipsynth.core.reasons import Reason
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
 from hipsynth.profiling.backends.recorded import capture_name
@@ -152,7 +153,7 @@ def _compile_program(program: Program, target: Target, scratch: Path, limits: Ru
             command, capture_output=True, text=True, errors="replace", timeout=limits.time_s, check=False
         )
     except subprocess.TimeoutExpired as error:
-        raise BadInput("the compiler did not end", cause=f"limit {limits.time_s:g} s", reason="timeout") from error
+        raise BadInput("the compiler did not end", cause=f"limit {limits.time_s:g} s", reason=Reason.TIMEOUT) from error
     if done.returncode != 0:
         raise CompileFailed(f"hipcc refused the program for {target.arch}", diagnostics=done.stderr[-4000:])
     return binary

@@ -15,6 +15,7 @@ from hipsynth.core.errors import BadInput, CompileFailed, MissingDependency, Usa
 from hipsynth.core.kernel_record import KernelRecord, MeasurementSource
 from hipsynth.core.oracle_check import describe_mismatch
 from hipsynth.core.program import Program
+from hipsynth.core.reasons import Reason
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends import equal_builds
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
@@ -117,12 +118,12 @@ class SimBackend:
         reason, message = done.reason, done.message
         if not reason and not done.sampled and (expected := program.expectation()) is not None:
             message = describe_mismatch(expected, done.exit_code, done.stdout)
-            reason = "wrong_result" if message else ""
+            reason = Reason.WRONG_RESULT if message else ""
             if message and done.output_cut:
                 message += " (its output was cut, so what followed was not compared)"
         if not reason and not done.dispatch_count and not done.transfers:
             words = "\n".join(done.stdout.strip().splitlines()[:USAGE_LINES])  # often how to call it
-            reason, message = "no_dispatch", f"the program launched no kernel\n{words}".strip()
+            reason, message = Reason.NO_DISPATCH, f"the program launched no kernel\n{words}".strip()
         if reason:
             message = "\n".join([message, *_own_words(done.stderr, message)]).strip()
         kernels = measured_kernels(done.kernels, target.arch)
@@ -144,7 +145,7 @@ class SimBackend:
         )
 
 
-_STOPPED = ("timeout", "interrupted")
+_STOPPED = (Reason.TIMEOUT, Reason.INTERRUPTED)
 
 
 def duration_error(kernels: Iterable[KernelRecord]) -> float:

@@ -13,6 +13,7 @@ from typing import Any
 from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import Program, ProgramRun
+from hipsynth.core.reasons import Reason
 from hipsynth.core.store import CorpusItem, CorpusWriter, measurement_id
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling import metrics
@@ -31,7 +32,7 @@ from hipsynth.simulator import label_model
 from hipsynth.simulator.limits import SAMPLING_UNITS, RunLimits
 
 # Failures that may not be caused by the program: the next run retries them.
-TRANSIENT = frozenset({"worker_died", "missing", "internal_error", "disk_full"})
+TRANSIENT = frozenset({Reason.WORKER_DIED, Reason.MISSING, Reason.INTERNAL_ERROR, Reason.DISK_FULL})
 LABEL_TOLERANCE = 0.1  # relative error up to which a prediction counts as correct
 
 Note = Callable[[str], None]
@@ -103,7 +104,7 @@ def collect_matrix(
         jobs = list(context.plan(programs, targets))
         if not summary.programs:
             raise BadInput(
-                "no programs to profile", remedy="give a folder that holds *.hip files", reason="no_programs"
+                "no programs to profile", remedy="give a folder that holds *.hip files", reason=Reason.NO_PROGRAMS
             )
         note = progress(sum(len(job.cells) for job in jobs)) if progress is not None else _ignore_note
         limit = hard_limit(options.limits, max((len(job.cells) for job in jobs), default=1))

@@ -13,6 +13,7 @@ from pathlib import Path
 from hipsynth.core import stopping
 from hipsynth.core.errors import BadInput, HipsynthError, MissingDependency, UsageError
 from hipsynth.core.program import Program, ProgramRun
+from hipsynth.core.reasons import Reason
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.core.workers import ItemOutcome, map_unordered, use_outcomes
 from hipsynth.profiling import backends
@@ -25,7 +26,7 @@ NO_KERNEL = "the program launched no kernel"
 MESSAGE_CHARS = 2000
 INTERRUPTED = "interrupted"
 NO_KERNEL_YET = "stopped before any kernel had ended"
-BUILD_REASONS = frozenset({"compile_failed", "link_failed"})  # equal for all cells of a build
+BUILD_REASONS = frozenset({Reason.COMPILE_FAILED, Reason.LINK_FAILED})  # equal for all cells of a build
 # Wall-clock margin over the backend's own limit after which the engine ends a worker.
 HARD_LIMIT_FACTOR, HARD_LIMIT_EXTRA_S = 1.5, 600.0
 
@@ -129,14 +130,14 @@ def failed_result(target: Target, reason: str, message: str) -> TargetResult:
 def label_sources(result: TargetResult) -> TargetResult:
     """The result as a source of labels: a program of copies alone has none."""
     if result.status == "ok" and not result.kernels:
-        return replace(result, status="failed", reason="no_dispatch", message=NO_KERNEL)
+        return replace(result, status="failed", reason=Reason.NO_DISPATCH, message=NO_KERNEL)
     return result
 
 
 def _tidy_result(result: TargetResult, scratch: str) -> TargetResult:
     """Truncates long texts, replaces the scratch folder's random name, and marks a run that did nothing as failed."""
     if result.status == "ok" and not result.kernels and not result.transfers:
-        result = replace(result, status="failed", reason="no_kernel", message=NO_KERNEL)
+        result = replace(result, status="failed", reason=Reason.NO_KERNEL, message=NO_KERNEL)
     return replace(
         result,
         message=result.message.replace(scratch, "<scratch>")[-MESSAGE_CHARS:],

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hipsynth.core.reasons import Reason
 from hipsynth.core.time_limit import seconds_left
 from hipsynth.profiling import metrics
 from hipsynth.profiling.preview.launch import (
@@ -206,8 +207,12 @@ class Interpreter:
             try:
                 return self._refine_counts(kernel, launch, assumed, self._interpret(kernel, launch, assumed))
             except SimError as error:
-                endless = error.reason == "instruction_limit" and assumed.below == 1 and self.by_data(kernel)
-                if error.reason not in ("illegal_access", "instruction_limit") or assumed == ASSUMPTIONS[-1] or endless:
+                endless = error.reason == Reason.INSTRUCTION_LIMIT and assumed.below == 1 and self.by_data(kernel)
+                if (
+                    error.reason not in (Reason.ILLEGAL_ACCESS, Reason.INSTRUCTION_LIMIT)
+                    or assumed == ASSUMPTIONS[-1]
+                    or endless
+                ):
                     raise
         return None
 

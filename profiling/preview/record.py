@@ -19,6 +19,7 @@ from hipsynth.core.cache import cache_dir
 from hipsynth.core.errors import BadInput, CompileFailed
 from hipsynth.core.files import read_regular, replace_atomically
 from hipsynth.core.program import Project
+from hipsynth.core.reasons import Reason
 from hipsynth.core.time_limit import charge_seconds
 from hipsynth.profiling.preview.launch import DeviceBuffer, DeviceLaunch, is_read_only, parameter_types
 from hipsynth.simulator import api
@@ -37,9 +38,9 @@ MOST_FILES = 500  # in the folder of a program whose recording is kept
 SOURCE_SUFFIXES = frozenset({".hip", ".cpp", ".cc", ".cu", ".c", ".h", ".hpp", ".cuh"})
 KEPT_BYTES, KEPT = 1 << 30, 256  # of recordings in the cache
 # Reasons for which a run is ended that say nothing against its launches.
-HARMLESS = {
-    "recorded": "it makes more launches than are recorded",
-    "settled": "it repeats its launches",
+HARMLESS: Mapping[str, str] = {
+    Reason.RECORDED: "it makes more launches than are recorded",
+    Reason.SETTLED: "it repeats its launches",
 }
 
 

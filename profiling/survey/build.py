@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hipsynth import toolchain
 from hipsynth.core.errors import BadInput, CompileFailed, HipsynthError
+from hipsynth.core.reasons import Reason
 from hipsynth.profiling.survey.libraries import (
     PRESENT,
     absent_libraries,
@@ -69,12 +70,12 @@ def try_plans(
         if made.artefacts is not None:
             return made
         failures.append(made)
-        if made.reason == "needs_library":
+        if made.reason == Reason.NEEDS_LIBRARY:
             break
     # A guessed plan's errors are not informative if a build file gave another plan.
     relevant = [made for made in failures if made.plan.origin != "guess"] or failures
-    chosen = next((made for made in relevant if made.reason == "needs_library"), failures[0])
-    if chosen.reason == "needs_library" and program.libraries:
+    chosen = next((made for made in relevant if made.reason == Reason.NEEDS_LIBRARY), failures[0])
+    if chosen.reason == Reason.NEEDS_LIBRARY and program.libraries:
         return replace(chosen, message=f"needs {', '.join(program.libraries)}: {chosen.message}")
     if program.not_configured and all(made.plan.origin == "guess" for made in failures):
         return _without_configuration(chosen, program.not_configured)
@@ -87,9 +88,9 @@ def _without_configuration(guess: BuildResult, problem: str) -> BuildResult:
     What lacks a header or a symbol may do so because nothing was configured. Any other error of the compiler is the
     program's own, and names the cause better than CMake does.
     """
-    if guess.reason in ("missing_header", "link_failed"):
-        return replace(guess, reason="not_configured", message=f"{problem}; without CMake: {guess.message}")
-    if guess.reason == "compile_failed":
+    if guess.reason in (Reason.MISSING_HEADER, Reason.LINK_FAILED):
+        return replace(guess, reason=Reason.NOT_CONFIGURED, message=f"{problem}; without CMake: {guess.message}")
+    if guess.reason == Reason.COMPILE_FAILED:
         return replace(guess, message=f"{guess.message} ({problem})")
     return guess
 
@@ -113,10 +114,10 @@ def _with_written(plan: BuildPlan, folder: Path) -> BuildPlan:
 def _attempt_build(plan: BuildPlan, where: _BuildContext) -> BuildResult:
     """Compiles the plan; on unknown standard names, retries with the headers that HIP included before release 7."""
     made = _compile_plan(plan, where)
-    if made.reason == "compile_failed" and older.may_help(made.diagnostics):
+    if made.reason == Reason.COMPILE_FAILED and older.may_help(made.diagnostics):
         units = tuple(_with_older_headers(unit) for unit in plan.units)
         again = _compile_plan(replace(plan, units=units), where)
-        solved = again.reason != "compile_failed" or not older.may_help(again.diagnostics)
+        solved = again.reason != Reason.COMPILE_FAILED or not older.may_help(again.diagnostics)
         return again if solved else made  # if the retry did not help, the original error is clearer
     return made
 
@@ -203,7 +204,7 @@ def _classify_failure(error: CompileFailed, wanted: list[str]) -> tuple[str, str
         return "needs_library", f"{header} not found ({library.name})"
     if header:
         return "missing_header", f"{header} not found"
-    if error.reason == "link_failed":
+    if error.reason == Reason.LINK_FAILED:
         for name in [*absent_libraries(error.diagnostics), *wanted]:
             found = library_of_link(name)
             if found is not None:

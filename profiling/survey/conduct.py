@@ -13,6 +13,7 @@ from hipsynth import toolchain
 from hipsynth.core.errors import BadInput, HipsynthError
 from hipsynth.core.files import SOURCE_BYTES, read_regular, whole_file
 from hipsynth.core.journal import Journal, read_records
+from hipsynth.core.reasons import Reason
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling.backends.sim import build_identity
@@ -81,14 +82,14 @@ def find_chosen_programs(root: Path, options: SurveyOptions) -> list[SurveyedPro
             f"{root}: no program path contains {options.match!r}",
             cause=f"{len(found)} programs found, such as {found[0].id}",
             remedy="choose another --match: a substring of the path, not a pattern",
-            reason="no_programs",
+            reason=Reason.NO_PROGRAMS,
         )
     if not programs:
         raise BadInput(
             f"{root}: no HIP program",
             cause="no file with a main() uses HIP",
             remedy="give the folder that contains the sources",
-            reason="no_programs",
+            reason=Reason.NO_PROGRAMS,
         )
     return programs
 
@@ -211,7 +212,7 @@ def _survey_one(task: _Task, scratch: Path) -> tuple[SurveyRow, tuple[Labels, ..
         output_cut=done.output_cut, kernels=len(done.kernels), spending=done.spending,
         diagnostics=_output_tail(done.stdout, done.stderr, verdict.status),
     )  # fmt: skip
-    fits = row.whole or row.reason not in ("", "budget", "timeout")
+    fits = row.whole or row.reason not in ("", Reason.BUDGET, Reason.TIMEOUT)
     if not fits and options.shrink:
         row = _shrink_run(task, row, built, limits, done, call, scratch)
     if not (options.labels and options.count and row.completed and done.kernels):
@@ -252,7 +253,7 @@ def _output_tail(stdout: str, stderr: str, status: str) -> str:
 
 
 def _failed_row(task: _Task, error: Exception | None) -> SurveyRow:
-    reason = error.reason if isinstance(error, HipsynthError) else "internal_error"
+    reason = error.reason if isinstance(error, HipsynthError) else Reason.INTERNAL_ERROR
     return SurveyRow(task.program.id, "failed", reason, str(error), key=task.key)
 
 
@@ -297,7 +298,7 @@ def _finished_rows(out: Path, options: SurveyOptions) -> dict[str, SurveyRow]:
     known: dict[str, SurveyRow] = {}
     for document, limit in zip(documents, limits, strict=True):
         row = row_of(document)
-        if row.key and (row.reason not in ("timeout", "budget") or limit >= options.timeout_s):
+        if row.key and (row.reason not in (Reason.TIMEOUT, Reason.BUDGET) or limit >= options.timeout_s):
             known[row.key] = row
     return known
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hipsynth.core.folders import copy_folder
+from hipsynth.core.reasons import Reason
 from hipsynth.profiling.survey.build import BuildResult
 from hipsynth.profiling.survey.judge import RunVerdict, judge_run
 from hipsynth.profiling.survey.plan import Invocation, SurveyedProgram
@@ -20,7 +21,7 @@ from hipsynth.toolchain import sandbox
 
 ATTEMPTS = 3
 # Failures after which a run with other arguments may succeed.
-_RETRY = frozenset({"needs_arguments", "needs_data", "exit_code"})
+_RETRY = frozenset({Reason.NEEDS_ARGUMENTS, Reason.NEEDS_DATA, Reason.EXIT_CODE})
 USAGE_CHARS = 20_000
 _PREPARING = sandbox.SandboxLimits(**sandbox.time_limits(20), memory_bytes=2 << 30, processes=64)
 # An option named in a message, such as: use the event-based method with "-m event" argument
@@ -29,7 +30,7 @@ _NAMED_OPTION = re.compile(r"[\"`](--?[a-zA-Z][\w-]*(?: [\w.]+)?)[\"`] (?:argume
 _INPUT_FILE = re.compile(
     r"^(?!-).*(/|\.(txt|dat|data|bin|csv|mtx|graph|gr|in|inp|bmp|png|ppm|pgm|jpe?g|raw|json|xml|cfg|conf)$)"
 )
-_MAY_LACK_DATA = frozenset({"exit_code", "host_crash"})
+_MAY_LACK_DATA = frozenset({Reason.EXIT_CODE, Reason.HOST_CRASH})
 _LITERAL = re.compile(r"-{0,2}\d[\w.x,]*|--?[a-zA-Z][\w-]*(=[\w.-]+)?")
 
 
@@ -54,12 +55,14 @@ def try_calls(
         call, view = calls[len(tries)], scratch / f"run{len(tries)}"
         verdict, done = try_call(program, built, device, root, view, limits, call, count, counters)
         tries.append((_advise_on_timeout(verdict, call, limits), done, call))
-        lost = verdict.reason == "host_crash" and program.reads_arguments and not call.arguments
+        lost = verdict.reason == Reason.HOST_CRASH and program.reads_arguments and not call.arguments
         if verdict.reason not in _RETRY and not lost:
             return tries[-1]
         examples = _own_examples(done, built, view / _folder_inside(built, root))
         calls += [call for call in examples if call not in calls]
-    return tries[-1] if tries[-1][0].reason == "needs_data" else tries[0]  # a missing file is the more specific reason
+    return (
+        tries[-1] if tries[-1][0].reason == Reason.NEEDS_DATA else tries[0]
+    )  # a missing file is the more specific reason
 
 
 def _folder_inside(built: BuildResult, root: Path) -> Path:
@@ -92,13 +95,13 @@ def explain_by_absent_file(verdict: RunVerdict, call: Invocation, folder: Path) 
         return verdict
     for word in filter(_INPUT_FILE.search, call.arguments):
         if not (folder / word).exists():
-            return replace(verdict, reason="needs_data", message=f"{verdict.message}; {word} is not in its folder")
+            return replace(verdict, reason=Reason.NEEDS_DATA, message=f"{verdict.message}; {word} is not in its folder")
     return verdict
 
 
 def _advise_on_timeout(verdict: RunVerdict, call: Invocation, limits: RunLimits) -> RunVerdict:
     """Adds to a time-out how the program could finish: a higher limit or smaller arguments."""
-    if verdict.reason not in ("timeout", "budget"):
+    if verdict.reason not in (Reason.TIMEOUT, Reason.BUDGET):
         return verdict
     advice = f"try more than --timeout {limits.time_s:g}"
     if any(re.search(r"\d", word) for word in call.arguments):

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hipsynth.core.reasons import Reason
 from hipsynth.simulator.api import RunResult
 from hipsynth.simulator.spending import describe_uncomputed
 
@@ -65,14 +66,14 @@ def judge_run(done: RunResult, *, unasked: bool = False) -> RunVerdict:
     refused = _REFUSED_MEMORY.search(done.stderr)
     absent = _NO_CODE_OBJECT.search(done.stderr)
     if absent and verdict.status == "failed":
-        return RunVerdict("failed", "needs_data", f"loads the code object {absent.group(1)}", verdict.evidence)
-    if done.reason == "out_of_memory":
-        return RunVerdict("failed", "needs_memory", done.message, verdict.evidence)
+        return RunVerdict("failed", Reason.NEEDS_DATA, f"loads the code object {absent.group(1)}", verdict.evidence)
+    if done.reason == Reason.OUT_OF_MEMORY:
+        return RunVerdict("failed", Reason.NEEDS_MEMORY, done.message, verdict.evidence)
     starved = _line_with(own, "wants", "memory")
-    if starved and verdict.reason in ("host_crash", "exit_code"):
-        return RunVerdict("failed", "needs_memory", "host memory exhausted", starved)
+    if starved and verdict.reason in (Reason.HOST_CRASH, Reason.EXIT_CODE):
+        return RunVerdict("failed", Reason.NEEDS_MEMORY, "host memory exhausted", starved)
     if refused and verdict.status == "failed":
-        return RunVerdict("failed", "needs_memory", refused.group(1), verdict.evidence)
+        return RunVerdict("failed", Reason.NEEDS_MEMORY, refused.group(1), verdict.evidence)
     return verdict
 
 
@@ -84,52 +85,54 @@ def _judge_ended(done: RunResult, text: str, unasked: bool) -> RunVerdict:
         return _ended_well(done, text, failed, passed)
     unsupported = _UNSUPPORTED.findall(done.stderr)
     if unsupported:
-        return RunVerdict("failed", "unsupported_call", "not supported by the simulator: " + ", ".join(unsupported))
+        return RunVerdict(
+            "failed", Reason.UNSUPPORTED_CALL, "not supported by the simulator: " + ", ".join(unsupported)
+        )
     if _line_with(text, "wants", "devices"):
-        return RunVerdict("failed", "needs_devices", f"exit code {code}", _line_with(text, "wants", "devices"))
+        return RunVerdict("failed", Reason.NEEDS_DEVICES, f"exit code {code}", _line_with(text, "wants", "devices"))
     usage = _line_with(text, "wants", "arguments")
     if usage:
-        return RunVerdict("failed", "needs_arguments", f"exit code {code}", usage)
+        return RunVerdict("failed", Reason.NEEDS_ARGUMENTS, f"exit code {code}", usage)
     data = _line_with(text, "wants", "data")
     if data:
-        return RunVerdict("failed", "needs_data", f"exit code {code}", data)
+        return RunVerdict("failed", Reason.NEEDS_DATA, f"exit code {code}", data)
     if unasked and not done.dispatch_count and not done.clock_ns:
         return RunVerdict(
-            "failed", "needs_arguments", f"exit code {code} before any use of the device", last_line(text)
+            "failed", Reason.NEEDS_ARGUMENTS, f"exit code {code} before any use of the device", last_line(text)
         )
     if failed and done.dispatch_count:
-        return RunVerdict("failed", "self_check_failed", f"exit code {code}", failed)
-    return RunVerdict("failed", "exit_code", f"exit code {code}", failed or last_line(text))
+        return RunVerdict("failed", Reason.SELF_CHECK_FAILED, f"exit code {code}", failed)
+    return RunVerdict("failed", Reason.EXIT_CODE, f"exit code {code}", failed or last_line(text))
 
 
 def _ended_well(done: RunResult, text: str, failed: str, passed: str) -> RunVerdict:
     if not done.dispatch_count:
         usage = _line_with(text, "wants", "arguments")
         if usage:
-            return RunVerdict("failed", "needs_arguments", "launched no kernel", usage)
+            return RunVerdict("failed", Reason.NEEDS_ARGUMENTS, "launched no kernel", usage)
     if failed and not done.dispatch_count and _verdict_patterns("wants", "data").search(failed):
-        return RunVerdict("failed", "needs_data", "launched no kernel", failed)
+        return RunVerdict("failed", Reason.NEEDS_DATA, "launched no kernel", failed)
     unsupported = _UNSUPPORTED.findall(done.stderr)
     if failed and unsupported:
         return RunVerdict(
-            "failed", "unsupported_call", "not supported by the simulator: " + ", ".join(unsupported), failed
+            "failed", Reason.UNSUPPORTED_CALL, "not supported by the simulator: " + ", ".join(unsupported), failed
         )
     if failed:
-        return RunVerdict("failed", "self_check_failed", "exit code 0", failed)
+        return RunVerdict("failed", Reason.SELF_CHECK_FAILED, "exit code 0", failed)
     return RunVerdict("passed", evidence=passed) if passed else RunVerdict("ran")
 
 
 def _judge_stopped(done: RunResult, unasked: bool) -> RunVerdict:
     unsupported = _UNSUPPORTED.findall(done.stderr)
     message = done.message
-    if unsupported and done.reason == "host_crash":
-        return RunVerdict("failed", "unsupported_call", f"{message} after: " + ", ".join(unsupported))
+    if unsupported and done.reason == Reason.HOST_CRASH:
+        return RunVerdict("failed", Reason.UNSUPPORTED_CALL, f"{message} after: " + ", ".join(unsupported))
     data = _line_with(f"{done.stdout}\n{done.stderr}", "wants", "data")
-    if done.reason == "host_crash" and data and not done.dispatch_count:
-        return RunVerdict("failed", "needs_data", f"{message} before any kernel", data)
-    if done.reason == "host_crash" and unasked and not done.dispatch_count and not done.clock_ns:
+    if done.reason == Reason.HOST_CRASH and data and not done.dispatch_count:
+        return RunVerdict("failed", Reason.NEEDS_DATA, f"{message} before any kernel", data)
+    if done.reason == Reason.HOST_CRASH and unasked and not done.dispatch_count and not done.clock_ns:
         return RunVerdict(
-            "failed", "needs_arguments", f"{message} before any use of the device", last_line(done.stderr)
+            "failed", Reason.NEEDS_ARGUMENTS, f"{message} before any use of the device", last_line(done.stderr)
         )
     return RunVerdict("failed", done.reason, message, last_line(done.stderr))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hipsynth import toolchain
 from hipsynth.core.program import ProgramRecord
+from hipsynth.core.reasons import Reason
 from hipsynth.core.store import CorpusItem
 from hipsynth.profiling.survey.build import BuildResult, try_plans
 from hipsynth.profiling.survey.execute import USAGE_CHARS, try_call
@@ -96,6 +97,6 @@ def _run_resized(own: SurveyRun, size: ResizedInvocation, scratch: Path) -> Surv
     verdict, done = try_call(
         own.program, built, own.device, own.root, scratch / "view", limits, size.call, count=True, counters=True
     )
-    if verdict.status in ("passed", "ran") or done.reason == "settled":
+    if verdict.status in ("passed", "ran") or done.reason == Reason.SETTLED:
         return SurveyRun(own.program, built, own.root, own.device, limits, size.call, done) if done.kernels else None
     return None

@@ -13,14 +13,15 @@ from pathlib import Path
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import whole_file
+from hipsynth.core.reasons import Reason
 from hipsynth.profiling.survey.report import OUTSIDE, SurveyReport, SurveyRow
 
 BEGIN, END = "<!-- survey: begin -->", "<!-- survey: end -->"
-NOT_COMPILED = {
-    "missing_header": "a header is missing",
-    "compile_failed": "does not compile",
-    "link_failed": "does not link",
-    "not_configured": "CMake cannot configure its project",
+NOT_COMPILED: Mapping[str, str] = {
+    Reason.MISSING_HEADER: "a header is missing",
+    Reason.COMPILE_FAILED: "does not compile",
+    Reason.LINK_FAILED: "does not link",
+    Reason.NOT_CONFIGURED: "CMake cannot configure its project",
 }
 MESSAGE_CHARS = 200
 _HEAD = (
@@ -141,15 +142,15 @@ def count_rows(rows: Iterable[SurveyRow]) -> Counter[str]:
         able = row.compiled and row.reason not in OUTSIDE
         holds = {
             "programs": True,
-            "cuda": row.reason == "cuda_source",
-            "library": row.reason == "needs_library",
+            "cuda": row.reason == Reason.CUDA_SOURCE,
+            "library": row.reason == Reason.NEEDS_LIBRARY,
             "broken": row.reason in NOT_COMPILED,
             "compiled": row.compiled,
             "outside": row.compiled and row.reason in OUTSIDE,
             "able": able,
             "completed": able and row.completed,
             "passed": row.status == "passed",
-            "wrong": row.reason == "self_check_failed",
+            "wrong": row.reason == Reason.SELF_CHECK_FAILED,
             "warned": row.completed and bool(row.warnings),
         }
         counts.update({name: int(value) for name, value in holds.items()})
@@ -203,7 +204,7 @@ def _not_compiled(rows: Sequence[tuple[SurveyReport, SurveyRow]]) -> str:
 def _missing_libraries(rows: Sequence[SurveyRow]) -> str:
     wanted: Counter[str] = Counter()
     for row in rows:
-        found = _NEEDS.match(row.message) if row.reason == "needs_library" else None
+        found = _NEEDS.match(row.message) if row.reason == Reason.NEEDS_LIBRARY else None
         wanted.update(found.group(1).split(", ") if found else ())
     if not wanted:
         return ""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hipsynth.core.errors import BadInput, CompileFailed
 from hipsynth.core.program import Program, ProgramRun, Project, SourceFile, project_program
+from hipsynth.core.reasons import Reason
 from hipsynth.profiling.survey.build import BuildResult, try_plans, unit_flags
 from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.profiling.survey.plan import NO_MAIN, BuildPlan, SurveyedProgram
@@ -51,7 +52,7 @@ def _does_not_build(folder: Path, program: str, built: BuildResult, roots: Seque
     named = dict.fromkeys(place for unit in built.plan.units for place in unit.includes if place.is_dir())
     hidden = [place for place in named if not any(place.resolve().is_relative_to(root) for root in roots)]
     remedy = "run `synth survey` to see what each program of the folder lacks"
-    if hidden and built.reason == "missing_header":
+    if hidden and built.reason == Reason.MISSING_HEADER:
         shows = " ".join(f"-I {os.path.relpath(place)}" for place in hidden)
         remedy = f"its build files name folders outside {folder}; let the compiler see them: {shows}"
     cause = built.message.removesuffix(": survey the one above").replace("the surveyed folder", str(folder))
@@ -74,12 +75,12 @@ def _not_one(folder: Path, main: Path | None, found: list[SurveyedProgram]) -> B
     if not found:
         what = f"{main}: not a HIP program of {folder}" if main else f"{folder}: no HIP program"
         remedy = "give the source files of a program, or the folder that holds them with their build files"
-        return BadInput(what, cause=CAUSE, remedy=remedy, reason="no_programs")
+        return BadInput(what, cause=CAUSE, remedy=remedy, reason=Reason.NO_PROGRAMS)
     names = ", ".join(program.id for program in found[:5]) + (", ..." if len(found) > 5 else "")
     return BadInput(
         f"{folder}: {len(found)} programs: {names}",
         remedy=f"name one: {folder / found[0].id} --project {folder}",
-        reason="several_programs",
+        reason=Reason.SEVERAL_PROGRAMS,
     )
 
 
@@ -126,6 +127,6 @@ def _own_files(program: str, arguments: Sequence[str], folder: Path, root: Path)
             f"{program}: its build files start it with {outside[0]}",
             cause=f"the file lies outside {root}; only arguments that you type yourself may name such files",
             remedy="copy the file into the folder, or profile the program by itself: synth profile FOLDER -- ARGUMENTS",
-            reason="outside",
+            reason=Reason.OUTSIDE,
         )
     return named

@@ -8,18 +8,19 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from hipsynth.core.documents import from_json
+from hipsynth.core.reasons import Reason
 from hipsynth.profiling.survey.plan import NO_MAIN
 from hipsynth.simulator.spending import Spending, count_uncomputed
 
 # Failures caused by neither the program nor the simulator: these programs are not counted as "should run".
 OUTSIDE = {
     NO_MAIN: "a folder with HIP sources and no main() that uses them",
-    "cuda_source": "CUDA source, not HIP",
-    "needs_library": "needs a library that is not installed",
-    "needs_memory": "needs more memory than it was given",
-    "needs_devices": "needs another GPU or more than one",
-    "needs_arguments": "needs command-line arguments that no file beside it gives",
-    "needs_data": "reads a file that is not in its folder",
+    Reason.CUDA_SOURCE: "CUDA source, not HIP",
+    Reason.NEEDS_LIBRARY: "needs a library that is not installed",
+    Reason.NEEDS_MEMORY: "needs more memory than it was given",
+    Reason.NEEDS_DEVICES: "needs another GPU or more than one",
+    Reason.NEEDS_ARGUMENTS: "needs command-line arguments that no file beside it gives",
+    Reason.NEEDS_DATA: "reads a file that is not in its folder",
 }
 
 
@@ -101,7 +102,7 @@ class SurveyReport:
             "kernels": sum(row.kernels for row in able),
             "labels": sum(row.labels for row in able),
             "passed": sum(row.status == "passed" for row in able),
-            "self_check_failed": sum(row.reason == "self_check_failed" for row in able),
+            "self_check_failed": sum(row.reason == Reason.SELF_CHECK_FAILED for row in able),
         }
 
     @property

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 from pygls.workspace import PositionCodec
 
+from hipsynth.core.reasons import Reason
 from hipsynth.serving.limits import SOURCE_BYTES
 from hipsynth.serving.lsp import facts, view
 from hipsynth.serving.lsp.buffer import TextBuffer
@@ -222,10 +223,10 @@ class EditorSession:
     async def profile(self, uri: str) -> ProfileResult:
         """Executes the current text. Raises QueryFailed: not trusted, not open, or the words of `synth profile`."""
         if not self.options.execute:
-            raise QueryFailed("not_trusted", NOT_TRUSTED)
+            raise QueryFailed(Reason.NOT_TRUSTED, NOT_TRUSTED)
         document = self.documents.get(uri)
         if document is None:
-            raise QueryFailed("not_open", f"{uri} is not open")
+            raise QueryFailed(Reason.NOT_OPEN, f"{uri} is not open")
         version, text, query = document.version, document.text, self.query(document, document.text)
         target = self.options.target
         if document.text == document.saved and document.path.is_file():
@@ -249,7 +250,7 @@ class EditorSession:
         """The saved text beside the current one: executed where both are known, else predicted. Raises QueryFailed."""
         document = self.documents.get(uri)
         if document is None:
-            raise QueryFailed("not_open", f"{uri} is not open")
+            raise QueryFailed(Reason.NOT_OPEN, f"{uri} is not open")
         sides = []
         for text in (document.saved, document.text):
             sides.append(facts.predicted_facts(await self.source.predict(self.query(document, text))))
@@ -258,6 +259,6 @@ class EditorSession:
 
 def _short_failure(error: QueryFailed) -> str:
     """A failure in a few words, for a lens."""
-    if error.reason == "compile_failed":
+    if error.reason == Reason.COMPILE_FAILED:
         return "does not compile"
     return str(error).splitlines()[0][:100] if str(error) else error.reason

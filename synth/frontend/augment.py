@@ -24,6 +24,7 @@ from hipsynth.core.program import (
     read_text,
     text_id,
 )
+from hipsynth.core.reasons import Reason
 from hipsynth.core.workers import ItemOutcome, map_unordered
 from hipsynth.source.parse import Diagnostic, ParseConfig, load_source
 from hipsynth.synth.frontend.isolation import RENAME, AugmentRequest, vary_isolated
@@ -71,10 +72,14 @@ def find_items(path: Path) -> list[AugmentInput]:
     if path.is_file():
         return [AugmentInput(path.name, files=(path,), root=path.parent)]
     if not path.is_dir():
-        raise BadInput(f"{path}: no such file or folder", reason="missing_file", remedy="run `synth generate` first")
+        raise BadInput(
+            f"{path}: no such file or folder", reason=Reason.MISSING_FILE, remedy="run `synth generate` first"
+        )
     items = list(_indexed_inputs(path) if (path / INDEX).exists() else _loose_inputs(path, path))
     if not items:
-        raise BadInput(f"{path}: no programs", cause="neither programs.jsonl nor HIP sources", reason="no_programs")
+        raise BadInput(
+            f"{path}: no programs", cause="neither programs.jsonl nor HIP sources", reason=Reason.NO_PROGRAMS
+        )
     return items
 
 

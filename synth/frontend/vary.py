@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hipsynth.core.program import Program
+from hipsynth.core.reasons import Reason
 from hipsynth.source.encoding import to_utf8
 from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit, load_source, parse
 from hipsynth.synth.frontend.passes.rename import rename_unit
@@ -145,10 +146,10 @@ def _flatten_base(item: AugmentInput, build: BuildConfiguration, config: ParseCo
 def _explain_diagnostic(problems: Sequence[Diagnostic], build: BuildConfiguration) -> Diagnostic:
     """The first diagnostic; if the program is built with another language standard, that may be why."""
     standards = sorted({one.standard for one in build.settings} - set(DEFAULT_STANDARDS))
-    if problems[0].reason != "syntax_error" or not standards:
+    if problems[0].reason != Reason.SYNTAX_ERROR or not standards:
         return problems[0]
     message = f"it is built with -std={standards[0]}, which a file cannot ask for: {problems[0].message}"
-    return replace(problems[0], reason="needs_standard", message=message)
+    return replace(problems[0], reason=Reason.NEEDS_STANDARD, message=message)
 
 
 def _lacks_definitions(program: Program, config: ParseConfig) -> bool:

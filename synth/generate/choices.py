@@ -14,6 +14,7 @@ from itertools import accumulate
 from typing import TypeVar
 
 from hipsynth.core.errors import BadInput
+from hipsynth.core.reasons import Reason
 
 T = TypeVar("T")
 MASK64 = (1 << 64) - 1
@@ -31,7 +32,7 @@ def _running_sums(weights: tuple[float, ...]) -> list[float]:
 class ReplayError(BadInput):
     """A recorded choice sequence does not match the draws of the program's family."""
 
-    reason = "replay"
+    reason = Reason.REPLAY
 
 
 class Stream:

@@ -16,6 +16,7 @@ from typing import Literal
 from hipsynth.core.documents import from_json
 from hipsynth.core.errors import BadInput, MissingDependency, UsageError
 from hipsynth.core.expressions import CONSTRAINT, FormulaError, compile_expression, parse_expression
+from hipsynth.core.reasons import Reason
 
 ParameterValue = int | str
 ParameterValues = Mapping[str, ParameterValue]
@@ -25,7 +26,7 @@ TYPES: dict[str, type] = {"int": int, "str": str}
 class TemplateError(BadInput):
     """A template's header or body is invalid."""
 
-    reason = "template"
+    reason = Reason.TEMPLATE
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from hipsynth.core.documents import from_json
 from hipsynth.core.errors import BadInput
+from hipsynth.core.reasons import Reason
 from hipsynth.synth.generate.choices import Choices
 from hipsynth.synth.generate.headers import (
     FamilyTemplate,
@@ -48,7 +49,7 @@ def _log_uniform(choices: Choices, low: int, high: int) -> int:
 class PolicyError(BadInput):
     """The policy file is invalid."""
 
-    reason = "policy"
+    reason = Reason.POLICY
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hipsynth.core.errors import BadInput
+from hipsynth.core.reasons import Reason
 
 Array = npt.NDArray[Any]  # values of one DType, by work-item; numpy's scalars compute alike
 
@@ -16,7 +17,7 @@ Array = npt.NDArray[Any]  # values of one DType, by work-item; numpy's scalars c
 class IRError(BadInput):
     """The kernel language rejects a construct: wrong type, out of bounds, out of scope, or possible overflow."""
 
-    reason = "invalid_ir"
+    reason = Reason.INVALID_IR
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypedDict, cast
 
 from hipsynth.core.journal import ResultJournal
+from hipsynth.core.reasons import Reason
 from hipsynth.synth.llm.endpoint import ChatReply, Client, EndpointFailed, NoAnswer, read_answer
 from hipsynth.synth.llm.plan import ModelRequest
 
@@ -174,7 +175,7 @@ def _ask_with_retries(request: ModelRequest, client: Client, manner: RequestPoli
             if not error.again or attempt == manner.retries:
                 raise
             wait = error.wait_s or min(FIRST_WAIT_S * 2**attempt, MOST_BACKOFF_S)
-            if error.reason == "rate_limited":
+            if error.reason == Reason.RATE_LIMITED:
                 pace.pause(wait)
             else:
                 pace.stop.wait(wait)

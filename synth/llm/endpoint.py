@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
 from hipsynth.core.errors import HipsynthError, MissingDependency, UsageError
+from hipsynth.core.reasons import Reason
 
 MOST_BYTES = 1 << 20  # of an answer's body: 250,000 tokens
 MOST_WAIT_S = 300.0  # of Retry-After
@@ -52,7 +53,7 @@ class NoAnswer(HipsynthError):
 class EndpointFailed(MissingDependency):
     """The endpoint cannot be used at all (exit 4)."""
 
-    reason = "endpoint_failed"
+    reason = Reason.ENDPOINT_FAILED
 
 
 @dataclass(frozen=True)
@@ -178,7 +179,7 @@ class Client:
         if 300 <= status < 400:
             place = headers.get("Location", "another place")
             return NoAnswer("redirected", f"{what} to {place[:_SHOWN]}", hopeless=True, remedy="give that --url")
-        reason = "rate_limited" if status == 429 else f"http_{status}"
+        reason = Reason.RATE_LIMITED if status == 429 else f"http_{status}"
         wait = _parse_retry_after(headers.get("Retry-After", ""))
         hopeless = status in _HOPELESS
         return NoAnswer(

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import sole_writer, write_whole
+from hipsynth.core.reasons import Reason
 from hipsynth.core.store import SCHEMA_VERSION, Corpus
 from hipsynth.core.store.release import (
     CARD,
@@ -97,7 +98,7 @@ def _load_existing(out: Path) -> Release | None:
         raise BadInput(
             f"{out}: was made with another table of metrics",
             remedy="pack all shards into a new folder",
-            reason="mixed_versions",
+            reason=Reason.MIXED_VERSIONS,
         )
     return found
 

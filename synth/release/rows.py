@@ -9,6 +9,7 @@ from typing import Any
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.expressions import iterate_names
+from hipsynth.core.reasons import Reason
 from hipsynth.core.store.release import AXES, REGISTERS, TOOLS, TRAFFIC
 from hipsynth.profiling import metrics
 from hipsynth.simulator import label_model
@@ -37,7 +38,7 @@ def program_row(program: Mapping[str, Any], shard: int, opcodes: Iterable[str] |
         raise BadInput(
             f"program {program['id']} of shard {shard} is not a base program of the generator",
             remedy="pack shards that `synth release make` labelled",
-            reason="bad_record",
+            reason=Reason.BAD_RECORD,
         )
     same = {name: program[name] for name in ("id", "family", "params", "runs", "choices", "text")}
     skeletons = {"skeleton": token_skeleton(program["text"]), "lineage": control_skeleton(program["text"])}
@@ -49,7 +50,7 @@ def label_row(row: Mapping[str, Any], program: Mapping[str, Any], shard: int) ->
     hold without loss."""
     what = f"label {row['measurement_id']} of shard {shard}"
     if row["backend"] != "sim" or not row["limits"] or not row["sampling"]:
-        raise BadInput(f"{what} was not made by the simulator", reason="bad_record")
+        raise BadInput(f"{what} was not made by the simulator", reason=Reason.BAD_RECORD)
     provenance, counters = dict(row["provenance"]), dict(row["counters"])
     errors = dict(row["sampling"]["error"])
     found: dict[str, Any] = {name: row[name] for name in _SAME}
@@ -76,7 +77,7 @@ def _dispatch_total(mean: float | None, dispatches: int, what: str) -> int | Non
         return None
     total = round(mean * dispatches)
     if total / dispatches != mean:
-        raise BadInput(f"{what} is no mean of an integer: {mean} of {dispatches} dispatches", reason="bad_record")
+        raise BadInput(f"{what} is no mean of an integer: {mean} of {dispatches} dispatches", reason=Reason.BAD_RECORD)
     return total
 
 
@@ -91,7 +92,7 @@ def tools_of(rows: Iterable[Mapping[str, Any]], shard: int) -> dict[str, str]:
             else f"shard {shard} has no labels",
             cause="the simulator, compiler or headers changed while it was labelled",
             remedy="remove its corpus folder and label it again",
-            reason="mixed_versions",
+            reason=Reason.MIXED_VERSIONS,
         )
     tools: dict[str, str] = json.loads(found.pop())
     return tools

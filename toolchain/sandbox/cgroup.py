@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hipsynth.core.errors import UsageError
+from hipsynth.core.reasons import Reason
 from hipsynth.toolchain.sandbox.limits import SandboxLimits
 
 NEEDED = ("memory", "pids")
@@ -47,7 +48,7 @@ def _unusable_folder_error(folder: Path, cause: str) -> UsageError:
         f"HIPSYNTH_CGROUP={folder} cannot be used",
         cause=cause,
         remedy="delegate a folder (docs/explanation/security.md), or unset HIPSYNTH_CGROUP (then limits are polled)",
-        reason="bad_cgroup",
+        reason=Reason.BAD_CGROUP,
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hipsynth.core.errors import BadInput, MissingDependency, UsageError
 from hipsynth.core.program import Project
+from hipsynth.core.reasons import Reason
 from hipsynth.core.time_limit import OutOfTime
 from hipsynth.profiling.metrics import roofline
 from hipsynth.profiling.metrics.uncertainty import WIDEST
@@ -187,10 +188,10 @@ def describe_kernel(
         cause = (
             "it depends on data that the program computes or reads" if by_data else "few labelled kernels are like it"
         )
-        code = "uncertain"
+        code = Reason.UNCERTAIN
         reason = f"the duration is uncertain by a factor of {math.exp(width):.1f}: {cause}"
     elif preview.diverged:
-        code = "unknown_data"
+        code = Reason.UNKNOWN_DATA
         reason = "it needs the data that the program makes: with synthetic data it fails or does not end"
     return KernelPrediction(
         name=preview.launch.kernel,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hipsynth.core.errors import BadInput, MissingDependency
+from hipsynth.core.reasons import Reason
 from hipsynth.profiling import metrics as table
 from hipsynth.profiling.metrics import roofline
 from hipsynth.profiling.metrics.uncertainty import WIDEST
@@ -79,7 +80,7 @@ class Prediction:
             intervals=self.intervals,
             abstained=width > WIDEST,
             reason=unsure if width > WIDEST else "",
-            reason_code="uncertain" if width > WIDEST else "",
+            reason_code=Reason.UNCERTAIN if width > WIDEST else "",
             grid=None,
             block=None,
             bottleneck=str(self.facts.get("bottleneck", "")),

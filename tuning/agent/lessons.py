@@ -14,6 +14,7 @@ from typing import Any
 
 from hipsynth.core.errors import HipsynthError
 from hipsynth.core.program import text_id
+from hipsynth.core.reasons import Reason
 from hipsynth.tuning.agent.words import DONE, opening_messages, tool_call_message, tool_result_message
 from hipsynth.tuning.optimize.optimize import RUN_TIME_S, OptimizeRequest, OptimizeResult
 from hipsynth.tuning.optimize.search import SearchStep
@@ -27,7 +28,7 @@ MOST_DETOURS = 3  # chats with a dead end that are told of one success
 class NoLesson(HipsynthError):
     """A success that cannot be told with the tools."""
 
-    reason = "no_lesson"
+    reason = Reason.NO_LESSON
 
 
 @dataclass
@@ -153,7 +154,7 @@ def replay_steps(chat: ToolChat, path: Sequence[SearchStep], detour: SearchStep 
             thought = _limit_text(chat.use(f"{words}What limits it now?", "profile", program=now))
     verified = chat.use(f"{words}I check that it does the same.", "run_and_verify", program=now)
     if not verified["passed"]:
-        raise NoLesson("the answer does not pass", reason="not_verified")
+        raise NoLesson("the answer does not pass", reason=Reason.NOT_VERIFIED)
     if len(path) > 1:  # else it is known: no number is said that no tool has answered
         chat.use("What did all of it gain?", "compare", before="v0", after=now)
     total = float(run_tool(chat.shop, "compare", {"before": "v0", "after": now}).document["speedup"])
@@ -178,7 +179,9 @@ def _find_move(moves: Sequence[Mapping[str, Any]], step: SearchStep) -> Mapping[
         same = (row["transformation"], row["kernel"]) == (step.transformation, step.kernel)
         if same and json.loads(json.dumps(row["plan"])) == plan:
             return row
-    raise NoLesson(f"{step.transformation} on {step.kernel} is not among the proposed moves", reason="not_proposed")
+    raise NoLesson(
+        f"{step.transformation} on {step.kernel} is not among the proposed moves", reason=Reason.NOT_PROPOSED
+    )
 
 
 def _limit_text(profile: Mapping[str, Any]) -> str:
@@ -222,6 +225,6 @@ def _with_objects(message: Mapping[str, Any]) -> dict[str, Any]:
         try:
             arguments = json.loads(one["function"]["arguments"] or "{}")
         except ValueError:
-            raise NoLesson("a call in it has arguments that are no JSON", reason="bad_arguments") from None
+            raise NoLesson("a call in it has arguments that are no JSON", reason=Reason.BAD_ARGUMENTS) from None
         calls.append({**one, "function": {**one["function"], "arguments": arguments}})
     return {**message} | ({"tool_calls": calls} if calls else {})

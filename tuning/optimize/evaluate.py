@@ -11,6 +11,7 @@ from typing import Any
 from hipsynth.core.documents import from_json
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import text_id
+from hipsynth.core.reasons import Reason
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import build_identity
 from hipsynth.simulator.limits import SAMPLING_UNITS
@@ -107,7 +108,7 @@ class Evaluator:
             return stored
         conditions = replace(self.conditions, time_s=self.clock.run_s(self.conditions.time_s))
         found = replace(measurement_of_trial(run_trial(text, self.target, conditions)), arguments=conditions.arguments)
-        if path is not None and found.reason not in ("worker_died", "timeout"):
+        if path is not None and found.reason not in (Reason.WORKER_DIED, Reason.TIMEOUT):
             path.parent.mkdir(parents=True, exist_ok=True)
             partial = path.with_suffix(".part")
             partial.write_text(json.dumps(asdict(found)))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.kernel_record import KernelRecord
+from hipsynth.core.reasons import Reason
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import measured_kernels
@@ -50,5 +51,5 @@ def observe_launches(
     if done.reason:
         raise BadInput("the program does not run to its end", cause=done.message[:500], reason=done.reason)
     if not done.kernels:
-        raise BadInput("the program launched no kernel", cause=done.stdout[:300], reason="no_dispatch")
+        raise BadInput("the program launched no kernel", cause=done.stdout[:300], reason=Reason.NO_DISPATCH)
     return ObservedLaunches(measured_kernels(done.kernels, target.arch), launches)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from hipsynth.core.errors import BadInput, HipsynthError, UsageError
 from hipsynth.core.kernel_record import KernelRecord
+from hipsynth.core.reasons import Reason
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.metrics import bottleneck
 from hipsynth.simulator import devices
@@ -367,7 +368,7 @@ def _run_original(text: str, question: SwizzleSettings, exact_s: float) -> tuple
     while True:
         done = run_trial(text, question.target, _exact_conditions(arguments, question))
         smaller = tuple(map(_halve_argument, sizes))
-        if done.reason not in ("timeout", "instruction_limit", "out_of_memory") or smaller == sizes:
+        if done.reason not in (Reason.TIMEOUT, Reason.INSTRUCTION_LIMIT, Reason.OUT_OF_MEMORY) or smaller == sizes:
             return done, replace(question, check_arguments=arguments)
         arguments = sizes = smaller
 

@@ -8,6 +8,7 @@ import shlex
 from typing import Annotated, Any
 
 from hipsynth.core.program import Program, ProgramRun
+from hipsynth.core.reasons import Reason
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.matrix.job import profile_program
 from hipsynth.simulator.build import build_text, compile_limits
@@ -37,7 +38,7 @@ def compile_source(
     try:
         words = tuple(shlex.split(arguments))
     except ValueError as error:
-        raise ToolRefusal(f"arguments: {error}", remedy="close the quotes", reason="bad_arguments") from None
+        raise ToolRefusal(f"arguments: {error}", remedy="close the quotes", reason=Reason.BAD_ARGUMENTS) from None
     root = shop.version(replaces).root if replaces else ""
     if replaces and not words:
         words = shop.versions[root].arguments
@@ -160,7 +161,7 @@ def apply(
     moves = shop.moves(version)[:MOST_MOVES]
     if not 0 <= move < len(moves):
         what = f"{program} has {len(moves)} moves; there is no move {move}"
-        raise ToolRefusal(what, remedy="call propose", reason="unknown_move")
+        raise ToolRefusal(what, remedy="call propose", reason=Reason.UNKNOWN_MOVE)
     chosen, text = moves[move]
     plans = {**version.plans, chosen.kernel: chosen.plan}
     made = shop.add(

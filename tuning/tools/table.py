@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, get_type_hints
 
 from hipsynth.core.errors import HipsynthError
+from hipsynth.core.reasons import Reason
 from hipsynth.tuning.tools import functions
 from hipsynth.tuning.tools.workshop import ToolRefusal, Workshop
 
@@ -83,7 +84,7 @@ def run_tool(shop: Workshop, name: str, arguments: object) -> ToolResult:
             if tool is None:
                 known = ", ".join(TOOLS)
                 raise ToolRefusal(
-                    f"no tool is called {str(name)[:80]!r}", cause=f"tools: {known}", reason="unknown_tool"
+                    f"no tool is called {str(name)[:80]!r}", cause=f"tools: {known}", reason=Reason.UNKNOWN_TOOL
                 )
             return ToolResult(tool.run(shop, **check_arguments(tool.schema, arguments)))
         finally:
@@ -108,7 +109,7 @@ def without_folders(text: str) -> str:
 def check_arguments(schema: Mapping[str, Any], arguments: object) -> dict[str, Any]:
     """Arguments that fit a schema of the table. Raises ToolRefusal with everything that does not."""
     if not isinstance(arguments, Mapping):
-        raise ToolRefusal("the arguments are no JSON object", remedy="send an object", reason="bad_arguments")
+        raise ToolRefusal("the arguments are no JSON object", remedy="send an object", reason=Reason.BAD_ARGUMENTS)
     properties = schema["properties"]
     wrong = [f"{name} is missing" for name in schema["required"] if name not in arguments]
     wrong += [f"there is no argument {str(name)[:40]!r}" for name in arguments if name not in properties]
@@ -120,7 +121,7 @@ def check_arguments(schema: Mapping[str, Any], arguments: object) -> dict[str, A
             wrong.append(f"{name} holds characters that no source may have")
     if wrong:
         expected = ", ".join(f"{name}: {row['type']}" for name, row in properties.items())
-        raise ToolRefusal("; ".join(wrong[:5]), remedy=f"arguments: {expected}", reason="bad_arguments")
+        raise ToolRefusal("; ".join(wrong[:5]), remedy=f"arguments: {expected}", reason=Reason.BAD_ARGUMENTS)
     return {str(name): value for name, value in arguments.items()}
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.core.errors import HipsynthError
+from hipsynth.core.reasons import Reason
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.tuning.optimize.body import uses_atomic_results
 from hipsynth.tuning.optimize.candidates import SearchState, make_candidates
@@ -27,7 +28,7 @@ from hipsynth.tuning.optimize.verify import Verification, Verifier
 class ToolRefusal(HipsynthError):
     """A call of a tool that cannot be answered: the reason and what to do instead go back to the caller."""
 
-    reason = "refused"
+    reason = Reason.REFUSED
 
 
 @dataclass(frozen=True)
@@ -92,11 +93,11 @@ class Workshop:
         """Counts a call, and returns when it begins. Raises ToolRefusal if a limit is reached."""
         if self.limits.calls and self.calls >= self.limits.calls:
             raise ToolRefusal(
-                f"all {self.limits.calls} calls are used", remedy="end with what is found", reason="limit"
+                f"all {self.limits.calls} calls are used", remedy="end with what is found", reason=Reason.LIMIT
             )
         if self.limits.seconds and self.seconds >= self.limits.seconds:
             what = f"all {self.limits.seconds:g} s of work are used"
-            raise ToolRefusal(what, remedy="end with what is found", reason="limit")
+            raise ToolRefusal(what, remedy="end with what is found", reason=Reason.LIMIT)
         self.calls += 1
         return time.monotonic()
 
@@ -109,14 +110,16 @@ class Workshop:
         size = len(text.encode(errors="replace"))
         if size > self.limits.source_bytes:
             what = f"the source has {size} bytes; {self.limits.source_bytes} are allowed"
-            raise ToolRefusal(what, remedy="send less", reason="too_large")
+            raise ToolRefusal(what, remedy="send less", reason=Reason.TOO_LARGE)
         root = about.pop("root", "")
         for known in self.versions.values():
             same = known.root == (root or known.name) and known.arguments == about.get("arguments", known.arguments)
             if known.text == text and same:
                 return known
         if len(self.versions) >= self.limits.programs:
-            raise ToolRefusal(f"{len(self.versions)} programs are kept already", remedy="start again", reason="limit")
+            raise ToolRefusal(
+                f"{len(self.versions)} programs are kept already", remedy="start again", reason=Reason.LIMIT
+            )
         name = f"v{len(self.versions)}"
         about = {"base": name, "root": root or name} | about
         self.versions[name] = Version(name, text, **about)
@@ -126,7 +129,9 @@ class Workshop:
         """The program of this name. Raises ToolRefusal."""
         if name not in self.versions:
             known = ", ".join(list(self.versions)[-8:]) or "none yet: call compile with a source"
-            raise ToolRefusal(f"no program is called {name[:80]!r}", cause=f"known: {known}", reason="unknown_program")
+            raise ToolRefusal(
+                f"no program is called {name[:80]!r}", cause=f"known: {known}", reason=Reason.UNKNOWN_PROGRAM
+            )
         return self.versions[name]
 
     def measured(self, version: Version) -> CandidateMeasurement:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import SOURCE_BYTES, read_regular
+from hipsynth.core.reasons import Reason
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.encoding import BOM, pieces
@@ -57,7 +58,7 @@ def flatten_program(main: Path, text: bytes, root: Path, config: ParseConfig) ->
     sources: dict[str, bytes] = {str(main): text}
     for name in set(chains.values()):
         source, problems = load_source(Path(name))
-        if source is None and problems[0].reason != "empty_file":
+        if source is None and problems[0].reason != Reason.EMPTY_FILE:
             return None, [problem.in_file(Path(name)) for problem in problems]
         sources[name] = source or b""
     return _inline_file(str(main), (), _Record(chains, sources), root), []

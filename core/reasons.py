@@ -1,0 +1,121 @@
+"""Why something failed, or is not to be relied on: the short codes of errors, results, documents and corpora."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """A code, and what it means."""
+
+    meaning: str
+
+    def __new__(cls, code: str, meaning: str) -> Reason:
+        made = str.__new__(cls, code)
+        made._value_, made.meaning = code, meaning
+        return made
+
+    # Errors of the command line, of files and of the machine.
+    ERROR = "error", "an error without a reason of its own"
+    USAGE = "usage", "the command line names an option, value or item that does not exist"
+    BAD_INPUT = "bad_input", "a file, program or corpus cannot be used"
+    BAD_ARCH = "bad_arch", "the architecture is not known"
+    BAD_FLAG = "bad_flag", "a compiler flag is not allowed or not known"
+    BAD_RECORD = "bad_record", "a line or row has not the form that it should have"
+    CORRUPT = "corrupt", "a part of a corpus or release is damaged"
+    SCHEMA_VERSION = "schema_version", "a corpus or release of another version of the format"
+    MIXED_VERSIONS = "mixed_versions", "data of different versions of the simulator"
+    DISK_FULL = "disk_full", "there is no space left for a file"
+    MISSING = "missing", "a required toolchain, backend or package is not installed"
+    MISSING_FILE = "missing_file", "a file or folder does not exist"
+    UNREADABLE = "unreadable", "a program of a folder could not be read"
+    UNREADABLE_FILE = "unreadable_file", "a file may not be read"
+    NOT_A_FILE = "not_a_file", "a path names something else than a regular file"
+    NOT_UTF8 = "not_utf8", "a text is not UTF-8"
+    TOO_LARGE = "too_large", "a file or request is larger than allowed"
+    OUTSIDE = "outside", "a path leads out of the folder that it belongs to"
+    EMPTY_FILE = "empty_file", "a source has no text"
+    BAD_CGROUP = "bad_cgroup", "the control group for the sandbox cannot be used"
+    INTERNAL_ERROR = "internal_error", "a defect of hipsynth"
+    INTERRUPTED = "interrupted", "Ctrl-C or a signal"
+    PARTIAL = "partial", "some items of a batch failed"
+    WORKER_DIED = "worker_died", "a worker process, or a sandbox, was ended from outside"
+
+    # Programs before they run.
+    NO_PROGRAMS = "no_programs", "nothing to work on was found"
+    SEVERAL_PROGRAMS = "several_programs", "a folder has more than one program"
+    NO_MAIN = "no_main", "sources without a main() that uses them"
+    NO_KERNEL = "no_kernel", "the program has no kernel"
+    SYNTAX_ERROR = "syntax_error", "the source cannot be parsed"
+    MISSING_INCLUDE = "missing_include", "a file that the source includes is not there"
+    NEEDS_STANDARD = "needs_standard", "the source wants another version of C++"
+    EDIT_CONFLICT = "edit_conflict", "two edits of a source overlap"
+    COMPILE_FAILED = "compile_failed", "the compiler rejects the program"
+    MISSING_HEADER = "missing_header", "a header is missing"
+    LINK_FAILED = "link_failed", "the program does not link"
+    NOT_CONFIGURED = "not_configured", "CMake cannot configure the project"
+    CUDA_SOURCE = "cuda_source", "CUDA source, not HIP"
+
+    # Programs that run.
+    NO_DISPATCH = "no_dispatch", "the program launched no kernel"
+    WRONG_RESULT = "wrong_result", "the output is not the expected one"
+    SELF_CHECK_FAILED = "self_check_failed", "the program's own check failed"
+    EXIT_CODE = "exit_code", "the program ended with an exit code that says failure"
+    TIMEOUT = "timeout", "a limit on time was reached"
+    BUDGET = "budget", "a run within a budget was ended before its end"
+    INSTRUCTION_LIMIT = "instruction_limit", "a kernel executed more instructions than allowed"
+    OUT_OF_MEMORY = "out_of_memory", "a limit on memory was reached"
+    OUTPUT_LIMIT = "output_limit", "the program wrote more than allowed"
+    FORBIDDEN_CALL = "forbidden_call", "a system call that the sandbox forbids"
+    HOST_CRASH = "host_crash", "the host program died of a signal"
+    ILLEGAL_ACCESS = "illegal_access", "a kernel accessed memory that it does not own"
+    ASSERTION = "assertion", "an assertion in a kernel failed"
+    TRAP = "trap", "a kernel executed a trap"
+    DEADLOCK = "deadlock", "a kernel waits for what cannot happen"
+    UNSUPPORTED_OPCODE = "unsupported_opcode", "an instruction that the simulator cannot run"
+    UNSUPPORTED_SERVICE = "unsupported_service", "a host service that the simulator does not have"
+    UNSUPPORTED_CALL = "unsupported_call", "a call of the HIP API that the simulator does not have"
+    BAD_CODE_OBJECT = "bad_code_object", "code that cannot be loaded"
+    BAD_CONFIGURATION = "bad_configuration", "the runtime library does not take the configuration"
+    BAD_RESULT = "bad_result", "the result that a program left behind is malformed"
+    SETTLED = "settled", "the program repeats its launches, and was ended"
+    RECORDED = "recorded", "as many launches as wanted were recorded"
+    NEEDS_LIBRARY = "needs_library", "a library that is not installed"
+    NEEDS_MEMORY = "needs_memory", "more memory than it was given"
+    NEEDS_DEVICES = "needs_devices", "another GPU, or more than one"
+    NEEDS_ARGUMENTS = "needs_arguments", "command-line arguments that are not known"
+    NEEDS_DATA = "needs_data", "a file that is not in its folder"
+    NOT_RECORDED = "not_recorded", "a recording has no such program or target"
+    NO_PREVIEW = "no_preview", "a launch depends on what only running shows"
+
+    # Predictions.
+    UNCERTAIN = "uncertain", "the interval of a duration is too wide"
+    UNKNOWN_DATA = "unknown_data", "the kernel needs data that the program makes"
+
+    # Servers, editors and models.
+    NO_MODEL = "no_model", "there is no language model"
+    SUPERSEDED = "superseded", "a newer version of the document was sent"
+    BUSY = "busy", "too many requests wait"
+    INVALID = "invalid", "a request has not the form that it should have"
+    NOT_FOUND = "not_found", "there is nothing under this name"
+    HTTP = "http", "a request that HTTP itself refuses"
+    NOT_TRUSTED = "not_trusted", "execution is off for this folder"
+    NOT_OPEN = "not_open", "the document is not open"
+    ENDPOINT_FAILED = "endpoint_failed", "the endpoint of a language model does not answer"
+    RATE_LIMITED = "rate_limited", "the endpoint wants fewer requests"
+    TOO_LONG = "too_long", "the messages do not fit the model's context"
+
+    # Generator, tools and lessons.
+    POLICY = "policy", "the policy cannot be met"
+    TEMPLATE = "template", "a template is wrong"
+    REPLAY = "replay", "recorded choices do not fit"
+    INVALID_IR = "invalid_ir", "the intermediate form is wrong"
+    REFUSED = "refused", "a tool does not take the call"
+    LIMIT = "limit", "a tool's limit on calls, time or programs is reached"
+    BAD_ARGUMENTS = "bad_arguments", "the arguments of a call are wrong"
+    UNKNOWN_TOOL = "unknown_tool", "no tool has this name"
+    UNKNOWN_PROGRAM = "unknown_program", "no program has this name"
+    UNKNOWN_MOVE = "unknown_move", "no move has this name"
+    NO_LESSON = "no_lesson", "a trace teaches nothing"
+    NOT_PROPOSED = "not_proposed", "a step was not among the proposed moves"
+    NOT_VERIFIED = "not_verified", "the answer does not pass"
