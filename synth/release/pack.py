@@ -153,7 +153,7 @@ def _require_equal_tools(tools: Mapping[str, str], facts: ReleaseFacts, shard: i
                 f"shard {shard} has other labels than shard {number} of the release",
                 cause=other,
                 remedy="pack all shards of these tools into a new folder",
-                reason="mixed_versions",
+                reason=Reason.MIXED_VERSIONS,
             )
 
 
