@@ -85,7 +85,7 @@ def test_a_missing_bubblewrap_is_noticed(tmp_path: Path) -> None:
     broken = tmp_path / "bwrap"
     broken.write_text("#!/bin/sh\nexit 1\n")
     broken.chmod(0o755)
-    code = "from hipsynth.toolchain import sandbox; print(sandbox.available())"
+    code = "from hipsynth.toolchain import sandbox; print(sandbox.is_available())"
     for path in (str(tmp_path), "/nonexistent"):
         done = subprocess.run(
             [sys.executable, "-c", code], env={**os.environ, "PATH": path}, capture_output=True, text=True, check=True

@@ -19,7 +19,7 @@ PROGRAMS = {
     "transpose/transpose_padded.hip": 0.15,
 }
 ASKS = """int main() {
-  int n;
+  int n = 0;
   std::cin >> n;
   float* p;
   (void)hipMalloc(&p, 1 << 20);

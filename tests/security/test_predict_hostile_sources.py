@@ -16,6 +16,7 @@ from hipsynth.profiling.preview.interpret import Interpreter, Preview, ScaledCou
 from hipsynth.profiling.preview.launch import DeviceLaunch
 from hipsynth.serving import engine
 from hipsynth.serving.limits import ServerSettings
+from hipsynth.serving.requests import ProgramRequest
 
 HEAD = "#include <hip/hip_runtime.h>\n"
 MAIN = "int main() { int* p; (void)hipMalloc(&p, 1 << 16); k<<<64, 64>>>(p); }\n"
@@ -90,9 +91,9 @@ def test_a_compiler_that_takes_too_long_is_a_typed_refusal(tmp_path: Path, capsy
 
 
 def test_the_server_has_the_same_limit() -> None:
-    asked = {"source": LONG_TO_COMPILE, "name": "macro.hip", "arch": "gfx90a", "device": None, "flags": "-O3"}
+    asked = ProgramRequest(source=LONG_TO_COMPILE, name="macro.hip", arch="gfx90a", limit_s=0.5)
     with pytest.raises(TimeLimitReached):
-        engine.predict(asked | {"limit_s": 0.5})
+        engine.predict(asked)
     assert ServerSettings().predict_s == PREDICTION_SECONDS
 
 
