@@ -303,14 +303,16 @@ class Interpreter:
     ) -> bytes:
         """Allocates the launch's buffers, fills them and the device code's variables; returns the arguments with the
         addresses that the buffers have there."""
-        sizes = [one.bytes for one in launch.named_buffers()]
+        named = launch.named_buffers()
+        sizes = [one.bytes for one in named]
         index = max(1, min([n // 8 for n in sizes if n >= SMALL_BYTES] or [SMALL_BYTES // 8]))
         filled = MOST_FILLED_BYTES if by_data else 0
         moved: list[tuple[DeviceBuffer, int]] = []
         shift = core.arena() - ARENA
-        for buffer in launch.buffers:
-            if assumed.roomy or buffer.start < ARENA or buffer.start >= ARENA + ARENA_BYTES:
-                address = core.allocate(max(buffer.bytes, GUESSED_BYTES if assumed.roomy else 1))
+        for buffer in sorted(launch.buffers, key=is_outside):  # others must not take the places of device memory
+            if assumed.roomy or is_outside(buffer):
+                room = GUESSED_BYTES if assumed.roomy and buffer in named else 1
+                address = core.allocate(max(buffer.bytes, room))
             else:
                 address = core.allocate_at(buffer.start - ARENA, buffer.bytes)
             fill_buffer(core, address, buffer, assumed, assumed.below or index, filled)
@@ -367,6 +369,11 @@ def read_only_offsets(kernel: KernelDescriptor, signature: str) -> list[int]:
     if len(types) != len(explicit):
         return []
     return [offset for (offset, _, _), kind in zip(explicit, types, strict=True) if is_read_only(kind)]
+
+
+def is_outside(buffer: DeviceBuffer) -> bool:
+    """Whether a buffer is registered host memory, outside device memory."""
+    return not ARENA <= buffer.start < ARENA + ARENA_BYTES
 
 
 def is_certain(launch: DeviceLaunch) -> bool:

@@ -13,6 +13,7 @@ from hipsynth.source.names import base_name, short_name
 
 POINTER = 8  # bytes
 GUESSED_BYTES = 1 << 28  # of a buffer whose size is not known
+_INTEGER_WORDS = frozenset({"unsigned", "signed", "long", "short", "int", "char", "bool"})
 _FLOATS = {"float": (4, "<f"), "double": (8, "<d"), "_Float16": (2, "<e"), "__half": (2, "<e")}
 
 
@@ -109,6 +110,11 @@ def parameter_types(signature: str) -> list[str]:
         else:
             parts[-1] += letter
     return [part.strip() for part in parts if part.strip()]
+
+
+def is_number(parameter: str) -> bool:
+    """Whether a parameter of this type is a built-in number."""
+    return parameter in _FLOATS or _INTEGER_WORDS.issuperset(parameter.split())
 
 
 def is_read_only(parameter: str) -> bool:

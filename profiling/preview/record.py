@@ -21,7 +21,7 @@ from hipsynth.core.files import read_regular, replace_atomically
 from hipsynth.core.program import Project
 from hipsynth.core.reasons import Reason
 from hipsynth.core.time_limit import charge_seconds
-from hipsynth.profiling.preview.launch import DeviceBuffer, DeviceLaunch, is_read_only, parameter_types
+from hipsynth.profiling.preview.launch import DeviceBuffer, DeviceLaunch, is_number, is_read_only, parameter_types
 from hipsynth.simulator import api
 from hipsynth.simulator.devices import DeviceTable
 from hipsynth.simulator.launch_record import FILE, MOST_BYTES, LaunchRecording, RecordedLaunch, parse_launches
@@ -141,11 +141,11 @@ def record_launches(run: HostRun, signatures: Mapping[str, str]) -> Recording:
         done = run_recording(placed.artefacts, run.device, folder, words, placed.mounts)
         path = folder / FILE
         data = read_regular(path, MOST_BYTES) if path.exists() else b""
-    charge_seconds(done.cpu_s)
     head = RecordingHead(done.reason, HARMLESS.get(done.reason, done.message), run.code())
     found = _recording(head, data, signatures)
     if (entry := run.entry()) is not None:
         _store(entry, head, data)
+    charge_seconds(done.cpu_s)
     return found
 
 
@@ -256,6 +256,7 @@ def written_buffers(launch: DeviceLaunch) -> list[DeviceBuffer]:
     types = parameter_types(launch.signature)
     pointers = launch.pointers
     kinds = [kind for kind in types if kind.endswith("*")]
-    if len(pointers) == len(kinds) and len(types) == len(kinds):
+    plain = all(is_number(kind) for kind in types if not kind.endswith("*"))  # else structures may hold pointers, too
+    if plain and len(pointers) == len(kinds):
         return [one for (_, one), kind in zip(pointers, kinds, strict=True) if not is_read_only(kind)]
     return [one for _, one in pointers]

@@ -42,6 +42,12 @@ class _Rule:
 def record_lines(record: Callable[[Line], Recording], lines: Sequence[Line]) -> dict[Line, Recording]:
     """The recording of each command line. `record` runs one."""
     found: dict[Line, Recording] = {}
+
+    def run(line: Line) -> Recording:
+        if line not in found:
+            found[line] = record(line)
+        return found[line]
+
     for position, members in _spans(lines):
         sizes = sorted(members)
         todo = [(0, len(sizes) - 1)]
@@ -50,15 +56,16 @@ def record_lines(record: Callable[[Line], Recording], lines: Sequence[Line]) -> 
             places = low, low + round(CHECK * (high - low)), (low + high) // 2, high
             inside = range(low, high + 1)
             if high - low < FEW or position < 0:
-                found |= {members[sizes[i]]: record(members[sizes[i]]) for i in inside}
+                for i in inside:
+                    run(members[sizes[i]])
                 continue
-            known = {sizes[i]: found.setdefault(members[sizes[i]], record(members[sizes[i]])) for i in places}
+            known = {sizes[i]: run(members[sizes[i]]) for i in places}
             made = _interpolate_recordings(known, [sizes[i] for i in inside if sizes[i] not in known])
             if made is None:
                 todo += [(low, (low + high) // 2), ((low + high) // 2 + 1, high)]
                 continue
             for n, one in made.items():
-                found[members[n]] = record(members[n]) if one is None else one
+                found[members[n]] = run(members[n]) if one is None else one
     return found
 
 

@@ -68,7 +68,14 @@ OTHER = """__global__ void other(PARAMETER) {
 
 
 @pytest.mark.parametrize(
-    ("parameter", "budget", "known"), [("int* p", 5.0, True), ("int* p", 1e-9, False), ("const int* p", 1e-9, True)]
+    ("parameter", "budget", "known"),
+    [
+        ("int* p", 5.0, True),
+        ("int* p", 1e-9, False),
+        ("const int* p", 1e-9, True),
+        ("const int* p, int n", 1e-9, True),
+        ("int* p, int n", 1e-9, False),
+    ],
 )
 def test_what_a_kernel_that_was_not_run_may_have_written_is_not_known(
     monkeypatch: pytest.MonkeyPatch, parameter: str, budget: float, known: bool
@@ -76,7 +83,9 @@ def test_what_a_kernel_that_was_not_run_may_have_written_is_not_known(
     """A kernel runs for its results while the budget lasts."""
     needs.sandbox()
     monkeypatch.setattr(record, "KERNEL_SECONDS", budget)
-    text = GATHER.replace("INDEX", "i").replace("gather<<<", f"other<<<1, 64>>>(device); /* {budget} */\n  gather<<<")
+    text = GATHER.replace("INDEX", "i").replace(
+        "gather<<<", f"other<<<1, 64>>>(device{', n' * (',' in parameter)}); /* {budget} */\n  gather<<<"
+    )
     text = text.replace("int main", OTHER.replace("PARAMETER", parameter) + "int main")
     interpreter = Interpreter(device_code(text, "gfx90a", "-O3"), load_device("mi250"))
     gather = find_launches(text, interpreter).launches[-1]
