@@ -29,7 +29,7 @@ CORPORA = (  # name, builds, labels
 
 
 @dataclass(frozen=True)
-class Costs:
+class CorpusCosts:
     """Seconds of one core for a build and for a run."""
 
     build_s: float
@@ -39,17 +39,17 @@ class Costs:
         return (builds * self.build_s + labels * self.run_s) / 3600
 
 
-def costs(devices: Mapping[str, Mapping[str, Any]], programs: int) -> Costs:
+def costs(devices: Mapping[str, Mapping[str, Any]], programs: int) -> CorpusCosts:
     """The mean over devices; `devices` is the table `labels` of label_speed, measured on this many programs."""
     found = []
     for row in devices.values():
         labels, share = row["labels"], row["share"].get("compiling", 0.0)
         total = labels / row["labels_per_s"]
         found.append((share * total / programs, (1 - share) * total / labels))
-    return Costs(sum(b for b, _ in found) / len(found), sum(r for _, r in found) / len(found))
+    return CorpusCosts(sum(b for b, _ in found) / len(found), sum(r for _, r in found) / len(found))
 
 
-def table(one: Costs, cores: Sequence[int], price: float) -> str:
+def table(one: CorpusCosts, cores: Sequence[int], price: float) -> str:
     """The Markdown table: a row per corpus."""
     days = " | ".join(f"days on {n} cores" for n in cores)
     lines = [f"| corpus | core hours | {days} | at ${price:g} a core hour |", "|---|---|" + "---|" * (len(cores) + 1)]

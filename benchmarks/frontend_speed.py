@@ -17,7 +17,7 @@ from pathlib import Path
 from hipsynth.core.program import iter_programs
 from hipsynth.source.clang import DETAILED_RECORD, INCOMPLETE, TU
 from hipsynth.source.config import frontend_config
-from hipsynth.source.parse import ALWAYS, HOST, VIRTUAL, ParseConfig, parse
+from hipsynth.source.parse import ALWAYS, HOST, VIRTUAL, ParseConfig, parse_source
 from hipsynth.source.preambles import includes_of, preamble_of
 from hipsynth.synth.frontend.passes.rename import plan_renaming, rename_unit
 
@@ -26,11 +26,11 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 def measure(texts: list[bytes], config: ParseConfig) -> dict[str, float]:
     """Milliseconds of CPU time per program and stage, and programs/s, over all texts that parse."""
-    units = [u for u in (parse(t, config)[0] for t in texts) if u is not None]
+    units = [u for u in (parse_source(t, config)[0] for t in texts) if u is not None]
     for unit in units[:5]:
         rename_unit(unit, config, 0)
     started = time.process_time()
-    units = [u for u in (parse(u.text, config)[0] for u in units) if u is not None]
+    units = [u for u in (parse_source(u.text, config)[0] for u in units) if u is not None]
     parsed = time.process_time()
     for unit in units:
         opened(unit.text, config)

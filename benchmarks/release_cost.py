@@ -31,7 +31,7 @@ from hipsynth.toolchain import builds, sandbox
 
 
 @dataclass
-class Costs:
+class ReleaseCosts:
     """Seconds and numbers of each kind of work."""
 
     seconds: dict[str, float] = field(default_factory=dict)
@@ -53,7 +53,7 @@ def tool_of(command: list[str]) -> str:
     return "disassemble" if words[0] == "/bin/sh" else ""
 
 
-def add_run(costs: Costs, done: RunResult, again: bool) -> None:
+def add_run(costs: ReleaseCosts, done: RunResult, again: bool) -> None:
     strategies = {kernel.sampling.strategy for kernel in done.kernels if kernel.sampling}
     name = next((s for s in ("sampled", "replayed") if s in strategies), "exact")
     costs.add(f"simulate, {name}{', second run' if again else ''}", done.device_s)
@@ -61,7 +61,7 @@ def add_run(costs: Costs, done: RunResult, again: bool) -> None:
 
 
 @contextlib.contextmanager
-def watched(costs: Costs) -> Iterator[None]:
+def watched(costs: ReleaseCosts) -> Iterator[None]:
     """Adds up what the tools and programs take that are started while the block runs."""
     start, simulate = sandbox.run_sandboxed, sim.run_in_copy
 
@@ -86,9 +86,9 @@ def here(function: Any, items: Any, *_: Any) -> Iterator[ItemOutcome[Any]]:
         yield ItemOutcome(index, function(item))
 
 
-def measure(shard: int, count: int, apart: bool) -> tuple[Costs, int]:
+def measure(shard: int, count: int, apart: bool) -> tuple[ReleaseCosts, int]:
     """The costs of `count` programs of a shard, and the number of its labels."""
-    costs, made = Costs(), load_plan()
+    costs, made = ReleaseCosts(), load_plan()
     begin = time.process_time()
     drawn = generate_programs(made.programs, made.seed(shard), runs=made.sizes)
     programs = [replace(program, oracle=expected_output) for program, _ in zip(drawn, range(count), strict=False)]

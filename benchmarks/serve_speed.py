@@ -50,7 +50,7 @@ FLAT = 1.05
 PAUSE_MS = 40  # that the workbench waits after a keystroke (serving/web/side.js)
 
 
-class Client:
+class BenchmarkClient:
     def __init__(self, address: dict[str, str]) -> None:
         self.host = address["url"].removeprefix("http://")
         self.headers = {"authorization": f"Bearer {address['token']}", "content-type": "application/json"}
@@ -90,11 +90,11 @@ def _resident_mib(pid: str) -> float:
     return 0.0
 
 
-def one_by_one(client: Client, edits: int) -> list[float]:
+def one_by_one(client: BenchmarkClient, edits: int) -> list[float]:
     return [seconds for edit in range(edits) for status, seconds in [client.predict(edit)] if status == 200][WARM:]
 
 
-def typed(client: Client, first: int, edits: int, per_minute: float) -> list[tuple[int, float]]:
+def typed(client: BenchmarkClient, first: int, edits: int, per_minute: float) -> list[tuple[int, float]]:
     """Status and seconds of edits at a rate, in bursts; an edit does not wait for the answers to earlier ones."""
     step, begin = 60 / per_minute, time.monotonic()
     with ThreadPoolExecutor(64) as pool:
@@ -108,13 +108,13 @@ def typed(client: Client, first: int, edits: int, per_minute: float) -> list[tup
 
 
 @contextlib.contextmanager
-def served() -> Iterator[tuple[Client, int]]:
+def served() -> Iterator[tuple[BenchmarkClient, int]]:
     """A server of its own: a client, and its process."""
     command = [sys.executable, "-m", "hipsynth.cli.main", "serve", "--port", "0", "--json", "--quiet"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     try:
-        yield Client(json.loads(server.stdout.readline())), server.pid
+        yield BenchmarkClient(json.loads(server.stdout.readline())), server.pid
     finally:
         server.send_signal(signal.SIGTERM)
         server.wait()

@@ -38,7 +38,7 @@ def json_name(attribute: str) -> str:
 
 
 @functools.cache
-def _members(kind: type) -> tuple[_Member, ...]:
+def _list_members(kind: type) -> tuple[_Member, ...]:
     return tuple(_Member(one.name, json_name(one.name), one.default is None) for one in fields(kind))
 
 
@@ -64,7 +64,7 @@ def to_json(value: object) -> Json:
 def document_json(document: object) -> JsonObject:
     """The JSON object of a document. Raises TypeError as to_json()."""
     found: JsonObject = {}
-    for member in _members(typing.cast(Hashable, type(document))):
+    for member in _list_members(typing.cast(Hashable, type(document))):
         value = getattr(document, member.attribute)
         if value is not None or not member.omitted:
             found[member.name] = to_json(value)
@@ -78,14 +78,14 @@ def types_of(kind: type) -> dict[str, object]:
     return {part.name: hints[part.name] for part in fields(kind)}
 
 
-def optional(kind: object) -> object | None:
+def unwrap_optional(kind: object) -> object | None:
     """X for the type `X | None`, None for any other type."""
-    members = _union(kind)
+    members = _union_arms(kind)
     inner = [part for part in members if part is not types.NoneType]
     return inner[0] if len(inner) == 1 and len(members) == 2 else None
 
 
-def _union(kind: object) -> tuple[object, ...]:
+def _union_arms(kind: object) -> tuple[object, ...]:
     """The members of a union type, () for any other type."""
     return typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else ()
 
@@ -95,39 +95,39 @@ def from_json(kind: type[T], value: object) -> T:
 
     Raises TypeError or ValueError for values that do not match the types; fields with a default may be missing.
     """
-    return typing.cast(T, _decoder(typing.cast(Hashable, kind))(value))
+    return typing.cast(T, _make_decoder(typing.cast(Hashable, kind))(value))
 
 
 @functools.cache
-def _decoder(kind: object) -> Decoder:
+def _make_decoder(kind: object) -> Decoder:
     """The function that converts a decoded value to `kind`."""
-    if members := _union(kind):
-        return functools.partial(_first_that_fits, tuple(map(_decoder, members)))
+    if members := _union_arms(kind):
+        return functools.partial(_first_that_fits, tuple(map(_make_decoder, members)))
     if kind is types.NoneType:
-        return _nothing
+        return _decode_null
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is tuple and arguments[-1] is Ellipsis:
-        each = _decoder(arguments[0])
-        return lambda value: tuple(each(item) for item in _items(value))
+        each = _make_decoder(arguments[0])
+        return lambda value: tuple(each(item) for item in _decode_items(value))
     if origin is tuple:
-        parts = [_decoder(part) for part in arguments]
-        return lambda value: tuple(part(item) for part, item in zip(parts, _items(value), strict=True))
+        parts = [_make_decoder(part) for part in arguments]
+        return lambda value: tuple(part(item) for part, item in zip(parts, _decode_items(value), strict=True))
     if origin is Mapping:
-        item = _decoder(arguments[1])
-        return lambda value: {name: item(one) for name, one in _pairs(value).items()}
+        item = _make_decoder(arguments[1])
+        return lambda value: {name: item(one) for name, one in _decode_pairs(value).items()}
     if isinstance(kind, type) and is_dataclass(kind):
-        known = {json_name(name): (name, _decoder(part)) for name, part in types_of(kind).items()}
-        return functools.partial(_build, kind, known)
+        known = {json_name(name): (name, _make_decoder(part)) for name, part in types_of(kind).items()}
+        return functools.partial(_build_document, kind, known)
     # Floats with integral values are written as integers. Any type not listed here is str or a Literal of strings.
     plain: Mapping[object, tuple[type, ...]] = {float: (float, int), int: (int,), bool: (bool,)}
-    return functools.partial(_checked, plain.get(kind, (str,)), arguments)
+    return functools.partial(_decode_checked, plain.get(kind, (str,)), arguments)
 
 
 def _first_that_fits(decoders: tuple[Decoder, ...], value: object) -> object:
     """What the first decoder makes of a value that takes it; raises the last one's error if none does."""
-    if value is None and _nothing in decoders:
+    if value is None and _decode_null in decoders:
         return None
-    *others, last = [decoder for decoder in decoders if decoder is not _nothing]
+    *others, last = [decoder for decoder in decoders if decoder is not _decode_null]
     for decoder in others:
         try:
             return decoder(value)
@@ -136,24 +136,26 @@ def _first_that_fits(decoders: tuple[Decoder, ...], value: object) -> object:
     return last(value)
 
 
-def _nothing(value: object) -> None:
+def _decode_null(value: object) -> None:
     if value is not None:
         raise TypeError(f"{value!r} is not null")
 
 
-def _items(value: object) -> list[object] | tuple[object, ...]:
+def _decode_items(value: object) -> list[object] | tuple[object, ...]:
     if not isinstance(value, list | tuple):
         raise TypeError(f"{value!r} is no list")
     return value
 
 
-def _pairs(value: object) -> dict[str, object]:
+def _decode_pairs(value: object) -> dict[str, object]:
     """A mapping, also one that is written as a list of pairs."""
-    return dict(value) if isinstance(value, Mapping) else dict(typing.cast(list[tuple[str, object]], _items(value)))
+    return (
+        dict(value) if isinstance(value, Mapping) else dict(typing.cast(list[tuple[str, object]], _decode_items(value)))
+    )
 
 
-def _build(kind: Callable[..., object], known: Mapping[str, tuple[str, Decoder]], value: object) -> object:
-    members = _pairs(value)
+def _build_document(kind: Callable[..., object], known: Mapping[str, tuple[str, Decoder]], value: object) -> object:
+    members = _decode_pairs(value)
     if unknown := sorted(members.keys() - known):
         raise ValueError(f"unknown fields: {', '.join(unknown)}")
     found = {}
@@ -163,7 +165,7 @@ def _build(kind: Callable[..., object], known: Mapping[str, tuple[str, Decoder]]
     return kind(**found)
 
 
-def _checked(allowed: tuple[type, ...], choice: tuple[str, ...], value: object) -> object:
+def _decode_checked(allowed: tuple[type, ...], choice: tuple[str, ...], value: object) -> object:
     if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
         raise TypeError(f"{value!r} is no {allowed[0].__name__}")
     if choice and value not in choice:

@@ -300,7 +300,7 @@ def _program_readers(directory: Path) -> Iterator[Callable[[], Program]]:
 
 
 @dataclass(frozen=True)
-class Record:
+class StoredProgram:
     """One line of DIR/programs.jsonl. `where` identifies the line in messages."""
 
     directory: Path
@@ -338,10 +338,10 @@ class Record:
         return program
 
 
-def read_index(directory: Path) -> Iterator[Record]:
+def read_index(directory: Path) -> Iterator[StoredProgram]:
     """The lines of DIR/programs.jsonl. One longer than RECORD_BYTES is cut, and so an unreadable record."""
     with open_regular(directory / INDEX, INDEX_BYTES, inside=directory) as file:
         number = 0
         while line := file.readline(RECORD_BYTES):
             number += 1
-            yield Record(directory, f"{INDEX}:{number}", line.rstrip(b"\n"))
+            yield StoredProgram(directory, f"{INDEX}:{number}", line.rstrip(b"\n"))

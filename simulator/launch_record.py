@@ -153,7 +153,7 @@ class _Reader:
             raise ValueError("another address space")
 
     def _layout(self, words: list[str]) -> None:
-        table = np.frombuffer(self._bytes(_number(words[1]) * ALLOCATION.itemsize), ALLOCATION)
+        table = np.frombuffer(self._bytes(_parse_number(words[1]) * ALLOCATION.itemsize), ALLOCATION)
         self.layout = [(int(one["start"]), int(one["bytes"]), int(one["kind"])) for one in table]
         ends = [start + size for start, size, _ in self.layout]
         overlap = any(start < end for end, (start, _, _) in zip(ends, self.layout[1:], strict=False))
@@ -161,22 +161,22 @@ class _Reader:
             raise ValueError("allocations overlap")
 
     def _contents(self, words: list[str]) -> None:
-        self.contents.append(self._bytes(_number(words[1])))
+        self.contents.append(self._bytes(_parse_number(words[1])))
 
     def _global(self, words: list[str]) -> None:
         if not _SYMBOL.match(words[1]):
             raise ValueError("a bad name")
-        self.variables = self.variables | {words[1]: self.contents[_number(words[2])]}
+        self.variables = self.variables | {words[1]: self.contents[_parse_number(words[2])]}
 
     def _module(self, words: list[str]) -> None:
-        elf, size = self.contents[_number(words[1])], _number(words[2])
+        elf, size = self.contents[_parse_number(words[1])], _parse_number(words[2])
         if size > MOST_BYTES:
             raise ValueError("too large")
-        self.modules.append((elf.ljust(size, b"\0"), self.contents[_number(words[3])]))
+        self.modules.append((elf.ljust(size, b"\0"), self.contents[_parse_number(words[3])]))
 
     def _launch(self, words: list[str]) -> None:
         _, symbol, *numbers = words
-        n = [_number(word) for word in numbers]
+        n = [_parse_number(word) for word in numbers]
         arguments = self._bytes(n[10])
         held = np.frombuffer(self._bytes(n[11] * HELD.itemsize), HELD)
         allocations = [Allocation(start, size) for start, size, _ in self.layout]
@@ -199,7 +199,7 @@ class _Reader:
         self.launches.append(_Launch(fixed, memory))
 
     def _again(self, words: list[str]) -> None:
-        self.last = _number(words[1])
+        self.last = _parse_number(words[1])
         self.launches[self.last].times += 1
 
     def _ended(self, words: list[str]) -> None:
@@ -216,7 +216,7 @@ class _Reader:
         self.after_loss |= self.lost
 
 
-def _number(word: str) -> int:
+def _parse_number(word: str) -> int:
     if not word.isdecimal() or len(word) > 20:
         raise ValueError("not a number")
     return int(word)

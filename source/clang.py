@@ -140,7 +140,7 @@ _PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
 
 
 @functools.cache
-def library() -> ctypes.CDLL:
+def load_libclang() -> ctypes.CDLL:
     """The libclang that the Python binding ships with, with the prototypes above."""
     loaded = ctypes.CDLL(str(cindex.conf.get_filename()))
     for name, (result, arguments) in _PROTOTYPES.items():
@@ -151,20 +151,20 @@ def library() -> ctypes.CDLL:
 
 
 @functools.cache
-def _index() -> int:
-    return int(library().clang_createIndex(1, 0))  # 1: only the main file's own declarations
+def _create_index() -> int:
+    return int(load_libclang().clang_createIndex(1, 0))  # 1: only the main file's own declarations
 
 
 def text_of(string: CString) -> str:
     """The content of a libclang string, which is freed."""
-    raw = library().clang_getCString(string)
-    library().clang_disposeString(string)
+    raw = load_libclang().clang_getCString(string)
+    load_libclang().clang_disposeString(string)
     return raw.decode(errors="replace") if raw else ""
 
 
-def version() -> str:
+def libclang_version() -> str:
     """libclang's version line."""
-    return text_of(library().clang_getClangVersion())
+    return text_of(load_libclang().clang_getClangVersion())
 
 
 @dataclass(frozen=True)
@@ -182,13 +182,13 @@ class TU:
 
     def __init__(self, path: str, text: bytes | None, args: tuple[str, ...], options: int) -> None:
         """Parses `path`, with `text` in place of its content if given; raises ValueError if libclang fails."""
-        self.lib = library()
+        self.lib = load_libclang()
         self.path = path
         unsaved = (CUnsaved * 1)(CUnsaved(path.encode(), text, len(text))) if text is not None else None
         argv = (c_char_p * len(args))(*[a.encode() for a in args])
         handle = c_void_p()
         code = self.lib.clang_parseTranslationUnit2(
-            _index(), path.encode(), argv, len(args), unsaved, 1 if unsaved else 0, options, byref(handle)
+            _create_index(), path.encode(), argv, len(args), unsaved, 1 if unsaved else 0, options, byref(handle)
         )
         if code != 0 or not handle.value:
             raise ValueError(f"libclang could not parse {path} (code {code})")
@@ -330,7 +330,7 @@ class TU:
                 where, inside = (None, -1) if cursor.kind in _NAMELESS else self._spelled(location)
                 inside = inside if where == file else -1
             if inside in wanted:
-                found.append((inside, _copy(cursor)))
+                found.append((inside, _copy_cursor(cursor)))
             if cursor.kind in FUNCTION_KINDS:
                 functions.append(self.extent(cursor))
                 return _RECURSE if _any_inside(places, *functions[-1]) else _CONTINUE
@@ -355,7 +355,7 @@ class TU:
         """The methods that a virtual method directly overrides."""
         memory, count = POINTER(CCursor)(), c_uint()
         self.lib.clang_getOverriddenCursors(cursor, byref(memory), byref(count))
-        found = [_copy(memory[i]) for i in range(count.value)]
+        found = [_copy_cursor(memory[i]) for i in range(count.value)]
         if memory:
             self.lib.clang_disposeOverriddenCursors(memory)
         return found
@@ -375,7 +375,7 @@ def _any_inside(places: Sequence[int], start: int, end: int) -> bool:
     return at < len(places) and places[at] < end
 
 
-def _copy(cursor: CCursor) -> CCursor:
+def _copy_cursor(cursor: CCursor) -> CCursor:
     return CCursor.from_buffer_copy(cursor)
 
 

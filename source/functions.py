@@ -68,9 +68,9 @@ def _read_function(tu: TU, cursor: CCursor) -> FunctionNode | None:
         elif child.kind == _KERNEL:
             kernel.append(True)
         elif child.kind in _TEMPLATE_PARAMETERS:
-            names.append(spelling(tu, child))
+            names.append(spell_cursor(tu, child))
         elif child.kind == _PARAMETER:
-            parameters.append((*tu.extent(child), spelling(tu, child)))
+            parameters.append((*tu.extent(child), spell_cursor(tu, child)))
         return _CONTINUE
 
     tu.lib.clang_visitChildren(cursor, clang.Visitor(visit), None)
@@ -78,12 +78,12 @@ def _read_function(tu: TU, cursor: CCursor) -> FunctionNode | None:
         return None
     template = cursor.kind == Kind.FUNCTION_TEMPLATE.value
     mangled = "" if template else clang.text_of(tu.lib.clang_Cursor_getMangling(cursor))
-    name = spelling(tu, cursor).partition("<")[0]
+    name = spell_cursor(tu, cursor).partition("<")[0]
     if _STUB in mangled:
         mangled = mangled.replace(f"{len(_STUB + name)}{_STUB}{name}", f"{len(name)}{name}")
     return FunctionNode(name, place, body[-1], bool(kernel), mangled, tuple(names), tuple(parameters))
 
 
-def spelling(tu: TU, cursor: CCursor) -> str:
+def spell_cursor(tu: TU, cursor: CCursor) -> str:
     """A cursor's name."""
     return clang.text_of(tu.lib.clang_getCursorSpelling(cursor))

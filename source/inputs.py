@@ -68,7 +68,7 @@ def evaluate_number(text: str) -> int:
     """The value of a constant expression such as `1 << 20`, `64 * 1024` or `1e6`; 0 for anything else."""
     plain = re.sub(r"(?<=[\da-fA-F])(?:[uU]?[lL]{0,2}|[fF])\b", "", text.strip())
     try:
-        value = _value(ast.parse(plain, mode="eval").body)
+        value = _evaluate_node(ast.parse(plain, mode="eval").body)
     except (SyntaxError, ValueError, TypeError, ArithmeticError, MemoryError, RecursionError):
         return 0
     return int(value) if 0 < value < 2**48 else 0
@@ -82,11 +82,11 @@ _OPERATORS: dict[type, Callable[[float, float], float]] = {
 }
 
 
-def _value(node: ast.expr) -> float:
+def _evaluate_node(node: ast.expr) -> float:
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
         return float(node.value) if isinstance(node.value, float) else int(node.value)  # type: ignore[arg-type]
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        return _OPERATORS[type(node.op)](_value(node.left), _value(node.right))
+        return _OPERATORS[type(node.op)](_evaluate_node(node.left), _evaluate_node(node.right))
     raise ValueError("not constant")
 
 

@@ -41,7 +41,7 @@ class Macro:
         return self.params.index(text) if text in self.params else None
 
 
-def directives(tokens: Sequence[Token], text: bytes) -> list[Directive]:
+def find_directives(tokens: Sequence[Token], text: bytes) -> list[Directive]:
     """All preprocessor lines, in order; a line with continuations counts as one."""
     found = []
     i = 0
@@ -68,14 +68,14 @@ def _new_line(text: bytes, start: int, end: int) -> bool:
     return b"\n" in between
 
 
-def macros(tokens: Sequence[Token], lines: Sequence[Directive]) -> list[Macro]:
+def read_macros(tokens: Sequence[Token], lines: Sequence[Directive]) -> list[Macro]:
     """The macro definitions among the preprocessor lines, including which parameters # and ## apply to."""
-    found = [_macro(tokens, line) for line in lines if line.word == "define" and line.end > line.start + 2]
-    _propagate(tokens, found)
+    found = [_read_macro(tokens, line) for line in lines if line.word == "define" and line.end > line.start + 2]
+    _propagate_effects(tokens, found)
     return found
 
 
-def _macro(tokens: Sequence[Token], line: Directive) -> Macro:
+def _read_macro(tokens: Sequence[Token], line: Directive) -> Macro:
     at = line.start + 2
     macro = Macro(tokens[at].text, at)
     body = at + 1
@@ -95,7 +95,7 @@ def _macro(tokens: Sequence[Token], line: Directive) -> Macro:
         if i > body and tokens[i - 1].text == "#":
             macro.shown.add(number)
             macro.direct.add(number)
-        if "##" in _neighbours(tokens, i, macro.body):
+        if "##" in _neighbouring_words(tokens, i, macro.body):
             macro.pasted.add(number)
     if "..." in macro.params and not any(tokens[i].text == "__VA_ARGS__" for i in macro.body):
         macro.pasted.discard(macro.params.index("..."))
@@ -108,7 +108,7 @@ def _add_param(macro: Macro, tokens: Sequence[Token], at: int) -> None:
     macro.params.append(tokens[at].text)
 
 
-def _neighbours(tokens: Sequence[Token], i: int, body: range) -> set[str]:
+def _neighbouring_words(tokens: Sequence[Token], i: int, body: range) -> set[str]:
     beside = set()
     if i - 1 in body and tokens[i - 1].text == "##" and not _gnu_comma(tokens, i):
         beside.add("##")
@@ -128,35 +128,35 @@ def pasted_words(tokens: Sequence[Token], found: Sequence[Macro]) -> set[str]:
     for macro in found:
         for i in macro.body:
             if tokens[i].identifier and macro.param_number(tokens[i].text) is None:
-                words |= {tokens[i].text} if _neighbours(tokens, i, macro.body) else set()
+                words |= {tokens[i].text} if _neighbouring_words(tokens, i, macro.body) else set()
     return words
 
 
-def _propagate(tokens: Sequence[Token], found: Sequence[Macro]) -> None:
+def _propagate_effects(tokens: Sequence[Token], found: Sequence[Macro]) -> None:
     """Propagates `shown` and `pasted` from each macro to the macros that pass it their parameters, to a fixed point."""
     changed = True
     while changed:
         changed = False
         for macro in found:
-            for call, args in calls(tokens, found, macro.body):
+            for call, args in find_macro_calls(tokens, found, macro.body):
                 for number, arg in enumerate(args):
                     inner = min(number, len(call.params) - 1)
                     for i in arg:
                         outer = macro.param_number(tokens[i].text)
                         if outer is None:
                             continue
-                        changed |= _carry(call.shown, inner, macro.shown, outer)
-                        changed |= _carry(call.pasted, inner, macro.pasted, outer)
+                        changed |= _carry_words(call.shown, inner, macro.shown, outer)
+                        changed |= _carry_words(call.pasted, inner, macro.pasted, outer)
 
 
-def _carry(source: set[int], inner: int, target: set[int], outer: int) -> bool:
+def _carry_words(source: set[int], inner: int, target: set[int], outer: int) -> bool:
     if inner not in source or outer in target:
         return False
     target.add(outer)
     return True
 
 
-def calls(tokens: Sequence[Token], found: Sequence[Macro], where: range) -> list[tuple[Macro, list[range]]]:
+def find_macro_calls(tokens: Sequence[Token], found: Sequence[Macro], where: range) -> list[tuple[Macro, list[range]]]:
     """Invocations of function-like macros in the token range `where`, each with the token range of every argument."""
     by_name = {m.name: m for m in found if m.function_like and m.params}
     result = []
@@ -164,13 +164,13 @@ def calls(tokens: Sequence[Token], found: Sequence[Macro], where: range) -> list
         macro = by_name.get(tokens[i].text)
         if macro is None or i == macro.name_index or i + 1 not in where or tokens[i + 1].text != "(":
             continue
-        args = arguments(tokens, i + 1, where.stop)
+        args = argument_ranges(tokens, i + 1, where.stop)
         if args is not None:
             result.append((macro, args))
     return result
 
 
-def arguments(tokens: Sequence[Token], opening: int, stop: int) -> list[range] | None:
+def argument_ranges(tokens: Sequence[Token], opening: int, stop: int) -> list[range] | None:
     """The token ranges of the arguments in the parentheses that open at `opening`; None if they never close."""
     depth, start = 0, opening + 1
     found: list[range] = []

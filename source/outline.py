@@ -45,14 +45,14 @@ MOST_HEAD, MOST_ATTRIBUTE, MOST_LIST, MOST_LAUNCHES = 2000, 400, 4000, 1024
 
 def blank_opaque(text: str) -> str:
     """The text with comments and literals replaced by spaces, so that offsets and lines stay."""
-    return _OPAQUE.sub(_blank, text)
+    return _OPAQUE.sub(_blank_match, text)
 
 
-def _blank(match: re.Match[str]) -> str:
-    return _blanks(match[0])
+def _blank_match(match: re.Match[str]) -> str:
+    return _blank_letters(match[0])
 
 
-def _blanks(text: str) -> str:
+def _blank_letters(text: str) -> str:
     return " " * len(text) if "\n" not in text else re.sub(r"[^\n]", " ", text)
 
 
@@ -78,23 +78,23 @@ def kernel_names(text: str) -> list[str]:
 
 def declared_kernels(text: str) -> frozenset[str]:
     """The names of the kernels that a text defines or declares."""
-    return frozenset(one.name for one in _declarations(text))
+    return frozenset(one.name for one in _read_declarations(text))
 
 
 def outline_kernels(text: str, most: int | None = None) -> tuple[FunctionDeclaration, ...]:
     """The kernels that a text defines or begins to define, in source order; at most `most` of them."""
-    return tuple(one for one in _declarations(text) if one.defined)[:most]
+    return tuple(one for one in _read_declarations(text) if one.defined)[:most]
 
 
 @functools.lru_cache(maxsize=16)
-def _declarations(text: str) -> tuple[FunctionDeclaration, ...]:
-    return tuple(_kernels(text)) if has_kernel_mark(text) else ()
+def _read_declarations(text: str) -> tuple[FunctionDeclaration, ...]:
+    return tuple(_find_kernels(text)) if has_kernel_mark(text) else ()
 
 
 def parameter_names(text: str, kernel: str) -> tuple[str, ...]:
     """The parameter names of a kernel as its definition has them, else its last declaration, which may be the only one
     with names; () if there is none."""
-    named = [one for one in _declarations(text) if one.name == kernel]
+    named = [one for one in _read_declarations(text) if one.name == kernel]
     best = max(enumerate(named), key=lambda pair: (pair[1].defined, pair[0]), default=(0, None))[1]
     return () if best is None else tuple(one.name for one in best.parameters)
 
@@ -105,11 +105,11 @@ class _Code:
     def __init__(self, text: str) -> None:
         self.text = text
         self.directives = blank_opaque(text)
-        self.code = _DIRECTIVE.sub(_blank, self.directives)
-        self.attributes = list(_attributes(self.code))
+        self.code = _DIRECTIVE.sub(_blank_match, self.directives)
+        self.attributes = list(_find_attributes(self.code))
         pieces, at = [], 0
         for _, start, end in self.attributes:
-            pieces += [self.code[at:start], _blanks(self.code[start:end])]
+            pieces += [self.code[at:start], _blank_letters(self.code[start:end])]
             at = end
         self.bare = "".join([*pieces, self.code[at:]])
         self.marks = [match.start() for match in _MARKS.finditer(self.bare)]
@@ -146,49 +146,49 @@ class _Code:
         return ""
 
 
-def _attributes(code: str) -> Iterator[tuple[str, int, int]]:
+def _find_attributes(code: str) -> Iterator[tuple[str, int, int]]:
     """(kind, start, end) of each attribute whose parentheses close."""
     done = 0
     for match in _ATTRIBUTE.finditer(code):
         limit = match.end() + MOST_ATTRIBUTE
-        close = _closing(code, match.end() - 1, limit) if match.start() >= done else limit
+        close = _find_closing(code, match.end() - 1, limit) if match.start() >= done else limit
         if close < limit and not re.search(r"[{;]", code[match.start() : close]):
             done = close + 1
             yield match[1], match.start(), done
 
 
-def _kernels(text: str) -> Iterator[FunctionDeclaration]:
+def _find_kernels(text: str) -> Iterator[FunctionDeclaration]:
     """Definitions and declarations of kernels. None reaches into the next: kernels do not nest."""
     read = _Code(text)
     places = [one.start() for one in _marks_of(read).finditer(read.bare)]
-    starts = [_start(read, mark, before) for before, mark in zip([0, *places], places, strict=False)]
+    starts = [_start_of_kernel(read, mark, before) for before, mark in zip([0, *places], places, strict=False)]
     for mark, start, limit in zip(places, starts, [*starts[1:], len(text)], strict=False):
         after = re.compile(r"\w+").match(read.bare, mark)
         name = _NAME.match(read.bare, after.end() if after else mark, limit)
         if name is not None:
-            yield _kernel(read, (mark, start, limit), name)
+            yield _read_kernel(read, (mark, start, limit), name)
 
 
 def _marks_of(read: _Code) -> re.Pattern[str]:
     """What begins a kernel: the mark, or a macro without parameters that holds it."""
     if read.directives.count(KERNEL_MARK) == read.code.count(KERNEL_MARK):
         return _MARK
-    macros = [one.name for one in _macros(read.text, read.directives, KERNEL_MARK) if one.parameters is None]
+    macros = [one.name for one in _find_macros(read.text, read.directives, KERNEL_MARK) if one.parameters is None]
     return re.compile(rf"\b(?:{'|'.join([KERNEL_MARK, *map(re.escape, macros)])})\b")
 
 
-def _start(read: _Code, mark: int, before: int) -> int:
+def _start_of_kernel(read: _Code, mark: int, before: int) -> int:
     """Where the declaration with a kernel's mark begins: with its template, attributes and `static`."""
     head = _HEAD.search(read.bare, max(read.previous_mark(mark), before, mark - MOST_HEAD), mark)
     start = head.start() if head else mark
     return mark - len(read.code[start:mark].lstrip())
 
 
-def _kernel(read: _Code, place: tuple[int, int, int], name: re.Match[str]) -> FunctionDeclaration:
+def _read_kernel(read: _Code, place: tuple[int, int, int], name: re.Match[str]) -> FunctionDeclaration:
     """The kernel with its mark, its start and the start of the next one at `place`."""
     mark, start, most = place
     limit = min(read.next_mark(name.end()), most)
-    close = _closing(read.bare, name.end() - 1, limit)
+    close = _find_closing(read.bare, name.end() - 1, limit)
     defined = limit == most or read.bare[limit] != ";" or bool(read.bare[close + 1 : limit].strip()) or close == limit
     begun = limit < most and read.bare[limit] == "{"
     end = read.ends.get(limit, most) if begun else limit
@@ -217,7 +217,7 @@ def _template_names(template: str) -> tuple[str, ...]:
     return tuple(read_parameter(part).name for part in split_commas(template[start + 1 : end])) if start >= 0 else ()
 
 
-def _closing(code: str, at: int, limit: int) -> int:
+def _find_closing(code: str, at: int, limit: int) -> int:
     """Where the parenthesis at `at` closes; `limit` if it does not before that."""
     depth = 0
     for match in _PARENTHESES.finditer(code, at, limit):
@@ -250,12 +250,12 @@ def split_commas(text: str, code: str = "") -> list[str]:
 def outline_launches(text: str) -> tuple[LaunchExpression, ...]:
     """The launches of a text: <<< >>>, hipLaunchKernelGGL, hipLaunchKernel; at most MOST_LAUNCHES of each."""
     read = blank_opaque(text)
-    found = [_chevrons(text, read, match) for match in islice(_CHEVRONS.finditer(read), MOST_LAUNCHES)]
-    found += [_call(text, read, match) for match in islice(_CALL.finditer(read), MOST_LAUNCHES)]
+    found = [_read_chevrons(text, read, match) for match in islice(_CHEVRONS.finditer(read), MOST_LAUNCHES)]
+    found += [_read_launch_call(text, read, match) for match in islice(_CALL.finditer(read), MOST_LAUNCHES)]
     return tuple(sorted((one for one in found if one is not None), key=lambda one: one.start))
 
 
-def _chevrons(text: str, read: str, match: re.Match[str]) -> LaunchExpression | None:
+def _read_chevrons(text: str, read: str, match: re.Match[str]) -> LaunchExpression | None:
     close = read.find(">>>", match.end(), match.end() + MOST_LIST)
     if close < 0:
         return None
@@ -265,11 +265,11 @@ def _chevrons(text: str, read: str, match: re.Match[str]) -> LaunchExpression | 
     end = close + 3
     arguments: list[str] = []
     if after is not None:
-        end = _closing(read, after.end() - 1, min(after.end() + MOST_LIST, len(read)))
+        end = _find_closing(read, after.end() - 1, min(after.end() + MOST_LIST, len(read)))
         arguments = split_commas(text[after.end() : end], read[after.end() : end])
         end = min(end + 1, len(read))
     name = "".join(read[start : match.start() - len(template)].split())
-    return LaunchExpression(name, template.strip(), start, end, _stripped(shape), _stripped(arguments))
+    return LaunchExpression(name, template.strip(), start, end, _strip_parts(shape), _strip_parts(arguments))
 
 
 def _spelled_before(read: str, at: int) -> tuple[int, str]:
@@ -289,30 +289,32 @@ def _spelled_before(read: str, at: int) -> tuple[int, str]:
     return start, read[name_end:at]
 
 
-def _call(text: str, read: str, match: re.Match[str]) -> LaunchExpression | None:
-    end = _closing(read, match.end() - 1, min(match.end() + MOST_LIST, len(read)))
+def _read_launch_call(text: str, read: str, match: re.Match[str]) -> LaunchExpression | None:
+    end = _find_closing(read, match.end() - 1, min(match.end() + MOST_LIST, len(read)))
     parts = split_commas(text[match.end() : end], read[match.end() : end])
     kernel = _SPELLED.match(parts[0])
     if len(parts) < 3 or kernel is None:
         return None
     name, template, end = "".join(kernel[1].split()), (kernel[2] or "").strip(), min(end + 1, len(read))
     if match[1]:  # kernel, grid, block, LDS bytes, stream, arguments
-        return LaunchExpression(name, template, match.start(), end, _stripped(parts[1:5]), _stripped(parts[5:]), False)
+        return LaunchExpression(
+            name, template, match.start(), end, _strip_parts(parts[1:5]), _strip_parts(parts[5:]), False
+        )
     # kernel, grid, block, an array of pointers to the arguments, LDS bytes, stream
-    return LaunchExpression(name, template, match.start(), end, _stripped([*parts[1:3], *parts[4:]]), (), False)
+    return LaunchExpression(name, template, match.start(), end, _strip_parts([*parts[1:3], *parts[4:]]), (), False)
 
 
-def _stripped(parts: Sequence[str]) -> tuple[str, ...]:
+def _strip_parts(parts: Sequence[str]) -> tuple[str, ...]:
     kept = tuple(part.strip() for part in parts)
     return () if kept == ("",) else kept
 
 
 def outline_macros(text: str) -> tuple[MacroText, ...]:
     """The macros that a text defines, without the comments and literals in them, in source order."""
-    return tuple(_macros(text, blank_opaque(text)))
+    return tuple(_find_macros(text, blank_opaque(text)))
 
 
-def _macros(text: str, read: str, word: str = "") -> Iterator[MacroText]:
+def _find_macros(text: str, read: str, word: str = "") -> Iterator[MacroText]:
     """The macros whose definitions hold a word. `read`: the text without comments and literals."""
     for line in _DIRECTIVE.finditer(read):
         if word not in line[0]:

@@ -1,6 +1,6 @@
 """Parses one HIP file with libclang: its tokens, and the entities that every identifier refers to.
 
-For invalid code `parse` returns diagnostics with reason codes; it does not raise.
+For invalid code `parse_source` returns diagnostics with reason codes; it does not raise.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from hipsynth.core.files import read_regular
 from hipsynth.core.reasons import Reason
 from hipsynth.source import clang
 from hipsynth.source.clang import TU, Kind
-from hipsynth.source.encoding import misplaced
+from hipsynth.source.encoding import find_misplaced
 from hipsynth.source.entities import NOTHING, Entity, Resolver
 from hipsynth.source.functions import FunctionNode, find_functions
 from hipsynth.source.preambles import (
     Macros,
     Preamble,
-    forget,
+    forget_preambles,
     header_words,
     includes_of,
     make_folder,
@@ -143,13 +143,13 @@ def check_source(text: bytes) -> Diagnostic | None:
         return Diagnostic("too_large", f"the file has {len(text)} bytes; the limit is {MAX_BYTES}")
     if b"\0" in text:
         return Diagnostic("not_text", "the file contains NUL bytes")
-    if (at := misplaced(text)) is not None:
+    if (at := find_misplaced(text)) is not None:
         what = f"byte {at} is not UTF-8 and stands outside comments and narrow string literals"
         return Diagnostic("not_utf8", what, text[:at].count(b"\n") + 1)
     return None
 
 
-def parse(
+def parse_source(
     source: bytes | Path, config: ParseConfig, *, path: str | None = None, definitions: bool = False
 ) -> tuple[ParsedUnit | None, list[Diagnostic]]:
     """The parsed unit, or None and diagnostics.
@@ -168,12 +168,12 @@ def parse(
         if problem:
             return None, [problem]
     path = path or VIRTUAL
-    host = _view(text, path, config, HOST, definitions)
+    host = _view_side(text, path, config, HOST, definitions)
     if isinstance(host, list):
         return None, host
     referents, skipped, functions = host.referents, host.skipped, {one.place: one for one in host.definitions}
     if _DEVICE_ONLY_TEXT.search(text):
-        device = _view(text, path, config, DEVICE, definitions)
+        device = _view_side(text, path, config, DEVICE, definitions)
         if isinstance(device, list):
             return None, device
         if len(device.referents) == len(referents):
@@ -200,7 +200,7 @@ class _View:
     definitions: list[FunctionNode]
 
 
-def _open(text: bytes, path: str, config: ParseConfig, side: tuple[str, ...]) -> tuple[TU, Preamble | None]:
+def _open_unit(text: bytes, path: str, config: ParseConfig, side: tuple[str, ...]) -> tuple[TU, Preamble | None]:
     """Parses the file for one side, HOST or DEVICE; also returns the preamble it uses."""
     args = (*config.search, *side, *ALWAYS)
     own = (*config.include, Path(path).parent)
@@ -212,13 +212,13 @@ def _open(text: bytes, path: str, config: ParseConfig, side: tuple[str, ...]) ->
 def _open_again(text: bytes, path: str, config: ParseConfig, side: tuple[str, ...]) -> tuple[TU, Preamble | None]:
     """Like _open, with one retry: in a long-running process a cached preamble may be deleted or outdated."""
     try:
-        return _open(text, path, config, side)
+        return _open_unit(text, path, config, side)
     except ValueError:
-        forget()
-        return _open(text, path, config, side)
+        forget_preambles()
+        return _open_unit(text, path, config, side)
 
 
-def _view(
+def _view_side(
     text: bytes, path: str, config: ParseConfig, side: tuple[str, ...], definitions: bool
 ) -> _View | list[Diagnostic]:
     try:
@@ -226,13 +226,13 @@ def _view(
         with opened as tu:
             errors = tu.errors()
             if errors:
-                return [_diagnostic(e.text, e.line, e.column, e.file, path) for e in errors]
-            return _read(tu, text, preamble, definitions)
+                return [_read_diagnostic(e.text, e.line, e.column, e.file, path) for e in errors]
+            return _read_view(tu, text, preamble, definitions)
     except ValueError as error:
         return [Diagnostic("parser_failed", str(error))]
 
 
-def _diagnostic(text: str, line: int, column: int, file: str, path: str) -> Diagnostic:
+def _read_diagnostic(text: str, line: int, column: int, file: str, path: str) -> Diagnostic:
     reason = Reason.MISSING_INCLUDE if text.endswith("file not found") else Reason.SYNTAX_ERROR
     if file not in ("", path):
         _, problems = load_source(Path(file))
@@ -242,7 +242,7 @@ def _diagnostic(text: str, line: int, column: int, file: str, path: str) -> Diag
     return Diagnostic(reason, text, line, column)
 
 
-def _read(tu: TU, text: bytes, preamble: Preamble | None, definitions: bool) -> _View:
+def _read_view(tu: TU, text: bytes, preamble: Preamble | None, definitions: bool) -> _View:
     raw, cursors, kinds = tu.tokens(len(text))
     tokens = tuple([Token(k, s, e, text[s:e].decode(errors="replace")) for k, s, e in raw])
     resolver = Resolver(tu)
@@ -250,7 +250,7 @@ def _read(tu: TU, text: bytes, preamble: Preamble | None, definitions: bool) -> 
     for i, token in enumerate(tokens):
         if token.kind == clang.TOKEN_IDENTIFIER:
             referents[i] = resolver.named(cursors[i], token.text)
-    functions = _walk(tu, resolver, tokens, kinds, referents)
+    functions = _walk_cursors(tu, resolver, tokens, kinds, referents)
     branches = tu.skipped() if b"#" in text else []
     skipped = frozenset(i for i, t in enumerate(tokens) if branches and any(a <= t.start < b for a, b in branches))
     words = header_words(tu.includes(), preamble)
@@ -261,7 +261,7 @@ def _read(tu: TU, text: bytes, preamble: Preamble | None, definitions: bool) -> 
 _TEXT_KINDS = {Kind.PREPROCESSING_DIRECTIVE.value, Kind.INCLUSION_DIRECTIVE.value}
 
 
-def _walk(
+def _walk_cursors(
     tu: TU, resolver: Resolver, tokens: Sequence[Token], kinds: Sequence[int], referents: list[frozenset[Entity]]
 ) -> tuple[tuple[int, int], ...]:
     """Resolves tokens that clang_annotateTokens leaves unresolved by walking the AST; returns all function ranges.
@@ -287,7 +287,7 @@ def _is_coordinate(tokens: Sequence[Token], i: int) -> bool:
     return i >= 2 and tokens[i - 1].text == "." and tokens[i - 2].text in COORDINATES
 
 
-def inclusions(
+def list_inclusions(
     text: bytes, path: str, config: ParseConfig, side: tuple[str, ...]
 ) -> tuple[list[tuple[str, Chain, bool]], list[Diagnostic]]:
     """Each file that the preprocessor entered: (path, chain of include directives, whether it is a system header).
@@ -295,17 +295,17 @@ def inclusions(
     Returns an empty list and diagnostics if the file does not compile.
     """
     try:
-        opened, _ = _open(text, path, config, side)
+        opened, _ = _open_unit(text, path, config, side)
         with opened as tu:
             errors = tu.errors()
             if errors:
-                return [], [_diagnostic(e.text, e.line, e.column, e.file, path) for e in errors]
+                return [], [_read_diagnostic(e.text, e.line, e.column, e.file, path) for e in errors]
             return tu.inclusions(), []
     except ValueError as error:
         return [], [Diagnostic("parser_failed", str(error))]
 
 
-def prepare(text: bytes, own: Sequence[Path], config: ParseConfig) -> None:
+def prepare_preambles(text: bytes, own: Sequence[Path], config: ParseConfig) -> None:
     """Builds the missing preambles of a file in the cache. Reads library headers only, so it is safe outside a sandbox.
 
     `own`: folders whose headers belong to the program.

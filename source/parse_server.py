@@ -10,12 +10,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from hipsynth.source.parse import ParseConfig, parse
+from hipsynth.source.parse import ParseConfig, parse_source
 
 
 def parse_text(request: dict[str, Any]) -> dict[str, Any]:
     """The tokens of a text with the entities that they refer to, or why it cannot be parsed."""
-    unit, problems = parse(request["text"].encode(), read_config(request), definitions=True)
+    unit, problems = parse_source(request["text"].encode(), read_config(request), definitions=True)
     if unit is None:
         return {"problem": str(problems[0])}
     entities = list({entity: None for entities in unit.referents for entity in entities})
@@ -33,7 +33,7 @@ def read_config(request: dict[str, Any]) -> ParseConfig:
     return ParseConfig(tuple(request["args"]), Path(request["cache"]), tuple(map(Path, request["include"])))
 
 
-def serve(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+def serve_requests(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     """Answers each line of standard input until it ends."""
     # libclang prints on standard output in places: answers have a descriptor of their own.
     out = os.fdopen(os.dup(1), "wb")
@@ -44,4 +44,4 @@ def serve(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
 
 
 if __name__ == "__main__":
-    serve(parse_text)
+    serve_requests(parse_text)

@@ -19,7 +19,7 @@ from hipsynth.core.errors import BadInput, HipsynthError
 from hipsynth.core.reasons import Reason
 from hipsynth.source.entities import Entity
 from hipsynth.source.functions import FunctionNode
-from hipsynth.source.parse import VIRTUAL, ParseConfig, ParsedUnit, Token, prepare
+from hipsynth.source.parse import VIRTUAL, ParseConfig, ParsedUnit, Token, prepare_preambles
 from hipsynth.toolchain import find_toolchain, sandbox
 
 LIMITS = sandbox.SandboxLimits(cpu_s=1e6, memory_bytes=4 << 30, file_bytes=1 << 20, threads=64)
@@ -42,7 +42,7 @@ def parse_isolated(text: str, config: ParseConfig, isolate: bool = True) -> Pars
     It lists the functions that the text defines; kinds of cursors and the words of headers are left empty. Raises
     BadInput for code that cannot be parsed, ParserLost if the parser crashes.
     """
-    prepare(text.encode(), config.include, config)
+    prepare_preambles(text.encode(), config.include, config)
     session = ParserSession(PARSE_SERVER, config, None, isolate)
     return session.ask("the program", {"do": "parse", "text": text}, partial(_read_unit, text))
 

@@ -90,25 +90,25 @@ def preamble_of(includes: Includes, args: tuple[str, ...], cache: Path) -> Pream
 
     None also if a header mentions a macro that the file defines before it, on whose value it may depend.
     """
-    found = _stored(includes.headers, args, cache)
+    found = _load_stored(includes.headers, args, cache)
     return None if found is None or includes.macros & found.words else found
 
 
 @functools.lru_cache(maxsize=64)
-def _stored(headers: tuple[str, ...], args: tuple[str, ...], cache: Path) -> Preamble | None:
+def _load_stored(headers: tuple[str, ...], args: tuple[str, ...], cache: Path) -> Preamble | None:
     if not headers:
         return None
     source = "".join(f"#include {name}\n" for name in headers) + INSTANCES.read_text()
-    key = hashlib.sha256("\0".join((clang.version(), *args, "", source)).encode()).hexdigest()[:24]
+    key = hashlib.sha256("\0".join((clang.libclang_version(), *args, "", source)).encode()).hexdigest()[:24]
     if not make_folder(cache):
         return None
     text, target, listing = cache / f"{key}.hip", cache / f"{key}.pch", cache / f"{key}.files"
-    if _fresh(target, listing):
+    if _is_fresh(target, listing):
         with contextlib.suppress(OSError):  # in a sandbox the cache is read-only
             os.utime(target)
             _let_read(target, listing)
-    elif _build(source.encode(), args, text, target, listing):
-        _prune(cache)
+    elif _build_preamble(source.encode(), args, text, target, listing):
+        _prune_cache(cache)
     else:
         return None
     files = listing.read_text().splitlines()
@@ -116,9 +116,9 @@ def _stored(headers: tuple[str, ...], args: tuple[str, ...], cache: Path) -> Pre
     return Preamble(target, frozenset(files), words, macros)
 
 
-def forget() -> None:
+def forget_preambles() -> None:
     """Looks again for preambles on disk: in a long-running process one may have been deleted or outdated."""
-    _stored.cache_clear()
+    _load_stored.cache_clear()
 
 
 def make_folder(cache: Path) -> bool:
@@ -132,7 +132,7 @@ def make_folder(cache: Path) -> bool:
     return True
 
 
-def _fresh(target: Path, listing: Path) -> bool:
+def _is_fresh(target: Path, listing: Path) -> bool:
     """Whether a stored preamble is at least as new as every header in it."""
     try:
         made = target.stat().st_mtime
@@ -141,7 +141,7 @@ def _fresh(target: Path, listing: Path) -> bool:
         return False
 
 
-def _build(text: bytes, args: tuple[str, ...], source: Path, target: Path, listing: Path) -> bool:
+def _build_preamble(text: bytes, args: tuple[str, ...], source: Path, target: Path, listing: Path) -> bool:
     options = clang.DETAILED_RECORD | clang.INCOMPLETE | clang.FOR_SERIALIZATION
     try:
         if not source.exists() or source.read_bytes() != text:
@@ -165,7 +165,7 @@ def _let_read(*paths: Path) -> None:
         path.chmod(0o644)
 
 
-def _prune(cache: Path) -> None:
+def _prune_cache(cache: Path) -> None:
     """Removes the least recently used preambles, except those used in the last hour, which a worker may be reading."""
     with contextlib.suppress(OSError):
         used = sorted(((path.stat().st_mtime, path) for path in cache.glob("*.pch")), reverse=True)
@@ -191,12 +191,12 @@ def _file_words(path: str) -> tuple[frozenset[str], Macros]:
     for line in _DEFINE.findall(text):
         if head := _MACRO.match(line):
             name = head[1].decode()
-            body = _identifiers(_NO_NAMES.sub(b" ", line[head.end() :])) - _identifiers(head[2] or b"")
+            body = _list_identifiers(_NO_NAMES.sub(b" ", line[head.end() :])) - _list_identifiers(head[2] or b"")
             macros[name] = macros.get(name, frozenset()) | body
-    return _identifiers(text), macros
+    return _list_identifiers(text), macros
 
 
-def _identifiers(text: bytes) -> frozenset[str]:
+def _list_identifiers(text: bytes) -> frozenset[str]:
     return frozenset(w.decode() for w in set(_WORD.findall(text)))
 
 

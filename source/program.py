@@ -20,7 +20,7 @@ from hipsynth.source.functions import FunctionNode
 from hipsynth.source.outline import outline_launches, outline_macros
 from hipsynth.source.parse import ParsedUnit, Token
 from hipsynth.source.parse_service import parse_isolated
-from hipsynth.source.tokens import closing, code_tokens
+from hipsynth.source.tokens import code_tokens, find_closing
 
 _ONE_BYTE = "latin-1"  # a text in which each byte is one character: positions of the outline are bytes
 
@@ -55,39 +55,41 @@ def read_parsed_program(text: str, arch: str) -> ProgramModel:
     """Parses a program in the sandbox. Raises BadInput without a kernel or for code that cannot be parsed."""
     unit = parse_isolated(text, frontend_config(arch))
     tokens = tuple(code_tokens(unit))
-    functions = tuple(_functions(unit, tokens))
+    functions = tuple(_read_functions(unit, tokens))
     if not any(one.kernel for one in functions):
         raise BadInput("no kernel in the file", cause="no __global__ function", remedy="give a HIP source file")
     flat = unit.text.decode(_ONE_BYTE)
-    launches = tuple(map(_decoded, outline_launches(flat)))
+    launches = tuple(map(_decode_launch, outline_launches(flat)))
     return ProgramModel(text, unit, tokens, functions, launches, outline_macros(flat))
 
 
-def _decoded(launch: LaunchExpression) -> LaunchExpression:
-    return replace(launch, shape=tuple(map(_text, launch.shape)), arguments=tuple(map(_text, launch.arguments)))
+def _decode_launch(launch: LaunchExpression) -> LaunchExpression:
+    return replace(
+        launch, shape=tuple(map(_decode_text, launch.shape)), arguments=tuple(map(_decode_text, launch.arguments))
+    )
 
 
-def _text(flat: str) -> str:
+def _decode_text(flat: str) -> str:
     return flat.encode(_ONE_BYTE).decode(errors="surrogateescape")
 
 
-def _functions(unit: ParsedUnit, tokens: Sequence[Token]) -> Iterator[FunctionDeclaration]:
+def _read_functions(unit: ParsedUnit, tokens: Sequence[Token]) -> Iterator[FunctionDeclaration]:
     """The functions whose names and braces stand in the file itself, not in a macro."""
     starts = [token.start for token in tokens]
     for node in unit.definitions:
         named, opening = bisect_left(starts, node.place), bisect_left(starts, node.body[0])
         if max(named, opening) >= len(tokens) or (tokens[named].start, tokens[opening].text) != (node.place, "{"):
             continue
-        last = closing(tokens, opening)
+        last = find_closing(tokens, opening)
         if last >= 0:
-            yield _function(unit, tokens, node, (named, opening, last))
+            yield _read_function(unit, tokens, node, (named, opening, last))
 
 
-def _function(
+def _read_function(
     unit: ParsedUnit, tokens: Sequence[Token], node: FunctionNode, at: tuple[int, int, int]
 ) -> FunctionDeclaration:
     named, opening, last = at
-    begin = _beginning(unit, tokens, named)
+    begin = _find_beginning(unit, tokens, named)
     head_end = _template_end(tokens, begin) if tokens[begin].text == "template" else begin
     bounds = next((i for i in range(begin, opening) if tokens[i].text == "__launch_bounds__"), -1)
     return FunctionDeclaration(
@@ -97,10 +99,10 @@ def _function(
         tokens[last].end,
         node.place,
         (tokens[opening].end, tokens[last].start),
-        tuple(_parameter(unit, tokens, one) for one in node.parameters),
-        _between(unit, tokens, begin, head_end),
+        tuple(_read_parameter(unit, tokens, one) for one in node.parameters),
+        _text_between(unit, tokens, begin, head_end),
         node.template_names,
-        _between(unit, tokens, bounds + 2, closing(tokens, bounds + 1)) if bounds >= 0 else "",
+        _text_between(unit, tokens, bounds + 2, find_closing(tokens, bounds + 1)) if bounds >= 0 else "",
         mangled=node.mangled,
         first=opening + 1,
         last=last,
@@ -108,13 +110,13 @@ def _function(
     )
 
 
-def _between(unit: ParsedUnit, tokens: Sequence[Token], start: int, end: int) -> str:
+def _text_between(unit: ParsedUnit, tokens: Sequence[Token], start: int, end: int) -> str:
     if start >= end:
         return ""
     return unit.text[tokens[start].start : tokens[end - 1].end].decode(errors="surrogateescape")
 
 
-def _beginning(unit: ParsedUnit, tokens: Sequence[Token], at: int) -> int:
+def _find_beginning(unit: ParsedUnit, tokens: Sequence[Token], at: int) -> int:
     """The first token of the declaration whose name is token `at`."""
     depth = 0
     while at > 0:
@@ -141,7 +143,7 @@ def _template_end(tokens: Sequence[Token], at: int) -> int:
     return at
 
 
-def _parameter(unit: ParsedUnit, tokens: Sequence[Token], node: tuple[int, int, str]) -> FunctionParameter:
+def _read_parameter(unit: ParsedUnit, tokens: Sequence[Token], node: tuple[int, int, str]) -> FunctionParameter:
     start, end, name = node
     text = unit.text[start:end].decode(errors="surrogateescape")
     return FunctionParameter(text.partition("=")[0].rstrip() if name else text, name)

@@ -73,7 +73,7 @@ _DECLARES = re.compile(
 )
 
 
-def _tokens(text: str) -> Iterator[tuple[str, str]]:
+def _split_tokens(text: str) -> Iterator[tuple[str, str]]:
     """(kind, token): kind is "name", "number" or ""; without comments, directives and white space."""
     for match in _TOKEN.finditer(text):
         token = match[0]
@@ -81,11 +81,11 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
             yield match.lastgroup or "", token
 
 
-def _parts(text: str) -> Iterator[list[tuple[str, str]]]:
+def _split_parts(text: str) -> Iterator[list[tuple[str, str]]]:
     """The token lists of the declarations at file scope: each ends with its `;` or the `}` of its body."""
     part: list[tuple[str, str]] = []
     depth = 0
-    for kind, token in _tokens(text):
+    for kind, token in _split_tokens(text):
         part.append((kind, token))
         depth += (token in "{(") - (token in "})")
         if depth <= 0 and token in (";", "}"):
@@ -97,12 +97,12 @@ def _parts(text: str) -> Iterator[list[tuple[str, str]]]:
 
 def device_code(text: str) -> list[tuple[str, str]]:
     """(kind, token) of kernels, device functions and device variables; of everything if there are none."""
-    parts = list(_parts(text))
+    parts = list(_split_parts(text))
     device = [part for part in parts if any(token in DEVICE_MARKS for _, token in part)]
     return [pair for part in device or parts for pair in part]
 
 
-def _known(token: str) -> bool:
+def _is_known(token: str) -> bool:
     return token in _WORDS or _KEPT.fullmatch(token) is not None
 
 
@@ -113,23 +113,23 @@ def token_skeleton(text: str) -> str:
     for kind, token in device_code(text):
         if kind == "number":
             token = "0"
-        elif kind == "name" and not _known(token):
+        elif kind == "name" and not _is_known(token):
             token = places.setdefault(token, f"v{len(places)}")
         shown.append(token)
-    return _id(" ".join(shown))
+    return _skeleton_id(" ".join(shown))
 
 
 def control_skeleton(text: str) -> str:
     """The id (16 hex digits) of the device code's statements without declarations, names and numbers; runs of equal
     statements count once."""
     found: list[str] = []
-    for statement in _statements(text):
+    for statement in _split_statements(text):
         if not _DECLARES.match(statement) and (not found or found[-1] != statement):
             found.append(statement)
-    return _id(";".join(found))
+    return _skeleton_id(";".join(found))
 
 
-def _statements(text: str) -> Iterator[str]:
+def _split_statements(text: str) -> Iterator[str]:
     """The statements of the device code; a brace and the head of a block are statements of their own."""
     words: list[str] = []
     depth = 0
@@ -142,12 +142,12 @@ def _statements(text: str) -> Iterator[str]:
             if token != ";":
                 yield token
         elif kind == "name":
-            words.append(token if _known(token) else "v")
+            words.append(token if _is_known(token) else "v")
         elif kind != "number":
             words.append(token)
     if words:
         yield " ".join(words)
 
 
-def _id(text: str) -> str:
+def _skeleton_id(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]

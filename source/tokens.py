@@ -25,7 +25,7 @@ def code_tokens(unit: ParsedUnit) -> list[Token]:
     return found
 
 
-def closing(tokens: Sequence[Token], at: int) -> int:
+def find_closing(tokens: Sequence[Token], at: int) -> int:
     """The index of the bracket that closes the one at index `at`; -1 if there is none."""
     depth = 0
     for i in range(at, len(tokens)):

@@ -39,7 +39,7 @@ ARCHES, FLAGS, NEAR, JOB_SECONDS = ("gfx90a", "gfx942"), "-O3", 0.1, 600.0
 
 
 @dataclass(frozen=True)
-class Trial:
+class DeferralTrial:
     """A program on one architecture: how unsure its prediction is (log width of the 80 % interval of the duration;
     None: no answer), whether `--defer` executes it, predicted / executed duration of the kernel that takes longest, and
     the seconds that each took."""
@@ -66,7 +66,7 @@ class Point:
     right: float
 
 
-def trial(job: tuple[Path, str]) -> Trial | None:
+def trial(job: tuple[Path, str]) -> DeferralTrial | None:
     """None for a program that the simulator does not execute to its end."""
     path, arch = job
     program, device = load_program(path), default_device(arch)
@@ -83,7 +83,7 @@ def trial(job: tuple[Path, str]) -> Trial | None:
     said = duration_of(found, main)
     unsure = any(kernel.abstained for kernel in found.kernels)
     ratio = None if said is None else said / main.duration_ns
-    return Trial(path.stem, arch, width_of(found), unsure, ratio, middle - start, end - middle)
+    return DeferralTrial(path.stem, arch, width_of(found), unsure, ratio, middle - start, end - middle)
 
 
 def duration_of(found: AnalyticPrediction, executed: SimulatedKernel) -> float | None:
@@ -105,7 +105,7 @@ def width_of(found: AnalyticPrediction) -> float | None:
     return max(widths, default=None)
 
 
-def curve(trials: Sequence[Trial]) -> list[Point]:
+def curve(trials: Sequence[DeferralTrial]) -> list[Point]:
     """From executing nothing to executing everything: what `--defer` executes first, then by how unsure."""
     order = sorted(trials, key=lambda t: (not t.deferred, -(math.inf if t.width is None else t.width)))
     whole = sum(t.execute_s for t in trials)
@@ -117,7 +117,7 @@ def curve(trials: Sequence[Trial]) -> list[Point]:
     return points
 
 
-def measure(every: int, workers: int) -> list[Trial]:
+def measure(every: int, workers: int) -> list[DeferralTrial]:
     """All programs, or every K-th, on the architectures in turn."""
     paths = sorted(PROGRAMS.glob("*/*.hip"))[::every]
     jobs = [(path, ARCHES[n % 2]) for n, path in enumerate(paths)]
@@ -134,7 +134,7 @@ def measure(every: int, workers: int) -> list[Trial]:
     return sorted(trials, key=lambda t: (t.program, t.arch))
 
 
-def draw(trials: Sequence[Trial]) -> None:
+def draw(trials: Sequence[DeferralTrial]) -> None:
     plt.rcParams.update({"svg.hashsalt": "hipsynth", "svg.fonttype": "none", "font.family": "sans-serif"})
     points = curve(trials)
     figure, axes = plt.subplots(figsize=(7.0, 3.6))
@@ -155,7 +155,7 @@ def draw(trials: Sequence[Trial]) -> None:
     figure.savefig(PICTURE, metadata={"Date": None})
 
 
-def lines(trials: Sequence[Trial]) -> list[str]:
+def lines(trials: Sequence[DeferralTrial]) -> list[str]:
     """The table of docs/explanation/prediction.md."""
     points, chosen = curve(trials), sum(t.deferred for t in trials)
     wanted = {"nothing": 0, "what `--defer` does": chosen}
@@ -180,7 +180,7 @@ def main() -> int:
     if not given.draw:
         trials = measure(given.every, given.workers)
         FIGURES.write_text(json.dumps([asdict(t) for t in trials], indent=1) + "\n")
-    trials = [Trial(**one) for one in json.loads(FIGURES.read_text())]
+    trials = [DeferralTrial(**one) for one in json.loads(FIGURES.read_text())]
     print("\n".join(lines(trials)))
     draw(trials)
     return 0

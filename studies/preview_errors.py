@@ -33,7 +33,7 @@ from hipsynth.training.data.dataset import LabelledSample, load_samples
 
 
 @dataclass(frozen=True)
-class Row:
+class PreviewRow:
     """One label beside its preview: previewed / labelled of each quantity, or why there is no preview."""
 
     name: str
@@ -52,13 +52,13 @@ class Row:
 
 def row_of(
     sample: LabelledSample, ratios: dict[str, float], reason: str, by_data: bool = False, limit: str = ""
-) -> Row:
+) -> PreviewRow:
     name = str(sample.extra.get("name") or sample.program_id)
     limits = str(sample.extra.get("bottleneck") or ""), limit
-    return Row(name, sample.arch, sample.kernel, ratios, reason, by_data, limits)
+    return PreviewRow(name, sample.arch, sample.kernel, ratios, reason, by_data, limits)
 
 
-def compared(sample: LabelledSample, found: ProgramPreviews) -> Row:
+def compared(sample: LabelledSample, found: ProgramPreviews) -> PreviewRow:
     """A label beside the preview among those that were found of its run."""
     preview = matching_preview(found.previews, sample)
     if preview is None:
@@ -73,17 +73,17 @@ def compared(sample: LabelledSample, found: ProgramPreviews) -> Row:
     return row_of(sample, ratios, "", preview.by_data, preview.bottleneck)
 
 
-def rows_of(build: BuildSamples) -> list[Row]:
+def rows_of(build: BuildSamples) -> list[PreviewRow]:
     try:
         return [compared(sample, found) for sample, found in zip(build.samples, previews_of(build), strict=True)]
     except BadInput as error:
         return [row_of(sample, {}, error.reason) for sample in build.samples]
 
 
-def compare(samples: Iterable[LabelledSample], workers: int) -> list[Row]:
+def compare(samples: Iterable[LabelledSample], workers: int) -> list[PreviewRow]:
     """The rows of all samples, the worst first."""
     jobs = group_builds(samples)
-    rows: list[Row] = []
+    rows: list[PreviewRow] = []
     for outcome in map_unordered(rows_of, jobs, workers, "local", JOB_SECONDS):
         if isinstance(outcome.error, HipsynthError):  # its worker ended
             rows += [row_of(sample, {}, outcome.error.reason) for sample in jobs[outcome.index].samples]
@@ -92,7 +92,7 @@ def compare(samples: Iterable[LabelledSample], workers: int) -> list[Row]:
     return sorted(rows, key=lambda row: (-row.off, row.name, row.arch))
 
 
-def lines(rows: Sequence[Row], worst: int) -> list[str]:
+def lines(rows: Sequence[PreviewRow], worst: int) -> list[str]:
     heads = [name.replace("_requests", "").replace("fabric_", "") for name in NAMES]
     text = [f"{'program':<34}{'arch':<8}" + "".join(f"{head:>10}" for head in heads) + "  limits (label, preview)"]
     for row in rows[:worst]:
@@ -104,7 +104,7 @@ def lines(rows: Sequence[Row], worst: int) -> list[str]:
     return text
 
 
-def summary(arch: str, rows: Sequence[Row]) -> str:
+def summary(arch: str, rows: Sequence[PreviewRow]) -> str:
     errors = [abs(row.ratios["duration"] - 1) if row.ratios else math.inf for row in rows]
     near = sum(error <= 0.1 for error in errors) / len(errors)
     none = sum(not row.ratios for row in rows)

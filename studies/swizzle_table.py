@@ -22,7 +22,7 @@ ARCH = "gfx942"
 
 
 @dataclass(frozen=True)
-class Row:
+class SwizzleRow:
     """One kernel: its program, the arguments for the paper's size, and what the authors measured (docs/explanation)."""
 
     name: str
@@ -32,21 +32,23 @@ class Row:
 
 
 ROWS = (
-    Row("GEMM", "gemm/gemm_mfma_f16", ("4096",), "49.4 -> 63.5 %, 1.03 x"),
-    Row("fused element-wise", "elementwise/elementwise_fused", ("65536",), "no valid pattern gains"),
-    Row(
+    SwizzleRow("GEMM", "gemm/gemm_mfma_f16", ("4096",), "49.4 -> 63.5 %, 1.03 x"),
+    SwizzleRow("fused element-wise", "elementwise/elementwise_fused", ("65536",), "no valid pattern gains"),
+    SwizzleRow(
         "layer norm",
         "layernorm/layernorm_one_launch",
         ("8192", "8192"),
         "at its ceiling, 66.7 %; its pattern skips work",
     ),
-    Row("softmax", "softmax/softmax_row_per_group", ("8192", "8192"), "at its ceiling, 33.3 %; its pattern skips work"),
-    Row("SpMV", "spmv_rows/spmv_rows", ("8192",), "29.1 -> 37.3 %, 1.01 x"),
-    Row("transpose", "half_transpose/half_transpose", ("8192",), "3.5 -> 24.3 %, 1.12 x"),
-    Row("Black-Scholes", "black_scholes/black_scholes_arrays", ("262144",), "no valid pattern gains"),
-    Row("FDTD-2D", "fdtd2d/fdtd2d_three_launches", ("8192", "1"), "no gain"),
-    Row("Smith-Waterman", "smith_waterman/smith_waterman_tiles", ("4096",), "its pattern skips work"),
-    Row("stencil-2D", "half_stencil/half_stencil", ("8192",), "29.7 -> 67.6 %, 1.15 x"),
+    SwizzleRow(
+        "softmax", "softmax/softmax_row_per_group", ("8192", "8192"), "at its ceiling, 33.3 %; its pattern skips work"
+    ),
+    SwizzleRow("SpMV", "spmv_rows/spmv_rows", ("8192",), "29.1 -> 37.3 %, 1.01 x"),
+    SwizzleRow("transpose", "half_transpose/half_transpose", ("8192",), "3.5 -> 24.3 %, 1.12 x"),
+    SwizzleRow("Black-Scholes", "black_scholes/black_scholes_arrays", ("262144",), "no valid pattern gains"),
+    SwizzleRow("FDTD-2D", "fdtd2d/fdtd2d_three_launches", ("8192", "1"), "no gain"),
+    SwizzleRow("Smith-Waterman", "smith_waterman/smith_waterman_tiles", ("4096",), "its pattern skips work"),
+    SwizzleRow("stencil-2D", "half_stencil/half_stencil", ("8192",), "29.7 -> 67.6 %, 1.15 x"),
 )
 HEAD = """# Mappings of ten kernels
 
@@ -63,14 +65,14 @@ may stay below it. Seconds are those of 23 November 2026 on 2 cores, which were 
 """
 
 
-def measured(row: Row) -> str:
+def measured(row: SwizzleRow) -> str:
     started = time.monotonic()
     path = ROOT / "corpus" / "handwritten" / f"{row.program}.hip"
     result = search_mappings(path.read_text(), SwizzleSettings(target_of(ARCH), row.arguments))
     return "\n".join(_line(row, answer, result, time.monotonic() - started) for answer in result.answers)
 
 
-def _line(row: Row, answer: KernelSwizzle, result: ProgramSwizzle, seconds: float) -> str:
+def _line(row: SwizzleRow, answer: KernelSwizzle, result: ProgramSwizzle, seconds: float) -> str:
     name = row.name if len(result.answers) == 1 else f"{row.name}: {answer.name}"
     link = f"[{name}](../../corpus/handwritten/{row.program}.hip)"
     before, after = answer.before, answer.after or answer.before

@@ -37,7 +37,7 @@ LINE_BYTES = 128
 
 
 @dataclass(frozen=True)
-class Version:
+class ProgramVersion:
     """A version of the program, and the record of its longest kernel."""
 
     name: str
@@ -59,15 +59,15 @@ class Version:
         return f"| {self.name} | {time:.1f} | {limit} | {hits:.1f} | {x:.3f} | {y:,.0f} | {share:.0f} |"
 
 
-def version(name: str, text: str) -> Version:
+def version(name: str, text: str) -> ProgramVersion:
     """Raises HipsynthError if the program does not run."""
     found = run_trial(text, target_of(ARCH))
     if not found.ok:
         raise HipsynthError(f"the {name} version does not run", cause=found.message, reason=found.reason)
-    return Version(name, text, max(found.kernels, key=lambda kernel: kernel.duration_ns))
+    return ProgramVersion(name, text, max(found.kernels, key=lambda kernel: kernel.duration_ns))
 
 
-def draw_points(versions: list[Version], limits: roofline.Ceilings) -> None:
+def draw_points(versions: list[ProgramVersion], limits: roofline.Ceilings) -> None:
     figure, axes = plt.subplots(figsize=(7.6, 4.0))
     draw_roofs(axes, limits)
     for one in versions:

@@ -51,7 +51,7 @@ class Verb:
 
 
 @dataclass(frozen=True)
-class Row:
+class FaultRow:
     """The result of one series. `lost`: items that a kill or damage lost for good, `left`: files nobody needs."""
 
     case: str
@@ -197,7 +197,7 @@ def left_over(bench: Bench, out: Path, cache: Path) -> list[str]:
 
 def killed(
     bench: Bench, case: str, verb: Verb, kills: int, window: float, cold: bool, expected: dict[str, bytes]
-) -> Row:
+) -> FaultRow:
     """Kills a command `kills` times within `window` seconds of its start: the group, or only its first process.
 
     A run that ends before its kill is compared and the series goes on with an empty folder, if `cold` with an empty
@@ -205,7 +205,7 @@ def killed(
     """
     out, warm = bench.folder / "out" / case, bench.folder / "caches" / "warm"
     cache = bench.cache("cold") if cold else warm
-    row, known, done, complete, empty = Row(case), set[str](), 0, 0, 0
+    row, known, done, complete, empty = FaultRow(case), set[str](), 0, 0, 0
     while row.faults < kills:
         process = bench.start(verb, out, cache)
         try:
@@ -233,8 +233,14 @@ def killed(
 
 
 def finish(
-    bench: Bench, row: Row, verb: Verb, out: Path, cache: Path, expected: dict[str, bytes], extra: Sequence[str] = ()
-) -> Row:
+    bench: Bench,
+    row: FaultRow,
+    verb: Verb,
+    out: Path,
+    cache: Path,
+    expected: dict[str, bytes],
+    extra: Sequence[str] = (),
+) -> FaultRow:
     """Runs the command to its end and compares."""
     code, messages = bench.run(replace(verb, arguments=(*verb.arguments, *extra)), out, cache)
     same = code == 0 and verb.whole(out) == expected
@@ -245,10 +251,10 @@ def finish(
     return replace(row, identical=row.identical and same, left=row.left + len(left), note="; ".join(notes))
 
 
-def two_writers(bench: Bench, verb: Verb, kills: int, window: float, expected: dict[str, bytes]) -> Row:
+def two_writers(bench: Bench, verb: Verb, kills: int, window: float, expected: dict[str, bytes]) -> FaultRow:
     """Starts a command twice at once and kills one of them: one is refused or comes after the other."""
     case = f"two writers, {verb.name}"
-    out, cache, row = bench.folder / "out" / case, bench.folder / "caches" / "warm", Row(case)
+    out, cache, row = bench.folder / "out" / case, bench.folder / "caches" / "warm", FaultRow(case)
     refused = 0
     while row.faults < kills:
         pair = [bench.start(verb, out, cache) for _ in range(2)]
@@ -289,11 +295,11 @@ def small_disk(folder: Path, size: int) -> Iterator[Callable[[int], None] | None
             subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def full_disk(bench: Bench, verb: Verb, expected: dict[str, bytes]) -> Row:
+def full_disk(bench: Bench, verb: Verb, expected: dict[str, bytes]) -> FaultRow:
     """The disk of the output, or without the right to mount the size of a file, ends in the middle of the command."""
     case, cache = f"full disk, {verb.name}", bench.folder / "caches" / "warm"
     progress(case)
-    row = Row(case)
+    row = FaultRow(case)
     sizes = [len(data) for data in expected.values()]
     with small_disk(bench.folder / "disks" / case, max(4096 * len(sizes), sum(sizes)) // 2) as resize:
         out = bench.folder / ("disks" if resize else "out") / case / "out"
@@ -340,11 +346,11 @@ DAMAGE: dict[str, tuple[str, Callable[[Path, random.Random], None], tuple[str, .
 
 def damaged(
     bench: Bench, verb: Verb, times: int, corpora: dict[str, Path], expected: dict[str, bytes]
-) -> Iterator[Row]:
+) -> Iterator[FaultRow]:
     """Damages one file of a corpus, runs the command as its message says, and compares."""
     for name, (pattern, damage, extra) in DAMAGE.items():
         source = corpora["interrupted" if pattern.startswith("journal") else "whole"]
-        row = Row(name)
+        row = FaultRow(name)
         for _ in range(times):
             out = bench.folder / "out" / "damaged"
             shutil.rmtree(out, ignore_errors=True)
@@ -402,7 +408,7 @@ def verbs(bench: Bench, counts: Sequence[int]) -> dict[str, Verb]:
     }
 
 
-def series(bench: Bench, kills: int, counts: Sequence[int], only: Sequence[str]) -> Iterator[Row]:
+def series(bench: Bench, kills: int, counts: Sequence[int], only: Sequence[str]) -> Iterator[FaultRow]:
     """The rows of the table, in order; `only`: verbs to test, all if empty."""
     warm = bench.cache("warm")
     commands = {name: verb for name, verb in verbs(bench, counts).items() if not only or name in only}
@@ -443,7 +449,7 @@ def progress(text: str) -> None:
 HEAD = ("case", "faults", "survivors", "left over", "lost", "identical")
 
 
-def line(row: Row) -> str:
+def line(row: FaultRow) -> str:
     cells = (row.case, row.faults, row.survivors, row.left, row.lost, "yes" if row.identical else "NO")
     return f"| {' | '.join(str(cell) for cell in cells)} | {row.note} |"
 

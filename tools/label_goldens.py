@@ -77,7 +77,7 @@ class Golden:
 
 
 @dataclass(frozen=True)
-class Record:
+class GoldenRecord:
     """The recorded labels, the versions they are of, and the names of the values in each backend's digests."""
 
     sim: int
@@ -107,7 +107,7 @@ class Drawn:
         return MatrixJob(backend, self.program, tuple((t, run) for t in targets for run in self.program.runs), LIMITS)
 
 
-def draw() -> Iterator[Drawn]:
+def draw_programs() -> Iterator[Drawn]:
     """A few programs of every family at small sizes, those of the part "full" also at one of their own, on the devices
     of one architecture, every third on both; and programs of the release for limits that small programs do not meet."""
     archs = devices.list_architectures()
@@ -151,7 +151,7 @@ def write_programs(drawn: Iterable[Drawn]) -> None:
     pq.write_table(pa.Table.from_pylist(rows), FOLDER / "programs.parquet", compression="zstd", compression_level=19)
 
 
-def programs(part: str) -> list[Drawn]:
+def list_programs(part: str) -> list[Drawn]:
     """The programs of a part of the record."""
     found = []
     for row in pq.read_table(FOLDER / "programs.parquet").to_pylist():
@@ -170,13 +170,13 @@ def facts_of(kernel: KernelRecord, arch: str) -> Facts:
     for name in ("source", "work", "signature"):
         del record[name]
     limits = record.pop("limits")
-    return dict(_flat(record)) | ({"bottleneck": limits["bottleneck"]} if limits else {})
+    return dict(_flatten_facts(record)) | ({"bottleneck": limits["bottleneck"]} if limits else {})
 
 
-def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flatten_facts(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, inner in value.items():
         if isinstance(inner, Mapping):
-            yield from _flat(inner, f"{prefix}{name}.")
+            yield from _flatten_facts(inner, f"{prefix}{name}.")
         else:
             yield prefix + name, inner
 
@@ -193,50 +193,52 @@ def label_rows(job: MatrixJob, results: Sequence[TargetResult]) -> list[tuple[tu
     return found
 
 
-def label(part: str, batch: slice = slice(None), workers: int = 1) -> list[tuple[tuple[str, ...], Facts]]:
+def label_programs(part: str, batch: slice = slice(None), workers: int = 1) -> list[tuple[tuple[str, ...], Facts]]:
     """Labels the programs of a part (a batch of them) as a corpus would, executed and previewed."""
-    jobs = [one.job(backend) for one in programs(part)[batch] for backend in ("sim", "preview")]
+    jobs = [one.job(backend) for one in list_programs(part)[batch] for backend in ("sim", "preview")]
     rows = []
     for outcome in map_unordered(run_job, jobs, workers, "local", 3600.0):
         rows += label_rows(jobs[outcome.index], outcome.get())
     return [((part, *key), facts) for key, facts in rows]
 
 
-def digest(facts: Facts, names: Sequence[str]) -> str:
+def digest_facts(facts: Facts, names: Sequence[str]) -> str:
     """A hash of the named values; a value that this label does not have is left out."""
     known = [(name, facts[name]) for name in names if name in facts]
     return hashlib.sha256(json.dumps(known).encode()).hexdigest()[:16]
 
 
-def goldens(rows: Iterable[tuple[tuple[str, ...], Facts]], names: Mapping[str, Sequence[str]]) -> list[Golden]:
+def make_goldens(rows: Iterable[tuple[tuple[str, ...], Facts]], names: Mapping[str, Sequence[str]]) -> list[Golden]:
     made = [
-        _golden((*key, *(_shown(facts.get(name)) for name in SHOWN), digest(facts, names[key[5]])))
+        _parse_golden((*key, *(_show_value(facts.get(name)) for name in SHOWN), digest_facts(facts, names[key[5]])))
         for key, facts in rows
     ]
     return sorted(made, key=lambda one: (one.part != "quick", one.family, one.key))
 
 
-def _shown(value: Any) -> str:
+def _show_value(value: Any) -> str:
     return "" if value is None else f"{value:.10g}" if isinstance(value, int | float) else str(value)
 
 
 # --- the record -----------------------------------------------------------------------------------------------------
 
 
-def read() -> Record:
+def read_goldens() -> GoldenRecord:
     """The recorded labels."""
     about = json.loads((FOLDER / "about.json").read_text())
     lines = (FOLDER / "labels.tsv").read_text().splitlines()[1:]
     cells = [line.split("\t") for line in lines]
-    return Record(about["sim"], about["preview"], about["tools"], about["names"], [_golden(row) for row in cells])
+    return GoldenRecord(
+        about["sim"], about["preview"], about["tools"], about["names"], [_parse_golden(row) for row in cells]
+    )
 
 
-def _golden(cells: Sequence[str]) -> Golden:
+def _parse_golden(cells: Sequence[str]) -> Golden:
     part, family, program, arguments, device, backend, kernel, *values, digest = cells
     return Golden(part, family, program, arguments, device, backend, kernel, tuple(values), digest)
 
 
-def write(record: Record) -> None:
+def write_goldens(record: GoldenRecord) -> None:
     about = {"sim": record.sim, "preview": record.preview, "tools": record.tools, "names": record.names}
     (FOLDER / "about.json").write_text(json.dumps(about, indent=1) + "\n")
     lines = ["\t".join(COLUMNS), *(golden.line() for golden in record.labels)]
@@ -249,14 +251,16 @@ def tools_here() -> dict[str, str]:
     return {name: found[name] for name in ("compiler", "headers")}
 
 
-def moved(before: Sequence[Golden], after: Sequence[Golden]) -> list[tuple[Golden | None, Golden | None]]:
+def find_moved(before: Sequence[Golden], after: Sequence[Golden]) -> list[tuple[Golden | None, Golden | None]]:
     """The labels that differ, as they were and as they are; None: there is none."""
     old, new = ({one.key: one for one in labels} for labels in (before, after))
     keys = sorted(old.keys() | new.keys())
-    return [(old.get(key), new.get(key)) for key in keys if _said(old.get(key)) != _said(new.get(key))]
+    return [
+        (old.get(key), new.get(key)) for key in keys if _stated_values(old.get(key)) != _stated_values(new.get(key))
+    ]
 
 
-def _said(one: Golden | None) -> tuple[str, str] | None:
+def _stated_values(one: Golden | None) -> tuple[str, str] | None:
     return (one.kernel, one.digest) if one else None
 
 
@@ -275,7 +279,7 @@ def line_of(before: Golden | None, after: Golden | None) -> str:
     return f"{head}: {', '.join(changes) or 'a value that is not shown'}"
 
 
-def summary(pairs: Sequence[tuple[Golden | None, Golden | None]], all_labels: int) -> list[str]:
+def summarise_moves(pairs: Sequence[tuple[Golden | None, Golden | None]], all_labels: int) -> list[str]:
     """What moved, by limit of the kernel before, as rows of a table."""
     changes: dict[str, list[float]] = {}
     for before, after in pairs:
@@ -292,7 +296,7 @@ def summary(pairs: Sequence[tuple[Golden | None, Golden | None]], all_labels: in
     return rows
 
 
-def may_write(record: Record, pairs: Sequence[tuple[Golden | None, Golden | None]]) -> str:
+def may_write(record: GoldenRecord, pairs: Sequence[tuple[Golden | None, Golden | None]]) -> str:
     """Why labels that moved may not be recorded, "" if they may."""
     now = {"sim": label_model.number("sim"), "preview": label_model.number("preview")}
     both = [(before, after) for before, after in pairs if before and after]
@@ -309,7 +313,7 @@ def add_to_page(pairs: Sequence[tuple[Golden | None, Golden | None]], all_labels
     text = PAGE.read_text()
     head, _, _ = text.partition(title)
     listed = [f"- {line_of(*pair)}" for pair in pairs[:: max(1, len(pairs) // MOST_LISTED)]]
-    body = [title, "", why, "", *summary(pairs, all_labels), "", "Some of them:", "", *listed, ""]
+    body = [title, "", why, "", *summarise_moves(pairs, all_labels), "", "Some of them:", "", *listed, ""]
     PAGE.write_text(head.rstrip() + "\n\n" + "\n".join(body))
 
 
@@ -325,16 +329,16 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=1)
     options = parser.parse_args()
     if options.draw:
-        write_programs(_affordable(draw(), options.workers))
+        write_programs(_keep_affordable(draw_programs(), options.workers))
     parts = tuple(options.part or PARTS)
-    rows = [row for part in parts for row in label(part, workers=options.workers)]
+    rows = [row for part in parts for row in label_programs(part, workers=options.workers)]
     if options.draw:
         drawn = {b: sorted({name for key, facts in rows if key[5] == b for name in facts}) for b in ("sim", "preview")}
-        write(_record(goldens(rows, drawn), drawn))
+        write_goldens(_make_record(make_goldens(rows, drawn), drawn))
         return 0
-    record = read()
+    record = read_goldens()
     names = record.names
-    pairs = moved([one for one in record.labels if one.part in parts], goldens(rows, names))
+    pairs = find_moved([one for one in record.labels if one.part in parts], make_goldens(rows, names))
     for pair in pairs:
         print(line_of(*pair))
     print(f"{len(pairs)} of {len(record.labels)} labels moved")
@@ -346,15 +350,15 @@ def main() -> int:
         return 2
     if pairs:
         add_to_page(pairs, len(record.labels), options.why)
-    write(_record(goldens(rows, names), names))
+    write_goldens(_make_record(make_goldens(rows, names), names))
     return 0
 
 
-def _record(labels: Sequence[Golden], names: Mapping[str, Sequence[str]]) -> Record:
-    return Record(label_model.number("sim"), label_model.number("preview"), tools_here(), names, labels)
+def _make_record(labels: Sequence[Golden], names: Mapping[str, Sequence[str]]) -> GoldenRecord:
+    return GoldenRecord(label_model.number("sim"), label_model.number("preview"), tools_here(), names, labels)
 
 
-def _affordable(drawn: Iterable[Drawn], workers: int) -> list[Drawn]:
+def _keep_affordable(drawn: Iterable[Drawn], workers: int) -> list[Drawn]:
     """The quick part without runs that take too long, but with the shortest one of each program."""
     found = list(drawn)
     quick = [one for one in found if one.part == "quick"]

@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass
 
 import pyarrow as pa
 
-from hipsynth.core.documents import optional, types_of
+from hipsynth.core.documents import types_of, unwrap_optional
 
 _PLAIN = {float: pa.float64(), int: pa.int64(), bool: pa.bool_(), str: pa.string()}
 
@@ -20,7 +20,7 @@ def arrow_columns(kind: type) -> dict[str, pa.DataType]:
 
 def _arrow_type(kind: object) -> pa.DataType:
     """Dataclasses become structs, mappings maps, tuples fixed-size lists; every column is nullable."""
-    kind = optional(kind) or kind
+    kind = unwrap_optional(kind) or kind
     if kind in _PLAIN:
         return _PLAIN[kind]
     if is_dataclass(kind):

@@ -405,13 +405,13 @@ def fill_buffer(
             core.write(address + at, data[: buffer.bytes - at])
         return
     if filled and limit > 1:
-        tile = (_noise() % limit).view(np.uint8)
+        tile = (_noise_tile() % limit).view(np.uint8)
         for at in range(0, min(buffer.bytes, filled), len(tile)):
             core.write(address + at, tile[: min(len(tile), buffer.bytes - at)])
 
 
 @functools.cache
-def _noise() -> npt.NDArray[np.uint32]:
+def _noise_tile() -> npt.NDArray[np.uint32]:
     return np.random.default_rng(7).integers(0, 1 << 31, TILE_WORDS, dtype=np.uint32)
 
 

@@ -142,9 +142,9 @@ def record_launches(run: HostRun, signatures: Mapping[str, str]) -> Recording:
         path = folder / FILE
         data = read_regular(path, MOST_BYTES) if path.exists() else b""
     head = RecordingHead(done.reason, HARMLESS.get(done.reason, done.message), run.code())
-    found = _recording(head, data, signatures)
+    found = _read_recording(head, data, signatures)
     if (entry := run.entry()) is not None:
-        _store(entry, head, data)
+        _store_recording(entry, head, data)
     charge_seconds(done.cpu_s)
     return found
 
@@ -186,7 +186,7 @@ class RecordingHead:
     code: str
 
 
-def _recording(head: RecordingHead, data: bytes, signatures: Mapping[str, str]) -> Recording:
+def _read_recording(head: RecordingHead, data: bytes, signatures: Mapping[str, str]) -> Recording:
     return Recording(tuple(as_launches(parse_launches(data), signatures)), head.reason, head.message, head.code)
 
 
@@ -197,18 +197,18 @@ def find_recording(run: HostRun, signatures: Mapping[str, str]) -> Recording | N
         return None
     try:
         head, _, data = read_regular(entry, MOST_BYTES + (1 << 16)).partition(b"\n")
-        return _recording(RecordingHead(**json.loads(head)), data, signatures)
+        return _read_recording(RecordingHead(**json.loads(head)), data, signatures)
     except (OSError, ValueError, TypeError, BadInput):
         return None
 
 
-def _store(entry: Path, head: RecordingHead, data: bytes) -> None:
+def _store_recording(entry: Path, head: RecordingHead, data: bytes) -> None:
     """Keeps a recording, and deletes the oldest ones. PreviewFailure to cache is not an error."""
     try:
         with replace_atomically(entry) as fresh:
             fresh.write_bytes(json.dumps(asdict(head)).encode() + b"\n" + data)
         total = 0
-        for number, path in enumerate(sorted(entry.parent.iterdir(), key=_modified, reverse=True)):
+        for number, path in enumerate(sorted(entry.parent.iterdir(), key=_modification_time, reverse=True)):
             total += path.stat().st_size
             if number >= KEPT or total > KEPT_BYTES:
                 path.unlink(missing_ok=True)
@@ -216,7 +216,7 @@ def _store(entry: Path, head: RecordingHead, data: bytes) -> None:
         return
 
 
-def _modified(path: Path) -> float:
+def _modification_time(path: Path) -> float:
     return path.stat().st_mtime
 
 

@@ -48,7 +48,7 @@ def record_lines(record: Callable[[Line], Recording], lines: Sequence[Line]) -> 
             found[line] = record(line)
         return found[line]
 
-    for position, members in _spans(lines):
+    for position, members in _group_by_size(lines):
         sizes = sorted(members)
         todo = [(0, len(sizes) - 1)]
         while todo:
@@ -69,7 +69,7 @@ def record_lines(record: Callable[[Line], Recording], lines: Sequence[Line]) -> 
     return found
 
 
-def _spans(lines: Sequence[Line]) -> Iterator[tuple[int, dict[int, Line]]]:
+def _group_by_size(lines: Sequence[Line]) -> Iterator[tuple[int, dict[int, Line]]]:
     """Groups of command lines that differ in one number alone: its position, and the lines by the number; position -1
     for lines that are alone."""
     count = max(map(len, lines), default=0)
@@ -118,12 +118,12 @@ class _LaunchRules:
         like = launches[0]
         if any(one.after_read or one.module or not _is_packed(one) for one in launches):
             return None
-        if len({_fixed(one) for one in launches}) != 1:
+        if len({_constant_parts(one) for one in launches}) != 1:
             return None
         words = tuple(_number_offsets(like))
-        rows = [_numbers(one, words) for one in launches]
+        rows = [_list_numbers(one, words) for one in launches]
         block = math.prod(like.block)
-        numbers = tuple(tuple(_rules(sizes, column, block)) for column in zip(*rows, strict=True))
+        numbers = tuple(tuple(_fitting_rules(sizes, column, block)) for column in zip(*rows, strict=True))
         if not all(numbers):
             return None
         kept = _common_contents(launches)
@@ -172,7 +172,7 @@ def _is_packed(launch: DeviceLaunch) -> bool:
     return all(_next_start(one.start, one.bytes) == other.start for one, other in pairs)
 
 
-def _fixed(launch: DeviceLaunch) -> tuple[object, ...]:
+def _constant_parts(launch: DeviceLaunch) -> tuple[object, ...]:
     """What must be equal for all sizes."""
     pointers = tuple(
         (offset, launch.buffers.index(one), int.from_bytes(launch.arguments[offset : offset + 8], "little") - one.start)
@@ -197,12 +197,12 @@ def _number_offsets(launch: DeviceLaunch) -> Iterator[int]:
             yield offset
 
 
-def _numbers(launch: DeviceLaunch, words: Sequence[int]) -> list[int]:
+def _list_numbers(launch: DeviceLaunch, words: Sequence[int]) -> list[int]:
     values = [int.from_bytes(launch.arguments[at : at + WORD], "little") for at in words]
     return [*launch.grid, launch.times, launch.dynamic_lds, *(one.bytes for one in launch.buffers), *values]
 
 
-def _rules(sizes: Sequence[int], values: Sequence[int], block: int) -> Iterator[_Rule]:
+def _fitting_rules(sizes: Sequence[int], values: Sequence[int], block: int) -> Iterator[_Rule]:
     """The rules that all values agree with."""
     slope, rest = divmod(values[-1] - values[0], sizes[-1] - sizes[0])
     line = _Rule(slope, values[0] - slope * sizes[0])

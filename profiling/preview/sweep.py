@@ -106,7 +106,7 @@ class Line:
         true = self._count_at(middle)
         if true is None:
             return None
-        errors = np.abs(self._candidates(low, high, [middle])[:, 0] - np.array(_values(true)))
+        errors = np.abs(self._candidates(low, high, [middle])[:, 0] - np.array(_list_values(true)))
         rule: Places = np.argmin(errors, axis=0)
         return rule
 
@@ -115,7 +115,7 @@ class Line:
         if true is None:
             return False
         (guess,) = self._between(low, high, [index], rule)
-        return agree(self._scale_at(index, guess), self._scale_at(index, true))
+        return previews_agree(self._scale_at(index, guess), self._scale_at(index, true))
 
     def _between(self, low: int, high: int, indices: Sequence[int], rule: Places) -> list[ScaledCounts]:
         """The counts of launches between two interpreted ones."""
@@ -128,20 +128,20 @@ class Line:
         """[rule, launch, count]: the counts of launches between two interpreted ones by each rule."""
         first, last = self.known[low], self.known[high]
         assert first is not None and last is not None
-        ends = np.array([_values(first), _values(last)])
+        ends = np.array([_list_values(first), _list_values(last)])
         sizes = np.array([self._sizes(i, first) for i in (low, high, *indices)])
         numbers = np.array([self.numbers[i] for i in (low, high, *indices)], dtype=np.float64)[:, None]
         logs = np.log(np.maximum(numbers, 1e-9))
         linear, power = (_busiest_share(scale) for scale in (numbers, logs))
-        per_group = _power(ends / sizes[:2], power) * sizes[2:]
-        return np.stack([per_group, _power(ends, power), ends[0] + linear * (ends[1] - ends[0])])
+        per_group = _interpolate_power(ends / sizes[:2], power) * sizes[2:]
+        return np.stack([per_group, _interpolate_power(ends, power), ends[0] + linear * (ends[1] - ends[0])])
 
     def _sizes(self, index: int, like: ScaledCounts) -> list[float]:
         """What each count of a launch is proportional to: its work-groups, those of its busiest CU, or nothing."""
         groups = float(math.prod(self.launches[index].grid))
         busiest = float(math.ceil(groups / self.interpreter.small["topology.cus"]))
         sizes = [groups] * len(like.counters) + [busiest if name == BUSIEST else groups for name in like.work]
-        return sizes + [1.0] * len(_numbers(like))
+        return sizes + [1.0] * len(_number_names(like))
 
 
 def _busiest_share(scale: Floats) -> Floats:
@@ -150,7 +150,7 @@ def _busiest_share(scale: Floats) -> Floats:
     return (scale[2:] - scale[0]) / width if width else np.full_like(scale[2:], 0.5)
 
 
-def _power(ends: Floats, share: Floats) -> Floats:
+def _interpolate_power(ends: Floats, share: Floats) -> Floats:
     """Between two ends along a power of the number; along a line where one of them is 0."""
     logs = np.log(np.where(ends > 0, ends, 1.0))
     straight = ends[0] + share * (ends[1] - ends[0])
@@ -158,7 +158,7 @@ def _power(ends: Floats, share: Floats) -> Floats:
     return found
 
 
-def agree(guess: Preview, true: Preview) -> bool:
+def previews_agree(guess: Preview, true: Preview) -> bool:
     """Whether two previews say the same time and metrics."""
     pairs = [(guess.duration_ns, true.duration_ns, 0.0)]
     for name in BASIC:
@@ -171,12 +171,12 @@ def agree(guess: Preview, true: Preview) -> bool:
     return all(math.isclose(a, b, rel_tol=TOLERANCE, abs_tol=points) for a, b, points in pairs)
 
 
-def _numbers(counted: ScaledCounts) -> list[str]:
+def _number_names(counted: ScaledCounts) -> list[str]:
     return [name for name, value in counted.occupancy.items() if not isinstance(value, str)]
 
 
-def _values(counted: ScaledCounts) -> list[float]:
-    numbers = [float(counted.occupancy[name]) for name in _numbers(counted)]
+def _list_values(counted: ScaledCounts) -> list[float]:
+    numbers = [float(counted.occupancy[name]) for name in _number_names(counted)]
     return [*counted.counters.values(), *counted.work.values(), *numbers]
 
 
@@ -186,5 +186,5 @@ def _replace_counts(like: ScaledCounts, values: Sequence[float]) -> ScaledCounts
         like,
         counters=dict(zip(like.counters, values[:first], strict=True)),
         work=dict(zip(like.work, values[first:second], strict=True)),
-        occupancy={**like.occupancy, **dict(zip(_numbers(like), values[second:], strict=True))},
+        occupancy={**like.occupancy, **dict(zip(_number_names(like), values[second:], strict=True))},
     )

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import read_regular
 from hipsynth.core.program import Program
-from hipsynth.source.parse import MAX_BYTES, ParseConfig, prepare
+from hipsynth.source.parse import MAX_BYTES, ParseConfig, prepare_preambles
 from hipsynth.source.parse_service import ParserSession, absolute_paths, short_text
 from hipsynth.synth.frontend.proof import same_code
 from hipsynth.synth.frontend.texts import DEFAULT_TEXTS, Texts
@@ -49,11 +49,11 @@ def vary_isolated(request: AugmentRequest) -> AugmentResult:
     base: Program | CopyFailure | None = item.program
     if base is None:
         for text, folders in _item_texts(item):
-            prepare(text, (*request.config.include, *folders), request.config)
+            prepare_preambles(text, (*request.config.include, *folders), request.config)
         base = _ask_parser(request, {"do": "flatten", "item": _encode_item(item)}, _decode_base)
     if isinstance(base, CopyFailure):
         return AugmentResult((), (base,))
-    prepare(base.text.encode(), request.config.include, request.config)
+    prepare_preambles(base.text.encode(), request.config.include, request.config)
     return with_base(item, base, _vary_base(request, base))
 
 

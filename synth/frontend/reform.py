@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from hipsynth.source.edits import Edit, apply_edits
-from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit, Token, parse
+from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit, Token, parse_source
 from hipsynth.synth.frontend.source import ProgramSource
 
 Site = tuple[Edit, ...]  # edits that belong together
@@ -26,7 +26,7 @@ def reform_source(
     `argument` is "SEED" or "SEED,SHARE": the share of sites that are changed (default 0.5); at least one is. Of sites
     that overlap, the first is changed.
     """
-    unit, problems = parse(source.text, config, path=str(source.main) if source.main else None)
+    unit, problems = parse_source(source.text, config, path=str(source.main) if source.main else None)
     if unit is None:
         return None, problems
     seed, _, share = argument.partition(",")

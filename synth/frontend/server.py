@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.core.program import Program
-from hipsynth.source.parse_server import read_config, serve
+from hipsynth.source.parse_server import read_config, serve_requests
 from hipsynth.synth.frontend.pipeline import run_steps
 from hipsynth.synth.frontend.source import BuildConfiguration, CompileSettings, ProgramSource
 from hipsynth.synth.frontend.texts import Texts
@@ -55,4 +55,4 @@ def _decode_settings(
 
 
 if __name__ == "__main__":
-    serve(answer_request)
+    serve_requests(answer_request)

@@ -14,7 +14,15 @@ from dataclasses import dataclass, field
 from hipsynth.source.clang import TOKEN_LITERAL, Kind
 from hipsynth.source.declarations import DEVICE_CODE
 from hipsynth.source.entities import Entity
-from hipsynth.source.macros import Directive, Macro, arguments, calls, directives, macros, pasted_words
+from hipsynth.source.macros import (
+    Directive,
+    Macro,
+    argument_ranges,
+    find_directives,
+    find_macro_calls,
+    pasted_words,
+    read_macros,
+)
 from hipsynth.source.parse import COORDINATES, ParsedUnit
 from hipsynth.synth.frontend.names import RESERVED, word_list
 
@@ -103,8 +111,8 @@ class SpellingTable:
 
 def collect_spellings(unit: ParsedUnit) -> SpellingTable:
     """Classifies every identifier of a unit and marks the names that must be kept."""
-    lines = directives(unit.tokens, unit.text)
-    found = macros(unit.tokens, lines)
+    lines = find_directives(unit.tokens, unit.text)
+    found = read_macros(unit.tokens, lines)
     params = list(_param_tokens(unit, found))
     result = SpellingTable(unit, lines, found, {}, params)
     _sort_tokens(result)
@@ -218,7 +226,7 @@ def _ignored_tokens(s: SpellingTable) -> set[int]:
     found.update(i for i, t in enumerate(tokens) if t.text in _DIRECTIVE_WORDS)
     for i, token in enumerate(tokens):
         if token.text == "__attribute__" and i + 1 < len(tokens):
-            for argument in arguments(tokens, i + 2, len(tokens)) or []:
+            for argument in argument_ranges(tokens, i + 2, len(tokens)) or []:
                 found.update(list(argument)[:1])
         elif token.text == "[" and i + 1 < len(tokens) and tokens[i + 1].text == "[":
             found.update(_standard_attribute(s, i + 2))
@@ -320,7 +328,7 @@ def _keep_shown(s: SpellingTable, own: set[Entity]) -> None:
     tokens = s.unit.tokens
     s.keep(pasted_words(tokens, s.macros), "macro_text")
     names = {m.name for m in s.macros}
-    for macro, args in calls(tokens, s.macros, range(len(tokens))):
+    for macro, args in find_macro_calls(tokens, s.macros, range(len(tokens))):
         for number, arg in enumerate(args):
             number = min(number, len(macro.params) - 1)
             checked = any(tokens[i].text.startswith(("hip", "cuda")) for i in arg)
@@ -397,7 +405,7 @@ def _keep_assertion(s: SpellingTable, i: int) -> bool:
     head = s.unit.text[max(0, start - 200) : tokens[i].start]
     if not around or not DEVICE_CODE.search(head):
         return False
-    for argument in arguments(tokens, i + 1, len(tokens)) or []:
+    for argument in argument_ranges(tokens, i + 1, len(tokens)) or []:
         _keep_tokens(s, argument, "printed")
     _keep_function(s, tokens[i].start)
     return True

@@ -10,7 +10,7 @@ from pathlib import Path
 from hipsynth.core.program import Program
 from hipsynth.core.reasons import Reason
 from hipsynth.source.encoding import to_utf8
-from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit, load_source, parse
+from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit, load_source, parse_source
 from hipsynth.synth.frontend.passes.rename import rename_unit
 from hipsynth.synth.frontend.pipeline import run_steps
 from hipsynth.synth.frontend.source import BuildConfiguration, ProgramSource
@@ -85,7 +85,7 @@ def rename_copies(
     name: str, base: Program, numbers: Iterable[int], seed: int, config: ParseConfig, texts: Texts = DEFAULT_TEXTS
 ) -> AugmentResult:
     """Renamed copies, with these numbers, of a self-contained program; failure number 0 is one of the base itself."""
-    unit, problems = parse(base.text.encode(), config)
+    unit, problems = parse_source(base.text.encode(), config)
     if unit is None or not unit.has_kernel:
         problem = problems[0] if problems else Diagnostic("no_kernel", "the program defines no kernel")
         return AugmentResult((), (CopyFailure(name, 0, problem.reason, str(problem)),))
@@ -154,7 +154,7 @@ def _explain_diagnostic(problems: Sequence[Diagnostic], build: BuildConfiguratio
 
 def _lacks_definitions(program: Program, config: ParseConfig) -> bool:
     """Whether the program declares a function or variable that it does not define."""
-    unit, _ = parse(program.text.encode(), config)
+    unit, _ = parse_source(program.text.encode(), config)
     return unit is None or _declares_only(unit)
 
 

@@ -12,7 +12,7 @@ import needs
 import pytest
 from asmcheck import Assembler, compare
 
-from hipsynth.source.parse import ParseConfig, parse
+from hipsynth.source.parse import ParseConfig, parse_source
 from hipsynth.synth.frontend.passes.flatten import program_sources
 from hipsynth.synth.frontend.passes.rename import rename_unit
 from hipsynth.synth.frontend.pipeline import run_steps
@@ -36,7 +36,7 @@ def assembler() -> Assembler:
 
 
 def _renamed(text: bytes, config: ParseConfig, seed: int) -> bytes:
-    unit, problems = parse(text, config)
+    unit, problems = parse_source(text, config)
     assert unit is not None, problems
     result, renaming, problems = rename_unit(unit, config, seed)
     assert result is not None and renaming is not None, problems
@@ -121,7 +121,7 @@ def test_rewritten_strings_change_no_device_code(config: ParseConfig, assembler:
         b"#include <hip/hip_runtime.h>\n#include <cstdio>\n__global__ void kern_(int* p_) "
         b'{ p_[0] = 1; printf("kern_ %d\\n", p_[1]); }\nint main() { puts("kern_"); }\n'
     )
-    unit, problems = parse(text, config)
+    unit, problems = parse_source(text, config)
     assert unit is not None, problems
     after, _, problems = rename_unit(unit, config, 1, Texts(strings="rewrite"))
     assert after is not None and b'puts("kern_' not in after, problems

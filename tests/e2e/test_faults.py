@@ -34,12 +34,12 @@ def test_kills_of_every_command() -> None:
 
 
 def test_a_difference_is_a_failure() -> None:
-    row = faults.Row("case", faults=3)
+    row = faults.FaultRow("case", faults=3)
     assert row.good and faults.line(row) == "| case | 3 | 0 | 0 | 0 | yes |  |"
-    assert not faults.Row("case", lost=1).good
-    assert not faults.Row("case", left=1).good
-    assert not faults.Row("case", survivors=1).good
-    assert not faults.Row("case", identical=False).good
+    assert not faults.FaultRow("case", lost=1).good
+    assert not faults.FaultRow("case", left=1).good
+    assert not faults.FaultRow("case", survivors=1).good
+    assert not faults.FaultRow("case", identical=False).good
 
 
 @pytest.fixture

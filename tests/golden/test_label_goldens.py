@@ -12,13 +12,13 @@ BATCHES = 8
 
 
 def check(part: str, batch: slice) -> None:
-    record = label_goldens.read()
+    record = label_goldens.read_goldens()
     if label_goldens.tools_here() != record.tools:
         pytest.fail(f"recorded with {record.tools}, here {label_goldens.tools_here()}: record them with --write")
-    rows = label_goldens.label(part, batch)
+    rows = label_goldens.label_programs(part, batch)
     programs = {key[2] for key, _ in rows}
     before = [one for one in record.labels if one.part == part and one.program in programs]
-    pairs = label_goldens.moved(before, label_goldens.goldens(rows, record.names))
+    pairs = label_goldens.find_moved(before, label_goldens.make_goldens(rows, record.names))
     assert before and not pairs, "\n".join(["labels moved:", *(label_goldens.line_of(*pair) for pair in pairs)])
 
 
@@ -34,17 +34,17 @@ def test_more_labels_are_as_recorded(batch: int) -> None:
 
 
 def test_the_record_is_of_the_present_versions() -> None:
-    record = label_goldens.read()
+    record = label_goldens.read_goldens()
     assert (record.sim, record.preview) == (label_model.number("sim"), label_model.number("preview"))
     assert f"## {label_model.preview_version()}\n" in label_goldens.PAGE.read_text()
 
 
 def test_the_record_covers_families_devices_and_limits() -> None:
     for part in ("quick", "full"):
-        labels = [one for one in label_goldens.read().labels if one.part == part]
+        labels = [one for one in label_goldens.read_goldens().labels if one.part == part]
         assert {template_of(one.family) for one in labels} == set(load_templates())
         assert {one.device for one in labels if one.backend == "sim"} == set(devices.list_devices())
-    limits = {one.values[1] for one in label_goldens.read().labels}
+    limits = {one.values[1] for one in label_goldens.read_goldens().labels}
     assert {
         "launch",
         "latency",
@@ -61,11 +61,11 @@ def test_the_record_covers_families_devices_and_limits() -> None:
 
 
 def test_labels_that_moved_are_recorded_only_with_a_new_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    record = label_goldens.read()
+    record = label_goldens.read_goldens()
     one = next(label for label in record.labels if label.backend == "sim")
     changed = label_goldens.replace(one, digest="0" * 16)
-    pairs = label_goldens.moved([one], [changed])
+    pairs = label_goldens.find_moved([one], [changed])
     assert pairs == [(one, changed)] and "raise `sim`" in label_goldens.may_write(record, pairs)
     monkeypatch.setattr(label_model, "number", lambda backend: record.version(backend) + 1)
     assert not label_goldens.may_write(record, pairs)
-    assert not label_goldens.moved(record.labels, record.labels)
+    assert not label_goldens.find_moved(record.labels, record.labels)

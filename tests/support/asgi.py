@@ -22,7 +22,7 @@ class Answer:
         return json.loads(self.body)
 
 
-class Client:
+class AsgiClient:
     """`parts`: the body as it arrives; `gone`: an event after which the client has closed its connection."""
 
     def __init__(self, app: Any, headers: Mapping[str, str] | None = None) -> None:

@@ -168,7 +168,7 @@ def _grpo_trainer(
             for begin, text, right in zip(head, completions, truth, strict=True)
         ]
 
-    class Shown(TrainerCallback):
+    class ShowReinforcement(TrainerCallback):
         def on_step_end(
             self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
         ) -> None:
@@ -201,7 +201,7 @@ def _grpo_trainer(
         reward_funcs=rewards,
         args=arguments,
         train_dataset=datasets.Dataset.from_list(questions),
-        callbacks=[Shown()],
+        callbacks=[ShowReinforcement()],
     )
     trainer.remove_callback(PrinterCallback)
     return trainer

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from hipsynth.source.declarations import FunctionParameter
 from hipsynth.source.edits import Edit, apply_edits
-from hipsynth.source.tokens import closing, split_at
+from hipsynth.source.tokens import find_closing, split_at
 from hipsynth.tuning.optimize.body import Body
 from hipsynth.tuning.optimize.plan import AXES
 from hipsynth.tuning.optimize.program import KernelDefinition, LaunchStatement, ParsedProgram
@@ -107,7 +107,7 @@ class _Call:
         tokens = self.program.tokens
         if tokens[at + 1].text != "[" or tokens[at - 1].text == "&":
             return None
-        return self._canonical(at + 2, closing(tokens, at + 1))
+        return self._canonical(at + 2, find_closing(tokens, at + 1))
 
     def _canonical(self, start: int, end: int, depth: int = 0) -> str | None:
         """The expression with local constants replaced by their values; None if it has other local variables."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hipsynth.source.parse import Token
-from hipsynth.source.tokens import closing
+from hipsynth.source.tokens import find_closing
 
 JUMPS = frozenset({"return", "break", "continue", "goto"})
 
@@ -73,7 +73,7 @@ def _parse_controlled(tokens: Sequence[Token], at: int, end: int) -> Statement:
 
 
 def _closing_index(tokens: Sequence[Token], at: int) -> int:
-    close = closing(tokens, at)
+    close = find_closing(tokens, at)
     if close < 0:
         raise NotUnderstood("unbalanced brackets")
     return close

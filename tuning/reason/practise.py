@@ -162,7 +162,7 @@ def _grpo_trainer(
 
     arch_of = {row["prompt"]: row["arch"] for row in programs}
 
-    class Shown(TrainerCallback):
+    class ShowPractice(TrainerCallback):
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             if progress is not None:
                 progress(state.global_step, state.max_steps, "")
@@ -195,7 +195,7 @@ def _grpo_trainer(
         args=arguments,
         train_dataset=datasets.Dataset.from_list([{"prompt": row["prompt"]} for row in programs]),
         rollout_func=_rollout_function(loaded[1], arch_of, context, kept),
-        callbacks=[Shown()],
+        callbacks=[ShowPractice()],
     )
     trainer.remove_callback(PrinterCallback)
     return trainer

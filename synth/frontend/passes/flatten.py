@@ -16,8 +16,8 @@ from hipsynth.core.files import SOURCE_BYTES, read_regular
 from hipsynth.core.reasons import Reason
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.source.edits import Edit, apply_edits
-from hipsynth.source.encoding import BOM, pieces
-from hipsynth.source.parse import DEVICE, HOST, Diagnostic, ParseConfig, inclusions, load_source, parse
+from hipsynth.source.encoding import BOM, split_pieces
+from hipsynth.source.parse import DEVICE, HOST, Diagnostic, ParseConfig, list_inclusions, load_source, parse_source
 from hipsynth.synth.frontend.passes.rename import rename_only
 from hipsynth.synth.frontend.source import BuildConfiguration, ProgramSource
 
@@ -46,7 +46,7 @@ def flatten_program(main: Path, text: bytes, root: Path, config: ParseConfig) ->
     """
     chains: dict[Chain, str] = {}
     for side in (HOST, DEVICE):
-        found, problems = inclusions(text, str(main), config, side)
+        found, problems = list_inclusions(text, str(main), config, side)
         if problems:
             return None, problems
         for name, chain, library in found:
@@ -100,7 +100,7 @@ def _inside_ranges(offset: int, ranges: Sequence[tuple[int, int]]) -> bool:
 
 def _hidden_ranges(source: bytes) -> list[tuple[int, int]]:
     """The byte ranges of comments and multi-line literals, where an #include is not a directive."""
-    return [(a, b) for kind, a, b in pieces(source) if kind == "comment" or b"\n" in source[a:b]]
+    return [(a, b) for kind, a, b in split_pieces(source) if kind == "comment" or b"\n" in source[a:b]]
 
 
 def _is_users(match: re.Match[bytes], name: str, record: _Record, root: Path) -> bool:
@@ -160,7 +160,7 @@ def _separate_names(path: Path, taken: set[str], config: ParseConfig) -> tuple[l
 
     Returns diagnostics (empty on success) and the names of the unit's macros.
     """
-    unit, problems = parse(path, config)
+    unit, problems = parse_source(path, config)
     if unit is None:
         return [replace(p, message=f"{path.name}: {p.message}") for p in problems], []
     own = {e for es in unit.referents for e in es if e.user and not (e.local or e.member or e.category == "namespace")}

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hipsynth.source.declarations import LAUNCH_CLOSE, LAUNCH_OPEN
 from hipsynth.source.edits import Edit
 from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit, Token
-from hipsynth.source.tokens import closing, code_tokens, split_at, text_between
+from hipsynth.source.tokens import code_tokens, find_closing, split_at, text_between
 from hipsynth.synth.frontend.reform import Site, reform_source
 from hipsynth.synth.frontend.source import ProgramSource
 
@@ -34,7 +34,7 @@ def plan_sites(unit: ParsedUnit, rng: random.Random) -> list[Site]:
 def _to_macro(unit: ParsedUnit, tokens: Sequence[Token], at: int) -> Edit | None:
     start = _kernel_start(tokens, at)
     end = next((i for i in range(at, len(tokens)) if tokens[i].text == LAUNCH_CLOSE), -1)
-    close = closing(tokens, end + 1) if 0 <= end < len(tokens) - 1 and tokens[end + 1].text == "(" else -1
+    close = find_closing(tokens, end + 1) if 0 <= end < len(tokens) - 1 and tokens[end + 1].text == "(" else -1
     if start < 1 or close < 0 or tokens[start - 1].text not in _BEFORE or tokens[close + 1].text != ";":
         return None
     shape = [text_between(unit, tokens, a, b) for a, b in split_at(tokens, at + 1, end, ",")]
@@ -64,7 +64,7 @@ def _kernel_start(tokens: Sequence[Token], at: int) -> int:
 
 
 def _to_chevrons(unit: ParsedUnit, tokens: Sequence[Token], at: int) -> Edit | None:
-    close = closing(tokens, at + 1)
+    close = find_closing(tokens, at + 1)
     parts = split_at(tokens, at + 2, close, ",") if close > 0 else []
     if len(parts) < 5 or at < 1 or tokens[at - 1].text not in _BEFORE or tokens[close + 1].text != ";":
         return None

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from hipsynth.source.edits import Edit
 from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit, Token
-from hipsynth.source.tokens import closing, code_tokens, split_at, text_between
+from hipsynth.source.tokens import code_tokens, find_closing, split_at, text_between
 from hipsynth.synth.frontend.reform import Site, reform_source
 from hipsynth.synth.frontend.source import ProgramSource
 
@@ -22,7 +22,7 @@ def plan_sites(unit: ParsedUnit, rng: random.Random) -> list[Site]:
     for i, token in enumerate(tokens[:-1]):
         if token.text not in ("for", "while") or tokens[i + 1].text != "(":
             continue
-        close = closing(tokens, i + 1)
+        close = find_closing(tokens, i + 1)
         if close < 0 or close + 1 >= len(tokens) or _PRAGMA.search(unit.text[: token.start]):
             continue
         site = _to_while(unit, tokens, i, close) if token.text == "for" else _to_for(tokens, i, close)
@@ -36,7 +36,7 @@ def _to_while(unit: ParsedUnit, tokens: Sequence[Token], at: int, close: int) ->
     body = close + 1
     if len(parts) != 3 or tokens[body].text != "{":
         return ()
-    end = closing(tokens, body)
+    end = find_closing(tokens, body)
     if end < 0 or any(token.text in ("continue", "goto") for token in tokens[body:end]):
         return ()
     first, test, step = (text_between(unit, tokens, a, b) for a, b in parts)

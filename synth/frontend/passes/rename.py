@@ -16,7 +16,7 @@ from hipsynth.source.clang import TOKEN_COMMENT
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.entities import Entity
 from hipsynth.source.outline import declared_kernels
-from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit, parse
+from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit, parse_source
 from hipsynth.synth.frontend.names import Namer
 from hipsynth.synth.frontend.source import ProgramSource
 from hipsynth.synth.frontend.spellings import Spelling, SpellingTable, collect_spellings
@@ -224,7 +224,7 @@ def rename_unit(
     for _ in range(ATTEMPTS):
         renaming = plan_renaming(unit, seed, keep)
         text = apply_edits(unit.text, (*renaming.edits, *text_edits(unit, renaming.names, texts)))
-        after, problems = parse(text, config, path=path)
+        after, problems = parse_source(text, config, path=path)
         blamed = blamed_names(problems, renaming) if after is None else changed_referents(unit, after)
         if after is not None and not blamed:
             return text, renaming, []
@@ -281,7 +281,7 @@ def apply_pass(
     source: ProgramSource, argument: str, config: ParseConfig
 ) -> tuple[ProgramSource | None, list[Diagnostic]]:
     """The pass's entry point in the pipeline: `argument` is the seed, 0 if empty, and settings of `Texts`."""
-    unit, problems = parse(source.text, config, path=str(source.main) if source.main else None)
+    unit, problems = parse_source(source.text, config, path=str(source.main) if source.main else None)
     if unit is None:
         return None, problems
     seed, *settings = argument.split(",")

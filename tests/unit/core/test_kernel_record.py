@@ -12,7 +12,7 @@ import needs
 import pyarrow as pa
 import pytest
 
-from hipsynth.core.documents import from_json, optional, types_of
+from hipsynth.core.documents import from_json, types_of, unwrap_optional
 from hipsynth.core.kernel_record import KernelRecord, Sampling
 from hipsynth.core.store.columns import arrow_columns, arrow_row
 from hipsynth.simulator import devices
@@ -32,7 +32,7 @@ class Wider(KernelRecord):
 
 def filled(kind: Any) -> Any:
     """A value of a type, with something in every part of it."""
-    kind = optional(kind) or kind
+    kind = unwrap_optional(kind) or kind
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if is_dataclass(kind):
         known = types_of(typing.cast(type, kind))
@@ -85,7 +85,7 @@ def names(kind: type) -> dict[str, Any]:
     """The names of a dataclass's fields, and below each part the names of its fields."""
     found = {}
     for part in fields(kind):
-        inner = optional(types_of(kind)[part.name]) or types_of(kind)[part.name]
+        inner = unwrap_optional(types_of(kind)[part.name]) or types_of(kind)[part.name]
         found[part.name] = names(inner) if is_dataclass(inner) else None
     return found
 

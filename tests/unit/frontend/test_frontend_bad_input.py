@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.source.parse import MAX_BYTES, ParseConfig, parse
+from hipsynth.source.parse import MAX_BYTES, ParseConfig, parse_source
 from hipsynth.synth.frontend.augment import find_items
 from hipsynth.synth.frontend.vary import make_copies
 
@@ -29,18 +29,18 @@ HEAD = b"#include <hip/hip_runtime.h>\n"
     ],
 )
 def test_text_that_cannot_be_used(config: ParseConfig, text: bytes, reason: str) -> None:
-    unit, diagnostics = parse(text, config)
+    unit, diagnostics = parse_source(text, config)
     assert unit is None
     assert diagnostics[0].reason == reason
 
 
 def test_missing_file_and_folder(config: ParseConfig, tmp_path: Path) -> None:
-    assert parse(tmp_path / "absent.hip", config)[1][0].reason == "missing_file"
-    assert parse(tmp_path, config)[1][0].reason == "not_a_file"
+    assert parse_source(tmp_path / "absent.hip", config)[1][0].reason == "missing_file"
+    assert parse_source(tmp_path, config)[1][0].reason == "not_a_file"
 
 
 def test_an_error_has_line_and_column(config: ParseConfig) -> None:
-    _, diagnostics = parse(HEAD + b"\nint f() {\n  return x;\n}\n", config)
+    _, diagnostics = parse_source(HEAD + b"\nint f() {\n  return x;\n}\n", config)
     assert (diagnostics[0].line, diagnostics[0].column) == (4, 10)
 
 

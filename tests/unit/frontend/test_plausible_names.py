@@ -8,7 +8,7 @@ import pytest
 from name_classifier import accuracy
 
 from hipsynth.source.edits import apply_edits
-from hipsynth.source.parse import ParseConfig, ParsedUnit, parse
+from hipsynth.source.parse import ParseConfig, ParsedUnit, parse_source
 from hipsynth.synth.frontend.names import STYLES
 from hipsynth.synth.frontend.passes.rename import Renaming, plan_renaming
 
@@ -19,7 +19,7 @@ MOST = 0.68  # measured: 0.56 to 0.67; the table of names was counted on these p
 
 @pytest.fixture(scope="module")
 def units(config: ParseConfig) -> list[ParsedUnit]:
-    parsed = (parse(path.read_bytes(), config, path=str(path))[0] for path in PROGRAMS)
+    parsed = (parse_source(path.read_bytes(), config, path=str(path))[0] for path in PROGRAMS)
     found = [unit for unit in parsed if unit is not None and unit.has_kernel]
     assert len(found) > 50
     return found

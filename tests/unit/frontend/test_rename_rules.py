@@ -6,14 +6,14 @@ import re
 
 import pytest
 
-from hipsynth.source.parse import ParseConfig, ParsedUnit, parse
+from hipsynth.source.parse import ParseConfig, ParsedUnit, parse_source
 from hipsynth.synth.frontend.passes.rename import plan_renaming, rename_unit
 
 HEAD = "#include <hip/hip_runtime.h>\n#include <stdio.h>\n"
 
 
 def _unit(text: str, config: ParseConfig) -> ParsedUnit:
-    unit, diagnostics = parse((HEAD + text).encode(), config)
+    unit, diagnostics = parse_source((HEAD + text).encode(), config)
     assert unit is not None, diagnostics
     return unit
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hipsynth.core.errors import UsageError
-from hipsynth.source.parse import ParseConfig, parse
+from hipsynth.source.parse import ParseConfig, parse_source
 from hipsynth.synth.frontend.passes.rename import rename_unit
 from hipsynth.synth.frontend.texts import Texts
 
@@ -26,7 +26,7 @@ int main() {
 
 
 def after(config: ParseConfig, texts: Texts) -> tuple[str, dict[str, frozenset[str]]]:
-    unit, problems = parse(TEXT, config)
+    unit, problems = parse_source(TEXT, config)
     assert unit is not None, problems
     text, renaming, problems = rename_unit(unit, config, 3, texts)
     assert text is not None and renaming is not None, problems

@@ -10,7 +10,7 @@ from typing import Any
 
 import document_samples
 import pytest
-from asgi import PORT, TOKEN, Answer, Client
+from asgi import PORT, TOKEN, Answer, AsgiClient
 
 from hipsynth.core.documents import document_json, from_json
 from hipsynth.core.errors import ErrorDocument
@@ -40,7 +40,7 @@ class Bench:
             pool._timed = self._answer  # type: ignore[method-assign]
         app, self.meter = make_app(self.service, "1")
         self.app = Guard(app, TOKEN, PORT, self.meter)
-        self.client = Client(self.app)
+        self.client = AsgiClient(self.app)
 
     async def _answer(self, kind: str, request: object, _: float) -> dict[str, Any]:
         if kind == "prepare":
@@ -60,7 +60,7 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
 
 def asks(requests: list[tuple[str, str, Mapping[str, str] | None]], headers: Mapping[str, str]) -> list[Answer]:
     async def all_of() -> list[Answer]:
-        client = Client(Bench().app, headers)
+        client = AsgiClient(Bench().app, headers)
         return [await client.ask(method, path, headers=extra) for method, path, extra in requests]
 
     return asyncio.run(all_of())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hipsynth.source.encoding import misplaced, to_utf8
+from hipsynth.source.encoding import find_misplaced, to_utf8
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from hipsynth.source.encoding import misplaced, to_utf8
     ],
 )
 def test_the_same_program_as_utf8(source: bytes, expected: str) -> None:
-    assert misplaced(source) is None
+    assert find_misplaced(source) is None
     assert to_utf8(source).decode() == expected
 
 
@@ -29,6 +29,6 @@ def test_the_same_program_as_utf8(source: bytes, expected: str) -> None:
     ("source", "at"), [(b"int \xe9;", 4), (b"// a\nint b\xff;", 10), (b'L"\xe9"', 2), (b'int x; LR"(\xe9)"', 11)]
 )
 def test_bytes_elsewhere_are_refused(source: bytes, at: int) -> None:
-    assert misplaced(source) == at
+    assert find_misplaced(source) == at
     with pytest.raises(UnicodeDecodeError):
         to_utf8(source if b'"' not in source else b"\xff" + source)

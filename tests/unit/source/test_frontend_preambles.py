@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from hipsynth.source.parse import ParseConfig, parse
+from hipsynth.source.parse import ParseConfig, parse_source
 from hipsynth.source.preambles import KEPT
 
 TEXT = b"#include <hip/hip_runtime.h>\n#include <cstdio>\n__global__ void k(int* p) { *p = 1; }\nint main() {}\n"
@@ -16,10 +16,10 @@ HOUR = 3600.0
 
 def test_a_deleted_preamble_is_rebuilt(config: ParseConfig, tmp_path: Path) -> None:
     own = replace(config, cache=tmp_path)
-    first, _ = parse(TEXT, own)
+    first, _ = parse_source(TEXT, own)
     for path in tmp_path.glob("*.pch"):
         path.unlink()
-    again, diagnostics = parse(TEXT, own)
+    again, diagnostics = parse_source(TEXT, own)
     assert first is not None and again is not None, diagnostics
     assert list(tmp_path.glob("*.pch")) and again.tokens == first.tokens
 
@@ -33,7 +33,7 @@ def test_least_recently_used_preambles_are_removed(config: ParseConfig, tmp_path
             os.utime(path, (now, now - HOUR * (number + 2)))
     recent = tmp_path / f"{99:024d}.pch"
     recent.write_bytes(b"")
-    unit, diagnostics = parse(TEXT, replace(config, cache=tmp_path))
+    unit, diagnostics = parse_source(TEXT, replace(config, cache=tmp_path))
     assert unit is not None, diagnostics
     left = {path.stem for path in tmp_path.glob("*.pch")}
     assert len(left) == KEPT and recent.stem in left

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.corpus_cost import Costs, costs, table
+from benchmarks.corpus_cost import CorpusCosts, costs, table
 
 
 def test_a_build_is_paid_once_and_a_run_for_each_label() -> None:
@@ -15,6 +15,6 @@ def test_a_build_is_paid_once_and_a_run_for_each_label() -> None:
     }
     found = costs(devices, programs=10)
     assert (found.build_s, found.run_s) == (pytest.approx(3), pytest.approx(1.5))
-    assert Costs(2, 1).core_hours(3600, 7200) == 4
-    text = table(Costs(3.6, 0), [10], 0.5)
+    assert CorpusCosts(2, 1).core_hours(3600, 7200) == 4
+    text = table(CorpusCosts(3.6, 0), [10], 0.5)
     assert "| 955,000 builds, one label each | 955 | 4.0 | $478 |" in text

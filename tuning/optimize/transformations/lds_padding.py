@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hipsynth.source.edits import Edit
 from hipsynth.source.parse import Token
-from hipsynth.source.tokens import closing
+from hipsynth.source.tokens import find_closing
 from hipsynth.tuning.optimize.plan import TransformationPlan
 from hipsynth.tuning.optimize.program import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.transformations.transformation import Transformation
@@ -41,7 +41,7 @@ def _brackets(tokens: Sequence[Token], at: int) -> list[int]:
     """The closing brackets of the subscripts that begin at an index."""
     ends = []
     while tokens[at].text == "[":
-        close = closing(tokens, at)
+        close = find_closing(tokens, at)
         if close < 0:
             break
         ends.append(close)

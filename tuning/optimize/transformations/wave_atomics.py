@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hipsynth.source.edits import Edit
-from hipsynth.source.tokens import closing, split_at
+from hipsynth.source.tokens import find_closing, split_at
 from hipsynth.tuning.optimize.body import STATEMENT_STARTS
 from hipsynth.tuning.optimize.plan import TransformationPlan
 from hipsynth.tuning.optimize.program import ATOMIC_ADDS, KernelDefinition, ParsedProgram
@@ -55,7 +55,7 @@ def aggregate_calls(program: ParsedProgram, kernel: KernelDefinition, plan: Tran
         used = (
             tokens[i].text in ATOMIC_ADDS and tokens[i - 1].text not in STATEMENT_STARTS and tokens[i + 1].text == "("
         )
-        parts = split_at(tokens, i + 2, closing(tokens, i + 1), ",") if used else []
+        parts = split_at(tokens, i + 2, find_closing(tokens, i + 1), ",") if used else []
         if len(parts) == 2 and parts[1][1] - parts[1][0] == 1 and _NUMBER.fullmatch(tokens[parts[1][0]].text):
             yield Edit(tokens[i].start, tokens[i].end, CALL)
 

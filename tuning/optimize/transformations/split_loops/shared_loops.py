@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hipsynth.source.edits import Edit
-from hipsynth.source.tokens import closing, split_at, text_between
+from hipsynth.source.tokens import find_closing, split_at, text_between
 from hipsynth.tuning.optimize.body import ASSIGN, STEP, Body
 from hipsynth.tuning.optimize.program import ATOMIC_ADDS
 from hipsynth.tuning.optimize.statements import JUMPS, NotUnderstood, Statement, parse_statements
@@ -112,7 +112,7 @@ class _Split:
             raise NotUnderstood(f"a call of {name}")
         user = any(e.user and e.category == "function" for e in self.body.program.entities(self.tokens[at]))
         for i, token in enumerate(self.tokens) if user else ():
-            close = closing(self.tokens, i + 1) if token.text == name and self.tokens[i + 1].text == "(" else -1
+            close = find_closing(self.tokens, i + 1) if token.text == name and self.tokens[i + 1].text == "(" else -1
             pointers = any(t.text in ("*", "&") for t in self.tokens[i + 1 : max(close, i + 1)])
             if pointers and self.tokens[close + 1].text == "{":
                 raise NotUnderstood(f"a call of {name}, which takes pointers")
@@ -185,7 +185,7 @@ class _Split:
         return self.body.local(self.tokens[at]) in self.aliases and self.tokens[at + 1].text == "["
 
     def _subscript(self, at: int) -> str:
-        close = closing(self.tokens, at + 1) if self.tokens[at + 1].text == "[" else at
+        close = find_closing(self.tokens, at + 1) if self.tokens[at + 1].text == "[" else at
         return text_between(self.body.program.unit, self.tokens, at, close + 1)
 
     # --- loops -------------------------------------------------------------------------------------------------------
@@ -265,7 +265,7 @@ class _Split:
             return "sum"
         words = [t.text for t in after]
         if words[:3:2] == ["=", "("] and words[1] in _EXTREMES and words[3:] == [name.text, ","]:
-            close = closing(self.tokens, at + 3)
+            close = find_closing(self.tokens, at + 3)
             if self.tokens[close + 1].text == ";":
                 return _EXTREMES[words[1]]
         return ""
@@ -295,7 +295,7 @@ class _Split:
     def _own_place(self, at: int, loop: _Loop, inside: set[int]) -> bool:
         """Whether different iterations store to different places: the subscript is a sum in which the variable occurs
         once, alone or times something that does not change, and nothing else changes."""
-        span = (at + 2, closing(self.tokens, at + 1))
+        span = (at + 2, find_closing(self.tokens, at + 1))
         place = self.body.local(self.tokens[span[0]])
         if span[1] - span[0] == 1 and place in inside:  # a name for the place, declared in the loop
             span = self._value_of(place, loop)
