@@ -32,7 +32,7 @@ from hipsynth.synth.generate import generate_programs
 from hipsynth.synth.generate.sizes import shrink_program
 
 ROOT = Path(__file__).resolve().parents[1]
-GRACE_S = 2.0  # how long a process may outlive the command that was killed
+GRACE_S = 15.0  # how long a process may outlive the killed command: on a busy machine a worker may still be starting
 EARLY = 1.5  # kills of the cold series come within this multiple of the time of one program with an empty cache
 LIMIT_S = 900  # for a run to its end
 FULL, QUICK = (200, 100, 8, 6), (20, 40, 3, 3)  # kills; programs to generate, augment, profile
