@@ -11,9 +11,9 @@ import tempfile
 from pathlib import Path
 
 from hipsynth.simulator import api, devices
+from hipsynth.simulator.budget_outcome import work_s
 from hipsynth.simulator.build import build_runnable
 from hipsynth.simulator.limits import RunLimits
-from hipsynth.simulator.spending import work_s
 
 SOURCE = Path(__file__).with_name("budget_prices.hip")
 TIMES = {"stream": 8, "stencil": 8, "gather": 4, "alu": 2, "doubles": 2, "tiles": 2, "count": 8, "small": 2000}

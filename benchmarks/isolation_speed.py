@@ -20,8 +20,8 @@ from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.simulator.limits import RunLimits
+from hipsynth.synth.generate.problem_sizes import shrink_program
 from hipsynth.synth.generate.producer import generate_programs
-from hipsynth.synth.generate.sizes import shrink_program
 from hipsynth.toolchain import sandbox
 from hipsynth.toolchain.sandbox import jail
 

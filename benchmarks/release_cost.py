@@ -24,9 +24,9 @@ from hipsynth.core.workers import ItemOutcome
 from hipsynth.profiling.backends import equal_builds, sim
 from hipsynth.profiling.matrix import collect
 from hipsynth.simulator.api import RunResult
+from hipsynth.synth.generate.problem_sizes import expected_output
 from hipsynth.synth.generate.producer import generate_programs
-from hipsynth.synth.generate.sizes import expected_output
-from hipsynth.synth.release.plan import LIMITS, load_plan
+from hipsynth.synth.release.release_plan import LIMITS, load_plan
 from hipsynth.toolchain import builds, sandbox
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hipsynth.cli.common import Progress, print_json
 from hipsynth.cli.options import NamedPath, engine_option, json_option, sandbox_option, timeout_of, workers_option
+from hipsynth.cli.output import Progress, print_json
 from hipsynth.cli.programs import source_options
 from hipsynth.core.errors import BadInput, PartialFailure, UsageError
 
@@ -91,10 +91,10 @@ def command(
     identical machine code. Failures are counted by reason and written to OUT/failures.jsonl, names that stay to
     OUT/kept.jsonl. After an interruption, run the same command again to continue.
     """
-    from hipsynth.cli.bases import find_bases
+    from hipsynth.cli.base_programs import find_bases
     from hipsynth.source.config import frontend_config
     from hipsynth.synth.frontend.augment import augment_programs
-    from hipsynth.synth.frontend.texts import Texts
+    from hipsynth.synth.frontend.comments_and_strings import Texts
 
     folders = tuple(_existing_folder(name) for name in includes)
     items, generated = find_bases(path, project, folders, defines)
@@ -139,7 +139,7 @@ def _default_output(path: Path) -> Path:
 
 
 def _print_summary(summary: AugmentSummary) -> None:
-    from hipsynth.synth.frontend.spellings import REASONS
+    from hipsynth.synth.frontend.rename_groups import REASONS
 
     click.echo(
         f"{summary.programs} programs in {summary.out} from {summary.bases} ({summary.reused} were done already)"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hipsynth.cli.common import print_json
 from hipsynth.cli.options import json_option
+from hipsynth.cli.output import print_json
 from hipsynth.core.errors import MissingDependency
 
 if TYPE_CHECKING:

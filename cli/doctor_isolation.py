@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hipsynth.core.errors import HipsynthError
 from hipsynth.toolchain import sandbox
-from hipsynth.toolchain.sandbox import bubblewrap, cgroup, watch
+from hipsynth.toolchain.sandbox import bubblewrap, cgroup, monitor
 
 # Only what the shell does itself: the probe may not start a process.
 _PROBE = """while read -r key value rest; do case $key in Uid:|CapEff:|Seccomp:) echo "$key $value";; esac
@@ -76,5 +76,5 @@ def _limit_facts(problem: str) -> list[IsolationFact]:
         group = cgroup.delegated_folder()
     except HipsynthError as error:
         return [IsolationFact(name, "", f"{error.what}: {error.cause}") for name in names]
-    how = f"by the kernel, in groups below {group}" if group else f"polled every {1000 * watch.POLL_S:.0f} ms"
+    how = f"by the kernel, in groups below {group}" if group else f"polled every {1000 * monitor.POLL_S:.0f} ms"
     return [IsolationFact(name, "" if problem else how, problem) for name in names]

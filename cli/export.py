@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from hipsynth.cli.common import print_json
 from hipsynth.cli.options import NamedPath, json_option
+from hipsynth.cli.output import print_json
 
 EPILOG = """\b
 Examples:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hipsynth.cli.common import Progress, print_json
 from hipsynth.cli.options import NamedPath, engine_option, json_option, workers_option
+from hipsynth.cli.output import Progress, print_json
 
 if TYPE_CHECKING:
     from hipsynth.synth.generate.policy import Policy

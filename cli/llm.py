@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hipsynth.cli.common import Progress, print_json
 from hipsynth.cli.options import (
     FiniteRange,
     NamedPath,
@@ -19,6 +18,7 @@ from hipsynth.cli.options import (
     timeout_option,
     workers_option,
 )
+from hipsynth.cli.output import Progress, print_json
 from hipsynth.core.errors import PartialFailure, UsageError
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def command(
     from hipsynth.synth.llm.ask import RequestPolicy
     from hipsynth.synth.llm.collect import Prices, collect_programs
     from hipsynth.synth.llm.endpoint import Client
-    from hipsynth.synth.llm.plan import TEMPLATES, choose_rows, load_prompts, plan_requests
+    from hipsynth.synth.llm.prompts import TEMPLATES, choose_rows, load_prompts, plan_requests
 
     (target,), _ = select_targets((arch,), (FLAGS,), (device,) if device else ())
     loaded = load_prompts(prompts or TEMPLATES)

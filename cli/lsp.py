@@ -7,8 +7,8 @@ from dataclasses import asdict
 
 import click
 
-from hipsynth.cli.common import print_json
 from hipsynth.cli.options import json_option
+from hipsynth.cli.output import print_json
 
 EPILOG = """\b
 Examples:

@@ -14,7 +14,7 @@ import traceback
 import click
 
 from hipsynth.cli import terminal
-from hipsynth.core import stopping
+from hipsynth.core import stop_signal
 from hipsynth.core.documents import to_json
 from hipsynth.core.errors import BadInput, ErrorDocument, HipsynthError, UsageError
 from hipsynth.core.reasons import Reason
@@ -171,7 +171,7 @@ def exit_with_error(args: list[str], error: HipsynthError) -> None:
 def handle_sigterm(number: int, _frame: object) -> None:
     """SIGTERM acts like Ctrl-C: running work is stopped, finished work is kept."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    stopping.remember_signal(number)
+    stop_signal.remember_signal(number)
     raise KeyboardInterrupt
 
 
@@ -182,7 +182,7 @@ def exit_interrupted(args: list[str]) -> None:
             HipsynthError("interrupted", remedy="run the same command again to go on", reason=Reason.INTERRUPTED)
         )
     click.echo("interrupted; finished work is kept: run the same command again to go on", err=True)
-    sys.exit(stopping.exit_code())
+    sys.exit(stop_signal.exit_code())
 
 
 if __name__ == "__main__":

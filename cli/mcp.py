@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
-from hipsynth.cli.common import print_json
 from hipsynth.cli.options import NamedPath, json_option, one_arch_option, one_device_option
+from hipsynth.cli.output import print_json
 from hipsynth.core.errors import MissingDependency, UsageError
 
 EPILOG = """\b

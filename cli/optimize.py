@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hipsynth.cli.common import print_json
 from hipsynth.cli.options import Duration, NamedPath, json_option, one_arch_option, one_device_option
+from hipsynth.cli.output import print_json
 from hipsynth.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from hipsynth.tuning.agent.drive import AgentSettings
+    from hipsynth.tuning.agent.agent_loop import AgentSettings
     from hipsynth.tuning.optimize.optimize import OptimizeRequest, OptimizeResult
 
 EPILOG = """\b
@@ -122,7 +122,7 @@ def command(
             raise UsageError("--model and --trace belong to --llm", remedy="give --llm URL, too")
         found = optimize_program(request, say)
     else:
-        from hipsynth.tuning.agent.drive import AgentSettings
+        from hipsynth.tuning.agent.agent_loop import AgentSettings
 
         manner = AgentSettings(model, calls, tokens, seconds)
         where = trace or Path(f"{file.stem}.trace.jsonl")
@@ -152,7 +152,7 @@ def drive_model(
     """The answer of a model that drives the tools, and what its run used."""
     from hipsynth.cli.llm import api_key
     from hipsynth.synth.llm.endpoint import Client
-    from hipsynth.tuning.agent.drive import drive_model
+    from hipsynth.tuning.agent.agent_loop import drive_model
 
     if not manner.model:
         raise UsageError("--llm needs a model", remedy="--model NAME, as the server calls it")

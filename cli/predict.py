@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hipsynth.cli.common import print_json
 from hipsynth.cli.options import NamedPath, arch_option, device_option, json_option, timeout_of
+from hipsynth.cli.output import print_json
 from hipsynth.core.documents import to_json
 from hipsynth.core.errors import UsageError
 
@@ -144,7 +144,7 @@ def _predict_variants(
     as_json: bool,
 ) -> None:
     from hipsynth.training.analytic.batch import predict_variants
-    from hipsynth.training.analytic.show import variant_lines
+    from hipsynth.training.analytic.prediction_text import variant_lines
     from hipsynth.training.analytic.variants import from_file, sweep_variants
 
     wanted = sweep_variants(sweeps, builds, question) if listed is None else from_file(listed, builds, question)
@@ -187,6 +187,6 @@ def _source_model(program: Program, file: Path, asked: list[tuple[str, str, str]
 
 
 def prediction_text(result: PredictionResult, why: bool) -> str:
-    from hipsynth.training.analytic.show import prediction_lines
+    from hipsynth.training.analytic.prediction_text import prediction_lines
 
     return "\n".join(prediction_lines(result, why))

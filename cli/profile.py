@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
-from hipsynth.cli.common import Progress, print_json, terminal_width
 from hipsynth.cli.options import (
     FiniteRange,
     NamedPath,
@@ -23,6 +22,7 @@ from hipsynth.cli.options import (
     timeout_option,
     workers_option,
 )
+from hipsynth.cli.output import Progress, print_json, terminal_width
 from hipsynth.cli.programs import (
     ProgramCommand,
     locate_program,
@@ -31,7 +31,7 @@ from hipsynth.cli.programs import (
     split_argv,
     with_defines,
 )
-from hipsynth.core import stopping
+from hipsynth.core import stop_signal
 from hipsynth.core.errors import BadInput, PartialFailure, UsageError
 from hipsynth.core.reasons import Reason
 
@@ -270,7 +270,7 @@ def _profile_program(found: Project, wanted: Sequence[Target], limits: RunLimits
             )
         if result.exit_code:
             click.echo(f"note: {result.arch} {result.flags}: {_exit_note(result)}", err=True)
-    return stopping.exit_code() if interrupted else exit_code(results)
+    return stop_signal.exit_code() if interrupted else exit_code(results)
 
 
 def _exit_note(result: TargetResult) -> str:
@@ -302,7 +302,7 @@ def _profile_folder(
     options: MeasurementOptions,
 ) -> int:
     from hipsynth.profiling.matrix.collect import MatrixOptions, collect_matrix
-    from hipsynth.synth.generate.sizes import expected_output
+    from hipsynth.synth.generate.problem_sizes import expected_output
 
     bars: list[Progress] = []
     unreadable: list[BadInput] = []

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hipsynth.cli.common import Progress, print_json, print_note
 from hipsynth.cli.options import NamedPath, engine_option, json_option, workers_option
+from hipsynth.cli.output import Progress, print_json, print_note
 from hipsynth.core.errors import PartialFailure
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ def make(shards: str, work: Path, out: Path, engine: str, workers: int, as_json:
     After an interruption, run the same command again to continue. The result does not depend on --workers and --engine.
     """
     from hipsynth.profiling.matrix.collect import MatrixOptions
-    from hipsynth.synth.release.make import make_shards as label
-    from hipsynth.synth.release.plan import load_plan, shard_numbers
+    from hipsynth.synth.release.make_shards import make_shards as label
+    from hipsynth.synth.release.release_plan import load_plan, shard_numbers
     from hipsynth.toolchain import sandbox
 
     sandbox.require_sandbox()
@@ -85,7 +85,7 @@ def pack(shards: str, work: Path, out: Path, as_json: bool) -> None:
 
 def _pack_shards(shards: str, work: Path, out: Path, as_json: bool) -> None:
     from hipsynth.synth.release.pack import pack_release as add
-    from hipsynth.synth.release.plan import load_plan, shard_numbers
+    from hipsynth.synth.release.release_plan import load_plan, shard_numbers
 
     found = add(load_plan(), work, out, shard_numbers(shards), print_note)
     if as_json:

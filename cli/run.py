@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hipsynth.cli.common import print_json
 from hipsynth.cli.options import (
     NamedPath,
     caches_option,
@@ -23,6 +22,7 @@ from hipsynth.cli.options import (
     sandbox_option,
     timeout_option,
 )
+from hipsynth.cli.output import print_json
 from hipsynth.cli.programs import (
     ProgramCommand,
     locate_program,

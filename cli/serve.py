@@ -13,7 +13,7 @@ from hipsynth.cli.options import FiniteRange, NamedPath, json_option, workers_op
 from hipsynth.core.errors import BadInput, MissingDependency
 
 if TYPE_CHECKING:
-    from hipsynth.serving.run import Address
+    from hipsynth.serving.lifecycle import Address
 
 EPILOG = """\b
 Examples:
@@ -52,13 +52,13 @@ def command(
     {"url", "token"}, on one line, once the server listens.
     """
     if model is not None:
-        from hipsynth.training.models.record import model_record
+        from hipsynth.training.models.model_record import model_record
 
         if model_record(model) is None:
             raise BadInput(f"{model}: no finished model there", remedy="run `synth train`, or drop --model")
     try:
+        from hipsynth.serving.lifecycle import log_to_stderr, serve_until_stopped
         from hipsynth.serving.limits import ServerSettings
-        from hipsynth.serving.run import log_to_stderr, serve_until_stopped
     except ModuleNotFoundError as error:
         raise MissingDependency(
             f"the package {error.name} is not installed",

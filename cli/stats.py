@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from hipsynth.cli.common import print_json
 from hipsynth.cli.options import NamedPath, json_option
+from hipsynth.cli.output import print_json
 
 EPILOG = """\b
 Examples:

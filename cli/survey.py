@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hipsynth.cli.common import Progress, print_json
 from hipsynth.cli.options import (
     NamedPath,
     arch_option,
@@ -24,6 +23,7 @@ from hipsynth.cli.options import (
     timeout_option,
     workers_option,
 )
+from hipsynth.cli.output import Progress, print_json
 from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.core.program import ProgramRecord
 from hipsynth.core.reasons import Reason
@@ -32,7 +32,7 @@ from hipsynth.simulator.devices import DEFAULT_ARCH
 if TYPE_CHECKING:
     from hipsynth.core.store import CorpusItem
     from hipsynth.profiling.survey import SurveyOptions
-    from hipsynth.profiling.survey.plan import SurveyedProgram
+    from hipsynth.profiling.survey.build_plan import SurveyedProgram
     from hipsynth.profiling.survey.report import SurveyReport
 
     Label = Callable[[tuple[ProgramRecord, CorpusItem]], None]
@@ -116,7 +116,7 @@ def command(
     """
     from hipsynth.profiling.matrix.targets import resolve_devices
     from hipsynth.profiling.survey import SurveyOptions
-    from hipsynth.profiling.survey.page import update_page
+    from hipsynth.profiling.survey.collections_page import update_page
     from hipsynth.profiling.survey.report import report_table, summary_line
     from hipsynth.toolchain import sandbox
 
@@ -193,7 +193,7 @@ def _run_surveys(
     folders: Sequence[Path], wanted: Sequence[SurveyOptions], out: Path | None, label: Label | None
 ) -> Iterator[SurveyReport]:
     """One survey after the other."""
-    from hipsynth.profiling.survey.conduct import find_chosen_programs, survey_folder
+    from hipsynth.profiling.survey.run_survey import find_chosen_programs, survey_folder
     from hipsynth.simulator.devices import default_device
 
     jobs = [(folder, options) for options in wanted for folder in dict.fromkeys(folders)]

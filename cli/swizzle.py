@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from hipsynth.cli.common import print_json, print_note
 from hipsynth.cli.options import Duration, NamedPath, json_option, one_arch_option, one_device_option, timeout_option
+from hipsynth.cli.output import print_json, print_note
 from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.core.reasons import Reason
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hipsynth.cli.common import print_json
 from hipsynth.cli.options import Duration, NamedPath, arch_option, device_option, json_option
+from hipsynth.cli.output import print_json
 from hipsynth.core.errors import BadInput
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def command(
     """
     from hipsynth.profiling.matrix.targets import resolve_devices
     from hipsynth.toolchain import sandbox
-    from hipsynth.tuning.agent.collect import ProgramTarget, add_runs, collect_chats
+    from hipsynth.tuning.agent.sft_data import ProgramTarget, add_runs, collect_chats
     from hipsynth.tuning.trial import target_of
 
     sandbox.require_sandbox()

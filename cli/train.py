@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hipsynth.cli.common import Progress, print_json, print_note
 from hipsynth.cli.options import NamedPath, json_option
+from hipsynth.cli.output import Progress, print_json, print_note
 
 if TYPE_CHECKING:
-    from hipsynth.training.models.record import ModelRecord
+    from hipsynth.training.models.model_record import ModelRecord
     from hipsynth.training.models.train import Config
 
 EPILOG = """\b
@@ -110,8 +110,8 @@ def show_progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
 
 
 def _train_tools(traces: Path, config: Config, out: Path, as_json: bool) -> None:
-    from hipsynth.tuning.reason.learn import train_on_chats
-    from hipsynth.tuning.reason.practise import train_with_grpo
+    from hipsynth.tuning.reason.grpo import train_with_grpo
+    from hipsynth.tuning.reason.sft import train_on_chats
 
     with show_progress("train") as progress:
         record = (train_with_grpo if config.method == "grpo" else train_on_chats)(traces, config, out, progress)

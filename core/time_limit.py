@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from types import FrameType
 
 from hipsynth.core.errors import TimeLimitReached
-from hipsynth.core.stopping import is_importing
+from hipsynth.core.stop_signal import is_importing
 
 PREDICTION_SECONDS = 60.0  # of processor time, for one request of predictions
 _AGAIN_S = 0.05  # until the next signal, where one came in the middle of an import

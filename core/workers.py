@@ -20,7 +20,7 @@ from multiprocessing.context import SpawnProcess
 from types import ModuleType
 from typing import Generic, TypeVar
 
-from hipsynth.core import stopping
+from hipsynth.core import stop_signal
 from hipsynth.core.errors import HipsynthError, MissingDependency, UsageError
 from hipsynth.core.reasons import Reason
 
@@ -78,7 +78,7 @@ def map_unordered(
     """Yields one ItemOutcome per item, in order of completion. `function` and items must be picklable; `items` is lazy.
 
     `item_timeout_s` is the hard limit per item in seconds (local engine only). With `collect_interrupted`, Ctrl-C asks
-    the workers for what they have (see stopping.py; local engine only); KeyboardInterrupt is raised after that.
+    the workers for what they have (see stop_signal.py; local engine only); KeyboardInterrupt is raised after that.
     Raises UsageError for an unknown engine, MissingDependency if the Ray engine is selected but not installed.
     """
     check_engine(engine)
@@ -118,7 +118,7 @@ def _serve_items(connection: Connection, function: Callable[[T], object]) -> Non
     """Main loop of a worker: processes items until its connection closes. Ignores Ctrl-C: the parent handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _exit_on_signal)
-    signal.signal(signal.SIGUSR1, stopping.remember_signal)
+    signal.signal(signal.SIGUSR1, stop_signal.remember_signal)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
     end_with_parent()
     while True:

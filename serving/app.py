@@ -40,8 +40,8 @@ from hipsynth.serving.documents import (
     Readiness,
     ServerChoices,
 )
-from hipsynth.serving.meter import RequestMeter
 from hipsynth.serving.pool import WorkerProblem
+from hipsynth.serving.prometheus import RequestMeter
 from hipsynth.serving.schema import Chat, Compare, Predict, Profile
 from hipsynth.serving.service import JobState, Service
 from hipsynth.serving.worker import problem_of

@@ -16,7 +16,7 @@ from hipsynth.core.errors import CompileFailed, ErrorDocument, HipsynthError, Mi
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.metrics import paper_ids
 from hipsynth.profiling.reports.documents import ProfileDocument
-from hipsynth.serving.cache import Cache, key_of
+from hipsynth.serving.answer_cache import Cache, key_of
 from hipsynth.serving.documents import ChatAnswer, Comparison, JobDocument, MetricRatio
 from hipsynth.serving.limits import DOCUMENTS, ServerSettings, wall_limit
 from hipsynth.serving.pool import Pool, QueueFull, WorkerProblem, elapsed_seconds

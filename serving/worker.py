@@ -22,7 +22,7 @@ from typing import BinaryIO
 from hipsynth.core.documents import to_json
 from hipsynth.core.errors import CompileFailed, ErrorDocument, HipsynthError
 from hipsynth.core.reasons import Reason
-from hipsynth.core.stopping import is_importing
+from hipsynth.core.stop_signal import is_importing
 
 HEADER = 8  # bytes of a length
 TAKEN = bytes(HEADER)
@@ -86,11 +86,11 @@ def replace_nonfinite(value: object) -> object:
 
 
 def handle_request(request: bytes) -> dict[str, object]:
-    from hipsynth.serving import engine
+    from hipsynth.serving import handlers
 
     try:
         asked = json.loads(request)
-        return {"document": to_json(engine.answer(asked["kind"], asked["body"]))}
+        return {"document": to_json(handlers.answer(asked["kind"], asked["body"]))}
     except HipsynthError as error:
         return {"problem": to_json(problem_of(error))}
     except Exception as error:

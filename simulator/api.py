@@ -21,17 +21,17 @@ from hipsynth import toolchain
 from hipsynth.core.errors import MissingDependency
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.reasons import Reason
-from hipsynth.simulator import channel, document
+from hipsynth.simulator import channel, program_results
 from hipsynth.simulator.artefacts import Artefacts as Artefacts  # part of this module's interface
+from hipsynth.simulator.budget_outcome import Spending, count_uncomputed, describe_uncomputed
 from hipsynth.simulator.channel import Channel
 from hipsynth.simulator.devices import DeviceTable
-from hipsynth.simulator.document import MalformedDocument, RuntimeDocument
 from hipsynth.simulator.instructions import KernelInstructions
 from hipsynth.simulator.launch_record import LaunchRecording
 from hipsynth.simulator.limits import RunLimits
+from hipsynth.simulator.line_sharing import SharingObservation
 from hipsynth.simulator.observation import Observation, Output
-from hipsynth.simulator.sharing import SharingObservation
-from hipsynth.simulator.spending import Spending, count_uncomputed, describe_uncomputed
+from hipsynth.simulator.program_results import MalformedDocument, RuntimeDocument
 from hipsynth.simulator.transfers import Transfer
 from hipsynth.toolchain import sandbox
 from hipsynth.toolchain.sandbox import processes
@@ -374,7 +374,7 @@ def _build_result(results: Channel, reason: str, message: str) -> RunResult:
     """
     try:
         data = results.document()
-        found = RuntimeDocument() if data is None else document.parse_document(data)
+        found = RuntimeDocument() if data is None else program_results.parse_document(data)
     except MalformedDocument as error:
         return RunResult("failed", "bad_result", f"the program left a result that cannot be used: {error}")
     if found.status != "ok":

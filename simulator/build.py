@@ -12,7 +12,7 @@ from hipsynth.core.program import Program, Project
 from hipsynth.core.reasons import Reason
 from hipsynth.simulator.api import Artefacts, library_path
 from hipsynth.simulator.limits import RunLimits
-from hipsynth.toolchain import CompileLimits, older
+from hipsynth.toolchain import CompileLimits, legacy_headers
 from hipsynth.toolchain.project import CompileUnit, compile_project
 
 _RELOCATABLE = "-fgpu-rdc"
@@ -53,9 +53,11 @@ def build_project(
     try:
         return _build_sources(project, arch, flags, folder, limits)
     except CompileFailed as error:
-        if not older.may_help(error.diagnostics):
+        if not legacy_headers.may_help(error.diagnostics):
             raise
-        files = [replace(file, flags=f"{file.flags} {older.older_flags(file.language)}") for file in project.sources]
+        files = [
+            replace(file, flags=f"{file.flags} {legacy_headers.older_flags(file.language)}") for file in project.sources
+        ]
         try:
             return _build_sources(replace(project, sources=tuple(files)), arch, flags, folder, limits)
         except CompileFailed:

@@ -19,8 +19,8 @@ from pathlib import Path
 from hipsynth import toolchain
 from hipsynth.simulator.artefacts import Artefacts
 from hipsynth.simulator.devices import DeviceTable
-from hipsynth.simulator.document import MalformedDocument
 from hipsynth.simulator.limits import RunLimits
+from hipsynth.simulator.program_results import MalformedDocument
 
 VARIABLE = "HIPSYNTH_CHANNEL"  # holds the number of the descriptor
 BYTES, CONFIGURATION_AT, SLOTS_AT, SLOTS = 64 << 20, 4096, 1 << 20, 3

@@ -24,15 +24,15 @@ from hipsynth.core.errors import HipsynthError
 from hipsynth.core.files import write_whole
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.training.models.base import load_base, load_trained
-from hipsynth.training.models.fit import computes_bf16
-from hipsynth.training.models.record import model_record
-from hipsynth.tuning.agent.conclude import choose_answer
+from hipsynth.training.models.model_record import model_record
+from hipsynth.training.models.trainer import computes_bf16
+from hipsynth.tuning.agent.choose_answer import choose_answer
 from hipsynth.tuning.optimize.optimize import OptimizeRequest, OptimizeResult, optimize_program
-from hipsynth.tuning.reason.chance import RandomMoves
-from hipsynth.tuning.reason.learn import read_chats, source_of
-from hipsynth.tuning.reason.local import LocalModel
-from hipsynth.tuning.reason.practise import run_model
-from hipsynth.tuning.reason.rewrite import replace_kernels
+from hipsynth.tuning.reason.grpo import run_model
+from hipsynth.tuning.reason.kernel_rewrite import replace_kernels
+from hipsynth.tuning.reason.local_model import LocalModel
+from hipsynth.tuning.reason.random_baseline import RandomMoves
+from hipsynth.tuning.reason.sft import read_chats, source_of
 from hipsynth.tuning.tools import Workshop, run_tool
 from hipsynth.tuning.trial import target_of
 from studies.optimize_table import naive

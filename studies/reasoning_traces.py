@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.training.data.encode import IGNORED
-from hipsynth.tuning.reason.learn import FILES, encode_chat, read_chats
+from hipsynth.tuning.reason.sft import FILES, encode_chat, read_chats
 
 HEAD = """
 ## What the model was trained on

@@ -26,9 +26,9 @@ from hipsynth.training.data.dataset import LabelledSample, load_samples, split_s
 from hipsynth.training.evaluation.evaluate import held_out
 from hipsynth.training.evaluation.scores import mean_within, score_metric, score_metrics
 from hipsynth.training.models.calibrate import calibrate_intervals
-from hipsynth.training.models.pack import pack_model
+from hipsynth.training.models.model_record import RECORD, model_record
 from hipsynth.training.models.predict import SHIPPED, Predictor, auxiliary_facts, normalised_values
-from hipsynth.training.models.record import RECORD, model_record
+from hipsynth.training.models.quantise import pack_model
 from hipsynth.training.models.train import TRAINING_SET, load_config, train_model
 
 STAGES = ("previews", "labels")

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.core.files import write_whole
-from hipsynth.training.data.copies import add_copies, split_at_random
 from hipsynth.training.data.dataset import LabelledSample, load_samples
+from hipsynth.training.data.random_split import add_copies, split_at_random
 from hipsynth.training.evaluation.scores import BOUNDS
 from hipsynth.training.evaluation.table4 import (
     NEAREST,
@@ -42,8 +42,8 @@ from hipsynth.training.evaluation.table4 import (
     score_sets,
     share_code,
 )
+from hipsynth.training.models.model_record import model_record
 from hipsynth.training.models.predict import Predictor, normalised_values
-from hipsynth.training.models.record import model_record
 from hipsynth.training.models.train import load_config, train_model
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -14,8 +14,8 @@ from hipsynth.toolchain.flags import Flags
 from hipsynth.toolchain.flags import check_flags as check_flags
 from hipsynth.toolchain.flags import only_allowed as allowed_flags
 from hipsynth.toolchain.flags import parse_flags as parse_flags
+from hipsynth.toolchain.header_tree import build_tree
 from hipsynth.toolchain.locate import Toolchain, check_arch, compilable_archs, find_toolchain, thrust_version
-from hipsynth.toolchain.tree import build_tree
 
 __all__ = [
     "CompileLimits",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from hipsynth.core.errors import HipsynthError
+from hipsynth.toolchain.header_tree import build_tree
 from hipsynth.toolchain.locate import read_manifest
-from hipsynth.toolchain.tree import build_tree
 
 
 def main() -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 from hipsynth.core.cache import cache_dir
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import SOURCE_BYTES, copy_regular, read_regular, replace_atomically
-from hipsynth.toolchain.unit import CompileJob, check_shown
+from hipsynth.toolchain.translation_unit import CompileJob, check_shown
 
 _KEEP_BUILDS = 20_000
 

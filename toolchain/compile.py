@@ -17,7 +17,7 @@ from hipsynth.toolchain.builds import load_build, store_build
 from hipsynth.toolchain.driver import CompileLimits
 from hipsynth.toolchain.elf import kernels_in
 from hipsynth.toolchain.locate import Toolchain, check_arch, find_toolchain
-from hipsynth.toolchain.unit import CompileJob, check_shown, new_job, object_of, source_sha256
+from hipsynth.toolchain.translation_unit import CompileJob, check_shown, new_job, object_of, source_sha256
 
 RUNTIME = Path(__file__).resolve().parents[1] / "simulator" / "libhipsynth_hip.so"
 

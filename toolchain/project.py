@@ -21,7 +21,7 @@ from hipsynth.toolchain.compile import RUNTIME, DeviceBuild, compile_device, lin
 from hipsynth.toolchain.driver import CompileLimits
 from hipsynth.toolchain.elf import kernels_in
 from hipsynth.toolchain.locate import find_toolchain
-from hipsynth.toolchain.unit import check_shown, new_job, object_of
+from hipsynth.toolchain.translation_unit import check_shown, new_job, object_of
 
 MARKER = "hipsynth-code-object {}"  # kNumberMagic of native/runtime/registry.cpp
 

@@ -22,8 +22,8 @@ from hipsynth.simulator import api, devices
 from hipsynth.simulator.build import build_runnable
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.limits import SAMPLING_UNITS, RunLimits
+from hipsynth.synth.generate.problem_sizes import shrink_program
 from hipsynth.synth.generate.producer import generate_programs
-from hipsynth.synth.generate.sizes import shrink_program
 
 ROOT = Path(__file__).resolve().parents[1]
 DEVICES = ("mi250", "mi300x")

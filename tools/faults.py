@@ -29,7 +29,7 @@ from hipsynth.core.scratch import scratch_folder
 from hipsynth.core.store import Corpus
 from hipsynth.core.store.schema import KINDS
 from hipsynth.synth.generate import generate_programs
-from hipsynth.synth.generate.sizes import shrink_program
+from hipsynth.synth.generate.problem_sizes import shrink_program
 
 ROOT = Path(__file__).resolve().parents[1]
 GRACE_S = 15.0  # how long a process may outlive the killed command: on a busy machine a worker may still be starting

@@ -36,9 +36,9 @@ from hipsynth.profiling.matrix.collect import with_sure_labels
 from hipsynth.profiling.matrix.job import MatrixJob, run_job
 from hipsynth.simulator import devices, label_model
 from hipsynth.synth.generate.headers import load_templates
+from hipsynth.synth.generate.problem_sizes import shrink_program
 from hipsynth.synth.generate.producer import generate_programs
-from hipsynth.synth.generate.sizes import shrink_program
-from hipsynth.synth.release.plan import LIMITS
+from hipsynth.synth.release.release_plan import LIMITS
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "tests" / "golden" / "labels"

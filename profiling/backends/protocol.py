@@ -9,9 +9,9 @@ from typing import Protocol
 
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import Program
-from hipsynth.profiling.lines.records import KernelLines
+from hipsynth.profiling.lines.line_records import KernelLines
+from hipsynth.simulator.budget_outcome import Spending
 from hipsynth.simulator.limits import RunLimits
-from hipsynth.simulator.spending import Spending
 from hipsynth.simulator.transfers import Transfer
 
 

@@ -20,7 +20,7 @@ from hipsynth.profiling import metrics
 from hipsynth.profiling.backends import equal_builds
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
 from hipsynth.profiling.lines import attribute_to_lines
-from hipsynth.profiling.lines.table import FLAG
+from hipsynth.profiling.lines.line_table import FLAG
 from hipsynth.simulator import api, devices, label_model
 from hipsynth.simulator.build import build_program, compile_limits
 from hipsynth.simulator.limits import REFINED, SAMPLING_UNITS, RunLimits

@@ -9,8 +9,8 @@ from dataclasses import replace
 from hipsynth.core.kernel_record import KernelRecord, Work
 from hipsynth.core.program import Program
 from hipsynth.profiling.lines import loops as loop_ranges
-from hipsynth.profiling.lines.records import Amounts, KernelLines, SourceLine, SourceLoop
-from hipsynth.profiling.lines.table import SourceLocation, module_of, own_files, source_locations
+from hipsynth.profiling.lines.line_records import Amounts, KernelLines, SourceLine, SourceLoop
+from hipsynth.profiling.lines.line_table import SourceLocation, module_of, own_files, source_locations
 from hipsynth.simulator.artefacts import Artefacts
 from hipsynth.simulator.devices import DeviceTable
 from hipsynth.simulator.instructions import EVENTS, Instruction, KernelInstructions

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hipsynth.core import stopping
+from hipsynth.core import stop_signal
 from hipsynth.core.errors import BadInput, HipsynthError, MissingDependency, UsageError
 from hipsynth.core.program import Program, ProgramRun
 from hipsynth.core.reasons import Reason
@@ -85,7 +85,7 @@ def _run_cell(job: MatrixJob, target: Target, run: ProgramRun) -> TargetResult:
         return failed_result(target, error.reason, str(error))
     return (
         failed_result(target, INTERRUPTED, NO_KERNEL_YET)
-        if stopping.stop_requested() and not result.kernels
+        if stop_signal.stop_requested() and not result.kernels
         else result
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hipsynth.profiling.backends.protocol import TargetResult
-from hipsynth.simulator.spending import Spending, describe_uncomputed, work_s
+from hipsynth.simulator.budget_outcome import Spending, describe_uncomputed, work_s
 
 MOST_KERNELS = 8  # listed, those with the most work first
 

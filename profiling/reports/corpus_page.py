@@ -22,7 +22,7 @@ from hipsynth.core.store import Corpus
 from hipsynth.profiling import metrics
 from hipsynth.profiling.metrics import roofline
 from hipsynth.profiling.metrics.bottleneck import unit_name
-from hipsynth.profiling.reports.page import WEB, embed_json, roofline_script
+from hipsynth.profiling.reports.html_parts import WEB, embed_json, roofline_script
 
 CELLS = 5  # of a roofline plot, per decade and axis
 LOOKED_AT = 1000  # labels of a bin among which an example is looked for

@@ -8,7 +8,7 @@ from hipsynth.core.errors import BadInput, MissingDependency, PartialFailure
 from hipsynth.core.kernel_record import KernelRecord, Sampling
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import TargetResult
-from hipsynth.profiling.lines.records import KernelLines
+from hipsynth.profiling.lines.line_records import KernelLines
 from hipsynth.profiling.metrics import roofline, uncertainty
 from hipsynth.profiling.metrics.bottleneck import describe_bottleneck
 from hipsynth.profiling.reports.documents import (

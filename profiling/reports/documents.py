@@ -8,11 +8,11 @@ from typing import ClassVar
 
 from hipsynth.core.documents import json_name
 from hipsynth.core.kernel_record import Dim, Occupancy, Registers, TimingBounds, Traffic, Work
-from hipsynth.profiling.lines.records import Amounts
+from hipsynth.profiling.lines.line_records import Amounts
 from hipsynth.profiling.metrics.bottleneck import Bottleneck
 from hipsynth.profiling.metrics.roofline import RooflinePlot
+from hipsynth.simulator.budget_outcome import Spending
 from hipsynth.simulator.observation import Output
-from hipsynth.simulator.spending import Spending
 from hipsynth.simulator.transfers import Transfer
 
 

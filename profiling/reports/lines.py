@@ -8,7 +8,7 @@ from pathlib import Path
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import SOURCE_BYTES, read_regular
 from hipsynth.profiling.backends.protocol import TargetResult
-from hipsynth.profiling.lines.records import Amounts, KernelLines, SourceLine
+from hipsynth.profiling.lines.line_records import Amounts, KernelLines, SourceLine
 from hipsynth.profiling.reports.numbers import format_number
 
 HEAT = 6  # width of the bar in characters, for the whole time

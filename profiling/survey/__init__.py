@@ -5,10 +5,10 @@
 >>> report.totals
 """
 
-from hipsynth.profiling.survey.conduct import SurveyOptions, survey_folder
+from hipsynth.profiling.survey.build_plan import BuildPlan, SurveyedProgram
 from hipsynth.profiling.survey.discover import find_programs
-from hipsynth.profiling.survey.plan import BuildPlan, SurveyedProgram
 from hipsynth.profiling.survey.report import SurveyReport, SurveyRow
+from hipsynth.profiling.survey.run_survey import SurveyOptions, survey_folder
 
 __all__ = [
     "BuildPlan",

@@ -12,6 +12,7 @@ from pathlib import Path
 from hipsynth import toolchain
 from hipsynth.core.errors import BadInput, CompileFailed, HipsynthError
 from hipsynth.core.reasons import Reason
+from hipsynth.profiling.survey.build_plan import BuildPlan, SourceUnit, SurveyedProgram
 from hipsynth.profiling.survey.libraries import (
     PRESENT,
     absent_libraries,
@@ -20,10 +21,9 @@ from hipsynth.profiling.survey.libraries import (
     missing_header,
     undefined_symbols,
 )
-from hipsynth.profiling.survey.plan import BuildPlan, SourceUnit, SurveyedProgram
 from hipsynth.profiling.survey.sources import own_headers
 from hipsynth.simulator import api
-from hipsynth.toolchain import CompileLimits, older
+from hipsynth.toolchain import CompileLimits, legacy_headers
 from hipsynth.toolchain.flags import OPENMP
 from hipsynth.toolchain.project import CompileUnit, compile_project
 
@@ -114,16 +114,16 @@ def _with_written(plan: BuildPlan, folder: Path) -> BuildPlan:
 def _attempt_build(plan: BuildPlan, where: _BuildContext) -> BuildResult:
     """Compiles the plan; on unknown standard names, retries with the headers that HIP included before release 7."""
     made = _compile_plan(plan, where)
-    if made.reason == Reason.COMPILE_FAILED and older.may_help(made.diagnostics):
+    if made.reason == Reason.COMPILE_FAILED and legacy_headers.may_help(made.diagnostics):
         units = tuple(_with_older_headers(unit) for unit in plan.units)
         again = _compile_plan(replace(plan, units=units), where)
-        solved = again.reason != Reason.COMPILE_FAILED or not older.may_help(again.diagnostics)
+        solved = again.reason != Reason.COMPILE_FAILED or not legacy_headers.may_help(again.diagnostics)
         return again if solved else made  # if the retry did not help, the original error is clearer
     return made
 
 
 def _with_older_headers(unit: SourceUnit) -> SourceUnit:
-    return replace(unit, preludes=(*unit.preludes, *map(Path, older.older_headers(unit.language))))
+    return replace(unit, preludes=(*unit.preludes, *map(Path, legacy_headers.older_headers(unit.language))))
 
 
 def _compile_plan(plan: BuildPlan, where: _BuildContext) -> BuildResult:

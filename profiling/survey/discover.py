@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hipsynth.profiling.survey.build_files.calls import calls_of
 from hipsynth.profiling.survey.build_files.cmake import cmake_plans
 from hipsynth.profiling.survey.build_files.commands import parse_compiler, plans_of, simple_commands, steps_of
 from hipsynth.profiling.survey.build_files.makefile import make_plans
+from hipsynth.profiling.survey.build_files.run_lines import calls_of
+from hipsynth.profiling.survey.build_plan import NO_MAIN, BuildPlan, Invocation, SourceUnit, SurveyedProgram
 from hipsynth.profiling.survey.libraries import library_of_header
-from hipsynth.profiling.survey.plan import NO_MAIN, BuildPlan, Invocation, SourceUnit, SurveyedProgram
 from hipsynth.profiling.survey.sources import (
     CMAKE_FILE,
     SOURCE_ENDINGS,

@@ -12,8 +12,8 @@ from pathlib import Path
 from hipsynth.core.folders import copy_folder
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.survey.build import BuildResult
-from hipsynth.profiling.survey.judge import RunVerdict, judge_run
-from hipsynth.profiling.survey.plan import Invocation, SurveyedProgram
+from hipsynth.profiling.survey.build_plan import Invocation, SurveyedProgram
+from hipsynth.profiling.survey.self_check import RunVerdict, judge_run
 from hipsynth.simulator import api, devices
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.simulator.run_folder import put_executable

@@ -18,7 +18,7 @@ from hipsynth.core.store import CorpusItem
 from hipsynth.profiling.backends.sim import SimBackend, measured_kernels
 from hipsynth.profiling.matrix.collect import describe_settings, with_sure_labels
 from hipsynth.profiling.survey.build import code_flags
-from hipsynth.profiling.survey.plan import BuildPlan, Invocation, SourceUnit, SurveyedProgram
+from hipsynth.profiling.survey.build_plan import BuildPlan, Invocation, SourceUnit, SurveyedProgram
 from hipsynth.simulator import devices
 from hipsynth.simulator.api import RunResult
 from hipsynth.simulator.limits import RunLimits

@@ -11,10 +11,10 @@ from hipsynth.core.program import ProgramRecord
 from hipsynth.core.reasons import Reason
 from hipsynth.core.store import CorpusItem
 from hipsynth.profiling.survey.build import BuildResult, try_plans
+from hipsynth.profiling.survey.build_plan import Invocation, SurveyedProgram
 from hipsynth.profiling.survey.execute import USAGE_CHARS, try_call
+from hipsynth.profiling.survey.further_sizes import ResizedInvocation, other_sizes
 from hipsynth.profiling.survey.labels import item_of, label_identity, program_record
-from hipsynth.profiling.survey.plan import Invocation, SurveyedProgram
-from hipsynth.profiling.survey.sizes import ResizedInvocation, other_sizes
 from hipsynth.simulator import devices
 from hipsynth.simulator.api import RunResult
 from hipsynth.simulator.limits import CORPUS_UNITS, RunLimits

@@ -11,8 +11,8 @@ from hipsynth.core.errors import BadInput, CompileFailed
 from hipsynth.core.program import Program, ProgramRun, Project, SourceFile, project_program
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.survey.build import BuildResult, try_plans, unit_flags
+from hipsynth.profiling.survey.build_plan import NO_MAIN, BuildPlan, SurveyedProgram
 from hipsynth.profiling.survey.discover import find_programs
-from hipsynth.profiling.survey.plan import NO_MAIN, BuildPlan, SurveyedProgram
 from hipsynth.profiling.survey.sources import own_headers, scan_folder
 from hipsynth.simulator.run_folder import named_files
 from hipsynth.toolchain import CompileLimits

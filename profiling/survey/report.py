@@ -9,8 +9,8 @@ from typing import Any
 
 from hipsynth.core.documents import from_json
 from hipsynth.core.reasons import Reason
-from hipsynth.profiling.survey.plan import NO_MAIN
-from hipsynth.simulator.spending import Spending, count_uncomputed
+from hipsynth.profiling.survey.build_plan import NO_MAIN
+from hipsynth.simulator.budget_outcome import Spending, count_uncomputed
 
 # Failures caused by neither the program nor the simulator: these programs are not counted as "should run".
 OUTSIDE = {

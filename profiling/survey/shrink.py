@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hipsynth.profiling.survey.knobs import Knob, knobs_of
-from hipsynth.profiling.survey.plan import BuildPlan, Invocation
+from hipsynth.profiling.survey.build_plan import BuildPlan, Invocation
+from hipsynth.profiling.survey.size_parameters import Knob, knobs_of
 from hipsynth.profiling.survey.sources import read_text
-from hipsynth.simulator.spending import Spending
+from hipsynth.simulator.budget_outcome import Spending
 from hipsynth.source.outline import without_comments
 
 ATTEMPTS = 5

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from hipsynth.core.errors import HipsynthError
 from hipsynth.profiling.reports.numbers import format_number, format_quantity
-from hipsynth.serving.lsp import view
-from hipsynth.serving.lsp.facts import KernelFacts
+from hipsynth.serving.lsp import presentation
+from hipsynth.serving.lsp.kernel_results import KernelFacts
 from hipsynth.serving.lsp.session import EditorOptions, OpenDocument
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _kernel_entry(document: OpenDocument, name: str, line: int, edited: bool) ->
         name=name,
         line=line,
         how=now.how if now else "",
-        summary=view.lens_title(now, ""),
+        summary=presentation.lens_title(now, ""),
         why=now.why if now else (),
         note=now.note if now else "",
         figures=tuple(_kernel_figures(now, guess, saved)),

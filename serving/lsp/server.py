@@ -13,9 +13,9 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
 from hipsynth.core.documents import document_json, to_json
-from hipsynth.serving.lsp import panel, view
+from hipsynth.serving.lsp import panel, presentation
+from hipsynth.serving.lsp.analysis_provider import AnswerSource, QueryFailed, WorkerSource
 from hipsynth.serving.lsp.session import EditorOptions, EditorSession, OpenDocument
-from hipsynth.serving.lsp.source import AnswerSource, QueryFailed, WorkerSource
 
 if TYPE_CHECKING:
     from hipsynth.serving.lsp.documents import PredictionNotice
@@ -149,10 +149,10 @@ def hover_at(document: OpenDocument, line: int, options: EditorOptions) -> types
         if kernel.line == line and known:
             state = document.state()
             model = document.predicted.model if document.predicted else ""
-            text = view.kernel_hover(known, target, model) + (f"\n\n({state})" if state else "")
+            text = presentation.kernel_hover(known, target, model) + (f"\n\n({state})" if state else "")
             return _markdown_hover(text)
     entry = document.lines().get(line)
-    return _markdown_hover(view.line_hover(*entry)) if entry else None
+    return _markdown_hover(presentation.line_hover(*entry)) if entry else None
 
 
 def _markdown_hover(text: str) -> types.Hover:
@@ -167,7 +167,9 @@ def lenses_of(document: OpenDocument, options: EditorOptions) -> list[types.Code
     return [
         types.CodeLens(
             _line_range(kernel.line),
-            types.Command(view.lens_title(document.facts(kernel.name), state), PROFILE, arguments=[document.uri]),
+            types.Command(
+                presentation.lens_title(document.facts(kernel.name), state), PROFILE, arguments=[document.uri]
+            ),
         )
         for kernel in document.found
     ]
@@ -178,7 +180,7 @@ def hints_of(document: OpenDocument, within: types.Range) -> list[types.InlayHin
     text = document.text.splitlines()
     found = []
     for at, (line, _) in sorted(document.lines().items()):
-        if within.start.line <= at <= within.end.line and (label := view.hint_text(line)):
+        if within.start.line <= at <= within.end.line and (label := presentation.hint_text(line)):
             end = types.Position(at, len(text[at].encode("utf-16-le")) // 2)
             found.append(types.InlayHint(end, label, padding_left=True))
     return found

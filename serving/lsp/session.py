@@ -15,11 +15,11 @@ from pygls.workspace import PositionCodec
 
 from hipsynth.core.reasons import Reason
 from hipsynth.serving.limits import SOURCE_BYTES
-from hipsynth.serving.lsp import facts, view
+from hipsynth.serving.lsp import kernel_results, presentation
+from hipsynth.serving.lsp.analysis_provider import AnswerSource, Query, QueryFailed
 from hipsynth.serving.lsp.buffer import TextBuffer
-from hipsynth.serving.lsp.facts import KernelFacts
-from hipsynth.serving.lsp.kernels import KernelOutline, kernels
-from hipsynth.serving.lsp.source import AnswerSource, Query, QueryFailed
+from hipsynth.serving.lsp.kernel_positions import KernelOutline, kernels
+from hipsynth.serving.lsp.kernel_results import KernelFacts
 from hipsynth.simulator.devices import DEFAULT_ARCH
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class OpenDocument:
         """Line (from 0) -> its executed entry and the kernel that it costs most, for lines unchanged since then."""
         if self.executed is None:
             return {}
-        moved = facts.line_map(self.executed.text, self.text)
+        moved = kernel_results.line_map(self.executed.text, self.text)
         found: dict[int, tuple[LineCost, str]] = {}
         for kernel in self.executed.kernels.values():
             for line in kernel.lines:
@@ -130,19 +130,19 @@ class OpenDocument:
                     found[at] = line, kernel.name
         return found
 
-    def findings(self) -> list[tuple[int, view.Finding]]:
+    def findings(self) -> list[tuple[int, presentation.Finding]]:
         """Findings with their lines (from 0) in the current text."""
         heads = {kernel.name: kernel.line for kernel in self.found}
         places = {line.line: at for at, (line, _) in self.lines().items()}
         result = []
         for name, head in heads.items():
             known = self.executed.kernels.get(name) if self.executed else None
-            for one in view.kernel_findings(known) if known else ():
+            for one in presentation.kernel_findings(known) if known else ():
                 at = head if one.kernel else places.get(one.line)
                 if at is not None:
                     result.append((at, one))
             if known is None and (guess := self.facts(name)):
-                result += [(head, one) for one in view.kernel_findings(guess)]
+                result += [(head, one) for one in presentation.kernel_findings(guess)]
         return result
 
 
@@ -208,7 +208,7 @@ class EditorSession:
             try:
                 answer = await self.source.predict(self.query(document, document.text))
                 document.predicted = DocumentKernels(
-                    version, document.text, facts.predicted_facts(answer), Path(answer.model).name
+                    version, document.text, kernel_results.predicted_facts(answer), Path(answer.model).name
                 )
                 if document.text == document.saved:
                     document.baseline = document.predicted
@@ -238,7 +238,7 @@ class EditorSession:
             if answer.status != "ok":
                 raise QueryFailed(answer.reason, answer.message or answer.reason)
             if target == self.options.target:
-                document.executed = DocumentKernels(version, text, facts.executed_facts(answer))
+                document.executed = DocumentKernels(version, text, kernel_results.executed_facts(answer))
             return answer
         finally:
             document.busy = ""
@@ -253,8 +253,8 @@ class EditorSession:
             raise QueryFailed(Reason.NOT_OPEN, f"{uri} is not open")
         sides = []
         for text in (document.saved, document.text):
-            sides.append(facts.predicted_facts(await self.source.predict(self.query(document, text))))
-        return view.comparison_rows(*sides)
+            sides.append(kernel_results.predicted_facts(await self.source.predict(self.query(document, text))))
+        return presentation.comparison_rows(*sides)
 
 
 def _short_failure(error: QueryFailed) -> str:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from studies.sweeps import pages
-from studies.sweeps.frame import DEVICES, Sweep, SweepResult, run, sweeps
+from studies.sweeps.sweep import DEVICES, Sweep, SweepResult, run, sweeps
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE, IMAGES = DOCS / "explanation" / "validation" / "sweeps.md", DOCS / "images" / "sweeps"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from studies.sweeps.frame import Sweep, SweepPoint, SweepResult, series
+from studies.sweeps.sweep import Sweep, SweepPoint, SweepResult, series
 
 HEAD = """# Sweeps of the model
 

@@ -27,10 +27,10 @@ from hipsynth.core.program import (
 from hipsynth.core.reasons import Reason
 from hipsynth.core.workers import ItemOutcome, map_unordered
 from hipsynth.source.parse import Diagnostic, ParseConfig, load_source
-from hipsynth.synth.frontend.isolation import RENAME, AugmentRequest, vary_isolated
+from hipsynth.synth.frontend.comments_and_strings import DEFAULT_TEXTS, Texts
+from hipsynth.synth.frontend.make_copies import AugmentInput, AugmentResult, CopyFailure
 from hipsynth.synth.frontend.passes.flatten import HEADERS, SOURCES, has_main, program_sources
-from hipsynth.synth.frontend.texts import DEFAULT_TEXTS, Texts
-from hipsynth.synth.frontend.vary import AugmentInput, AugmentResult, CopyFailure
+from hipsynth.synth.frontend.sandboxed_copies import RENAME, AugmentRequest, vary_isolated
 from hipsynth.toolchain import sandbox
 
 FAILURES = "failures.jsonl"

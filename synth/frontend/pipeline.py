@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hipsynth.core.errors import UsageError
 from hipsynth.source.parse import Diagnostic, ParseConfig
 from hipsynth.synth.frontend import passes
-from hipsynth.synth.frontend.source import ProgramSource
+from hipsynth.synth.frontend.pass_input import ProgramSource
 
 Pass = Callable[[ProgramSource, str, ParseConfig], tuple[ProgramSource | None, list[Diagnostic]]]
 

@@ -15,8 +15,8 @@ from hipsynth.synth.generate import ir
 from hipsynth.synth.generate.extent import Extent
 from hipsynth.synth.generate.ir import Buffer, Expr, Kernel, Operand, Statement
 from hipsynth.synth.generate.matrix import MatrixInstruction
+from hipsynth.synth.generate.traversal import live_names
 from hipsynth.synth.generate.types import BOOL, F32, F64, I32, I64, U32, U64, DType, IRError
-from hipsynth.synth.generate.walk import live_names
 
 WAVE = 64  # lanes of a wavefront on gfx90a and gfx942
 MAX_BLOCK = 1024

@@ -11,8 +11,14 @@ from hipsynth.synth.generate import ir
 from hipsynth.synth.generate.extent import Extent, cpp
 from hipsynth.synth.generate.headers import FamilyTemplate, ParameterValues, templates_dir
 from hipsynth.synth.generate.ir import HostBuffer, Kernel, Module, Style
+from hipsynth.synth.generate.kernel_source import (
+    extended_types,
+    generic_type,
+    kernel_source,
+    literal,
+    packed_struct_name,
+)
 from hipsynth.synth.generate.oracle import SAMPLES
-from hipsynth.synth.generate.source import extended_types, generic_type, kernel_source, literal, packed_struct_name
 from hipsynth.synth.generate.types import DType
 
 

@@ -15,7 +15,7 @@ from hipsynth.synth.generate.build import make_program
 from hipsynth.synth.generate.choices import Choices, Stream
 from hipsynth.synth.generate.headers import find_template
 from hipsynth.synth.generate.policy import Policy, default_policy
-from hipsynth.synth.generate.sizes import with_runs
+from hipsynth.synth.generate.problem_sizes import with_runs
 from hipsynth.synth.generate.types import IRError
 
 CHUNK = 16  # programs per task of a worker

@@ -15,7 +15,7 @@ from typing import TypedDict, cast
 from hipsynth.core.journal import ResultJournal
 from hipsynth.core.reasons import Reason
 from hipsynth.synth.llm.endpoint import ChatReply, Client, EndpointFailed, NoAnswer, read_answer
-from hipsynth.synth.llm.plan import ModelRequest
+from hipsynth.synth.llm.prompts import ModelRequest
 
 FIRST_WAIT_S, MOST_BACKOFF_S = 1.0, 60.0
 GIVE_UP = 8  # requests in a row without an answer

@@ -16,8 +16,8 @@ from hipsynth.simulator.limits import RunLimits
 from hipsynth.synth.llm.ask import RequestAnswers, RequestPolicy, answer_journal, ask_all
 from hipsynth.synth.llm.code import find_code
 from hipsynth.synth.llm.endpoint import ChatReply, Client
-from hipsynth.synth.llm.judge import ProgramVerdict, judge_all
-from hipsynth.synth.llm.plan import ModelRequest
+from hipsynth.synth.llm.prompts import ModelRequest
+from hipsynth.synth.llm.trials import ProgramVerdict, judge_all
 from hipsynth.toolchain import sandbox
 
 ANSWERS, VERDICTS, EXCLUDED, REPORT = "answers.jsonl", "verdicts.jsonl", "excluded.jsonl", "report.json"

@@ -30,9 +30,16 @@ from hipsynth.core.store.release import (
 )
 from hipsynth.core.store.splits import RELEASED, splits_of
 from hipsynth.profiling import metrics
-from hipsynth.synth.release.card import render_card
-from hipsynth.synth.release.plan import Folders, ReleasePlan
-from hipsynth.synth.release.rows import build_opcodes, canonical_tools, kept_counters, label_row, program_row, tools_of
+from hipsynth.synth.release.dataset_card import render_card
+from hipsynth.synth.release.release_plan import Folders, ReleasePlan
+from hipsynth.synth.release.release_rows import (
+    build_opcodes,
+    canonical_tools,
+    kept_counters,
+    label_row,
+    program_row,
+    tools_of,
+)
 
 LEVEL = 19  # of zstd
 ORDER = {

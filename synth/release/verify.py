@@ -27,9 +27,9 @@ from hipsynth.profiling.matrix.job import MatrixJob, open_backend, run_job
 from hipsynth.simulator import label_model
 from hipsynth.source.skeletons import control_skeleton, token_skeleton
 from hipsynth.synth.generate.build import replay_program
-from hipsynth.synth.generate.sizes import expected_output
-from hipsynth.synth.release.plan import LIMITS
-from hipsynth.synth.release.rows import kept_counters, label_row
+from hipsynth.synth.generate.problem_sizes import expected_output
+from hipsynth.synth.release.release_plan import LIMITS
+from hipsynth.synth.release.release_rows import kept_counters, label_row
 
 TRAINED_ON = ("train", "validation")
 TESTS = ("test", "unseen_families", "unseen_devices")

@@ -21,8 +21,8 @@ from hipsynth.core.documents import document_json
 from hipsynth.core.errors import BadInput, HipsynthError, MissingDependency, UsageError
 from hipsynth.profiling.metrics.definitions import paper_ids
 from hipsynth.training.analytic.predict import PREDICTOR, SHIPPED, AnalyticPredictor
+from hipsynth.training.models.model_record import RECORD
 from hipsynth.training.models.predict import Predictor
-from hipsynth.training.models.record import RECORD
 from hipsynth.training.models.train import load_config, train_model
 
 SOURCE = made.SOURCE.format(

@@ -9,7 +9,7 @@ import pytest
 from hipsynth.simulator import devices
 from studies.sweeps import __main__ as command
 from studies.sweeps import pages
-from studies.sweeps.frame import (
+from studies.sweeps.sweep import (
     DEVICES,
     KnownFault,
     Sweep,

@@ -13,12 +13,12 @@ import pytest
 from asmcheck import Assembler, compare
 
 from hipsynth.source.parse import ParseConfig, parse_source
+from hipsynth.synth.frontend.comments_and_strings import Texts
+from hipsynth.synth.frontend.make_copies import AugmentInput, make_copies
+from hipsynth.synth.frontend.pass_input import BuildConfiguration, CompileSettings, ProgramSource
 from hipsynth.synth.frontend.passes.flatten import program_sources
 from hipsynth.synth.frontend.passes.rename import rename_unit
 from hipsynth.synth.frontend.pipeline import run_steps
-from hipsynth.synth.frontend.source import BuildConfiguration, CompileSettings, ProgramSource
-from hipsynth.synth.frontend.texts import Texts
-from hipsynth.synth.frontend.vary import AugmentInput, make_copies
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "frontend"
 PROGRAMS = sorted(p.stem for p in GOLDEN.glob("*.hip"))

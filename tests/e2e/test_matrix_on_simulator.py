@@ -18,7 +18,7 @@ from hipsynth.core.store import Corpus
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.matrix import collect, targets
 from hipsynth.simulator.limits import RunLimits
-from hipsynth.synth.generate.sizes import expected_output, run_at
+from hipsynth.synth.generate.problem_sizes import expected_output, run_at
 
 HANDWRITTEN = Path(__file__).resolve().parents[2] / "corpus" / "handwritten"
 

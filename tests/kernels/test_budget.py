@@ -14,9 +14,9 @@ import needs
 import pytest
 
 from hipsynth.simulator import api, devices
+from hipsynth.simulator.budget_outcome import Spending, count_uncomputed, work_s
 from hipsynth.simulator.build import build_runnable
 from hipsynth.simulator.limits import RunLimits
-from hipsynth.simulator.spending import Spending, count_uncomputed, work_s
 
 # argv: elements, launches, side of a matrix, then "spin" to compute on the host forever after the first kernel.
 SOURCE = """#include <hip/hip_runtime.h>

@@ -16,7 +16,7 @@ from hipsynth.profiling.backends.protocol import Target
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.source.arguments import run_text
 from hipsynth.synth.generate.headers import load_templates
-from hipsynth.synth.generate.sizes import expected_output
+from hipsynth.synth.generate.problem_sizes import expected_output
 
 FAMILIES = sorted(load_templates())
 DEVICES = {"gfx90a": "mi250", "gfx942": "mi300x"}

@@ -16,7 +16,7 @@ from hipsynth.core.program import Program, Project, SourceFile
 from hipsynth.profiling.backends.protocol import Target, TargetResult
 from hipsynth.profiling.backends.sim import SimBackend, per_dispatch
 from hipsynth.profiling.lines.attribute import COUNTERS, exposed_cycles, scale_amounts, totals_of
-from hipsynth.profiling.lines.table import FLAG
+from hipsynth.profiling.lines.line_table import FLAG
 from hipsynth.profiling.reports.describe import result_document
 from hipsynth.simulator import api, devices
 from hipsynth.simulator.build import build_file

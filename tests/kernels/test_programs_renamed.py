@@ -14,8 +14,8 @@ from hipsynth.simulator import api, devices
 from hipsynth.simulator.build import build_runnable
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.source.config import frontend_config
+from hipsynth.synth.frontend.pass_input import ProgramSource
 from hipsynth.synth.frontend.pipeline import run_steps
-from hipsynth.synth.frontend.source import ProgramSource
 from studies import handwritten
 
 HANDWRITTEN = sorted((FOLDER.parents[2] / "corpus" / "handwritten").rglob("*.hip"))

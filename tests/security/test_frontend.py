@@ -12,8 +12,8 @@ from hipsynth.source import parse_service
 from hipsynth.source.config import frontend_config
 from hipsynth.source.parse_service import ParserLost
 from hipsynth.synth.frontend.augment import augment_programs
-from hipsynth.synth.frontend.isolation import AugmentRequest, vary_isolated
-from hipsynth.synth.frontend.vary import AugmentInput
+from hipsynth.synth.frontend.make_copies import AugmentInput
+from hipsynth.synth.frontend.sandboxed_copies import AugmentRequest, vary_isolated
 from hipsynth.toolchain.sandbox import bubblewrap
 
 pytestmark = pytest.mark.usefixtures("sandboxed")

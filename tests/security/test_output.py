@@ -17,7 +17,7 @@ from hipsynth.cli.terminal import OutputDecoder
 from hipsynth.core.program import Expected, Program
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import SimBackend
-from hipsynth.profiling.survey.judge import judge_run
+from hipsynth.profiling.survey.self_check import judge_run
 from hipsynth.simulator.api import RunResult
 from hipsynth.simulator.limits import RunLimits
 

@@ -14,7 +14,7 @@ from hipsynth.core.errors import TimeLimitReached
 from hipsynth.core.time_limit import PREDICTION_SECONDS
 from hipsynth.profiling.preview.interpret import Interpreter, Preview, ScaledCounts
 from hipsynth.profiling.preview.launch import DeviceLaunch
-from hipsynth.serving import engine
+from hipsynth.serving import handlers
 from hipsynth.serving.limits import ServerSettings
 from hipsynth.serving.requests import ProgramRequest
 
@@ -93,7 +93,7 @@ def test_a_compiler_that_takes_too_long_is_a_typed_refusal(tmp_path: Path, capsy
 def test_the_server_has_the_same_limit() -> None:
     asked = ProgramRequest(source=LONG_TO_COMPILE, name="macro.hip", arch="gfx90a", limit_s=0.5)
     with pytest.raises(TimeLimitReached):
-        engine.predict(asked)
+        handlers.predict(asked)
     assert ServerSettings().predict_s == PREDICTION_SECONDS
 
 

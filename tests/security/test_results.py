@@ -18,7 +18,7 @@ from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.profiling.matrix.collect import with_sure_labels
 from hipsynth.profiling.reports.describe import result_document, run_document
 from hipsynth.profiling.reports.terminal import render_results
-from hipsynth.simulator import api, channel, devices, document
+from hipsynth.simulator import api, channel, devices, program_results
 from hipsynth.simulator.build import build_runnable
 from hipsynth.simulator.limits import RunLimits
 
@@ -133,9 +133,9 @@ FORGED = {
 
 @pytest.mark.parametrize("name", FORGED)
 def test_a_forged_document_is_a_bad_result(name: str) -> None:
-    with pytest.raises(document.MalformedDocument):
-        document.parse_document(FORGED[name])
-    assert document.parse_document(changed()).kernels[0].counters == {"SQ_WAVES": 1}
+    with pytest.raises(program_results.MalformedDocument):
+        program_results.parse_document(FORGED[name])
+    assert program_results.parse_document(changed()).kernels[0].counters == {"SQ_WAVES": 1}
 
 
 @pytest.mark.parametrize("name", ["half", "deep", "a list as reason", "half a character"])
@@ -171,7 +171,7 @@ EXTREME: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", EXTREME)
 def test_a_well_formed_forgery_breaks_no_report(name: str, arch: str) -> None:
     row = {**KERNEL, **EXTREME[name]}
-    found = document.parse_document(changed(kernels=[row], dispatches=[row]))
+    found = program_results.parse_document(changed(kernels=[row], dispatches=[row]))
     done = api.RunResult("ok", exit_code=0, kernels=found.kernels, dispatches=found.dispatches, dispatch_count=1)
     program = Program("", "handwritten", "forged")
     result = SimBackend()._judge(program, Target(arch, "-O3", devices.default_device(arch)), done, {})

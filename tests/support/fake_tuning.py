@@ -7,7 +7,7 @@ import functools
 import pytest
 
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, KernelTime
-from hipsynth.tuning.optimize.program import read_program
+from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.optimize.verify import Verification, VerificationCheck, Verifier
 
 TEXT = """#include <hip/hip_runtime.h>
@@ -41,7 +41,7 @@ def without_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Verifier, "full", full)
     monkeypatch.setattr(Verifier, "quick", lambda self, text: full(self, text).checks[0])
     monkeypatch.setattr(Verifier, "_usable", lambda self, size: True)
-    monkeypatch.setattr("hipsynth.tuning.tools.workshop.read_program", parsed)
+    monkeypatch.setattr("hipsynth.tuning.tools.tool_session.read_program", parsed)
     monkeypatch.setattr("hipsynth.tuning.optimize.optimize.read_program", parsed)
     monkeypatch.setattr("hipsynth.tuning.optimize.optimize.duration_predictor", lambda *_: lambda text: None)
     monkeypatch.setattr("hipsynth.tuning.tools.functions.build_text", lambda *_: (None, 0))

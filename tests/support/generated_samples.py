@@ -12,8 +12,8 @@ from hipsynth.synth.generate.build import build_module
 from hipsynth.synth.generate.choices import Choices
 from hipsynth.synth.generate.headers import find_template, template_of
 from hipsynth.synth.generate.oracle import count_work
+from hipsynth.synth.generate.problem_sizes import run_at
 from hipsynth.synth.generate.producer import draw_program
-from hipsynth.synth.generate.sizes import run_at
 from hipsynth.synth.generate.types import IRError
 
 SMALL = 1 << 15  # work-items and elements

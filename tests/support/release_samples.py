@@ -13,7 +13,7 @@ from hipsynth.core.store import CorpusItem, CorpusWriter
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.synth.generate.producer import generate_programs
-from hipsynth.synth.release.plan import Folders, ReleasePlan, ShardKind
+from hipsynth.synth.release.release_plan import Folders, ReleasePlan, ShardKind
 
 PLAN = ReleasePlan(programs=3, first_seed=1000, sizes=2, shards_per_file=2, kinds=(ShardKind(("-O3",), ()),))
 TARGETS = (Target("gfx90a", "-O3", "mi250"), Target("gfx90a", "-O3", "mi210"), Target("gfx942", "-O3", "mi300x"))

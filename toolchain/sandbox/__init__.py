@@ -10,9 +10,9 @@ from hipsynth.toolchain.sandbox.limits import (
     TimeLimits,
     time_limits,
 )
+from hipsynth.toolchain.sandbox.mounts import job_folder
 from hipsynth.toolchain.sandbox.run import run_sandboxed
 from hipsynth.toolchain.sandbox.session import SandboxSession
-from hipsynth.toolchain.sandbox.view import job_folder
 
 __all__ = [
     "WALL_EXTRA_S",

@@ -1,7 +1,7 @@
 """Kernel-enforced limits: one control group (cgroups v2) per sandbox, below a folder that the user delegates.
 
 $HIPSYNTH_CGROUP names that folder, in which `memory` and `pids` are enabled for children. Without it, memory and
-processes are polled (watch.py), which a program can exceed for as long as a poll takes.
+processes are polled (monitor.py), which a program can exceed for as long as a poll takes.
 """
 
 from __future__ import annotations

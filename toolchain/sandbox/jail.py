@@ -24,8 +24,8 @@ from typing import BinaryIO
 from hipsynth.core.errors import BadInput, MissingDependency
 from hipsynth.toolchain.sandbox import bubblewrap, cgroup
 from hipsynth.toolchain.sandbox.limits import SandboxLimits
+from hipsynth.toolchain.sandbox.mounts import SandboxView
 from hipsynth.toolchain.sandbox.seccomp import seccomp_file, seccomp_program
-from hipsynth.toolchain.sandbox.view import SandboxView
 from hipsynth.toolchain.sandbox.workspace import Workspace, used_bytes
 
 SUPERVISOR = Path(__file__).parent / "hipsynth-supervisor"

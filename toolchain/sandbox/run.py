@@ -11,10 +11,10 @@ from pathlib import Path
 
 from hipsynth.core.errors import MissingDependency
 from hipsynth.toolchain.sandbox import bubblewrap, jail
-from hipsynth.toolchain.sandbox.feed import feed_input
 from hipsynth.toolchain.sandbox.limits import SandboxLimits, SandboxResult
-from hipsynth.toolchain.sandbox.view import view_of
-from hipsynth.toolchain.sandbox.watch import SandboxLost, Watch
+from hipsynth.toolchain.sandbox.monitor import SandboxLost, Watch
+from hipsynth.toolchain.sandbox.mounts import view_of
+from hipsynth.toolchain.sandbox.stdin_pipe import feed_input
 from hipsynth.toolchain.sandbox.workspace import WorkspaceFull
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from hipsynth.toolchain.sandbox import bubblewrap, processes
 from hipsynth.toolchain.sandbox.jail import Jail, SandboxJob
 from hipsynth.toolchain.sandbox.limits import SandboxLimits
-from hipsynth.toolchain.sandbox.view import job_folder, view_of
+from hipsynth.toolchain.sandbox.mounts import job_folder, view_of
 
 POLL_S = 0.1
 

@@ -110,8 +110,8 @@ def execute_for_comparison(
 ) -> tuple[SimulatedKernel | FailedExecution, ...]:
     """Metrics and duration of each kernel and launch shape as the simulator executes the program: the mean over the
     launches of that shape."""
+    from hipsynth.profiling.backends.launch_shapes import records_by_shape
     from hipsynth.profiling.backends.protocol import Target
-    from hipsynth.profiling.backends.shapes import records_by_shape
     from hipsynth.profiling.matrix.job import profile_program
     from hipsynth.simulator.limits import RunLimits
 

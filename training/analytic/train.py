@@ -14,7 +14,7 @@ from hipsynth.training.analytic.examples import build_examples, preview_samples
 from hipsynth.training.analytic.model import AnalyticModel
 from hipsynth.training.analytic.predict import PREDICTOR
 from hipsynth.training.data.dataset import LEAK_FREE, LabelledSample, require_no_leak, split_samples
-from hipsynth.training.models.record import RECORD, ModelRecord
+from hipsynth.training.models.model_record import RECORD, ModelRecord
 from hipsynth.training.models.train import Config, finished_already, training_fingerprint, write_training_set
 
 BASE = "analytic"

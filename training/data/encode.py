@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from hipsynth.core.errors import BadInput
 from hipsynth.profiling.metrics.definitions import answer_ids
-from hipsynth.source.views import cut_source, view_source
+from hipsynth.source.model_view import cut_source, view_source
 from hipsynth.training.data import auxiliary, prompt
 from hipsynth.training.data.dataset import LabelledSample
-from hipsynth.training.data.inputs import ANY_TARGET, PromptOptions, launch_lines
+from hipsynth.training.data.model_inputs import ANY_TARGET, PromptOptions, launch_lines
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from hipsynth.profiling import metrics
 from hipsynth.training.data import auxiliary
-from hipsynth.training.data.numbers import format_number, read_number
+from hipsynth.training.data.number_formats import format_number, read_number
 
 SYSTEM = "You are an expert GPU programmer and profiler. Given a code, you will predict its performance counters."
 QUESTION = (

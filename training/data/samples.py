@@ -20,7 +20,7 @@ from hipsynth.simulator import label_model
 from hipsynth.simulator.devices import default_device, load_device
 from hipsynth.source.arguments import run_text
 from hipsynth.training.data import auxiliary
-from hipsynth.training.data.numbers import DIGITS
+from hipsynth.training.data.number_formats import DIGITS
 from hipsynth.training.data.prompt import sample_messages
 
 # A program may launch several kernels. Its label is the kernel with the largest total time (duration x dispatches;

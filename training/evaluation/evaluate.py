@@ -20,8 +20,8 @@ from hipsynth.training.data.prompt import parse_answer
 from hipsynth.training.evaluation.ranking import rank_variants
 from hipsynth.training.evaluation.scores import BOUNDS, mean_within, score_metric, score_metrics
 from hipsynth.training.models.baselines import Baseline, Disassemble, GradientBoosting, all_baselines
+from hipsynth.training.models.model_record import ModelRecord, model_record
 from hipsynth.training.models.predict import Predictor, normalised_values
-from hipsynth.training.models.record import ModelRecord, model_record
 from hipsynth.training.models.train import TEXT_DIGITS, TRAINING_SET
 
 EVALUATION = "evaluation.json"

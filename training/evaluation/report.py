@@ -19,11 +19,11 @@ from hipsynth.profiling import metrics as table
 from hipsynth.profiling.metrics import roofline
 from hipsynth.profiling.metrics.bottleneck import unit_name
 from hipsynth.profiling.reports.corpus_statistics import count_bottlenecks
+from hipsynth.profiling.reports.html_parts import embed_json, roofline_script
 from hipsynth.profiling.reports.numbers import format_number
-from hipsynth.profiling.reports.page import embed_json, roofline_script
 from hipsynth.profiling.uncertainty import expected_error
 from hipsynth.simulator.devices import load_device
-from hipsynth.source.views import view_source
+from hipsynth.source.model_view import view_source
 from hipsynth.training.data.dataset import LabelledSample, load_samples
 from hipsynth.training.evaluation.charts import category_colour, svg_histogram
 from hipsynth.training.evaluation.scores import mean_within, relative_error
@@ -68,8 +68,8 @@ def _measure_accuracy(
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """(evaluation document, prediction rows) of a model: saved ones if they match model and corpus, else new ones."""
     from hipsynth.training.evaluation import evaluate as scoring
+    from hipsynth.training.models.model_record import model_record
     from hipsynth.training.models.predict import Predictor
-    from hipsynth.training.models.record import model_record
 
     record = model_record(model)
     try:

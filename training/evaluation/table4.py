@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hipsynth.core.store.splits import held_out_family
-from hipsynth.training.data.copies import split_at_random
 from hipsynth.training.data.dataset import LabelledSample, canonical_id, measure_leak, split_samples
+from hipsynth.training.data.random_split import split_at_random
 from hipsynth.training.evaluation.scores import BOUNDS, RULES, mean_within, score_metrics
 from hipsynth.training.models.baselines import (
     Disassemble,

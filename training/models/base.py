@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from hipsynth.core.cache import cache_dir
 from hipsynth.core.errors import BadInput, MissingDependency
 from hipsynth.core.files import replace_atomically
-from hipsynth.training.models.pack import PACKED, unpack_model
-from hipsynth.training.models.record import ModelRecord
+from hipsynth.training.models.model_record import ModelRecord
+from hipsynth.training.models.quantise import PACKED, unpack_model
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from hipsynth.training.data import auxiliary
 from hipsynth.training.data.encode import HIDDEN, EncodedQuestion, Encoder
-from hipsynth.training.data.numbers import Automaton, number_format, word_automaton
+from hipsynth.training.data.number_formats import Automaton, number_format, word_automaton
 
 if TYPE_CHECKING:
     import torch

@@ -20,11 +20,11 @@ from hipsynth.source.outline import kernel_names
 from hipsynth.toolchain import check_flags
 from hipsynth.training.data import auxiliary
 from hipsynth.training.data.encode import Encoder
-from hipsynth.training.data.inputs import PromptOptions
-from hipsynth.training.data.numbers import read_number
+from hipsynth.training.data.model_inputs import PromptOptions
+from hipsynth.training.data.number_formats import read_number
 from hipsynth.training.models.decode import AnswerDecoder, DecodedAnswer
 from hipsynth.training.models.documents import KernelPrediction, PredictionResult
-from hipsynth.training.models.record import RECORD, ModelRecord, model_record
+from hipsynth.training.models.model_record import RECORD, ModelRecord, model_record
 
 MODEL_VARIABLE = "HIPSYNTH_MODEL"
 MODEL_PLACES = ("out/model", "demo-out/model", "model")  # below the current folder; the newest is used

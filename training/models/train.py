@@ -18,7 +18,7 @@ from pathlib import Path
 from hipsynth.core.documents import from_json
 from hipsynth.core.errors import BadInput, MissingDependency, UsageError
 from hipsynth.core.files import RESULT_BYTES, SOURCE_BYTES, read_regular, write_whole
-from hipsynth.source.views import VIEWS
+from hipsynth.source.model_view import VIEWS
 from hipsynth.training.data.dataset import (
     LEAK_FREE,
     TEST_PARTS,
@@ -30,12 +30,12 @@ from hipsynth.training.data.dataset import (
     split_samples,
 )
 from hipsynth.training.data.encode import Encoder, answer_atoms, chat_text
-from hipsynth.training.data.inputs import PromptOptions
-from hipsynth.training.data.numbers import DIGITS, number_format
+from hipsynth.training.data.model_inputs import PromptOptions
+from hipsynth.training.data.number_formats import DIGITS, number_format
 from hipsynth.training.models.base import TinyShape, load_base, torch_or_missing
-from hipsynth.training.models.fit import adapt_model, fit_model, package_versions, prepare_deepspeed
+from hipsynth.training.models.model_record import RECORD, ModelRecord, model_record
 from hipsynth.training.models.monitor import Progress
-from hipsynth.training.models.record import RECORD, ModelRecord, model_record
+from hipsynth.training.models.trainer import adapt_model, fit_model, package_versions, prepare_deepspeed
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 TRAINING_SET = "training_set.json"
@@ -169,7 +169,7 @@ def train_model(
 def _run_grpo(
     config: Config, out: Path, parts: Mapping[str, list[LabelledSample]], fingerprint: str, progress: Progress | None
 ) -> ModelRecord:
-    from hipsynth.training.models.reinforce import continue_with_grpo
+    from hipsynth.training.models.grpo import continue_with_grpo
 
     base = model_record(Path(config.base))
     if base is None:

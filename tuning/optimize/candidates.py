@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
-from hipsynth.tuning.optimize.plan import Move, Plans, Shape, TransformationPlan
-from hipsynth.tuning.optimize.program import ParsedProgram
+from hipsynth.tuning.optimize.program_model import ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood
+from hipsynth.tuning.optimize.transformation_plan import Move, Plans, Shape, TransformationPlan
 from hipsynth.tuning.optimize.transformations import list_moves
-from hipsynth.tuning.optimize.transformations.view import KernelView
+from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 
 NOTABLE = 0.04  # share of the program's time below which a kernel is left alone
 

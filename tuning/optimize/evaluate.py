@@ -16,9 +16,9 @@ from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import build_identity
 from hipsynth.simulator.limits import SAMPLING_UNITS
 from hipsynth.source.names import base_name
-from hipsynth.tuning.optimize.plan import Shape
+from hipsynth.tuning.optimize.transformation_plan import Shape
 from hipsynth.tuning.trial import Conditions, Trial, run_trial
-from hipsynth.tuning.trial.clock import Clock
+from hipsynth.tuning.trial.search_clock import Clock
 
 COMPILE_S = 0.8  # price of one compile
 EFFORT = 0.3  # of sampling a large grid: a run takes hardly longer than with less, and its time is a third as uncertain

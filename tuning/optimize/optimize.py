@@ -14,16 +14,16 @@ from typing import Any
 from hipsynth.core.errors import HipsynthError
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
-from hipsynth.tuning.optimize.body import uses_atomic_results
 from hipsynth.tuning.optimize.candidates import SearchState
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator
-from hipsynth.tuning.optimize.program import ParsedProgram, read_program
+from hipsynth.tuning.optimize.kernel_body import uses_atomic_results
+from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
 from hipsynth.tuning.optimize.search import AT_ONCE, GAIN, Search, SearchStep
-from hipsynth.tuning.optimize.sizes import Arguments, candidate_arguments
 from hipsynth.tuning.optimize.transformations.fast_math import ALLOWED_BY
+from hipsynth.tuning.optimize.verification_sizes import Arguments, candidate_arguments
 from hipsynth.tuning.optimize.verify import Verification, Verifier
 from hipsynth.tuning.trial import BIT_FOR_BIT, Tolerance
-from hipsynth.tuning.trial.clock import Clock
+from hipsynth.tuning.trial.search_clock import Clock
 
 RUN_TIME_S = 120.0  # processor time of one measured run
 SETTLED = 0.05  # relative uncertainty of a speed-up below which runs are not repeated

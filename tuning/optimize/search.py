@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 from hipsynth.core.errors import HipsynthError
 from hipsynth.tuning.optimize.candidates import SearchState, make_candidates
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, changed_metrics
-from hipsynth.tuning.optimize.fuse import find_fusions
-from hipsynth.tuning.optimize.plan import Move, TransformationPlan
-from hipsynth.tuning.optimize.program import ParsedProgram, read_program
+from hipsynth.tuning.optimize.kernel_fusion import find_fusions
+from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
+from hipsynth.tuning.optimize.transformation_plan import Move, TransformationPlan
 from hipsynth.tuning.optimize.verify import VerificationCheck
-from hipsynth.tuning.trial.clock import Clock
+from hipsynth.tuning.trial.search_clock import Clock
 
 BEAM = 2
 AT_ONCE = 2  # candidates that run at the same time; on every machine, so that all try the same ones

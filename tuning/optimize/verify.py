@@ -10,7 +10,7 @@ from typing import Any
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.simulator import devices
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, original_name
-from hipsynth.tuning.optimize.sizes import Arguments
+from hipsynth.tuning.optimize.verification_sizes import Arguments
 from hipsynth.tuning.trial import (
     BIT_FOR_BIT,
     Conditions,
@@ -20,7 +20,7 @@ from hipsynth.tuning.trial import (
     differing_outputs,
     run_trial,
 )
-from hipsynth.tuning.trial.clock import Clock
+from hipsynth.tuning.trial.search_clock import Clock
 
 RECORD_BYTES = 64 << 20
 SEEDS = (11, 12)  # the search itself uses the program's own inputs only

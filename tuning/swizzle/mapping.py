@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from hipsynth.tuning.swizzle import expression as e
-from hipsynth.tuning.swizzle.expression import Array, IndexExpression, Operand, evaluate_expression
+from hipsynth.tuning.swizzle import index_expression as e
+from hipsynth.tuning.swizzle.index_expression import Array, IndexExpression, Operand, evaluate_expression
 
 Grid = tuple[int, int, int]
 Program = list[tuple[str, IndexExpression]]  # assignments, in order

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hipsynth.tuning.swizzle.expression import IndexExpression, name
+from hipsynth.tuning.swizzle.index_expression import IndexExpression, name
 from hipsynth.tuning.swizzle.mapping import CURVES, Formula, Grid, Mapping, RowSpread, Spread, Step, Tile
 
 Factors = Counter[str]  # a product, as how often each factor occurs; numbers by their digits in base 10

@@ -15,17 +15,17 @@ from hipsynth.core.reasons import Reason
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.metrics import bottleneck
 from hipsynth.simulator import devices
-from hipsynth.simulator.sharing import REASONS, LineSharing, SharingObservation
+from hipsynth.simulator.line_sharing import REASONS, LineSharing, SharingObservation
 from hipsynth.source.arguments import default_arguments
 from hipsynth.source.names import base_name
 from hipsynth.tuning.swizzle import edits
+from hipsynth.tuning.swizzle.l2_reuse import Chips, Reuse, exchange_between_groups, reuse_of
+from hipsynth.tuning.swizzle.line_use import ObservedLaunches, observe_launches
 from hipsynth.tuning.swizzle.mapping import Formula, Grid, Spread, Tile, candidate_mappings
 from hipsynth.tuning.swizzle.mapping import Mapping as GroupMapping
-from hipsynth.tuning.swizzle.observe import ObservedLaunches, observe_launches
 from hipsynth.tuning.swizzle.proof import Proof, prove_bijection
-from hipsynth.tuning.swizzle.reuse import Chips, Reuse, exchange_between_groups, reuse_of
 from hipsynth.tuning.trial import Conditions, Trial, compare_trials, run_trial
-from hipsynth.tuning.trial.clock import Clock
+from hipsynth.tuning.trial.search_clock import Clock
 
 HIT_RATE = "L2_Cache_Hit_Rate"
 LEAST_GAIN = 0.01  # of a duration: the timing model does not tell smaller differences

@@ -18,7 +18,7 @@ from hipsynth.tuning.optimize.evaluate import KernelTime, changed_metrics
 from hipsynth.tuning.swizzle import report
 from hipsynth.tuning.swizzle.search import SwizzleSettings
 from hipsynth.tuning.swizzle.search import search_mappings as swizzled
-from hipsynth.tuning.tools.workshop import ToolRefusal, Version, Workshop
+from hipsynth.tuning.tools.tool_session import ToolRefusal, Version, Workshop
 
 MOST_MOVES = 40  # that `propose` lists
 MOST_DIFF = 4000  # characters

@@ -23,10 +23,10 @@ from hipsynth import toolchain
 from hipsynth.core.folders import copy_folder
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.survey.build_files import rocm
-from hipsynth.profiling.survey.build_files.calls import seen_from
 from hipsynth.profiling.survey.build_files.commands import linked_plans, simple_commands, steps_of
+from hipsynth.profiling.survey.build_files.run_lines import seen_from
+from hipsynth.profiling.survey.build_plan import BuildPlan, CodeObject, Invocation
 from hipsynth.profiling.survey.libraries import present_packages
-from hipsynth.profiling.survey.plan import BuildPlan, CodeObject, Invocation
 from hipsynth.profiling.survey.sources import HEADER_ENDINGS, SOURCE_ENDINGS, read_text
 from hipsynth.toolchain import sandbox
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from hipsynth.profiling.survey.plan import BuildPlan, CodeObject, SourceUnit
+from hipsynth.profiling.survey.build_plan import BuildPlan, CodeObject, SourceUnit
 from hipsynth.profiling.survey.sources import SOURCE_ENDINGS
 
 COMPILERS = re.compile(

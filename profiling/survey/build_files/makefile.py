@@ -11,9 +11,9 @@ from pathlib import Path
 
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.survey.build_files import rocm
-from hipsynth.profiling.survey.build_files.calls import calls_of
 from hipsynth.profiling.survey.build_files.commands import plans_of, simple_commands, steps_of
-from hipsynth.profiling.survey.plan import BuildPlan, Invocation
+from hipsynth.profiling.survey.build_files.run_lines import calls_of
+from hipsynth.profiling.survey.build_plan import BuildPlan, Invocation
 from hipsynth.profiling.survey.sources import read_text
 from hipsynth.toolchain import sandbox
 

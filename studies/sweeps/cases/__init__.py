@@ -1,1 +1,1 @@
-"""The sweeps, one module each; see frame.py."""
+"""The sweeps, one module each; see sweep.py."""

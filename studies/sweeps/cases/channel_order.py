@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.devices import DeviceTable
 from hipsynth.simulator.native_core import Dispatch
-from studies.sweeps.frame import TIME, SweepPoint, cold, series, time_us, within
+from studies.sweeps.sweep import TIME, SweepPoint, cold, series, time_us, within
 
 TITLE = "L2 channels, all at once or one after the other"
 DEMANDS = """One wave on each CU reads the same 4096 blocks of 256 bytes, each once, sixteen at a time, in an order

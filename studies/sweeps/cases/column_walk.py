@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.devices import DeviceTable
-from studies.sweeps.frame import (
+from studies.sweeps.sweep import (
     HITS,
     TIME,
     SweepPoint,

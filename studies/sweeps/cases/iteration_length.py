@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.devices import DeviceTable
 from hipsynth.simulator.native_core import Dispatch
-from studies.sweeps.frame import SweepPoint, cold, cycles, series, within
+from studies.sweeps.sweep import SweepPoint, cold, cycles, series, within
 
 TITLE = "Length of a loop's iterations"
 DEMANDS = """A loop of n dependent additions on one CU. A lone wave on each SIMD takes four cycles for each

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.devices import DeviceTable
-from studies.sweeps.frame import HITS, SweepPoint, cold, cycles, hit_rate, rising, series, within
+from studies.sweeps.sweep import HITS, SweepPoint, cold, cycles, hit_rate, rising, series, within
 
 TITLE = "Live lines per CU"
 DEMANDS = """The waves of a CU read their own lines in turn, again and again. The vL1D replaces the least recently

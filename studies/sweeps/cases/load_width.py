@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.devices import DeviceTable
-from studies.sweeps.frame import SweepPoint, cold, cycles, rising, series
+from studies.sweeps.sweep import SweepPoint, cold, cycles, rising, series
 
 TITLE = "Wide and divergent loads of a lone wave"
 DEMANDS = """A wave waits for each of its loads, all of which hit the vL1D. A contiguous load of a dword per lane

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.devices import DeviceTable
-from studies.sweeps.frame import TIME, SweepPoint, cold, series, time_us, within
+from studies.sweeps.sweep import TIME, SweepPoint, cold, series, time_us, within
 
 TITLE = "Misaligned streams"
 DEMANDS = """Each wave reads its own consecutive blocks of 64 dwords, displaced by 0 to 124 bytes. Sixteen lanes then

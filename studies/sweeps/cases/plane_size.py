@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.devices import DeviceTable
-from studies.sweeps.frame import SweepPoint, rising, within
+from studies.sweeps.sweep import SweepPoint, rising, within
 
 TITLE = "Plane size of a stencil"
 DEMANDS = """A stencil reads each point of its own plane and of the two beside it. All three come from memory once if

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.devices import DeviceTable
-from studies.sweeps.frame import TIME, KnownFault, SweepPoint, cold, time_us, within
+from studies.sweeps.sweep import TIME, KnownFault, SweepPoint, cold, time_us, within
 
 TITLE = "Work-groups of unequal length"
 DEMANDS = """Every seventh work-group takes sixteen times as long as the others, or the n-th takes n times as long as

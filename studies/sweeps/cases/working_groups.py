@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.devices import DeviceTable
-from studies.sweeps.frame import TIME, KnownFault, SweepPoint, cold, series, time_us, within
+from studies.sweeps.sweep import TIME, KnownFault, SweepPoint, cold, series, time_us, within
 
 TITLE = "Work-groups launched and working"
 DEMANDS = """N work-groups work, of k N that are launched; the others return at their guard. The first N take the

@@ -7,8 +7,8 @@ import random
 from hipsynth.source.clang import TOKEN_COMMENT
 from hipsynth.source.edits import Edit
 from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit
-from hipsynth.synth.frontend.reform import Site, reform_source
-from hipsynth.synth.frontend.source import ProgramSource
+from hipsynth.synth.frontend.pass_input import ProgramSource
+from hipsynth.synth.frontend.rewrite_sites import Site, reform_source
 
 DROPPED = 0.4
 

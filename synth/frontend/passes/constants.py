@@ -9,8 +9,8 @@ from hipsynth.source.clang import TOKEN_LITERAL
 from hipsynth.source.edits import Edit
 from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit
 from hipsynth.source.tokens import code_tokens
-from hipsynth.synth.frontend.reform import Site, reform_source, sets_size
-from hipsynth.synth.frontend.source import ProgramSource
+from hipsynth.synth.frontend.pass_input import ProgramSource
+from hipsynth.synth.frontend.rewrite_sites import Site, reform_source, sets_size
 
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|[1-9]\d*)([uU]?(?:ll|LL|[lL])?|(?:ll|LL|[lL])[uU])")
 LEAST = 10  # smaller numbers are written in one way only

@@ -9,8 +9,8 @@ from hipsynth.source.declarations import LAUNCH_CLOSE, LAUNCH_OPEN
 from hipsynth.source.edits import Edit
 from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit, Token
 from hipsynth.source.tokens import code_tokens, find_closing, split_at, text_between
-from hipsynth.synth.frontend.reform import Site, reform_source
-from hipsynth.synth.frontend.source import ProgramSource
+from hipsynth.synth.frontend.pass_input import ProgramSource
+from hipsynth.synth.frontend.rewrite_sites import Site, reform_source
 
 MACRO, NAME = "hipLaunchKernelGGL", "HIP_KERNEL_NAME"
 _BEFORE = frozenset(";{})")  # what ends the statement before

@@ -11,8 +11,8 @@ from hipsynth.source.clang import TOKEN_COMMENT, TOKEN_LITERAL
 from hipsynth.source.edits import Edit
 from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit
 from hipsynth.source.tokens import code_tokens
-from hipsynth.synth.frontend.reform import Site, reform_source, sets_size
-from hipsynth.synth.frontend.source import ProgramSource
+from hipsynth.synth.frontend.pass_input import ProgramSource
+from hipsynth.synth.frontend.rewrite_sites import Site, reform_source, sets_size
 
 _LINE = re.compile(rb"^([ \t]+)(?=[^\s#])", re.M)
 _LINES_MATTER = re.compile(rb"__LINE__|\bassert\b|source_location|__builtin_LINE")

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from hipsynth.source.edits import Edit
 from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit, Token
 from hipsynth.source.tokens import code_tokens, find_closing, split_at, text_between
-from hipsynth.synth.frontend.reform import Site, reform_source
-from hipsynth.synth.frontend.source import ProgramSource
+from hipsynth.synth.frontend.pass_input import ProgramSource
+from hipsynth.synth.frontend.rewrite_sites import Site, reform_source
 
 _PRAGMA = re.compile(rb"#[ \t]*pragma[^\n]*\n\s*$")
 

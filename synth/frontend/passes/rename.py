@@ -17,10 +17,10 @@ from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.entities import Entity
 from hipsynth.source.outline import declared_kernels
 from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit, parse_source
-from hipsynth.synth.frontend.names import Namer
-from hipsynth.synth.frontend.source import ProgramSource
-from hipsynth.synth.frontend.spellings import Spelling, SpellingTable, collect_spellings
-from hipsynth.synth.frontend.texts import DEFAULT_TEXTS, Texts, text_edits
+from hipsynth.synth.frontend.comments_and_strings import DEFAULT_TEXTS, Texts, text_edits
+from hipsynth.synth.frontend.pass_input import ProgramSource
+from hipsynth.synth.frontend.plausible_names import Namer
+from hipsynth.synth.frontend.rename_groups import Spelling, SpellingTable, collect_spellings
 
 ATTEMPTS = 6
 

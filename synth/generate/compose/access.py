@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hipsynth.synth.generate.compose.sketch import Sketch, WorkItemPosition
+from hipsynth.synth.generate.compose.composed_kernel import Sketch, WorkItemPosition
 from hipsynth.synth.generate.extent import count_groups
 from hipsynth.synth.generate.ir import Expr, Init, apply, cast, lift, load, part
 from hipsynth.synth.generate.patterns import weighted_sum

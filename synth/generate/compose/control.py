@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from hipsynth.synth.generate.compose.sketch import Sketch, WorkItemPosition
-from hipsynth.synth.generate.compose.steps import WORKS, Steps
+from hipsynth.synth.generate.compose.arithmetic import WORKS, Steps
+from hipsynth.synth.generate.compose.composed_kernel import Sketch, WorkItemPosition
 from hipsynth.synth.generate.ir import Expr, apply, cast, pack, part
 from hipsynth.synth.generate.matrix import OF_TYPE, MatrixInstruction
 from hipsynth.synth.generate.patterns import compute_chain, total_span

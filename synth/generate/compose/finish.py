@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 from hipsynth.synth.generate import ir
 from hipsynth.synth.generate.builder import WAVE
-from hipsynth.synth.generate.compose.sketch import Sketch, WorkItemPosition
+from hipsynth.synth.generate.compose.composed_kernel import Sketch, WorkItemPosition
 from hipsynth.synth.generate.ir import Expr, apply, cast, lift, load, narrow_range, pack
 from hipsynth.synth.generate.types import F16, F32, F64, I32, I64, U8, U16, U32, U64, DType, vector_type
 

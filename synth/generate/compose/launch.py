@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
-from hipsynth.synth.generate.compose.sketch import ROWS, Sketch, WorkItemPosition, needs_uniform_groups
+from hipsynth.synth.generate.compose.composed_kernel import ROWS, Sketch, WorkItemPosition, needs_uniform_groups
 from hipsynth.synth.generate.context import Context
 from hipsynth.synth.generate.extent import count_groups
 

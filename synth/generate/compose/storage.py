@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hipsynth.synth.generate.compose.sketch import Sketch, WorkItemPosition
+from hipsynth.synth.generate.compose.composed_kernel import Sketch, WorkItemPosition
 from hipsynth.synth.generate.ir import Buffer, Expr, Operand, cast, lift, load, narrow_range, pack, part
 from hipsynth.synth.generate.patterns import total_span
 from hipsynth.synth.generate.types import F16, I32, U32, vector_type

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hipsynth.synth.generate.builder import KernelBuilder
 from hipsynth.synth.generate.compose.access import ACCESSES, prepare_values
+from hipsynth.synth.generate.compose.composed_kernel import Sketch
 from hipsynth.synth.generate.compose.control import emit_work
 from hipsynth.synth.generate.compose.finish import FINISHES
 from hipsynth.synth.generate.compose.launch import LAUNCHES
-from hipsynth.synth.generate.compose.sketch import Sketch
 from hipsynth.synth.generate.compose.storage import STORAGES
 from hipsynth.synth.generate.context import Context
 from hipsynth.synth.generate.ir import Module

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from hipsynth.core import stopping
+from hipsynth.core import stop_signal
 from hipsynth.core.errors import BadInput, MissingDependency, UsageError
 from hipsynth.core.workers import ItemOutcome, WorkerDied, WorkerTimeout, map_unordered, use_outcomes
 
@@ -33,7 +33,7 @@ def work(item: int) -> int:
     if item == 17:
         if Path("begun").is_dir():
             Path("begun", str(os.getpid())).touch()
-        while not stopping.stop_requested():
+        while not stop_signal.stop_requested():
             time.sleep(0.01)
         return -1
     return item * item

@@ -13,8 +13,8 @@ from hipsynth.core.program import INDEX, Expected, Program, ProgramRun, iter_pro
 from hipsynth.source.arguments import with_defaults
 from hipsynth.source.parse import ParseConfig
 from hipsynth.synth.frontend.augment import FAILURES, JOURNAL, augment_programs, find_items
-from hipsynth.synth.frontend.vary import copy_seed
-from hipsynth.synth.generate.sizes import expected_output
+from hipsynth.synth.frontend.make_copies import copy_seed
+from hipsynth.synth.generate.problem_sizes import expected_output
 
 TEXT = """#include <hip/hip_runtime.h>
 __global__ void kern_{n}(int* data_) {{ data_[threadIdx.x] = {n}; }}

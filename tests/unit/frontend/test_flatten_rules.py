@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from hipsynth.source.parse import ParseConfig
+from hipsynth.synth.frontend.pass_input import BuildConfiguration, ProgramSource
 from hipsynth.synth.frontend.passes.flatten import flatten_program, program_sources
 from hipsynth.synth.frontend.pipeline import run_steps
-from hipsynth.synth.frontend.source import BuildConfiguration, ProgramSource
 
 HIP = "#include <hip/hip_runtime.h>\n"
 

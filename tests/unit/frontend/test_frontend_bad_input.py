@@ -8,7 +8,7 @@ import pytest
 
 from hipsynth.source.parse import MAX_BYTES, ParseConfig, parse_source
 from hipsynth.synth.frontend.augment import find_items
-from hipsynth.synth.frontend.vary import make_copies
+from hipsynth.synth.frontend.make_copies import make_copies
 
 HEAD = b"#include <hip/hip_runtime.h>\n"
 

@@ -9,8 +9,8 @@ from name_classifier import accuracy
 
 from hipsynth.source.edits import apply_edits
 from hipsynth.source.parse import ParseConfig, ParsedUnit, parse_source
-from hipsynth.synth.frontend.names import STYLES
 from hipsynth.synth.frontend.passes.rename import Renaming, plan_renaming
+from hipsynth.synth.frontend.plausible_names import STYLES
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAMS = [*sorted(ROOT.glob("corpus/handwritten/**/*.hip"))[::12], *sorted(ROOT.glob("tests/kernels/programs/*.hip"))]

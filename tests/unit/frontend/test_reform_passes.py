@@ -11,12 +11,12 @@ from hipsynth.core.errors import MissingDependency
 from hipsynth.core.program import Program
 from hipsynth.source.config import frontend_config
 from hipsynth.source.parse import ParseConfig
-from hipsynth.synth.frontend import isolation
-from hipsynth.synth.frontend.isolation import AugmentRequest
+from hipsynth.synth.frontend import sandboxed_copies
+from hipsynth.synth.frontend.equivalence import same_code
+from hipsynth.synth.frontend.make_copies import AugmentInput
+from hipsynth.synth.frontend.pass_input import ProgramSource
 from hipsynth.synth.frontend.pipeline import run_steps
-from hipsynth.synth.frontend.proof import same_code
-from hipsynth.synth.frontend.source import ProgramSource
-from hipsynth.synth.frontend.vary import AugmentInput
+from hipsynth.synth.frontend.sandboxed_copies import AugmentRequest
 
 TEXT = """#include <hip/hip_runtime.h>
 #include <cstdio>
@@ -109,8 +109,10 @@ def test_a_change_that_is_not_proven_is_left_out(monkeypatch: pytest.MonkeyPatch
         bad = any(step.startswith("loops") for step in steps)
         return replace(program, text=false if bad else honest, derivation=(*program.derivation, *steps))
 
-    monkeypatch.setattr(isolation, "_apply_passes", passed)
-    monkeypatch.setattr(isolation, "same_code", lambda one, other: (one, other) in {(TEXT, honest), (honest, honest)})
+    monkeypatch.setattr(sandboxed_copies, "_apply_passes", passed)
+    monkeypatch.setattr(
+        sandboxed_copies, "same_code", lambda one, other: (one, other) in {(TEXT, honest), (honest, honest)}
+    )
     request = AugmentRequest(AugmentInput("x", program=base), 1, 0, ParseConfig(()), kinds=("loops", "constants"))
-    made = isolation._reform_base(request, base, 1)
+    made = sandboxed_copies._reform_base(request, base, 1)
     assert made.text == honest and [step.partition(":")[0] for step in made.derivation] == ["constants"]

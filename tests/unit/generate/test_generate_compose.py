@@ -10,10 +10,10 @@ from generated_samples import small
 from hipsynth.synth.generate.build import build_module, replay_program
 from hipsynth.synth.generate.choices import Choices, Stream
 from hipsynth.synth.generate.compose.access import ACCESSES
+from hipsynth.synth.generate.compose.arithmetic import WORKS
 from hipsynth.synth.generate.compose.control import CONTROLS
 from hipsynth.synth.generate.compose.finish import FINISHES
 from hipsynth.synth.generate.compose.launch import LAUNCHES
-from hipsynth.synth.generate.compose.steps import WORKS
 from hipsynth.synth.generate.compose.storage import STORAGES
 from hipsynth.synth.generate.headers import find_template, template_of
 from hipsynth.synth.generate.oracle import evaluate_module

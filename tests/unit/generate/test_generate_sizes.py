@@ -16,8 +16,8 @@ from hipsynth.synth.generate.choices import Choices
 from hipsynth.synth.generate.headers import find_template, load_templates
 from hipsynth.synth.generate.oracle import expected_lines, is_affordable
 from hipsynth.synth.generate.policy import PolicyError
+from hipsynth.synth.generate.problem_sizes import expected_output, run_at, shrink_program, with_runs
 from hipsynth.synth.generate.producer import generate_programs
-from hipsynth.synth.generate.sizes import expected_output, run_at, shrink_program, with_runs
 
 FAMILIES = sorted(load_templates())
 

@@ -9,8 +9,8 @@ import pytest
 
 from hipsynth.profiling.lines import loops
 from hipsynth.profiling.lines.attribute import COUNTERS, UNITS, scale_amounts
+from hipsynth.profiling.lines.line_records import Amounts, KernelLines, SourceLine
 from hipsynth.profiling.lines.loops import LoopRange
-from hipsynth.profiling.lines.records import Amounts, KernelLines, SourceLine
 from hipsynth.profiling.reports.lines import _kernel_lines, compact_count, heat_bar
 from hipsynth.simulator import instructions
 from hipsynth.simulator.instructions import CLASSES, EVENTS, Instruction

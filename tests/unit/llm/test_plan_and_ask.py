@@ -13,7 +13,7 @@ from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.synth.llm import ask
 from hipsynth.synth.llm.ask import RequestPolicy, answer_journal, ask_all
 from hipsynth.synth.llm.endpoint import Client, EndpointFailed
-from hipsynth.synth.llm.plan import ModelRequest, choose_rows, load_prompts, plan_requests
+from hipsynth.synth.llm.prompts import ModelRequest, choose_rows, load_prompts, plan_requests
 
 
 @pytest.fixture(autouse=True)

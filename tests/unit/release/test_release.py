@@ -21,10 +21,10 @@ from hipsynth.profiling import metrics
 from hipsynth.profiling.matrix.collect import MatrixOptions
 from hipsynth.profiling.reports.corpus_statistics import corpus_statistics
 from hipsynth.simulator import label_model
-from hipsynth.synth.release.make import make_shards
+from hipsynth.synth.release.make_shards import make_shards
 from hipsynth.synth.release.pack import PackResult, pack_release
-from hipsynth.synth.release.plan import ReleasePlan, ShardKind, load_plan, shard_numbers
-from hipsynth.synth.release.rows import kept_counters
+from hipsynth.synth.release.release_plan import ReleasePlan, ShardKind, load_plan, shard_numbers
+from hipsynth.synth.release.release_rows import kept_counters
 from hipsynth.synth.release.verify import choose_ids, find_leaks, verify_labels
 from hipsynth.training.data.dataset import load_samples, require_no_leak, split_samples
 

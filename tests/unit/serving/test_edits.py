@@ -21,8 +21,8 @@ from lsprotocol import types  # noqa: E402
 from pygls.workspace import PositionCodec  # noqa: E402
 
 from hipsynth.serving.lsp import session  # noqa: E402
+from hipsynth.serving.lsp.analysis_provider import Query  # noqa: E402
 from hipsynth.serving.lsp.buffer import TextBuffer, split_lines  # noqa: E402
-from hipsynth.serving.lsp.source import Query  # noqa: E402
 
 HANG_S = 60
 EDITS = 2000

@@ -24,11 +24,11 @@ from hipsynth.core.kernel_record import Registers  # noqa: E402
 from hipsynth.profiling.metrics.bottleneck import OccupancyFigures  # noqa: E402
 from hipsynth.profiling.reports.documents import LineCost, ProfileResult  # noqa: E402
 from hipsynth.serving.limits import MOST_KERNELS  # noqa: E402
-from hipsynth.serving.lsp import facts, server, view  # noqa: E402
+from hipsynth.serving.lsp import kernel_results, presentation, server  # noqa: E402
+from hipsynth.serving.lsp.analysis_provider import Query, QueryFailed, WorkerSource  # noqa: E402
 from hipsynth.serving.lsp.buffer import TextBuffer  # noqa: E402
-from hipsynth.serving.lsp.kernels import kernels  # noqa: E402
+from hipsynth.serving.lsp.kernel_positions import kernels  # noqa: E402
 from hipsynth.serving.lsp.session import EditorOptions, EditorSession, OpenDocument  # noqa: E402
-from hipsynth.serving.lsp.source import Query, QueryFailed, WorkerSource  # noqa: E402
 from hipsynth.training.models.documents import PredictionResult  # noqa: E402
 
 TEXT = """#include <hip/hip_runtime.h>
@@ -153,7 +153,7 @@ def test_a_newer_version_supersedes_an_older_one() -> None:
 def test_lenses_stay_while_their_text_changes() -> None:
     shown = document()
     assert [lens.command.title for lens in server.lenses_of(shown, EditorOptions()) if lens.command] == ["…", "…"]
-    shown.predicted = server_outcome(shown, facts.predicted_facts(prediction()))
+    shown.predicted = server_outcome(shown, kernel_results.predicted_facts(prediction()))
     titles = [lens.command.title for lens in server.lenses_of(shown, EditorOptions()) if lens.command]
     assert titles[0] == "5 us (2.5 us to 10 us) · HBM bandwidth · occupancy 88 % · predicted"
     shown.buffer = TextBuffer(TEXT + "\n")
@@ -164,7 +164,7 @@ def test_lenses_stay_while_their_text_changes() -> None:
     assert server.lenses_of(shown, EditorOptions(code_lens=False)) == []
 
 
-def server_outcome(shown: OpenDocument, known: Mapping[str, facts.KernelFacts]) -> Any:
+def server_outcome(shown: OpenDocument, known: Mapping[str, kernel_results.KernelFacts]) -> Any:
     from hipsynth.serving.lsp.session import DocumentKernels
 
     return DocumentKernels(shown.version, shown.text, known, "m")
@@ -172,7 +172,7 @@ def server_outcome(shown: OpenDocument, known: Mapping[str, facts.KernelFacts]) 
 
 def test_executed_lines_follow_their_text_through_edits() -> None:
     shown = document()
-    shown.executed = server_outcome(shown, facts.executed_facts(profile()))
+    shown.executed = server_outcome(shown, kernel_results.executed_facts(profile()))
     assert shown.lines().keys() == {6}
     hover = server.hover_at(shown, 6, EditorOptions())
     assert hover and "90.0 %" in hover.contents.value and "1,600 (50 %)" in hover.contents.value  # type: ignore[union-attr]
@@ -187,7 +187,7 @@ def test_executed_lines_follow_their_text_through_edits() -> None:
 
 def test_findings_carry_their_evidence() -> None:
     shown = document()
-    shown.executed = server_outcome(shown, facts.executed_facts(profile()))
+    shown.executed = server_outcome(shown, kernel_results.executed_facts(profile()))
     found = {d.code: d for d in server.diagnostics_of(shown)}
     assert found.keys() == {"low-occupancy", "scratch", "uncoalesced", "bank-conflict"}
     assert "12 %" in found["low-occupancy"].message and "VGPRs" in found["low-occupancy"].message
@@ -196,11 +196,11 @@ def test_findings_carry_their_evidence() -> None:
     assert {d.severity for d in found.values()} == {types.DiagnosticSeverity.Information}
     assert found["scratch"].range.start.line == 4 and found["uncoalesced"].range.start.line == 6
     shown.executed, low = None, prediction(occupancy=0.06)
-    shown.predicted = server_outcome(shown, facts.predicted_facts(low))
+    shown.predicted = server_outcome(shown, kernel_results.predicted_facts(low))
     [guess] = server.diagnostics_of(shown)
     assert guess.code == "low-occupancy" and guess.severity == types.DiagnosticSeverity.Hint
     fine = replace(LINE, accesses=400.0, bank_conflicts=0.0)
-    assert list(view._line_findings(fine, "k")) == []
+    assert list(presentation._line_findings(fine, "k")) == []
 
 
 def test_nothing_is_executed_without_trust(tmp_path: Path) -> None:
@@ -283,12 +283,12 @@ def test_what_is_closed_shows_nothing_any_more() -> None:
 
 def test_lines_are_followed_through_an_edit() -> None:
     old = "a\nb\n}\nc\n}\n"
-    assert facts.line_map(old, old) == {0: 0, 1: 1, 2: 2, 3: 3, 4: 4}
-    assert facts.line_map(old, "new\n" + old) == {0: 1, 1: 2, 2: 3, 3: 4, 4: 5}
-    assert facts.line_map(old, "a\nx\n}\ny\nc\n}\n") == {0: 0, 2: 2, 3: 4, 4: 5}
-    assert facts.line_map("", "a\n") == facts.line_map("a\n", "") == {}
+    assert kernel_results.line_map(old, old) == {0: 0, 1: 1, 2: 2, 3: 3, 4: 4}
+    assert kernel_results.line_map(old, "new\n" + old) == {0: 1, 1: 2, 2: 3, 3: 4, 4: 5}
+    assert kernel_results.line_map(old, "a\nx\n}\ny\nc\n}\n") == {0: 0, 2: 2, 3: 4, 4: 5}
+    assert kernel_results.line_map("", "a\n") == kernel_results.line_map("a\n", "") == {}
     many = "}\n" * 20_000
-    assert len(facts.line_map("x\n" + many + "y\n", many)) == 0  # two edits far apart: not worth the time
+    assert len(kernel_results.line_map("x\n" + many + "y\n", many)) == 0  # two edits far apart: not worth the time
 
 
 HOSTILE = ("__global__ ", "__global__ void f(int a) {", "__global__ f(", "'\\", 'R"(', "/*", '"\\')

@@ -17,10 +17,10 @@ import pytest
 needs.package("pygls")
 from hipsynth.core.documents import document_json  # noqa: E402
 from hipsynth.profiling.reports.documents import ProfileResult  # noqa: E402
-from hipsynth.serving.lsp import facts, panel, server  # noqa: E402
+from hipsynth.serving.lsp import kernel_results, panel, server  # noqa: E402
+from hipsynth.serving.lsp.analysis_provider import Query  # noqa: E402
 from hipsynth.serving.lsp.buffer import TextBuffer  # noqa: E402
 from hipsynth.serving.lsp.session import DocumentKernels, EditorOptions, EditorSession, OpenDocument  # noqa: E402
-from hipsynth.serving.lsp.source import Query  # noqa: E402
 from hipsynth.training.models.documents import PredictionResult  # noqa: E402
 
 TEXT = "__global__ void scale(float* a) { a[0] = 1; }\n"
@@ -62,12 +62,12 @@ def test_nothing_known_yet() -> None:
 
 def test_every_figure_says_how_it_is_known() -> None:
     it = document()
-    it.predicted = DocumentKernels(1, TEXT, facts.predicted_facts(predicted(5000.0)), "m")
+    it.predicted = DocumentKernels(1, TEXT, kernel_results.predicted_facts(predicted(5000.0)), "m")
     guess = shown_panel(it)
     assert figure(guess, "duration_ns")["text"] == "5 us" and figure(guess, "duration_ns")["how"] == "predicted"
     assert figure(guess, "duration_ns")["interval"] == "2.5 us to 10 us"
     assert [row["id"] for row in guess["kernels"][0]["figures"]][-1] == "HBM_Arithmetic_Intensity"  # no empty rows
-    it.executed = DocumentKernels(1, TEXT, facts.executed_facts(executed(4000.0)))
+    it.executed = DocumentKernels(1, TEXT, kernel_results.executed_facts(executed(4000.0)))
     ran = shown_panel(it)
     assert figure(ran, "duration_ns")["how"] == "executed" and figure(ran, "duration_ns")["value"] == 4000.0
     assert figure(ran, "duration_ns")["predictedText"] == "5 us (+25 %)"
@@ -79,8 +79,8 @@ def test_every_figure_says_how_it_is_known() -> None:
 
 def test_before_and_after_an_edit() -> None:
     it = document(TEXT + "// edited\n")
-    it.baseline = DocumentKernels(1, TEXT, facts.predicted_facts(predicted(5000.0)))
-    it.predicted = DocumentKernels(2, it.text, facts.predicted_facts(predicted(4000.0)))
+    it.baseline = DocumentKernels(1, TEXT, kernel_results.predicted_facts(predicted(5000.0)))
+    it.predicted = DocumentKernels(2, it.text, kernel_results.predicted_facts(predicted(4000.0)))
     shown = shown_panel(it)
     assert shown["edited"] and figure(shown, "duration_ns")["savedText"] == "5 us"
     assert figure(shown, "duration_ns")["change"] == "-20.0 %"
@@ -88,13 +88,13 @@ def test_before_and_after_an_edit() -> None:
     it.baseline.kernels["scale"].metrics["L2_Cache_Hit_Rate"] = 40.0  # type: ignore[index]
     it.predicted.kernels["scale"].metrics["L2_Cache_Hit_Rate"] = 60.0  # type: ignore[index]
     assert figure(shown_panel(it), "L2_Cache_Hit_Rate")["change"] == "+20.0 points"
-    it.executed = DocumentKernels(2, it.text, facts.executed_facts(executed(9000.0)))
+    it.executed = DocumentKernels(2, it.text, kernel_results.executed_facts(executed(9000.0)))
     assert figure(shown_panel(it), "duration_ns")["change"] == "-20.0 %"  # predictions with predictions
 
 
 def test_an_unknown_device_has_no_roofline() -> None:
     it = document()
-    it.predicted = DocumentKernels(1, TEXT, facts.predicted_facts(predicted(5000.0)))
+    it.predicted = DocumentKernels(1, TEXT, kernel_results.predicted_facts(predicted(5000.0)))
     assert shown_panel(it, EditorOptions(device="none"))["roofline"] is None
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from hipsynth.core.errors import BadInput, CompileFailed, UsageError
-from hipsynth.serving import engine, run
+from hipsynth.serving import handlers, lifecycle
 from hipsynth.serving.pool import NotTaken, Pool, Worker, WorkerLost, WorkerProblem
 from hipsynth.serving.requests import ProgramRequest
 from hipsynth.serving.worker import encode_answer, problem_of
@@ -24,8 +24,8 @@ REQUEST = ProgramRequest(source="int x;", arch="gfx90a")
 
 
 def test_a_port_in_use() -> None:
-    with run.open_socket(0) as first, pytest.raises(UsageError, match="is in use") as found:
-        run.open_socket(first.getsockname()[1])
+    with lifecycle.open_socket(0) as first, pytest.raises(UsageError, match="is in use") as found:
+        lifecycle.open_socket(first.getsockname()[1])
     assert "--port" in found.value.remedy
 
 
@@ -35,7 +35,7 @@ def test_the_runtime_file_is_the_owners_alone(tmp_path: Path, monkeypatch: pytes
     folder.mkdir()
     killed = folder / "serve-999999999.json"
     killed.write_text("{}")
-    with run.announce_address(run.Address("http://127.0.0.1:1", "secret")) as path:
+    with lifecycle.announce_address(lifecycle.Address("http://127.0.0.1:1", "secret")) as path:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         record = json.loads(path.read_text())
         assert (record["url"], record["token"], record["pid"]) == ("http://127.0.0.1:1", "secret", os.getpid())
@@ -46,23 +46,23 @@ def test_the_runtime_file_is_the_owners_alone(tmp_path: Path, monkeypatch: pytes
 def test_a_runtime_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "hipsynth").write_text("a file")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    with pytest.raises(BadInput, match="cannot be written"), run.announce_address(run.Address("u", "t")):
+    with pytest.raises(BadInput, match="cannot be written"), lifecycle.announce_address(lifecycle.Address("u", "t")):
         raise AssertionError("unreachable")
 
 
 def test_requests_read_no_files() -> None:
     for flags in ("-I/etc", "-include /etc/passwd"):
         with pytest.raises(UsageError, match="cannot use the compiler flags"):
-            engine.target_of(replace(REQUEST, flags=flags))
+            handlers.target_of(replace(REQUEST, flags=flags))
     with pytest.raises(UsageError):
-        engine.target_of(replace(REQUEST, arch="gfx1"))
+        handlers.target_of(replace(REQUEST, arch="gfx1"))
     with pytest.raises(UsageError):
-        engine.target_of(replace(REQUEST, device="mi300x"))
+        handlers.target_of(replace(REQUEST, device="mi300x"))
 
 
 def test_too_many_kernels() -> None:
     with pytest.raises(BadInput, match="more than 256 kernels"):
-        engine.program_of(replace(REQUEST, source="__global__ void k();\n" * 257))
+        handlers.program_of(replace(REQUEST, source="__global__ void k();\n" * 257))
 
 
 def test_problems_name_the_text_that_was_sent() -> None:

@@ -15,8 +15,8 @@ from asgi import PORT, TOKEN, Answer, AsgiClient
 from hipsynth.core.documents import document_json, from_json
 from hipsynth.core.errors import ErrorDocument
 from hipsynth.serving.app import make_app
-from hipsynth.serving.guard import Guard
 from hipsynth.serving.limits import BODY_BYTES, ServerSettings
+from hipsynth.serving.middleware import Guard
 from hipsynth.serving.pool import WorkerLost, WorkerProblem
 from hipsynth.serving.service import Service
 

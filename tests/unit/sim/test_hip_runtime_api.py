@@ -14,7 +14,7 @@ import pytest
 
 from hipsynth.core.oracle_check import describe_mismatch
 from hipsynth.core.program import Expected
-from hipsynth.simulator import api, channel, devices, document
+from hipsynth.simulator import api, channel, devices, program_results
 from hipsynth.simulator.limits import RunLimits
 
 
@@ -116,7 +116,7 @@ def test_the_library_has_the_channels_layout_and_no_other_reasons() -> None:
     assert (channel.BYTES, channel.CONFIGURATION_AT, channel.SLOTS_AT, channel.SLOTS) == (64 << 20, 4096, 1 << 20, 3)
     text = "".join(path.read_text() for path in native.rglob("*.cpp") if path.parent.name != "fuzz")
     reasons = set(re.findall(r'(?:SimError|stop)\(\s*"(\w+)"', text)) - {"bad_work"}  # only for Python callers
-    assert {"trap", "internal_error", "time_limit"} <= reasons <= set(document.CORE_REASONS)
+    assert {"trap", "internal_error", "time_limit"} <= reasons <= set(program_results.CORE_REASONS)
 
 
 def test_an_attached_program_over_its_memory_limit_has_a_reason() -> None:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from hipsynth.serving.lsp.kernels import kernels
+from hipsynth.serving.lsp.kernel_positions import kernels
 from hipsynth.source.declarations import read_parameter
 from hipsynth.source.outline import (
     blank_opaque,
@@ -18,7 +18,7 @@ from hipsynth.source.outline import (
     split_commas,
 )
 from hipsynth.training.analytic.predict import check_values
-from hipsynth.tuning.reason.rewrite import kernels_in
+from hipsynth.tuning.reason.kernel_rewrite import kernels_in
 
 # A forward declaration, a comment and a string that mention kernels, an attribute with brackets, a macro as the mark.
 TEXT = """#define A 64  // lanes

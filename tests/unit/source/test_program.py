@@ -9,7 +9,7 @@ import pytest
 from hipsynth.core.errors import BadInput
 from hipsynth.source.outline import kernel_names, outline_kernels
 from hipsynth.source.program import ProgramModel, read_parsed_program
-from hipsynth.tuning.optimize.program import read_program
+from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.swizzle.edits import read_source
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -8,10 +8,10 @@ from typing import Any
 
 import needs
 import pytest
+from fake_chats import Says, call
 from fake_tuning import TEXT, without_simulator
-from spoken import Says, call
 
-from hipsynth.tuning.agent.words import DONE
+from hipsynth.tuning.agent.prompts import DONE
 from hipsynth.tuning.trial import target_of
 from studies import reasoning_table
 from studies.reasoning_table import ONE_SHOT, by_chance, groups, searched, table, with_tools, without_tools

@@ -13,8 +13,8 @@ from hipsynth.profiling.survey import discover
 from hipsynth.profiling.survey.build import try_plans
 from hipsynth.profiling.survey.build_files import cmake
 from hipsynth.profiling.survey.build_files.cmake import CMakeConfiguration, cmake_plans
+from hipsynth.profiling.survey.build_plan import BuildPlan, Invocation
 from hipsynth.profiling.survey.discover import find_programs
-from hipsynth.profiling.survey.plan import BuildPlan, Invocation
 
 pytestmark = pytest.mark.usefixtures("sandboxed")
 MAIN = "#include <hip/hip_runtime.h>\n__global__ void k(int* p) { *p = 1; }\nint main() { return 0; }\n"

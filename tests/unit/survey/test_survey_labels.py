@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hipsynth.core.program import check_record, text_id
+from hipsynth.profiling.survey.build_plan import BuildPlan, SourceUnit, SurveyedProgram
 from hipsynth.profiling.survey.labels import NOT_KNOWN, licence_of, program_record, source_text
-from hipsynth.profiling.survey.plan import BuildPlan, SourceUnit, SurveyedProgram
 
 MIT = "Permission is hereby granted, free\n of charge, to any person"
 

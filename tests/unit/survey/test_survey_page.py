@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hipsynth.core.errors import BadInput
-from hipsynth.profiling.survey import SurveyReport, SurveyRow, page
+from hipsynth.profiling.survey import SurveyReport, SurveyRow, collections_page
 
 CONDITIONS = {
     "timeout_s": 60.0, "memory_bytes": 8 << 30, "simulator": "v1", "compiler": "clang 22", "headers": "HIP 7",
@@ -30,13 +30,13 @@ def report(arch: str, rows: list[SurveyRow] = ROWS) -> SurveyReport:
 
 
 def test_counts_are_of_rows() -> None:
-    text = page.page_section([report("gfx90a")])
+    text = collections_page.page_section([report("gfx90a")])
     assert "| some/where, `sub` abc1234 | gfx90a | 7 | 1 | 1 | 1 | 4 | 1 | 3 | 2 (66.7 %) | 1 | 0 | 1 |" in text
     assert "60 s of processor time and 8 GiB" in text and "simulator `v1`" in text
 
 
 def test_every_program_that_did_not_run_is_named_with_its_reason() -> None:
-    text = page.page_section([report("gfx90a")])
+    text = collections_page.page_section([report("gfx90a")])
     assert "### Should run and did not (gfx90a)\n\n- `c.hip`: timeout: stopped after 60 s \\| of processor time" in text
     assert "### Ran with a warning (gfx90a)\n\n- `b.hip`: out of bounds: write of 4 bytes" in text
     assert "no file beside it gives (1): `d.hip`" in text
@@ -47,31 +47,36 @@ def test_every_program_that_did_not_run_is_named_with_its_reason() -> None:
 def test_architectures_are_totalled_separately_and_compared() -> None:
     other = [SurveyRow("c.hip", "ran", compiled=True) if row.program == "c.hip" else row for row in ROWS]
     reports = [report("gfx90a"), report("gfx90a", []), report("gfx942", other)]
-    text = page.page_section(reports)
+    text = collections_page.page_section(reports)
     assert "| **all** | gfx90a | 7 |" in text and "| **all** | gfx942 | 7 |" in text
     assert "### Differs between architectures\n\n- `c.hip`: gfx90a: timeout, gfx942: ran" in text
     assert "a.hip" not in text
-    fewer = page.page_section([report("gfx90a"), report("gfx942", ROWS[1:])])
+    fewer = collections_page.page_section([report("gfx90a"), report("gfx942", ROWS[1:])])
     assert fewer.endswith("- Not surveyed on gfx942 (1): `a.hip`")
 
 
 def test_only_the_generated_section_changes(tmp_path: Path) -> None:
     path = tmp_path / "page.md"
-    path.write_text(f"# Mine\n\nbefore\n\n{page.BEGIN}\nold\n{page.END}\n\nafter\n")
-    page.update_page(path, [report("gfx90a")])
+    path.write_text(f"# Mine\n\nbefore\n\n{collections_page.BEGIN}\nold\n{collections_page.END}\n\nafter\n")
+    collections_page.update_page(path, [report("gfx90a")])
     text = path.read_text()
     assert text.startswith("# Mine\n\nbefore\n") and text.endswith("\n\nafter\n") and "old" not in text
-    page.update_page(path, [report("gfx90a")])
+    collections_page.update_page(path, [report("gfx90a")])
     assert path.read_text() == text
-    page.update_page(tmp_path / "new.md", [report("gfx90a")])
-    assert page.BEGIN in (tmp_path / "new.md").read_text()
+    collections_page.update_page(tmp_path / "new.md", [report("gfx90a")])
+    assert collections_page.BEGIN in (tmp_path / "new.md").read_text()
     (tmp_path / "latin.md").write_bytes(b"\xe9")
     with pytest.raises(BadInput):
-        page.update_page(tmp_path / "latin.md", [report("gfx90a")])
+        collections_page.update_page(tmp_path / "latin.md", [report("gfx90a")])
 
 
 def test_provenance_is_the_remote_and_commit(tmp_path: Path) -> None:
-    assert page.folder_provenance(tmp_path) == {"name": tmp_path.name, "path": "", "commit": "", "commit_date": ""}
+    assert collections_page.folder_provenance(tmp_path) == {
+        "name": tmp_path.name,
+        "path": "",
+        "commit": "",
+        "commit_date": "",
+    }
     inner = tmp_path / "inner"
     inner.mkdir()
     (inner / "file").write_text("x")
@@ -79,5 +84,5 @@ def test_provenance_is_the_remote_and_commit(tmp_path: Path) -> None:
     for arguments in (["init", "-q"], ["remote", "add", "origin", "https://example.org/some/where.git"], ["add", "."],
                   [*identity, "commit", "-qm", "one"]):  # fmt: skip
         subprocess.run(["git", *arguments], cwd=tmp_path, check=True)
-    found = page.folder_provenance(inner)
+    found = collections_page.folder_provenance(inner)
     assert (found["name"], found["path"], len(found["commit"]) >= 7) == ("some/where", "inner", True)

@@ -10,8 +10,8 @@ import pytest
 from file_trees import write
 
 from hipsynth.profiling.survey.build_files.commands import plans_of, simple_commands, steps_of
+from hipsynth.profiling.survey.build_plan import BuildPlan, Invocation
 from hipsynth.profiling.survey.discover import find_programs
-from hipsynth.profiling.survey.plan import BuildPlan, Invocation
 
 KERNEL = "#include <hip/hip_runtime.h>\n__global__ void k(int* p) { *p = 1; }\n"
 MAIN = KERNEL + "int main() { return 0; }\n"

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.profiling.survey.knobs import knobs_of
-from hipsynth.profiling.survey.plan import BuildPlan, Invocation, SourceUnit
+from hipsynth.profiling.survey.build_plan import BuildPlan, Invocation, SourceUnit
 from hipsynth.profiling.survey.shrink import ATTEMPTS, Proposal, command_line, propose_smaller, with_defines
-from hipsynth.simulator.spending import Spending
-from hipsynth.source.inputs import evaluate_number
+from hipsynth.profiling.survey.size_parameters import knobs_of
+from hipsynth.simulator.budget_outcome import Spending
+from hipsynth.source.program_inputs import evaluate_number
 
 POSITIONAL = """int main(int argc, char** argv) {
   int n = 1 << 20, iterations = 1000;

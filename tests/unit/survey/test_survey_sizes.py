@@ -6,9 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.profiling.survey.knobs import knobs_of
-from hipsynth.profiling.survey.plan import BuildPlan, Invocation, SourceUnit
-from hipsynth.profiling.survey.sizes import MOST_BY_ARGUMENT, MOST_BY_CONSTANT, constants_of, other_sizes, scale_size
+from hipsynth.profiling.survey.build_plan import BuildPlan, Invocation, SourceUnit
+from hipsynth.profiling.survey.further_sizes import (
+    MOST_BY_ARGUMENT,
+    MOST_BY_CONSTANT,
+    constants_of,
+    other_sizes,
+    scale_size,
+)
+from hipsynth.profiling.survey.size_parameters import knobs_of
 
 POSITIONAL = "int main(int argc, char** argv) { int n = argc > 1 ? atoi(argv[1]) : 4096; run(n); }\n"
 CONSTANT = """

@@ -15,7 +15,7 @@ from hipsynth.toolchain import DeviceBuild, compilable_archs, compile_device, co
 from hipsynth.toolchain.compile import RUNTIME
 from hipsynth.toolchain.driver import CompileLimits
 from hipsynth.toolchain.elf import kernels_in
-from hipsynth.toolchain.tree import file_sha256
+from hipsynth.toolchain.header_tree import file_sha256
 
 COPY = """// a comment
 #include <cstdio>

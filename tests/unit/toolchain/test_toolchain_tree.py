@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hipsynth.core.errors import BadInput, MissingDependency
-from hipsynth.toolchain import build_tree, find_toolchain, locate, tree
+from hipsynth.toolchain import build_tree, find_toolchain, header_tree, locate
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def fake_wheels(folder: Path) -> list[dict[str, Any]]:
             "megabytes": 1,
             "provides": "parts",
         }
-        rows.append(row | {"licence": "MIT", "sha256": tree.file_sha256(path), "take": takes[name]})
+        rows.append(row | {"licence": "MIT", "sha256": header_tree.file_sha256(path), "take": takes[name]})
     return rows
 
 
@@ -117,7 +117,7 @@ def test_an_existing_tree_is_reused(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: object) -> None:
         raise AssertionError("a wheel is taken although the tree is there")
 
-    monkeypatch.setattr(tree, "_take_wheel", never)
+    monkeypatch.setattr(header_tree, "_take_wheel", never)
     assert locate.read_manifest(build_tree()) is not None
 
 

@@ -18,8 +18,8 @@ from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.training.data import auxiliary
 from hipsynth.training.data.dataset import load_samples
 from hipsynth.training.data.encode import IGNORED, Encoder, answer_atoms, answer_skeleton, chat_text, pad_batch
-from hipsynth.training.data.inputs import PromptOptions, launch_lines
-from hipsynth.training.data.numbers import format_number, read_number, word_automaton
+from hipsynth.training.data.model_inputs import PromptOptions, launch_lines
+from hipsynth.training.data.number_formats import format_number, read_number, word_automaton
 from hipsynth.training.data.prompt import parse_answer, render_answer
 from hipsynth.training.models.base import TinyShape, tiny_model, train_tokenizer
 from hipsynth.training.models.decode import AnswerDecoder, advance_automaton, visibility_mask

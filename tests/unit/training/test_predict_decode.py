@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hipsynth.core.errors import BadInput
 from hipsynth.training.data.encode import IGNORED, Encoder, answer_atoms, answer_skeleton, chat_text, split_answer
-from hipsynth.training.data.numbers import FORMATS, format_number
+from hipsynth.training.data.number_formats import FORMATS, format_number
 from hipsynth.training.data.prompt import parse_answer, render_answer
 from hipsynth.training.models.base import TinyShape, tiny_model, train_tokenizer
 from hipsynth.training.models.decode import AnswerDecoder, advance_automaton

@@ -11,7 +11,7 @@ from profiling_samples import kernel
 
 from hipsynth.core.errors import UsageError
 from hipsynth.profiling import metrics
-from hipsynth.training.data.numbers import format_number
+from hipsynth.training.data.number_formats import format_number
 from hipsynth.training.data.prompt import answer_fields, parse_answer, prompt_messages, render_answer
 
 VALUES = {metric: float(kernel().metrics[metric] or 0.0) for metric in metrics.answer_ids()}

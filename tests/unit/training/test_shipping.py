@@ -18,9 +18,9 @@ from hipsynth.training.evaluation.evaluate import held_out
 from hipsynth.training.models import predict
 from hipsynth.training.models.base import load_trained
 from hipsynth.training.models.calibrate import FEWEST, calibrate_intervals
-from hipsynth.training.models.pack import PACKED, pack_model
+from hipsynth.training.models.model_record import RECORD, model_record
 from hipsynth.training.models.predict import DURATION_FACT, Predictor, find_model, value_intervals
-from hipsynth.training.models.record import RECORD, model_record
+from hipsynth.training.models.quantise import PACKED, pack_model
 from hipsynth.training.models.train import TEXT_DIGITS, TRAINING_SET, train_model
 
 needs.package("torch")

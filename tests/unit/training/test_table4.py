@@ -11,8 +11,8 @@ import training_corpus as made
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.program import Program, write_programs
-from hipsynth.training.data.copies import add_copies, split_at_random
 from hipsynth.training.data.dataset import LabelledSample, measure_leak
+from hipsynth.training.data.random_split import add_copies, split_at_random
 from hipsynth.training.evaluation.table4 import (
     PAPER,
     PRINTED,

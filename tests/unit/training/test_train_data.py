@@ -13,8 +13,8 @@ from hipsynth.core.errors import BadInput
 from hipsynth.core.program import text_id
 from hipsynth.core.store import splits_of
 from hipsynth.source.arguments import run_text
+from hipsynth.source.model_view import cut_source, view_source
 from hipsynth.source.outline import kernel_names
-from hipsynth.source.views import cut_source, view_source
 from hipsynth.training.data.dataset import (
     PARTS,
     LabelledSample,

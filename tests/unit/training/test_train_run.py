@@ -16,7 +16,6 @@ from hipsynth.core.documents import to_json
 from hipsynth.core.errors import BadInput, MissingDependency, UsageError
 from hipsynth.profiling.metrics.definitions import paper_ids
 from hipsynth.training.evaluation.evaluate import evaluate_model, evaluation_table, held_out, save_evaluation
-from hipsynth.training.models.fit import last_checkpoint
 from hipsynth.training.models.monitor import keep_lines
 from hipsynth.training.models.predict import Predictor, find_model, prediction_table
 from hipsynth.training.models.train import (
@@ -26,6 +25,7 @@ from hipsynth.training.models.train import (
     parse_config,
     train_model,
 )
+from hipsynth.training.models.trainer import last_checkpoint
 
 needs.package("torch")
 needs.package("transformers")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, measurement_of_trial
-from hipsynth.tuning.optimize.sizes import candidate_arguments
+from hipsynth.tuning.optimize.verification_sizes import candidate_arguments
 from hipsynth.tuning.optimize.verify import Verification, Verifier
 from hipsynth.tuning.trial import Tolerance, run_trial, target_of
 

@@ -20,14 +20,14 @@ from hipsynth.synth.llm.endpoint import NoAnswer
 from hipsynth.training.data.encode import IGNORED
 from hipsynth.training.models.base import load_base
 from hipsynth.training.models.train import load_config
-from hipsynth.tuning.agent.collect import ProgramTarget, collect_chats
-from hipsynth.tuning.agent.lessons import split_of
-from hipsynth.tuning.agent.words import DONE
-from hipsynth.tuning.reason.learn import SPECIAL, encode_chat, is_traces, read_chats, train_on_chats
-from hipsynth.tuning.reason.local import LocalModel
-from hipsynth.tuning.reason.practise import Rollout, roll_out, train_with_grpo, training_questions
-from hipsynth.tuning.reason.render import TEMPLATE, brief_messages, calls_in
-from hipsynth.tuning.reason.rewrite import kernels_in, replace_kernels
+from hipsynth.tuning.agent.prompts import DONE
+from hipsynth.tuning.agent.sft_chats import split_of
+from hipsynth.tuning.agent.sft_data import ProgramTarget, collect_chats
+from hipsynth.tuning.reason.chat_text import TEMPLATE, brief_messages, calls_in
+from hipsynth.tuning.reason.grpo import Rollout, roll_out, train_with_grpo, training_questions
+from hipsynth.tuning.reason.kernel_rewrite import kernels_in, replace_kernels
+from hipsynth.tuning.reason.local_model import LocalModel
+from hipsynth.tuning.reason.sft import SPECIAL, encode_chat, is_traces, read_chats, train_on_chats
 from hipsynth.tuning.trial import target_of
 
 needs.package("torch")
@@ -231,7 +231,7 @@ def test_an_answers_kernels_take_the_place_of_the_programs() -> None:
 
 MANY_GPUS = """
 from pathlib import Path
-from hipsynth.training.models.fit import arguments, prepare_deepspeed
+from hipsynth.training.models.trainer import arguments, prepare_deepspeed
 from hipsynth.training.models.train import load_config
 config = load_config("tools-coder-7b")
 prepare_deepspeed(config)

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import needs
 import pytest
-from spoken import Says, call
+from fake_chats import Says, call
 
-from hipsynth.tuning.agent.words import DONE
-from hipsynth.tuning.reason.practise import reward_of, run_model
+from hipsynth.tuning.agent.prompts import DONE
+from hipsynth.tuning.reason.grpo import reward_of, run_model
 from hipsynth.tuning.trial import target_of
 
 needs.package("torch")

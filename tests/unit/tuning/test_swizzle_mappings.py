@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hipsynth.core.errors import UsageError
-from hipsynth.tuning.swizzle import expression as e
+from hipsynth.tuning.swizzle import index_expression as e
 from hipsynth.tuning.swizzle.mapping import CURVES, Formula, Mapping, RowSpread, Spread, Tile, candidate_mappings
 from hipsynth.tuning.swizzle.proof import prove_bijection, swaps_digits
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hipsynth.simulator.sharing import TOUCH, LineSharing
+from hipsynth.simulator.line_sharing import TOUCH, LineSharing
+from hipsynth.tuning.swizzle.l2_reuse import Chips, Reuse, exchange_between_groups, reuse_of
 from hipsynth.tuning.swizzle.mapping import Mapping, Spread, Tile
-from hipsynth.tuning.swizzle.reuse import Chips, Reuse, exchange_between_groups, reuse_of
 
 
 def launch(rows: list[tuple[int, int, int, int, int]], grid: tuple[int, int, int], one_in: int = 1) -> LineSharing:

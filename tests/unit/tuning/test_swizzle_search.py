@@ -13,12 +13,12 @@ from click.testing import CliRunner
 from hipsynth.cli.main import cli
 from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.core.kernel_record import KernelRecord
-from hipsynth.simulator.sharing import FILE, TOUCH, SharingObservation, read_sharing
+from hipsynth.simulator.line_sharing import FILE, TOUCH, SharingObservation, read_sharing
 from hipsynth.source.names import base_name
 from hipsynth.tuning.swizzle import report, search
 from hipsynth.tuning.swizzle.edits import read_source
+from hipsynth.tuning.swizzle.line_use import observe_launches
 from hipsynth.tuning.swizzle.mapping import Mapping as GroupMapping
-from hipsynth.tuning.swizzle.observe import observe_launches
 from hipsynth.tuning.swizzle.search import KernelSwizzle, SwizzleSettings, search_mappings
 from hipsynth.tuning.trial import Trial, target_of
 from hipsynth.tuning.trial.compare import TrialComparison

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, KernelTime
 from hipsynth.tuning.tools import TOOLS, Workshop, WorkshopLimits, run_tool, tool_definitions
-from hipsynth.tuning.tools.table import check_arguments, without_folders
+from hipsynth.tuning.tools.tool_table import check_arguments, without_folders
 from hipsynth.tuning.trial import target_of
 
 PROGRAM = r"""#include <hip/hip_runtime.h>

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 
-from hipsynth.tuning.optimize.plan import Move, TransformationPlan
+from hipsynth.tuning.optimize.transformation_plan import Move, TransformationPlan
 from hipsynth.tuning.optimize.transformations import (
     atomics,
     coarsen,
@@ -22,8 +22,8 @@ from hipsynth.tuning.optimize.transformations import (
     vectorise,
     wave_atomics,
 )
+from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 from hipsynth.tuning.optimize.transformations.transformation import Transformation
-from hipsynth.tuning.optimize.transformations.view import KernelView
 
 # By the name of its file. A search tries them by turns in this order, those first that a kernel's limit calls for.
 TRANSFORMATIONS: Mapping[str, Transformation] = {

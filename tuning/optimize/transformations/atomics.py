@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hipsynth.source.edits import Edit
-from hipsynth.tuning.optimize.body import STATEMENT_STARTS
-from hipsynth.tuning.optimize.plan import TransformationPlan
-from hipsynth.tuning.optimize.program import ATOMIC_ADDS, KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.kernel_body import STATEMENT_STARTS
+from hipsynth.tuning.optimize.program_model import ATOMIC_ADDS, KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
+from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 from hipsynth.tuning.optimize.transformations.transformation import ATOMICS, Transformation
-from hipsynth.tuning.optimize.transformations.view import KernelView
 
 _JAMMED_CALL = re.compile(r"\b(unsafeAtomicAdd|atomicAdd)\(")
 TYPES = {"int": 4, "unsigned": 4, "unsigned int": 4, "float": 4}

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hipsynth.source.edits import Edit
-from hipsynth.tuning.optimize.plan import TransformationPlan
-from hipsynth.tuning.optimize.program import KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
+from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 from hipsynth.tuning.optimize.transformations.transformation import Transformation
-from hipsynth.tuning.optimize.transformations.view import KernelView
 
 ALLOWED_BY = "fast-math"
 # Functions that have an approximation by the hardware's instructions, called `__NAME`.

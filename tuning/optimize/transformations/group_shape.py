@@ -7,9 +7,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hipsynth.tuning.optimize.plan import Shape, TransformationPlan
+from hipsynth.tuning.optimize.transformation_plan import Shape, TransformationPlan
+from hipsynth.tuning.optimize.transformations.kernel_view import MOST_LANES, KernelView
 from hipsynth.tuning.optimize.transformations.transformation import Transformation
-from hipsynth.tuning.optimize.transformations.view import MOST_LANES, KernelView
 
 FLAT: tuple[Shape, ...] = ((64, 1, 1), (128, 1, 1), (256, 1, 1), (512, 1, 1), (1024, 1, 1))
 TILES: tuple[Shape, ...] = ((64, 4, 1), (32, 8, 1), (16, 16, 1), (64, 16, 1), (128, 2, 1))

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hipsynth.source.declarations import FunctionParameter
-from hipsynth.tuning.optimize.plan import TransformationPlan
+from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
+from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 from hipsynth.tuning.optimize.transformations.transformation import Transformation
-from hipsynth.tuning.optimize.transformations.view import KernelView
 
 
 def passes_distinct_pointers(view: KernelView) -> bool:

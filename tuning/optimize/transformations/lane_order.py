@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hipsynth.tuning.optimize.plan import TransformationPlan
+from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
+from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 from hipsynth.tuning.optimize.transformations.transformation import MEMORY, Transformation
-from hipsynth.tuning.optimize.transformations.view import KernelView
 
 
 def list_plans(view: KernelView) -> Iterator[TransformationPlan]:

@@ -7,10 +7,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hipsynth.tuning.optimize.plan import Shape, TransformationPlan
+from hipsynth.tuning.optimize.transformation_plan import Shape, TransformationPlan
 from hipsynth.tuning.optimize.transformations.jam import can_jam
+from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 from hipsynth.tuning.optimize.transformations.transformation import Transformation
-from hipsynth.tuning.optimize.transformations.view import KernelView
 
 TILES = ((4, 4), (2, 4), (4, 8), (2, 2))  # along x, along y
 SHAPES: tuple[Shape, ...] = ((64, 4, 1), (16, 16, 1), (32, 8, 1))

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from hipsynth.source.edits import Edit
-from hipsynth.tuning.optimize.plan import TransformationPlan
-from hipsynth.tuning.optimize.program import KernelDefinition, ParsedProgram
-from hipsynth.tuning.optimize.transformations.view import KernelView
+from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
+from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 
 # Units of the timing model that limit kernels, in groups that several transformations help.
 MEMORY = ("vl1d", "l2", "latency", "hbm", "infinity", "fabric")

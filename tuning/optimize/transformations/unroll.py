@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from hipsynth.source.edits import Edit
 from hipsynth.source.parse import Token
-from hipsynth.tuning.optimize.plan import TransformationPlan
-from hipsynth.tuning.optimize.program import KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood, parse_statements
+from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
+from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 from hipsynth.tuning.optimize.transformations.transformation import LOOPS, Transformation
-from hipsynth.tuning.optimize.transformations.view import KernelView
 
 
 def list_plans(view: KernelView) -> Iterator[TransformationPlan]:

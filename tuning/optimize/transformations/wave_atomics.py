@@ -9,12 +9,12 @@ from dataclasses import replace
 
 from hipsynth.source.edits import Edit
 from hipsynth.source.tokens import find_closing, split_at
-from hipsynth.tuning.optimize.body import STATEMENT_STARTS
-from hipsynth.tuning.optimize.plan import TransformationPlan
-from hipsynth.tuning.optimize.program import ATOMIC_ADDS, KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.kernel_body import STATEMENT_STARTS
+from hipsynth.tuning.optimize.program_model import ATOMIC_ADDS, KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations.atomics import TYPES
+from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 from hipsynth.tuning.optimize.transformations.transformation import ATOMICS, Transformation
-from hipsynth.tuning.optimize.transformations.view import KernelView
 
 CALL = "add_of_wave"
 AGGREGATE = f"""// Adds the same number for every active lane; lanes that add to one address share an atomic addition.

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hipsynth.tuning.optimize.body import Body
-from hipsynth.tuning.optimize.plan import TransformationPlan
+from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.statements import NotUnderstood
+from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations.hints import passes_distinct_pointers
+from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 from hipsynth.tuning.optimize.transformations.split_loops.shared_loops import LANE, LANES, split_edits
 from hipsynth.tuning.optimize.transformations.transformation import MEMORY, Transformation
-from hipsynth.tuning.optimize.transformations.view import KernelView
 
 LANES_OF_AN_ITEM = (64, 16, 4)
 GROUP = (256, 1, 1)

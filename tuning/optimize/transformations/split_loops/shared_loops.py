@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from hipsynth.source.edits import Edit
 from hipsynth.source.tokens import find_closing, split_at, text_between
-from hipsynth.tuning.optimize.body import ASSIGN, STEP, Body
-from hipsynth.tuning.optimize.program import ATOMIC_ADDS
+from hipsynth.tuning.optimize.kernel_body import ASSIGN, STEP, Body
+from hipsynth.tuning.optimize.program_model import ATOMIC_ADDS
 from hipsynth.tuning.optimize.statements import JUMPS, NotUnderstood, Statement, parse_statements
 
 LANE = "lane_part"  # the parameter of an item function: which of the lanes of a work-item this is

@@ -1,0 +1,145 @@
+"""Further sizes of a program for a corpus: other arguments of the same build, or other constants of its sources."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+from hipsynth.profiling.survey.build_plan import BuildPlan, Invocation, SourceUnit
+from hipsynth.profiling.survey.shrink import GUESSED_SIZE, start_with
+from hipsynth.profiling.survey.size_parameters import Knob, knobs_of
+from hipsynth.profiling.survey.sources import read_text
+from hipsynth.source.outline import without_comments
+from hipsynth.source.program_inputs import NamedConstant, named_constants
+
+# Factors of all sizes together; each row is tried until sizes stop working. Half steps, so that sizes are not only
+# powers of two.
+LADDERS = (
+    (1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64, 1 / 256, 1 / 1024),
+    (2, 4, 8),
+    (3 / 4, 3 / 8, 3 / 16, 3 / 32, 3 / 64),
+    (3 / 2, 3),
+)
+ONE_AT_A_TIME = (1 / 4, 2, 1 / 16)  # of one size where there are several
+# Constants need a build for each size, arguments only a run.
+CONSTANT_LADDERS = ((1 / 2, 1 / 4, 1 / 8, 1 / 16), (2,), (3 / 4, 3 / 8))
+MOST_BY_ARGUMENT, MOST_BY_CONSTANT = 28, 7
+LEAST_SIZE, MOST_SIZE = 2, 1 << 28
+LEAST_CONSTANT = 32
+STEP = 16  # sizes that are multiples of it stay so, since blocks often have to divide them
+# Knobs whose value is an exponent: one step halves or doubles the size.
+_EXPONENT = re.compile(r"log|exp|pow|bits|scale", re.IGNORECASE)
+_SIZE_NAME = re.compile(
+    r"(?:[NnMmKkLlWwHh]|[nN]?_?[xyzXYZ]|nx|ny|nz)\d?_?|.*(?:size|len|num|count|width|height|rows?|col(?:umn)?s?|dim|"
+    r"elem|points|particles|bod(?:y|ies)|samples|vertices|nodes|edges|items|batch|volume|total|max|order).*",
+    re.IGNORECASE,
+)
+_NO_SIZE = re.compile(
+    r"block|thread|tile|wave|warp|lane|group|wg_|local|grid|cache|flush|register|distance|dev(?:ice)?|seed|name|str(?:ing)?|path|buf|line|char|iter|rep|step|"
+    r"times|loop|version|argc|radius|mask|bin|digit|radix|unroll|per_|align|pad|lds|shared",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class ResizedInvocation:
+    """A start of a program in other sizes: its call, and the plan of its build, None for the build that exists.
+
+    `ladder`: equal for sizes that follow each other, of which the next is not worth a try if one fails.
+    """
+
+    call: Invocation
+    plan: BuildPlan | None
+    ladder: int
+    change: str = ""  # of its constants: N=512, M=256
+
+
+def other_sizes(plan: BuildPlan, call: Invocation, printed: str) -> Iterator[ResizedInvocation]:
+    """Other sizes of a program, always the same ones. `printed`: the output of its run with `call`."""
+    texts = [without_comments(read_text(unit.path)) for unit in plan.units]
+    defines = [text for unit in plan.units for text in unit.defines]
+    knobs = [knob for knob in knobs_of(texts, printed, call.arguments, defines) if not knob.repeats]
+    by_argument = [knob for knob in knobs if knob.kind != "macro"]
+    if by_argument:
+        yield from islice(_by_argument(call, by_argument), MOST_BY_ARGUMENT)
+    else:
+        yield from islice(_by_constant(plan, call), MOST_BY_CONSTANT)
+
+
+def scale_size(value: int, factor: float) -> int:
+    """A size times a factor; multiples of STEP stay such."""
+    wanted = int(value * factor)
+    if value % STEP == 0 and wanted >= STEP:
+        wanted -= wanted % STEP
+    return min(max(wanted, LEAST_SIZE), MOST_SIZE)
+
+
+def _scaled_value(knob: Knob, factor: float) -> int:
+    usual = knob.value or GUESSED_SIZE
+    if _EXPONENT.search(knob.name):
+        steps = round(abs(factor - 1)) if factor > 1 else -round(1 / factor - 1)
+        return max(1, usual + max(-8, min(steps, 3)))
+    return scale_size(usual, factor)
+
+
+def _by_argument(call: Invocation, knobs: Sequence[Knob]) -> Iterator[ResizedInvocation]:
+    seen = {call}
+    single = [(knob,) for knob in knobs] if len(knobs) > 1 else []
+    rows = [(factors, tuple(knobs)) for factors in LADDERS] + [(ONE_AT_A_TIME, chosen) for chosen in single]
+    for ladder, (factors, chosen) in enumerate(rows):
+        for factor in factors:
+
+            def value(knob: Knob, chosen: Sequence[Knob] = chosen, factor: float = factor) -> int:
+                return _scaled_value(knob, factor) if knob in chosen else knob.value
+
+            found = start_with(call, knobs, value).call
+            if found not in seen:
+                seen.add(found)
+                yield ResizedInvocation(found, None, ladder)
+
+
+def constants_of(text: str) -> list[tuple[str, int]]:
+    """Name and value of the constants of a source that look like sizes."""
+    return [(found.name, found.value) for found in _find_constants(text)]
+
+
+def _find_constants(text: str) -> list[NamedConstant]:
+    return [
+        one
+        for one in named_constants(text)
+        if one.value >= LEAST_CONSTANT and _SIZE_NAME.fullmatch(one.name) and not _NO_SIZE.search(one.name)
+    ]
+
+
+def _by_constant(plan: BuildPlan, call: Invocation) -> Iterator[ResizedInvocation]:
+    texts = {unit.path: read_text(unit.path) for unit in plan.units}
+    constants = {path: _find_constants(text) for path, text in texts.items()}
+    if not any(constants.values()):
+        return
+    for ladder, factors in enumerate(CONSTANT_LADDERS):
+        for factor in factors:
+            made = {path: _edit_constants(texts[path], found, factor) for path, found in constants.items() if found}
+            changes = dict.fromkeys(
+                f"{found.name}={scale_size(found.value, factor)}" for group in constants.values() for found in group
+            )
+            yield ResizedInvocation(call, _with_texts(plan, made), ladder, ", ".join(changes))
+
+
+def _edit_constants(text: str, constants: Sequence[NamedConstant], factor: float) -> str:
+    for found in reversed(constants):
+        text = f"{text[: found.start]}{scale_size(found.value, factor)}{text[found.end :]}"
+    return text
+
+
+def _with_texts(plan: BuildPlan, made: dict[Path, str]) -> BuildPlan:
+    """The plan with other texts of some files, which keep finding what lies beside them."""
+
+    def unit_of(unit: SourceUnit) -> SourceUnit:
+        return replace(unit, includes=(unit.path.parent, *unit.includes)) if unit.path in made else unit
+
+    kept = tuple((path, text) for path, text in plan.written if path not in made)
+    written = tuple((unit.path, made[unit.path]) for unit in plan.units if unit.path in made)
+    return replace(plan, units=tuple(map(unit_of, plan.units)), written=(*kept, *written))

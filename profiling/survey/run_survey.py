@@ -1,0 +1,331 @@
+"""Runs a whole survey: finds programs; workers build, run and classify them. Finished rows survive an interruption."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from hipsynth import toolchain
+from hipsynth.core.errors import BadInput, HipsynthError
+from hipsynth.core.files import SOURCE_BYTES, read_regular, whole_file
+from hipsynth.core.journal import Journal, read_records
+from hipsynth.core.reasons import Reason
+from hipsynth.core.scratch import scratch_folder
+from hipsynth.core.workers import map_unordered
+from hipsynth.profiling.backends.sim import build_identity
+from hipsynth.profiling.survey.build import BuildResult, try_plans
+from hipsynth.profiling.survey.build_plan import Invocation, SurveyedProgram
+from hipsynth.profiling.survey.collections_page import folder_provenance
+from hipsynth.profiling.survey.discover import find_programs
+from hipsynth.profiling.survey.execute import ATTEMPTS, USAGE_CHARS, try_call, try_calls
+from hipsynth.profiling.survey.measure import Labels, SurveyRun, all_labels
+from hipsynth.profiling.survey.report import SurveyReport, SurveyRow, row_of
+from hipsynth.profiling.survey.shrink import command_line, propose_smaller, with_defines
+from hipsynth.simulator import devices
+from hipsynth.simulator.api import RunResult
+from hipsynth.simulator.budget_outcome import count_uncomputed
+from hipsynth.simulator.limits import SAMPLING_UNITS, RunLimits
+from hipsynth.toolchain import sandbox
+
+Progress = Callable[[str], None]
+OUTPUT_CHARS = 1500
+WAVE_INSTRUCTIONS = 10**13  # effectively unlimited: surveys are limited by time
+
+
+@dataclass(frozen=True)
+class SurveyOptions:
+    """How programs are run. `match`: survey only programs whose path contains this text."""
+
+    arch: str = devices.DEFAULT_ARCH
+    timeout_s: float = 60.0
+    workers: int = 1
+    count: bool = True
+    match: str = ""
+    memory_bytes: int = 8 << 30  # see sim.limits.Limits
+    device: str = ""  # empty: the architecture's default device
+    isolate: bool = True  # run in the sandbox if it works here
+    budget_s: float = 0.0  # see sim.limits.Limits; 0: every launch runs in full
+    shrink: bool = False  # look for smaller arguments of programs that do not fit
+    labels: bool = False  # count every kernel for a corpus
+
+    @property
+    def table(self) -> devices.DeviceTable:
+        return devices.device_of(self.arch, self.device)
+
+
+@dataclass(frozen=True)
+class _Task:
+    program: SurveyedProgram
+    root: Path
+    options: SurveyOptions
+    key: str
+
+
+def find_chosen_programs(root: Path, options: SurveyOptions) -> list[SurveyedProgram]:
+    """The programs below `root` that `options` choose.
+
+    Raises BadInput if `root` is not a folder or has no such program, UsageError for an unknown architecture,
+    MissingDependency without a compiler.
+    """
+    if not root.is_dir():
+        raise BadInput(f"{root}: no such folder", remedy="give a folder with HIP programs")
+    toolchain.check_arch(options.arch)
+    toolchain.find_toolchain()
+    found = find_programs(root, options.arch)
+    programs = [program for program in found if options.match in program.id]
+    if found and not programs:
+        raise BadInput(
+            f"{root}: no program path contains {options.match!r}",
+            cause=f"{len(found)} programs found, such as {found[0].id}",
+            remedy="choose another --match: a substring of the path, not a pattern",
+            reason=Reason.NO_PROGRAMS,
+        )
+    if not programs:
+        raise BadInput(
+            f"{root}: no HIP program",
+            cause="no file with a main() uses HIP",
+            remedy="give the folder that contains the sources",
+            reason=Reason.NO_PROGRAMS,
+        )
+    return programs
+
+
+def survey_folder(
+    root: Path,
+    options: SurveyOptions,
+    out: Path | None = None,
+    start: Callable[[int], Progress] | None = None,
+    label: Callable[[Labels], None] | None = None,
+    programs: Sequence[SurveyedProgram] | None = None,
+) -> SurveyReport:
+    """Surveys the HIP programs below `root`.
+
+    `out`: where to write a JSON report; a later call with the same `out` reuses its finished rows.
+    `start`: called with the number of programs to run; it returns a callback that is called after each program.
+    `label`: called with the labels of each run of a program that ran to its end, if `options.labels` is set.
+    `programs`: those of `find_chosen_programs`, which is called without them. Raises the same errors.
+    """
+    programs = find_chosen_programs(root, options) if programs is None else programs
+    tasks = [_Task(program, root.resolve(), options, _row_key(program, options)) for program in programs]
+    known = _finished_rows(out, options) if out else {}
+    rows = {task.key: known[task.key] for task in tasks if task.key in known}
+    waiting = [task for task in tasks if task.key not in rows]
+    step = start(len(waiting)) if start else None
+    with _RowJournal(out) as keeper:
+        for outcome in map_unordered(_survey_program, waiting, options.workers, "local", _hard_limit(options)):
+            task = waiting[outcome.index]
+            row, labels = outcome.value if outcome.value is not None else (_failed_row(task, outcome.error), ())
+            if label:
+                for one in labels:
+                    label(one)
+            rows[task.key] = row
+            keeper.keep(row)
+            if step:
+                step(row.program)
+    facts = {**survey_conditions(options), "provenance": folder_provenance(root)}
+    report = SurveyReport(str(root), options.arch, [rows[task.key] for task in tasks], facts)
+    if out:
+        _write_report(out, report)
+        _journal_path(out).unlink(missing_ok=True)
+    return report
+
+
+def _hard_limit(options: SurveyOptions) -> float:
+    """Wall-clock seconds after which a worker is killed: a backstop for the limits on each build and run."""
+    return ATTEMPTS * sandbox.time_limits(options.timeout_s)["wall_s"] + 3600
+
+
+def survey_conditions(options: SurveyOptions) -> dict[str, object]:
+    """The settings and versions needed to repeat the survey."""
+    return {
+        "device": options.table.name,
+        "timeout_s": options.timeout_s,
+        "budget_s": options.budget_s,
+        "shrink": options.shrink,
+        "memory_bytes": options.memory_bytes,
+        "caches_simulated": options.count,
+        "simulator": build_identity(),
+        "compiler": toolchain.find_toolchain().compiler_version,
+        "headers": toolchain.find_toolchain().headers_version,
+        "isolated": options.isolate and sandbox.is_available(),
+    }
+
+
+# --- one program ---------------------------------------------------------------------------------------------------
+
+
+def _survey_program(task: _Task) -> tuple[SurveyRow, tuple[Labels, ...]]:
+    """Surveys one program in a worker; errors become a failed row. Temporary paths are replaced in the texts."""
+    try:
+        with scratch_folder() as scratch:
+            row, labels = _survey_one(task, scratch)
+            hide = {str(scratch): "<scratch>", str(task.root): "<folder>"}
+            row = replace(
+                row,
+                message=_hide_paths(row.message, hide),
+                evidence=_hide_paths(row.evidence, hide),
+                diagnostics=_hide_paths(row.diagnostics, hide),
+            )
+            return row, labels
+    except HipsynthError as error:
+        return _failed_row(task, error), ()
+
+
+def _hide_paths(text: str, places: Mapping[str, str]) -> str:
+    for place, name in places.items():
+        text = text.replace(place, name)
+    return text
+
+
+def _survey_one(task: _Task, scratch: Path) -> tuple[SurveyRow, tuple[Labels, ...]]:
+    program, options = task.program, task.options
+    reason, message = program.refusal
+    if reason:
+        return SurveyRow(program.id, "failed", reason, message, key=task.key), ()
+    start = time.monotonic()
+    compiling = toolchain.CompileLimits(isolate=options.isolate)
+    built = try_plans(program, options.arch, scratch / "build", [task.root], compiling)
+    row = SurveyRow(
+        program.id, "failed", built.reason, built.message, plan=built.plan.origin, files=len(built.plan.units),
+        build_s=round(time.monotonic() - start, 2), diagnostics=built.diagnostics, key=task.key,
+    )  # fmt: skip
+    if built.artefacts is None:
+        return row, ()
+    limits = RunLimits(
+        options.timeout_s, WAVE_INSTRUCTIONS, options.memory_bytes, sampling_units=0, strict_bounds=False,
+        isolate=options.isolate, budget_s=options.budget_s,
+    )  # fmt: skip
+    if options.budget_s:
+        limits = replace(limits, sampling_units=SAMPLING_UNITS)
+    verdict, done, call = try_calls(
+        program, built, options.table, task.root, scratch, limits, options.count, options.labels
+    )
+    row = replace(
+        row, status=verdict.status, reason=verdict.reason, message=verdict.message, evidence=verdict.evidence,
+        compiled=True, exit_code=done.exit_code, arguments=call.arguments, dispatches=done.dispatch_count,
+        warnings=tuple(text[:500] for text in done.warnings),
+        run_s=round(done.cpu_s, 2), wall_s=round(done.wall_s, 2), isolated=done.isolated,
+        output_cut=done.output_cut, kernels=len(done.kernels), spending=done.spending,
+        diagnostics=_output_tail(done.stdout, done.stderr, verdict.status),
+    )  # fmt: skip
+    fits = row.whole or row.reason not in ("", Reason.BUDGET, Reason.TIMEOUT)
+    if not fits and options.shrink:
+        row = _shrink_run(task, row, built, limits, done, call, scratch)
+    if not (options.labels and options.count and row.completed and done.kernels):
+        return row, ()
+    start = time.monotonic()
+    labels = tuple(all_labels(SurveyRun(program, built, task.root, options.table, limits, call, done), scratch))
+    stored = sum(len(item.kernels) for _, item in labels)
+    return replace(row, labels=stored, label_s=round(time.monotonic() - start, 2)), labels
+
+
+def _shrink_run(
+    task: _Task, row: SurveyRow, built: BuildResult, limits: RunLimits, done: RunResult, call: Invocation, scratch: Path
+) -> SurveyRow:
+    """The row with a smaller start of the program that fits its budget, if one of a few proposals does."""
+    program, options = task.program, task.options
+    printed = f"{done.stdout}\n{done.stderr}"[:USAGE_CHARS]
+    for number, found in enumerate(propose_smaller(built.plan, call, printed, done.spending)):
+        made = built
+        if found.defines:
+            smaller = replace(program, plans=(with_defines(built.plan, found.defines),))
+            compiling = toolchain.CompileLimits(isolate=options.isolate)
+            made = try_plans(smaller, options.arch, scratch / f"smaller{number}", [task.root], compiling)
+            if made.artefacts is None:
+                continue
+        view = scratch / f"shrunk{number}"
+        verdict, tried = try_call(program, made, options.table, task.root, view, limits, found.call, options.count)
+        if verdict.status in ("passed", "ran") and tried.dispatch_count and not count_uncomputed(tried.spending):
+            command = command_line(program.main, built.plan, task.root, found, options.budget_s)
+            return replace(row, shrunk=verdict.status, command=command, kernels=max(row.kernels, len(tried.kernels)))
+    return row
+
+
+def _output_tail(stdout: str, stderr: str, status: str) -> str:
+    """The end of what a failed run printed."""
+    if status not in ("failed", "partial"):
+        return ""
+    return "\n".join(part[-OUTPUT_CHARS:].strip() for part in (stdout, stderr) if part.strip())
+
+
+def _failed_row(task: _Task, error: Exception | None) -> SurveyRow:
+    reason = error.reason if isinstance(error, HipsynthError) else Reason.INTERNAL_ERROR
+    return SurveyRow(task.program.id, "failed", reason, str(error), key=task.key)
+
+
+# --- resuming ------------------------------------------------------------------------------------------------------
+
+
+def _row_key(program: SurveyedProgram, options: SurveyOptions) -> str:
+    """What a row depends on: plans, sources, architecture, tools. The time limit is looked at separately."""
+    depends = [program.id, repr((program.plans, program.calls)), options.arch, options.count, options.memory_bytes]
+    if options.table.name != devices.default_device(options.arch):
+        depends.append(options.table.name)
+    if options.budget_s:
+        depends += [options.budget_s, options.shrink]
+    if options.labels:
+        depends.append("labels")
+    digest = hashlib.sha256(json.dumps(depends).encode())
+    digest.update(f"{build_identity()} {toolchain.find_toolchain().identity}".encode())
+    for path in sorted({unit.path for plan in program.plans for unit in plan.units} | {program.main}):
+        try:
+            digest.update(read_regular(path, SOURCE_BYTES))
+        except BadInput:
+            digest.update(b"?")
+    return digest.hexdigest()[:24]
+
+
+def _journal_path(out: Path) -> Path:
+    return out.with_name(out.name + ".journal")
+
+
+def _finished_rows(out: Path, options: SurveyOptions) -> dict[str, SurveyRow]:
+    """Finished rows of an earlier call, by key, except time-outs under a lower limit than the current one."""
+    documents = [record for _, _, record in read_records(_journal_path(out))]
+    limits = [options.timeout_s] * len(documents)
+    if out.is_file():
+        try:
+            report = json.loads(out.read_text())
+            rows = report["programs"]
+            documents += rows
+            limits += [float(report["conditions"]["timeout_s"])] * len(rows)
+        except (ValueError, KeyError, TypeError) as error:
+            raise BadInput(f"{out}: not a survey report", cause=str(error), remedy="choose another --out") from error
+    known: dict[str, SurveyRow] = {}
+    for document, limit in zip(documents, limits, strict=True):
+        row = row_of(document)
+        if row.key and (row.reason not in (Reason.TIMEOUT, Reason.BUDGET) or limit >= options.timeout_s):
+            known[row.key] = row
+    return known
+
+
+class _RowJournal:
+    """Appends each finished row to the journal beside the report; does nothing without a report."""
+
+    def __init__(self, out: Path | None) -> None:
+        if out:
+            out.parent.mkdir(parents=True, exist_ok=True)
+        self.journal = Journal(_journal_path(out)) if out else None
+
+    def __enter__(self) -> _RowJournal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.journal:
+            self.journal.close()
+
+    def keep(self, row: SurveyRow) -> None:
+        if self.journal:
+            self.journal.append(asdict(row))
+
+
+def _write_report(out: Path, report: SurveyReport) -> None:
+    document = report.document()
+    document["programs"] = [asdict(row) for row in report.rows]
+    with whole_file(out) as file:
+        json.dump(document, file, indent=1)
+        file.write("\n")

@@ -1,0 +1,142 @@
+"""Classifies a run from its output (self-check passed or failed, missing arguments or data) by self_check.toml."""
+
+from __future__ import annotations
+
+import functools
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hipsynth.core.reasons import Reason
+from hipsynth.simulator.api import RunResult
+from hipsynth.simulator.budget_outcome import describe_uncomputed
+
+TABLE = Path(__file__).with_name("self_check.toml")
+_UNSUPPORTED = re.compile(r"^hipsynth: (.+) is not supported by the simulator$", re.MULTILINE)
+_REFUSED_MEMORY = re.compile(r"^hipsynth: (out of device memory: .+)$", re.MULTILINE)
+_NO_CODE_OBJECT = re.compile(r"^hipsynth: no such code object: (.+)$", re.MULTILINE)
+_LINES = 20_000
+
+
+@dataclass(frozen=True)
+class RunVerdict:
+    """`status`: passed (its self-check printed success), ran (exited normally without a self-check), partial (`reason`
+    budget: ended at its limit), failed (`reason`).
+
+    `evidence`: the output line that decided the verdict.
+    """
+
+    status: str
+    reason: str = ""
+    message: str = ""
+    evidence: str = ""
+
+
+@functools.cache
+def _verdict_patterns(section: str, name: str) -> re.Pattern[str]:
+    words: Sequence[str] = tomllib.loads(TABLE.read_text())[section][name]
+    return re.compile("|".join(f"(?:{word})" for word in words), re.IGNORECASE)
+
+
+def _line_with(text: str, section: str, name: str, but: re.Pattern[str] | None = None) -> str:
+    pattern = _verdict_patterns(section, name)
+    for line in text.splitlines()[:_LINES]:
+        if pattern.search(line[:2000]) and not (but and but.search(line[:2000])):
+            return line.strip()[:300]
+    return ""
+
+
+def judge_run(done: RunResult, *, unasked: bool = False) -> RunVerdict:
+    """Classifies a finished or stopped run.
+
+    `unasked`: main() reads argv but the run passed none; an early exit then counts as `needs_arguments`.
+    """
+    if done.status == "partial":
+        return RunVerdict("partial", done.reason, done.message, last_line(done.stderr))
+    if done.status == "ok" and done.dispatch_count and (left_out := describe_uncomputed(done.spending)):
+        code = f", and exit code {done.exit_code}" if done.exit_code else ""
+        return RunVerdict("ran", evidence=f"self-check{code} not judged: {left_out}")
+    own = "\n".join(line for line in done.stderr.splitlines() if not line.startswith("hipsynth: "))
+    text = f"{done.stdout}\n{own}"
+    verdict = _judge_stopped(done, unasked) if done.status != "ok" else _judge_ended(done, text, unasked)
+    if done.output_cut and verdict.status == "failed":
+        verdict = replace(verdict, message=f"{verdict.message} (its output was cut)".strip())
+    refused = _REFUSED_MEMORY.search(done.stderr)
+    absent = _NO_CODE_OBJECT.search(done.stderr)
+    if absent and verdict.status == "failed":
+        return RunVerdict("failed", Reason.NEEDS_DATA, f"loads the code object {absent.group(1)}", verdict.evidence)
+    if done.reason == Reason.OUT_OF_MEMORY:
+        return RunVerdict("failed", Reason.NEEDS_MEMORY, done.message, verdict.evidence)
+    starved = _line_with(own, "wants", "memory")
+    if starved and verdict.reason in (Reason.HOST_CRASH, Reason.EXIT_CODE):
+        return RunVerdict("failed", Reason.NEEDS_MEMORY, "host memory exhausted", starved)
+    if refused and verdict.status == "failed":
+        return RunVerdict("failed", Reason.NEEDS_MEMORY, refused.group(1), verdict.evidence)
+    return verdict
+
+
+def _judge_ended(done: RunResult, text: str, unasked: bool) -> RunVerdict:
+    failed = _line_with(text, "check", "fails", _verdict_patterns("check", "harmless"))
+    passed = _line_with(text, "check", "passes", _verdict_patterns("check", "none_passed"))
+    code = done.exit_code or 0
+    if code == 0:
+        return _ended_well(done, text, failed, passed)
+    unsupported = _UNSUPPORTED.findall(done.stderr)
+    if unsupported:
+        return RunVerdict(
+            "failed", Reason.UNSUPPORTED_CALL, "not supported by the simulator: " + ", ".join(unsupported)
+        )
+    if _line_with(text, "wants", "devices"):
+        return RunVerdict("failed", Reason.NEEDS_DEVICES, f"exit code {code}", _line_with(text, "wants", "devices"))
+    usage = _line_with(text, "wants", "arguments")
+    if usage:
+        return RunVerdict("failed", Reason.NEEDS_ARGUMENTS, f"exit code {code}", usage)
+    data = _line_with(text, "wants", "data")
+    if data:
+        return RunVerdict("failed", Reason.NEEDS_DATA, f"exit code {code}", data)
+    if unasked and not done.dispatch_count and not done.clock_ns:
+        return RunVerdict(
+            "failed", Reason.NEEDS_ARGUMENTS, f"exit code {code} before any use of the device", last_line(text)
+        )
+    if failed and done.dispatch_count:
+        return RunVerdict("failed", Reason.SELF_CHECK_FAILED, f"exit code {code}", failed)
+    return RunVerdict("failed", Reason.EXIT_CODE, f"exit code {code}", failed or last_line(text))
+
+
+def _ended_well(done: RunResult, text: str, failed: str, passed: str) -> RunVerdict:
+    if not done.dispatch_count:
+        usage = _line_with(text, "wants", "arguments")
+        if usage:
+            return RunVerdict("failed", Reason.NEEDS_ARGUMENTS, "launched no kernel", usage)
+    if failed and not done.dispatch_count and _verdict_patterns("wants", "data").search(failed):
+        return RunVerdict("failed", Reason.NEEDS_DATA, "launched no kernel", failed)
+    unsupported = _UNSUPPORTED.findall(done.stderr)
+    if failed and unsupported:
+        return RunVerdict(
+            "failed", Reason.UNSUPPORTED_CALL, "not supported by the simulator: " + ", ".join(unsupported), failed
+        )
+    if failed:
+        return RunVerdict("failed", Reason.SELF_CHECK_FAILED, "exit code 0", failed)
+    return RunVerdict("passed", evidence=passed) if passed else RunVerdict("ran")
+
+
+def _judge_stopped(done: RunResult, unasked: bool) -> RunVerdict:
+    unsupported = _UNSUPPORTED.findall(done.stderr)
+    message = done.message
+    if unsupported and done.reason == Reason.HOST_CRASH:
+        return RunVerdict("failed", Reason.UNSUPPORTED_CALL, f"{message} after: " + ", ".join(unsupported))
+    data = _line_with(f"{done.stdout}\n{done.stderr}", "wants", "data")
+    if done.reason == Reason.HOST_CRASH and data and not done.dispatch_count:
+        return RunVerdict("failed", Reason.NEEDS_DATA, f"{message} before any kernel", data)
+    if done.reason == Reason.HOST_CRASH and unasked and not done.dispatch_count and not done.clock_ns:
+        return RunVerdict(
+            "failed", Reason.NEEDS_ARGUMENTS, f"{message} before any use of the device", last_line(done.stderr)
+        )
+    return RunVerdict("failed", done.reason, message, last_line(done.stderr))
+
+
+def last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1].strip()[:300] if lines else ""

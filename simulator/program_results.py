@@ -1,0 +1,173 @@
+"""Checks and decodes the result document that a program leaves behind (native/runtime/results.h).
+
+The program may have forged it. Whatever its bytes are, `parse_document` returns records with the right types and
+finite, bounded values, or raises MalformedDocument.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from hipsynth.core.documents import from_json
+from hipsynth.core.kernel_record import KernelRecord
+from hipsynth.simulator import instructions
+from hipsynth.simulator.budget_outcome import Spending
+from hipsynth.simulator.instructions import KernelInstructions
+from hipsynth.simulator.observation import MOST_OUTPUTS, Output
+from hipsynth.simulator.transfers import Transfer
+from hipsynth.source.names import short_name
+
+# Reasons of the core (SimError and Runtime::stop), and their names in corpora where those differ.
+CORE_REASONS = {
+    **{reason: reason for reason in (
+        "assertion", "bad_code_object", "bad_configuration", "deadlock", "illegal_access", "instruction_limit",
+        "internal_error", "out_of_memory", "recorded", "settled", "trap", "unsupported_opcode", "unsupported_service",
+    )},
+    "time_limit": "timeout", "bad_launch": "bad_code_object", "bad_spec": "bad_configuration",
+}  # fmt: skip
+# Bounds on a valid document. The runtime library keeps 64 dispatches and 16 warnings.
+MOST_DISPATCHES, MOST_WARNINGS, MOST_PARTS, MOST_TRANSFERS = 64, 16, 2_000_000, 4
+TEXT_CHARS, KEY_CHARS = 1 << 16, 100
+LARGEST = 2**63 - 1
+_NOT_MEASURED = frozenset({"name", "metrics", "source"})  # set by the tool
+
+
+class MalformedDocument(ValueError):
+    """The document is not one that the runtime library writes."""
+
+
+@dataclass(frozen=True)
+class RuntimeDocument:
+    """A run's results. `status` "failed" has one of the corpora's reasons."""
+
+    status: str = "ok"
+    reason: str = ""
+    message: str = ""
+    kernels: tuple[KernelRecord, ...] = ()
+    dispatches: tuple[KernelRecord, ...] = ()
+    dispatch_count: int = 0
+    clock_ns: float = 0.0
+    warnings: tuple[str, ...] = ()
+    spending: tuple[Spending, ...] = ()
+    device_s: float = 0.0
+    instructions: tuple[KernelInstructions, ...] = ()
+    outputs: tuple[Output, ...] = ()
+    transfers: tuple[Transfer, ...] = ()
+
+
+def parse_document(data: bytes) -> RuntimeDocument:
+    """Decodes a document; raises MalformedDocument."""
+    if sum(data.count(mark) for mark in (b",", b"[", b"{")) > MOST_PARTS:  # bounds the memory that decoding takes
+        raise MalformedDocument("it has too many parts")
+    try:
+        record = json.loads(
+            data.decode(errors="replace"),
+            parse_int=_parse_integer,
+            parse_float=_parse_number,
+            parse_constant=_reject_constant,
+        )
+        _check_texts(record)
+        return _decode_document(record)
+    except KeyError as error:
+        raise MalformedDocument(f"it has no {error}") from None
+    except (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise MalformedDocument(str(error)[:200] or type(error).__name__) from None
+
+
+def _parse_integer(text: str) -> int:
+    if len(text) > 19 or not 0 <= int(text) <= LARGEST:
+        raise ValueError(f"a number is negative or too large: {text[:30]}")
+    return int(text)
+
+
+def _parse_number(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= LARGEST:
+        raise ValueError(f"a number is negative or too large: {text[:30]}")
+    return value
+
+
+def _reject_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no measurement")
+
+
+def _check_texts(value: Any) -> None:
+    """Raises ValueError for texts that are too long, cannot be stored as UTF-8, or are odd as keys."""
+    if isinstance(value, str):
+        if len(value.encode()) > TEXT_CHARS:
+            raise ValueError("a text is too long")
+    elif isinstance(value, list):
+        for item in value:
+            _check_texts(item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if not (0 < len(key) <= KEY_CHARS and key.isascii() and key.isprintable()):
+                raise ValueError(f"{key[:KEY_CHARS]!r} is no name")
+            _check_texts(item)
+
+
+def _decode_document(record: Mapping[str, Any]) -> RuntimeDocument:
+    reason, count = record["reason"], record["dispatch_count"]
+    if record["status"] == "failed" and reason in CORE_REASONS:
+        reason = CORE_REASONS[reason]
+    elif record["status"] != "ok" or reason:
+        raise ValueError("its status or reason is unknown")
+    if type(count) is not int or type(record["clock_ns"]) not in (int, float):
+        raise TypeError("its clock or its number of dispatches is no number")
+    if type(record["device_ms"]) is not int:
+        raise TypeError("its time in launches is no number")
+    kernels = _decode_records(record["kernels"], MOST_PARTS)
+    dispatches = _decode_records(record["dispatches"], MOST_DISPATCHES)
+    if not {dispatch.symbol for dispatch in dispatches} <= {kernel.symbol for kernel in kernels}:
+        raise ValueError("a dispatch has no kernel")
+    return RuntimeDocument(
+        status=record["status"],
+        reason=reason,
+        message=_require_text(record["message"]),
+        kernels=kernels,
+        dispatches=dispatches,
+        dispatch_count=count,
+        clock_ns=float(record["clock_ns"]),
+        warnings=tuple(_require_text(text) for text in _require_list(record["warnings"], MOST_WARNINGS)),
+        spending=tuple(_decode_spending(row) for row in _require_list(record["budget"], MOST_PARTS)),
+        device_s=record["device_ms"] / 1000,
+        instructions=instructions.decode_instructions(_require_list(record["instructions"], MOST_PARTS)),
+        outputs=tuple(from_json(Output, row) for row in _require_list(record["outputs"], MOST_OUTPUTS)),
+        transfers=tuple(from_json(Transfer, row) for row in _require_list(record["transfers"], MOST_TRANSFERS)),
+    )
+
+
+def _require_text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a text is none")
+    return value
+
+
+def _require_list(value: Any, most: int) -> Sequence[Any]:
+    if not isinstance(value, list) or len(value) > most:
+        raise TypeError(f"a list is none, or has more than {most} entries")
+    return value
+
+
+def _decode_records(rows: Any, most: int) -> tuple[KernelRecord, ...]:
+    return tuple(_decode_record(row) for row in _require_list(rows, most))
+
+
+def _decode_spending(row: Mapping[str, Any]) -> Spending:
+    found = from_json(Spending, {**row, "name": short_name(row["signature"])})
+    if not found.launches == found.counted + found.reused + found.uncounted or found.incomplete > found.launches:
+        raise ValueError(f"the launches of kernel {found.name[:KEY_CHARS]} do not add up")
+    return found
+
+
+def _decode_record(row: Mapping[str, Any]) -> KernelRecord:
+    if row.keys() & _NOT_MEASURED:
+        raise ValueError("a kernel has fields that are not measured")
+    more = {"name": short_name(row["signature"]), "duration_ns": float(row["duration_ns"])}
+    record = from_json(KernelRecord, {**row, **more})
+    if record.dispatches < 1 or not all(0 < size < 2**32 for size in (*record.grid, *record.block)):
+        raise ValueError(f"kernel {record.name[:KEY_CHARS]} has no dispatch or no work")
+    return record

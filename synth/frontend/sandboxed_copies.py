@@ -1,0 +1,189 @@
+"""Makes copies of untrusted programs in a sandbox, by questions to the parser's process of this worker.
+
+Requests and answers are lines of JSON; what comes back is checked, because a program may have taken over the parser.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hipsynth.core.errors import BadInput
+from hipsynth.core.files import read_regular
+from hipsynth.core.program import Program
+from hipsynth.source.parse import MAX_BYTES, ParseConfig, prepare_preambles
+from hipsynth.source.parse_service import ParserSession, absolute_paths, short_text
+from hipsynth.synth.frontend.comments_and_strings import DEFAULT_TEXTS, Texts
+from hipsynth.synth.frontend.equivalence import same_code
+from hipsynth.synth.frontend.make_copies import AugmentInput, AugmentResult, CopyFailure, copy_seed, with_base
+
+RENAME = "rename"
+COPY_SERVER = "hipsynth.synth.frontend.copy_server"
+
+
+@dataclass(frozen=True)
+class AugmentRequest:
+    """One item to vary."""
+
+    item: AugmentInput
+    copies: int
+    seed: int
+    config: ParseConfig
+    isolate: bool = True
+    texts: Texts = DEFAULT_TEXTS
+    kinds: tuple[str, ...] = (RENAME,)  # the passes that make a copy
+
+
+def vary_isolated(request: AugmentRequest) -> AugmentResult:
+    """Like `make_copies.make_copies`, in a sandbox that sees the headers and the item's own folder.
+
+    Raises MissingDependency if programs cannot be isolated here, ParserLost if the parser crashes on this item.
+    """
+    item = request.item
+    if item.problem is not None:
+        return AugmentResult((), (CopyFailure(item.name, 0, item.problem.reason, str(item.problem)),))
+    base: Program | CopyFailure | None = item.program
+    if base is None:
+        for text, folders in _item_texts(item):
+            prepare_preambles(text, (*request.config.include, *folders), request.config)
+        base = _ask_parser(request, {"do": "flatten", "item": _encode_item(item)}, _decode_base)
+    if isinstance(base, CopyFailure):
+        return AugmentResult((), (base,))
+    prepare_preambles(base.text.encode(), request.config.include, request.config)
+    return with_base(item, base, _vary_base(request, base))
+
+
+def _vary_base(request: AugmentRequest, base: Program) -> AugmentResult:
+    """The copies of a base."""
+    numbers = range(1, request.copies + 1)
+    if request.kinds == (RENAME,):
+        return _rename_copies(request, base, numbers)
+    made = []
+    for number in numbers:
+        start = _reform_base(request, base, number)
+        if RENAME in request.kinds:
+            made.append(_rename_copies(request, start, [number]))
+        elif start.text == base.text:
+            nothing = CopyFailure(request.item.name, number, "unchanged", "there is nothing to change")
+            made.append(AugmentResult((), (nothing,)))
+        else:
+            made.append(AugmentResult((start,), ()))
+    programs = tuple(program for one in made for program in one.programs)
+    failures = tuple(failure for one in made for failure in one.failures)
+    kept = {name: reason for one in made for name, reason in one.kept.items()}
+    return AugmentResult(programs, failures, kept, max((one.names for one in made), default=0))
+
+
+def _rename_copies(request: AugmentRequest, base: Program, numbers: Iterable[int]) -> AugmentResult:
+    question = {"do": "rename", "program": _encode_program(base), "numbers": list(numbers)}
+    return _ask_parser(request, question, partial(_decode_copies, base))
+
+
+SHARES = ("", ",0.2")  # of its sites that a pass changes, one after the other until the proof succeeds
+
+
+def _reform_base(request: AugmentRequest, base: Program, number: int) -> Program:
+    """The base after the other passes: all of them if the result is proven to be the same program, else those one by
+    one for which it is."""
+    kinds = [kind for kind in request.kinds if kind != RENAME]
+    seed = copy_seed(request.seed, number)
+    whole = _apply_passes(request, base, [f"{kind}:{seed}" for kind in kinds])
+    if whole.text == base.text or same_code(base.text, whole.text):
+        return whole
+    made = base
+    for kind in kinds:
+        for share in SHARES:
+            one = _apply_passes(request, made, [f"{kind}:{seed}{share}"])
+            if one.text == made.text or same_code(base.text, one.text):
+                made = one
+                break
+    return made
+
+
+def _apply_passes(request: AugmentRequest, base: Program, steps: Sequence[str]) -> Program:
+    question = {"do": "reform", "program": _encode_program(base), "steps": list(steps)}
+    (program,) = _ask_parser(request, question, partial(_decode_copies, base)).programs
+    return program
+
+
+R = TypeVar("R")
+
+
+def _ask_parser(
+    request: AugmentRequest, question: Mapping[str, Any], read: Callable[[AugmentInput, Mapping[str, Any]], R]
+) -> R:
+    """What `read` makes of the parser's answer; one that it rejects with ValueError or the like ends it."""
+    item, texts = request.item, request.texts
+    root = item.root.absolute() if item.root else None
+    settings = {"name": item.name, "seed": request.seed, "texts": [texts.comments, texts.strings]}
+    session = ParserSession(COPY_SERVER, request.config, root, request.isolate)
+    return session.ask(item.name, {**settings, **question}, partial(read, item))
+
+
+def _item_texts(item: AugmentInput) -> list[tuple[bytes, tuple[Path, ...]]]:
+    """The texts of the item's files, with the folders whose headers are the program's own."""
+    found = []
+    with contextlib.suppress(BadInput):
+        for build in item.ways:
+            for number, path in enumerate(build.files):
+                text = build.head(number) + read_regular(path, MAX_BYTES, inside=item.root)
+                found.append((text, (path.parent, *build.includes)))
+    return found
+
+
+def _encode_item(item: AugmentInput) -> dict[str, Any]:
+    builds = []
+    for build in item.ways:
+        settings = [
+            [one.defines, one.undefines, absolute_paths(one.includes), absolute_paths(one.preludes), one.standard]
+            for one in build.settings
+        ]
+        builds.append([absolute_paths(build.files), settings])
+    return {"root": str(item.root.absolute()) if item.root else None, "builds": builds}
+
+
+def _encode_program(program: Program) -> dict[str, Any]:
+    return {**program.record(), "text": program.text}
+
+
+# --- what the parser says, which may be anything ---------------------------------------------------------------------
+
+
+def _decode_base(item: AugmentInput, answer: Mapping[str, Any]) -> Program | CopyFailure:
+    if answer["failures"]:
+        return _decode_failures(item, answer)[0]
+    (row,) = answer["programs"]
+    main = item.ways[-1].files[-1]
+    return Program(_decode_text(row), "handwritten", main.parent.name, main.stem, derivation=_decode_steps(row))
+
+
+def _decode_copies(base: Program, item: AugmentInput, answer: Mapping[str, Any]) -> AugmentResult:
+    lineage = base.lineage or base.id
+    programs = [
+        replace(base, text=_decode_text(row), derivation=_decode_steps(row), lineage=lineage)
+        for row in answer["programs"]
+    ]
+    kept = {short_text(name): short_text(reason) for name, reason in answer["kept"].items()}
+    return AugmentResult(tuple(programs), tuple(_decode_failures(item, answer)), kept, int(answer["names"]))
+
+
+def _decode_failures(item: AugmentInput, answer: Mapping[str, Any]) -> list[CopyFailure]:
+    return [
+        CopyFailure(item.name, int(copy), short_text(reason), short_text(text))
+        for copy, reason, text in answer["failures"]
+    ]
+
+
+def _decode_text(row: Mapping[str, Any]) -> str:
+    text = row["text"]
+    if not isinstance(text, str) or not text or len(text.encode()) > 4 * MAX_BYTES:
+        raise ValueError("a program is no text")
+    return text
+
+
+def _decode_steps(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(short_text(step) for step in row["derivation"])

@@ -1,0 +1,84 @@
+"""Joining launches: when it is allowed, and that the joined program computes the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from hipsynth.tuning.optimize.kernel_fusion import Fusion, find_fusions
+from hipsynth.tuning.optimize.program_model import read_program
+from hipsynth.tuning.trial import Conditions, compare_trials, run_trial, target_of
+
+TEXT = """#include <hip/hip_runtime.h>
+#include <cstdio>
+#include <vector>
+__global__ void scale(float* out, const float* x, float a, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  out[i] = a * x[i];
+}
+__global__ void shift(const float* x, float* y, float a, int count) {
+  const int at = threadIdx.x + blockIdx.x * blockDim.x, i = at;
+  if (at < count) y[i] = x[i] + a;
+}
+int main() {
+  const int n = 1000;
+  std::vector<float> host(n);
+  for (int i = 0; i < n; ++i) host[i] = i % 37;
+  float *a, *b, *c;
+  if (hipMalloc(&a, 4 * n) || hipMalloc(&b, 4 * n) || hipMalloc(&c, 4 * n)) return 1;
+  (void)hipMemcpy(a, host.data(), 4 * n, hipMemcpyHostToDevice);
+  scale<<<(n + 255) / 256, 256>>>(b, a, 2.0f, n);  // first
+  shift<<<(n + 255) / 256, 256>>>(b, c, 3.0f, n);
+  (void)hipMemcpy(host.data(), c, 4 * n, hipMemcpyDeviceToHost);
+  std::printf("%g\\n", host[36]);
+  return 0;
+}
+"""
+SAME = TEXT.replace("threadIdx.x + blockIdx.x * blockDim.x, i = at", "blockIdx.x * blockDim.x + threadIdx.x, i = at")
+
+
+def fused(text: str) -> list[Fusion]:
+    return list(find_fusions(read_program(text, "gfx942")))
+
+
+def test_launches_of_the_same_elements_are_joined() -> None:
+    (found,) = fused(SAME)
+    assert found.kernels == ("scale", "shift")
+    assert "scale_shift<<<(n + 255) / 256, 256>>>(b, a, 2.0f, n, c, 3.0f);" in found.text
+    assert "void scale_shift(float* out, const float* x, float a, int n, float* y, float a_2)" in found.text
+    assert "if (!(i >= n)) {\nout[i] = a * x[i];\n}" in found.text and "y[i] = out[i] + a_2" in found.text
+
+
+@pytest.mark.parametrize("text", [SAME, SAME.replace("(b, c, 3.0f, n)", "(b, b, 3.0f, n)")])
+def test_a_joined_program_leaves_the_same_memory(text: str) -> None:
+    target = target_of("gfx942")
+    conditions = Conditions(exact=True)
+    before, after = run_trial(text, target, conditions), run_trial(fused(text)[0].text, target, conditions)
+    found = compare_trials(before, after, stands_for=lambda kernel: 2)
+    assert after.ok and found.equal and found.exact, found.reason
+    assert compare_trials(before, after).reason == "it launches fewer kernels"
+    assert sum(k.dispatches for k in before.kernels) == 2 and sum(k.dispatches for k in after.kernels) == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("y[i] = x[i] + a;", "y[i] = x[i + 1 < count ? i + 1 : i] + a;"),  # what another work-item left
+        ("y[i] = x[i] + a;", "y[i] = x[i / 2] + a;"),
+        ("i = at;", "i = at / 2;"),
+        ("y[i] = x[i] + a;", "{ const float* p = x; y[i] = p[i] + a; }"),
+        ("shift<<<(n + 255) / 256, 256>>>", "shift<<<(n + 127) / 128, 128>>>"),
+        ("  shift<<<", "  hipDeviceSynchronize();\n  shift<<<"),
+        ("y[i] = x[i] + a;", "{ __shared__ float s; if (threadIdx.x == 0) s = a; __syncthreads(); y[i] = x[i] + s; }"),
+        ("(b, c, 3.0f, n)", "(b, b + 1, 3.0f, n)"),
+        ("  const int n = 1000;", "  const int n = 1000; dim3 grid(4, 2);"),
+    ],
+)
+def test_launches_that_depend_on_other_work_items_stay(old: str, new: str) -> None:
+    text = SAME.replace(old, new)
+    text = text.replace("<<<(n + 255) / 256,", "<<<grid,") if "dim3 grid" in text else text
+    assert text != SAME and fused(text) == []
+
+
+def test_the_same_place_is_recognised_by_its_text_only() -> None:
+    assert fused(TEXT) == []  # the sum is written the other way round

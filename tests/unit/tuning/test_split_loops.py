@@ -1,0 +1,140 @@
+"""Loops shared out among lanes: what is written, what is refused, and that programs do the same."""
+
+from __future__ import annotations
+
+import needs
+import pytest
+
+from hipsynth.tuning.optimize.emit import emit_program
+from hipsynth.tuning.optimize.kernel_body import Body
+from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
+from hipsynth.tuning.optimize.statements import NotUnderstood
+from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
+from hipsynth.tuning.optimize.transformations import list_moves
+from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
+from hipsynth.tuning.optimize.transformations.split_loops.shared_loops import split_edits
+from hipsynth.tuning.trial import Conditions, Tolerance, compare_trials, run_trial, target_of
+
+TEXT = r"""
+#include <hip/hip_runtime.h>
+#include <cstdlib>
+#include <vector>
+__global__ void rows(const float* in, const int* ends, float* out, float* most, int n, int columns) {
+  const int row = blockIdx.x * blockDim.x + threadIdx.x;
+  if (row >= n) return;
+  const float* x = in + row * columns;
+  float sum = 1, largest = x[0];
+  int seen = 0;
+  for (int c = ends[row]; c < columns; c += 2) {
+    const float d = x[c] * 0.5f;
+    if (d < 0) continue;
+    sum += d;
+    ++seen;
+  }
+  for (int c = 0; c < columns; ++c) largest = fmaxf(largest, x[c]);
+  for (int c = 0; c < columns; ++c) {
+    const int at = row * columns + c;
+    out[at] = x[c] / largest;
+  }
+  for (int c = 0; c < columns; ++c) out[row * columns + c] += sum;
+  most[row] = largest + seen;
+}
+int main(int argc, char** argv) {
+  const int n = argc > 1 ? std::atoi(argv[1]) : 37, columns = 45;
+  std::vector<float> host(n * columns), back(n * columns);
+  std::vector<int> first(n);
+  for (int i = 0; i < n * columns; ++i) host[i] = 1 + i * 29 % 101;
+  for (int i = 0; i < n; ++i) first[i] = i % 7;
+  float *in, *out, *most;
+  int* ends;
+  if (hipMalloc(&in, n * columns * 4) || hipMalloc(&out, n * columns * 4) || hipMalloc(&most, n * 4)) return 1;
+  if (hipMalloc(&ends, n * 4)) return 1;
+  (void)hipMemcpy(in, host.data(), n * columns * 4, hipMemcpyHostToDevice);
+  (void)hipMemcpy(ends, first.data(), n * 4, hipMemcpyHostToDevice);
+  rows<<<(n + 63) / 64, 64>>>(in, ends, out, most, n, columns);
+  (void)hipMemcpy(back.data(), out, n * columns * 4, hipMemcpyDeviceToHost);
+  return 0;
+}
+"""
+SAME_PLACES = TEXT.replace("    const int at = row * columns + c;\n    out[at] =", "    out[row * columns + c] =")
+TALLY = SAME_PLACES.replace("++seen", "seen += 1")
+
+
+def program(text: str) -> ParsedProgram:
+    return read_program(text, "gfx942")
+
+
+def kernel(body: str, before: str = "") -> ParsedProgram:
+    parameters = "float* a, float* b, int n"
+    return program(f"#include <hip/hip_runtime.h>\n{before}\n__global__ void k({parameters}) {{ {body} }}\n")
+
+
+def edits(found: ParsedProgram) -> list[str]:
+    return [edit.text for edit in split_edits(Body(found, found.kernels[0]), 16)]
+
+
+def test_loops_are_dealt_out_and_joined() -> None:
+    text = emit_program(program(TALLY), {"rows": TransformationPlan((256, 1, 1), split=16)}, {"rows": (64, 1, 1)})
+    assert "for (int c = ends[row] + static_cast<decltype(c)>(lane_part) * (2); c < columns; c += 16 * (2))" in text
+    assert (
+        "sum = sum_before + sum_of_lanes<16>(sum);" in text and "seen = seen_before + sum_of_lanes<16>(seen);" in text
+    )
+    assert "largest = largest_of_lanes<16>(largest);" in text
+    assert "if (lane_part == 0) { most[row] = largest + seen; }" in text
+    assert "const unsigned lane_x = (blockIdx.x * 256 + threadIdx.x) / 16;" in text
+
+
+@pytest.mark.parametrize("lanes", [4, 64])
+def test_split_programs_do_the_same(lanes: int) -> None:
+    needs.simulator()
+    needs.compiler()
+    found, target = program(TALLY), target_of("gfx942")
+    text = emit_program(found, {"rows": TransformationPlan((256, 1, 1), split=lanes, unroll=2)}, {"rows": (64, 1, 1)})
+    runs = [run_trial(one, target, Conditions(exact=True, record_bytes=1 << 20)) for one in (TALLY, text)]
+    done = compare_trials(*runs, Tolerance("float", 1e-6, "sums in another order"))
+    assert done.equal, done
+
+
+ROW = "const int i = blockIdx.x * blockDim.x + threadIdx.x; "
+REFUSED = {
+    "no loop": "a[i] = b[i];",
+    "a recurrence": "float s = 0; for (int c = 0; c < n; ++c) s = 0.5f * s + b[c]; a[i] = s;",
+    "a partial sum that is used": "float s = 0; for (int c = 0; c < n; ++c) { s += b[c]; a[i * n + c] = s; }",
+    "iterations that store to one place": "for (int c = 0; c < n; ++c) a[i] = b[c];",
+    "places that may meet": "for (int c = 0; c < n; ++c) a[c / 2] = b[c];",
+    "a place that depends on data": "for (int c = 0; c < n; ++c) { const int p = b[c]; a[p] = 1; }",
+    "an early end": "float s = 0; for (int c = 0; c < n; ++c) { s += b[c]; if (b[c] < 0) break; } a[i] = s;",
+    "a bound that moves": "int m = n; float s = 0; for (int c = 0; c < m; ++c) { s += b[c]; m = m - 1; } a[i] = s;",
+    "a neighbour's store that is read": "for (int c = 0; c < n; ++c) a[c] = b[c]; float s = 0; "
+    "for (int c = 0; c < n; ++c) s += a[c + 1]; b[i] = s;",
+    "what the first lane stores": "a[i] = 1; float s = 0; for (int c = 0; c < n; ++c) s += a[c]; b[i] = s;",
+    "a pointer that is followed": "float s = 0; for (int c = 0; c < n; ++c) s += *(b + c); a[i] = s;",
+    "a reference": "float s = 0; float& r = s; for (int c = 0; c < n; ++c) r += b[c]; a[i] = s;",
+    "a function with effects": "float s = 0; for (int c = 0; c < n; ++c) s += put(a, c); b[i] = s;",
+    "steps backwards": "float s = 0; for (int c = n; c > 0; --c) s += b[c]; a[i] = s;",
+    "a local array": "float s[2] = {0, 0}; for (int c = 0; c < n; ++c) s[c % 2] += b[c]; a[i] = s[0];",
+    "an atomic whose result is used": "for (int c = 0; c < n; ++c) b[c] = atomicAdd(a, 1.0f);",
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_loops_whose_iterations_depend_on_each_other_are_left_alone(what: str) -> None:
+    found = kernel(ROW + REFUSED[what], "__device__ float put(float* p, int c) { return p[c] = c; }")
+    with pytest.raises(NotUnderstood):
+        edits(found)
+
+
+def test_what_an_iteration_stores_it_may_read_again() -> None:
+    stores = "for (int c = 0; c < n; ++c) a[i * n + c] = b[c]; "
+    assert edits(kernel(ROW + stores + "for (int c = 0; c < n; ++c) a[i * n + c] *= 2;"))
+    with pytest.raises(NotUnderstood, match="read where other lanes"):
+        edits(kernel(ROW + stores + "for (int c = 1; c < n; ++c) a[i * n + c] *= 2;"))
+
+
+def test_the_move_is_offered_once() -> None:
+    found = program(TALLY)
+    one = KernelView(found, found.kernels[0], TransformationPlan(), "latency", (64, 1, 1), (64, 1, 1))
+    offered = [move.plan for move in list_moves(one) if move.transformation == "split_loops"]
+    assert [plan.split for plan in offered] == [64, 16, 4] and all(plan.restrict for plan in offered)
+    again = KernelView(found, found.kernels[0], offered[0], "latency", (64, 1, 1), (64, 1, 1))
+    assert {move.transformation for move in list_moves(again)} <= {"unroll", "hints", "occupancy"}

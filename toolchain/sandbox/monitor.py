@@ -1,0 +1,211 @@
+"""Reads a job's output and enforces the limits that rlimits cannot express."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from hipsynth.core import stop_signal
+from hipsynth.toolchain.sandbox import processes
+from hipsynth.toolchain.sandbox.jail import Jail, JobExit, SandboxJob
+from hipsynth.toolchain.sandbox.limits import TIME_REASONS, SandboxLimits, SandboxResult
+
+POLL_S = 0.02
+STOP_S = 1.0
+_SIGNAL_REASONS = {signal.SIGXCPU: "cpu_time", signal.SIGXFSZ: "file_size", signal.SIGSYS: "forbidden_call"}
+
+
+class SandboxLost(Exception):
+    """The sandbox could not be created; `args[0]` is what bubblewrap said."""
+
+
+class Watch:
+    """Watches one job: collects its output, polls its limits, ends its sandbox when one is exceeded."""
+
+    def __init__(
+        self,
+        jail: Jail,
+        job: SandboxJob,
+        scratch: Path,
+        limits: SandboxLimits,
+        on_output: Callable[[str, bytes], None] | None = None,
+    ) -> None:
+        self.jail, self.job, self.scratch, self.limits, self.on_output = jail, job, scratch, limits, on_output
+        self.isolated = jail.view is not None
+        self.kept: dict[str, bytearray] = {"out": bytearray(), "err": bytearray()}
+        self.written = 0
+        self.cut = False
+        self.peak = 0
+        self.ended: JobExit | None = None
+        self.starved = False  # whether the kernel ended it for memory
+        self.meter = processes.ProcessTimeMeter(processes.living_descendants(jail.process.pid))
+        self.start = time.monotonic()
+        self.next_disk = self.start + 0.1
+
+    def result(self) -> SandboxResult:
+        """Waits until the job ends or exceeds a limit, and kills what is left of it."""
+        reason = "interrupted"
+        try:
+            reason = self._pump()
+        finally:  # also if this process is interrupted: its jobs must not outlive it
+            self.starved = self.jail.group is not None and self.jail.group.ran_out_of_memory()
+            if reason:
+                self._kill()
+            self._drain()
+            self.job.close()
+        elapsed = time.monotonic() - self.start
+        out, err = (bytes(self.kept[name]).decode(errors="replace") for name in ("out", "err"))
+        if self.starved and reason in ("", "lost"):  # the kernel may have chosen the supervisor
+            reason = "memory"
+        if reason == "lost" and (problem := self.jail.problem()):
+            raise SandboxLost(problem)
+        if not reason and self.isolated and self._fills_disk():  # it may not have noticed that its disk was full
+            reason = "disk"
+        status, reason, code, number = self._judge(reason)
+        cpu_s, peak = self.meter.cpu_s, self.peak
+        if self.ended:
+            cpu_s, peak = max(cpu_s, self.ended.cpu_s), max(peak, self.ended.peak_bytes)
+        if reason == "not_started" and self.ended:
+            err = os.strerror(self.ended.error)
+        return SandboxResult(status, reason, code, number, out, err, elapsed, peak, self.isolated, cpu_s, cut=self.cut)
+
+    def _judge(self, reason: str) -> tuple[str, str, int | None, int | None]:
+        if reason:
+            return ("timeout" if reason in TIME_REASONS else "killed"), reason, None, None
+        assert self.ended
+        if self.ended.error:
+            return "failed", "not_started", None, None
+        code = os.waitstatus_to_exitcode(self.ended.status)
+        if code >= 0:
+            return ("ok", "", 0, None) if code == 0 else ("failed", "exit_code", code, None)
+        with contextlib.suppress(KeyError, ValueError):
+            reason = _SIGNAL_REASONS[signal.Signals(-code)]
+            return ("timeout" if reason in TIME_REASONS else "killed"), reason, None, -code
+        return "failed", "signal", None, -code
+
+    def _pump(self) -> str:
+        """Collects output until the job ends; returns the reason to kill it, or ""."""
+        with selectors.DefaultSelector() as selector:
+            for name, stream in (("out", self.job.out), ("err", self.job.err)):
+                os.set_blocking(stream.fileno(), False)
+                selector.register(stream, selectors.EVENT_READ, name)
+            selector.register(self.jail.socket, selectors.EVENT_READ, "end")
+            return self._loop(selector)
+
+    def _loop(self, selector: selectors.BaseSelector) -> str:
+        pause = 0.002
+        while True:
+            answered = False
+            for key, _ in selector.select(pause):
+                if key.data == "end":
+                    answered = True
+                elif not self._read(key.data, key.fileobj):  # type: ignore[arg-type]
+                    selector.unregister(key.fileobj)
+            if answered:
+                self.ended = self.job.ended()
+                return "" if self.ended else "lost"
+            if stop_signal.stop_requested():
+                return self._stop()
+            if time.monotonic() - self.start >= 0.01:  # most jobs end before there is anything to look at
+                reason = self._passed()
+                if reason:
+                    return reason
+            pause = min(POLL_S, pause * 2)
+
+    def _read(self, name: str, stream: BinaryIO) -> bool:
+        """Reads available output and keeps it up to the limit; False at the end of the stream."""
+        try:
+            chunk = os.read(stream.fileno(), 1 << 16)
+        except BlockingIOError:
+            return True
+        room = max(0, self.limits.output_bytes - len(self.kept[name]))
+        self.kept[name] += chunk[:room]
+        self.cut |= len(chunk) > room
+        self.written += len(chunk)
+        if self.on_output and chunk:
+            self.on_output(name, chunk)
+        return bool(chunk)
+
+    def _drain(self) -> None:
+        """Reads what is left in the pipes after the end, without blocking."""
+        for name, stream in (("out", self.job.out), ("err", self.job.err)):
+            for _ in range(64):  # a pipe holds 64 KiB, or 1 MiB if the program enlarged it
+                before = self.written
+                if not self._read(name, stream) or self.written == before:
+                    break
+
+    def _passed(self) -> str:
+        """The exceeded limit, or ""."""
+        limits = self.limits
+        if self.written > 64 * limits.output_bytes:
+            return "output"
+        pids = processes.living_descendants(self.jail.process.pid)
+        self.meter.sample(pids)
+        late = self.meter.passed(limits.cpu_s, limits.idle_s, limits.wall_s)
+        if late:
+            return late
+        memory = sum(processes.resident_bytes(pid) for pid in pids)
+        memory += self.jail.temporary_bytes()
+        self.peak = max(self.peak, memory)
+        if memory > limits.memory_bytes:
+            return "memory"
+        if len(pids) > limits.processes + (2 if self.isolated else 1):  # plus the supervisor and bubblewrap
+            return "processes"
+        if sum(processes.thread_count(pid) for pid in pids) > limits.threads + len(pids):
+            return "threads"
+        return "disk" if self._fills_disk() else ""
+
+    def _fills_disk(self) -> bool:
+        """Whether the job's files take more than they may; in a sandbox, the kernel limits their bytes itself."""
+        workspace = self.jail.workspace
+        if workspace is not None:
+            return workspace.used_bytes() > self.limits.scratch_bytes
+        if time.monotonic() < self.next_disk:
+            return False
+        self.next_disk = time.monotonic() + 0.25
+        return processes.folder_bytes(self.scratch) > self.limits.scratch_bytes
+
+    def _stop(self) -> str:
+        """Lets the program save what it has measured: the runtime library does so on SIGTERM."""
+        pids = processes.living_descendants(self.jail.process.pid)[
+            2 if self.isolated else 1 :
+        ]  # without those of the sandbox
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGTERM)
+        end = time.monotonic() + STOP_S
+        while time.monotonic() < end and any(processes.is_running(pid) for pid in pids):
+            time.sleep(POLL_S)
+        return "interrupted"
+
+    def _kill(self) -> None:
+        """Ends the sandbox and all its processes, and waits (up to a few seconds) until none is running."""
+        # The end of process 1 of a sandbox is that of all processes in it, however many there are.
+        doomed = set(processes.child_processes(self.jail.process.pid)) if self.isolated else self._freeze()
+        for pid in doomed:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        for _ in range(200):
+            if not any(processes.is_running(pid) for pid in doomed):
+                break
+            time.sleep(POLL_S / 4)
+        self.jail.end()
+
+    def _freeze(self) -> set[int]:
+        """Stops the processes first, because a tree that forks while it is read would hide some of them."""
+        frozen: set[int] = set()
+        for _ in range(50):
+            found = set(processes.living_descendants(self.jail.process.pid)) - frozen
+            if not found:
+                break
+            for pid in found:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGSTOP)
+            frozen |= found
+        return frozen

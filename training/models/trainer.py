@@ -1,0 +1,229 @@
+"""One run of Hugging Face's Trainer: a recipe, a model, encoded samples -> a trained model, with checkpoints.
+
+Used by every supervised training here. The same code runs in one process or in many under `torchrun` or the
+`deepspeed` launcher.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from hipsynth.core.errors import MissingDependency
+from hipsynth.training.data.encode import TrainingExample, pad_batch
+from hipsynth.training.models.decode import visibility_mask
+from hipsynth.training.models.model_record import ModelRecord
+from hipsynth.training.models.monitor import FLOPS_PER_TOKEN, Progress, Throughput, peak_flops, training_monitor
+
+if TYPE_CHECKING:
+    import torch
+    from torch.utils.data import Dataset
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback, TrainingArguments
+
+    from hipsynth.training.models.train import Config
+
+
+def fit_model(
+    config: Config,
+    out: Path,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    parts: tuple[Sequence[TrainingExample], Sequence[TrainingExample]],
+    fingerprint: str,
+    progress: Progress | None = None,
+) -> tuple[ModelRecord, bool]:
+    """Trains on the first part's samples, or goes on from the last checkpoint in OUT; writes weights and tokenizer to
+    `out`. Returns what a record says of the run, and whether this process is the first."""
+    from transformers import PrinterCallback, Trainer
+
+    # Counted before training, because ZeRO-3 partitions the parameters among processes.
+    parameters = sum(p.numel() for p in model.parameters())
+    trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    train, valid = ([without_count(row) for row in part] for part in parts)
+    folder, throughput = out / "checkpoints", Throughput()
+    trainer = Trainer(
+        model=model,
+        args=training_arguments(config, folder, len(train)),
+        train_dataset=train,
+        eval_dataset=valid if config.patience else None,
+        data_collator=batch_collator(tokenizer.pad_token_id, throughput),
+        callbacks=[training_monitor(out, progress, throughput), *early_stop(config)],
+    )
+    trainer.remove_callback(PrinterCallback)  # it writes to stdout
+    first: bool = trainer.is_world_process_zero()
+    if first:
+        keep_own_checkpoints(folder, fingerprint)
+    trainer.accelerator.wait_for_everyone()
+    last = last_checkpoint(folder)
+    result = trainer.train(resume_from_checkpoint=str(last) if last else None)
+    speed = throughput.tokens_per_second
+    losses = trainer.evaluate(cast("Dataset[TrainingExample]", valid)) if valid else {}
+    trainer.save_model(str(out))
+    if first:
+        tokenizer.save_pretrained(out)
+    return {
+        "parameters": parameters,
+        "trained_parameters": trained,
+        "steps": trainer.state.global_step,
+        "samples_cut": sum(row["cut_lines"] > 0 for row in parts[0]),
+        "tokens_per_sample": round(sum(len(row["input_ids"]) for row in train) / len(train)),
+        "tokens_per_second": round(speed, 1),
+        "share_of_peak": round(FLOPS_PER_TOKEN * parameters * speed / peak_flops(model.dtype), 4),
+        "train_loss": result.training_loss,
+        "valid_loss": losses.get("eval_loss"),
+    }, first
+
+
+def without_count(example: TrainingExample) -> TrainingExample:
+    """An example as the model takes it: without the number of source lines that were cut."""
+    kept = example.copy()
+    kept.pop("cut_lines", None)
+    return kept
+
+
+def adapt_model(config: Config, model: PreTrainedModel) -> PreTrainedModel:
+    """The model in the recipe's number format, with LoRA adapters if the recipe says so."""
+    import torch
+
+    if config.weights != "float32":
+        model = model.to(getattr(torch, config.weights))
+    if config.method == "lora":
+        from peft import LoraConfig, get_peft_model
+
+        lora = LoraConfig(
+            task_type="CAUSAL_LM",
+            r=config.lora_r,
+            lora_alpha=config.lora_alpha,
+            lora_dropout=config.lora_dropout,
+            target_modules=config.lora_targets,
+        )
+        model = cast("PreTrainedModel", get_peft_model(model, lora))  # a wrapper that passes everything on
+    if config.gradient_checkpointing:
+        model.enable_input_require_grads()
+        model.gradient_checkpointing_enable()
+        model.config.use_cache = False
+    return model
+
+
+def training_arguments(config: Config, folder: Path, samples: int) -> TrainingArguments:
+    """The recipe as Hugging Face TrainingArguments."""
+    import torch
+    from transformers import TrainingArguments
+
+    on_cpu = not torch.cuda.is_available()
+    per_step = config.batch * config.accumulate * int(os.environ.get("WORLD_SIZE", "1"))
+    return TrainingArguments(
+        output_dir=str(folder),
+        per_device_train_batch_size=config.batch,
+        per_device_eval_batch_size=config.batch,
+        gradient_accumulation_steps=config.accumulate,
+        max_steps=min(config.max_steps, math.ceil(config.epochs * samples / per_step)),
+        learning_rate=config.lr,
+        adam_beta1=config.betas[0],
+        adam_beta2=config.betas[1],
+        weight_decay=config.weight_decay,
+        optim="adamw_torch",
+        lr_scheduler_type="cosine",
+        warmup_steps=config.warmup,
+        seed=config.seed,
+        data_seed=config.seed,
+        bf16=config.bf16 == "yes" or (config.bf16 == "auto" and computes_bf16()),
+        use_cpu=on_cpu,
+        dataloader_pin_memory=not on_cpu,
+        train_sampling_strategy="group_by_length",
+        remove_unused_columns=False,  # the collator makes the mask of values side by side from stage and branch
+        save_steps=config.save_steps,
+        save_total_limit=2,
+        eval_strategy="steps" if config.patience else "no",
+        eval_steps=config.save_steps,
+        load_best_model_at_end=bool(config.patience),
+        metric_for_best_model="eval_loss" if config.patience else None,
+        logging_steps=10,
+        report_to=[],
+        disable_tqdm=True,
+        deepspeed=config.deepspeed or None,
+    )
+
+
+def computes_bf16() -> bool:
+    """Whether the GPU or CPU computes bfloat16 in hardware; emulation would be slower than float32."""
+    import torch
+
+    if torch.cuda.is_available():
+        return bool(torch.cuda.is_bf16_supported())
+    try:
+        flags = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return False
+    return "avx512_bf16" in flags or "amx_bf16" in flags
+
+
+def early_stop(config: Config) -> list[TrainerCallback]:
+    from transformers import EarlyStoppingCallback
+
+    return [EarlyStoppingCallback(early_stopping_patience=config.patience)] if config.patience else []
+
+
+def batch_collator(pad_id: int, throughput: Throughput) -> Callable[[list[TrainingExample]], dict[str, torch.Tensor]]:
+    """A function that pads a batch of examples and makes its tensors."""
+    import torch
+
+    def collate(batch: list[TrainingExample]) -> dict[str, torch.Tensor]:
+        throughput.count(sum(len(row["input_ids"]) for row in batch))
+        rows = {name: torch.tensor(row) for name, row in pad_batch(batch, pad_id).items()}
+        if "stage" in rows:
+            stage, branch = rows.pop("stage"), rows.pop("branch")
+            rows["attention_mask"] = visibility_mask(stage, branch, stage.shape[1])
+        return rows
+
+    return collate
+
+
+def prepare_deepspeed(config: Config) -> None:
+    """Lets DeepSpeed run without a launcher, as a single process; raises MissingDependency if it is not installed."""
+    if not config.deepspeed:
+        return
+    import torch
+
+    if not torch.cuda.is_available():
+        os.environ.setdefault("DS_ACCELERATOR", "cpu")
+    if "RANK" not in os.environ:
+        single = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29599"}
+        os.environ.update(single)
+    try:
+        import deepspeed  # noqa: F401
+    except ImportError as error:
+        raise MissingDependency(
+            "this config needs DeepSpeed", cause=str(error), remedy='pip install "hipsynth[train]"'
+        ) from error
+
+
+def keep_own_checkpoints(folder: Path, fingerprint: str) -> None:
+    """Deletes checkpoints of another run, and marks the folder with this run's fingerprint."""
+    mark = folder / "fingerprint"
+    if folder.exists() and (not mark.exists() or mark.read_text() != fingerprint):
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    mark.write_text(fingerprint)
+
+
+def last_checkpoint(folder: Path) -> Path | None:
+    """The newest complete checkpoint or None; trainer_state.json is written after weights and optimiser state."""
+    complete = [p for p in folder.glob("checkpoint-*") if (p / "trainer_state.json").exists()]
+    return max(complete, key=lambda p: int(p.name.rsplit("-", 1)[1]), default=None)
+
+
+def package_versions() -> dict[str, str]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {}
+    for package in ("torch", "transformers", "peft", "deepspeed", "trl"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "absent"
+    return found

@@ -1,0 +1,245 @@
+"""A model at an OpenAI-compatible endpoint drives the tools; what it finds is verified as what a search finds."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from hipsynth.core.errors import HipsynthError
+from hipsynth.core.program import text_id
+from hipsynth.synth.llm.endpoint import ChatReply, Client, NoAnswer, ToolCall
+from hipsynth.tuning.agent.choose_answer import choose_answer
+from hipsynth.tuning.agent.prompts import AGAIN, DONE, NUDGE, fit_messages, opening_messages, tool_result_message
+from hipsynth.tuning.agent.trace import Trace
+from hipsynth.tuning.optimize.optimize import OptimizeRequest, OptimizeResult
+from hipsynth.tuning.tools import Workshop, WorkshopLimits, run_tool, tool_definitions
+
+SAME_CALL = 4  # times that one call may be made
+NO_CALL = 3  # answers in a row without a call
+FAILED_CALLS = 8  # in a row
+RETRIES = 3
+MOST_WAIT_S = 30.0
+
+
+@dataclass(frozen=True)
+class AgentSettings:
+    """How a model is asked, and what its run may use in all; `seconds` are of the clock, waiting for it included."""
+
+    model: str
+    calls: int = 40
+    tokens: int = 200_000
+    seconds: float = 900.0
+    answer_tokens: int = 2048
+    context_chars: int = 48_000  # of the messages in one question
+    temperature: float = 0.2
+
+
+@dataclass(frozen=True)
+class AgentResult:
+    """The verified answer, and how the run went. `ended`: "finished", or which limit or failure ended it."""
+
+    found: OptimizeResult
+    ended: str
+    turns: int
+    calls: int
+    failed_calls: int
+    tokens: int
+
+    def document(self) -> dict[str, Any]:
+        counts = {name: value for name, value in asdict(self).items() if name != "found"}
+        return self.found.document() | {"llm": counts}
+
+
+class AgentRun:
+    """One chat about one program, which goes on where its trace ends."""
+
+    def __init__(
+        self, request: OptimizeRequest, client: Client, manner: AgentSettings, path: Path, say: Callable[[str], None]
+    ) -> None:
+        """Raises UsageError for an unknown target, BadInput for a trace that is damaged or of another run."""
+        self.client, self.manner, self.say = client, manner, say
+        sizes = tuple(tuple(one) for one in request.sizes)
+        limits = WorkshopLimits(calls=manner.calls, programs=manner.calls + 2)
+        self.shop = Workshop(request.target, limits, request.journal, sizes, request.allow)
+        about = {"program": text_id(request.text), "model": manner.model, "arguments": list(request.arguments)}
+        self.trace = Trace(path, about | asdict(self.shop.target))
+        self.messages: list[dict[str, Any]] = []
+        self.tokens, self.failed, self.failed_in_a_row = 0, 0, 0
+        self.seen: Counter[tuple[str, str]] = Counter()
+        self.before_s, self.begin = 0.0, time.monotonic()
+        self._resume()
+        if not self.shop.versions:
+            self.shop.add(request.text, arguments=request.arguments, made="source")
+            self.trace.keep_programs(self.shop)
+        for message in [] if self.messages else opening_messages(request.text, self.shop.target.arch):
+            self._keep(message)
+
+    def _resume(self) -> None:
+        self.trace.restore(self.shop)
+        lines = self.trace.of("message")
+        self.messages = [line["message"] for line in lines]
+        self.tokens = sum(line.get("tokens", 0) for line in lines)
+        self.failed = sum(line.get("failed", False) for line in lines)
+        self.before_s = max((line.get("seconds", 0.0) for line in lines), default=0.0)
+        self.shop.calls = sum(message["role"] == "tool" for message in self.messages)
+        made = Counter(_call_key(one) for message in self.messages for one in _calls_in(message))
+        self.seen = made - Counter(map(_call_key, self._open_calls()))
+
+    def talk(self) -> str:
+        """Asks and calls until the model ends, a limit is reached or the endpoint fails; says which."""
+        open_calls = self._open_calls()
+        silent = 0
+        while True:
+            for one in open_calls:
+                if ended := self._do(one):
+                    return ended
+            if ended := self._limit():
+                return ended
+            try:
+                answer = self._ask()
+            except NoAnswer as error:
+                self.say(f"no answer: {error.what}")
+                return f"endpoint: {error.reason}"
+            self._keep(_assistant_message(answer), tokens=_count_tokens(answer, self.messages))
+            open_calls = list(answer.calls)
+            if open_calls:
+                silent = 0
+            elif DONE in answer.text:
+                return "finished"
+            else:
+                silent += 1
+                if silent >= NO_CALL:
+                    return "nonsense"
+                self._keep({"role": "user", "content": NUDGE})
+
+    def _ask(self) -> ChatReply:
+        body = {
+            "model": self.manner.model,
+            "messages": fit_messages(self.messages, self.manner.context_chars),
+            "tools": tool_definitions(),
+            "max_tokens": self.manner.answer_tokens,
+            "temperature": self.manner.temperature,
+            "stream": False,
+        }
+        for attempt in range(RETRIES + 1):
+            try:
+                return self.client.ask(body)
+            except NoAnswer as error:
+                if not error.again or attempt == RETRIES or self._limit():
+                    raise
+                time.sleep(min(max(error.wait_s, 2.0**attempt / 2), MOST_WAIT_S))
+        raise AssertionError("the last attempt returns or raises")
+
+    def _do(self, one: ToolCall) -> str:
+        """Makes one call and keeps its result; why the run ends with it, or ""."""
+        self.seen[_call_key(one)] += 1
+        arguments = _parse_arguments(one.arguments)
+        done = run_tool(self.shop, one.name, arguments)
+        document = done.document | ({"note": AGAIN} if self.seen[_call_key(one)] > 1 else {})
+        self.failed += done.failed
+        self.failed_in_a_row = self.failed_in_a_row + 1 if done.failed else 0
+        self.trace.keep_programs(self.shop)
+        self._keep(tool_result_message(one.name, one.id, document), failed=done.failed)
+        shown = document.get("error") or document.get("program") or document.get("speedup") or ""
+        self.say(f"{one.name or '(no name)'} {one.arguments[:80]}: {shown or 'ok'}"[:160])
+        if document.get("error") == "limit":
+            return "calls"
+        if self.seen[_call_key(one)] >= SAME_CALL:
+            return "loop"
+        return "failing calls" if self.failed_in_a_row >= FAILED_CALLS else ""
+
+    def _limit(self) -> str:
+        if self.tokens >= self.manner.tokens:
+            return "tokens"
+        if self.shop.calls >= self.manner.calls:
+            return "calls"
+        return "seconds" if self._seconds() >= self.manner.seconds else ""
+
+    def _seconds(self) -> float:
+        return self.before_s + time.monotonic() - self.begin
+
+    def _keep(self, message: dict[str, Any], tokens: int = 0, failed: bool = False) -> None:
+        self.messages.append(message)
+        self.tokens += tokens
+        line = {"kind": "message", "message": message, "seconds": round(self._seconds(), 2)}
+        self.trace.add(line | ({"tokens": tokens} if tokens else {}) | ({"failed": True} if failed else {}))
+
+    def _open_calls(self) -> list[ToolCall]:
+        """The calls of the last answer that have no result yet, after an interruption."""
+        for at in range(len(self.messages) - 1, -1, -1):
+            if calls := _calls_in(self.messages[at]):
+                answered = sum(message["role"] == "tool" for message in self.messages[at + 1 :])
+                return calls[answered:]
+        return []
+
+
+def _call_key(one: ToolCall) -> tuple[str, str]:
+    return one.name, json.dumps(_parse_arguments(one.arguments), sort_keys=True)
+
+
+def _parse_arguments(text: str) -> object:
+    """What the model wrote as arguments; the text itself where it is no JSON, which no tool accepts."""
+    try:
+        return json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return text
+
+
+def _assistant_message(answer: ChatReply) -> dict[str, Any]:
+    calls = [
+        {"type": "function", "id": one.id, "function": {"name": one.name, "arguments": one.arguments}}
+        for one in answer.calls
+    ]
+    return {"role": "assistant", "content": answer.text} | ({"tool_calls": calls} if calls else {})
+
+
+def _calls_in(message: Mapping[str, Any]) -> list[ToolCall]:
+    rows = message.get("tool_calls", [])
+    return [ToolCall(row["id"], row["function"]["name"], row["function"]["arguments"]) for row in rows]
+
+
+def _count_tokens(answer: ChatReply, messages: Sequence[Mapping[str, Any]]) -> int:
+    """Tokens read and written: as the endpoint counts them, else four characters are one."""
+    read = len(json.dumps(messages)) // 4 if answer.read is None else answer.read
+    return read + (len(answer.raw) // 4 if answer.written is None else answer.written)
+
+
+def drive_model(
+    request: OptimizeRequest,
+    client: Client,
+    manner: AgentSettings,
+    path: Path,
+    say: Callable[[str], None] = lambda line: None,
+) -> AgentResult:
+    """Lets a model optimize a program; its run is kept in the trace at `path`, and one that was interrupted goes on.
+
+    Raises UsageError for an unknown target, HipsynthError (reason of the run) for a program that does not run, and
+    BadInput for a source without a kernel or a trace of another run.
+    """
+    run = AgentRun(request, client, manner, path, say)
+    original = run.shop.versions["v0"]
+    first = run.shop.measured(original)
+    if not first.ok:
+        cause = f"{first.reason}: {first.message[:500]}"
+        raise HipsynthError("the program does not run", cause=cause, reason=first.reason)
+    kernels = run.shop.parsed(original).kernels
+    refused = {kernel.name: kernel.together or kernel.fixed for kernel in kernels if not kernel.independent}
+    outcomes = run.trace.of("outcome")
+    ended = outcomes[-1]["ended"] if outcomes else run.talk()
+    found = choose_answer(run.shop, refused, say)
+    turns = sum(message["role"] == "assistant" for message in run.messages)
+    driven = AgentResult(found, ended, turns, run.shop.calls, run.failed, run.tokens)
+    if not outcomes:
+        document = found.document()
+        about = {name: document[name] for name in ("status", "reason", "speedup", "verified")}
+        run.trace.add({"kind": "outcome", "ended": ended, "best": _version_name(run.shop, found.text), **about})
+    return driven
+
+
+def _version_name(shop: Workshop, text: str) -> str:
+    return next(one.name for one in shop.versions.values() if one.text == text)

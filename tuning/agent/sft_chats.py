@@ -1,0 +1,230 @@
+"""Training samples: a search's success, told again as a chat in which an assistant works with the tools.
+
+Every result is what the tools answer, not what the search remembers, so a sample shows what a model will see.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hipsynth.core.errors import HipsynthError
+from hipsynth.core.program import text_id
+from hipsynth.core.reasons import Reason
+from hipsynth.tuning.agent.prompts import DONE, opening_messages, tool_call_message, tool_result_message
+from hipsynth.tuning.optimize.optimize import RUN_TIME_S, OptimizeRequest, OptimizeResult
+from hipsynth.tuning.optimize.search import SearchStep
+from hipsynth.tuning.tools import Workshop, WorkshopLimits, run_tool, tool_definitions
+
+HELD_OUT = 10  # one lineage in this many is held out, and everything handwritten
+MOST_TOLD = 1  # metrics and counters that a thought names
+MOST_DETOURS = 3  # chats with a dead end that are told of one success
+
+
+class NoLesson(HipsynthError):
+    """A success that cannot be told with the tools."""
+
+    reason = Reason.NO_LESSON
+
+
+@dataclass
+class ToolChat:
+    """A chat that grows by calls of tools."""
+
+    shop: Workshop
+    messages: list[dict[str, Any]]
+    calls: int = 0
+
+    def use(self, thought: str, name: str, **arguments: Any) -> dict[str, Any]:
+        """Adds a call and its result. Raises NoLesson if the call fails."""
+        done = run_tool(self.shop, name, arguments)
+        if done.failed:
+            raise NoLesson(f"{name} fails: {done.document}", reason=str(done.document.get("error")))
+        message = tool_call_message(name, arguments, self.calls, thought)
+        self.messages += [message, tool_result_message(name, message["tool_calls"][0]["id"], done.document)]
+        self.calls += 1
+        return done.document
+
+
+@dataclass(frozen=True)
+class ChatSample:
+    """A chat in the form of transformers, with the tools that were offered. `split`: "train" or "held_out"."""
+
+    messages: Sequence[Mapping[str, Any]]
+    speedup: float
+    program: str
+    lineage: str
+    arch: str
+    split: str
+    kind: str = "direct"  # "detour": with a step that gained nothing; "model": a run of a model
+    tools: Sequence[Mapping[str, Any]] = field(default_factory=tool_definitions)
+
+    def document(self) -> dict[str, Any]:
+        names = ("messages", "tools", "speedup", "program", "lineage", "arch", "split", "kind")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def digest(self) -> str:
+        """Equal for samples that say the same; the numbers of calls and programs are part of what is said."""
+        return text_id(json.dumps(self.messages, sort_keys=True))
+
+
+def split_of(lineage: str, origin: str) -> str:
+    """Relatives are in the same part. Handwritten programs are never trained on."""
+    held = origin == "handwritten" or zlib.crc32(lineage.encode()) % HELD_OUT == 0
+    return "held_out" if held else "train"
+
+
+def make_chat_samples(request: OptimizeRequest, found: OptimizeResult, lineage: str, origin: str) -> list[ChatSample]:
+    """The success as samples: straight, and once with each step that gained nothing, up to MOST_DETOURS.
+
+    Raises NoLesson if there is none."""
+    if found.status != "improved":
+        raise NoLesson(f"the search ended {found.status}", reason=found.status)
+    path = winning_steps(found)
+    shop = open_workshop(request)
+    samples = [_chat_sample(shop, request, path, None, (lineage, origin))]
+    for detour in dead_ends(found, path):
+        with contextlib.suppress(NoLesson):  # such as a move that is not proposed
+            samples.append(_chat_sample(shop.again(), request, path, detour, (lineage, origin)))
+    return samples
+
+
+def open_workshop(request: OptimizeRequest) -> Workshop:
+    """A workshop that takes measured runs from a search's journal, and adds to it."""
+    return Workshop(request.target, WorkshopLimits(run_s=RUN_TIME_S), request.journal, allow=request.allow)
+
+
+def _chat_sample(
+    shop: Workshop,
+    request: OptimizeRequest,
+    path: Sequence[SearchStep],
+    detour: SearchStep | None,
+    origin: tuple[str, str],
+) -> ChatSample:
+    chat = ToolChat(shop, opening_messages(request.text, request.target.arch))
+    shop.add(request.text, arguments=request.arguments, made="source")
+    speedup = replay_steps(chat, path, detour)
+    about = (round(speedup, 4), text_id(request.text), origin[0], request.target.arch, split_of(*origin))
+    return ChatSample(chat.messages, *about, kind="detour" if detour else "direct")
+
+
+def steps_of(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """A digest of each step of a chat: the state (all that was said), a call, its result, and what comes next."""
+    for at, message in enumerate(messages):
+        if message.get("tool_calls") and at + 2 < len(messages):
+            yield text_id(json.dumps(messages[: at + 3], sort_keys=True))
+
+
+def winning_steps(found: OptimizeResult) -> list[SearchStep]:
+    """The steps from the original to the answer."""
+    if found.step < 0:
+        raise NoLesson("no step leads to the answer")
+    path = [found.steps[found.step]]
+    while path[0].parent >= 0:
+        path.insert(0, found.steps[path[0].parent])
+    return path
+
+
+def dead_ends(found: OptimizeResult, path: Sequence[SearchStep]) -> list[SearchStep]:
+    """Steps that gained nothing, tried where the path goes on; the last ones first, for which most was known."""
+    starts = {step.parent for step in path}
+    tried = [s for s in found.steps if s.parent in starts and s.reason == "not faster" and s.after_ns]
+    return tried[::-1][:MOST_DETOURS]
+
+
+def replay_steps(chat: ToolChat, path: Sequence[SearchStep], detour: SearchStep | None) -> float:
+    """Walks the path with the tools; the verified speed-up. Raises NoLesson where a tool answers something else."""
+    now, words = "v0", ""
+    thought = _limit_text(chat.use(f"First I measure it on {chat.shop.target.arch}.", "profile", program=now))
+    for step in path:
+        moves = chat.use(thought, "propose", program=now)["moves"]
+        if detour is not None and detour.parent == step.parent:
+            _, gained = _try_move(chat, "", _find_move(moves, detour), now)
+            words = f"{gained}: no gain. I go back to {now}. "
+        else:
+            words = ""
+        now, gained = _try_move(chat, words, _find_move(moves, step), now)
+        words = f"{gained}, so I keep it. "
+        if step is not path[-1]:
+            thought = _limit_text(chat.use(f"{words}What limits it now?", "profile", program=now))
+    verified = chat.use(f"{words}I check that it does the same.", "run_and_verify", program=now)
+    if not verified["passed"]:
+        raise NoLesson("the answer does not pass", reason=Reason.NOT_VERIFIED)
+    if len(path) > 1:  # else it is known: no number is said that no tool has answered
+        chat.use("What did all of it gain?", "compare", before="v0", after=now)
+    total = float(run_tool(chat.shop, "compare", {"before": "v0", "after": now}).document["speedup"])
+    checks = ", ".join(row["check"].replace("_", " ") for row in verified["checks"] if row["passed"])
+    text = f"{DONE}: {now} is {total:.2f} times as fast as the original and passed: {checks}."
+    chat.messages.append({"role": "assistant", "content": text})
+    return total
+
+
+def _try_move(chat: ToolChat, words: str, row: Mapping[str, Any], now: str) -> tuple[str, str]:
+    """Applies a proposed move; the new program's name, and what it gained in words."""
+    thought = f"{words}{row['transformation']} on {row['kernel']} ({row['why']}): I try it."
+    made = chat.use(thought, "apply", program=now, move=row["move"])["program"]
+    gained = chat.use("Did that make it faster?", "compare", before=now, after=made)
+    return made, f"It is {gained['speedup']:.2f} times as fast{_describe_changes(gained, row['kernel'])}"
+
+
+def _find_move(moves: Sequence[Mapping[str, Any]], step: SearchStep) -> Mapping[str, Any]:
+    """The proposed move that is a search's step."""
+    plan = json.loads(json.dumps(step.plan))
+    for row in moves:
+        same = (row["transformation"], row["kernel"]) == (step.transformation, step.kernel)
+        if same and json.loads(json.dumps(row["plan"])) == plan:
+            return row
+    raise NoLesson(
+        f"{step.transformation} on {step.kernel} is not among the proposed moves", reason=Reason.NOT_PROPOSED
+    )
+
+
+def _limit_text(profile: Mapping[str, Any]) -> str:
+    first = profile["kernels"][0]
+    share = first["duration_us"] / profile["duration_us"] if profile["duration_us"] else 0.0
+    return (
+        f"{first['name']} takes {100 * share:.0f} % of {profile['duration_us']:.1f} us and is limited by "
+        f"{first['limited_by']}. I look at what can be changed."
+    )
+
+
+def _describe_changes(gained: Mapping[str, Any], kernel: str) -> str:
+    """The largest changes of the kernel's metrics and counters, in words."""
+    rows = [row for name, row in gained["changed"].items() if name.partition("<")[0].removesuffix("_tuned") == kernel]
+    words = largest_changes({name: pair for row in rows for name, pair in row.items()}, MOST_TOLD)
+    return f" ({', '.join(words)})" if words else ""
+
+
+def largest_changes(changed: Mapping[str, Sequence[float]], most: int) -> list[str]:
+    """The metrics and counters, as [before, after], that changed most, in words."""
+    pairs = [(abs(b - a) / max(abs(a), abs(b)), name, a, b) for name, (a, b) in changed.items()]
+    return [f"{name} {a:.4g} -> {b:.4g}" for _, name, a, b in sorted(pairs, reverse=True)[:most]]
+
+
+def from_trace(lines: Sequence[Mapping[str, Any]], lineage: str, origin: str) -> ChatSample:
+    """A model's run as a sample, if its answer was verified as faster. Raises NoLesson otherwise."""
+    outcome = next((line for line in reversed(lines) if line["kind"] == "outcome"), None)
+    first = next((line for line in lines if line["kind"] == "run"), None)
+    if outcome is None or first is None or outcome.get("status") != "improved":
+        raise NoLesson("the run has no verified gain", reason=str((outcome or {}).get("status", "unfinished")))
+    messages = [_with_objects(line["message"]) for line in lines if line["kind"] == "message"]
+    split = split_of(lineage or first["program"], origin)
+    made = ChatSample(messages, outcome["speedup"], first["program"], lineage or first["program"], first["arch"], split)
+    return replace(made, kind="model")
+
+
+def _with_objects(message: Mapping[str, Any]) -> dict[str, Any]:
+    """A message whose calls hold their arguments as objects, which chat templates expect. Raises NoLesson."""
+    calls = []
+    for one in message.get("tool_calls", []):
+        try:
+            arguments = json.loads(one["function"]["arguments"] or "{}")
+        except ValueError:
+            raise NoLesson("a call in it has arguments that are no JSON", reason=Reason.BAD_ARGUMENTS) from None
+        calls.append({**one, "function": {**one["function"], "arguments": arguments}})
+    return {**message} | ({"tool_calls": calls} if calls else {})

@@ -1,0 +1,134 @@
+"""Makes training samples over many programs: each is optimized by the search, and its success is told as chats."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hipsynth.core.errors import HipsynthError
+from hipsynth.core.files import write_whole
+from hipsynth.core.journal import ResultJournal
+from hipsynth.core.program import Program
+from hipsynth.core.scratch import scratch_folder
+from hipsynth.profiling.backends.protocol import Target
+from hipsynth.tuning.agent.sft_chats import ChatSample, NoLesson, from_trace, make_chat_samples, open_workshop, steps_of
+from hipsynth.tuning.agent.trace import read_trace
+from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
+
+SPLITS = ("train", "held_out")
+DONE_FILE, REPORT_FILE = "done.jsonl", "report.json"
+
+
+@dataclass(frozen=True)
+class ProgramTarget:
+    """One program on one target."""
+
+    program: Program
+    target: Target
+    budget_s: float
+
+    @property
+    def key(self) -> str:
+        return "/".join((self.program.id, self.target.arch, self.target.flags, f"{self.budget_s:g}"))
+
+
+def collect_chats(
+    items: Iterable[ProgramTarget], out: Path, say: Callable[[str], None] = lambda line: None
+) -> dict[str, Any]:
+    """Makes what `out` lacks, and writes train.jsonl, held_out.jsonl and report.json; returns the report.
+
+    A program whose search finds nothing, or that fails, is in the report with its reason; it is not searched on further
+    targets. Raises BadInput if `out` cannot be used.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    journal = ResultJournal(out / DONE_FILE, _check_result)
+    done = journal.read()
+    gained: dict[str, bool] = {}  # whether a program's first target gave a sample
+    for item in items:
+        if item.key not in done:
+            done[item.key] = (
+                _make_samples(item) if gained.get(item.program.id, True) else _no_samples("not_on_first_target")
+            )
+            journal.add(item.key, done[item.key])
+            result = done[item.key]
+            say(f"{item.program.name or item.program.id} {item.target.arch}: {result['reason'] or 'told'}")
+        gained.setdefault(item.program.id, bool(done[item.key]["samples"]))
+    return write_chats(out, done.values())
+
+
+def _check_result(entry: Any) -> dict[str, Any]:
+    if not isinstance(entry["samples"], list) or not isinstance(entry["reason"], str):
+        raise TypeError
+    return dict(entry)
+
+
+def _no_samples(reason: str) -> dict[str, Any]:
+    return {"samples": [], "reason": reason}
+
+
+def _make_samples(item: ProgramTarget) -> dict[str, Any]:
+    program = item.program
+    lineage = program.family if program.origin == "handwritten" else program.lineage or program.id
+    with scratch_folder() as runs:
+        request = OptimizeRequest(program.text, item.target, item.budget_s, program.arguments, journal=runs)
+        try:
+            shop = open_workshop(request)
+            if not shop.moves(shop.add(program.text, arguments=program.arguments)):
+                return _no_samples("no_moves")  # one run, where a search would prepare its checks first
+            samples = make_chat_samples(request, optimize_program(request), lineage, program.origin)
+        except HipsynthError as error:
+            return _no_samples(error.reason)
+    return {"samples": [_sample_line(sample) for sample in samples], "reason": ""}
+
+
+def _sample_line(sample: ChatSample) -> dict[str, Any]:
+    return {"digest": sample.digest, **sample.document()}
+
+
+def add_runs(paths: Sequence[Path], out: Path) -> dict[str, Any]:
+    """Adds the verified successes among the traces of models' runs; returns the report.
+
+    Raises BadInput for a trace that cannot be read."""
+    out.mkdir(parents=True, exist_ok=True)
+    journal = ResultJournal(out / DONE_FILE, _check_result)
+    done = journal.read()
+    for path in paths:
+        lines = read_trace(path)
+        try:
+            result: dict[str, Any] = {"samples": [_sample_line(from_trace(lines, "", "llm"))], "reason": ""}
+        except NoLesson as error:
+            result = _no_samples(error.reason)
+        key = f"run/{path.resolve()}"
+        done[key] = result
+        journal.add(key, result)
+    return write_chats(out, done.values())
+
+
+def write_chats(out: Path, results: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """The files of all results: each chat once, and no lineage in both parts."""
+    results = list(results)
+    once: dict[str, dict[str, Any]] = {}
+    for result in results:
+        for row in result["samples"]:
+            once.setdefault(row["digest"], {name: value for name, value in row.items() if name != "digest"})
+    rows = list(once.values())
+    for split in SPLITS:
+        lines = [json.dumps(row) + "\n" for row in rows if row["split"] == split]
+        write_whole(out / f"{split}.jsonl", "".join(lines))
+    report = {
+        "programs": len(results),
+        "samples": {split: sum(row["split"] == split for row in rows) for split in SPLITS},
+        "steps": {
+            split: len({one for row in rows if row["split"] == split for one in steps_of(row["messages"])})
+            for split in SPLITS
+        },
+        "lineages": {split: len({row["lineage"] for row in rows if row["split"] == split}) for split in SPLITS},
+        "duplicates": sum(len(result["samples"]) for result in results) - len(rows),
+        "without": dict(Counter(result["reason"] for result in results if result["reason"])),
+    }
+    write_whole(out / REPORT_FILE, json.dumps(report, indent=1) + "\n")
+    return report

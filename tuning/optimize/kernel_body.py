@@ -1,0 +1,95 @@
+"""A kernel's body as tokens: its local variables, and what pieces of it change."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+from hipsynth.source.parse import Token
+from hipsynth.tuning.optimize.program_model import COORDINATES, KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.statements import NotUnderstood
+
+ASSIGN = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="})
+STEP = frozenset({"++", "--"})
+STATEMENT_STARTS = frozenset({";", "{", "}", ")", "else"})  # tokens before the first one of a statement
+
+
+class Body:
+    """The tokens of a kernel's body within its program; `locals`: offsets of the declarations of its variables."""
+
+    def __init__(self, program: ParsedProgram, kernel: KernelDefinition) -> None:
+        self.program, self.kernel, self.tokens = program, kernel, program.tokens
+        self.locals = self._locals()
+
+    def check_plain(self) -> None:
+        """Raises NotUnderstood for code that text cannot be moved out of safely."""
+        body = self.tokens[self.kernel.first : self.kernel.last]
+        words = {t.text for t in body}
+        for name in words & self.program.macros.keys():
+            if COORDINATES & self.program.macros[name] or len(self.program.macros[name]) > 3:
+                raise NotUnderstood(f"the macro {name}")
+        text = self.program.unit.text[body[0].start : body[-1].end]
+        if b"#" in text.replace(b"#pragma unroll", b""):
+            raise NotUnderstood("a preprocessor directive in the body")
+        for a, b in itertools.pairwise(body):
+            if b.text == "[" and not (a.identifier or a.text in ("]", ")", ">")):
+                raise NotUnderstood("a lambda expression")
+        if {"static", "goto"} & words or any(re.fullmatch(r"\w+_([xyz]\d+)+", word) for word in words):
+            raise NotUnderstood("static, goto, or a name that the new code uses")
+
+    def _locals(self) -> set[int]:
+        """Offsets of the declarations of variables in the body."""
+        first, last = self.tokens[self.kernel.first].start, self.tokens[self.kernel.last].start
+        found = set()
+        for token in self.tokens[self.kernel.first : self.kernel.last]:
+            for entity in self.program.entities(token):
+                if entity.user and entity.category == "variable" and first <= entity.place[1] < last:
+                    found.add(entity.place[1])
+        return found
+
+    def local(self, token: Token) -> int:
+        """The offset of the declaration of the local variable that a token names; -1 if it names none."""
+        places = {e.place[1] for e in self.program.entities(token) if e.user and e.category == "variable"}
+        return next(iter(places & self.locals), -1) if len(places) == 1 else -1
+
+    def changed(self, span: tuple[int, int]) -> set[int]:
+        """The local variables that a piece of code declares, assigns or takes the address of."""
+        found = set()
+        for i in range(*span):
+            place = self.local(self.tokens[i])
+            if place < 0:
+                continue
+            stepped = self.tokens[i - 1].text in (*STEP, "&")
+            if self.tokens[i].start == place or stepped or self.after_lvalue(i, span[1]) in (*ASSIGN, *STEP):
+                found.add(place)
+        return found
+
+    def assigns(self, at: int, end: int) -> bool:
+        """Whether the name at an index, or what it points to, is assigned."""
+        return self.tokens[at - 1].text in STEP or self.after_lvalue(at, end) in (*ASSIGN, *STEP)
+
+    def after_lvalue(self, at: int, end: int) -> str:
+        """What follows `name`, `name.member` or `name[...]`."""
+        i = at + 1
+        while i < end:
+            if self.tokens[i].text == "." and i + 1 < end:
+                i += 2
+            elif self.tokens[i].text == "[":
+                depth = 0
+                while i < end:
+                    depth += (self.tokens[i].text == "[") - (self.tokens[i].text == "]")
+                    i += 1
+                    if depth == 0:
+                        break
+            else:
+                return self.tokens[i].text
+        return ""
+
+
+def uses_atomic_results(program: ParsedProgram, kernel: KernelDefinition) -> bool:
+    """Whether a kernel uses what an atomic operation returns, so that its results depend on the order of work-items."""
+    tokens = program.tokens
+    return any(
+        tokens[i].text.startswith("atomic") and tokens[i + 1].text == "(" and tokens[i - 1].text not in STATEMENT_STARTS
+        for i in range(kernel.first, kernel.last)
+    )

@@ -1,0 +1,264 @@
+"""Kernel fusion: joins consecutive launches; values that a work-item passes to itself stay in registers.
+
+Two launches are joined if they have the same shape, no work-item of either depends on its group, and each array that
+one of them writes and the other one uses is accessed at the work-item's own element alone: the same subscript in both,
+one for each work-item. Arrays are told apart by the expressions that the launches pass.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from hipsynth.source.declarations import FunctionParameter
+from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.tokens import find_closing, split_at
+from hipsynth.tuning.optimize.kernel_body import Body
+from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
+from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
+from hipsynth.tuning.optimize.transformation_plan import AXES
+
+_OWN = {a: {f"blockIdx.{a}*blockDim.{a}+threadIdx.{a}", f"threadIdx.{a}+blockIdx.{a}*blockDim.{a}"} for a in AXES}
+_BETWEEN = re.compile(rb"\s*(//[^\n]*\n\s*|/\*.*?\*/\s*)*", re.S)
+_PLAIN = re.compile(r"[A-Za-z_]\w*")
+_NAME = re.compile(r"[A-Za-z_]\w*((\.data\(\))?\.get\(\))?")
+_MEMBERS = frozenset({".", "->", "::"})
+MOST_NAME = 60
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """The program with launches joined: of these kernels, as a new one called `name`."""
+
+    text: str
+    name: str
+    kernels: tuple[str, ...]
+
+
+def find_fusions(program: ParsedProgram) -> Iterator[Fusion]:
+    """Every run of launches that can be joined, the longest first."""
+    launches = sorted(((one, k) for k in program.kernels for one in k.launches), key=lambda pair: pair[0].start)
+    found: list[tuple[int, Fusion]] = []
+    at = 0
+    while at < len(launches):
+        run = [_Call(program, *launches[at])]
+        while at + len(run) < len(launches) and _can_join(program, run, _Call(program, *launches[at + len(run)])):
+            run.append(_Call(program, *launches[at + len(run)]))
+        if len(run) > 1:
+            found.append((-len(run), _join_launches(program, run)))
+        at += len(run)
+    yield from (fusion for _, fusion in sorted(found, key=lambda pair: pair[0]))
+
+
+@dataclass(frozen=True)
+class _Uses:
+    """How a kernel uses an array: the canonical subscripts of its accesses, None for any other use."""
+
+    subscripts: frozenset[str | None]
+    written: bool
+
+
+class _Call:
+    """A launch of a kernel: its arrays by what is passed, and its body."""
+
+    def __init__(self, program: ParsedProgram, launch: LaunchStatement, kernel: KernelDefinition) -> None:
+        self.program, self.launch, self.kernel = program, launch, kernel
+        self.body = Body(program, kernel)
+        self.passed = dict(zip((one.name for one in kernel.parameters), launch.arguments, strict=True))
+
+    def fits(self) -> bool:
+        """Whether the kernel can be part of another one at all."""
+        kernel = self.kernel
+        if not kernel.independent or kernel.template or self.launch.template or self.launch.rest:
+            return False
+        if any(not one.base and re.search(r"[*&]", one.text) for one in kernel.parameters):
+            return False
+        try:
+            self.body.check_plain()
+            self.text()
+        except NotUnderstood:
+            return False
+        words = {t.text for t in self.program.tokens[kernel.first : kernel.last]}
+        return not words & self.program.macros.keys()
+
+    def uses(self) -> dict[str, _Uses]:
+        """By the expression that is passed for an array."""
+        found: dict[str, _Uses] = {}
+        for one in self.kernel.parameters:
+            if one.base:
+                places = [i for i in range(self.kernel.first, self.kernel.last) if self._names(i, one.name)]
+                subscripts = frozenset(self._subscript(i) for i in places)
+                written = not one.constant and any(self._writes(i) for i in places)
+                before = found.get(self.passed[one.name], _Uses(frozenset(), False))
+                found[self.passed[one.name]] = _Uses(before.subscripts | subscripts, before.written or written)
+        return found
+
+    def _names(self, at: int, name: str) -> bool:
+        token, before = self.program.tokens[at], self.program.tokens[at - 1].text
+        return token.text == name and before not in _MEMBERS and self.body.local(token) < 0
+
+    def _writes(self, at: int) -> bool:
+        """Anything but a read of an element counts as a write."""
+        subscripted = self.program.tokens[at + 1].text == "["
+        return not subscripted or self.program.tokens[at - 1].text == "&" or self.body.assigns(at, self.kernel.last)
+
+    def _subscript(self, at: int) -> str | None:
+        tokens = self.program.tokens
+        if tokens[at + 1].text != "[" or tokens[at - 1].text == "&":
+            return None
+        return self._canonical(at + 2, find_closing(tokens, at + 1))
+
+    def _canonical(self, start: int, end: int, depth: int = 0) -> str | None:
+        """The expression with local constants replaced by their values; None if it has other local variables."""
+        pieces = []
+        for i in range(start, end):
+            token = self.program.tokens[i]
+            place = self.body.local(token)
+            if place < 0:
+                member = self.program.tokens[i - 1].text in _MEMBERS
+                pieces.append(token.text if member else self.passed.get(token.text, token.text))
+                continue
+            value = self._value(place) if depth < 8 else None
+            inner = self._canonical(*value, depth + 1) if value else None
+            if inner is None:
+                return None
+            pieces.append(inner if end - start == 1 else f"({inner})")
+        return "".join(pieces)
+
+    def _value(self, place: int) -> tuple[int, int] | None:
+        """The tokens of the initial value of a local variable that is never changed."""
+        tokens, kernel = self.program.tokens, self.kernel
+        at = next(i for i in range(kernel.first, kernel.last) if tokens[i].start == place)
+        again = (i for i in range(at + 1, kernel.last) if self.body.local(tokens[i]) == place)
+        if tokens[at + 1].text != "=" or any(
+            self.body.assigns(i, kernel.last) or tokens[i - 1].text == "&" for i in again
+        ):
+            return None
+        stop = next(i for i in range(at, kernel.last) if tokens[i].text == ";")
+        _, end = split_at(tokens, at + 2, stop, ",")[0]
+        return at + 2, end
+
+    def text(self, names: Mapping[str, str] | None = None) -> str:
+        """The body as a block without returns. `names`: of its parameters there. Raises NotUnderstood."""
+        tokens = self.program.tokens
+        tree = parse_statements(tokens, self.kernel.first, self.kernel.last)
+        used = {t.text for t in tokens[self.kernel.first : self.kernel.last] if self.body.local(t) >= 0}
+        if names and used & (set(names.values()) - names.keys()):
+            raise NotUnderstood("a local variable has the name of a parameter")
+        return self._block(tree, names or {})
+
+    def _block(self, tree: Sequence[Statement], names: Mapping[str, str]) -> str:
+        lines: list[str] = []
+        for number, one in enumerate(tree):
+            words = [t.text for t in self.program.tokens[one.start : one.end]]
+            if one.kind == "if" and _only_returns(words[one.head[1] + 1 - one.start :]):
+                rest = self._block(tree[number + 1 :], names)
+                return "\n".join([*lines, f"if (!({self._renamed(*one.head, names)})) {{\n{rest}\n}}"])
+            if "return" in words:
+                raise NotUnderstood("a return among other statements")
+            lines.append(self._renamed(one.start, one.end, names))
+        return "\n".join(lines)
+
+    def _renamed(self, start: int, end: int, names: Mapping[str, str]) -> str:
+        tokens = self.program.tokens
+        base, last = tokens[start].start, tokens[end - 1].end
+        edits = [
+            Edit(t.start - base, t.end - base, names[t.text])
+            for i, t in enumerate(tokens[start:end], start)
+            if t.text in names and self._names(i, t.text)
+        ]
+        return apply_edits(self.program.unit.text[base:last], edits).decode(errors="surrogateescape")
+
+
+def _only_returns(words: Sequence[str]) -> bool:
+    """Whether the body of an `if` is `return;` alone."""
+    return list(words) in (["return", ";"], ["{", "return", ";", "}"])
+
+
+def _can_join(program: ParsedProgram, run: Sequence[_Call], after: _Call) -> bool:
+    """Whether a launch can become part of a run of launches that comes right before it."""
+    last = run[-1].launch
+    between = program.unit.text[last.end : after.launch.start]
+    if not (run[0].fits() and after.fits()) or not _BETWEEN.fullmatch(between):
+        return False
+    if (last.grid, last.block) != (after.launch.grid, after.launch.block):
+        return False
+    flat = _has_one_axis(program, last.grid) and _has_one_axis(program, last.block)
+    uses = after.uses()
+    if not all(_NAME.fullmatch(array) for call in (*run, after) for array in call.uses()):
+        return False  # `a + 1` may be part of what `a` is
+    for call in run:
+        for array, before in call.uses().items():
+            now = uses.get(array)
+            if now is None or not (before.written or now.written):
+                continue
+            places = before.subscripts | now.subscripts
+            if len(places) != 1 or not _has_own_element(next(iter(places)), flat):
+                return False
+    return True
+
+
+def _has_one_axis(program: ParsedProgram, shape: str) -> bool:
+    """Whether a launch shape has one axis: it is a number, and names no dim3."""
+    names = re.findall(r"[A-Za-z_]\w*", shape)
+    return "dim3" not in names and not any(re.search(rf"\bdim3\b[^;]*\b{name}\b", program.text) for name in names)
+
+
+def _has_own_element(subscript: str | None, flat: bool) -> bool:
+    """Whether every work-item has an element of its own at a subscript: `x`, or `y * width + x` with a width that does
+    not depend on it."""
+    if subscript is None:
+        return False
+    for x in _OWN["x"]:
+        if subscript == x and flat:
+            return True
+        for y in _OWN["y"]:
+            if re.fullmatch(rf"\({re.escape(y)}\)\*\w+\+\({re.escape(x)}\)", subscript):
+                return True
+    return False
+
+
+def _join_launches(program: ParsedProgram, run: Sequence[_Call]) -> Fusion:
+    """The program with one kernel for the run, defined after the last of its kernels."""
+    parameters: dict[tuple[str, ...], str] = {}  # what is passed, and what tells it from the same passed elsewhere
+    texts: dict[str, str] = {}  # name -> declaration
+    blocks = []
+    for call in run:
+        names = {}
+        for one in call.kernel.parameters:
+            key = _parameter_key(call, one)
+            if key not in parameters:
+                parameters[key] = name = _free_name(one.name, texts)
+                texts[name] = re.sub(rf"\b{one.name}\b(?!.*\b{one.name}\b)", name, one.text)
+            elif one.base and not one.constant:
+                texts[parameters[key]] = re.sub(r"\bconst\s+", "", texts[parameters[key]])
+            names[one.name] = parameters[key]
+        blocks.append(f"  {{  // {call.kernel.name}\n{call.text(names)}\n  }}\n")
+    name = _free_name("_".join(dict.fromkeys(call.kernel.name for call in run))[:MOST_NAME], program.text)
+    arguments = ", ".join(key[0] for key in parameters)
+    kernel = f"\n\n__global__ void {name}({', '.join(texts.values())}) {{\n{''.join(blocks)}}}"
+    end = max(call.kernel.end for call in run)
+    first, last = run[0].launch, run[-1].launch
+    launch = f"{name}<<<{first.grid}, {first.block}>>>({arguments});"
+    edits = [Edit(end, end, kernel), Edit(first.start, last.end, launch)]
+    text = apply_edits(program.unit.text, edits).decode(errors="surrogateescape")
+    return Fusion(text, name, tuple(call.kernel.name for call in run))
+
+
+def _parameter_key(call: _Call, one: FunctionParameter) -> tuple[str, ...]:
+    """Parameters of two kernels with the same key are one: the same array, or the same variable of the same type."""
+    passed = call.passed[one.name]
+    if one.base:
+        return (passed, one.base)
+    kind = one.text.removesuffix(one.name).replace("const", "").strip()
+    return (passed, kind) if _PLAIN.fullmatch(passed) else (passed, kind, str(call.launch.start), one.name)
+
+
+def _free_name(name: str, taken: Mapping[str, str] | str) -> str:
+    """A name that does not occur in `taken`."""
+    words = set(re.findall(r"\w+", taken)) if isinstance(taken, str) else taken
+    found, number = name, 2
+    while found in words:
+        found, number = f"{name}_{number}", number + 1
+    return found

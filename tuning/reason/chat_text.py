@@ -1,0 +1,164 @@
+"""Chats with tool calls as text: what a small model reads and writes, and what of a tool's result it is shown.
+
+The same functions render chats for training and for use, so a model sees the forms that it has learned. TEMPLATE is a
+chat template of transformers in the widespread form (<tool_call>{"name", "arguments"}</tool_call>); it marks what the
+assistant says, so that only this counts in the loss.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from hipsynth.source.model_view import view_source
+from hipsynth.synth.llm.endpoint import ToolCall
+from hipsynth.tuning.agent.sft_chats import largest_changes
+
+Message = Mapping[str, Any]
+MOST_RESULT = 1600  # characters of a tool's result
+MOST_CHANGED = 3  # metrics and counters of a kernel
+METRICS = ("HBM_Arithmetic_Intensity", "L1_Cache_Hit_Rate", "L2_Cache_Hit_Rate", "HBM_GFLOPS")
+TEMPLATE = (
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + '\n' }}"
+    "{% if message['role'] == 'assistant' %}{% generation %}"
+    "{{ message['content'] or '' }}"
+    "{% for call in message['tool_calls'] or [] %}"
+    "{{ '\n<tool_call>' + call['function'] | tojson + '</tool_call>' }}"
+    "{% endfor %}{{ '<|im_end|>' }}{% endgeneration %}{{ '\n' }}"
+    "{% else %}{{ message['content'] }}"
+    "{% if loop.first and tools %}{{ '\nTools: ' }}{% for tool in tools %}"
+    "{{ tool['function']['name'] + '(' + tool['function']['parameters']['properties'] | join(', ') + ') ' }}"
+    "{% endfor %}{% endif %}"
+    "{{ '<|im_end|>\n' }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+_CALL = re.compile(r"<tool_call>(.*?)(?:</tool_call>|$)", re.DOTALL)
+_SOURCE = re.compile(r"```cpp\n(.*?)\n```", re.DOTALL)
+
+
+def brief_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """The messages as a small model reads them: of the first source its kernels and launches, of results the part that
+    decides what to do next, and calls without numbers of their own."""
+    shown = []
+    for message in messages:
+        made = {"role": message["role"], "content": message.get("content") or ""}
+        if message["role"] == "user":
+            made["content"] = _SOURCE.sub(_kernels_block, made["content"], count=1)
+        elif message["role"] == "tool":
+            made["content"] = _brief_result(str(message.get("name", "")), made["content"])
+        elif message.get("tool_calls"):
+            made["tool_calls"] = [{"function": _brief_call(one["function"])} for one in message["tool_calls"]]
+        shown.append(made)
+    return shown
+
+
+def _kernels_block(found: re.Match[str]) -> str:
+    return f"```cpp\n{view_source(found[1], 'kernels')[0].rstrip()}\n```"
+
+
+def _brief_call(function: Mapping[str, Any]) -> dict[str, Any]:
+    arguments = function["arguments"]
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments or "{}")
+        except ValueError:
+            arguments = {"unreadable": arguments[:80]}
+    return {"name": function["name"], "arguments": arguments}
+
+
+def _brief_result(name: str, text: str) -> str:
+    try:
+        document = json.loads(_mend_moves(text))
+        short = SHOWN.get(name, _compact_json)(document) if "error" not in document else _compact_json(document)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        short = text
+    return short if len(short) <= MOST_RESULT else short[:MOST_RESULT] + " [cut]"
+
+
+def _mend_moves(text: str) -> str:
+    """A list of moves that was cut for its length, without the last move."""
+    cut = text.rfind(', {"move": ') if text.endswith(" [cut]") and text.startswith('{"moves": ') else -1
+    return text if cut < 0 else text[:cut] + "]}"
+
+
+def _compact_json(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, separators=(",", ":"))
+
+
+def _brief_profile(document: Mapping[str, Any]) -> str:
+    lines = [f"{document['duration_us']} us"]
+    for row in document["kernels"][:3]:
+        known = [f"{name} {row['metrics'][name]:g}" for name in METRICS if name in row["metrics"]]
+        shape = f"grid {row['grid']} block {row['block']}"
+        lines.append(f"{row['name']}: {row['duration_us']} us, {row['limited_by']}, {shape}, {', '.join(known)}")
+    return "\n".join(lines)
+
+
+def _brief_moves(document: Mapping[str, Any]) -> str:
+    """A line for each move: what most plans of its kernel have in common is left out."""
+    rows = document["moves"]
+    plans = [set(_plan_words(row["plan"])) for row in rows]
+    of = [(row["kernel"], word) for row, plan in zip(rows, plans, strict=True) for word in plan]
+    each = Counter(row["kernel"] for row in rows)
+    common = {(kernel, word) for (kernel, word), n in Counter(of).items() if 2 * n >= each[kernel] > 2}
+    lines = []
+    for row in rows:
+        words = [word for word in _plan_words(row["plan"]) if (row["kernel"], word) not in common]
+        lines.append(" ".join([str(row["move"]), row["transformation"], *[row["kernel"]] * (len(each) > 1), *words]))
+    return "\n".join(lines) or "no moves"
+
+
+def _plan_words(plan: Mapping[str, Any]) -> list[str]:
+    """What a plan changes, as words such as coarsen=2 and shape=64x1x1."""
+    given = {name: value for name, value in plan.items() if value not in (None, False, 0, [], {}, "")}
+    return [name if value is True else f"{name}={_plan_value(value)}" for name, value in given.items()]
+
+
+def _plan_value(value: object) -> str:
+    if isinstance(value, list):
+        return "x".join(map(str, value))
+    return json.dumps(value, separators=(",", ":"))[:60] if isinstance(value, Mapping) else str(value)
+
+
+def _brief_apply(document: Mapping[str, Any]) -> str:
+    return f"program {document['program']}"
+
+
+def _brief_comparison(document: Mapping[str, Any]) -> str:
+    rows = [
+        f"{name}: {', '.join(largest_changes(row, MOST_CHANGED))}" for name, row in document["changed"].items() if row
+    ]
+    return "\n".join([f"speedup {document['speedup']}", *rows])
+
+
+def _brief_verification(document: Mapping[str, Any]) -> str:
+    failed = [row["check"] for row in document["checks"] if row["passed"] is False]
+    passed = [row["check"].replace("_", " ") for row in document["checks"] if row["passed"]]
+    return f"passed: {', '.join(passed)}" if document["passed"] else f"failed: {', '.join(failed)}"
+
+
+SHOWN: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "profile": _brief_profile,
+    "propose": _brief_moves,
+    "apply": _brief_apply,
+    "compare": _brief_comparison,
+    "run_and_verify": _brief_verification,
+}
+
+
+def calls_in(text: str, number: int) -> tuple[str, tuple[ToolCall, ...]]:
+    """What an answer says besides its calls, and the calls. One that is no JSON has no name, so that no tool takes
+    it. `number`: of calls so far."""
+    found: list[ToolCall] = []
+    for match in _CALL.finditer(text):
+        try:
+            document = json.loads(match[1])
+            name, arguments = str(document["name"]), json.dumps(document.get("arguments", {}))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            name, arguments = "", match[1][:500]
+        found.append(ToolCall(f"call_{number + len(found)}", name, arguments))
+    return _CALL.sub("", text).strip(), tuple(found)

@@ -1,0 +1,231 @@
+"""Reinforcement (GRPO, by trl) with the simulator as environment: a model works on a kernel with the tools, and what
+it ends with is verified as a search's answer is.
+
+The reward is the logarithm of the verified speed-up. Wrong outputs, lowered precision and skipped work fail the checks
+(docs/explanation/honest-gains.md) and earn nothing, whatever the model says.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from hipsynth.core.errors import HipsynthError, MissingDependency
+from hipsynth.core.files import write_whole
+from hipsynth.core.scratch import scratch_folder
+from hipsynth.profiling.backends.protocol import Target
+from hipsynth.training.models.base import load_trained, torch_or_missing
+from hipsynth.training.models.model_record import RECORD, ModelRecord, model_record
+from hipsynth.training.models.monitor import Progress
+from hipsynth.training.models.train import Config
+from hipsynth.training.models.trainer import computes_bf16, package_versions
+from hipsynth.tuning.agent.agent_loop import AgentResult, AgentSettings, drive_model
+from hipsynth.tuning.optimize.optimize import OptimizeRequest, OptimizeResult
+from hipsynth.tuning.reason.local_model import LocalModel, Turn
+from hipsynth.tuning.reason.sft import TASK, read_chats, source_of
+from hipsynth.tuning.trial import target_of
+
+CALLS = 8  # that a run may make
+SECONDS = 240.0  # of a run
+TEMPERATURE = 0.9
+MOST_REWARD = math.log(16.0)
+NO_PROGRAM = "no program"
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """A run of the model as one sequence: the first question, then what the model wrote (`own` 1) and what was told
+    to it (0), with log-probabilities (0 for what was told), and the reward."""
+
+    prompt: list[int]
+    tokens: list[int]
+    own: list[int]
+    logprobs: list[float]
+    reward: float
+    ended: str
+
+
+def reward_of(found: OptimizeResult | None) -> float:
+    """log(speed-up), 0 to MOST_REWARD, of an answer that passed every check; 0 for any other."""
+    if found is None or found.status != "improved" or found.verification.passed is False:
+        return 0.0
+    return min(MOST_REWARD, math.log(max(1.0, found.speedup)))
+
+
+def roll_out(model: LocalModel, text: str, target: Target, arguments: tuple[str, ...] = ()) -> Rollout:
+    """Lets a model work on a program once. A program that does not run, or whose chat does not fit, earns 0."""
+    model.clear()
+    driven, ended = run_model(model, text, target, arguments)
+    return join_turns(model.turns, reward_of(driven.found if driven else None), ended)
+
+
+def run_model(
+    model: LocalModel, text: str, target: Target, arguments: tuple[str, ...] = (), calls: int = CALLS
+) -> tuple[AgentResult | None, str]:
+    """A run of the model, and why it ended."""
+    manner = AgentSettings("local", calls=calls, seconds=SECONDS, answer_tokens=model.most, context_chars=1 << 20)
+    request = OptimizeRequest(text, target, SECONDS, arguments)
+    with scratch_folder() as scratch:
+        client: Any = model
+        try:
+            driven = drive_model(request, client, manner, scratch / "run.jsonl")
+        except HipsynthError as error:
+            return None, error.reason
+    return driven, driven.ended
+
+
+def join_turns(turns: Sequence[Turn], reward: float, ended: str) -> Rollout:
+    """The turns as one sequence, as far as each begins with the one before: results that were left out to fit the
+    context end it."""
+    if not turns:
+        return Rollout([], [], [], [], reward, ended)
+    prompt = list(turns[0].read)
+    tokens: list[int] = []
+    own: list[int] = []
+    logprobs: list[float] = []
+    for turn in turns:
+        so_far = [*prompt, *tokens]
+        if turn.read[: len(so_far)] != so_far:
+            break
+        told = turn.read[len(so_far) :]
+        tokens += [*told, *turn.wrote]
+        own += [0] * len(told) + [1] * len(turn.wrote)
+        logprobs += [0.0] * len(told) + turn.logprobs
+    return Rollout(prompt, tokens, own, logprobs, reward, ended)
+
+
+def train_with_grpo(
+    traces: Path, config: Config, out: Path, progress: Progress | None = None, most: int = 64
+) -> ModelRecord:
+    """Goes on with the model in the folder `config.base` on the training programs of a traces folder; writes the model
+    folder `out` and returns its record. Raises MissingDependency without trl or a base, BadInput without programs."""
+    base = model_record(Path(config.base))
+    if base is None or base.get("task") != TASK:
+        remedy = "run `synth train TRACES --config tools-smollm2 --out MODEL` first, and name it with --base"
+        raise MissingDependency(f"{config.base}: no model that uses tools there", remedy=remedy)
+    programs = training_questions(traces)[:most]
+    model, tokenizer = load_trained(Path(config.base), base)
+    kept: list[dict[str, Any]] = []
+    trainer = _grpo_trainer(config, out, (model, tokenizer), programs, int(base["context"]), kept, progress)
+    trainer.train()
+    trainer.save_model(str(out))
+    tokenizer.save_pretrained(out)
+    record: ModelRecord = {
+        "version": base["version"],
+        "task": base["task"],
+        "format": base["format"],
+        "context": base["context"],
+        "view": base["view"],
+        "lineages": base["lineages"],
+        "status": "finished",
+        "fingerprint": base["fingerprint"],
+        "config": asdict(config),
+        "base": config.base,
+        "steps": trainer.state.global_step,
+        "rollouts": kept,
+        "versions": package_versions(),
+    }
+    write_whole(out / RECORD, json.dumps(record, indent=1))
+    return record
+
+
+def training_questions(traces: Path) -> list[dict[str, str]]:
+    """The training programs of a traces folder, each once: {"prompt": the source, "arch"}."""
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for chat in read_chats(traces)["train"]:
+        found.setdefault((chat["program"], chat["arch"]), {"prompt": source_of(chat), "arch": str(chat["arch"])})
+    return list(found.values())
+
+
+def _grpo_trainer(
+    config: Config,
+    out: Path,
+    loaded: tuple[Any, Any],
+    programs: Sequence[Mapping[str, str]],
+    context: int,
+    kept: list[dict[str, Any]],
+    progress: Progress | None,
+) -> Any:
+    torch = torch_or_missing()
+    try:
+        datasets: Any = import_module("datasets")
+        trl: Any = import_module("trl")
+    except ImportError as error:
+        remedy = 'install the extra: pip install "hipsynth[rl]"'
+        raise MissingDependency("reinforcement needs trl", cause=str(error), remedy=remedy) from error
+    from transformers import PrinterCallback, TrainerCallback
+
+    arch_of = {row["prompt"]: row["arch"] for row in programs}
+
+    class ShowPractice(TrainerCallback):
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if progress is not None:
+                progress(state.global_step, state.max_steps, "")
+
+    on_cpu = not torch.cuda.is_available()
+    arguments = trl.GRPOConfig(
+        output_dir=str(out / "checkpoints"),
+        per_device_train_batch_size=config.batch,
+        num_generations=config.generations,
+        gradient_accumulation_steps=config.accumulate,
+        max_completion_length=context,
+        max_steps=config.max_steps,
+        learning_rate=config.lr,
+        lr_scheduler_type="constant",
+        temperature=TEMPERATURE,
+        beta=config.keep,
+        seed=config.seed,
+        use_cpu=on_cpu,
+        bf16=not on_cpu and computes_bf16(),
+        dataloader_pin_memory=not on_cpu,
+        save_strategy="no",
+        logging_steps=1,
+        report_to=[],
+        disable_tqdm=True,
+    )
+    trainer = trl.GRPOTrainer(
+        model=_adapt_model(config, loaded[0]),
+        processing_class=loaded[1],
+        reward_funcs=lambda completions, reward, **_: list(reward),
+        args=arguments,
+        train_dataset=datasets.Dataset.from_list([{"prompt": row["prompt"]} for row in programs]),
+        rollout_func=_rollout_function(loaded[1], arch_of, context, kept),
+        callbacks=[ShowPractice()],
+    )
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+def _adapt_model(config: Config, model: Any) -> Any:
+    from hipsynth.training.models.trainer import adapt_model
+
+    return adapt_model(config, model) if config.lora_r else model
+
+
+def _rollout_function(
+    tokenizer: Any, arch_of: Mapping[str, str], context: int, kept: list[dict[str, Any]]
+) -> Callable[[list[str], Any], dict[str, Any]]:
+    """trl's rollout function: one run of the model for each prompt that it gets (prompts come repeated)."""
+
+    def run(prompts: list[str], trainer: Any) -> dict[str, Any]:
+        model = trainer.accelerator.unwrap_model(trainer.model)
+        was_training = model.training
+        local = LocalModel(model.eval(), tokenizer, context, TEMPERATURE)
+        found = [roll_out(local, text, target_of(arch_of[text])) for text in prompts]
+        model.train(was_training)
+        kept.extend({"reward": one.reward, "ended": one.ended, "tokens": sum(one.own)} for one in found)
+        filler = tokenizer.eos_token_id
+        return {
+            "prompt_ids": [one.prompt or [filler] for one in found],
+            "completion_ids": [one.tokens or [filler] for one in found],
+            "logprobs": [one.logprobs or [0.0] for one in found],
+            "env_mask": [one.own or [0] for one in found],
+            "reward": [one.reward for one in found],
+        }
+
+    return run

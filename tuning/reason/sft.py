@@ -1,0 +1,133 @@
+"""Supervised fine-tuning on the chats of `synth traces`: `synth train TRACES --config tools-smollm2 --out MODEL`.
+
+Only what the assistant says counts in the loss. Chats that are too long lose their oldest results of tools first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from hipsynth.core.errors import BadInput
+from hipsynth.core.files import open_regular, write_whole
+from hipsynth.training.data.encode import IGNORED, TrainingExample
+from hipsynth.training.models.base import load_base, torch_or_missing
+from hipsynth.training.models.model_record import RECORD, ModelRecord
+from hipsynth.training.models.monitor import Progress
+from hipsynth.training.models.train import Config, finished_already
+from hipsynth.training.models.trainer import adapt_model, fit_model, package_versions, prepare_deepspeed
+from hipsynth.tuning.reason.chat_text import TEMPLATE, brief_messages
+
+FILES = {"train": "train.jsonl", "held_out": "held_out.jsonl"}
+TRACE_BYTES = 1 << 30
+MOST_VALID = 32  # chats for the validation loss
+TASK = "tools"
+SPECIAL = ["<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>"]
+Chat = Mapping[str, Any]
+
+
+def is_traces(folder: Path) -> bool:
+    return (folder / FILES["train"]).is_file()
+
+
+def read_chats(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """The chats of a folder of `synth traces` by part. Raises BadInput for a folder without any, or a damaged line."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for part, name in FILES.items():
+        rows: list[dict[str, Any]] = []
+        with open_regular(folder / name, TRACE_BYTES) as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    row = json.loads(line)
+                    assert row["messages"] and isinstance(row["messages"], list) and row["program"]
+                except (ValueError, KeyError, TypeError, AssertionError, RecursionError) as error:
+                    what = f"{folder / name}: line {number} is no chat"
+                    raise BadInput(what, cause=str(error), remedy="run `synth traces` again") from error
+                rows.append(row)
+        found[part] = rows
+    if not found["train"]:
+        raise BadInput(f"{folder}: no chats to train on", remedy="give `synth traces` more programs, or more time")
+    return found
+
+
+def source_of(chat: Chat) -> str:
+    """The program that a chat begins with, without blanks at its end."""
+    return str(chat["messages"][1]["content"]).partition("```cpp\n")[2].rpartition("\n```")[0]
+
+
+def encode_chat(tokenizer: Any, chat: Chat, context: int) -> TrainingExample | None:
+    """A chat as token ids and labels, IGNORED outside of the assistant's turns; None if it does not fit. `cut_lines`:
+    results of tools that were left out."""
+    messages = brief_messages(chat["messages"])
+    results = [message for message in messages if message["role"] == "tool"]
+    for cut in range(len(results) + 1):
+        if cut:
+            results[cut - 1]["content"] = "[left out]"
+        made = tokenizer.apply_chat_template(
+            messages,
+            tools=chat.get("tools"),
+            return_dict=True,
+            return_assistant_tokens_mask=True,
+            chat_template=TEMPLATE,
+        )
+        ids = list(made["input_ids"])
+        if len(ids) <= context:
+            pairs = zip(ids, made["assistant_masks"], strict=True)
+            return {"input_ids": ids, "labels": [i if own else IGNORED for i, own in pairs], "cut_lines": cut}
+    return None
+
+
+def train_on_chats(traces: Path, config: Config, out: Path, progress: Progress | None = None) -> ModelRecord:
+    """Trains on the chats of a folder and writes the model folder `out`; returns its record. An interrupted call goes
+    on from its last checkpoint. Raises BadInput (no chats), UsageError (`out` holds another model),
+    MissingDependency."""
+    from transformers import set_seed
+
+    chats = read_chats(traces)
+    fingerprint = _hash_chats(config, chats["train"])
+    if (existing := finished_already(out, fingerprint)) is not None:
+        return existing
+    torch_or_missing()
+    prepare_deepspeed(config)
+    set_seed(config.seed)
+    model, tokenizer = load_base(config.base, _chat_texts(chats["train"]), SPECIAL, config.tiny, config.context)
+    tokenizer.chat_template = TEMPLATE
+    parts = {name: [encode_chat(tokenizer, chat, config.context) for chat in rows] for name, rows in chats.items()}
+    fitting = {name: [row for row in rows if row is not None] for name, rows in parts.items()}
+    if not fitting["train"]:
+        raise BadInput(f"{traces}: no chat fits {config.context} tokens", remedy="set a larger context in the recipe")
+    both = fitting["train"], fitting["held_out"][:MOST_VALID]
+    run, first = fit_model(config, out, adapt_model(config, model), tokenizer, both, fingerprint, progress)
+    record: ModelRecord = {
+        "version": 1,
+        "status": "finished",
+        "task": TASK,
+        "fingerprint": fingerprint,
+        "config": asdict(config),
+        "base": config.base,
+        "format": config.format,
+        "context": config.context,
+        "view": config.view,
+        "samples": {name: len(rows) for name, rows in fitting.items()},
+        "too_long": {name: len(parts[name]) - len(rows) for name, rows in fitting.items()},
+        "lineages": sorted({str(chat["lineage"]) for chat in chats["train"]}),
+        "versions": package_versions(),
+    }
+    record.update(run)
+    if first:
+        write_whole(out / RECORD, json.dumps(record, indent=1))
+    return record
+
+
+def _chat_texts(chats: Sequence[Chat]) -> list[str]:
+    """What a tokenizer of its own is trained on."""
+    return [json.dumps(brief_messages(chat["messages"])).replace("\\n", "\n") for chat in chats]
+
+
+def _hash_chats(config: Config, chats: Sequence[Chat]) -> str:
+    document = json.dumps([asdict(config), [chat["messages"] for chat in chats]], sort_keys=True)
+    return hashlib.sha256(document.encode()).hexdigest()

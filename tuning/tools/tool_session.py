@@ -1,0 +1,183 @@
+"""Where tools work: programs by short names, what is known of each, and limits on what a caller may use.
+
+Callers name programs, never files: nothing outside the workshop can be read or written through a tool.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from hipsynth.core.errors import HipsynthError
+from hipsynth.core.reasons import Reason
+from hipsynth.profiling.backends.protocol import Target
+from hipsynth.tuning.optimize.candidates import SearchState, make_candidates
+from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator
+from hipsynth.tuning.optimize.kernel_body import uses_atomic_results
+from hipsynth.tuning.optimize.optimize import program_tolerance
+from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
+from hipsynth.tuning.optimize.transformation_plan import Move, TransformationPlan
+from hipsynth.tuning.optimize.verification_sizes import Arguments
+from hipsynth.tuning.optimize.verification_sizes import candidate_arguments as sizes_of
+from hipsynth.tuning.optimize.verify import Verification, Verifier
+
+
+class ToolRefusal(HipsynthError):
+    """A call of a tool that cannot be answered: the reason and what to do instead go back to the caller."""
+
+    reason = Reason.REFUSED
+
+
+@dataclass(frozen=True)
+class WorkshopLimits:
+    """What callers may use in all. `seconds`: of tools at work; `run_s`: processor time of one measured run.
+
+    `calls` and `seconds` of 0 mean no limit, for servers that live long.
+    """
+
+    calls: int = 0
+    seconds: float = 0.0
+    source_bytes: int = 64 << 10
+    programs: int = 200
+    run_s: float = 60.0
+
+
+@dataclass(frozen=True)
+class Version:
+    """A program. `root`: the program that it must behave like, itself for one that is new. `base`: the one whose text
+    its plans change; itself for a text that was written, not made by a move."""
+
+    name: str
+    text: str
+    root: str
+    base: str
+    plans: Mapping[str, TransformationPlan] = field(default_factory=dict)
+    arguments: Arguments = ()
+    made: str = ""  # the transformation or "source"
+    parent: str = ""
+
+
+class Workshop:
+    """The programs of one caller on one target. Not for threads: a server lets one call run at a time."""
+
+    def __init__(
+        self,
+        target: Target,
+        limits: WorkshopLimits | None = None,
+        journal: Path | None = None,
+        sizes: tuple[Arguments, ...] = (),
+        allow: frozenset[str] = frozenset(),
+    ) -> None:
+        """`sizes`: arguments for verification, () finds them."""
+        self.target = target
+        self.limits, self.journal, self.sizes, self.allow = limits or WorkshopLimits(), journal, sizes, allow
+        self.versions: dict[str, Version] = {}
+        self.calls, self.seconds = 0, 0.0
+        # What is known of texts, whatever they are called.
+        self._evaluations: dict[tuple[str, Arguments], CandidateMeasurement] = {}
+        self._parsed: dict[str, ParsedProgram] = {}
+        self._verifiers: dict[str, Verifier] = {}
+        self._verified: dict[tuple[str, str, Arguments], Verification] = {}
+
+    def again(self) -> Workshop:
+        """A workshop without programs, in which what this one measured and verified is not done again."""
+        other = Workshop(self.target, self.limits, self.journal, self.sizes, self.allow)
+        other._evaluations, other._parsed = self._evaluations, self._parsed
+        other._verifiers, other._verified = self._verifiers, self._verified
+        return other
+
+    def charge(self) -> float:
+        """Counts a call, and returns when it begins. Raises ToolRefusal if a limit is reached."""
+        if self.limits.calls and self.calls >= self.limits.calls:
+            raise ToolRefusal(
+                f"all {self.limits.calls} calls are used", remedy="end with what is found", reason=Reason.LIMIT
+            )
+        if self.limits.seconds and self.seconds >= self.limits.seconds:
+            what = f"all {self.limits.seconds:g} s of work are used"
+            raise ToolRefusal(what, remedy="end with what is found", reason=Reason.LIMIT)
+        self.calls += 1
+        return time.monotonic()
+
+    def charged(self, begin: float) -> None:
+        self.seconds += time.monotonic() - begin
+
+    def add(self, text: str, **about: Any) -> Version:
+        """Keeps a program; one with the same text and root is found again. Raises ToolRefusal for one that is too large
+        or one too many."""
+        size = len(text.encode(errors="replace"))
+        if size > self.limits.source_bytes:
+            what = f"the source has {size} bytes; {self.limits.source_bytes} are allowed"
+            raise ToolRefusal(what, remedy="send less", reason=Reason.TOO_LARGE)
+        root = about.pop("root", "")
+        for known in self.versions.values():
+            same = known.root == (root or known.name) and known.arguments == about.get("arguments", known.arguments)
+            if known.text == text and same:
+                return known
+        if len(self.versions) >= self.limits.programs:
+            raise ToolRefusal(
+                f"{len(self.versions)} programs are kept already", remedy="start again", reason=Reason.LIMIT
+            )
+        name = f"v{len(self.versions)}"
+        about = {"base": name, "root": root or name} | about
+        self.versions[name] = Version(name, text, **about)
+        return self.versions[name]
+
+    def version(self, name: str) -> Version:
+        """The program of this name. Raises ToolRefusal."""
+        if name not in self.versions:
+            known = ", ".join(list(self.versions)[-8:]) or "none yet: call compile with a source"
+            raise ToolRefusal(
+                f"no program is called {name[:80]!r}", cause=f"known: {known}", reason=Reason.UNKNOWN_PROGRAM
+            )
+        return self.versions[name]
+
+    def measured(self, version: Version) -> CandidateMeasurement:
+        """The measured run of a program, made once."""
+        key = version.text, version.arguments
+        if key not in self._evaluations:
+            evaluator = Evaluator(self.target, version.arguments, self.limits.run_s, self.journal)
+            self._evaluations[key] = evaluator(version.text)
+        return self._evaluations[key]
+
+    def ran(self, version: Version) -> CandidateMeasurement:
+        """As `measured`. Raises ToolRefusal if the program did not run to its end."""
+        found = self.measured(version)
+        if not found.ok:
+            raise ToolRefusal(f"{version.name} does not run", cause=found.message[:1500], reason=found.reason)
+        return found
+
+    def parsed(self, version: Version) -> ParsedProgram:
+        """The program whose text a version's plans change. Raises BadInput if it cannot be parsed."""
+        text = self.versions[version.base].text
+        if text not in self._parsed:
+            self._parsed[text] = read_program(text, self.target.arch)
+        return self._parsed[text]
+
+    def state(self, version: Version) -> SearchState:
+        return SearchState(dict(version.plans), version.text, self.ran(version))
+
+    def moves(self, version: Version) -> list[tuple[Move, str]]:
+        """What can be done next with a program, in a fixed order: each move and the text that it gives."""
+        origin = self.state(self.versions[version.base])
+        return make_candidates(self.parsed(version), self.state(version), origin, (version.text,), self.allow)
+
+    def verifier(self, root: str) -> Verifier:
+        text = self.versions[root].text
+        if text not in self._verifiers:
+            program = read_program(text, self.target.arch)
+            sizes, allowed = list(self.sizes) or sizes_of(text), program_tolerance(program, self.allow)
+            ordered = any(uses_atomic_results(program, kernel) for kernel in program.kernels)
+            self._verifiers[text] = Verifier(text, self.target, sizes, allowed, ordered_by_atomics=ordered)
+        return self._verifiers[text]
+
+    def verified(self, version: Version) -> Verification:
+        """All checks of a program against its root, made once. Raises BadInput if the root cannot be parsed."""
+        root = self.versions[version.root]
+        key = root.text, version.text, root.arguments
+        if key not in self._verified:
+            timed = self.ran(root), self.ran(replace(version, arguments=root.arguments))
+            self._verified[key] = self.verifier(version.root).full(version.text, timed)
+        return self._verified[key]
