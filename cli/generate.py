@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hipsynth.cli.options import NamedPath, engine_option, json_option, workers_option
 from hipsynth.cli.output import Progress, print_json
+from hipsynth.core.errors import UsageError
 
 if TYPE_CHECKING:
     from hipsynth.synth.generate.policy import Policy
+    from hipsynth.synth.generate.steer import Label
 
 
 @click.command(
@@ -92,13 +96,44 @@ def command(
 
 def _steer_by_corpus(corpus: Path) -> tuple[Policy, list[str]]:
     """The policy steered towards thin regions of a corpus' labels, and what it changes."""
-    from hipsynth.cli.toward import labels_of
     from hipsynth.synth.generate.policy import default_policy
     from hipsynth.synth.generate.steer import describe_changes, steer_policy
 
-    before, labels = default_policy(), labels_of(corpus)
+    before, labels = default_policy(), generated_labels(corpus)
     after = steer_policy(before, labels)
     return after, [
         f"{corpus}: {len(labels):,} labels of generated programs; shares that change most:",
         *describe_changes(before, after),
     ]
+
+
+def generated_labels(path: Path) -> list[Label]:
+    """The labels of a corpus that belong to base programs of the generator, in the corpus' order. Raises UsageError if
+    there are none."""
+    from hipsynth.core.store import Corpus
+    from hipsynth.profiling.reports.coverage import heaviest_kernels, measure_coverage
+    from hipsynth.synth.generate.headers import load_templates, template_of
+    from hipsynth.synth.generate.steer import Label
+
+    corpus = Corpus.open(path)
+    rows = heaviest_kernels(corpus.measurements().to_pylist())
+    covered = measure_coverage(rows)
+    programs = {row["id"]: row for row in corpus.programs().to_pylist() if row["origin"] == "synthetic"}
+    labels = []
+    for row in rows:
+        program = programs.get(row["program_id"])
+        if program and not program["derivation"] and template_of(program["family"]) in load_templates():
+            labels.append(Label(program["family"], _run_params(program, row["arguments"]), covered.worth(row)))
+    if not labels:
+        raise UsageError(
+            f"{path} holds no label of a generated program", remedy="profile programs of `synth generate` into it first"
+        )
+    return labels
+
+
+def _run_params(program: dict[str, Any], arguments: str) -> dict[str, Any]:
+    """The parameters of a program in the run with these arguments."""
+    words = shlex.split(arguments)
+    runs = json.loads(program["runs"] or "[]")
+    changed: dict[str, Any] = next((run["params"] for run in runs if run["arguments"] == words), {})
+    return {**json.loads(program["params"]), **changed}

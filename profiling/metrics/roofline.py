@@ -126,11 +126,6 @@ def ridge_intensity(level: str, limits: Ceilings) -> float:
     return limits.peak / limits.bandwidth[level]
 
 
-def roof_curve(level: str, limits: Ceilings, intensities: Sequence[float]) -> list[tuple[float, float]]:
-    """(intensity, attainable GFLOP/s) along one roof, for a plot with logarithmic axes."""
-    return [(intensity, attainable_gflops(intensity, level, limits)) for intensity in intensities]
-
-
 def describe_position(found: RooflinePosition) -> str:
     """One line for reports, for instance "nearest to the HBM bandwidth roof, at 84 % of it"."""
     if found.roof is None or found.share is None:

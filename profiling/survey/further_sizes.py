@@ -101,12 +101,8 @@ def _by_argument(call: Invocation, knobs: Sequence[Knob]) -> Iterator[ResizedInv
                 yield ResizedInvocation(found, None, ladder)
 
 
-def constants_of(text: str) -> list[tuple[str, int]]:
-    """Name and value of the constants of a source that look like sizes."""
-    return [(found.name, found.value) for found in _find_constants(text)]
-
-
-def _find_constants(text: str) -> list[NamedConstant]:
+def size_constants(text: str) -> list[NamedConstant]:
+    """The constants of a source that look like sizes."""
     return [
         one
         for one in named_constants(text)
@@ -116,7 +112,7 @@ def _find_constants(text: str) -> list[NamedConstant]:
 
 def _by_constant(plan: BuildPlan, call: Invocation) -> Iterator[ResizedInvocation]:
     texts = {unit.path: read_text(unit.path) for unit in plan.units}
-    constants = {path: _find_constants(text) for path, text in texts.items()}
+    constants = {path: size_constants(text) for path, text in texts.items()}
     if not any(constants.values()):
         return
     for ladder, factors in enumerate(CONSTANT_LADDERS):

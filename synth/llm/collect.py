@@ -14,8 +14,8 @@ from hipsynth.core.program import INDEX, Program, is_id, write_programs
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.synth.llm.ask import RequestAnswers, RequestPolicy, answer_journal, ask_all
-from hipsynth.synth.llm.code import find_code
 from hipsynth.synth.llm.endpoint import ChatReply, Client
+from hipsynth.synth.llm.extract_code import find_code
 from hipsynth.synth.llm.prompts import ModelRequest
 from hipsynth.synth.llm.trials import ProgramVerdict, judge_all
 from hipsynth.toolchain import sandbox

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from checked_oracle import CheckedLaunchOracle
 from generated_samples import small
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
@@ -13,7 +14,6 @@ from hipsynth.synth.generate.headers import load_templates
 from hipsynth.synth.generate.ops import OPS
 from hipsynth.synth.generate.oracle import evaluate_module
 from hipsynth.synth.generate.producer import draw_program, generate_programs
-from hipsynth.synth.generate.races import CheckedLaunchOracle
 from hipsynth.synth.generate.types import F32, F64, I32, U32, IRError
 
 FAMILIES = sorted(load_templates())

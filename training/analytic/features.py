@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 from hipsynth.profiling.preview.interpret import Preview
 from hipsynth.simulator.devices import load_device
@@ -63,12 +62,6 @@ def _safe_log2(value: float) -> float:
 
 def _safe_ratio(part: float, whole: float) -> float:
     return part / whole if whole > 0 else -1.0
-
-
-def feature_row(preview: Preview, device: str) -> dict[str, Any]:
-    """Everything that a training example needs of a preview."""
-    arch = load_device(device).arch
-    return {"features": launch_features(preview, device), "quantities": preview_quantities(preview, arch)}
 
 
 def feature_vector(columns: Mapping[str, int], values: Mapping[str, float]) -> list[float]:

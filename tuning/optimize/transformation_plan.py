@@ -63,7 +63,6 @@ class TransformationPlan:
         return {name: value for name, value in asdict(self).items() if value != plain[name]}
 
 
-UNCHANGED = TransformationPlan()
 Plans = Mapping[str, TransformationPlan]  # by kernel; a kernel that is missing is unchanged
 
 

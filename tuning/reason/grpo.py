@@ -34,7 +34,6 @@ CALLS = 8  # that a run may make
 SECONDS = 240.0  # of a run
 TEMPERATURE = 0.9
 MOST_REWARD = math.log(16.0)
-NO_PROGRAM = "no program"
 
 
 @dataclass(frozen=True)

@@ -30,10 +30,6 @@ SPECIAL = ["<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>"]
 Chat = Mapping[str, Any]
 
 
-def is_traces(folder: Path) -> bool:
-    return (folder / FILES["train"]).is_file()
-
-
 def read_chats(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """The chats of a folder of `synth traces` by part. Raises BadInput for a folder without any, or a damaged line."""
     found: dict[str, list[dict[str, Any]]] = {}

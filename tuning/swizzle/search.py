@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from hipsynth.core.errors import BadInput, HipsynthError, UsageError
+from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.backends.protocol import Target
@@ -30,7 +30,6 @@ from hipsynth.tuning.trial.search_clock import Clock
 HIT_RATE = "L2_Cache_Hit_Rate"
 LEAST_GAIN = 0.01  # of a duration: the timing model does not tell smaller differences
 LEAST_POINTS = 1.0  # of the hit rate, in percent
-LEAST_GROUPS = 16
 INSTRUCTION_S = 5e-8  # price of a wave instruction
 MOST_EXACT_S = 4.0  # price of a run whose outputs are compared
 Say = Callable[[str], None]
@@ -459,6 +458,3 @@ def _explain_bound(work: _Work, record: KernelRecord) -> str:
         return f"the grid has no other order worth trying: {place}"
     best = min(tried.duration_ns for tried in work.answer.history) / (work.record.duration_ns or 1.0)
     return f"no mapping of {work.answer.evaluated} executed gains (best duration x {best:.3f}): {place}"
-
-
-__all__ = ["HipsynthError", "KernelSwizzle", "MappingTrial", "ProgramSwizzle", "SwizzleSettings", "search_mappings"]

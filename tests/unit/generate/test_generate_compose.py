@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from checked_oracle import CheckedLaunchOracle
 from generated_samples import small
 
 from hipsynth.synth.generate.build import build_module, replay_program
@@ -19,7 +20,6 @@ from hipsynth.synth.generate.headers import find_template, template_of
 from hipsynth.synth.generate.oracle import evaluate_module
 from hipsynth.synth.generate.policy import default_policy
 from hipsynth.synth.generate.producer import generate_programs
-from hipsynth.synth.generate.races import CheckedLaunchOracle
 
 PARTS = {
     "launch": set(LAUNCHES),

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from checked_oracle import CheckedLaunchOracle
 
 from hipsynth.synth.generate import ir
 from hipsynth.synth.generate.builder import KernelBuilder
 from hipsynth.synth.generate.ir import HostBuffer, Init, Kernel, Launch, Module, apply, const, load
 from hipsynth.synth.generate.oracle import evaluate_module
-from hipsynth.synth.generate.races import CheckedLaunchOracle
 from hipsynth.synth.generate.types import BOOL, F32, F64, I32, U32, IRError, find_dtype, vector_type
 
 

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 from corpus_samples import METRICS, fill, item
 
+from hipsynth.cli.generate import generated_labels
 from hipsynth.cli.main import cli
-from hipsynth.cli.toward import labels_of
 from hipsynth.core.errors import UsageError
 from hipsynth.core.store import CorpusWriter
 from hipsynth.profiling.reports.coverage import heaviest_kernels, label_bins, measure_coverage
@@ -111,7 +111,7 @@ def corpus(tmp_path: Path) -> Path:
 
 
 def test_labels_of_a_corpus_have_their_parameters(corpus: Path) -> None:
-    labels = labels_of(corpus)
+    labels = generated_labels(corpus)
     drawn = {p.family: p.params for p in generate_programs(8, seed=3)}
     assert len(labels) == 8 and all(label.worth > 0 for label in labels)
     assert all(dict(label.params) == dict(drawn[label.family]) for label in labels)
@@ -128,4 +128,4 @@ def test_the_verb_prints_its_plan_and_resumes_only_the_same_run(corpus: Path, tm
 def test_a_corpus_without_generated_programs_is_refused(tmp_path: Path) -> None:
     fill(tmp_path / "corpus", [item(1)], 1)
     with pytest.raises(UsageError, match="no label of a generated program"):
-        labels_of(tmp_path / "corpus")
+        generated_labels(tmp_path / "corpus")

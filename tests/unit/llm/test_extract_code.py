@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hipsynth.synth.llm.code import find_code
 from hipsynth.synth.llm.endpoint import ChatReply
+from hipsynth.synth.llm.extract_code import find_code
 
 KERNEL = "#include <hip/hip_runtime.h>\n__global__ void k() {}\nint main() { return 0; }\n"
 

@@ -10,9 +10,9 @@ from hipsynth.profiling.survey.build_plan import BuildPlan, Invocation, SourceUn
 from hipsynth.profiling.survey.further_sizes import (
     MOST_BY_ARGUMENT,
     MOST_BY_CONSTANT,
-    constants_of,
     other_sizes,
     scale_size,
+    size_constants,
 )
 from hipsynth.profiling.survey.size_parameters import knobs_of
 
@@ -66,8 +66,9 @@ def test_constants_of_the_sources_vary_with_a_build(tmp_path: Path) -> None:
 
 def test_what_is_no_size_stays() -> None:
     text = "#define MASK 255\nint threads = 256;\nconst int num_bins = 256;\nint n = 16;\nint count = read();\n"
-    assert constants_of(text) == []
-    assert constants_of("static const long rows = 4 * 1024, columns = 100'000;") == [("rows", 4096)]
+    assert size_constants(text) == []
+    (rows,) = size_constants("static const long rows = 4 * 1024, columns = 100'000;")
+    assert (rows.name, rows.value) == ("rows", 4096)
 
 
 @pytest.mark.parametrize(
