@@ -62,9 +62,9 @@ def main(names: list[str]) -> int:
     if unknown := sorted(set(names) - known):
         print(f"benchmarks: no {unknown[0]}; there are {', '.join(sorted(known))}", file=sys.stderr)
         return 2
-    sections = written() | {title(one): section(one) for one in scripts if not names or one.stem in names}
-    kept = [sections[title(one)] for one in scripts if title(one) in sections]
-    PAGE.write_text("\n".join([INTRODUCTION, *kept]))
+    sections = written() | {title(script): section(script) for script in scripts if not names or script.stem in names}
+    chosen_sections = [sections[title(script)] for script in scripts if title(script) in sections]
+    PAGE.write_text("\n".join([INTRODUCTION, *chosen_sections]))
     print(f"written: {PAGE.relative_to(FOLDER.parent)}")
     return 0
 

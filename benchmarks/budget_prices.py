@@ -26,10 +26,10 @@ def measured(artefacts: api.Artefacts, device: str, kernel: str, times: int, *, 
     limits = RunLimits(time_s=600, budget_s=ENOUGH_S, sampling_units=0, reuse=False)
     with tempfile.TemporaryDirectory() as folder:
         arguments = (kernel, str(times))
-        done = api.run_program(artefacts, devices.load_device(device), Path(folder), limits, arguments, count=count)
-    if done.exit_code or done.reason:
-        raise SystemExit(f"{kernel}: {done.reason} {done.message}")
-    return done.device_s, work_s(done.spending) + times * LAUNCH_S
+        result = api.run_program(artefacts, devices.load_device(device), Path(folder), limits, arguments, count=count)
+    if result.exit_code or result.reason:
+        raise SystemExit(f"{kernel}: {result.reason} {result.message}")
+    return result.device_s, work_s(result.spending) + times * LAUNCH_S
 
 
 def main() -> None:

@@ -41,12 +41,12 @@ class CorpusCosts:
 
 def costs(devices: Mapping[str, Mapping[str, Any]], programs: int) -> CorpusCosts:
     """The mean over devices; `devices` is the table `labels` of label_speed, measured on this many programs."""
-    found = []
+    figures = []
     for row in devices.values():
         labels, share = row["labels"], row["share"].get("compiling", 0.0)
         total = labels / row["labels_per_s"]
-        found.append((share * total / programs, (1 - share) * total / labels))
-    return CorpusCosts(sum(b for b, _ in found) / len(found), sum(r for _, r in found) / len(found))
+        figures.append((share * total / programs, (1 - share) * total / labels))
+    return CorpusCosts(sum(b for b, _ in figures) / len(figures), sum(r for _, r in figures) / len(figures))
 
 
 def table(one: CorpusCosts, cores: Sequence[int], price: float) -> str:
@@ -67,9 +67,9 @@ def main() -> None:
     parser.add_argument("--price", type=float, default=0.04, help="dollars for a core hour (default: 0.04)")
     parser.add_argument("--cores", type=int, action="append", help="repeatable (default: 2, 96, 1000)")
     options = parser.parse_args()
-    one = costs(json.loads(options.labels.read_text())["labels"], options.programs)
-    print(f"{one.build_s:.2f} s for a build, {one.run_s:.2f} s for a run, on one core\n")
-    print(table(one, options.cores or [2, 96, 1000], options.price))
+    cost = costs(json.loads(options.labels.read_text())["labels"], options.programs)
+    print(f"{cost.build_s:.2f} s for a build, {cost.run_s:.2f} s for a run, on one core\n")
+    print(table(cost, options.cores or [2, 96, 1000], options.price))
 
 
 if __name__ == "__main__":

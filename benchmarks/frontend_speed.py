@@ -42,16 +42,16 @@ def measure(texts: list[bytes], config: ParseConfig) -> dict[str, float]:
     planned = time.process_time()
     for unit in units:
         rename_unit(unit, config, 1)
-    ended = time.process_time()
+    ended_at = time.process_time()
     count = len(units)
     return {
         "programs": count,
         "parse_ms": 1e3 * (parsed - started) / count,
         "libclang_alone_ms": 1e3 * alone / count,
         "plan_ms": 1e3 * (planned - parsed) / count,
-        "rename_and_proof_ms": 1e3 * (ended - planned) / count,
-        "programs_per_second": count / (parsed - started + ended - planned),
-        "copies_per_second_of_one_base": count / (ended - planned),
+        "rename_and_proof_ms": 1e3 * (ended_at - planned) / count,
+        "programs_per_second": count / (parsed - started + ended_at - planned),
+        "copies_per_second_of_one_base": count / (ended_at - planned),
     }
 
 

@@ -50,12 +50,12 @@ def launches(name: str, scratch: Path, **options: Any) -> dict[str, Callable[[],
 
 def best(run: Callable[[], object]) -> tuple[float, float]:
     """CPU seconds and elapsed seconds."""
-    found = []
+    rates = []
     for _ in range(TIMES):
         cpu, wall = time.process_time(), time.perf_counter()
         run()
-        found.append((time.process_time() - cpu, time.perf_counter() - wall))
-    return min(cpu for cpu, _ in found), min(wall for _, wall in found)
+        rates.append((time.process_time() - cpu, time.perf_counter() - wall))
+    return min(cpu for cpu, _ in rates), min(wall for _, wall in rates)
 
 
 def main() -> None:
@@ -68,8 +68,10 @@ def main() -> None:
                 launches(name, Path(folder), count=False),
             )
             for kernel in ways[0]:
-                (counted, elapsed), (one, _), (_, all_cores) = (best(way[kernel]) for way in ways)
-                print(f"{name:8} {kernel:16} {counted * 1e3:12.1f} {counted / one:10.2f}x {elapsed / all_cores:18.2f}x")
+                (counted, elapsed), (rate, _), (_, all_cores) = (best(way_rates[kernel]) for way_rates in ways)
+                print(
+                    f"{name:8} {kernel:16} {counted * 1e3:12.1f} {counted / rate:10.2f}x {elapsed / all_cores:18.2f}x"
+                )
 
 
 if __name__ == "__main__":

@@ -22,8 +22,8 @@ from hipsynth.synth.generate.types import IRError
 def rate(count: int, workers: int, seed: int, runs: int) -> float:
     """Programs of up to `runs` sizes per second over `count` programs, including the start of the workers."""
     begin = time.perf_counter()
-    made = sum(1 for _ in generate_programs(count, seed, workers=workers, runs=runs))
-    return made / (time.perf_counter() - begin)
+    total = sum(1 for _ in generate_programs(count, seed, workers=workers, runs=runs))
+    return total / (time.perf_counter() - begin)
 
 
 def by_family(repeats: int, seed: int) -> dict[str, float]:

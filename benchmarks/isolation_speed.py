@@ -67,8 +67,8 @@ def batch(count: int, isolate: bool) -> float:
     began = time.perf_counter()
     for number, program in enumerate(map(shrink_program, generate_programs(count, 1, runs=8))):
         with scratch_folder() as folder:
-            done = backend.profile(program, TARGET, folder, limits)
-            assert done.status == "ok", (number, done.reason, done.message)
+            result = backend.profile(program, TARGET, folder, limits)
+            assert result.status == "ok", (number, result.reason, result.message)
     return time.perf_counter() - began
 
 

@@ -47,28 +47,28 @@ class Compared:
 
 
 def compared(sampled: Mapping[str, Any], exact: Mapping[str, Any]) -> Compared:
-    own = dict(sampled["sampling"]["error"])
-    printed = metric_error_bounds(own)
-    found = {**dict(sampled["counters"]), DURATION: sampled["duration_ns"]}
+    error_shares = dict(sampled["sampling"]["error"])
+    printed = metric_error_bounds(error_shares)
+    figures = {**dict(sampled["counters"]), DURATION: sampled["duration_ns"]}
     true = {**dict(exact["counters"]), DURATION: exact["duration_ns"]}
     errors = {
-        name: abs(found[name] / value - 1)
+        name: abs(figures[name] / value - 1)
         for name, value in true.items()
-        if value >= FEWEST and name in found and name not in END_STATE
+        if value >= FEWEST and name in figures and name not in END_STATE
     }
     both = [(name, sampled[name], exact[name]) for name in answer_ids()]
-    known = [(name, a, b) for name, a, b in both if a is not None and b is not None]
+    measured = [(name, a, b) for name, a, b in both if a is not None and b is not None]
     return Compared(
         f"{sampled['family']} {sampled['kernel']} {sampled['arguments']}",
         sampled["arch"],
         sampled["duration_ns"] / exact["duration_ns"] - 1,
         printed.get(DURATION, 0.0),
-        max((abs(a - b) for name, a, b in known if "Hit_Rate" in name), default=0.0),
-        {name: abs(a / b - 1) for name, a, b in known if "Hit_Rate" not in name and b},
+        max((abs(a - b) for name, a, b in measured if "Hit_Rate" in name), default=0.0),
+        {name: abs(a / b - 1) for name, a, b in measured if "Hit_Rate" not in name and b},
         {
-            name: (error <= max(own.get(name, 0.0), EXACT_TO), error <= max(printed.get(name, 0.0), EXACT_TO))
+            name: (error <= max(error_shares.get(name, 0.0), EXACT_TO), error <= max(printed.get(name, 0.0), EXACT_TO))
             for name, error in errors.items()
-            if max(error, own.get(name, 0.0)) > EXACT_TO
+            if max(error, error_shares.get(name, 0.0)) > EXACT_TO
         },
     )
 
@@ -89,7 +89,7 @@ def quantile(values: Sequence[float], share: float) -> float:
 def report(arch: str, rows: Sequence[Compared]) -> str:
     times = [abs(row.duration) for row in rows]
     metrics = [error for row in rows for error in row.metrics.values()]
-    held = [both for row in rows for name, both in row.held.items() if name != DURATION]
+    held_errors = [both for row in rows for name, both in row.held.items() if name != DURATION]
     timed = [row.held.get(DURATION, (True, True)) for row in rows]
     points = [row.hit_points for row in rows]
     cells = [
@@ -98,7 +98,7 @@ def report(arch: str, rows: Sequence[Compared]) -> str:
         *(f"{100 * value:.2f} %" for value in (statistics.median(times), quantile(times, 0.95), max(times))),
         *(f"{100 * value:.2f} %" for value in (quantile(metrics, 0.95), max(metrics))),
         *(f"{value:.2f}" for value in (quantile(points, 0.95), max(points))),
-        *(f"{100 * statistics.fmean(both[i] for both in of):.0f} %" for i in (0, 1) for of in (timed, held)),
+        *(f"{100 * statistics.fmean(both[i] for both in of):.0f} %" for i in (0, 1) for of in (timed, held_errors)),
     ]
     return f"| {' | '.join(cells)} |"
 

@@ -99,13 +99,13 @@ def deviations(result: TargetResult, full: TargetResult) -> Iterator[tuple[float
 def checked(sampled: list[tuple[Cell, TargetResult]], every: int) -> dict[str, Any]:
     """Errors of every `every`-th sampled label against its full run, by device; those whose full run does not end in
     its time are left out."""
-    found: dict[str, list[tuple[float, float]]] = {}
+    errors: dict[str, list[tuple[float, float]]] = {}
     for cell, result in sampled[::every]:
         full = profile(cell, FULL)
         if full.status != "ok":
             print(f"left out: {cell[0].family} {' '.join(cell[2].arguments)} on {result.device}: {full.reason}")
             continue
-        found.setdefault(result.device, []).extend(deviations(result, full))
+        errors.setdefault(result.device, []).extend(deviations(result, full))
     return {
         device: {
             "kernels": len(rows),
@@ -114,7 +114,7 @@ def checked(sampled: list[tuple[Cell, TargetResult]], every: int) -> dict[str, A
             "duration_over_2_percent": sum(d > 0.02 for d, _ in rows),
             "counter_over_2_percent": sum(c > 0.02 for _, c in rows),
         }
-        for device, rows in sorted(found.items())
+        for device, rows in sorted(errors.items())
     }
 
 

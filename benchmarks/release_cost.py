@@ -72,9 +72,9 @@ def watched(costs: ReleaseCosts) -> Iterator[None]:
         return result
 
     def simulated(program: Any, artefacts: Any, device: Any, limits: Any) -> RunResult:
-        done = simulate(program, artefacts, device, limits)
-        add_run(costs, done, limits != LIMITS)
-        return done
+        result = simulate(program, artefacts, device, limits)
+        add_run(costs, result, limits != LIMITS)
+        return result
 
     with patch.object(sandbox, "run_sandboxed", started), patch.object(sim, "run_in_copy", simulated):
         yield
@@ -88,16 +88,16 @@ def here(function: Any, items: Any, *_: Any) -> Iterator[ItemOutcome[Any]]:
 
 def measure(shard: int, count: int, apart: bool) -> tuple[ReleaseCosts, int]:
     """The costs of `count` programs of a shard, and the number of its labels."""
-    costs, made = ReleaseCosts(), load_plan()
+    costs, result = ReleaseCosts(), load_plan()
     begin = time.process_time()
-    drawn = generate_programs(made.programs, made.seed(shard), runs=made.sizes)
+    drawn = generate_programs(result.programs, result.seed(shard), runs=result.sizes)
     programs = [replace(program, oracle=expected_output) for program, _ in zip(drawn, range(count), strict=False)]
     costs.add("generate", time.process_time() - begin, count)
     never = patch.object(equal_builds, "key_of", lambda *_: None) if apart else contextlib.nullcontext()
     begin = time.process_time()
     with tempfile.TemporaryDirectory() as folder, watched(costs), never, patch.object(collect, "map_unordered", here):
         options = collect.MatrixOptions(limits=LIMITS)
-        summary = collect.collect_matrix(programs, made.targets(shard), Path(folder) / "corpus", options)
+        summary = collect.collect_matrix(programs, result.targets(shard), Path(folder) / "corpus", options)
     costs.add("Python: jobs, metrics, store", time.process_time() - begin, summary.planned)
     return costs, summary.measured
 

@@ -45,19 +45,19 @@ def compared(kernel: str, name: str, exact: tuple[Dispatch, float], part: tuple[
     from hipsynth.profiling import metrics
     from hipsynth.simulator import devices
 
-    whole, sampled = exact[0], part[0]
+    exact_run, sampled = exact[0], part[0]
     arch = devices.load_device(name).arch
-    counters = {key: value for key, value in whole["counters"].items() if key not in END_STATE}
+    counters = {key: value for key, value in exact_run["counters"].items() if key not in END_STATE}
     off = {key: abs(sampled["counters"][key] - value) / max(value, 1.0) for key, value in counters.items()}
     worst, which = max((error, key) for key, error in off.items())
-    rates = [metrics.compute_metrics(one["counters"], one["duration_ns"], arch) for one in (whole, sampled)]
+    rates = [metrics.compute_metrics(exact["counters"], exact["duration_ns"], arch) for exact in (exact_run, sampled)]
     points = max(abs((rates[0][key] or 0) - (rates[1][key] or 0)) for key in rates[0] if "Hit_Rate" in key)
-    duration = 100 * (sampled["duration_ns"] / whole["duration_ns"] - 1)
+    duration = 100 * (sampled["duration_ns"] / exact_run["duration_ns"] - 1)
     estimate = f" (estimated: {100 * sampled['sampling']['error'].get(which, 0):.0f} %)" if worst > DOUBTFUL else ""
     cells = [
         kernel,
         name,
-        f"{sampled['sampling']['groups_simulated']:,} of {whole['sampling']['groups_simulated']:,}",
+        f"{sampled['sampling']['groups_simulated']:,} of {exact_run['sampling']['groups_simulated']:,}",
         f"{100 * worst:.2f} % {which}{estimate}" if worst >= 0.00005 else "0",
         f"{points:.2f}",
         f"{duration:+.2f} %",

@@ -79,7 +79,7 @@ class BenchmarkClient:
 def resident_mib(pid: int) -> float:
     """Resident memory of a server and its workers in MiB, without the compilers that workers start."""
     children = [c for path in Path(f"/proc/{pid}/task").glob("*/children") for c in path.read_text().split()]
-    return sum(_resident_mib(one) for one in [str(pid), *children])
+    return sum(_resident_mib(process_id) for process_id in [str(pid), *children])
 
 
 def _resident_mib(pid: str) -> float:
@@ -98,13 +98,13 @@ def typed(client: BenchmarkClient, first: int, edits: int, per_minute: float) ->
     """Status and seconds of edits at a rate, in bursts; an edit does not wait for the answers to earlier ones."""
     step, begin = 60 / per_minute, time.monotonic()
     with ThreadPoolExecutor(64) as pool:
-        done = []
+        latencies = []
         for number in range(edits):
             bursts, within = divmod(number, BURST)
             at = begin + step * (bursts * BURST + within * BURST_SHARE)
             time.sleep(max(0.0, at - time.monotonic()))
-            done.append(pool.submit(client.predict, first + number))
-        return [one.result() for one in done]
+            latencies.append(pool.submit(client.predict, first + number))
+        return [latency.result() for latency in latencies]
 
 
 @contextlib.contextmanager
@@ -121,12 +121,12 @@ def served() -> Iterator[tuple[BenchmarkClient, int]]:
 
 
 def counted(answers: list[tuple[int, float]]) -> dict[str, Any]:
-    known = [seconds for status, seconds in answers if status == 200]
+    successes = [seconds for status, seconds in answers if status == 200]
     return {
         "typed": len(answers),
-        "typed_answered": len(known),
+        "typed_answered": len(successes),
         "typed_superseded": sum(status == 409 for status, _ in answers),
-        "typed_median_ms": 1000 * statistics.median(known) if known else None,
+        "typed_median_ms": 1000 * statistics.median(successes) if successes else None,
     }
 
 
@@ -152,8 +152,8 @@ def soak(minutes: float, per_minute: float) -> dict[str, Any]:
     third = SAMPLES // 3
     middle, last = (statistics.median(part) for part in (memory[third : 2 * third], memory[2 * third :]))
     wrong = sorted({status for status, _ in answers} - {200, 409})
-    found = {"minutes": minutes, "memory_mib": memory, "stored_mib": stored, "middle_mib": middle, "last_mib": last}
-    return {**counted(answers), **found, "other_statuses": wrong, "flat": last <= FLAT * middle}
+    summary = {"minutes": minutes, "memory_mib": memory, "stored_mib": stored, "middle_mib": middle, "last_mib": last}
+    return {**counted(answers), **summary, "other_statuses": wrong, "flat": last <= FLAT * middle}
 
 
 def main() -> int:
@@ -163,12 +163,12 @@ def main() -> int:
     parser.add_argument("--rate", type=float, default=1000.0)
     parser.add_argument("--soak", type=float, nargs="?", const=10.0, metavar="MINUTES")
     options = parser.parse_args()
-    found = soak(options.soak, options.rate) if options.soak else measure(options.edits, options.rate)
+    summary = soak(options.soak, options.rate) if options.soak else measure(options.edits, options.rate)
     if options.json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps(summary, indent=2))
     else:
-        show(found, options.rate)
-    return int(not found.get("flat", True) or bool(found.get("other_statuses")))
+        show(summary, options.rate)
+    return int(not summary.get("flat", True) or bool(summary.get("other_statuses")))
 
 
 def show(found: dict[str, Any], rate: float) -> None:

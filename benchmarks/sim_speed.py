@@ -109,7 +109,7 @@ def tinygrad_rate(checkout: Path, scratch: Path) -> float:
         "kernarg_sgpr": int(base[1]),
         "group_size_at": int(sizes[-1], 16),
     }
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", EMULATE, str(checkout)],
         input=json.dumps(job),
         capture_output=True,
@@ -121,7 +121,7 @@ def tinygrad_rate(checkout: Path, scratch: Path) -> float:
             **os.environ,
         },  # the emulator compiles each instruction on first use
     )
-    theirs = json.loads(done.stdout.splitlines()[-1])
+    theirs = json.loads(process.stdout.splitlines()[-1])
     at = device.core.allocate(4096)
     executed = device.launch("alu", (1,), (64,), "Qi", at, TINYGRAD_STEPS)["counters"]["SQ_INSTS"]
     ours = device.download(at, np.zeros(64, np.float32))

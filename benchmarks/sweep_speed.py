@@ -31,15 +31,15 @@ PROGRAMS = {  # program -> first size, step, and how many sizes
 
 def measure(name: str, first: int, step: int, sizes: int) -> dict[str, Any]:
     text, predictor = (CORPUS / f"{name}.hip").read_text(), AnalyticPredictor.load()
-    asked = [LaunchAssumptions(arguments=(str(first + step * i),)) for i in range(sizes)]
-    variants = [Variant(ARCH, FLAGS, DEVICE, one) for one in asked]
+    questions = [LaunchAssumptions(arguments=(str(first + step * i),)) for i in range(sizes)]
+    variants = [Variant(ARCH, FLAGS, DEVICE, question) for question in questions]
     predict_variants(predictor, text, variants[:1])
     start = time.perf_counter()
     answers = predict_variants(predictor, text, variants)
     together = time.perf_counter() - start
     chosen = range(0, sizes, sizes // ALONE)
     start = time.perf_counter()
-    single = {i: predictor.predict(text, ARCH, FLAGS, DEVICE, asked[i]) for i in chosen}
+    single = {i: predictor.predict(text, ARCH, FLAGS, DEVICE, questions[i]) for i in chosen}
     alone = time.perf_counter() - start
     times = [(answers[i].prediction.main, single[i].main) for i in chosen]
     errors = [abs((a.duration_ns or 0) / b.duration_ns - 1) for a, b in times if a and b and b.duration_ns]
@@ -54,7 +54,7 @@ def measure(name: str, first: int, step: int, sizes: int) -> dict[str, Any]:
 
 
 def main() -> int:
-    rows = [measure(name, *asked) for name, asked in PROGRAMS.items()]
+    rows = [measure(name, *program) for name, program in PROGRAMS.items()]
     if "--json" in sys.argv[1:]:
         print(json.dumps(rows))
         return 0

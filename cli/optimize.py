@@ -111,7 +111,7 @@ def command(
         text = read_regular(file, SOURCE_BYTES).decode()
     except UnicodeDecodeError as error:
         raise BadInput(f"{file}: is not UTF-8", cause=str(error), remedy="give a HIP source file") from None
-    sizes = [tuple(shlex.split(one)) for one in checks]
+    sizes = [tuple(shlex.split(check)) for check in checks]
     request = OptimizeRequest(
         text, target_of(arch, flags, device), budget, arguments, sizes, journal, frozenset(allowed)
     )
@@ -120,25 +120,25 @@ def command(
     if url is None:
         if model or trace:
             raise UsageError("--model and --trace belong to --llm", remedy="give --llm URL, too")
-        found = optimize_program(request, say)
+        outcome = optimize_program(request, say)
     else:
         from hipsynth.tuning.agent.agent_loop import AgentSettings
 
         manner = AgentSettings(model, calls, tokens, seconds)
         where = trace or Path(f"{file.stem}.trace.jsonl")
-        found, about = drive_model(request, url, api_key_env, manner, where, say)
+        outcome, about = drive_model(request, url, api_key_env, manner, where, say)
     patched = out or Path(f"{file.stem}.optimized.hip")
-    if found.status == "improved":
-        write_whole(patched, found.text)
-    document = {"path": str(file), "arch": arch, "flags": flags, **found.document(), **about}
-    document["patched"] = str(patched) if found.status == "improved" else None
+    if outcome.status == "improved":
+        write_whole(patched, outcome.text)
+    document = {"path": str(file), "arch": arch, "flags": flags, **outcome.document(), **about}
+    document["patched"] = str(patched) if outcome.status == "improved" else None
     if as_json:
         print_json(document)
     else:
-        click.echo(result_summary(found, document))
+        click.echo(result_summary(outcome, document))
         if about:
             click.echo("the model's run: {ended}, {calls} calls, {failed_calls} failed".format(**about["llm"]))
-    return BadInput.exit_code if found.status == "refused" else 0
+    return BadInput.exit_code if outcome.status == "refused" else 0
 
 
 def drive_model(
@@ -156,8 +156,8 @@ def drive_model(
 
     if not manner.model:
         raise UsageError("--llm needs a model", remedy="--model NAME, as the server calls it")
-    found = drive_model(request, Client(url, api_key(key_env, os.environ), ANSWER_S), manner, trace, say)
-    return found.found, {"llm": found.document()["llm"] | {"model": manner.model, "trace": str(trace)}}
+    outcome = drive_model(request, Client(url, api_key(key_env, os.environ), ANSWER_S), manner, trace, say)
+    return outcome.found, {"llm": outcome.document()["llm"] | {"model": manner.model, "trace": str(trace)}}
 
 
 def result_summary(found: OptimizeResult, document: dict[str, Any]) -> str:

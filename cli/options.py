@@ -69,10 +69,10 @@ class Duration(click.ParamType[float]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         if isinstance(value, float):  # the default
             return value
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", str(value).strip())
-        if not found:
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", str(value).strip())
+        if not match:
             self.fail(f"{value!r} is no duration: give seconds such as 30 or 30s, or minutes such as 2m.", param, ctx)
-        seconds = float(found[1]) * self.units[found[2]]
+        seconds = float(match[1]) * self.units[match[2]]
         if not self.least <= seconds <= self.most:
             self.fail(f"{value} is not between {self.least:g}s and {self.most / 3600:g}h.", param, ctx)
         return seconds
@@ -93,8 +93,8 @@ budget_option = click.option(
 def time_within(budget: float, timeout: float) -> float:
     """The limit on processor time: --timeout if it was given, else enough for the budget, compared with which the
     program's own code and the prices of work are uncertain."""
-    given = click.get_current_context().get_parameter_source("timeout") == ParameterSource.COMMANDLINE
-    return timeout if given or not budget else max(timeout, 2 * budget + 30)
+    is_given = click.get_current_context().get_parameter_source("timeout") == ParameterSource.COMMANDLINE
+    return timeout if is_given or not budget else max(timeout, 2 * budget + 30)
 
 
 def timeout_of(meaning: str) -> Callable[[F], F]:

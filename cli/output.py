@@ -45,8 +45,8 @@ class Progress:
             self.shown = now
             rate = self.done / max(now - self.start, 1e-9)
             left = (self.total - self.done) / max(rate, 1e-9)
-            what, note = escape_controls(self.what), escape_controls(note[:40])
-            write_control(f"\r\x1b[K{what} {self.done}/{self.total}  {rate:.1f}/s  {left:.0f} s left  {note}")
+            label, note = escape_controls(self.what), escape_controls(note[:40])
+            write_control(f"\r\x1b[K{label} {self.done}/{self.total}  {rate:.1f}/s  {left:.0f} s left  {note}")
 
     def close(self) -> None:
         if self.live and self.done:

@@ -109,25 +109,25 @@ def command(
     program = load_program(file)
     project = Project((SourceFile(file),), file.resolve().parent, arguments, named_files(arguments, Path.cwd()))
     targets = resolve_devices(archs, devices)
-    for given in flags:
-        check_flags(given)
-    asked = [(arch, given, device) for arch, device in targets for given in flags]
+    for flag_text in flags:
+        check_flags(flag_text)
+    questions = [(arch, flag_text, device) for arch, device in targets for flag_text in flags]
     question = LaunchAssumptions(grid, block, _parse_values(values), arguments, project=project)
     if sweeps or listed is not None:
         if check or defer or why or (model is not None and not is_analytic(model)) or (sweeps and listed is not None):
             raise UsageError("variants are predicted by the default predictor alone", remedy="drop the other options")
         with processor_time_limit(timeout):
-            _predict_variants(program, asked, question, sweeps, listed, open_analytic(model), as_json)
+            _predict_variants(program, questions, question, sweeps, listed, open_analytic(model), as_json)
         return
     if model is not None and not is_analytic(model):
         if check or defer or why or question != LaunchAssumptions(project=project):
             raise UsageError("a language model reads the source alone", remedy="drop --model, or the other options")
         with processor_time_limit(timeout):
-            _source_model(program, file, asked, model, as_json)
+            _source_model(program, file, questions, model, as_json)
         return
     predictor = open_analytic(model)
     execute = "always" if check else "unsure" if defer else "never"
-    document = predict_document(program, str(file), asked, question, predictor, execute, timeout)
+    document = predict_document(program, str(file), questions, question, predictor, execute, timeout)
     if as_json:
         print_json(document)
         return
@@ -164,14 +164,14 @@ def open_analytic(model: Path | None) -> AnalyticPredictor:
 
 
 def _parse_values(values: tuple[str, ...]) -> dict[str, float]:
-    found: dict[str, float] = {}
+    values_by_name: dict[str, float] = {}
     for text in values:
         name, _, number = text.partition("=")
         try:
-            found[name.strip()] = int(number, 0) if number.strip().lstrip("-").isalnum() else float(number)
+            values_by_name[name.strip()] = int(number, 0) if number.strip().lstrip("-").isalnum() else float(number)
         except ValueError as error:
             raise UsageError(f"--value {text}", cause="not NAME=NUMBER", remedy="for example --value n=4096") from error
-    return found
+    return values_by_name
 
 
 def _source_model(program: Program, file: Path, asked: list[tuple[str, str, str]], model: Path, as_json: bool) -> None:
@@ -179,11 +179,11 @@ def _source_model(program: Program, file: Path, asked: list[tuple[str, str, str]
     from hipsynth.training.models.predict import Predictor, find_model, prediction_table
 
     predictor = Predictor.load(find_model(model))
-    found = [predictor.predict(program.text, arch, given, device) for arch, given, device in asked]
+    answers = [predictor.predict(program.text, arch, flag_text, device) for arch, flag_text, device in asked]
     if as_json:
-        print_json(document_of(program, str(file), predictor.path, [prediction.document() for prediction in found]))
+        print_json(document_of(program, str(file), predictor.path, [prediction.document() for prediction in answers]))
         return
-    click.echo("\n\n".join(prediction_table(prediction) for prediction in found))
+    click.echo("\n\n".join(prediction_table(prediction) for prediction in answers))
 
 
 def prediction_text(result: PredictionResult, why: bool) -> str:

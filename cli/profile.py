@@ -176,28 +176,28 @@ def command(
         lines=lines,
         isolate=sandboxed,
     )
-    paths, own = split_argv(argv)
+    paths, own_arguments = split_argv(argv)
     path = paths[0]
     if not path.exists():
         raise BadInput(f"{path}: no such file or folder", remedy="give a HIP source file or a folder of programs")
     if out is not None:
-        if not path.is_dir() or own or len(paths) > 1 or project:
+        if not path.is_dir() or own_arguments or len(paths) > 1 or project:
             remedy = f"put {path.name} into a folder, or drop --out"
             raise UsageError("--out needs a folder of programs, and nothing else", remedy=remedy)
         wanted, excluded = select_targets(archs, flags, devices)
         return _profile_folder(path, out, wanted, excluded, limits, options)
-    flags = tuple(with_defines(given, defines) for given in flags or ("-O3",))
+    flags = tuple(with_defines(flag_text, defines) for flag_text in flags or ("-O3",))
     wanted, _ = select_targets(archs, flags, devices)
     try:
-        found = locate_program(
-            paths, own, wanted[0].arch, includes=includes, project=project, limits=compile_limits(limits)
+        program = locate_program(
+            paths, own_arguments, wanted[0].arch, includes=includes, project=project, limits=compile_limits(limits)
         )
     except BadInput as error:
         if error.reason not in (Reason.NO_PROGRAMS, Reason.SEVERAL_PROGRAMS):
             raise
-        what = f"{error.what} (a folder of programs for a corpus needs --out)"
-        raise UsageError(what, cause=error.cause, remedy=error.remedy or "name the program's files") from None
-    return _profile_program(found, _echo_targets(wanted, flags), limits, options)
+        problem = f"{error.what} (a folder of programs for a corpus needs --out)"
+        raise UsageError(problem, cause=error.cause, remedy=error.remedy or "name the program's files") from None
+    return _profile_program(program, _echo_targets(wanted, flags), limits, options)
 
 
 def _check_choices(backend: str, budget: float, per_kernel: int, lines_of_many: bool, lines: bool) -> None:
@@ -226,8 +226,8 @@ def _echo_targets(wanted: Sequence[Target], flags: tuple[str, ...]) -> list[Targ
     """The targets, with flags spelled exactly as given, including spaces."""
     from hipsynth.toolchain import check_flags
 
-    given = {check_flags(text): text for text in reversed(flags) if not text.startswith("@")}
-    return [replace(target, flags=given.get(target.flags, target.flags)) for target in wanted]
+    checked = {check_flags(text): text for text in reversed(flags) if not text.startswith("@")}
+    return [replace(target, flags=checked.get(target.flags, target.flags)) for target in wanted]
 
 
 def _profile_program(found: Project, wanted: Sequence[Target], limits: RunLimits, options: MeasurementOptions) -> int:
@@ -320,8 +320,8 @@ def _profile_folder(
             options["retry_failed"],
             options["repair"],
         )
-        found = _programs_below(path, next((target.arch for target in wanted), ""), unreadable.append, limits)
-        programs = (replace(program, oracle=expected_output) for program in found)
+        below = _programs_below(path, next((target.arch for target in wanted), ""), unreadable.append, limits)
+        programs = (replace(program, oracle=expected_output) for program in below)
         summary = collect_matrix(programs, wanted, out, how, start)
     except BadInput as error:
         raise (unreadable[0] if error.reason == Reason.NO_PROGRAMS and unreadable else error) from None

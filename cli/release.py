@@ -87,11 +87,11 @@ def _pack_shards(shards: str, work: Path, out: Path, as_json: bool) -> None:
     from hipsynth.synth.release.pack import pack_release as add
     from hipsynth.synth.release.release_plan import load_plan, shard_numbers
 
-    found = add(load_plan(), work, out, shard_numbers(shards), print_note)
+    result = add(load_plan(), work, out, shard_numbers(shards), print_note)
     if as_json:
-        print_json(asdict(found))
+        print_json(asdict(result))
     else:
-        _print_summary(found)
+        _print_summary(result)
 
 
 def _print_summary(found: PackResult) -> None:
@@ -124,9 +124,9 @@ def verify(release: Path, row: str, sample: int, as_json: bool) -> int:
     opened = Release.load(_existing_folder(release))
     ids = choose_ids(opened, row, sample)
     progress = Progress("verify", len(ids))
-    found = rebuild(opened, ids, progress.step)
+    rebuilt = rebuild(opened, ids, progress.step)
     progress.close()
-    wrong = [one for one in found if one.status != "same"]
+    wrong = [difference for difference in rebuilt if difference.status != "same"]
     crossing = [] if row else find_leaks(opened)
     if as_json:
         print_json(
@@ -134,17 +134,17 @@ def verify(release: Path, row: str, sample: int, as_json: bool) -> int:
                 "release": str(opened.root),
                 "checksums": "same",
                 "leaks": crossing,
-                "rows": [asdict(one) for one in found],
+                "rows": [asdict(difference) for difference in rebuilt],
             }
         )
     else:
-        same = f"{len(found) - len(wrong)} of {len(found)} rows rebuilt with the same values"
+        same = f"{len(rebuilt) - len(wrong)} of {len(rebuilt)} rows rebuilt with the same values"
         click.echo(f"{opened.root}: all checksums agree; {same}")
         for line in crossing:
             click.echo(f"  leak: {line}")
-        for one in found:
-            for line in (*one.differences, *(f"note: {text}" for text in one.notes)):
-                click.echo(f"  {one.id}: {line}")
+        for difference in rebuilt:
+            for line in (*difference.differences, *(f"note: {text}" for text in difference.notes)):
+                click.echo(f"  {difference.id}: {line}")
     return PartialFailure.exit_code if wrong or crossing else 0
 
 

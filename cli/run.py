@@ -132,27 +132,30 @@ def command(
         isolate=sandboxed,
     )
     compiling = compile_limits(limits)
-    found = locate_program(paths, args, arch, includes=includes, project=project, limits=compiling)
-    made: list[str] = []
+    program = locate_program(paths, args, arch, includes=includes, project=project, limits=compiling)
+    created_files: list[str] = []
     omitted: list[str] = []
     with scratch_folder() as scratch, sandbox.job_folder() as job:
-        artefacts = compile_program(found, arch, flags, scratch / "build", compiling)
+        artefacts = compile_program(program, arch, flags, scratch / "build", compiling)
         folder = job / "run"
         if sandboxed or as_json:
-            done, made = _in_copy(found, artefacts, table, folder, limits, count=caches, counters=as_json)
-            omitted = copy_out(folder, made, keep) if keep else []
+            result, created_files = _in_copy(program, artefacts, table, folder, limits, count=caches, counters=as_json)
+            omitted = copy_out(folder, created_files, keep) if keep else []
         else:
             folder.mkdir()
-            done = api.run_attached(artefacts, table, folder, limits, args, count=caches, counters=False)
+            result = api.run_attached(artefacts, table, folder, limits, args, count=caches, counters=False)
     if as_json:
         from hipsynth.profiling.reports.describe import run_document
 
-        print_json(run_document(done, str(paths[0]), arch, flags, made))
-    if as_json and done.output_cut:
+        print_json(run_document(result, str(paths[0]), arch, flags, created_files))
+    if as_json and result.output_cut:
         click.echo(f"note: its output was cut after {OUTPUT_BYTES >> 20} MiB", err=True)
-    for line in (*_file_notes(made, omitted, keep), *([] if as_json else _failure_notes(done, sandboxed, timeout))):
+    for line in (
+        *_file_notes(created_files, omitted, keep),
+        *([] if as_json else _failure_notes(result, sandboxed, timeout)),
+    ):
         click.echo(line, err=True)
-    return (done.exit_code or 0) if done.status == "ok" else BadInput.exit_code
+    return (result.exit_code or 0) if result.status == "ok" else BadInput.exit_code
 
 
 def _check_keep(keep: Path | None, sandboxed: bool) -> None:
@@ -181,7 +184,7 @@ def _in_copy(
 
     placed = place(found, found.sources[0].path.stem, artefacts, folder)
     before = stamp_files(folder)
-    done = api.run_program(
+    result = api.run_program(
         placed.artefacts,
         table,
         folder,
@@ -194,7 +197,7 @@ def _in_copy(
         on_output=None if counters else output_forwarder(),
         interactive=not counters and sys.stdout.isatty(),
     )
-    return done, changed_files(folder, before)
+    return result, changed_files(folder, before)
 
 
 def standard_input() -> int | None:

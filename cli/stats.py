@@ -35,16 +35,16 @@ def command(corpus: Path, skip_damaged: bool, page: Path | None, as_json: bool) 
     opened = Corpus.open(corpus, skip_damaged=skip_damaged)
     for note in opened.notes:
         click.echo(f"note: {note}", err=True)
-    found = corpus_statistics(opened)
+    statistics = corpus_statistics(opened)
     if page is not None:
         from hipsynth.core.files import write_whole
         from hipsynth.profiling.reports.corpus_page import corpus_page
 
-        write_whole(page, corpus_page(opened, found))
+        write_whole(page, corpus_page(opened, statistics))
     if as_json:
-        print_json(found)
+        print_json(statistics)
     else:
-        click.echo("\n".join(_stat_lines(found)))
+        click.echo("\n".join(_stat_lines(statistics)))
 
 
 def _stat_lines(found: Mapping[str, Any]) -> Iterator[str]:

@@ -172,13 +172,13 @@ def _label_writer(corpus: Path | None, keep_sources: bool) -> Iterator[Label | N
         return
     with ExitStack() as stack:
         opened: list[CorpusWriter] = []  # at the first label: wrong folders leave no empty corpus
-        known: set[str] = set()
+        written_keys: set[str] = set()
 
         def label(labels: tuple[ProgramRecord, CorpusItem]) -> None:
             record, item = labels
             fresh = {label_identity(kernel, item.device): kernel for kernel in item.kernels}
-            item = replace(item, kernels=tuple(kernel for key, kernel in fresh.items() if key not in known))
-            known.update(fresh)
+            item = replace(item, kernels=tuple(kernel for key, kernel in fresh.items() if key not in written_keys))
+            written_keys.update(fresh)
             if not item.kernels:
                 return  # another program has the same kernel, with the same counters
             if not opened:
@@ -197,16 +197,16 @@ def _run_surveys(
     from hipsynth.simulator.devices import default_device
 
     jobs = [(folder, options) for options in wanted for folder in dict.fromkeys(folders)]
-    found: dict[
+    results: dict[
         Path, list[SurveyedProgram]
     ] = {}  # folders are searched and configured once, for the first architecture
     for folder, options in jobs:
-        kept = out
+        target_path = out
         if out and len(jobs) > 1:
             name = (
                 options.arch if options.device == default_device(options.arch) else f"{options.arch}-{options.device}"
             )
-            kept = out / f"{'-'.join(folder.parts[-3:]).strip('-/.')}-{name}.json"
+            target_path = out / f"{'-'.join(folder.parts[-3:]).strip('-/.')}-{name}.json"
         bars: list[Progress] = []
 
         def start(
@@ -216,9 +216,9 @@ def _run_surveys(
             return bars[-1].step
 
         try:
-            if folder not in found:
-                found[folder] = find_chosen_programs(folder, options)
-            yield survey_folder(folder, options, kept, start, label, found[folder])
+            if folder not in results:
+                results[folder] = find_chosen_programs(folder, options)
+            yield survey_folder(folder, options, target_path, start, label, results[folder])
         except BadInput as error:
             if len(jobs) == 1 or error.reason != Reason.NO_PROGRAMS:
                 raise

@@ -84,18 +84,18 @@ def command(
     checked = None if check_args is None else tuple(shlex.split(check_args))
     question = SwizzleSettings(target_of(arch, flags, device), args, checked, tries, mapping, kernels, timeout, budget)
     result = search_mappings(text, question, print_note)
-    found = report.swizzle_document(result) | {"patched": None, "patch": None}
+    document = report.swizzle_document(result) | {"patched": None, "patch": None}
     if result.text != text:
         difference = chosen.with_name(chosen.name + ".patch")
         _write_text(chosen, result.text)
         _write_text(difference, report.unified_diff(text, result.text, file.name))
-        found |= {"patched": str(chosen), "patch": str(difference)}
+        document |= {"patched": str(chosen), "patch": str(difference)}
     if as_json:
-        print_json(found)
+        print_json(document)
         return 0
     click.echo(report.report_text(result))
-    if found["patched"]:
-        click.echo(f"\npatched program: {found['patched']}\npatch:           {found['patch']}")
+    if document["patched"]:
+        click.echo(f"\npatched program: {document['patched']}\npatch:           {document['patch']}")
     return 0
 
 

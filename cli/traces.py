@@ -62,7 +62,9 @@ def command(
 
     sandbox.require_sandbox()
     runs = [path for path in sources if path.suffix == ".jsonl"]
-    programs = itertools.islice((one for path in sources if path not in runs for one in programs_of(path)), limit)
+    programs = itertools.islice(
+        (program for path in sources if path not in runs for program in programs_of(path)), limit
+    )
     targets = [target_of(arch, flags, device) for arch, device in resolve_devices(archs or BOTH, devices)]
     items = (ProgramTarget(program, target, budget) for program in programs for target in targets)
     report = collect_chats(items, out, (lambda line: None) if as_json else click.echo)

@@ -134,8 +134,8 @@ def _show_rewards(out: Path, record: ModelRecord) -> None:
     click.echo(f"{out}: {record['status']}, {record['steps']} steps; reward and share of values within 10 %")
     before, after = record["scores"]["before"], record["scores"]["after"]
     for part in before:
-        shown = [f"{s[part]['reward']:.3f}, {100 * s[part]['within_10']:.1f} %" for s in (before, after)]
-        click.echo(f"  {part:<8} {shown[0]} before, {shown[1]} after")
+        figures = [f"{s[part]['reward']:.3f}, {100 * s[part]['within_10']:.1f} %" for s in (before, after)]
+        click.echo(f"  {part:<8} {figures[0]} before, {figures[1]} after")
 
 
 def _train_analytic(corpus: Path, config: Config, out: Path, backend: str | None, as_json: bool) -> None:

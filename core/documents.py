@@ -39,7 +39,7 @@ def json_name(attribute: str) -> str:
 
 @functools.cache
 def _list_members(kind: type) -> tuple[_Member, ...]:
-    return tuple(_Member(one.name, json_name(one.name), one.default is None) for one in fields(kind))
+    return tuple(_Member(field.name, json_name(field.name), field.default is None) for field in fields(kind))
 
 
 def to_json(value: object) -> Json:
@@ -63,12 +63,12 @@ def to_json(value: object) -> Json:
 
 def document_json(document: object) -> JsonObject:
     """The JSON object of a document. Raises TypeError as to_json()."""
-    found: JsonObject = {}
+    members: JsonObject = {}
     for member in _list_members(typing.cast(Hashable, type(document))):
         value = getattr(document, member.attribute)
         if value is not None or not member.omitted:
-            found[member.name] = to_json(value)
-    return found
+            members[member.name] = to_json(value)
+    return members
 
 
 @functools.cache
@@ -114,10 +114,10 @@ def _make_decoder(kind: object) -> Decoder:
         return lambda value: tuple(part(item) for part, item in zip(parts, _decode_items(value), strict=True))
     if origin is Mapping:
         item = _make_decoder(arguments[1])
-        return lambda value: {name: item(one) for name, one in _decode_pairs(value).items()}
+        return lambda value: {name: item(member) for name, member in _decode_pairs(value).items()}
     if isinstance(kind, type) and is_dataclass(kind):
-        known = {json_name(name): (name, _make_decoder(part)) for name, part in types_of(kind).items()}
-        return functools.partial(_build_document, kind, known)
+        decoders = {json_name(name): (name, _make_decoder(part)) for name, part in types_of(kind).items()}
+        return functools.partial(_build_document, kind, decoders)
     # Floats with integral values are written as integers. Any type not listed here is str or a Literal of strings.
     plain: Mapping[object, tuple[type, ...]] = {float: (float, int), int: (int,), bool: (bool,)}
     return functools.partial(_decode_checked, plain.get(kind, (str,)), arguments)
@@ -158,11 +158,11 @@ def _build_document(kind: Callable[..., object], known: Mapping[str, tuple[str, 
     members = _decode_pairs(value)
     if unknown := sorted(members.keys() - known):
         raise ValueError(f"unknown fields: {', '.join(unknown)}")
-    found = {}
+    values = {}
     for name, item in members.items():
         attribute, decode = known[name]
-        found[attribute] = decode(item)
-    return kind(**found)
+        values[attribute] = decode(item)
+    return kind(**values)
 
 
 def _decode_checked(allowed: tuple[type, ...], choice: tuple[str, ...], value: object) -> object:

@@ -39,9 +39,9 @@ def open_regular(path: Path, limit: int, *, inside: Path | None = None) -> Buffe
     except (OSError, ValueError) as error:  # ValueError: a NUL character in the name
         raise _read_error(path, error) from error
     try:
-        found = os.fstat(descriptor)
-        _check_kind(path, found)  # again: the path may have been replaced in between
-        if found.st_size > limit:
+        status = os.fstat(descriptor)
+        _check_kind(path, status)  # again: the path may have been replaced in between
+        if status.st_size > limit:
             raise _too_large(path, limit)
         if inside is not None:
             _check_inside(path, descriptor, inside)
@@ -74,8 +74,8 @@ def folder_around(path: Path, roots: Sequence[Path] | None) -> Path | None:
     """
     if not roots:
         return None
-    own = path.resolve()
-    return next((root for root in roots if own.is_relative_to(root.resolve())), roots[0])
+    resolved = path.resolve()
+    return next((root for root in roots if resolved.is_relative_to(root.resolve())), roots[0])
 
 
 def copy_regular(source: Path, target: Path, limit: int = RESULT_BYTES) -> Path:

@@ -55,7 +55,7 @@ def stamp_files(folder: Path) -> dict[str, Stamp]:
 
     Follows no links, and goes KEPT_DEPTH folders deep.
     """
-    found: dict[str, Stamp] = {}
+    stamps: dict[str, Stamp] = {}
     queue = [("", 0)]
     while queue:
         inside, depth = queue.pop()
@@ -65,12 +65,12 @@ def stamp_files(folder: Path) -> dict[str, Stamp]:
                     path = os.path.join(inside, entry.name)  # noqa: PTH118
                     if entry.is_dir(follow_symlinks=False) and depth < KEPT_DEPTH:
                         queue.append((path, depth + 1))
-                    elif entry.is_file(follow_symlinks=False) and len(found) < KEPT_FILES:
+                    elif entry.is_file(follow_symlinks=False) and len(stamps) < KEPT_FILES:
                         at = entry.stat(follow_symlinks=False)
-                        found[path] = (at.st_size, at.st_mtime_ns, at.st_ino)
+                        stamps[path] = (at.st_size, at.st_mtime_ns, at.st_ino)
         except OSError:  # a folder that may not be read
             continue
-    return found
+    return stamps
 
 
 def changed_files(folder: Path, before: Mapping[str, Stamp]) -> list[str]:
@@ -91,11 +91,11 @@ def copy_out(folder: Path, names: Iterable[str], target: Path) -> list[str]:
             omitted.append(name)
             continue
         with open(source, "rb") as file:  # noqa: PTH123 - a descriptor
-            found = os.fstat(source)
-            if not stat.S_ISREG(found.st_mode) or found.st_size > left:
+            status = os.fstat(source)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > left:
                 omitted.append(name)
                 continue
-            left -= found.st_size
+            left -= status.st_size
             copy = target / name
             copy.parent.mkdir(parents=True, exist_ok=True)
             with copy.open("xb") as out:

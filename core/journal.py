@@ -127,9 +127,9 @@ class Journal:
         line = encode_record(record)
         offset = self._end
         try:
-            done = 0
-            while done < len(line):
-                done += os.pwrite(self._fd, line[done:], offset + done)
+            written = 0
+            while written < len(line):
+                written += os.pwrite(self._fd, line[written:], offset + written)
         except OSError as error:
             os.ftruncate(self._fd, offset)
             raise write_error(self.path, error) from error
@@ -173,12 +173,12 @@ class ResultJournal(Generic[R]):
 
     def read(self) -> dict[str, R]:
         """The results by key. Raises BadInput if the journal is not a file in its folder."""
-        found: dict[str, R] = {}
+        records: dict[str, R] = {}
         for record in map(decode_line, _read_lines(self.path)):
             with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
                 if record is not None:
-                    found[str(record["key"])] = self.checked(record["result"])
-        return found
+                    records[str(record["key"])] = self.checked(record["result"])
+        return records
 
     def add(self, key: str, result: R) -> None:
         """Appends a result, after a line end if the line before is incomplete. Raises BadInput."""

@@ -311,10 +311,10 @@ class StoredProgram:
     def name(self) -> str:
         """The program's id, or the line if it has none."""
         try:
-            found = json.loads(self.line)["id"]
+            identifier = json.loads(self.line)["id"]
         except (ValueError, KeyError, TypeError, RecursionError):
             return self.where
-        return str(found) if is_id(found) else self.where
+        return str(identifier) if is_id(identifier) else self.where
 
     def read(self) -> Program:
         """Reads the program. Raises BadInput: "bad_record" for an invalid line or a text that does not match its id,
@@ -326,8 +326,8 @@ class StoredProgram:
             path = program_path(self.directory, record["id"])
             program = Program.from_record(record, read_text(path, remedy, self.directory))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            what = f"{self.directory / self.where}: unreadable record"
-            raise BadInput(what, cause=str(error), remedy=remedy, reason=Reason.BAD_RECORD) from error
+            problem = f"{self.directory / self.where}: unreadable record"
+            raise BadInput(problem, cause=str(error), remedy=remedy, reason=Reason.BAD_RECORD) from error
         if program.id != record["id"]:
             raise BadInput(
                 f"{path}: text does not match its id",

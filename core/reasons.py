@@ -11,9 +11,9 @@ class Reason(StrEnum):
     meaning: str
 
     def __new__(cls, code: str, meaning: str) -> Reason:
-        made = str.__new__(cls, code)
-        made._value_, made.meaning = code, meaning
-        return made
+        reason = str.__new__(cls, code)
+        reason._value_, reason.meaning = code, meaning
+        return reason
 
     # Errors of the command line, of files and of the machine.
     ERROR = "error", "an error without a reason of its own"

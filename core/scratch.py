@@ -205,7 +205,7 @@ def _unlink_files(folder: int, top: int, fresh: Iterator[str] | None) -> list[st
 
     Returns the folders' names.
     """
-    found = []
+    names = []
     with os.scandir(folder) as entries:
         listed = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
     for name, is_folder in listed:
@@ -213,10 +213,10 @@ def _unlink_files(folder: int, top: int, fresh: Iterator[str] | None) -> list[st
             if not is_folder:
                 os.unlink(name, dir_fd=folder)
             elif fresh is None:
-                found.append(name)
+                names.append(name)
             else:
-                found.append(_move_up(folder, name, top, fresh))
-    return found
+                names.append(_move_up(folder, name, top, fresh))
+    return names
 
 
 def _move_up(folder: int, name: str, top: int, fresh: Iterator[str]) -> str:

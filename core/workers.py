@@ -250,8 +250,8 @@ class _Pool(Generic[T, R]):
             self.busy.remove(worker)
             worker.process.kill()
             worker.end()
-            what = f"no answer within {self.timeout:g} s"
-            yield ItemOutcome(worker.index, error=WorkerTimeout(what, remedy="raise --timeout"))
+            problem = f"no answer within {self.timeout:g} s"
+            yield ItemOutcome(worker.index, error=WorkerTimeout(problem, remedy="raise --timeout"))
 
     def _late(self, worker: _Worker[T]) -> bool:
         return self.timeout is not None and time.monotonic() - worker.started > self.timeout

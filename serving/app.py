@@ -86,8 +86,8 @@ def make_app(service: Service, version: str) -> tuple[FastAPI, RequestMeter]:
 
 def problem_response(status: int, words: ErrorDocument) -> JSONResponse:
     """An error as the answer to a request."""
-    shown = to_json(replace(words, diagnostics=words.diagnostics or ""))
-    return JSONResponse(shown, status, {"retry-after": "1"} if status in (429, 503) else None)
+    problem = to_json(replace(words, diagnostics=words.diagnostics or ""))
+    return JSONResponse(problem, status, {"retry-after": "1"} if status in (429, 503) else None)
 
 
 def _add_errors(app: FastAPI) -> None:
@@ -125,8 +125,8 @@ def _add_errors(app: FastAPI) -> None:
 
 def methods_of(app: FastAPI, request: Request) -> list[str]:
     """The methods of all routes of a path; a route knows only its own."""
-    found = [route for route in app.routes if route.matches(request.scope)[0] is not Match.NONE]
-    return sorted({method for route in found for method in getattr(route, "methods", None) or ()})
+    routes = [route for route in app.routes if route.matches(request.scope)[0] is not Match.NONE]
+    return sorted({method for route in routes for method in getattr(route, "methods", None) or ()})
 
 
 async def while_there(request: Request, work: Coroutine[object, None, object]) -> Response:
@@ -138,8 +138,8 @@ async def while_there(request: Request, work: Coroutine[object, None, object]) -
 
     tasks: list[asyncio.Future[object]] = [asyncio.ensure_future(work), asyncio.ensure_future(gone())]
     try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        if tasks[0] not in done:
+        finished, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if tasks[0] not in finished:
             return Response(status_code=499)  # nobody reads it
         return JSONResponse(to_json(tasks[0].result()))
     finally:

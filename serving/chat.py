@@ -24,7 +24,7 @@ def answer_chat(request: ChatRequest) -> ChatAnswer:
     from jinja2 import TemplateError
 
     decoder = model_of(request.model_folder).decoder
-    messages = [{"role": one.role, "content": one.content} for one in request.messages]
+    messages = [{"role": message.role, "content": message.content} for message in request.messages]
     try:
         prompt = decoder.encoder.ids(decoder.encoder.chat(messages))
     except TemplateError as error:

@@ -121,7 +121,11 @@ class BoundedConnection(H11Protocol):
         request of the new connection is answered with 503."""
         if self.limit_concurrency is None or len(self.connections) < self.limit_concurrency:
             return
-        others = (one for one in self.connections if isinstance(one, BoundedConnection) and one is not self)
-        oldest = min((one for one in others if one.turn), key=lambda one: one.since, default=None)
+        others = (
+            connection
+            for connection in self.connections
+            if isinstance(connection, BoundedConnection) and connection is not self
+        )
+        oldest = min((connection for connection in others if connection.turn), key=lambda one: one.since, default=None)
         if oldest is not None:
             oldest._drop()

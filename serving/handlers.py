@@ -68,9 +68,9 @@ def predict(request: ProgramRequest) -> PredictDocument:
     grid, block = _to_shape(request.grid), _to_shape(request.block)
     host = HostCode.RUN if request.run_host else HostCode.KNOWN
     question = LaunchAssumptions(grid, block, request.values, request.arguments, host, program.project)
-    asked = [(target.arch, target.flags, target.device)]
-    found = predict_each(program.text, asked, question, load_predictor(), request.limit_s)
-    return document_of(program, request.name, load_predictor().path, found)
+    targets = [(target.arch, target.flags, target.device)]
+    results = predict_each(program.text, targets, question, load_predictor(), request.limit_s)
+    return document_of(program, request.name, load_predictor().path, results)
 
 
 def _to_shape(given: Sequence[int] | None) -> tuple[int, int, int] | None:
@@ -107,8 +107,8 @@ def read_by_model(request: ProgramRequest) -> PredictDocument:
     from hipsynth.training.analytic.documents import UNCOMPILED, document_of
 
     program, target = program_of(request), target_of(request)
-    found = model_of(request.model_folder).predict(program.text, target.arch, target.flags, target.device)
-    result = replace(found, notes=(*found.notes, UNCOMPILED)).document()
+    answer = model_of(request.model_folder).predict(program.text, target.arch, target.flags, target.device)
+    result = replace(answer, notes=(*answer.notes, UNCOMPILED)).document()
     return document_of(program, request.name, Path(request.model_folder), [result])
 
 

@@ -45,17 +45,17 @@ class Address:
 
 def open_socket(port: int) -> socket.socket:
     """A socket on loopback. Raises UsageError if the port is in use or may not be taken."""
-    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        found.bind(("127.0.0.1", port))
-        found.listen(128)
+        listener.bind(("127.0.0.1", port))
+        listener.listen(128)
     except (OSError, OverflowError) as error:
-        found.close()
+        listener.close()
         used = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
-        what = f"port {port} is in use" if used else f"port {port} cannot be used"
-        raise UsageError(what, cause=str(error), remedy="give another --port, or 0 for any free one") from error
-    return found
+        problem = f"port {port} is in use" if used else f"port {port} cannot be used"
+        raise UsageError(problem, cause=str(error), remedy="give another --port, or 0 for any free one") from error
+    return listener
 
 
 def runtime_folder() -> Path:
@@ -73,8 +73,8 @@ def announce_address(address: Address) -> Iterator[Path]:
         path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         _remove_stale(path.parent)
         path.unlink(missing_ok=True)  # of an earlier process of this number
-        made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, FILE_MODE)
-        with os.fdopen(made, "w") as file:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, FILE_MODE)
+        with os.fdopen(descriptor, "w") as file:
             json.dump(record, file)
     except OSError as error:
         raise BadInput(f"{path} cannot be written", cause=str(error), remedy="set XDG_RUNTIME_DIR") from error

@@ -125,10 +125,10 @@ class Guard:
 
     async def _entered(self, scope: Message, send: Send) -> bool:
         """The printed link holds the token: it becomes a cookie and leaves the address bar."""
-        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
-        if scope["path"] != "/" or scope["method"] != "GET" or not given:
+        tokens = parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
+        if scope["path"] != "/" or scope["method"] != "GET" or not tokens:
             return False
-        if not hmac.compare_digest(given[0].encode(), self.token.encode()):
+        if not hmac.compare_digest(tokens[0].encode(), self.token.encode()):
             raise Refusal(401, "bad_token", "the token is wrong or of an older server", "open the newest link")
         cookie = f"{self.cookie}={self.session}; HttpOnly; SameSite=Lax; Path=/"
         headers = [(b"location", b"/"), (b"set-cookie", cookie.encode()), (b"content-length", b"0")]
@@ -139,16 +139,16 @@ class Guard:
     def _check_token(self, scope: Message, headers: dict[str, str]) -> None:
         if scope["path"] in OPEN:
             return
-        kind, _, given = headers.get("authorization", "").partition(" ")
-        if kind.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self.token.encode()):
+        kind, _, token = headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer" and hmac.compare_digest(token.strip().encode(), self.token.encode()):
             return
         cookies: http.cookies.SimpleCookie = http.cookies.SimpleCookie()
         try:
             cookies.load(headers.get("cookie", ""))
         except http.cookies.CookieError:
             cookies.clear()
-        own = cookies[self.cookie].value if self.cookie in cookies else ""
-        if not kind and hmac.compare_digest(own.encode(), self.session.encode()):
+        cookie_value = cookies[self.cookie].value if self.cookie in cookies else ""
+        if not kind and hmac.compare_digest(cookie_value.encode(), self.session.encode()):
             return
         remedy = "send `Authorization: Bearer TOKEN`, or open the link that `synth serve` printed"
         raise Refusal(401, "bad_token", "the token is missing, wrong, or of an older server", remedy)
@@ -156,8 +156,8 @@ class Guard:
 
 def _as_json(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """Every body is JSON, also where a client (curl -d) says otherwise; what a page may send, its origin decides."""
-    kept = [(name, value) for name, value in headers if name.lower() != b"content-type"]
-    return [*kept, (b"content-type", b"application/json")]
+    other_headers = [(name, value) for name, value in headers if name.lower() != b"content-type"]
+    return [*other_headers, (b"content-type", b"application/json")]
 
 
 async def _send_refusal(send: Send, refusal: Refusal) -> None:

@@ -68,10 +68,10 @@ class JobState:
     def view(self) -> JsonObject:
         """A JobDocument as JSON; the profile is passed on as the worker wrote it."""
         spent = elapsed_seconds(self.started) if self.took_s is None else self.took_s
-        shown = JobDocument(
+        document = JobDocument(
             job=self.id, state=self.state, elapsed_s=spent, limit_s=self.limit_s, document=None, problem=self.problem
         )
-        return document_json(shown) | {"document": self.document}
+        return document_json(document) | {"document": self.document}
 
 
 class Service:
@@ -127,8 +127,8 @@ class Service:
             limit_s=self.settings.predict_s,
         )  # fmt: skip
         key = key_of("predict", request)
-        if (found := self.cache.get(key)) is not None:
-            return found
+        if (cached := self.cache.get(key)) is not None:
+            return cached
         self._prepare(body)
         try:
             document = await self.predictors.ask("predict", request)
@@ -171,20 +171,20 @@ class Service:
             raise
 
     def _running(self, name: str, version: int, task: asyncio.Task[JsonObject] | asyncio.Task[None]) -> DocumentWork:
-        known = self.documents.setdefault(name, DocumentWork(version))
+        work = self.documents.setdefault(name, DocumentWork(version))
         self.documents.move_to_end(name)
         while len(self.documents) > DOCUMENTS:
             self.documents.popitem(last=False)
-        if version < known.version:
+        if version < work.version:
             task.cancel()
-        elif version > known.version:
-            known.version = version
-            for older in known.tasks:
+        elif version > work.version:
+            work.version = version
+            for older in work.tasks:
                 older.cancel()
-            known.tasks.clear()
-        known.tasks.add(task)
-        task.add_done_callback(known.tasks.discard)
-        return known
+            work.tasks.clear()
+        work.tasks.add(task)
+        task.add_done_callback(work.tasks.discard)
+        return work
 
     async def compare(self, a: Predict, b: Predict) -> JsonObject:
         """A Comparison as JSON. Raises as predict()."""
@@ -247,8 +247,8 @@ class Service:
         return job
 
     def _forget_old_jobs(self) -> None:
-        ended = [name for name, job in self.jobs.items() if job.took_s is not None]
-        for name in ended[: max(0, len(ended) - self.settings.kept_jobs)]:
+        finished = [name for name, job in self.jobs.items() if job.took_s is not None]
+        for name in finished[: max(0, len(finished) - self.settings.kept_jobs)]:
             del self.jobs[name]
 
     # --- the language model
@@ -261,7 +261,7 @@ class Service:
             raise MissingDependency(
                 "this server has no language model", cause=cause, remedy=remedy, reason=Reason.NO_MODEL
             )
-        messages = tuple(ChatMessage(one.role, one.content) for one in body.messages)
+        messages = tuple(ChatMessage(message.role, message.content) for message in body.messages)
         request = ChatRequest(str(self.settings.model), messages, body.max_tokens)
         return from_json(ChatAnswer, await self.chats.ask("chat", request))
 

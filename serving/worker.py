@@ -89,8 +89,8 @@ def handle_request(request: bytes) -> dict[str, object]:
     from hipsynth.serving import handlers
 
     try:
-        asked = json.loads(request)
-        return {"document": to_json(handlers.answer(asked["kind"], asked["body"]))}
+        document = json.loads(request)
+        return {"document": to_json(handlers.answer(document["kind"], document["body"]))}
     except HipsynthError as error:
         return {"problem": to_json(problem_of(error))}
     except Exception as error:

@@ -164,7 +164,7 @@ def run_program(
         artefacts, device, limits, count=count, counters=counters, interactive=interactive, observed=observed
     )
     with channel.open_channel(settings) as results:
-        done = sandbox.run_sandboxed(
+        process = sandbox.run_sandboxed(
             [_as_started(artefacts.executable.resolve(), scratch.resolve()), *args],
             scratch,
             bounds,
@@ -176,22 +176,22 @@ def run_program(
             fds=(results.fd,),
             on_output=on_output,
         )
-        if done.reason == "not_started":
+        if process.reason == "not_started":
             raise MissingDependency(
-                f"{artefacts.executable}: cannot be started", cause=done.stderr, remedy="see `synth doctor`"
+                f"{artefacts.executable}: cannot be started", cause=process.stderr, remedy="see `synth doctor`"
             )
-        reason, message = _sandbox_failure(done, limits, bounds)
+        reason, message = _sandbox_failure(process, limits, bounds)
         result = _mark_partial(_build_result(results, reason, message))
     _check_fit(result, library, settings)
     return replace(
         result,
-        exit_code=done.exit_code,
-        stdout=done.stdout,
-        stderr=done.stderr,
-        wall_s=done.wall_s,
-        cpu_s=done.cpu_s,
-        isolated=done.isolated,
-        output_cut=done.cut,
+        exit_code=process.exit_code,
+        stdout=process.stdout,
+        stderr=process.stderr,
+        wall_s=process.wall_s,
+        cpu_s=process.cpu_s,
+        isolated=process.isolated,
+        output_cut=process.cut,
     )
 
 
@@ -211,8 +211,8 @@ def _check_fit(result: RunResult, library: Path, settings: bytes) -> None:
     """
     refusal = channel.configuration_refusal(library, settings) if result.reason == Reason.BAD_CONFIGURATION else ""
     if refusal:
-        what = f"{library} does not fit this version of hipsynth"
-        raise MissingDependency(what, cause=refusal, remedy="run `make setup`, which builds it again")
+        problem = f"{library} does not fit this version of hipsynth"
+        raise MissingDependency(problem, cause=refusal, remedy="run `make setup`, which builds it again")
 
 
 def _as_started(executable: Path, folder: Path) -> str:
@@ -285,7 +285,7 @@ def _out_of_time(reason: str, limits: RunLimits) -> str:
 
 
 def _program_environment(library: Path, scratch: Path, channel_fd: int) -> dict[str, str]:
-    made = {
+    environment = {
         channel.VARIABLE: str(channel_fd),
         "LD_LIBRARY_PATH": str(library.parent),
         "TMPDIR": str(scratch.resolve()),
@@ -293,8 +293,8 @@ def _program_environment(library: Path, scratch: Path, channel_fd: int) -> dict[
     preload = os.environ.get("HIPSYNTH_PRELOAD")  # a sanitized simulator's runtime: see tools/sanitize.py
     if preload:
         options = {key: os.environ[key] for key in ("ASAN_OPTIONS", "UBSAN_OPTIONS") if key in os.environ}
-        made |= {"LD_PRELOAD": preload, **options}
-    return made
+        environment |= {"LD_PRELOAD": preload, **options}
+    return environment
 
 
 def _signal_name(number: int | None) -> str:
@@ -319,8 +319,8 @@ def _sandbox_failure(done: sandbox.SandboxResult, limits: RunLimits, bounds: san
 
 
 def _too_much(room: int) -> str:
-    what = "its own memory, the device memory it touched and the simulator's tables"
-    return f"{what} took more than the limit of {room >> 20} MiB"
+    exceeded = "its own memory, the device memory it touched and the simulator's tables"
+    return f"{exceeded} took more than the limit of {room >> 20} MiB"
 
 
 def _describe_limit(reason: str, bounds: sandbox.SandboxLimits) -> str:
@@ -358,10 +358,10 @@ def _mark_partial(result: RunResult) -> RunResult:
     limit, or after launches that were not executed."""
     if result.reason == Reason.SETTLED:
         return replace(result, status="partial")
-    ended = bool(result.kernels) and (
+    was_stopped = bool(result.kernels) and (
         result.reason == Reason.TIMEOUT or (result.reason in _CONSEQUENCES and result.sampled)
     )
-    if not result.spending or not ended:
+    if not result.spending or not was_stopped:
         return result
     message = "; ".join(filter(None, (result.message, describe_uncomputed(result.spending))))
     return replace(result, status="partial", reason=Reason.BUDGET, message=message)
@@ -374,25 +374,25 @@ def _build_result(results: Channel, reason: str, message: str) -> RunResult:
     """
     try:
         data = results.document()
-        found = RuntimeDocument() if data is None else program_results.parse_document(data)
+        document = RuntimeDocument() if data is None else program_results.parse_document(data)
     except MalformedDocument as error:
         return RunResult("failed", "bad_result", f"the program left a result that cannot be used: {error}")
-    if found.status != "ok":
-        reason, message = found.reason, found.message
+    if document.status != "ok":
+        reason, message = document.reason, document.message
     if reason in (Reason.TIMEOUT, Reason.INTERRUPTED):
-        message += _describe_progress(found)
+        message += _describe_progress(document)
     return RunResult(
         status="failed" if reason else "ok",
         reason=reason,
         message=message,
-        kernels=found.kernels,
-        dispatches=found.dispatches,
-        dispatch_count=found.dispatch_count,
-        clock_ns=found.clock_ns,
-        spending=found.spending,
-        outputs=found.outputs,
-        transfers=found.transfers,
-        device_s=found.device_s,
-        warnings=found.warnings,
-        instructions=found.instructions,
+        kernels=document.kernels,
+        dispatches=document.dispatches,
+        dispatch_count=document.dispatch_count,
+        clock_ns=document.clock_ns,
+        spending=document.spending,
+        outputs=document.outputs,
+        transfers=document.transfers,
+        device_s=document.device_s,
+        warnings=document.warnings,
+        instructions=document.instructions,
     )

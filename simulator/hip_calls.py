@@ -44,23 +44,23 @@ def measure_coverage() -> HipCallCoverage:
     library = ctypes.CDLL(str(library_path()))
     library.hipsynthUnsupportedCalls.restype = ctypes.c_char_p
     declared = set(library.hipsynthUnsupportedCalls().decode().split())
-    done: dict[str, int] = {}
+    counts: dict[str, int] = {}
     missing: dict[str, int] = {}
     for call, count in table["calls"].items():
         function = table["spelled"].get(call, call)
         works = hasattr(library, function) and function not in declared
-        (done if works else missing)[call] = count
-    return HipCallCoverage(table["programs"], done, missing)
+        (counts if works else missing)[call] = count
+    return HipCallCoverage(table["programs"], counts, missing)
 
 
 def main() -> None:
     """Prints one line per call, then the bounds on the share of fully supported programs."""
-    found = measure_coverage()
-    calls = {**found.done, **found.missing}
+    coverage = measure_coverage()
+    calls = {**coverage.done, **coverage.missing}
     for call in sorted(calls, key=lambda name: (-calls[name], name)):
-        print(f"{calls[call]:5}  {'yes' if call in found.done else 'no ':3}  {call}")
-    print(f"{len(found.done)} of {len(calls)} calls are implemented.")
-    print(f"{found.least:.1%} to {found.most:.1%} of {found.programs} programs use only implemented calls.")
+        print(f"{calls[call]:5}  {'yes' if call in coverage.done else 'no ':3}  {call}")
+    print(f"{len(coverage.done)} of {len(calls)} calls are implemented.")
+    print(f"{coverage.least:.1%} to {coverage.most:.1%} of {coverage.programs} programs use only implemented calls.")
 
 
 if __name__ == "__main__":

@@ -140,7 +140,7 @@ class _Reader:
                 kinds[words[0]](words)
             except EOFError:
                 break
-        return [RecordedLaunch(*one.fixed, *one.memory, one.times, one.outcome) for one in self.launches]
+        return [RecordedLaunch(*launch.fixed, *launch.memory, launch.times, launch.outcome) for launch in self.launches]
 
     def _bytes(self, count: int) -> bytes:
         if count > len(self.data) - self.at:
@@ -154,7 +154,9 @@ class _Reader:
 
     def _layout(self, words: list[str]) -> None:
         table = np.frombuffer(self._bytes(_parse_number(words[1]) * ALLOCATION.itemsize), ALLOCATION)
-        self.layout = [(int(one["start"]), int(one["bytes"]), int(one["kind"])) for one in table]
+        self.layout = [
+            (int(buffer_row["start"]), int(buffer_row["bytes"]), int(buffer_row["kind"])) for buffer_row in table
+        ]
         ends = [start + size for start, size, _ in self.layout]
         overlap = any(start < end for end, (start, _, _) in zip(ends, self.layout[1:], strict=False))
         if overlap or max(ends, default=0) >> 63:
@@ -178,13 +180,13 @@ class _Reader:
         _, symbol, *numbers = words
         n = [_parse_number(word) for word in numbers]
         arguments = self._bytes(n[10])
-        held = np.frombuffer(self._bytes(n[11] * HELD.itemsize), HELD)
+        held_rows = np.frombuffer(self._bytes(n[11] * HELD.itemsize), HELD)
         allocations = [Allocation(start, size) for start, size, _ in self.layout]
-        for one in held:
-            place, known = int(one["allocation"]), int(one["bytes"])
-            contents = Contents(self.contents[int(one["contents"])], known)
+        for held_row in held_rows:
+            place, allocation = int(held_row["allocation"]), int(held_row["bytes"])
+            contents = Contents(self.contents[int(held_row["contents"])], allocation)
             old = allocations[place]
-            if len(contents.data) > known or known > old.bytes:
+            if len(contents.data) > allocation or allocation > old.bytes:
                 raise ValueError("contents that do not fit")
             allocations[place] = Allocation(old.start, old.bytes, contents)
         grid, block = (n[1], n[2], n[3]), (n[4], n[5], n[6])
@@ -207,9 +209,9 @@ class _Reader:
         if not _REASON.match(outcome):
             raise ValueError("a bad reason")
         self.lost |= outcome != "ran"
-        one = self.launches[self.last]
-        if one.outcome in ("", "ran"):  # a loss of one of several counts
-            one.outcome = outcome
+        launch = self.launches[self.last]
+        if launch.outcome in ("", "ran"):  # a loss of one of several counts
+            launch.outcome = outcome
 
     def _read_by_host(self, words: list[str]) -> None:
         self.after_read = True

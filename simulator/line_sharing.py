@@ -71,7 +71,7 @@ class LineSharing:
 def read_sharing(path: Path) -> list[LineSharing]:
     """What a run left behind. Raises BadInput if it is not what the runtime library writes."""
     data = read_regular(path, MOST_BYTES) if path.exists() else b""
-    found, at = [], 0
+    accesses, at = [], 0
     while at < len(data):
         end = data.find(b"\n", at, at + 4096)
         words = data[at:end].decode(errors="replace").split(" ") if end > 0 else []
@@ -82,13 +82,17 @@ def read_sharing(path: Path) -> list[LineSharing]:
         if at > len(data):
             raise _malformed_file(path)
         touches = np.frombuffer(data, TOUCH, numbers[-1], end + 1)
-        one = LineSharing(
+        launch_lines = LineSharing(
             words[0], words[1], _to_dim(numbers[:3]), _to_dim(numbers[3:6]), bool(numbers[6]), numbers[7], touches
         )
-        if one.one_in < 1 or one.groups >= 1 << 32 or (len(touches) and int(touches["group"].max()) >= one.groups):
+        if (
+            launch_lines.one_in < 1
+            or launch_lines.groups >= 1 << 32
+            or (len(touches) and int(touches["group"].max()) >= launch_lines.groups)
+        ):
             raise _malformed_file(path)
-        found.append(one)
-    return found
+        accesses.append(launch_lines)
+    return accesses
 
 
 def _to_dim(numbers: Sequence[int]) -> Dim:

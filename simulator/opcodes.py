@@ -15,16 +15,16 @@ _LINE = re.compile(r"^\s+([a-z]\w+)\b.*//", re.MULTILINE)
 
 def count_opcodes(disassemblies: Iterable[Path]) -> Counter[str]:
     """How often each opcode occurs in the text of `llvm-objdump -d`, whatever its encoding; padding is left out."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for path in disassemblies:
-        found.update(without_encoding(name) for name in _without_padding(_LINE.findall(path.read_text())))
-    return found
+        counts.update(without_encoding(name) for name in _without_padding(_LINE.findall(path.read_text())))
+    return counts
 
 
 def _without_padding(mnemonics: Iterable[str]) -> Iterator[str]:
     """The mnemonics without the `s_nop` that fill the space behind a kernel's end."""
-    ended = False
+    after_end = False
     for name in mnemonics:
-        ended = name == "s_endpgm" or (ended and name == "s_nop")
-        if not ended or name == "s_endpgm":
+        after_end = name == "s_endpgm" or (after_end and name == "s_nop")
+        if not after_end or name == "s_endpgm":
             yield name

@@ -157,10 +157,13 @@ def _decode_records(rows: Any, most: int) -> tuple[KernelRecord, ...]:
 
 
 def _decode_spending(row: Mapping[str, Any]) -> Spending:
-    found = from_json(Spending, {**row, "name": short_name(row["signature"])})
-    if not found.launches == found.counted + found.reused + found.uncounted or found.incomplete > found.launches:
-        raise ValueError(f"the launches of kernel {found.name[:KEY_CHARS]} do not add up")
-    return found
+    spending = from_json(Spending, {**row, "name": short_name(row["signature"])})
+    if (
+        not spending.launches == spending.counted + spending.reused + spending.uncounted
+        or spending.incomplete > spending.launches
+    ):
+        raise ValueError(f"the launches of kernel {spending.name[:KEY_CHARS]} do not add up")
+    return spending
 
 
 def _decode_record(row: Mapping[str, Any]) -> KernelRecord:

@@ -53,8 +53,8 @@ def _shared(folder: Path) -> bool:
 
 def named_files(arguments: Iterable[str], folder: Path) -> frozenset[Path]:
     """The files that arguments name, seen from `folder`, without links."""
-    found = (_resolve_file(folder / word) for word in arguments)
-    return frozenset(path for path in found if path is not None)
+    files = (_resolve_file(folder / word) for word in arguments)
+    return frozenset(path for path in files if path is not None)
 
 
 def _readable_path(word: str, folder: Path, readable: frozenset[Path]) -> str:

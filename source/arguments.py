@@ -39,15 +39,15 @@ def with_defaults(text: str, arguments: Sequence[str]) -> str:
 def default_arguments(text: str) -> tuple[int, ...]:
     """The sizes that a program takes when it is run without arguments: of argument 1, 2, ... as far as the text writes
     each in a usual form, `argc > 1 ? std::atoi(argv[1]) : 1 << 20` or `if (argc > 1) n = std::atoi(argv[1])`."""
-    found: list[int] = []
+    sizes: list[int] = []
     for position in range(1, MOST_ARGUMENTS + 1):
         matches = (re.search(form.format(position), text) for form in _DEFAULT_FORMS)
         match = next((match for match in matches if match), None)
         if match is None:
             break
         base, _, shift = match[match.re.groups].partition("<<")
-        found.append(int(base) << int(shift or 0))
-    return tuple(found)
+        sizes.append(int(base) << int(shift or 0))
+    return tuple(sizes)
 
 
 def run_text(text: str, arguments: str) -> str:

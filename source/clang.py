@@ -198,7 +198,7 @@ class TU:
         self.base = self.lib.clang_getLocationForOffset(self.handle, self.file, 0).data if self.file else 0
         self.size = len(text) if text is not None and self.base else 0
         self._out = (c_void_p(), c_uint(), c_uint(), c_uint())
-        self._outs = tuple(byref(one) for one in self._out)
+        self._outs = tuple(byref(pointer) for pointer in self._out)
 
     def __enter__(self) -> TU:
         return self
@@ -218,17 +218,17 @@ class TU:
 
     def errors(self) -> list[CompilerMessage]:
         """Errors and fatal errors, in order."""
-        found = []
+        diagnostics = []
         for number in range(self.lib.clang_getNumDiagnostics(self.handle)):
             item = self.lib.clang_getDiagnostic(self.handle, number)
             if self.lib.clang_getDiagnosticSeverity(item) >= ERROR_SEVERITY:
                 location = self.lib.clang_getDiagnosticLocation(item)
                 file, line, column, _ = self._position(location, self.lib.clang_getExpansionLocation)
-                found.append(
+                diagnostics.append(
                     CompilerMessage(text_of(self.lib.clang_getDiagnosticSpelling(item)), self.name(file), line, column)
                 )
             self.lib.clang_disposeDiagnostic(item)
-        return found
+        return diagnostics
 
     def name(self, file: int | None) -> str:
         """The path of a file handle, or "" for None."""
@@ -250,16 +250,16 @@ class TU:
         There is one entry for each time the preprocessor entered a file. The chain holds (file, offset) of each
         directive, outermost first.
         """
-        found: list[tuple[str, tuple[tuple[str, int], ...], bool]] = []
+        included: list[tuple[str, tuple[tuple[str, int], ...], bool]] = []
 
         def visit(file: int, stack: Any, depth: int, _data: Any) -> None:
             chain = [self._position(stack[i], self.lib.clang_getExpansionLocation) for i in range(depth)]
             start = self.lib.clang_getLocationForOffset(self.handle, file, 0)
             library = bool(self.lib.clang_Location_isInSystemHeader(start))
-            found.append((self.name(file), tuple((self.name(f), o) for f, _, _, o in reversed(chain)), library))
+            included.append((self.name(file), tuple((self.name(f), o) for f, _, _, o in reversed(chain)), library))
 
         self.lib.clang_getInclusions(self.handle, InclusionVisitor(visit), None)
-        return found
+        return included
 
     def _position(self, location: CLocation, function: Callable[..., None]) -> tuple[int | None, int, int, int]:
         file, line, column, offset = self._out
@@ -292,12 +292,12 @@ class TU:
         lib = self.lib
         if not self.file:
             return [], (), []
-        whole = lib.clang_getRange(
+        extent = lib.clang_getRange(
             lib.clang_getLocationForOffset(self.handle, self.file, 0),
             lib.clang_getLocationForOffset(self.handle, self.file, length),
         )
         memory, count = POINTER(CToken)(), c_uint()
-        lib.clang_tokenize(self.handle, whole, byref(memory), byref(count))
+        lib.clang_tokenize(self.handle, extent, byref(memory), byref(count))
         n = count.value
         if n == 0:
             return [], (), []
@@ -317,7 +317,7 @@ class TU:
         Looks only into functions and statements of the main file that contain one of `places`, ascending offsets.
         """
         functions: list[tuple[int, int]] = []
-        found: list[tuple[int, CCursor]] = []
+        cursors: list[tuple[int, CCursor]] = []
         lib, file, size = self.lib, self.file, self.size
         location_of, base = lib.clang_getCursorLocation, self.base
 
@@ -330,7 +330,7 @@ class TU:
                 where, inside = (None, -1) if cursor.kind in _NAMELESS else self._spelled(location)
                 inside = inside if where == file else -1
             if inside in wanted:
-                found.append((inside, _copy_cursor(cursor)))
+                cursors.append((inside, _copy_cursor(cursor)))
             if cursor.kind in FUNCTION_KINDS:
                 functions.append(self.extent(cursor))
                 return _RECURSE if _any_inside(places, *functions[-1]) else _CONTINUE
@@ -339,7 +339,7 @@ class TU:
             return _RECURSE if places or cursor.kind in CONTAINER_KINDS else _CONTINUE
 
         lib.clang_visitChildren(lib.clang_getTranslationUnitCursor(self.handle), Visitor(visit), None)
-        return functions, found
+        return functions, cursors
 
     def skipped(self) -> list[tuple[int, int]]:
         """The [start, end) offsets in the main file of the branches of #if that are not compiled."""
@@ -347,18 +347,21 @@ class TU:
         if not memory:
             return []
         ranges = memory.contents
-        found = [(one.begin - self.base, one.end - self.base) for one in ranges.ranges[: ranges.count]]
+        skipped_ranges = [
+            (source_range.begin - self.base, source_range.end - self.base)
+            for source_range in ranges.ranges[: ranges.count]
+        ]
         self.lib.clang_disposeSourceRangeList(memory)
-        return found
+        return skipped_ranges
 
     def overridden(self, cursor: CCursor) -> list[CCursor]:
         """The methods that a virtual method directly overrides."""
         memory, count = POINTER(CCursor)(), c_uint()
         self.lib.clang_getOverriddenCursors(cursor, byref(memory), byref(count))
-        found = [_copy_cursor(memory[i]) for i in range(count.value)]
+        cursors = [_copy_cursor(memory[i]) for i in range(count.value)]
         if memory:
             self.lib.clang_disposeOverriddenCursors(memory)
-        return found
+        return cursors
 
     def type_kind(self, cursor: CCursor) -> int:
         """The kind of the canonical type of a declaration (CXTypeKind)."""

@@ -51,8 +51,8 @@ class FunctionParameter:
 def read_parameter(declaration: str) -> FunctionParameter:
     """The parameter that a text such as `const float* __restrict__ a = nullptr` declares."""
     text = declaration.partition("=")[0].strip()
-    if found := _DECLARATOR.search(text):  # a pointer to a function, a reference to an array
-        return FunctionParameter(text, found[1])
+    if match := _DECLARATOR.search(text):  # a pointer to a function, a reference to an array
+        return FunctionParameter(text, match[1])
     words = _WORD.findall(text.partition("[")[0])
     named = len(words) > 1 and re.fullmatch(r"[A-Za-z_]\w*", words[-1]) and words[-2] != "::"
     return FunctionParameter(text, words[-1] if named and not _NO_NAME.fullmatch(words[-1]) else "")

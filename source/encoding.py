@@ -70,9 +70,9 @@ def to_utf8(source: bytes) -> bytes:
             )
         result += [source[position:start], piece]
         position = end
-    made = b"".join([*result, source[position:]])
-    made.decode()
-    return made
+    converted = b"".join([*result, source[position:]])
+    converted.decode()
+    return converted
 
 
 def _encode_comment(piece: bytes) -> bytes:

@@ -99,10 +99,10 @@ class Resolver:
 
     def named(self, cursor: CCursor, name: str) -> frozenset[Entity]:
         """Of the entities that a token's cursor refers to, those with this name."""
-        found = [entity for entity in self.referents(cursor) if entity.name == name]
-        if len(found) == 1:
-            return self.single.setdefault(found[0], frozenset(found))
-        return frozenset(found) if found else NOTHING
+        entities = [entity for entity in self.referents(cursor) if entity.name == name]
+        if len(entities) == 1:
+            return self.single.setdefault(entities[0], frozenset(entities))
+        return frozenset(entities) if entities else NOTHING
 
     def referents(self, cursor: CCursor) -> list[Entity]:
         """The entities a token's cursor refers to; several if overload resolution depends on template arguments."""
@@ -110,10 +110,10 @@ class Resolver:
         if is_null(target):
             return []
         if target.kind == _OVERLOADED:
-            found = [self.entity(c) for c in self.tu.overloads(target)]
+            entities = [self.entity(c) for c in self.tu.overloads(target)]
         else:
-            found = [self.entity(target)]
-        return [e for e in found if e is not None]
+            entities = [self.entity(target)]
+        return [e for e in entities if e is not None]
 
     def entity(self, cursor: CCursor) -> Entity | None:
         """The entity that a declaration cursor declares; None if it has no declaration."""
@@ -200,12 +200,12 @@ class Resolver:
 
     def _child(self, cursor: CCursor, kind: int) -> CCursor | None:
         """The first direct child of a cursor kind, or None."""
-        found: list[CCursor] = []
+        cursors: list[CCursor] = []
 
         def visit(child: CCursor, _parent: CCursor, _data: object) -> int:
             if child.kind == kind:
-                found.append(CCursor.from_buffer_copy(child))
+                cursors.append(CCursor.from_buffer_copy(child))
             return 1 if child.kind != kind else 0
 
         self.lib.clang_visitChildren(cursor, clang.Visitor(visit), None)
-        return found[0] if found else None
+        return cursors[0] if cursors else None

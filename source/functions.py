@@ -31,27 +31,27 @@ class FunctionNode(NamedTuple):
 
 def find_functions(tu: TU) -> list[FunctionNode]:
     """The functions of the main file that have a body, in source order; of classes and namespaces, too."""
-    found: list[FunctionNode] = []
+    functions: list[FunctionNode] = []
 
     def visit(cursor: CCursor, _parent: CCursor, _data: Any) -> int:
         if cursor.kind in FUNCTION_KINDS:
             node = _read_function(tu, cursor)
             if node is not None:
-                found.append(node)
+                functions.append(node)
             return _CONTINUE
         return _RECURSE if cursor.kind in CONTAINER_KINDS else _CONTINUE
 
     tu.lib.clang_visitChildren(tu.lib.clang_getTranslationUnitCursor(tu.handle), clang.Visitor(visit), None)
-    return _without_instances(found)
+    return _without_instances(functions)
 
 
 def _without_instances(nodes: Iterable[FunctionNode]) -> list[FunctionNode]:
     """One function for each place: the tree also has the instances of templates."""
-    found: dict[int, FunctionNode] = {}
+    functions: dict[int, FunctionNode] = {}
     for node in nodes:
-        if node.place not in found or node.template_names:
-            found[node.place] = node
-    return [found[place] for place in sorted(found)]
+        if node.place not in functions or node.template_names:
+            functions[node.place] = node
+    return [functions[place] for place in sorted(functions)]
 
 
 def _read_function(tu: TU, cursor: CCursor) -> FunctionNode | None:

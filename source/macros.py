@@ -43,7 +43,7 @@ class Macro:
 
 def find_directives(tokens: Sequence[Token], text: bytes) -> list[Directive]:
     """All preprocessor lines, in order; a line with continuations counts as one."""
-    found = []
+    directives = []
     i = 0
     while i < len(tokens):
         if tokens[i].text != "#" or not _starts_line(tokens, text, i):
@@ -53,9 +53,9 @@ def find_directives(tokens: Sequence[Token], text: bytes) -> list[Directive]:
         while end < len(tokens) and not _new_line(text, tokens[end - 1].end, tokens[end].start):
             end += 1
         word = tokens[i + 1].text if end > i + 1 else ""
-        found.append(Directive(word, i, end))
+        directives.append(Directive(word, i, end))
         i = end
-    return found
+    return directives
 
 
 def _starts_line(tokens: Sequence[Token], text: bytes, i: int) -> bool:
@@ -70,9 +70,9 @@ def _new_line(text: bytes, start: int, end: int) -> bool:
 
 def read_macros(tokens: Sequence[Token], lines: Sequence[Directive]) -> list[Macro]:
     """The macro definitions among the preprocessor lines, including which parameters # and ## apply to."""
-    found = [_read_macro(tokens, line) for line in lines if line.word == "define" and line.end > line.start + 2]
-    _propagate_effects(tokens, found)
-    return found
+    macros = [_read_macro(tokens, line) for line in lines if line.word == "define" and line.end > line.start + 2]
+    _propagate_effects(tokens, macros)
+    return macros
 
 
 def _read_macro(tokens: Sequence[Token], line: Directive) -> Macro:
@@ -173,7 +173,7 @@ def find_macro_calls(tokens: Sequence[Token], found: Sequence[Macro], where: ran
 def argument_ranges(tokens: Sequence[Token], opening: int, stop: int) -> list[range] | None:
     """The token ranges of the arguments in the parentheses that open at `opening`; None if they never close."""
     depth, start = 0, opening + 1
-    found: list[range] = []
+    ranges: list[range] = []
     for i in range(opening, stop):
         text = tokens[i].text
         if text == "(":
@@ -181,8 +181,8 @@ def argument_ranges(tokens: Sequence[Token], opening: int, stop: int) -> list[ra
         elif text == ")":
             depth -= 1
             if depth == 0:
-                return [*found, range(start, i)]
+                return [*ranges, range(start, i)]
         elif text == "," and depth == 1:
-            found.append(range(start, i))
+            ranges.append(range(start, i))
             start = i + 1
     return None

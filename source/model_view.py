@@ -29,10 +29,10 @@ def view_source(text: str, view: str) -> tuple[str, int]:
     """
     if view == "whole":
         return text, 0
-    kept = [line for chunk in _top_level_chunks(_COMMENT.sub("", text)) for line in _kept_lines(chunk)]
-    if not any("__global__" in line for line in kept):
+    kept_lines = [line for chunk in _top_level_chunks(_COMMENT.sub("", text)) for line in _kept_lines(chunk)]
+    if not any("__global__" in line for line in kept_lines):
         return text, 0
-    return "\n".join(kept) + "\n", len(text.splitlines()) - len(kept)
+    return "\n".join(kept_lines) + "\n", len(text.splitlines()) - len(kept_lines)
 
 
 def _top_level_chunks(text: str) -> list[str]:
@@ -49,8 +49,8 @@ def _top_level_chunks(text: str) -> list[str]:
         directive = current[0].lstrip().startswith("#")
         if not directive:
             depth += code.count("{") - code.count("}")
-        ended = not code.endswith("\\") if directive else depth <= 0 and code.endswith((";", "}"))
-        if ended:
+        is_complete = not code.endswith("\\") if directive else depth <= 0 and code.endswith((";", "}"))
+        if is_complete:
             pieces.append("\n".join(current))
             current, depth = [], 0
     if current:
@@ -81,6 +81,6 @@ def cut_source(text: str, keep_lines: int) -> tuple[str, int]:
         return text, 0
     head = max(1, keep_lines * 2 // 3)
     tail = max(0, keep_lines - head)
-    gone = len(lines) - head - tail
-    kept = [*lines[:head], f"// {gone} lines cut to fit the context", *lines[len(lines) - tail :]]
-    return "\n".join(kept) + "\n", gone
+    cut_count = len(lines) - head - tail
+    kept_lines = [*lines[:head], f"// {cut_count} lines cut to fit the context", *lines[len(lines) - tail :]]
+    return "\n".join(kept_lines) + "\n", cut_count

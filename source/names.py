@@ -56,5 +56,5 @@ def demangle(symbol: str) -> str:
     """
     objdump = find_toolchain().objdump
     tool = objdump.with_name(objdump.name.replace("objdump", "cxxfilt"))
-    done = subprocess.run([tool], input=f"{symbol}\n", capture_output=True, text=True, timeout=60, check=True)
-    return done.stdout.rstrip("\n")
+    process = subprocess.run([tool], input=f"{symbol}\n", capture_output=True, text=True, timeout=60, check=True)
+    return process.stdout.rstrip("\n")

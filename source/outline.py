@@ -73,17 +73,17 @@ def count_kernel_marks(text: str) -> int:
 
 def kernel_names(text: str) -> list[str]:
     """The names of the kernels that a text defines or begins to define, each once, in source order."""
-    return list(dict.fromkeys(one.name for one in outline_kernels(text)))
+    return list(dict.fromkeys(kernel.name for kernel in outline_kernels(text)))
 
 
 def declared_kernels(text: str) -> frozenset[str]:
     """The names of the kernels that a text defines or declares."""
-    return frozenset(one.name for one in _read_declarations(text))
+    return frozenset(declaration.name for declaration in _read_declarations(text))
 
 
 def outline_kernels(text: str, most: int | None = None) -> tuple[FunctionDeclaration, ...]:
     """The kernels that a text defines or begins to define, in source order; at most `most` of them."""
-    return tuple(one for one in _read_declarations(text) if one.defined)[:most]
+    return tuple(declaration for declaration in _read_declarations(text) if declaration.defined)[:most]
 
 
 @functools.lru_cache(maxsize=16)
@@ -94,9 +94,9 @@ def _read_declarations(text: str) -> tuple[FunctionDeclaration, ...]:
 def parameter_names(text: str, kernel: str) -> tuple[str, ...]:
     """The parameter names of a kernel as its definition has them, else its last declaration, which may be the only one
     with names; () if there is none."""
-    named = [one for one in _read_declarations(text) if one.name == kernel]
+    named = [declaration for declaration in _read_declarations(text) if declaration.name == kernel]
     best = max(enumerate(named), key=lambda pair: (pair[1].defined, pair[0]), default=(0, None))[1]
-    return () if best is None else tuple(one.name for one in best.parameters)
+    return () if best is None else tuple(declaration.name for declaration in best.parameters)
 
 
 class _Code:
@@ -117,13 +117,13 @@ class _Code:
 
     def _pairs(self) -> dict[int, int]:
         """Offset of an opening brace -> that of its closing one; those without one are left out."""
-        found, opened = {}, []
+        pairs, opened = {}, []
         for at in self.marks:
             if self.bare[at] == "{":
                 opened.append(at)
             elif opened and self.bare[at] == "}":
-                found[opened.pop()] = at
-        return found
+                pairs[opened.pop()] = at
+        return pairs
 
     def next_mark(self, at: int) -> int:
         """Where the first brace or semicolon from `at` is; the end of the text if there is none."""
@@ -148,19 +148,19 @@ class _Code:
 
 def _find_attributes(code: str) -> Iterator[tuple[str, int, int]]:
     """(kind, start, end) of each attribute whose parentheses close."""
-    done = 0
+    match_end = 0
     for match in _ATTRIBUTE.finditer(code):
         limit = match.end() + MOST_ATTRIBUTE
-        close = _find_closing(code, match.end() - 1, limit) if match.start() >= done else limit
+        close = _find_closing(code, match.end() - 1, limit) if match.start() >= match_end else limit
         if close < limit and not re.search(r"[{;]", code[match.start() : close]):
-            done = close + 1
-            yield match[1], match.start(), done
+            match_end = close + 1
+            yield match[1], match.start(), match_end
 
 
 def _find_kernels(text: str) -> Iterator[FunctionDeclaration]:
     """Definitions and declarations of kernels. None reaches into the next: kernels do not nest."""
     read = _Code(text)
-    places = [one.start() for one in _marks_of(read).finditer(read.bare)]
+    places = [match.start() for match in _marks_of(read).finditer(read.bare)]
     starts = [_start_of_kernel(read, mark, before) for before, mark in zip([0, *places], places, strict=False)]
     for mark, start, limit in zip(places, starts, [*starts[1:], len(text)], strict=False):
         after = re.compile(r"\w+").match(read.bare, mark)
@@ -173,7 +173,7 @@ def _marks_of(read: _Code) -> re.Pattern[str]:
     """What begins a kernel: the mark, or a macro without parameters that holds it."""
     if read.directives.count(KERNEL_MARK) == read.code.count(KERNEL_MARK):
         return _MARK
-    macros = [one.name for one in _find_macros(read.text, read.directives, KERNEL_MARK) if one.parameters is None]
+    macros = [macro.name for macro in _find_macros(read.text, read.directives, KERNEL_MARK) if macro.parameters is None]
     return re.compile(rf"\b(?:{'|'.join([KERNEL_MARK, *map(re.escape, macros)])})\b")
 
 
@@ -250,9 +250,9 @@ def split_commas(text: str, code: str = "") -> list[str]:
 def outline_launches(text: str) -> tuple[LaunchExpression, ...]:
     """The launches of a text: <<< >>>, hipLaunchKernelGGL, hipLaunchKernel; at most MOST_LAUNCHES of each."""
     read = blank_opaque(text)
-    found = [_read_chevrons(text, read, match) for match in islice(_CHEVRONS.finditer(read), MOST_LAUNCHES)]
-    found += [_read_launch_call(text, read, match) for match in islice(_CALL.finditer(read), MOST_LAUNCHES)]
-    return tuple(sorted((one for one in found if one is not None), key=lambda one: one.start))
+    launches = [_read_chevrons(text, read, match) for match in islice(_CHEVRONS.finditer(read), MOST_LAUNCHES)]
+    launches += [_read_launch_call(text, read, match) for match in islice(_CALL.finditer(read), MOST_LAUNCHES)]
+    return tuple(sorted((launch for launch in launches if launch is not None), key=lambda one: one.start))
 
 
 def _read_chevrons(text: str, read: str, match: re.Match[str]) -> LaunchExpression | None:
@@ -305,8 +305,8 @@ def _read_launch_call(text: str, read: str, match: re.Match[str]) -> LaunchExpre
 
 
 def _strip_parts(parts: Sequence[str]) -> tuple[str, ...]:
-    kept = tuple(part.strip() for part in parts)
-    return () if kept == ("",) else kept
+    stripped = tuple(part.strip() for part in parts)
+    return () if stripped == ("",) else stripped
 
 
 def outline_macros(text: str) -> tuple[MacroText, ...]:
@@ -321,8 +321,8 @@ def _find_macros(text: str, read: str, word: str = "") -> Iterator[MacroText]:
             continue
         head = _DEFINE.match(read, line.start(), line.end())
         if head is not None:
-            given = (
+            parameters = (
                 None if head[2] is None else tuple(part.strip() for part in head[2][1:-1].split(",") if part.strip())
             )
             body = read[head.end() : line.end()]
-            yield MacroText(head[1], given, body.rstrip(), head.start(1), line.end(), head.end())
+            yield MacroText(head[1], parameters, body.rstrip(), head.start(1), line.end(), head.end())

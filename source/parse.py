@@ -144,8 +144,8 @@ def check_source(text: bytes) -> Diagnostic | None:
     if b"\0" in text:
         return Diagnostic("not_text", "the file contains NUL bytes")
     if (at := find_misplaced(text)) is not None:
-        what = f"byte {at} is not UTF-8 and stands outside comments and narrow string literals"
-        return Diagnostic("not_utf8", what, text[:at].count(b"\n") + 1)
+        problem = f"byte {at} is not UTF-8 and stands outside comments and narrow string literals"
+        return Diagnostic("not_utf8", problem, text[:at].count(b"\n") + 1)
     return None
 
 
@@ -171,7 +171,11 @@ def parse_source(
     host = _view_side(text, path, config, HOST, definitions)
     if isinstance(host, list):
         return None, host
-    referents, skipped, functions = host.referents, host.skipped, {one.place: one for one in host.definitions}
+    referents, skipped, functions = (
+        host.referents,
+        host.skipped,
+        {definition.place: definition for definition in host.definitions},
+    )
     if _DEVICE_ONLY_TEXT.search(text):
         device = _view_side(text, path, config, DEVICE, definitions)
         if isinstance(device, list):
@@ -179,7 +183,7 @@ def parse_source(
         if len(device.referents) == len(referents):
             referents = [a | b for a, b in zip(referents, device.referents, strict=True)]
             skipped &= device.skipped
-        functions = {one.place: one for one in device.definitions} | functions
+        functions = {definition.place: definition for definition in device.definitions} | functions
     words, macros = host.words
     macro_words = reserved_by(macros, {t.text for t in host.tokens if t.identifier})
     unit = ParsedUnit(
@@ -203,8 +207,8 @@ class _View:
 def _open_unit(text: bytes, path: str, config: ParseConfig, side: tuple[str, ...]) -> tuple[TU, Preamble | None]:
     """Parses the file for one side, HOST or DEVICE; also returns the preamble it uses."""
     args = (*config.search, *side, *ALWAYS)
-    own = (*config.include, Path(path).parent)
-    preamble = preamble_of(includes_of(text, own), (*config.args, *side, *ALWAYS), config.cache)
+    include_folders = (*config.include, Path(path).parent)
+    preamble = preamble_of(includes_of(text, include_folders), (*config.args, *side, *ALWAYS), config.cache)
     extra = ("-Xclang", "-include-pch", "-Xclang", str(preamble.path)) if preamble else ()
     return TU(path, text, args + extra, clang.DETAILED_RECORD | clang.INCOMPLETE), preamble
 
@@ -276,8 +280,8 @@ def _walk_cursors(
     }
     macros = {tokens[i + 1].text for i, t in enumerate(tokens[:-1]) if t.text == "define"}
     places = [t.start for i, t in enumerate(tokens) if t.start in open_tokens or t.text in macros]
-    functions, found = tu.walk(open_tokens, places if open_tokens else [])
-    for offset, cursor in found:
+    functions, entries = tu.walk(open_tokens, places if open_tokens else [])
+    for offset, cursor in entries:
         i = open_tokens[offset]
         referents[i] |= resolver.named(cursor, tokens[i].text)
     return tuple(functions)

@@ -23,7 +23,7 @@ def parse_text(request: dict[str, Any]) -> dict[str, Any]:
     return {
         "tokens": unit.tokens,
         "entities": [asdict(entity) for entity in entities],
-        "referents": [[number[entity] for entity in found] for found in unit.referents],
+        "referents": [[number[entity] for entity in referent] for referent in unit.referents],
         "definitions": unit.definitions,
     }
 

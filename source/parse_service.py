@@ -54,7 +54,7 @@ def _read_unit(text: str, answer: Mapping[str, Any]) -> ParsedUnit:
     tokens = tuple(Token(int(k), int(a), int(b), data[a:b].decode()) for k, a, b, _ in answer["tokens"])
     places = [(short_text(row["place"][0]), int(row["place"][1])) for row in answer["entities"]]
     entities = [Entity(**{**row, "place": at}) for row, at in zip(answer["entities"], places, strict=True)]
-    referents = tuple(frozenset(entities[i] for i in found) for found in answer["referents"])
+    referents = tuple(frozenset(entities[i] for i in referent) for referent in answer["referents"])
     if len(referents) != len(tokens):
         raise ValueError("a token has no referents")
     definitions = tuple(_read_definition(row) for row in answer["definitions"])
@@ -94,8 +94,8 @@ class ParserSession:
         process is ended, too.
         """
         config = self.config
-        given = {"args": config.args, "cache": str(config.cache), "include": absolute_paths(config.include)}
-        answer = _process_for(self).ask(json.dumps({**given, **question}).encode() + b"\n")
+        request = {"args": config.args, "cache": str(config.cache), "include": absolute_paths(config.include)}
+        answer = _process_for(self).ask(json.dumps({**request, **question}).encode() + b"\n")
         try:
             return read(json.loads(answer))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -162,5 +162,5 @@ def _python_folders() -> list[Path]:
     package = Path(next(iter(hipsynth.__path__)))
     ours = [package, *((package / name).resolve() for name in ("core", "toolchain", "source", "synth"))]
     packages = [Path(entry) for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages")]
-    found = [Path(sys.base_prefix), Path(sys.prefix), *packages, *ours]
-    return [path for path in dict.fromkeys(found) if not path.is_relative_to("/usr")]
+    folders = [Path(sys.base_prefix), Path(sys.prefix), *packages, *ours]
+    return [path for path in dict.fromkeys(folders) if not path.is_relative_to("/usr")]

@@ -90,8 +90,8 @@ def preamble_of(includes: Includes, args: tuple[str, ...], cache: Path) -> Pream
 
     None also if a header mentions a macro that the file defines before it, on whose value it may depend.
     """
-    found = _load_stored(includes.headers, args, cache)
-    return None if found is None or includes.macros & found.words else found
+    preamble = _load_stored(includes.headers, args, cache)
+    return None if preamble is None or includes.macros & preamble.words else preamble
 
 
 @functools.lru_cache(maxsize=64)
@@ -135,8 +135,8 @@ def make_folder(cache: Path) -> bool:
 def _is_fresh(target: Path, listing: Path) -> bool:
     """Whether a stored preamble is at least as new as every header in it."""
     try:
-        made = target.stat().st_mtime
-        return all(Path(name).stat().st_mtime <= made for name in listing.read_text().splitlines())
+        built_at = target.stat().st_mtime
+        return all(Path(name).stat().st_mtime <= built_at for name in listing.read_text().splitlines())
     except OSError:
         return False
 
@@ -203,8 +203,8 @@ def _list_identifiers(text: bytes) -> frozenset[str]:
 def _words_of(files: Sequence[str]) -> tuple[frozenset[str], Macros]:
     pairs = [_file_words(f) for f in files]
     macros: dict[str, frozenset[str]] = {}
-    for _, found in pairs:
-        for name, body in found.items():
+    for _, word in pairs:
+        for name, body in word.items():
             macros[name] = macros.get(name, frozenset()) | body
     return frozenset().union(*(p[0] for p in pairs)), macros
 
@@ -223,10 +223,10 @@ def header_words(files: Sequence[str], preamble: Preamble | None) -> tuple[froze
 
 def reserved_by(macros: Macros, used: Collection[str]) -> frozenset[str]:
     """The names that a local must not have: of macros, and in the text of those that expand where `used` names are."""
-    found: set[str] = set()
+    reserved: set[str] = set()
     queue = [name for name in used if name in macros]
     while queue:
-        new = macros[queue.pop()] - found
-        found |= new
+        new = macros[queue.pop()] - reserved
+        reserved |= new
         queue += [name for name in new if name in macros]
-    return frozenset(macros).union(found)
+    return frozenset(macros).union(reserved)

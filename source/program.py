@@ -38,7 +38,7 @@ class ProgramModel:
 
     @property
     def kernels(self) -> tuple[FunctionDeclaration, ...]:
-        return tuple(one for one in self.functions if one.kernel)
+        return tuple(function for function in self.functions if function.kernel)
 
     @property
     def default_arguments(self) -> tuple[int, ...]:
@@ -48,7 +48,7 @@ class ProgramModel:
     @cached_property
     def referents(self) -> dict[int, frozenset[Entity]]:
         """What a token refers to, by its position."""
-        return {token.start: found for token, found in zip(self.unit.tokens, self.unit.referents, strict=True)}
+        return {token.start: referent for token, referent in zip(self.unit.tokens, self.unit.referents, strict=True)}
 
 
 def read_parsed_program(text: str, arch: str) -> ProgramModel:
@@ -56,7 +56,7 @@ def read_parsed_program(text: str, arch: str) -> ProgramModel:
     unit = parse_isolated(text, frontend_config(arch))
     tokens = tuple(code_tokens(unit))
     functions = tuple(_read_functions(unit, tokens))
-    if not any(one.kernel for one in functions):
+    if not any(function.kernel for function in functions):
         raise BadInput("no kernel in the file", cause="no __global__ function", remedy="give a HIP source file")
     flat = unit.text.decode(_ONE_BYTE)
     launches = tuple(map(_decode_launch, outline_launches(flat)))
@@ -99,7 +99,7 @@ def _read_function(
         tokens[last].end,
         node.place,
         (tokens[opening].end, tokens[last].start),
-        tuple(_read_parameter(unit, tokens, one) for one in node.parameters),
+        tuple(_read_parameter(unit, tokens, parameter) for parameter in node.parameters),
         _text_between(unit, tokens, begin, head_end),
         node.template_names,
         _text_between(unit, tokens, bounds + 2, find_closing(tokens, bounds + 1)) if bounds >= 0 else "",

@@ -109,45 +109,45 @@ class _Values:
 
 def argument_inputs(code: str) -> list[NumberInput]:
     """The positional arguments that a text turns into numbers, with their defaults."""
-    known, found = _Values(code), []
+    values, inputs = _Values(code), []
     for name, place, default in _ARGUMENT.findall(code):
-        value = evaluate_number(default) or (known.of(name) if name else 0)
+        value = evaluate_number(default) or (values.of(name) if name else 0)
         if int(place) > 0:
-            found.append(NumberInput("argument", place, value, name))
-    return found
+            inputs.append(NumberInput("argument", place, value, name))
+    return inputs
 
 
 def option_inputs(code: str) -> list[NumberInput]:
     """The options that a text turns into numbers, in the usual ways to parse them, with their defaults."""
-    known = _Values(code)
-    found = [NumberInput("option", f"-{letter}", known.of(name), name) for letter, name in _GETOPT.findall(code)]
-    found += [NumberInput("option", word, known.of(name), f"{word} {name}") for word, name in _COMPARED.findall(code)]
+    values = _Values(code)
+    inputs = [NumberInput("option", f"-{letter}", values.of(name), name) for letter, name in _GETOPT.findall(code)]
+    inputs += [NumberInput("option", word, values.of(name), f"{word} {name}") for word, name in _COMPARED.findall(code)]
     for name, default in _LOOKED_UP.findall(code):
-        if (value := evaluate_number(default) or known.of(default.strip())) > 1:
-            found.append(NumberInput("option", name, value, name))
+        if (value := evaluate_number(default) or values.of(default.strip())) > 1:
+            inputs.append(NumberInput("option", name, value, name))
     for letter, name, default in _DECLARED.findall(code):
-        value = evaluate_number(default) or known.of(default.strip())
+        value = evaluate_number(default) or values.of(default.strip())
         if value > 1:
-            found.append(NumberInput("option", f"-{letter}", value, name))
-    return found
+            inputs.append(NumberInput("option", f"-{letter}", value, name))
+    return inputs
 
 
 def macro_inputs(code: str, least: int) -> list[NumberInput]:
     """The macros of at least `least` that a text defines unless the compiler's command line does."""
-    found = []
+    inputs = []
     for name, text in _MACRO.findall(code):
         value = evaluate_number(text.strip().strip("()"))
         if value >= least and set(name) <= set(string.ascii_letters + string.digits + "_"):
-            found.append(NumberInput("macro", name, value, name))
-    return found
+            inputs.append(NumberInput("macro", name, value, name))
+    return inputs
 
 
 def named_constants(text: str) -> list[NamedConstant]:
     """The macros and integer variables that a text sets to a number above 0."""
-    found = []
+    constants = []
     for match in _CONSTANT.finditer(text):
         at = 1 if match[1] else 3
         value = evaluate_number(match[at + 1].replace("'", "").strip())
         if value > 0:
-            found.append(NamedConstant(match[at], value, *match.span(at + 1)))
-    return found
+            constants.append(NamedConstant(match[at], value, *match.span(at + 1)))
+    return constants

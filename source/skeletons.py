@@ -109,24 +109,24 @@ def _is_known(token: str) -> bool:
 def token_skeleton(text: str) -> str:
     """The id (16 hex digits) of the device code's token stream: names numbered in order of appearance, numbers as 0."""
     places: dict[str, str] = {}
-    shown = []
+    shown_tokens = []
     for kind, token in device_code(text):
         if kind == "number":
             token = "0"
         elif kind == "name" and not _is_known(token):
             token = places.setdefault(token, f"v{len(places)}")
-        shown.append(token)
-    return _skeleton_id(" ".join(shown))
+        shown_tokens.append(token)
+    return _skeleton_id(" ".join(shown_tokens))
 
 
 def control_skeleton(text: str) -> str:
     """The id (16 hex digits) of the device code's statements without declarations, names and numbers; runs of equal
     statements count once."""
-    found: list[str] = []
+    words: list[str] = []
     for statement in _split_statements(text):
-        if not _DECLARES.match(statement) and (not found or found[-1] != statement):
-            found.append(statement)
-    return _skeleton_id(";".join(found))
+        if not _DECLARES.match(statement) and (not words or words[-1] != statement):
+            words.append(statement)
+    return _skeleton_id(";".join(words))
 
 
 def _split_statements(text: str) -> Iterator[str]:

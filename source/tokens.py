@@ -15,14 +15,14 @@ OPENING, CLOSING = "([{", ")]}"
 def code_tokens(unit: ParsedUnit) -> list[Token]:
     """The tokens outside comments and preprocessor directives."""
     ranges = [match.span() for match in _DIRECTIVE.finditer(unit.text)]
-    found: list[Token] = []
+    tokens: list[Token] = []
     at = 0
     for token in unit.tokens:
         while at < len(ranges) and ranges[at][1] <= token.start:
             at += 1
         if token.kind != TOKEN_COMMENT and not (at < len(ranges) and ranges[at][0] <= token.start):
-            found.append(token)
-    return found
+            tokens.append(token)
+    return tokens
 
 
 def find_closing(tokens: Sequence[Token], at: int) -> int:

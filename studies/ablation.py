@@ -73,11 +73,11 @@ def variants(steps: int, context: int, batch: int = BASE.batch, config: str = ""
     """All variants by name, and the last one with half and a quarter of the steps."""
     chosen = replace(load_config(config), **PLAIN) if config else BASE
     base = replace(chosen, max_steps=steps, context=context, batch=batch, epochs=1e6, save_steps=10_000, patience=0)
-    found = {name: replace(base, **changes) for name, changes in VARIANTS.items()}
-    name, last = list(found.items())[-1]
+    variants_by_name = {name: replace(base, **changes) for name, changes in VARIANTS.items()}
+    name, last = list(variants_by_name.items())[-1]
     for part in (2, 4):
-        found[f"{name}, 1/{part} of the steps"] = replace(last, max_steps=max(1, steps // part))
-    return found
+        variants_by_name[f"{name}, 1/{part} of the steps"] = replace(last, max_steps=max(1, steps // part))
+    return variants_by_name
 
 
 def measure(config: Config, samples: Sequence[LabelledSample], folder: Path, limit: int) -> dict[str, Any]:
@@ -128,19 +128,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--limit", type=int, default=64, help="samples scored per part")
     parser.add_argument("--out", type=Path, default=Path("out/ablation"))
     parser.add_argument("--only", action="append", help="a variant; may be repeated")
-    given = parser.parse_args(arguments)
-    samples = [s for s in load_samples(given.corpus) if s.facts]
+    options = parser.parse_args(arguments)
+    samples = [s for s in load_samples(options.corpus) if s.facts]
     rows: dict[str, dict[str, Any]] = {}
-    for number, (name, config) in enumerate(variants(given.steps, given.context, given.batch, given.config).items()):
-        if given.only and name not in given.only:
+    for number, (name, config) in enumerate(
+        variants(options.steps, options.context, options.batch, options.config).items()
+    ):
+        if options.only and name not in options.only:
             continue
-        folder = given.out / f"variant-{number}"
-        done = folder / "scores.json"
-        if not done.exists():
-            write_whole(done, json.dumps(measure(config, samples, folder, given.limit), indent=1))
-        rows[name] = json.loads(done.read_text())
-        write_whole(given.out / "ablation.json", json.dumps(rows, indent=1))
-        write_whole(given.out / "ablation.md", table(rows))
+        folder = options.out / f"variant-{number}"
+        scores_path = folder / "scores.json"
+        if not scores_path.exists():
+            write_whole(scores_path, json.dumps(measure(config, samples, folder, options.limit), indent=1))
+        rows[name] = json.loads(scores_path.read_text())
+        write_whole(options.out / "ablation.json", json.dumps(rows, indent=1))
+        write_whole(options.out / "ablation.md", table(rows))
         print(table({name: rows[name]}).splitlines()[-1], flush=True)
 
 

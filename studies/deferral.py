@@ -72,7 +72,7 @@ def trial(job: tuple[Path, str]) -> DeferralTrial | None:
     program, device = load_program(path), default_device(arch)
     predictor = AnalyticPredictor.load()
     start = time.monotonic()
-    found = predictor.predict(program.text, arch, FLAGS, device, LaunchAssumptions())
+    prediction = predictor.predict(program.text, arch, FLAGS, device, LaunchAssumptions())
     middle = time.monotonic()
     rows = execute_for_comparison(program, arch, FLAGS, device, ())
     end = time.monotonic()
@@ -80,10 +80,10 @@ def trial(job: tuple[Path, str]) -> DeferralTrial | None:
     if not kernels:
         return None
     main = max(kernels, key=lambda kernel: kernel.duration_ns)
-    said = duration_of(found, main)
-    unsure = any(kernel.abstained for kernel in found.kernels)
-    ratio = None if said is None else said / main.duration_ns
-    return DeferralTrial(path.stem, arch, width_of(found), unsure, ratio, middle - start, end - middle)
+    duration = duration_of(prediction, main)
+    unsure = any(kernel.abstained for kernel in prediction.kernels)
+    ratio = None if duration is None else duration / main.duration_ns
+    return DeferralTrial(path.stem, arch, width_of(prediction), unsure, ratio, middle - start, end - middle)
 
 
 def duration_of(found: AnalyticPrediction, executed: SimulatedKernel) -> float | None:
@@ -108,12 +108,14 @@ def width_of(found: AnalyticPrediction) -> float | None:
 def curve(trials: Sequence[DeferralTrial]) -> list[Point]:
     """From executing nothing to executing everything: what `--defer` executes first, then by how unsure."""
     order = sorted(trials, key=lambda t: (not t.deferred, -(math.inf if t.width is None else t.width)))
-    whole = sum(t.execute_s for t in trials)
-    asked = sum(t.predict_s for t in trials)
+    total_execute_s = sum(t.execute_s for t in trials)
+    total_predict_s = sum(t.predict_s for t in trials)
     points = []
     for n in range(len(order) + 1):
         right = n + sum(t.error <= NEAR for t in order[n:])
-        points.append(Point(n, (asked + sum(t.execute_s for t in order[:n])) / whole, right / len(order)))
+        points.append(
+            Point(n, (total_predict_s + sum(t.execute_s for t in order[:n])) / total_execute_s, right / len(order))
+        )
     return points
 
 
@@ -126,11 +128,11 @@ def measure(every: int, workers: int) -> list[DeferralTrial]:
         if isinstance(outcome.error, HipsynthError):
             print(f"{jobs[outcome.index][0].stem}: {outcome.error.reason}", flush=True)
             continue
-        found = outcome.get()
-        if found is not None:
-            trials.append(found)
-            seconds = f"{found.predict_s:.2f} s, {found.execute_s:.2f} s"
-            print(f"{found.program} {found.arch}: {found.ratio}, {seconds}", flush=True)
+        measured = outcome.get()
+        if measured is not None:
+            trials.append(measured)
+            seconds = f"{measured.predict_s:.2f} s, {measured.execute_s:.2f} s"
+            print(f"{measured.program} {measured.arch}: {measured.ratio}, {seconds}", flush=True)
     return sorted(trials, key=lambda t: (t.program, t.arch))
 
 
@@ -160,8 +162,8 @@ def lines(trials: Sequence[DeferralTrial]) -> list[str]:
     points, chosen = curve(trials), sum(t.deferred for t in trials)
     wanted = {"nothing": 0, "what `--defer` does": chosen}
     wanted |= {f"{share} % of the programs": round(len(trials) * share / 100) for share in (25, 50, 75)}
-    rows = [f"| {what} | {points[n].executed} | {100 * points[n].cost:.0f} % | {100 * points[n].right:.0f} % |"
-            for what, n in sorted(wanted.items(), key=lambda item: item[1])]  # fmt: skip
+    rows = [f"| {label} | {points[n].executed} | {100 * points[n].cost:.0f} % | {100 * points[n].right:.0f} % |"
+            for label, n in sorted(wanted.items(), key=lambda item: item[1])]  # fmt: skip
     seconds = sum(t.predict_s for t in trials), sum(t.execute_s for t in trials)
     return [
         f"{len(trials)} programs: predicting took {seconds[0]:.0f} s in all, executing {seconds[1]:.0f} s",
@@ -176,11 +178,11 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, help="take every K-th program only")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--draw", action="store_true", help="only draw what was measured before")
-    given = parser.parse_args()
-    if not given.draw:
-        trials = measure(given.every, given.workers)
+    options = parser.parse_args()
+    if not options.draw:
+        trials = measure(options.every, options.workers)
         FIGURES.write_text(json.dumps([asdict(t) for t in trials], indent=1) + "\n")
-    trials = [DeferralTrial(**one) for one in json.loads(FIGURES.read_text())]
+    trials = [DeferralTrial(**row) for row in json.loads(FIGURES.read_text())]
     print("\n".join(lines(trials)))
     draw(trials)
     return 0

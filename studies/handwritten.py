@@ -99,8 +99,8 @@ def read(path: Path) -> Step:
     fields: dict[str, str] = {}
     idea = []
     for line in comment(path.read_text()):
-        if found := _LINE.fullmatch(line):
-            fields[found[1]] = found[2].strip()
+        if match := _LINE.fullmatch(line):
+            fields[match[1]] = match[2].strip()
         elif not fields:
             idea.append(line)
     wanted = [key for key in _KEYS if key not in fields and (key != "moves" or ", after " in fields.get("step", ""))]
@@ -126,8 +126,8 @@ def read(path: Path) -> Step:
 
 def steps(corpus: Path = CORPUS) -> Iterator[Step]:
     """All programs, by problem and step."""
-    found = [read(path) for path in corpus.rglob("*.hip")]
-    yield from sorted(found, key=lambda step: (step.problem, step.number))
+    programs = [read(path) for path in corpus.rglob("*.hip")]
+    yield from sorted(programs, key=lambda step: (step.problem, step.number))
 
 
 def run(step: Step, arch: str, arguments: tuple[str, ...] = (), limits: RunLimits | None = None) -> TargetResult:
@@ -140,10 +140,10 @@ def run(step: Step, arch: str, arguments: tuple[str, ...] = (), limits: RunLimit
 def figures(step: Step, arch: str) -> Figures:
     """Profiles a program at its default size; raises RuntimeError if it fails. What it prints is not looked at: large
     grids compute no results (docs/explanation/sampling.md)."""
-    done = run(step, arch)
-    if done.status != "ok":
-        raise RuntimeError(f"{step.name} on {arch}: {done.reason}: {done.message}")
-    return Figures(done.kernels)
+    result = run(step, arch)
+    if result.status != "ok":
+        raise RuntimeError(f"{step.name} on {arch}: {result.reason}: {result.message}")
+    return Figures(result.kernels)
 
 
 def complaints(step: Step, found: Mapping[str, Figures], before: Mapping[str, Figures] | None) -> list[str]:
@@ -155,9 +155,9 @@ def complaints(step: Step, found: Mapping[str, Figures], before: Mapping[str, Fi
             problems.append(f"{step.name} on {arch}: bound by {mine.bound}, the header says {step.bound.get(arch)}")
         if before is None:
             continue
-        for what, way in step.moves:
-            old, new = before[arch].value(what), mine.value(what)
-            change = new - old if way == "up" else old - new
+        for counter, move in step.moves:
+            old, new = before[arch].value(counter), mine.value(counter)
+            change = new - old if move == "up" else old - new
             if change < NOTICEABLE * max(abs(old), abs(new)) or not change:
-                problems.append(f"{step.name} on {arch}: {what} {old:,.0f} -> {new:,.0f}, the header says {way}")
+                problems.append(f"{step.name} on {arch}: {counter} {old:,.0f} -> {new:,.0f}, the header says {move}")
     return problems

@@ -42,8 +42,8 @@ def naive() -> Iterator[tuple[str, Path]]:
     """The first step of each problem that has several."""
     steps: dict[str, dict[int, Path]] = {}
     for path in sorted((ROOT / "corpus" / "handwritten").glob("*/*.hip")):
-        if found := STEP.search(path.read_text()):
-            steps.setdefault(found[1], {})[int(found[2])] = path
+        if match := STEP.search(path.read_text()):
+            steps.setdefault(match[1], {})[int(match[2])] = path
     for problem, paths in sorted(steps.items()):
         if len(paths) > 1 and 1 in paths:
             yield problem, paths[1]
@@ -52,12 +52,12 @@ def naive() -> Iterator[tuple[str, Path]]:
 def measure(path: Path, arch: str, budget: float, journal: Path) -> dict[str, Any]:
     load = os.getloadavg()[0]
     try:
-        found = optimize_program(
+        document = optimize_program(
             OptimizeRequest(path.read_text(), target_of(arch), budget, journal=journal / "runs")
         ).document()
     except HipsynthError as error:
-        found = {"status": "failed", "reason": f"{error.what}: {error.cause}", "speedup": 1.0}
-    return {**found, "budget": budget, "load": load}
+        document = {"status": "failed", "reason": f"{error.what}: {error.cause}", "speedup": 1.0}
+    return {**document, "budget": budget, "load": load}
 
 
 def row(problem: str, path: Path, found: dict[str, Any]) -> str:
@@ -65,37 +65,37 @@ def row(problem: str, path: Path, found: dict[str, Any]) -> str:
         return f"| {problem} | `{path.stem}` | | | 1.00 | {found['status']}: {found['reason']} | |"
     steps = {step["number"]: step for step in found["steps"]}
     at = found["step"]
-    way: list[str] = []
+    decisions: list[str] = []
     while at >= 0:
-        way.insert(0, f"{steps[at]['transformation']} {steps[at]['kernel']}")
+        decisions.insert(0, f"{steps[at]['transformation']} {steps[at]['kernel']}")
         at = steps[at]["parent"]
     checks = found["verified"]
     open_ = [c["name"].replace("_", " ") for c in checks["checks"] if c["passed"] is None]
     times = f"{found['before_ns'] / 1e3:.1f} | {found['after_ns'] / 1e3:.1f} | {found['speedup']:.2f}"
-    return f"| {problem} | `{path.stem}` | {times} | {', '.join(way)} | {', '.join(open_) or 'none'} |"
+    return f"| {problem} | `{path.stem}` | {times} | {', '.join(decisions)} | {', '.join(open_) or 'none'} |"
 
 
 def page(results: dict[str, dict[str, dict[str, Any]]], programs: dict[str, Path]) -> str:
     text = HEAD.format(improved=IMPROVED)
-    for arch, found in sorted(results.items()):
-        speeds = [max(1.0, one["speedup"]) for one in found.values()]
+    for arch, answers in sorted(results.items()):
+        speeds = [max(1.0, answer["speedup"]) for answer in answers.values()]
         improved = sum(speed >= IMPROVED for speed in speeds)
         mean = math.exp(sum(map(math.log, speeds)) / len(speeds))
-        budgets = sorted({one["budget"] for one in found.values()})
-        busy = max(one.get("load", 0.0) for one in found.values())
+        budgets = sorted({answer["budget"] for answer in answers.values()})
+        busy = max(answer.get("load", 0.0) for answer in answers.values())
         summary = (
             f"{improved} of {len(speeds)} programs are faster ({100 * improved / len(speeds):.0f} %), geometric mean "
             f"{mean:.2f}."
         )
-        if len(found) < len(programs):  # the programs that come first are no sample of all
-            summary = f"Only {len(found)} of {len(programs)} programs are measured: no share and no mean is given."
+        if len(answers) < len(programs):  # the programs that come first are no sample of all
+            summary = f"Only {len(answers)} of {len(programs)} programs are measured: no share and no mean is given."
         text += (
             f"## {arch}\n\n{summary} Budget {', '.join(f'{b:g} s' for b in budgets)}; at "
             f"most {busy:.0f} other processes ran on {os.cpu_count()} cores, and a search ends by the clock.\n\n"
             "| problem | program | before, us | after, us | speed-up | steps | checks that were not possible |\n"
             "|---|---|---|---|---|---|---|\n"
         )
-        text += "\n".join(row(name, programs[name], one) for name, one in sorted(found.items())) + "\n\n"
+        text += "\n".join(row(name, programs[name], answer) for name, answer in sorted(answers.items())) + "\n\n"
     return text.rstrip() + "\n"
 
 
@@ -110,18 +110,18 @@ def main() -> None:
     programs = dict(naive())
     for problem, path in programs.items():
         for arch in options.arch:
-            kept = journal / f"{problem}.{arch}.json"
-            if (kept.exists() and not options.again) or (options.only and problem not in options.only):
+            journal_path = journal / f"{problem}.{arch}.json"
+            if (journal_path.exists() and not options.again) or (options.only and problem not in options.only):
                 continue
-            found = measure(path, arch, options.budget, journal)
-            write_whole(kept, json.dumps(found))
-            print(problem, arch, found["status"], found["speedup"], found["reason"], flush=True)
+            answer = measure(path, arch, options.budget, journal)
+            write_whole(journal_path, json.dumps(answer))
+            print(problem, arch, answer["status"], answer["speedup"], answer["reason"], flush=True)
     results: dict[str, dict[str, dict[str, Any]]] = {}
     for problem in programs:
         for arch in ARCHS:
-            kept = journal / f"{problem}.{arch}.json"
-            if kept.exists():
-                results.setdefault(arch, {})[problem] = json.loads(kept.read_text())
+            journal_path = journal / f"{problem}.{arch}.json"
+            if journal_path.exists():
+                results.setdefault(arch, {})[problem] = json.loads(journal_path.read_text())
     write_whole(PAGE, page(results, programs))
 
 

@@ -63,19 +63,24 @@ def compared(sample: LabelledSample, found: ProgramPreviews) -> PreviewRow:
     preview = matching_preview(found.previews, sample)
     if preview is None:
         name = base_name(sample.kernel)
-        reasons = dict.fromkeys(one.reason for one in found.failures if one.kernel == name)
+        reasons = dict.fromkeys(
+            launch_preview.reason for launch_preview in found.failures if launch_preview.kernel == name
+        )
         return row_of(sample, {}, "; ".join(reasons) or "no launch of it was found")
-    seen = mean_quantities(
-        [preview_quantities(one, sample.arch) for one in launches_of(found.previews, preview, sample)]
+    previewed = mean_quantities(
+        [
+            preview_quantities(launch_preview, sample.arch)
+            for launch_preview in launches_of(found.previews, preview, sample)
+        ]
     )
     true = metric_quantities(sample.metrics, sample.duration_ns, sample.arch)
-    ratios = {name: (seen[name] + 1) / (true[name] + 1) for name in NAMES}
+    ratios = {name: (previewed[name] + 1) / (true[name] + 1) for name in NAMES}
     return row_of(sample, ratios, "", preview.by_data, preview.bottleneck)
 
 
 def rows_of(build: BuildSamples) -> list[PreviewRow]:
     try:
-        return [compared(sample, found) for sample, found in zip(build.samples, previews_of(build), strict=True)]
+        return [compared(sample, previews) for sample, previews in zip(build.samples, previews_of(build), strict=True)]
     except BadInput as error:
         return [row_of(sample, {}, error.reason) for sample in build.samples]
 
@@ -120,10 +125,10 @@ def main() -> None:
     parser.add_argument("--worst", type=int, default=40, help="rows to print")
     parser.add_argument("--every", type=int, default=1, help="take every K-th build only")
     parser.add_argument("--workers", type=int, default=2)
-    given = parser.parse_args()
-    jobs = group_builds(load_samples(given.corpus, every_kernel=True))[:: given.every]
-    rows = compare([sample for job in jobs for sample in job.samples], given.workers)
-    print("\n".join(lines(rows, given.worst)))
+    options = parser.parse_args()
+    jobs = group_builds(load_samples(options.corpus, every_kernel=True))[:: options.every]
+    rows = compare([sample for job in jobs for sample in job.samples], options.workers)
+    print("\n".join(lines(rows, options.worst)))
 
 
 if __name__ == "__main__":

@@ -42,8 +42,8 @@ def profile(program: str) -> list[tuple[float, float]]:
     source = ROOT / "corpus" / "handwritten" / f"{program}.hip"
     arch = devices.load_device(DEVICE).arch
     command = [sys.executable, "-m", "hipsynth.cli.main", "profile", source, "--json", "--arch", arch]
-    done = subprocess.run([*map(str, command), "--flags=-O3"], cwd=ROOT, capture_output=True, text=True, check=True)
-    kernels: list[dict[str, Any]] = json.loads(done.stdout)["results"][0]["kernels"]
+    process = subprocess.run([*map(str, command), "--flags=-O3"], cwd=ROOT, capture_output=True, text=True, check=True)
+    kernels: list[dict[str, Any]] = json.loads(process.stdout)["results"][0]["kernels"]
     return sorted((k["metrics"]["HBM_Arithmetic_Intensity"], k["metrics"]["HBM_GFLOPS"]) for k in kernels)
 
 
@@ -71,11 +71,11 @@ def main() -> int:
     figure, axes = plt.subplots(figsize=(7.6, 4.0))
     draw_roofs(axes, roofline.device_ceilings(DEVICE))
     for program, (offset, side) in PROGRAMS.items():
-        found = profile(program)
-        axes.plot(*zip(*found, strict=True), "o-", color="#b3261e", ms=6, lw=0.8, zorder=3)
-        middle = found[len(found) // 2]
+        profiled = profile(program)
+        axes.plot(*zip(*profiled, strict=True), "o-", color="#b3261e", ms=6, lw=0.8, zorder=3)
+        middle = profiled[len(profiled) // 2]
         axes.annotate(Path(program).name, middle, offset, textcoords="offset points", ha=side, fontsize=9)
-        print(f"{program}: " + ", ".join(f"{x:.4g} FLOP/B {y:,.0f} GFLOP/s" for x, y in found))
+        print(f"{program}: " + ", ".join(f"{x:.4g} FLOP/B {y:,.0f} GFLOP/s" for x, y in profiled))
     axes.set(xscale="log", yscale="log", xlim=INTENSITIES, ylim=(10, 5e5))
     axes.set_xlabel("arithmetic intensity at the HBM, FLOP/B")
     axes.set_ylabel("GFLOP/s")

@@ -89,11 +89,11 @@ def shares(counts: Mapping[str, float]) -> dict[str, float]:
 
 def divergence(first: Mapping[str, float], second: Mapping[str, float]) -> float:
     """Jensen-Shannon divergence of two distributions in bits: 0 for equal ones, 1 for those with nothing in common."""
-    found = 0.0
+    total = 0.0
     for name in first.keys() | second.keys():
         p, q = first.get(name, 0.0), second.get(name, 0.0)
-        found += sum(x / 2 * math.log2(2 * x / (p + q)) for x in (p, q) if x)
-    return found
+        total += sum(x / 2 * math.log2(2 * x / (p + q)) for x in (p, q) if x)
+    return total
 
 
 def feature_distance(first: Mapping[str, float], second: Mapping[str, float]) -> float:
@@ -116,12 +116,12 @@ def features(texts: Iterable[str]) -> dict[str, float]:
 def histograms(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
     """Shares of kernels by instructions of a wave, work-items and work-groups; each program counts the same."""
     per_program = Counter(row["program_id"] for row in rows)
-    found: dict[str, dict[str, float]] = {name: {} for name in PLACES}
+    by_feature: dict[str, dict[str, float]] = {name: {} for name in PLACES}
     for row in rows:
         for name, place in PLACES.items():
             key = str(place(row))
-            found[name][key] = found[name].get(key, 0.0) + 1 / per_program[row["program_id"]]
-    return {name: shares(counts) for name, counts in found.items()}
+            by_feature[name][key] = by_feature[name].get(key, 0.0) + 1 / per_program[row["program_id"]]
+    return {name: shares(counts) for name, counts in by_feature.items()}
 
 
 def _waves(row: Mapping[str, Any]) -> int:
@@ -143,8 +143,8 @@ def code_of(programs: Sequence[Program]) -> tuple[dict[str, dict[str, float]], d
     for program, arch in itertools.product(programs, list_architectures()):
         with scratch_folder() as scratch:
             built, _ = build_program(program, arch, "-O3", scratch / "build")
-            found = count_opcodes(path for _, path in built.modules)
-        for name, share in shares({name: n for name, n in found.items() if name != PADDING}).items():
+            opcodes = count_opcodes(path for _, path in built.modules)
+        for name, share in shares({name: n for name, n in opcodes.items() if name != PADDING}).items():
             mean[arch][name] = mean[arch].get(name, 0.0) + share / len(programs)
             presence[arch][name] = presence[arch].get(name, 0.0) + 1 / len(programs)
     return mean, presence
@@ -196,7 +196,7 @@ def write_table(listing: Path, surveyed: Path) -> None:
     corpus = Corpus.open(surveyed)
     rows = rows_of(corpus)
     texts = [row["text"] for row in corpus.programs().to_pylist()]
-    found = {
+    table = {
         "opcodes": {
             "source": "instructions that clang emits for 586 public HIP programs, counted in their code objects",
             "instructions": counted,
@@ -211,15 +211,15 @@ def write_table(listing: Path, surveyed: Path) -> None:
             "features": features(texts),
         },
     }
-    TABLE.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+    TABLE.write_text(json.dumps(table, indent=1, sort_keys=True) + "\n")
 
 
 def distances(ours: Mix, theirs: Mix) -> dict[str, float]:
     """The distance on every axis of the page."""
-    found = {f"opcodes, {arch}": divergence(ours.opcodes[arch], theirs.opcodes[arch]) for arch in theirs.opcodes}
-    found |= {name: divergence(ours.histograms[name], theirs.histograms[name]) for name in PLACES}
-    found |= {f"presence of opcodes, {arch}": presence(ours, theirs, arch) for arch in theirs.opcodes}
-    return found | {"features of the source": feature_distance(ours.features, theirs.features)}
+    divergences = {f"opcodes, {arch}": divergence(ours.opcodes[arch], theirs.opcodes[arch]) for arch in theirs.opcodes}
+    divergences |= {name: divergence(ours.histograms[name], theirs.histograms[name]) for name in PLACES}
+    divergences |= {f"presence of opcodes, {arch}": presence(ours, theirs, arch) for arch in theirs.opcodes}
+    return divergences | {"features of the source": feature_distance(ours.features, theirs.features)}
 
 
 def presence(ours: Mix, theirs: Mix, arch: str) -> float:
@@ -249,9 +249,9 @@ def page(policy: Mix, paper: Mix, theirs: Mix) -> Iterator[str]:
 def _opcodes(policy: Mix, paper: Mix, theirs: Mix) -> Iterator[str]:
     for arch, real_shares in theirs.opcodes.items():
         both = [real_shares.keys() & mix.opcodes[arch].keys() for mix in (policy, paper)]
-        known = [sum(real_shares[name] for name in names) for names in both]
-        yield f"{arch}: {known[0]:.1%} of the instructions of real programs have opcodes that the default policy's"
-        yield f"programs have, too; {known[1]:.1%} those of the paper's family.\n"
+        totals = [sum(real_shares[name] for name in names) for names in both]
+        yield f"{arch}: {totals[0]:.1%} of the instructions of real programs have opcodes that the default policy's"
+        yield f"programs have, too; {totals[1]:.1%} those of the paper's family.\n"
         yield "| opcode | real | default policy | paper's family |"
         yield "|---|---:|---:|---:|"
         gaps = {name: abs(share - policy.opcodes[arch].get(name, 0)) for name, share in real_shares.items()}

@@ -73,9 +73,9 @@ def searched(text: str, target: Target) -> Row:
 
 
 def row_of(found: OptimizeResult, ended: str, calls: int, wrong: bool = False) -> Row:
-    made = found.status == "improved" or (bool(found.steps) and calls > 0) or wrong
+    has_worked = found.status == "improved" or (bool(found.steps) and calls > 0) or wrong
     bad = wrong or (calls > 0 and any(step.reason not in HARMLESS and not step.kept for step in found.steps))
-    return {"speedup": round(found.speedup, 4), "calls": calls, "ended": ended, "made": made, "wrong": bad}
+    return {"speedup": round(found.speedup, 4), "calls": calls, "ended": ended, "made": has_worked, "wrong": bad}
 
 
 def nothing(ended: str, made: bool = False) -> Row:
@@ -84,16 +84,16 @@ def nothing(ended: str, made: bool = False) -> Row:
 
 def with_tools(model: LocalModel, text: str, target: Target) -> Row:
     model.clear()
-    driven, ended = run_model(model, text, target, calls=CALLS)
-    return row_of(driven.found, driven.ended, driven.calls) if driven else nothing(ended)
+    driven, outcome = run_model(model, text, target, calls=CALLS)
+    return row_of(driven.found, driven.ended, driven.calls) if driven else nothing(outcome)
 
 
 def by_chance(calls: Mapping[str, int] | int, text: str, target: Target) -> Row:
     """Random moves with that many calls, or as many as `calls` names for the program."""
     if not (most := calls if isinstance(calls, int) else calls.get(text, 0)):
         return nothing("calls")
-    driven, ended = run_model(RandomMoves(), text, target, calls=most)
-    return row_of(driven.found, driven.ended, driven.calls) if driven else nothing(ended)
+    driven, outcome = run_model(RandomMoves(), text, target, calls=most)
+    return row_of(driven.found, driven.ended, driven.calls) if driven else nothing(outcome)
 
 
 def without_tools(model: LocalModel, text: str, target: Target) -> Row:
@@ -103,15 +103,15 @@ def without_tools(model: LocalModel, text: str, target: Target) -> Row:
     shop = Workshop(target)
     shop.add(text, made="source")
     try:
-        asked = f"{ONE_SHOT}\n\n```cpp\n{text.rstrip()}\n```"
-        made = replace_kernels(text, model.ask({"messages": [{"role": "user", "content": asked}]}).raw)
-        if made == text:
+        question = f"{ONE_SHOT}\n\n```cpp\n{text.rstrip()}\n```"
+        kernels = replace_kernels(text, model.ask({"messages": [{"role": "user", "content": question}]}).raw)
+        if kernels == text:
             return nothing("no changed kernel")
-        if run_tool(shop, "compile", {"source": made, "replaces": "v0"}).failed:
+        if run_tool(shop, "compile", {"source": kernels, "replaces": "v0"}).failed:
             return nothing("does not compile", made=True)
-        found = choose_answer(shop, {}, lambda line: None)
-        wrong = any(step.reason not in HARMLESS for step in found.steps if not step.kept)
-        return row_of(found, "finished", 0, wrong) | {"made": True}
+        answer = choose_answer(shop, {}, lambda line: None)
+        wrong = any(step.reason not in HARMLESS for step in answer.steps if not step.kept)
+        return row_of(answer, "finished", 0, wrong) | {"made": True}
     except HipsynthError as error:
         return nothing(error.reason)
     finally:
@@ -130,7 +130,7 @@ def rows_of(given: argparse.Namespace, calls: Mapping[str, int]) -> dict[str, tu
     """The rows of the table, each with its model and how it answers; models are loaded at their first question.
 
     `calls`: that the trained model made for a program's text, known when the control's turn comes."""
-    found: dict[str, tuple[str, Callable[[str, Target], Row]]] = {"search": ("", searched)}
+    makers: dict[str, tuple[str, Callable[[str, Target], Row]]] = {"search": ("", searched)}
     loaded: dict[str, LocalModel] = {}
 
     def of(folder: str) -> LocalModel:
@@ -143,12 +143,12 @@ def rows_of(given: argparse.Namespace, calls: Mapping[str, int]) -> dict[str, tu
         if folder := getattr(given, name):
             record = model_record(Path(folder))
             model = f"{folder} {record['fingerprint'][:12]} {record['steps']}" if record else folder
-            found[f"{name}, tools"] = model, partial(asking, with_tools, of, folder)
+            makers[f"{name}, tools"] = model, partial(asking, with_tools, of, folder)
             if name != "practised":
-                found[f"{name}, no tools"] = model, partial(asking, without_tools, of, folder)
-    found[CONTROL] = f"as {found[TRAINED][0]}", partial(by_chance, calls)
-    found[ALL_CALLS] = "", partial(by_chance, CALLS)
-    return found
+                makers[f"{name}, no tools"] = model, partial(asking, without_tools, of, folder)
+    makers[CONTROL] = f"as {makers[TRAINED][0]}", partial(by_chance, calls)
+    makers[ALL_CALLS] = "", partial(by_chance, CALLS)
+    return makers
 
 
 def asking(
@@ -168,11 +168,11 @@ def table(results: Mapping[str, Rows]) -> str:
         gains = [max(1.0, row["speedup"]) for row in rows]
         improved = sum(gain >= 1.01 for gain in gains)
         mean = math.exp(sum(map(math.log, gains)) / n)
-        made = sum(row["made"] for row in rows)
+        made_count = sum(row["made"] for row in rows)
         correct = sum(row["made"] and not row["wrong"] for row in rows)
-        ended = sum(row["ended"] == "finished" for row in rows)
+        finished = sum(row["ended"] == "finished" for row in rows)
         calls = "" if not any(row["calls"] for row in rows) else f"{sum(row['calls'] for row in rows) / n:.1f}"
-        counts = f"{made} of {n} | {correct} of {made} | {calls} | {ended} of {n}"
+        counts = f"{made_count} of {n} | {correct} of {made_count} | {calls} | {finished} of {n}"
         lines.append(f"| {name} | {improved} of {n} | {mean:.3f} | {counts} |")
     return COLUMNS + "\n".join(lines) + "\n"
 
@@ -203,54 +203,54 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def answers(given: argparse.Namespace, programs: Sequence[tuple[str, str, str]]) -> dict[tuple[str, str], Row]:
     """Each row's answer for each program; what is kept is not asked again, and with --as-is nothing is asked."""
-    target, kept, found = target_of(given.arch), {}, {}
+    target, answers_by_key, rows_by_pair = target_of(given.arch), {}, {}
     for line in KEPT.read_text().splitlines() if KEPT.exists() else ():
         row = json.loads(line)
-        kept[row["row"], row["model"], row["program"], row["arch"]] = row
+        answers_by_key[row["row"], row["model"], row["program"], row["arch"]] = row
     calls: dict[str, int] = {}
     for name, (model, answer) in rows_of(given, calls).items():
         for _, program, text in programs:
             key = name, model, program, given.arch
-            if key not in kept and not given.as_is:
+            if key not in answers_by_key and not given.as_is:
                 about = dict(zip(("row", "model", "program", "arch"), key, strict=True))
-                kept[key] = about | answer(text, target)
+                answers_by_key[key] = about | answer(text, target)
                 KEPT.parent.mkdir(parents=True, exist_ok=True)
                 with KEPT.open("a") as file:
-                    file.write(json.dumps(kept[key]) + "\n")
-                print(name, program, kept[key], flush=True)
-            if key in kept:
-                found[name, program] = kept[key]
+                    file.write(json.dumps(answers_by_key[key]) + "\n")
+                print(name, program, answers_by_key[key], flush=True)
+            if key in answers_by_key:
+                rows_by_pair[name, program] = answers_by_key[key]
                 if name == TRAINED:
-                    calls[text] = kept[key]["calls"]
-    return found
+                    calls[text] = answers_by_key[key]["calls"]
+    return rows_by_pair
 
 
 def groups(found: Mapping[tuple[str, str], Row], programs: Sequence[tuple[str, str, str]]) -> list[str]:
     """A table for each group. Rows have the same kernels: those that each row with any answer has."""
     parts = []
     for group in GROUPS:
-        asked = [program for one, program, _ in programs if one == group]
-        rows = {name: None for name, program in found if program in asked}
-        whole = [program for program in asked if all((name, program) in found for name in rows)]
-        if whole and rows:
-            results = {name: [found[name, program] for program in whole] for name in rows}
-            note = f"\nKernels: {', '.join(f'`{program}`' for program in whole)}.\n"
-            if left := len(asked) - len(whole):
+        chosen = [program for group_name, program, _ in programs if group_name == group]
+        rows = {name: None for name, program in found if program in chosen}
+        complete = [program for program in chosen if all((name, program) in found for name in rows)]
+        if complete and rows:
+            results = {name: [found[name, program] for program in complete] for name in rows}
+            note = f"\nKernels: {', '.join(f'`{program}`' for program in complete)}.\n"
+            if left := len(chosen) - len(complete):
                 note += (
-                    f"Of the {len(asked)} that were chosen, {left} are left out: not every row has been run on them.\n"
+                    f"Of the {len(chosen)} that were chosen, {left} are left out: not every row has been run on them.\n"
                 )
             parts.append(f"\n{GROUPS[group]}\n{note}{table(results)}")
     return parts
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    given = parsed(arguments)
-    programs = list(programs_of(given))
-    parts = groups(answers(given, programs), programs)
-    if given.traces is not None and (record := model_record(Path(given.trained))) is not None:
-        parts.append(training_set(given.traces, Path(given.trained), record))
+    options = parsed(arguments)
+    programs = list(programs_of(options))
+    parts = groups(answers(options, programs), programs)
+    if options.traces is not None and (record := model_record(Path(options.trained))) is not None:
+        parts.append(training_set(options.traces, Path(options.trained), record))
     date = datetime.now(UTC).date()
-    head = HEAD.format(date=date, arch=given.arch, budget=BUDGET_S, calls=CALLS, whole=WHOLE)
+    head = HEAD.format(date=date, arch=options.arch, budget=BUDGET_S, calls=CALLS, whole=WHOLE)
     write_whole(PAGE, head + "".join(parts))
     print("".join(parts))
 

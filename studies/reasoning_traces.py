@@ -34,13 +34,13 @@ def training_set(traces: Path, model: Path, record: Mapping[str, Any]) -> str:
 
 
 def line(part: str, chats: Sequence[Mapping[str, Any]], steps: int, tokenizer: Any, context: int) -> str:
-    made = [encode_chat(tokenizer, chat, context) for chat in chats]
-    fitting = [row for row in made if row is not None]
+    encoded = [encode_chat(tokenizer, chat, context) for chat in chats]
+    fitting = [row for row in encoded if row is not None]
     tokens = sum(len(row["input_ids"]) for row in fitting)
-    own = sum(label != IGNORED for row in fitting for label in row["labels"])
+    answer_tokens = sum(label != IGNORED for row in fitting for label in row["labels"])
     programs, lineages = (len({chat[name] for chat in chats}) for name in ("program", "lineage"))
     dead_ends = sum(chat.get("kind") == "detour" for chat in chats)
-    counts = (len(chats), programs, lineages, dead_ends, steps, tokens, own, len(made) - len(fitting))
+    counts = (len(chats), programs, lineages, dead_ends, steps, tokens, answer_tokens, len(encoded) - len(fitting))
     return f"| {part.replace('_', ' ')} | " + " | ".join(f"{count:,}" for count in counts) + " |"
 
 

@@ -53,11 +53,11 @@ def change(before: Label, after: Label) -> float:
 
 def summary(title: str, pairs: Sequence[tuple[Label, Label]]) -> str:
     changes = [change(*pair) for pair in pairs]
-    moved = sum(abs(one) > math.log1p(CLEAR) for one in changes) / len(changes)
+    moved = sum(abs(point) > math.log1p(CLEAR) for point in changes) / len(changes)
     rates = []
     for rate in RATES:
         points = [abs(b[rate] - a[rate]) for a, b in pairs if a[rate] is not None and b[rate] is not None]
-        rates.append(f"{sum(one > 1 for one in points) / len(points):.0%}" if points else "-")
+        rates.append(f"{sum(point > 1 for point in points) / len(points):.0%}" if points else "-")
     limits = sum(a["bottleneck"] != b["bottleneck"] for a, b in pairs) / len(pairs)
     middle = math.expm1(statistics.median(changes))
     size = math.expm1(statistics.median(map(abs, changes)))
@@ -82,8 +82,8 @@ def _tables(pairs: Sequence[tuple[Label, Label]]) -> Iterator[str]:
     yield summary("all", pairs)
     for name in ("device", "bottleneck"):
         for value in sorted({before[name] for before, _ in pairs}):
-            own = [pair for pair in pairs if pair[0][name] == value]
-            yield summary(f"{value} before" if name == "bottleneck" else value, own)
+            chosen = [pair for pair in pairs if pair[0][name] == value]
+            yield summary(f"{value} before" if name == "bottleneck" else value, chosen)
     yield ""
     yield "## The largest changes"
     yield ""
@@ -91,14 +91,14 @@ def _tables(pairs: Sequence[tuple[Label, Label]]) -> Iterator[str]:
     yield ""
     yield "| kernel (family) | program | device | duration before, us | now, us | limit before | now | L2 misses |"
     yield "|---|---|---|---:|---:|---|---|---:|"
-    shown: set[tuple[str, str]] = set()
+    listed: set[tuple[str, str]] = set()
     for before, after in sorted(pairs, key=lambda pair: -abs(change(*pair))):
-        one = before["program"], before["device"]
-        if one in shown or len(shown) >= MOST_SHOWN:
+        key = before["program"], before["device"]
+        if key in listed or len(listed) >= MOST_SHOWN:
             continue
-        shown.add(one)
+        listed.add(key)
         yield (
-            f"| `{before['kernel']}` ({before['family']}) | {one[0]} | {one[1]} | {before['duration_ns'] / 1e3:,.1f} | "
+            f"| `{before['kernel']}` ({before['family']}) | {key[0]} | {key[1]} | {before['duration_ns'] / 1e3:,.1f} | "
             f"{after['duration_ns'] / 1e3:,.1f} | {before['bottleneck']} | {after['bottleneck']} | "
             f"{_times(after['TCC_MISS'], before['TCC_MISS'])} |"
         )
@@ -114,9 +114,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)
-    given = parser.parse_args(argv)
+    options = parser.parse_args(argv)
     try:
-        PAGE.write_text(page(labels(given.old), labels(given.new)))
+        PAGE.write_text(page(labels(options.old), labels(options.new)))
     except (OSError, ValueError) as error:
         print(f"release_changes: {error}", file=sys.stderr)
         return 1

@@ -61,17 +61,17 @@ class ProgramVersion:
 
 def version(name: str, text: str) -> ProgramVersion:
     """Raises HipsynthError if the program does not run."""
-    found = run_trial(text, target_of(ARCH))
-    if not found.ok:
-        raise HipsynthError(f"the {name} version does not run", cause=found.message, reason=found.reason)
-    return ProgramVersion(name, text, max(found.kernels, key=lambda kernel: kernel.duration_ns))
+    trial = run_trial(text, target_of(ARCH))
+    if not trial.ok:
+        raise HipsynthError(f"the {name} version does not run", cause=trial.message, reason=trial.reason)
+    return ProgramVersion(name, text, max(trial.kernels, key=lambda kernel: kernel.duration_ns))
 
 
 def draw_points(versions: list[ProgramVersion], limits: roofline.Ceilings) -> None:
     figure, axes = plt.subplots(figsize=(7.6, 4.0))
     draw_roofs(axes, limits)
-    for one in versions:
-        axes.plot(*one.point, "o", color=COLOURS[one.name], ms=7, zorder=3, label=one.name)
+    for version in versions:
+        axes.plot(*version.point, "o", color=COLOURS[version.name], ms=7, zorder=3, label=version.name)
     axes.set(xscale="log", yscale="log", xlim=INTENSITIES, ylim=(10, 5e5))
     axes.set_xlabel("arithmetic intensity at the HBM, FLOP/B")
     axes.set_ylabel("GFLOP/s")
@@ -122,7 +122,7 @@ def main() -> int:
     draw_points(versions, limits)
     print("| version | time, us | limited by | L2 hits, % | FLOP/B | GFLOP/s | of the HBM line, % |")
     print("|---|---:|---|---:|---:|---:|---:|")
-    print("\n".join(one.row(limits) for one in versions))
+    print("\n".join(version.row(limits) for version in versions))
     return 0
 
 

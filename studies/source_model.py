@@ -39,7 +39,7 @@ KEPT_TOO = ("samples", "train_loss", "valid_loss", "backends", "targets", "versi
 
 def scores(predictor: Predictor, parts: Mapping[str, Sequence[LabelledSample]]) -> dict[str, Any]:
     """For each part: samples, share of the twelve metrics within 10 %, medians of their errors and the duration's."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name, part in parts.items():
         if not part:
             continue
@@ -48,7 +48,7 @@ def scores(predictor: Predictor, parts: Mapping[str, Sequence[LabelledSample]]) 
         errors = [m["median_rel_error"] for m in scored["metrics"].values() if m["median_rel_error"] is not None]
         times = [auxiliary_facts(a).get("duration_ns") for a in answers]
         duration = score_metric([s.duration_ns for s in part], [t if isinstance(t, float) else None for t in times])
-        found[name] = {
+        results[name] = {
             "n": len(part),
             "within_10": mean_within(scored),
             "median": median(errors) if errors else None,
@@ -56,7 +56,7 @@ def scores(predictor: Predictor, parts: Mapping[str, Sequence[LabelledSample]]) 
             "duration_median": duration["median_rel_error"],
             "metrics": {m: row["within"]["10"] for m, row in scored["metrics"].items()},
         }
-    return found
+    return results
 
 
 def make(previews: Path, release: Path, out: Path, steps: Sequence[int], batch: int) -> dict[str, Any]:
@@ -92,14 +92,17 @@ def ship(made: Path, release: Path) -> None:
     assert record is not None, f"{model}: not finished"
     predictor = Predictor.load(model)
     parts = split_samples(load_samples(release))
-    kept: dict[str, object] = {name: value for name, value in record.items() if name in (*KEPT, *KEPT_TOO)}
-    kept["base"], kept["intervals"] = "tiny", calibrate_intervals(predictor, parts["valid"])
-    kept["config"] = {**record["config"], "base": Path(str(record["config"]["base"])).name}  # no path of this machine
+    settings: dict[str, object] = {name: value for name, value in record.items() if name in (*KEPT, *KEPT_TOO)}
+    settings["base"], settings["intervals"] = "tiny", calibrate_intervals(predictor, parts["valid"])
+    settings["config"] = {
+        **record["config"],
+        "base": Path(str(record["config"]["base"])).name,
+    }  # no path of this machine
     shutil.rmtree(SHIPPED / "weights", ignore_errors=True)
     pack_model(predictor.decoder.model, SHIPPED)
     predictor.decoder.encoder.tokenizer.save_pretrained(SHIPPED)
     shutil.copyfile(model / TRAINING_SET, SHIPPED / TRAINING_SET)
-    write_whole(SHIPPED / RECORD, json.dumps(kept, indent=1))
+    write_whole(SHIPPED / RECORD, json.dumps(settings, indent=1))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -109,11 +112,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--steps", type=int, nargs=2, default=(0, 0), help="of each stage, instead of the recipes'")
     parser.add_argument("--batch", type=int, default=0, help="samples of a step, instead of the recipes'")
     parser.add_argument("--ship", type=Path, help="a finished FOLDER")
-    given = parser.parse_args(arguments)
-    if given.ship:
-        ship(given.ship, given.corpora[-1])
+    options = parser.parse_args(arguments)
+    if options.ship:
+        ship(options.ship, options.corpora[-1])
     else:
-        make(given.corpora[0], given.corpora[-1], given.out, given.steps, given.batch)
+        make(options.corpora[0], options.corpora[-1], options.out, options.steps, options.batch)
 
 
 if __name__ == "__main__":

@@ -91,12 +91,12 @@ def _line(row: SwizzleRow, answer: KernelSwizzle, result: ProgramSwizzle, second
 
 def known() -> dict[str, str]:
     """The lines of the page, by row."""
-    found: dict[str, list[str]] = {row.name: [] for row in ROWS}
+    counts: dict[str, list[str]] = {row.name: [] for row in ROWS}
     for line in PAGE.read_text().splitlines() if PAGE.exists() else ():
         match = re.match(r"\| \[([^\]:]+)", line)
-        if match and match[1] in found:
-            found[match[1]].append(line)
-    return {name: "\n".join(lines) for name, lines in found.items()}
+        if match and match[1] in counts:
+            counts[match[1]].append(line)
+    return {name: "\n".join(lines) for name, lines in counts.items()}
 
 
 def main() -> None:
@@ -108,7 +108,7 @@ def main() -> None:
         if not chosen or row.name in chosen:
             lines[row.name] = measured(row)
             print(lines[row.name], file=sys.stderr, flush=True)
-        write_whole(PAGE, HEAD + "\n".join(lines[one.name] for one in ROWS if lines[one.name]) + "\n")
+        write_whole(PAGE, HEAD + "\n".join(lines[sweep_row.name] for sweep_row in ROWS if lines[sweep_row.name]) + "\n")
 
 
 if __name__ == "__main__":

@@ -83,20 +83,20 @@ FORMS = {"whole": Form(300, 5, 50_000), "hour": Form(60, 3, 2_500)}
 def make_corpus(folder: Path, form: Form, workers: int) -> None:
     """Generates, renames and labels the pool, and labels the handwritten programs. Copies, which are their original's
     machine code, share its labels."""
-    own, copies = folder / "originals", folder / "programs"
+    originals, copies = folder / "originals", folder / "programs"
     size = ("--count", form.programs, "--seed", SEED, "--sizes", 1)
-    synth("generate", *size, "--workers", workers, "--out", own)
-    synth("augment", own, "--copies", form.copies, "--seed", SEED, "--workers", workers, "--out", copies)
-    synth("profile", own, "--out", folder / "corpus", *ARCHES, "--flags", "@default", "--workers", workers)
+    synth("generate", *size, "--workers", workers, "--out", originals)
+    synth("augment", originals, "--copies", form.copies, "--seed", SEED, "--workers", workers, "--out", copies)
+    synth("profile", originals, "--out", folder / "corpus", *ARCHES, "--flags", "@default", "--workers", workers)
     synth("profile", HANDWRITTEN, "--out", folder / "handwritten", *ARCHES, "--flags=-O3", "--workers", workers)
 
 
 def synth(*arguments: object) -> None:
     """Runs one command of synth, its output on stderr; raises CalledProcessError if it fails altogether."""
     command = [sys.executable, "-m", "hipsynth.cli.main", *map(str, arguments)]
-    done = subprocess.run(command, stdout=sys.stderr, check=False)
-    if done.returncode not in (0, SOME_FAILED):
-        raise subprocess.CalledProcessError(done.returncode, command)
+    process = subprocess.run(command, stdout=sys.stderr, check=False)
+    if process.returncode not in (0, SOME_FAILED):
+        raise subprocess.CalledProcessError(process.returncode, command)
 
 
 def load_pool(folder: Path) -> list[LabelledSample]:
@@ -136,20 +136,21 @@ def score_all(folder: Path) -> dict[str, Any]:
     others = load_samples(RELEASE) + load_samples(folder / "handwritten")
     tests = collect_sets(pool, others)
     predicted: dict[str, Any] = dict(predict_baselines(tests, share_code(pool)))
-    found: dict[str, Any] = {"date": f"{datetime.now(UTC):%d %B %Y}", "train": len(tests.train), "models": {}}
-    found["programs"] = len({sample.lineage for sample in tests.train})
+    scores: dict[str, Any] = {"date": f"{datetime.now(UTC):%d %B %Y}", "train": len(tests.train), "models": {}}
+    scores["programs"] = len({sample.lineage for sample in tests.train})
     for path in sorted(models_of(folder).glob("*"), reverse=True):
         if (record := model_record(path)) is not None:
             predictor = Predictor.load(path)
             predicted = {path.name: ask_model(predictor, tests), **predicted}
-            found["models"][path.name] = {**record, "valid_json": valid_json(predictor, tests.sets[RANDOM])}
-    return {**found, "times": read_times(folder), "sets": score_sets(tests, predicted)}
+            scores["models"][path.name] = {**record, "valid_json": valid_json(predictor, tests.sets[RANDOM])}
+    return {**scores, "times": read_times(folder), "sets": score_sets(tests, predicted)}
 
 
 def ask_model(predictor: Predictor, tests: TestSets) -> dict[str, Any]:
     questions = {name: [(s.text, s.arch, s.flags) for s in part] for name, part in tests.sets.items()}
     return {
-        name: [normalised_values(answer) for answer in predictor.answers(asked)] for name, asked in questions.items()
+        name: [normalised_values(answer) for answer in predictor.answers(questions_asked)]
+        for name, questions_asked in questions.items()
     }
 
 
@@ -157,17 +158,19 @@ def valid_json(predictor: Predictor, samples: Sequence[LabelledSample]) -> float
     """The share of answers that are valid when nothing forces them to be."""
     from hipsynth.training.data.prompt import parse_answer
 
-    asked = [(s.text, s.arch, s.flags) for s in samples[:FREE_ANSWERS]]
-    texts, digits = predictor.decoder.free(asked), predictor.record["format"]
-    answers = [parse_answer(t, arch=a, flags=f, digits=digits) for t, (_, a, f) in zip(texts, asked, strict=True)]
+    asked_samples = [(s.text, s.arch, s.flags) for s in samples[:FREE_ANSWERS]]
+    texts, digits = predictor.decoder.free(asked_samples), predictor.record["format"]
+    answers = [
+        parse_answer(t, arch=a, flags=f, digits=digits) for t, (_, a, f) in zip(texts, asked_samples, strict=True)
+    ]
     return sum(answer.valid for answer in answers) / len(answers)
 
 
 def read_times(folder: Path) -> dict[str, float]:
     """Processor hours by stage, all calls together."""
     path = folder / "times.json"
-    found: dict[str, float] = json.loads(path.read_text()) if path.exists() else {}
-    return found
+    times: dict[str, float] = json.loads(path.read_text()) if path.exists() else {}
+    return times
 
 
 class StageClock:
@@ -232,24 +235,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--stage", choices=STAGES, action="append", help="may be repeated; default: all")
     parser.add_argument("--json", action="store_true", help="print the document instead of tables")
     parser.add_argument("--page", action="store_true", help=f"write the tables into {PAGE.relative_to(ROOT)}")
-    given = parser.parse_args(arguments)
-    form, stages = FORMS[given.form], given.stage or STAGES
-    given.folder.mkdir(parents=True, exist_ok=True)
+    options = parser.parse_args(arguments)
+    form, stages = FORMS[options.form], options.stage or STAGES
+    options.folder.mkdir(parents=True, exist_ok=True)
     for stage in stages:
-        clock = StageClock(given.folder, stage)
+        clock = StageClock(options.folder, stage)
         if stage == "corpus":
-            make_corpus(given.folder, form, given.workers)
+            make_corpus(options.folder, form, options.workers)
         elif stage == "train":
-            recipes = {given.config: given.base} if given.config else bases_of(given.folder)
-            train_models(given.folder, recipes, given.steps or form.steps, clock)
+            recipes = {options.config: options.base} if options.config else bases_of(options.folder)
+            train_models(options.folder, recipes, options.steps or form.steps, clock)
         else:
-            write_whole(given.folder / "table4.json", json.dumps(score_all(given.folder), indent=1))
+            write_whole(options.folder / "table4.json", json.dumps(score_all(options.folder), indent=1))
         clock.save()
     if "score" in stages:
-        found = json.loads((given.folder / "table4.json").read_text())
-        print(json.dumps(found, indent=1) if given.json else tables(found))
-        if given.page:
-            write_whole(PAGE, BLOCK.sub(lambda block: block[1] + tables(found) + block[2], PAGE.read_text()))
+        document = json.loads((options.folder / "table4.json").read_text())
+        print(json.dumps(document, indent=1) if options.json else tables(document))
+        if options.page:
+            write_whole(PAGE, BLOCK.sub(lambda block: block[1] + tables(document) + block[2], PAGE.read_text()))
 
 
 if __name__ == "__main__":

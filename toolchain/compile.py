@@ -81,11 +81,11 @@ def compile_device(
     header = False
     if not cached:
         with sandbox.job_folder() as scratch:
-            made, headers, header = _compile_device_side(job, scratch, use_pch)
+            compiled, headers, header = _compile_device_side(job, scratch, use_pch)
             check_shown(job, headers)
             if use_cache:
-                store_build(job, made, headers)
-            for path, target in zip(made, targets, strict=True):
+                store_build(job, compiled, headers)
+            for path, target in zip(compiled, targets, strict=True):
                 copy_regular(path, target)
     kernels = kernels_in(targets[0])
     if not kernels:

@@ -124,10 +124,10 @@ def driver_commands(
         return DriverCommands(tuple(stored["cc1"]), tuple(stored["link"]))
     except (OSError, ValueError, KeyError):
         pass
-    made = _ask_driver(toolchain, arguments, flags, limits or CompileLimits())
+    commands = _ask_driver(toolchain, arguments, flags, limits or CompileLimits())
     with contextlib.suppress(BadInput):  # failing to cache is no error
-        write_whole(path, json.dumps({"cc1": made.cc1, "link": made.link}))
-    return made
+        write_whole(path, json.dumps({"cc1": commands.cc1, "link": commands.link}))
+    return commands
 
 
 def _ask_driver(toolchain: Toolchain, arguments: Sequence[str], flags: Flags, limits: CompileLimits) -> DriverCommands:
@@ -191,10 +191,10 @@ def run_tool(
         raise HipsynthError(f"{what}: something outside ended the compiler's sandbox", reason=Reason.WORKER_DIED)
     if result.reason != "exit_code":
         raise _stopped_error(result, limits, what)
-    said = _compiler_messages(result)
-    first = next((line for line in said.splitlines() if "error:" in line), "")
+    messages = _compiler_messages(result)
+    first = next((line for line in messages.splitlines() if "error:" in line), "")
     verb = "link" if failure == Reason.LINK_FAILED else "compile"
-    error = CompileFailed(f"{what} does not {verb}", diagnostics=said, cause=first[:300])
+    error = CompileFailed(f"{what} does not {verb}", diagnostics=messages, cause=first[:300])
     error.reason = failure
     raise error
 
@@ -212,16 +212,16 @@ def _start_compiler(
         scratch_bytes=4 * limits.file_bytes,
         output_bytes=256 << 10,
     )
-    shown = [*toolchain.folders, precompiled_folder(), *shows]
+    folders = [*toolchain.folders, precompiled_folder(), *shows]
     # Commands name the toolchain's folders as they were found, possibly through symbolic links.
-    names = {str(path): path for path in shown if path != path.resolve()}
+    names = {str(path): path for path in folders if path != path.resolve()}
     # A crash would start llvm-symbolizer, which a job may not.
     environment = {"TMPDIR": str(folder), "LLVM_DISABLE_SYMBOLIZATION": "1"}
-    done = sandbox.run_sandboxed(
-        command, folder, bounds, read_only=shown, env=environment, mounts=names, isolate=limits.isolate
+    process = sandbox.run_sandboxed(
+        command, folder, bounds, read_only=folders, env=environment, mounts=names, isolate=limits.isolate
     )
-    time_limit.charge_seconds(done.cpu_s if done.reason != "cpu_time" else seconds)
-    return done
+    time_limit.charge_seconds(process.cpu_s if process.reason != "cpu_time" else seconds)
+    return process
 
 
 def precompiled_folder() -> Path:
@@ -245,8 +245,8 @@ def _stopped_error(result: sandbox.SandboxResult, limits: CompileLimits, what: s
         ),
     }
     cause, remedy = reasons.get(result.reason, (f"it exceeded its limit on {result.reason}", ""))
-    said = _compiler_messages(result)[-4000:]
-    return CompileFailed(f"{what}: the compiler was stopped", diagnostics=said, cause=cause, remedy=remedy)
+    messages = _compiler_messages(result)[-4000:]
+    return CompileFailed(f"{what}: the compiler was stopped", diagnostics=messages, cause=cause, remedy=remedy)
 
 
 def _compiler_messages(result: sandbox.SandboxResult) -> str:

@@ -19,7 +19,7 @@ _MACRO = f"""(?:{_BARE}|'{_SINGLE}+'|"{_DOUBLE}+")(?:{_BARE}|'{_SINGLE}*'|"{_DOU
 def flag_pattern() -> str:
     """An expression, in the syntax that Python, ECMAScript and Rust share, of texts that `check_flags` accepts. Only
     macros may have quotes and backslashes in it; `check_flags` allows them everywhere, as a shell does."""
-    flag = "|".join(_flag_pattern(one) for one in allowed_flags() if one.kind not in ("files", "project"))
+    flag = "|".join(_flag_pattern(flag) for flag in allowed_flags() if flag.kind not in ("files", "project"))
     return f"^{_SPACE}*(?:{flag})(?:{_SPACE}+(?:{flag}))*{_SPACE}*$"
 
 

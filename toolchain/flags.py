@@ -56,18 +56,18 @@ def _matches_pattern(value: str, pattern: str) -> bool:
 @functools.cache
 def allowed_flags() -> tuple[AllowedFlag, ...]:
     """The rows of flags.toml, one for each flag. Raises ValueError for a malformed row."""
-    found = []
+    flags = []
     for row in tomllib.loads(TABLE.read_text())["flag"]:
         if row["kind"] not in _KINDS or not row["doc"]:
             raise ValueError(f"{TABLE.name}: {row}: wants a kind of {sorted(_KINDS)} and a doc")
         for text in row["flags"]:
             patterns = tuple(row.get("values", ()))
-            found.append(
+            flags.append(
                 AllowedFlag(
                     text.removesuffix("*"), row["kind"], text[-1] == "*", row.get("next", False), patterns, row["doc"]
                 )
             )
-    return tuple(sorted(found, key=lambda flag: -len(flag.name)))
+    return tuple(sorted(flags, key=lambda flag: -len(flag.name)))
 
 
 @dataclass(frozen=True)
@@ -126,13 +126,13 @@ def check_flags(flags: str, *, files: bool = False) -> str:
 def only_allowed(flags: str) -> str:
     """The allowed ones of flags that come from a build file, quoted for a shell."""
     words = shlex.split(flags)
-    kept: list[str] = []
+    allowed: list[str] = []
     position = 0
     while position < len(words):
-        _, taken = _identify_flag(words, position)
-        kept += words[position : position + taken]
-        position += max(1, taken)
-    return shlex.join(kept)
+        _, length = _identify_flag(words, position)
+        allowed += words[position : position + length]
+        position += max(1, length)
+    return shlex.join(allowed)
 
 
 def _group_flags(flags: str) -> list[tuple[str, list[str]]]:
@@ -144,11 +144,11 @@ def _group_flags(flags: str) -> list[tuple[str, list[str]]]:
     groups = []
     position = 0
     while position < len(words):
-        kind, taken = _identify_flag(words, position)
-        if not taken:
+        kind, length = _identify_flag(words, position)
+        if not length:
             raise _bad_flags_error(flags, _explain_refusal(words, position))
-        groups.append((kind, words[position : position + taken]))
-        position += taken
+        groups.append((kind, words[position : position + length]))
+        position += length
     return groups
 
 
@@ -156,9 +156,9 @@ def _identify_flag(words: Sequence[str], position: int) -> tuple[str, int]:
     """Kind and number of arguments of the flag at `position`; ("", 0) if it is not allowed."""
     following = words[position + 1] if position + 1 < len(words) else None
     for flag in allowed_flags():
-        taken = flag.matches(words[position], following)
-        if taken:
-            return flag.kind, taken
+        length = flag.matches(words[position], following)
+        if length:
+            return flag.kind, length
     return "", 0
 
 

@@ -45,10 +45,10 @@ def build_tree(say: Say = lambda _line: None, *, wheels: Path | None = None) -> 
     if wheels is None and os.environ.get("HIPSYNTH_WHEELS"):
         wheels = Path(os.environ["HIPSYNTH_WHEELS"])
     with replace_atomically(tree, is_finished=lambda found: locate.read_manifest(found) is not None) as fresh:
-        taken = {spec["name"]: _take_wheel(spec, fresh, wheels, say) for spec in locate.read_inputs()["wheels"]}
+        taken_wheels = {spec["name"]: _take_wheel(spec, fresh, wheels, say) for spec in locate.read_inputs()["wheels"]}
         _version_file(fresh)
         _control_bitcode(fresh)
-        manifest = _build_manifest(fresh, taken)
+        manifest = _build_manifest(fresh, taken_wheels)
         (fresh / "manifest.json").write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
     _remove_older(tree)
     return tree
@@ -171,9 +171,10 @@ def _build_manifest(tree: Path, taken: Mapping[str, int]) -> dict[str, Any]:
         digest.update(path.relative_to(tree).as_posix().encode() + b"\0" + file_sha256(path).encode() + b"\0")
     clang = locate.find_tool("clang++")
     assert clang is not None
-    kept = ("name", "version", "sha256", "provides", "licence")
+    kept_facts = ("name", "version", "sha256", "provides", "licence")
     wheels = [
-        {key: spec[key] for key in kept} | {"files": taken[spec["name"]]} for spec in locate.read_inputs()["wheels"]
+        {key: spec[key] for key in kept_facts} | {"files": taken[spec["name"]]}
+        for spec in locate.read_inputs()["wheels"]
     ]
     return {
         "identity": digest.hexdigest()[:16],

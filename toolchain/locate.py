@@ -59,13 +59,13 @@ class Toolchain:
     @property
     def folders(self) -> tuple[Path, ...]:
         """Folders that a compile reads besides system files."""
-        own = [HERE / name for name in ("include", "override")]
+        folders_here = [HERE / name for name in ("include", "override")]
         # Packages of ROCm may consist of links to other places.
         parts = [self.root / name for name in ("include", "share", "amdgcn", "lib", "llvm")]
         tools = [path.resolve().parents[1] for path in (self.clang, self.lld, self.objdump)]
         linked = [path.resolve() for path in [*parts, *tools] if path.exists()]
         apart = [path for path in linked if not path.is_relative_to(self.root.resolve()) and path != Path("/usr")]
-        return (self.root, *own, *dict.fromkeys(apart))
+        return (self.root, *folders_here, *dict.fromkeys(apart))
 
     def provenance(self) -> dict[str, str]:
         """The facts about the compiler that a label records."""
@@ -118,9 +118,9 @@ def tree_path() -> Path:
 def find_tool(name: str) -> Path | None:
     """An LLVM tool of the required release: `name-22` on PATH, else in Debian's folder of that release."""
     release = read_inputs()["compiler"]["release"]
-    found = shutil.which(f"{name}-{release}")
-    if found:
-        return Path(found)
+    tool_path = shutil.which(f"{name}-{release}")
+    if tool_path:
+        return Path(tool_path)
     path = Path(f"/usr/lib/llvm-{release}/bin/{name}")
     return path if path.exists() else None
 
@@ -175,14 +175,14 @@ def _rocm_toolchain(root: Path) -> Toolchain:
     folder = clang.parent
     headers = _rocm_headers(root)
     compiler = compiler_version(clang)
-    own = () if (root / "include/thrust").exists() else ("-isystem", str(HERE / "override"))
+    override = () if (root / "include/thrust").exists() else ("-isystem", str(HERE / "override"))
     return Toolchain(
         kind="rocm",
         clang=clang,
         lld=folder / "lld",
         objdump=folder / "llvm-objdump",
         root=root,
-        include_flags=(*own, "-isystem", str(root / "include")),
+        include_flags=(*override, "-isystem", str(root / "include")),
         compiler_version=compiler,
         headers_version=headers,
         identity=identity_of("rocm", str(root), compiler, headers),
@@ -220,14 +220,14 @@ def _debian_toolchain() -> Toolchain:
     clang, lld, objdump = find_tool("clang++"), find_tool("lld"), find_tool("llvm-objdump")
     assert clang and lld and objdump
     compiler = compiler_version(clang)
-    own = [part for folder in ("override", "include") for part in ("-isystem", str(HERE / folder))]
+    arguments = [part for folder in ("override", "include") for part in ("-isystem", str(HERE / folder))]
     return Toolchain(
         kind="debian",
         clang=clang,
         lld=lld,
         objdump=objdump,
         root=tree,
-        include_flags=(*own, "-isystem", str(tree / "include")),
+        include_flags=(*arguments, "-isystem", str(tree / "include")),
         compiler_version=compiler,
         headers_version=manifest["headers_version"],
         identity=identity_of("debian", compiler, manifest["identity"]),

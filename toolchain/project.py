@@ -165,11 +165,11 @@ def _link_program(
     flags: str,
 ) -> None:
     toolchain, parsed = find_toolchain(), flag_parser.parse_flags(flags)
-    made = driver.driver_commands(toolchain, driver.host_arguments(toolchain, parsed, runtime), parsed, limits)
+    commands = driver.driver_commands(toolchain, driver.host_arguments(toolchain, parsed, runtime), parsed, limits)
     inputs = [path.resolve() for path in objects]
     with sandbox.job_folder() as scratch:
         linked = scratch / executable.name
-        command = [*made.linker([str(path) for path in inputs], str(linked)), *libraries]
+        command = [*commands.linker([str(path) for path in inputs], str(linked)), *libraries]
         shows = (*inputs, runtime)
         driver.run_tool(toolchain, command, scratch, limits, executable.name, shows=shows, failure=Reason.LINK_FAILED)
         copy_regular(linked, executable)

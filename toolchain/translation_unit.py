@@ -77,25 +77,25 @@ def new_job(
     """
     limits = limits or CompileLimits()
     text = read_source(source, roots)
-    made = driver.driver_commands(toolchain, arguments, flags, limits)
+    commands = driver.driver_commands(toolchain, arguments, flags, limits)
     shows = _readable_paths(source, text, flags) if roots is None else tuple(root.absolute() for root in roots)
-    return CompileJob(toolchain, source, text, side, flags, made, limits, shows)
+    return CompileJob(toolchain, source, text, side, flags, commands, limits, shows)
 
 
 def _readable_paths(source: Path, text: str, flags: flag_parser.Flags) -> tuple[Path, ...]:
     """What a program on its own may read: its source, its folder if it includes files of it, and what flags name."""
-    own = source.resolve()
+    source_path = source.resolve()
     needs_folder = flags.names_files or _INCLUDES_FILES.search(text)
-    shown = [own.parent if needs_folder and own.parent != Path("/") else own]
-    words = _anchor_paths(list(flags.device), own.parent)
+    readable = [source_path.parent if needs_folder and source_path.parent != Path("/") else source_path]
+    words = _anchor_paths(list(flags.device), source_path.parent)
     for position, word in enumerate(words):
         is_path = word in flag_parser.PATH_FLAGS
         named = word[2:] if word.startswith("-I") else words[position + 1] if is_path else ""
         if named and Path(named).exists():
-            shown.append(Path(named).absolute())  # under the name that the compiler is given
-    if any(path.resolve() == Path("/") for path in shown):
+            readable.append(Path(named).absolute())  # under the name that the compiler is given
+    if any(path.resolve() == Path("/") for path in readable):
         raise BadInput(f"{source}: -I / would show the whole file system to the program", remedy="name its folders")
-    return tuple(dict.fromkeys(shown))
+    return tuple(dict.fromkeys(readable))
 
 
 def read_source(source: Path, roots: Iterable[Path] | None = None) -> str:
@@ -127,9 +127,9 @@ def object_of(job: CompileJob, scratch: Path, use_pch: bool) -> tuple[Path, list
 
 
 def _compile_unit(job: CompileJob, scratch: Path, words: Sequence[str]) -> tuple[Path, list[Path]]:
-    made, dependencies = scratch / "unit.o", scratch / "unit.d"
+    object_path, dependencies = scratch / "unit.o", scratch / "unit.d"
     source = job.source.resolve()
-    names = {"{input}": str(source), "{object}": str(made)}
+    names = {"{input}": str(source), "{object}": str(object_path)}
     command = _anchor_paths([names.get(word, word) for word in words], source.parent)
     command += [
         *job.extra,
@@ -142,7 +142,7 @@ def _compile_unit(job: CompileJob, scratch: Path, words: Sequence[str]) -> tuple
     driver.run_tool(job.toolchain, command, scratch, job.limits, str(job.source), shows=job.shows)
     ours = driver.precompiled_folder()
     headers = [path for path in _read_dependencies(dependencies) if path != source and path.parent != ours]
-    return made, headers
+    return object_path, headers
 
 
 def _anchor_paths(words: list[str], folder: Path) -> list[str]:

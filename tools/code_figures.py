@@ -4,7 +4,7 @@
 
 Product code is all Python outside tests/, tools/, studies/ and benchmarks/. A name counts as one word if it has no
 underscore inside; a class name as doubled if two modules define it; an import as upward if its room comes after the
-importing one.
+importing one; a variable as vague if its name (VAGUE_NAMES) says nothing about its value.
 """
 
 from __future__ import annotations
@@ -23,6 +23,10 @@ ROOT = Path(__file__).resolve().parents[1]
 # wheel, as benchmarks/, tools/ and tests/ are not.
 ROOMS = ("core", "toolchain", "source", "simulator", "profiling", "synth", "training", "tuning", "serving", "cli")
 NO_PRODUCT = ("tests/", "tools/", "studies/", "benchmarks/", "hipsynth/", "corpus/", "docs/", "vscode/")
+
+VAGUE_NAMES = frozenset(
+    "found one made known own told held seen what whole way done kept shown given asked said".split()  # noqa: SIM905
+)
 
 
 def read_modules(revision: str | None) -> dict[str, str]:
@@ -53,11 +57,18 @@ def count_figures(modules: Mapping[str, str]) -> dict[str, float]:
         "functions": len(functions),
         "functions over 40 lines": sum(length > 40 for length in lengths),
         "one-word function names, %": round(100 * sum("_" not in name for name in named) / max(1, len(named)), 1),
+        "functions with a vague variable": sum(has_vague_variable(function) for function in functions),
         "Any per 100 functions": round(100 * anys / max(1, len(functions)), 1),
         "doubled class names": len(doubled_classes(modules)),
         "largest room, % of lines": round(100 * max(rooms.values(), default=0) / max(1, sum(rooms.values())), 1),
         "pairs of rooms with an upward import": len(set(upward_imports(trees))),
     }
+
+
+def has_vague_variable(function: ast.AST) -> bool:
+    """Whether the function assigns to a name that says nothing about its value."""
+    names = (node for node in ast.walk(function) if isinstance(node, ast.Name))
+    return any(name.id in VAGUE_NAMES and isinstance(name.ctx, ast.Store) for name in names)
 
 
 def doubled_classes(modules: Mapping[str, str]) -> dict[str, list[str]]:
@@ -73,25 +84,25 @@ def doubled_classes(modules: Mapping[str, str]) -> dict[str, list[str]]:
 def upward_imports(trees: Mapping[str, ast.Module]) -> Iterator[tuple[str, str]]:
     """(importing room, imported room) of each import that runs against ROOMS."""
     for path, tree in trees.items():
-        own = path.split("/")[0]
+        room = path.split("/")[0]
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("hipsynth."):
                 other = str(node.module).split(".")[1]
-                if other != own and {own, other} <= set(ROOMS) and ROOMS.index(other) > ROOMS.index(own):
-                    yield own, other
+                if other != room and {room, other} <= set(ROOMS) and ROOMS.index(other) > ROOMS.index(room):
+                    yield room, other
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--revision", help="a git revision instead of the working tree")
     parser.add_argument("--json", action="store_true")
-    given = parser.parse_args()
-    found = count_figures(read_modules(given.revision))
-    if given.json:
-        json.dump(found, sys.stdout, indent=1)
+    options = parser.parse_args()
+    figures = count_figures(read_modules(options.revision))
+    if options.json:
+        json.dump(figures, sys.stdout, indent=1)
         print()
         return
-    for name, value in found.items():
+    for name, value in figures.items():
         print(f"{name:40s} {value:>10,}")
 
 

@@ -96,9 +96,9 @@ def programs(scratch: Path) -> Iterator[Step]:
 def run(built: api.Artefacts, device: devices.DeviceTable, folder: Path) -> None:
     """Runs a trusted program without the sandbox, so that it can write its part of the core's profile."""
     with (folder / "output").open("w") as output, contextlib.redirect_stdout(output):
-        done = api.run_attached(built, device, folder, RunLimits())
-    if done.status != "ok":
-        raise SystemExit(f"core_work: {built.executable}: {done.reason}: {done.message}")
+        result = api.run_attached(built, device, folder, RunLimits())
+    if result.status != "ok":
+        raise SystemExit(f"core_work: {built.executable}: {result.reason}: {result.message}")
 
 
 PARTS: dict[str, Callable[[Path], Iterator[Step]]] = {

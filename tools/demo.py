@@ -99,16 +99,16 @@ def run(out: Path, programs: int) -> None:
     """Runs every unfinished stage, then prints where the results are."""
     out.mkdir(parents=True, exist_ok=True)
     done_path = out / "demo.json"
-    done: dict[str, float] = json.loads(done_path.read_text()) if done_path.exists() else {}
+    document: dict[str, float] = json.loads(done_path.read_text()) if done_path.exists() else {}
     plan = stages(out, programs)
     for number, stage in enumerate(plan, 1):
         key = stage_key(stage)
-        if key in done:
-            print(f"[{number}/{len(plan)}] {stage.title}: done before ({done[key]:.0f} s)", flush=True)
+        if key in document:
+            print(f"[{number}/{len(plan)}] {stage.title}: done before ({document[key]:.0f} s)", flush=True)
             continue
-        done[key] = run_stage(stage, number, len(plan))
-        write_whole(done_path, json.dumps(done, indent=1))
-    print(f"\nAll stages done in {sum(done[stage_key(s)] for s in plan):.0f} s of work.")
+        document[key] = run_stage(stage, number, len(plan))
+        write_whole(done_path, json.dumps(document, indent=1))
+    print(f"\nAll stages done in {sum(document[stage_key(s)] for s in plan):.0f} s of work.")
     print(f"Open {out / 'report.html'} in a browser; the corpus is in {out / 'corpus'}.")
     print(f"Try: {SYNTH} profile {LISTING} --arch gfx942")
     print(f"The workbench in your browser: {SYNTH} serve --open")

@@ -115,8 +115,8 @@ class Bench:
 
 def files_of(folder: Path) -> dict[str, bytes]:
     """Every file except journals and locks, whose content depends on the order of events."""
-    found = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in found if "journal" not in path.name}
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths if "journal" not in path.name}
 
 
 def corpus_files(folder: Path) -> dict[str, bytes]:
@@ -126,11 +126,11 @@ def corpus_files(folder: Path) -> dict[str, bytes]:
 
 
 def _lines(path: Path, key: str) -> set[str]:
-    found = set()
+    lines = set()
     for line in path.read_text().splitlines() if path.exists() else ():
         with contextlib.suppress(ValueError):
-            found.add(str(json.loads(line)[key]))
-    return found
+            lines.add(str(json.loads(line)[key]))
+    return lines
 
 
 def generated(folder: Path) -> set[str]:
@@ -155,15 +155,15 @@ def profiled(folder: Path) -> set[str]:
 
 def processes_of(mark: Path) -> list[int]:
     """Living processes whose command line or environment names a folder."""
-    found, name = [], os.fsencode(mark)
+    processes, name = [], os.fsencode(mark)
     for process in Path("/proc").iterdir():
         if process.name.isdecimal() and int(process.name) != os.getpid():
             with contextlib.suppress(OSError):
                 state = (process / "stat").read_text().rpartition(")")[2].split()[0]
                 texts = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
                 if state not in "ZX" and name in texts:
-                    found.append(int(process.name))
-    return found
+                    processes.append(int(process.name))
+    return processes
 
 
 def survivors(mark: Path) -> int:
@@ -205,7 +205,7 @@ def killed(
     """
     out, warm = bench.folder / "out" / case, bench.folder / "caches" / "warm"
     cache = bench.cache("cold") if cold else warm
-    row, known, done, complete, empty = FaultRow(case), set[str](), 0, 0, 0
+    row, finished_before, done_count, complete, empty = FaultRow(case), set[str](), 0, 0, 0
     while row.faults < kills:
         process = bench.start(verb, out, cache)
         try:
@@ -215,20 +215,25 @@ def killed(
             process.wait()
             row = replace(row, faults=row.faults + 1, survivors=row.survivors + survivors(bench.tmp))
             now = verb.finished(out)
-            row, done = replace(row, lost=row.lost + len(known - now)), done + len(now - known)
-            empty += not now - known
-            known = now
+            row, done_count = (
+                replace(row, lost=row.lost + len(finished_before - now)),
+                done_count + len(now - finished_before),
+            )
+            empty += not now - finished_before
+            finished_before = now
             progress(f"{case}: {row.faults} of {kills} kills")
             continue
         finally:
             assert process.stderr is not None
             process.stderr.close()
         row = replace(row, identical=row.identical and process.returncode == 0 and verb.whole(out) == expected)
-        known, complete = set(), complete + 1
+        finished_before, complete = set(), complete + 1
         shutil.rmtree(out)
         cache = bench.cache("cold") if cold else warm
     row = finish(bench, row, verb, out, cache, expected)
-    note = f"within {window:.1f} s: {done / kills:.1f} items per kill, none in {empty}; {complete} runs ended before"
+    note = (
+        f"within {window:.1f} s: {done_count / kills:.1f} items per kill, none in {empty}; {complete} runs ended before"
+    )
     return replace(row, note="; ".join(part for part in (note, row.note) if part))
 
 
@@ -281,7 +286,7 @@ def small_disk(folder: Path, size: int) -> Iterator[Callable[[int], None] | None
     """A file system of `size` bytes at `folder`, and a function that resizes it; None if this user may not mount."""
     folder.mkdir(parents=True)
     command = ["mount", "-t", "tmpfs", "-o"]
-    made = os.geteuid() == 0 and subprocess.run(
+    is_mounted = os.geteuid() == 0 and subprocess.run(
         [*command, f"size={size}", "tmpfs", str(folder)], capture_output=True, check=False
     ).returncode == 0  # fmt: skip
 
@@ -289,9 +294,9 @@ def small_disk(folder: Path, size: int) -> Iterator[Callable[[int], None] | None
         subprocess.run([*command, f"remount,size={bytes_}", str(folder)], check=True)
 
     try:
-        yield resize if made else None
+        yield resize if is_mounted else None
     finally:
-        if made:
+        if is_mounted:
             subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
@@ -309,13 +314,13 @@ def full_disk(bench: Bench, verb: Verb, expected: dict[str, bytes]) -> FaultRow:
             clear = code == 3 and "no space" in messages
             note = "" if clear else f"exit code {code}: {messages.strip()[-200:]}"
             row = replace(row, faults=row.faults + 1, identical=row.identical and clear, note=row.note or note)
-        known = verb.finished(out)
+        finished = verb.finished(out)
         if resize:
             resize(1 << 30)
         else:
             row = replace(row, note="limited file size: this user may not mount")
         row = finish(bench, row, verb, out, cache, expected)
-        return replace(row, lost=len(known - verb.finished(out)))
+        return replace(row, lost=len(finished - verb.finished(out)))
 
 
 def _cut(path: Path, rng: random.Random) -> None:
@@ -394,8 +399,8 @@ def verbs(bench: Bench, counts: Sequence[int]) -> dict[str, Verb]:
     """The commands under test; the programs that augment and profile read are generated first."""
     seed = str(bench.rng.randrange(1 << 30))
     for name, count in (("bases", counts[1]), ("programs", counts[2])):
-        made = generate_programs(count, int(seed), runs=8)
-        write_programs(bench.folder / name, (shrink_program(program, 2) for program in made))
+        programs = generate_programs(count, int(seed), runs=8)
+        write_programs(bench.folder / name, (shrink_program(program, 2) for program in programs))
     workers = ("--workers", "2")
     cells = ("--arch", "gfx90a", "--flags=-O3", "--flags=-O3 -ffast-math")
     return {
@@ -416,15 +421,15 @@ def series(bench: Bench, kills: int, counts: Sequence[int], only: Sequence[str])
     share = {name: max(1, round(kills * part / sum(chosen.values()))) for name, part in chosen.items()}
     for name, verb in commands.items():
         progress(f"{name}: undisturbed")
-        seconds, whole = 0.0, bench.folder / "out" / f"{name}, undisturbed"
+        seconds, undisturbed_s = 0.0, bench.folder / "out" / f"{name}, undisturbed"
         for _ in range(2):  # the first fills the cache; the second tells how long the command takes with it
-            shutil.rmtree(whole, ignore_errors=True)
+            shutil.rmtree(undisturbed_s, ignore_errors=True)
             start = time.monotonic()
-            code, messages = bench.run(verb, whole, warm)
+            code, messages = bench.run(verb, undisturbed_s, warm)
             seconds = time.monotonic() - start
             if code:
                 raise BadInput(f"{name} fails undisturbed", cause=messages, remedy="run `synth doctor`")
-        expected = verb.whole(whole)
+        expected = verb.whole(undisturbed_s)
         case = f"{name}, warm" if name == "profile" else name
         yield killed(bench, case, verb, share[case], seconds, False, expected)
         if name == "profile":
@@ -434,7 +439,7 @@ def series(bench: Bench, kills: int, counts: Sequence[int], only: Sequence[str])
         yield full_disk(bench, verb, expected)
         if name == "profile":
             stopped = interrupted(bench, verb, bench.folder / "out" / "interrupted", warm)
-            corpora = {"whole": whole, "interrupted": stopped}
+            corpora = {"whole": undisturbed_s, "interrupted": stopped}
             yield from damaged(bench, verb, 1 if bench.quick else 5, corpora, expected)
 
 
@@ -460,16 +465,16 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the moments, and of the programs")
     parser.add_argument("--quick", action="store_true", help="fewer kills and programs")
     parser.add_argument("--only", action="append", default=[], choices=("generate", "augment", "profile"))
-    given = parser.parse_args(arguments)
-    kills, *counts = QUICK if given.quick else FULL
+    options = parser.parse_args(arguments)
+    kills, *counts = QUICK if options.quick else FULL
     good = True
     try:
         with scratch_folder("faults-") as folder:
-            bench = Bench(folder, random.Random(given.seed), given.quick)
+            bench = Bench(folder, random.Random(options.seed), options.quick)
             bench.tmp.mkdir()
             print(f"| {' | '.join(HEAD)} | note |\n|{'---|' * (len(HEAD) + 1)}", flush=True)
             try:
-                for row in series(bench, given.kills or kills, counts, given.only):
+                for row in series(bench, options.kills or kills, counts, options.only):
                     good = good and row.good
                     progress("")
                     print(line(row), flush=True)

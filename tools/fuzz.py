@@ -58,10 +58,10 @@ def seeds(folder: Path) -> None:
         table = devices.load_device(device)
         (folder / f"{table.arch}.txt").write_text("".join(f"{k} {float(v)!r}\n" for k, v in table.spec().items()))
         for source in SOURCES:
-            made = toolchain.compile_device(
+            compiled = toolchain.compile_device(
                 ROOT / "tests" / "kernels" / source, table.arch, "-O1", folder / "build" / table.arch
             )
-            text, elf = made.disassembly.read_text(), made.code_object.read_bytes()
+            text, elf = compiled.disassembly.read_text(), compiled.code_object.read_bytes()
             first = bytes([table.arch == "gfx942"])
             name = f"{Path(source).stem}-{table.arch}"
             packed = first + struct.pack("<I", len(text.encode())) + text.encode() + elf
@@ -94,12 +94,12 @@ def fuzz(target: str, seconds: int, corpus: Path) -> bool:
         "-verbosity=1",
         f"-artifact_prefix={crashes}/{target}-",
     ]
-    done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True, errors="replace")
-    tail = done.stderr.splitlines()
+    process = subprocess.run(command, env=environment, check=False, capture_output=True, text=True, errors="replace")
+    tail = process.stderr.splitlines()
     print("\n".join(line for line in tail if line.startswith("stat::")), flush=True)
-    if done.returncode:
+    if process.returncode:
         print("\n".join(tail[-60:]))
-    return done.returncode == 0
+    return process.returncode == 0
 
 
 def main(arguments: list[str]) -> int:
@@ -107,15 +107,17 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("seconds", type=int, nargs="?", default=600)
     parser.add_argument("--corpus", type=Path, default=ROOT / "out" / "fuzz")
     parser.add_argument("--target", choices=TARGETS, help="run only this target")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
         BUILD.compile()
-        seeds(given.corpus.resolve())
+        seeds(options.corpus.resolve())
     except (HipsynthError, subprocess.CalledProcessError, OSError) as error:
         print(f"fuzz: {error}", file=sys.stderr)
         return 4
-    wanted = {given.target: 1.0} if given.target else TARGETS
-    survived = [fuzz(t, max(1, round(given.seconds * share)), given.corpus.resolve()) for t, share in wanted.items()]
+    wanted = {options.target: 1.0} if options.target else TARGETS
+    survived = [
+        fuzz(t, max(1, round(options.seconds * share)), options.corpus.resolve()) for t, share in wanted.items()
+    ]
     print("survived" if all(survived) else "CRASHED: see crashes in the corpus folder")
     return 0 if all(survived) else 1
 

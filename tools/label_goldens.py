@@ -117,8 +117,8 @@ def draw_programs() -> Iterator[Drawn]:
         for number, program in enumerate(drawn):
             part = "quick" if number < times * PARTS["quick"] else "full"
             small = shrink_program(program, 2)
-            own = [] if part == "quick" else [program.runs[-1]]
-            runs = dict.fromkeys(run.arguments for run in (*small.runs, *own))
+            chosen_runs = [] if part == "quick" else [program.runs[-1]]
+            runs = dict.fromkeys(run.arguments for run in (*small.runs, *chosen_runs))
             arch = archs[number % len(archs)]
             others = [devices.default_device(a) for a in archs if a != arch and number % 3 == 0]
             named = (*(d for d in devices.list_devices() if devices.load_device(d).arch == arch), *others)
@@ -143,9 +143,9 @@ def rare_limits() -> Iterator[Drawn]:
 def write_programs(drawn: Iterable[Drawn]) -> None:
     """Stores the programs of the record."""
     rows = [
-        {"part": one.part, "family": one.program.family, "name": one.program.name, "text": one.program.text,
-         "devices": list(one.devices), "runs": [list(run.arguments) for run in one.program.runs]}
-        for one in drawn
+        {"part": choice.part, "family": choice.program.family, "name": choice.program.name, "text": choice.program.text,
+         "devices": list(choice.devices), "runs": [list(run.arguments) for run in choice.program.runs]}
+        for choice in drawn
     ]  # fmt: skip
     FOLDER.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(rows), FOLDER / "programs.parquet", compression="zstd", compression_level=19)
@@ -153,12 +153,12 @@ def write_programs(drawn: Iterable[Drawn]) -> None:
 
 def list_programs(part: str) -> list[Drawn]:
     """The programs of a part of the record."""
-    found = []
+    programs = []
     for row in pq.read_table(FOLDER / "programs.parquet").to_pylist():
         runs = tuple(ProgramRun(tuple(arguments)) for arguments in row["runs"])
         program = Program(row["text"], "synthetic", row["family"], row["name"], runs=runs)
-        found += [Drawn(part, program, tuple(row["devices"]))] if row["part"] == part else []
-    return found
+        programs += [Drawn(part, program, tuple(row["devices"]))] if row["part"] == part else []
+    return programs
 
 
 # --- their labels ---------------------------------------------------------------------------------------------------
@@ -183,19 +183,21 @@ def _flatten_facts(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple
 
 def label_rows(job: MatrixJob, results: Sequence[TargetResult]) -> list[tuple[tuple[str, ...], Facts]]:
     """(key columns without the part, facts) of each kernel of each cell; of a failed cell, its reason."""
-    found: list[tuple[tuple[str, ...], Facts]] = []
+    rows: list[tuple[tuple[str, ...], Facts]] = []
     for (target, run), result in zip(job.cells, results, strict=True):
         where = (job.program.family, job.program.id, " ".join(run.arguments), target.device, job.backend)
         if result.status != "ok":
-            found.append(((*where, f"- {result.reason}"), {}))
+            rows.append(((*where, f"- {result.reason}"), {}))
         for index, kernel in enumerate(result.kernels if result.status == "ok" else ()):
-            found.append(((*where, f"{index} {kernel.name}"), facts_of(kernel, target.arch)))
-    return found
+            rows.append(((*where, f"{index} {kernel.name}"), facts_of(kernel, target.arch)))
+    return rows
 
 
 def label_programs(part: str, batch: slice = slice(None), workers: int = 1) -> list[tuple[tuple[str, ...], Facts]]:
     """Labels the programs of a part (a batch of them) as a corpus would, executed and previewed."""
-    jobs = [one.job(backend) for one in list_programs(part)[batch] for backend in ("sim", "preview")]
+    jobs = [
+        drawn_program.job(backend) for drawn_program in list_programs(part)[batch] for backend in ("sim", "preview")
+    ]
     rows = []
     for outcome in map_unordered(run_job, jobs, workers, "local", 3600.0):
         rows += label_rows(jobs[outcome.index], outcome.get())
@@ -204,16 +206,16 @@ def label_programs(part: str, batch: slice = slice(None), workers: int = 1) -> l
 
 def digest_facts(facts: Facts, names: Sequence[str]) -> str:
     """A hash of the named values; a value that this label does not have is left out."""
-    known = [(name, facts[name]) for name in names if name in facts]
-    return hashlib.sha256(json.dumps(known).encode()).hexdigest()[:16]
+    known_facts = [(name, facts[name]) for name in names if name in facts]
+    return hashlib.sha256(json.dumps(known_facts).encode()).hexdigest()[:16]
 
 
 def make_goldens(rows: Iterable[tuple[tuple[str, ...], Facts]], names: Mapping[str, Sequence[str]]) -> list[Golden]:
-    made = [
+    goldens = [
         _parse_golden((*key, *(_show_value(facts.get(name)) for name in SHOWN), digest_facts(facts, names[key[5]])))
         for key, facts in rows
     ]
-    return sorted(made, key=lambda one: (one.part != "quick", one.family, one.key))
+    return sorted(goldens, key=lambda one: (one.part != "quick", one.family, one.key))
 
 
 def _show_value(value: Any) -> str:
@@ -247,13 +249,13 @@ def write_goldens(record: GoldenRecord) -> None:
 
 def tools_here() -> dict[str, str]:
     """The compiler and headers, on which machine code and so labels depend."""
-    found = toolchain.find_toolchain().provenance()
-    return {name: found[name] for name in ("compiler", "headers")}
+    provenance = toolchain.find_toolchain().provenance()
+    return {name: provenance[name] for name in ("compiler", "headers")}
 
 
 def find_moved(before: Sequence[Golden], after: Sequence[Golden]) -> list[tuple[Golden | None, Golden | None]]:
     """The labels that differ, as they were and as they are; None: there is none."""
-    old, new = ({one.key: one for one in labels} for labels in (before, after))
+    old, new = ({label.key: label for label in labels} for labels in (before, after))
     keys = sorted(old.keys() | new.keys())
     return [
         (old.get(key), new.get(key)) for key in keys if _stated_values(old.get(key)) != _stated_values(new.get(key))
@@ -266,9 +268,9 @@ def _stated_values(one: Golden | None) -> tuple[str, str] | None:
 
 def line_of(before: Golden | None, after: Golden | None) -> str:
     """What moved in one label."""
-    one = after or before
-    assert one is not None
-    head = f"{one.family} {one.program} [{one.arguments}] {one.device} {one.backend}: {one.kernel}"
+    label = after or before
+    assert label is not None
+    head = f"{label.family} {label.program} [{label.arguments}] {label.device} {label.backend}: {label.kernel}"
     if before is None or after is None:
         return f"{head}: {'is new' if before is None else 'is gone'}"
     changes = [
@@ -288,10 +290,10 @@ def summarise_moves(pairs: Sequence[tuple[Golden | None, Golden | None]], all_la
             changes.setdefault(f"{before.backend}, {before.values[1] or 'no limit'}", []).append(ratio)
     rows = [f"{len(pairs):,} of {all_labels:,} recorded labels moved.", ""]
     rows += ["| labels limited before by | moved | duration, median change | largest |", "|---|---:|---:|---:|"]
-    for name, found in sorted(changes.items()):
-        largest = max(found, key=abs)
+    for name, ratios in sorted(changes.items()):
+        largest = max(ratios, key=abs)
         rows.append(
-            f"| {name} | {len(found)} | {math.expm1(statistics.median(found)):+.1%} | {math.expm1(largest):+.1%} |"
+            f"| {name} | {len(ratios)} | {math.expm1(statistics.median(ratios)):+.1%} | {math.expm1(largest):+.1%} |"
         )
     return rows
 
@@ -338,7 +340,7 @@ def main() -> int:
         return 0
     record = read_goldens()
     names = record.names
-    pairs = find_moved([one for one in record.labels if one.part in parts], make_goldens(rows, names))
+    pairs = find_moved([label for label in record.labels if label.part in parts], make_goldens(rows, names))
     for pair in pairs:
         print(line_of(*pair))
     print(f"{len(pairs)} of {len(record.labels)} labels moved")
@@ -360,10 +362,10 @@ def _make_record(labels: Sequence[Golden], names: Mapping[str, Sequence[str]]) -
 
 def _keep_affordable(drawn: Iterable[Drawn], workers: int) -> list[Drawn]:
     """The quick part without runs that take too long, but with the shortest one of each program."""
-    found = list(drawn)
-    quick = [one for one in found if one.part == "quick"]
-    jobs = [replace(one, devices=one.devices[:1]).job("sim") for one in quick]
-    kept: dict[str, tuple[ProgramRun, ...]] = {}
+    drawn_programs = list(drawn)
+    quick = [drawn_program for drawn_program in drawn_programs if drawn_program.part == "quick"]
+    jobs = [replace(drawn_program, devices=drawn_program.devices[:1]).job("sim") for drawn_program in quick]
+    affordable: dict[str, tuple[ProgramRun, ...]] = {}
     for outcome in map_unordered(run_job, jobs, workers, "local", 3600.0):
         spent = [
             (sum(k.dispatches * k.counters.get("SQ_INSTS", 0.0) for k in result.kernels), number)
@@ -371,10 +373,12 @@ def _keep_affordable(drawn: Iterable[Drawn], workers: int) -> list[Drawn]:
         ]
         program = jobs[outcome.index].program
         cheap = [number for cost, number in spent if cost <= QUICK_INSTRUCTIONS] or [min(spent)[1]]
-        kept[program.id] = tuple(program.runs[number] for number in cheap)
+        affordable[program.id] = tuple(program.runs[number] for number in cheap)
     return [
-        one if one.part != "quick" else replace(one, program=one.program.with_runs(kept[one.program.id]))
-        for one in found
+        drawn_program
+        if drawn_program.part != "quick"
+        else replace(drawn_program, program=drawn_program.program.with_runs(affordable[drawn_program.program.id]))
+        for drawn_program in drawn_programs
     ]
 
 

@@ -39,10 +39,10 @@ def table(patterns: list[str]) -> str:
     """The Markdown table of the constants that match; raises ValueError for a pattern that matches none."""
     rows = []
     for pattern in patterns:
-        found = sorted(row for row in constants() if fnmatch.fnmatchcase(row[0], pattern))
-        if not found:
+        constant_rows = sorted(row for row in constants() if fnmatch.fnmatchcase(row[0], pattern))
+        if not constant_rows:
             raise ValueError(f"no constant of simulator/devices matches {pattern!r}")
-        rows += [f"| `{name}` | {device} | {value} | {source} |" for name, device, value, source in found]
+        rows += [f"| `{name}` | {device} | {value} | {source} |" for name, device, value, source in constant_rows]
     return "\n".join(["", "| constant | device | value | source |", "|---|---|---:|---|", *rows, "", ""])
 
 
@@ -61,12 +61,12 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Writes the tables of constants in docs/explanation/model.")
     parser.add_argument("--check", action="store_true", help="only say which pages are stale")
     check = parser.parse_args(argv).check
-    found = stale()
-    for path, text in found.items():
+    stale_pages = stale()
+    for path, text in stale_pages.items():
         print(f"{'stale' if check else 'written'}: {path.relative_to(ROOT)}")
         if not check:
             path.write_text(text)
-    return 1 if check and found else 0
+    return 1 if check and stale_pages else 0
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def compiler_runtime(compiler: str, name: str) -> Path:
     """A runtime library of clang, such as libclang_rt.asan-x86_64.so; raises OSError if it is not installed."""
-    found = subprocess.run([compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=True)
-    path = Path(found.stdout.strip())
+    process = subprocess.run([compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=True)
+    path = Path(process.stdout.strip())
     if not path.is_absolute() or not path.exists():
         raise OSError(f"{name} is not installed (Debian: libclang-rt-22-dev)")
     return path.resolve()

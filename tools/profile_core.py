@@ -44,15 +44,15 @@ class Function:
 
 def read(text: str) -> list[Function]:
     """Parses a text profile. Raises ValueError if it is malformed."""
-    found = []
+    functions = []
     for record in text.split("\n\n"):
         lines = [line for line in record.splitlines() if line and line[0] not in "#:"]
         if lines:
             name, _, count, *counters = lines
             if len(counters) != int(count):
                 raise ValueError(f"{name}: {count} counters expected, found {len(counters)}")
-            found.append(Function(name, record.strip() + "\n", sum(map(int, counters))))
-    return found
+            functions.append(Function(name, record.strip() + "\n", sum(map(int, counters))))
+    return functions
 
 
 # --- recording -------------------------------------------------------------------------------------------------------
@@ -141,11 +141,11 @@ def known(source: Path, profile: Path, headers: Path) -> set[str]:
         f"-I{headers}",
     ]
     command += ["-S", "-emit-llvm", "-Xclang", "-disable-llvm-passes", "-Wno-profile-instr-out-of-date"]
-    made = subprocess.run(
+    process = subprocess.run(
         [*command, f"-fprofile-instr-use={profile}", str(source), "-o", "-"], check=True, capture_output=True, text=True
     ).stdout
-    counted = set(re.findall(r'^!(\d+) = !\{!"function_entry_count"', made, re.MULTILINE))
-    defined = re.findall(r'^define [^@]*@"?([^"(]+)"?\(.* !prof !(\d+)', made, re.MULTILINE)
+    counted = set(re.findall(r'^!(\d+) = !\{!"function_entry_count"', process, re.MULTILINE))
+    defined = re.findall(r'^define [^@]*@"?([^"(]+)"?\(.* !prof !(\d+)', process, re.MULTILINE)
     names = {name for name, number in defined if number in counted}
     return names | {f"{source.name}:{name}" for name in names}
 
@@ -157,10 +157,10 @@ def outdated(text: str, files: Iterable[Path]) -> list[tuple[Function, float]]:
         headers = folder / "generated"
         generate_headers(headers)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            found = set().union(*pool.map(lambda source: known(source, profile, headers), files))
+            fitting = set().union(*pool.map(lambda source: known(source, profile, headers), files))
     functions = read(text)
     total = sum(function.weight for function in functions)
-    lost = [(function, function.weight / total) for function in functions if function.name not in found]
+    lost = [(function, function.weight / total) for function in functions if function.name not in fitting]
     return sorted(lost, key=lambda row: -row[1])
 
 
@@ -178,9 +178,9 @@ def check() -> None:
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.profile_core", description="Record the core's profile.")
     parser.add_argument("--check", action="store_true", help="list recorded functions that have changed since")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        check() if given.check else write()
+        check() if options.check else write()
     except (HipsynthError, OSError, subprocess.CalledProcessError) as error:
         print(f"profile_core: {error}", file=sys.stderr)
         return 4

@@ -83,7 +83,7 @@ def main(argv: list[str] | None = None) -> int:
     for name, step in steps:
         began = time.monotonic()
         try:
-            said = step()
+            message = step()
         except StepFailed as failure:
             print(f"{name}: FAILED: {failure.args[0]}; {failure.args[1]}", flush=True)
             return 1
@@ -91,7 +91,7 @@ def main(argv: list[str] | None = None) -> int:
             print(f"\n{name}: interrupted; finished steps are kept: run `make setup` again to continue", flush=True)
             return 130
         took = time.monotonic() - began
-        print(f"{name}: {said}" + (f" ({took:.0f} s)" if took >= 1 else ""), flush=True)
+        print(f"{name}: {message}" + (f" ({took:.0f} s)" if took >= 1 else ""), flush=True)
     print(f"set-up complete in {time.monotonic() - start:.1f} s: .venv/bin/synth --help", flush=True)
     return 0
 
@@ -101,8 +101,8 @@ def main(argv: list[str] | None = None) -> int:
 
 def check_python() -> str:
     if sys.version_info[:2] < OLDEST:
-        found = ".".join(map(str, sys.version_info[:2]))
-        raise StepFailed(f"this is Python {found}", "run `make setup PYTHON=python3.11` (3.11 or newer)")
+        release = ".".join(map(str, sys.version_info[:2]))
+        raise StepFailed(f"this is Python {release}", "run `make setup PYTHON=python3.11` (3.11 or newer)")
     return f"{sys.version.split()[0]}"
 
 
@@ -216,8 +216,8 @@ def editable() -> str:
 def native() -> str:
     """Builds the simulator core and the HIP runtime library into simulator/ (incremental)."""
     folders = [ROOT / name for name in ("toolchain/sandbox/native", "simulator/native", "simulator/isa")]
-    found = [path for folder in folders for path in sorted(folder.rglob("*")) if is_native(path)]
-    sources = [ROOT / "CMakeLists.txt", *found]
+    paths = [path for folder in folders for path in sorted(folder.rglob("*")) if is_native(path)]
+    sources = [ROOT / "CMakeLists.txt", *paths]
     identity = digest(sources) + str(ROOT) + sys.version
     wanted = ("simulator/_core*.so", "simulator/libhipsynth_hip.so", "toolchain/sandbox/hipsynth-supervisor")
     if stamped("native", identity) and all(any(ROOT.glob(name)) for name in wanted):
@@ -309,8 +309,8 @@ def quiet_or_fail(command: list[str], what: str, remedy: str, log: Path | None =
 def last_error(log: Path) -> str:
     """The first error line of the last command in a log."""
     last = ("\n" + log.read_text(errors="replace")).rpartition("\n$ ")[2].partition("\n")[2]
-    found = re.search(r"^.*\b(?:error|ERROR|Error)\b.*$", last, re.MULTILINE)
-    return f" ({found.group().strip()[:200]})" if found else ""
+    match = re.search(r"^.*\b(?:error|ERROR|Error)\b.*$", last, re.MULTILINE)
+    return f" ({match.group().strip()[:200]})" if match else ""
 
 
 def pip_install(arguments: list[str], what: str) -> None:
@@ -333,10 +333,12 @@ def memory_gib() -> int:
 def freeze() -> int:
     """Rewrites requirements.lock from .venv, without hipsynth itself and without build tags (2.13.0+cpu)."""
     lines = run_text([str(PYTHON), "-m", "pip", "freeze", "--exclude-editable"]).splitlines()
-    kept = sorted((line.partition("+")[0] for line in lines if "==" in line and line[:8] != "hipsynth"), key=str.lower)
+    requirements = sorted(
+        (line.partition("+")[0] for line in lines if "==" in line and line[:8] != "hipsynth"), key=str.lower
+    )
     head = [line for line in LOCK.read_text().splitlines() if line.startswith("#")]
-    LOCK.write_text("\n".join([*head, *kept]) + "\n")
-    print(f"requirements.lock: {len(kept)} packages")
+    LOCK.write_text("\n".join([*head, *requirements]) + "\n")
+    print(f"requirements.lock: {len(requirements)} packages")
     return 0
 
 

@@ -104,8 +104,8 @@ def place(release: str) -> Path:
 def code_server(release: str) -> Path:
     """The folder of code-server's package, fetched if it is not there. Raises BuildFailed."""
     folder = place(release)
-    installed, done = folder / "node_modules" / "code-server", folder / "complete"
-    if not done.exists():
+    installed, marker = folder / "node_modules" / "code-server", folder / "complete"
+    if not marker.exists():
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "package.json").write_text('{"private": true}')
         packages = (f"code-server@{release}", f"playwright-core@{PLAYWRIGHT}")
@@ -118,7 +118,7 @@ def code_server(release: str) -> Path:
         # It hashes passwords, which --auth none has not; the oldest release brings only its source, and loads it.
         if (unbuilt := folder / "node_modules" / "argon2" / "argon2.js").exists():
             unbuilt.write_text("module.exports = {};\n")
-        done.touch()
+        marker.touch()
     return installed
 
 
@@ -127,8 +127,8 @@ def journey(folder: Path, browser: str, pictures: Path, release: str) -> int:
     vsix = build(folder / "hipsynth.vsix", check=False)
     workspace = prepared(folder)
     with served(folder, release, workspace, vsix) as url:
-        asked = {"workspace": str(workspace), "pictures": str(pictures.resolve()), "server": str(SYNTH)}
-        return script("journey.mjs", url, browser, release, asked)
+        settings = {"workspace": str(workspace), "pictures": str(pictures.resolve()), "server": str(SYNTH)}
+        return script("journey.mjs", url, browser, release, settings)
 
 
 def in_host(folder: Path, browser: str, release: str) -> int:
@@ -142,8 +142,8 @@ def in_host(folder: Path, browser: str, release: str) -> int:
 
 
 def script(name: str, url: str, browser: str, release: str, more: Mapping[str, str]) -> int:
-    asked = {"url": url, "chromium": browser, "modules": str(place(release)), **more}
-    command = [str(node()), str(EXTENSION / "test" / name), json.dumps(asked)]
+    settings = {"url": url, "chromium": browser, "modules": str(place(release)), **more}
+    command = [str(node()), str(EXTENSION / "test" / name), json.dumps(settings)]
     return subprocess.run(command, check=False).returncode
 
 

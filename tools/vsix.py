@@ -103,25 +103,25 @@ def licences() -> str:
     """The licences of the npm packages that the extension contains: those that its lock file does not mark `dev`."""
     rows = json.loads((EXTENSION / "package-lock.json").read_text())["packages"]
     contained = sorted(name for name, row in rows.items() if name and not row.get("dev"))
-    found = []
+    licences_found = []
     for name in contained:
         texts = sorted(path for path in (EXTENSION / name).iterdir() if path.name.lower().startswith("licen"))
         if not texts:
             raise BuildFailed(f"{name} has no licence file, so it cannot be packed")
-        found.append(
+        licences_found.append(
             f"{name.removeprefix('node_modules/')} {rows[name]['version']}\n\n{texts[0].read_text().strip()}\n"
         )
-    return ("\n" + 72 * "-" + "\n\n").join(found)
+    return ("\n" + 72 * "-" + "\n\n").join(licences_found)
 
 
 def run(command: Sequence[str], failure: str, folder: Path = ROOT, more: Mapping[str, str] | None = None) -> None:
     """Runs a command quietly; what it printed is shown if it fails. Raises BuildFailed."""
-    kept = {name: value for name, value in os.environ.items() if name not in LEAKS}
-    path = f"{NODE / 'bin'}{os.pathsep}{kept.get('PATH', '')}"
-    environment = {**kept, "PATH": path, "TZ": "UTC", **(more or {})}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise BuildFailed(f"{failure}\n{done.stdout}{done.stderr}")
+    environment_kept = {name: value for name, value in os.environ.items() if name not in LEAKS}
+    path = f"{NODE / 'bin'}{os.pathsep}{environment_kept.get('PATH', '')}"
+    environment = {**environment_kept, "PATH": path, "TZ": "UTC", **(more or {})}
+    process = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if process.returncode != 0:
+        raise BuildFailed(f"{failure}\n{process.stdout}{process.stderr}")
 
 
 if __name__ == "__main__":

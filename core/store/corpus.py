@@ -56,12 +56,12 @@ class Corpus:
             from hipsynth.core.store.release import Release  # it is a Corpus itself
 
             return Release.load(root, skip_damaged=skip_damaged)
-        found = rebuild.read_contents(root)
-        if found is None:
+        contents = rebuild.read_contents(root)
+        if contents is None:
             if not (root / JOURNAL).exists():
                 raise BadInput(f"{root}: not a corpus", remedy="run `synth profile DIR --out CORPUS` first")
-            found = files.empty_manifest(_JournalIndex(root / JOURNAL).metric_ids), []
-        manifest, bad = found
+            contents = files.empty_manifest(_JournalIndex(root / JOURNAL).metric_ids), []
+        manifest, bad = contents
         if bad and not skip_damaged:
             raise BadInput(
                 "damaged corpus: " + "; ".join(f"{root / shard.path}: {why}" for shard, why in bad),
@@ -90,10 +90,10 @@ class Corpus:
 
     def opcodes(self) -> set[str]:
         """The opcodes in the builds of its items, where the profile recorded them."""
-        found: set[str] = set()
+        opcode_names: set[str] = set()
         for provenance in set(map(tuple, self.measurements()["provenance"].to_pylist())):
-            found.update(dict(provenance).get("opcodes", "").split())
-        return found
+            opcode_names.update(dict(provenance).get("opcodes", "").split())
+        return opcode_names
 
     def _table(self, kind: str) -> pa.Table:
         if not self._fresh.ids and not self.manifest.rebuilt:
@@ -141,9 +141,9 @@ class CorpusWriter:
                 f"{self.root}: is a release, which only `synth release` writes", remedy="profile into another folder"
             )
         manifest = self._existing(metric_ids, repair)
-        known = manifest.metric_ids
-        added = tuple(metric for metric in metric_ids if metric not in known)
-        self.manifest = replace(manifest, metric_ids=known + added)
+        stored_metrics = manifest.metric_ids
+        added = tuple(metric for metric in metric_ids if metric not in stored_metrics)
+        self.manifest = replace(manifest, metric_ids=stored_metrics + added)
         self._journal = Journal(self.root / JOURNAL)
         self._fresh = _JournalIndex(self.root / JOURNAL)
         self.notes = _rebuild_notes(self.root, manifest, self._fresh)
@@ -151,15 +151,15 @@ class CorpusWriter:
         self._status = dict.fromkeys(self._stored_ids("measurements"), "ok")
         self._status |= self._stored_reasons()
         self._status |= {key: reason for key, (reason, _, _) in self._fresh.items.items()}
-        self._changed = bool(self._dropped or manifest.rebuilt or (added and known))
+        self._changed = bool(self._dropped or manifest.rebuilt or (added and stored_metrics))
 
     def _existing(self, metric_ids: tuple[str, ...], repair: bool) -> files.Manifest:
-        found = rebuild.read_contents(self.root)
-        if found is None:
+        contents = rebuild.read_contents(self.root)
+        if contents is None:
             return files.empty_manifest(_JournalIndex(self.root / JOURNAL).metric_ids or metric_ids)
         if not repair:
             return Corpus.open(self.root).manifest
-        manifest, bad = found
+        manifest, bad = contents
         self._dropped += tuple(shard.path for shard, _ in bad)
         return files.remove_shards(manifest, [shard for shard, _ in bad])
 
@@ -177,12 +177,12 @@ class CorpusWriter:
             yield from (key for key in rebuild.ids_of(self.root, shard) if self.manifest.counts(kind, key, shard))
 
     def _stored_reasons(self) -> dict[str, str]:
-        found: dict[str, str] = {}
+        reasons: dict[str, str] = {}
         for shard in self.manifest.shards["failures"]:
             table = files.read_shard(self.root, shard, ["measurement_id", "reason"])
             rows = zip(table["measurement_id"].to_pylist(), table["reason"].to_pylist(), strict=True)
-            found |= {key: reason for key, reason in rows if self.manifest.counts("failures", key, shard)}
-        return found
+            reasons |= {key: reason for key, reason in rows if self.manifest.counts("failures", key, shard)}
+        return reasons
 
     def status(self, item_id: str) -> str | None:
         """ "ok", the reason of the failure, or None if the item has no result yet."""
@@ -225,9 +225,9 @@ class CorpusWriter:
         kept_rows = sum(key not in fresh for key in self._stored_ids(kind))
         bits = _shard_bits(kept_rows + self._fresh.rows(kind))
         for low, high in _id_ranges(bits):
-            kept = self._untouched(kind, low, high)
-            if kept is not None:
-                yield kept
+            untouched = self._untouched(kind, low, high)
+            if untouched is not None:
+                yield untouched
                 continue
             rows = self._rows(kind, low, high)
             if rows:
@@ -268,10 +268,10 @@ class CorpusWriter:
         """Whether a file is a whole shard of ours and the corpus has a result for each of its items."""
         if not files.is_shard(kind, path.name):
             return False
-        known = self._programs if kind == "programs" else self._status
+        stored_ids = self._programs if kind == "programs" else self._status
         with contextlib.suppress(BadInput):
             shard, _ = rebuild.examine_shard(self.root, kind, path)
-            return all(key in known for key in rebuild.ids_of(self.root, shard))
+            return all(key in stored_ids for key in rebuild.ids_of(self.root, shard))
         return False
 
     def strangers(self) -> list[Path]:
@@ -370,8 +370,10 @@ def _rebuild_notes(root: Path, manifest: files.Manifest, fresh: _JournalIndex) -
     if not manifest.rebuilt or all(key in fresh.programs or key in fresh.items for key in stored):
         return ()
     count = sum(len(manifest.shards[kind]) for kind in KINDS)
-    what = f"{root / files.MANIFEST} {manifest.rebuilt}; it was rebuilt from the shards in the folder, {count} in all"
-    return (f"{what}; the next `synth profile` into the folder writes it",)
+    problem = (
+        f"{root / files.MANIFEST} {manifest.rebuilt}; it was rebuilt from the shards in the folder, {count} in all"
+    )
+    return (f"{problem}; the next `synth profile` into the folder writes it",)
 
 
 def _shard_bits(rows: int) -> int:

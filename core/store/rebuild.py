@@ -28,8 +28,8 @@ def read_contents(root: Path) -> tuple[files.Manifest, Bad] | None:
     shard. Raises BadInput like `read_manifest`, except for a damaged manifest beside shards."""
     for kind in KINDS:
         if (root / kind).is_symlink():
-            what = f"{root / kind}: is a symbolic link"
-            raise BadInput(what, remedy="replace it by the folder that it names", reason=Reason.OUTSIDE)
+            damage = f"{root / kind}: is a symbolic link"
+            raise BadInput(damage, remedy="replace it by the folder that it names", reason=Reason.OUTSIDE)
     problem = None
     try:
         manifest = files.read_manifest(root)
@@ -39,10 +39,10 @@ def read_contents(root: Path) -> tuple[files.Manifest, Bad] | None:
         manifest, problem = None, error
     if manifest is not None:
         return manifest, files.damaged_shards(root, manifest)
-    found = rebuild_manifest(root, f"is damaged ({problem.cause})" if problem else "is missing")
-    if found is None and problem is not None:
+    contents = rebuild_manifest(root, f"is damaged ({problem.cause})" if problem else "is missing")
+    if contents is None and problem is not None:
         raise problem
-    return found
+    return contents
 
 
 def rebuild_manifest(root: Path, why: str) -> tuple[files.Manifest, Bad] | None:
@@ -69,10 +69,10 @@ def rebuild_manifest(root: Path, why: str) -> tuple[files.Manifest, Bad] | None:
 
 def unnamed_files(root: Path, kind: str, named: Iterable[str]) -> Iterator[Path]:
     """The files in the folder of a kind that are not in `named` (paths relative to `root`), except unfinished ones."""
-    known = set(named)
+    named_paths = set(named)
     with contextlib.suppress(OSError):
         for path in sorted((root / kind).iterdir()):
-            if f"{kind}/{path.name}" not in known and not path.name.endswith(PARTIAL):
+            if f"{kind}/{path.name}" not in named_paths and not path.name.endswith(PARTIAL):
                 yield path
 
 
@@ -84,25 +84,25 @@ def examine_shard(root: Path, kind: str, path: Path) -> tuple[files.Shard, list[
         digest = files.file_hash(path)
         if digest[:12] != path.stem.partition("-")[2]:
             raise BadInput("its hash is not the one in its name")
-        found = pq.ParquetFile(path)
-        why = files.column_mismatch(kind, found.schema_arrow)
+        parquet = pq.ParquetFile(path)
+        why = files.column_mismatch(kind, parquet.schema_arrow)
         if why:
             raise BadInput(why)
-        ids = found.read(columns=[KEY[kind]])[KEY[kind]].to_pylist()
+        ids = parquet.read(columns=[KEY[kind]])[KEY[kind]].to_pylist()
         if not ids or ids != sorted(ids):
             raise BadInput("its rows are not sorted by id")
     except (OSError, TypeError, pa.ArrowException) as error:
         raise BadInput(str(error)) from error
     relative = path.relative_to(root).as_posix()
     shard = files.Shard(relative, len(ids), path.stat().st_size, digest, ids[0], ids[-1])
-    return shard, files.metric_columns(kind, found.schema_arrow)
+    return shard, files.metric_columns(kind, parquet.schema_arrow)
 
 
 def ids_of(root: Path, shard: files.Shard) -> list[str]:
     """The id of each row of a shard."""
     key = KEY[shard.path.partition("/")[0]]
-    found: list[str] = files.read_shard(root, shard, [key])[key].to_pylist()
-    return found
+    ids: list[str] = files.read_shard(root, shard, [key])[key].to_pylist()
+    return ids
 
 
 def _latest_shards(root: Path, shards: dict[str, tuple[files.Shard, ...]]) -> dict[tuple[str, str], str]:

@@ -54,7 +54,7 @@ def labels_schema(metric_ids: Sequence[str], counters: Sequence[str]) -> pa.Sche
     columns = [(name, _TEXT) for name in ("id", "program", "family", "lineage", "arguments", "arch", "device", "flags")]
     columns += [("kernel_index", pa.int16()), ("kernel", _TEXT), ("dispatches", pa.int32())]
     columns.append(("same_shape", pa.bool_()))
-    columns += [(f"{what}_{axis}", pa.int32()) for what in ("grid", "block") for axis in AXES]
+    columns += [(f"{dimension}_{axis}", pa.int32()) for dimension in ("grid", "block") for axis in AXES]
     columns += [("duration_ns", pa.float64()), ("bottleneck", _TEXT), ("sampling", _TEXT)]
     columns += [("groups_simulated", pa.int64()), ("duration_error", pa.float32()), ("counter_error", pa.float32())]
     columns.append(("occupancy", pa.float64()))  # 0 to 1
@@ -117,15 +117,15 @@ class Release(Corpus):
         """The rows of "labels" or "programs" as stored, of one split or of all. Raises BadInput for a wrong file."""
         wanted = [path for path in self._named if path.startswith(f"{config}/{split}-" if split else f"{config}/")]
         schema = PROGRAMS if config == "programs" else self._labels_schema()
-        found = []
+        tables = []
         for path in wanted:
             try:
                 table = pq.ParquetFile(self.root / path).read()
-                found.append(table.select(schema.names).cast(schema))
+                tables.append(table.select(schema.names).cast(schema))
             except (OSError, KeyError, ValueError, pa.ArrowException) as error:
-                what = f"{self.root / path}: not a file of this release"
-                raise BadInput(what, cause=str(error), remedy="restore it", reason=Reason.CORRUPT) from error
-        return pa.concat_tables(found) if found else schema.empty_table()
+                problem = f"{self.root / path}: not a file of this release"
+                raise BadInput(problem, cause=str(error), remedy="restore it", reason=Reason.CORRUPT) from error
+        return pa.concat_tables(tables) if tables else schema.empty_table()
 
     def opcodes(self) -> set[str]:
         return {opcode for row in self.read("programs")["opcodes"].to_pylist() for opcode in row or ()}
@@ -168,28 +168,28 @@ def read_facts(root: Path) -> ReleaseFacts:
 def read_sums(root: Path) -> dict[str, str]:
     """SHA256SUMS as path -> digest. Raises BadInput: "corrupt", "outside" for a path that no release has."""
     text = read_regular(root / SUMS, FACTS_BYTES, inside=root).decode(errors="replace")
-    found: dict[str, str] = {}
+    sums: dict[str, str] = {}
     for line in text.splitlines():
         match = _SUM_LINE.fullmatch(line)
         if match is None:
             raise BadInput(f"{root / SUMS}: damaged", cause=f"the line {line[:80]!r}", reason=Reason.CORRUPT)
         if match[2] not in (FACTS, CARD) and not _FILE.fullmatch(match[2]):
-            what = f"{root / SUMS}: names {match[2]!r}, which is no file of a release"
-            raise BadInput(what, cause="it was edited or comes from elsewhere", reason=Reason.OUTSIDE)
-        found[match[2]] = match[1]
-    return found
+            problem = f"{root / SUMS}: names {match[2]!r}, which is no file of a release"
+            raise BadInput(problem, cause="it was edited or comes from elsewhere", reason=Reason.OUTSIDE)
+        sums[match[2]] = match[1]
+    return sums
 
 
 def checksum_mismatches(root: Path, sums: Mapping[str, str]) -> list[tuple[str, str]]:
     """(path, why) of the files that are missing or not those of the checksums."""
-    found = []
+    mismatches = []
     for path, digest in sums.items():
         try:
             if file_checksum(root / path, root) != digest:
-                found.append((path, f"its hash is not the one in {SUMS}"))
+                mismatches.append((path, f"its hash is not the one in {SUMS}"))
         except BadInput as error:
-            found.append((path, error.reason.replace("_", " ")))
-    return found
+            mismatches.append((path, error.reason.replace("_", " ")))
+    return mismatches
 
 
 def file_checksum(path: Path, inside: Path) -> str:
@@ -199,38 +199,38 @@ def file_checksum(path: Path, inside: Path) -> str:
 
 def _as_programs(table: pa.Table) -> pa.Table:
     n = table.num_rows
-    given = {name: table[name] for name in ("id", "family", "lineage", "params", "runs", "choices", "text")}
-    given |= {"origin": pa.repeat("synthetic", n), "name": pa.repeat("", n)}
-    given["derivation"] = pa.array([[]] * n, pa.list_(_TEXT))
-    return _fill_table(given, schema_of("programs", ()), n).sort_by("id")
+    columns = {name: table[name] for name in ("id", "family", "lineage", "params", "runs", "choices", "text")}
+    columns |= {"origin": pa.repeat("synthetic", n), "name": pa.repeat("", n)}
+    columns["derivation"] = pa.array([[]] * n, pa.list_(_TEXT))
+    return _fill_table(columns, schema_of("programs", ()), n).sort_by("id")
 
 
 def _as_measurements(labels: pa.Table, facts: ReleaseFacts, metric_ids: Sequence[str]) -> pa.Table:
     """The labels as the rows of a corpus, sorted like them. Means per dispatch, as the profile stored them."""
     n = labels.num_rows
     same = ("arguments", "arch", "flags", "device", "lineage", "family", "exit_code", "kernel_index", "kernel")
-    given: dict[str, object] = {name: labels[name] for name in (*same, "dispatches", "same_shape", "duration_ns")}
-    given |= {"measurement_id": labels["id"], "program_id": labels["program"], "origin": pa.repeat("synthetic", n)}
+    columns: dict[str, object] = {name: labels[name] for name in (*same, "dispatches", "same_shape", "duration_ns")}
+    columns |= {"measurement_id": labels["id"], "program_id": labels["program"], "origin": pa.repeat("synthetic", n)}
     tools = [facts["shards"][f"{shard:04}"]["tools"] for shard in labels["shard"].to_pylist()]
-    given |= {name: pa.array([row[name] for row in tools], _TEXT) for name in TOOLS}
+    columns |= {name: pa.array([row[name] for row in tools], _TEXT) for name in TOOLS}
     schema = schema_of("measurements", metric_ids)
-    given |= {what: _build_triples(labels, what, schema) for what in ("grid", "block")}
-    given["provenance"] = _provenance_column(labels, schema)
-    given["counters"] = _counter_means(labels, facts["counters"], schema)
+    columns |= {dimension: _build_triples(labels, dimension, schema) for dimension in ("grid", "block")}
+    columns["provenance"] = _provenance_column(labels, schema)
+    columns["counters"] = _counter_means(labels, facts["counters"], schema)
     empty = pa.repeat("", n)
-    given |= {"symbol": empty, "signature": empty}
+    columns |= {"symbol": empty, "signature": empty}
     versions = pa.array([row["version"] for row in tools], _TEXT)
-    source = {"backend": given["backend"], "version": versions, "duration_from": empty}
-    given["source"] = _build_struct(source, schema, "source", n)
-    given["registers"] = _build_struct({name: labels[name] for name in REGISTERS}, schema, "registers", n)
-    given["traffic"] = _build_struct({name: labels[name] for name in TRAFFIC}, schema, "traffic", n)
-    given["occupancy"] = _build_struct({"fraction": labels["occupancy"]}, schema, "occupancy", n)
-    given["limits"] = _build_struct({"bottleneck": labels["bottleneck"]}, schema, "limits", n)
+    source = {"backend": columns["backend"], "version": versions, "duration_from": empty}
+    columns["source"] = _build_struct(source, schema, "source", n)
+    columns["registers"] = _build_struct({name: labels[name] for name in REGISTERS}, schema, "registers", n)
+    columns["traffic"] = _build_struct({name: labels[name] for name in TRAFFIC}, schema, "traffic", n)
+    columns["occupancy"] = _build_struct({"fraction": labels["occupancy"]}, schema, "occupancy", n)
+    columns["limits"] = _build_struct({"bottleneck": labels["bottleneck"]}, schema, "limits", n)
     errors = [[("Duration", error)] if error else [] for error in labels["duration_error"].to_pylist()]
     sampled = {"strategy": labels["sampling"], "groups_simulated": labels["groups_simulated"], "error": errors}
-    given["sampling"] = _build_struct(sampled, schema, "sampling", n)
-    given |= {name: labels[name] for name in metric_ids}
-    return _fill_table(given, schema, n).sort_by([("measurement_id", "ascending"), ("kernel_index", "ascending")])
+    columns["sampling"] = _build_struct(sampled, schema, "sampling", n)
+    columns |= {name: labels[name] for name in metric_ids}
+    return _fill_table(columns, schema, n).sort_by([("measurement_id", "ascending"), ("kernel_index", "ascending")])
 
 
 def _to_column(values: object, kind: pa.DataType) -> pa.Array:
@@ -270,13 +270,13 @@ def _provenance_column(labels: pa.Table, schema: pa.Schema) -> pa.Array:
 def _counter_means(labels: pa.Table, counters: Sequence[str], schema: pa.Schema) -> pa.Array:
     """The counters of each row as a map of means per dispatch; one that is null in a row is not in its map."""
     n = labels.num_rows
-    known = np.empty((n, len(counters)), bool)
+    is_counted = np.empty((n, len(counters)), bool)
     values = np.empty((n, len(counters)), np.float64)
     for index, name in enumerate(counters):
         column = labels[name].combine_chunks()
-        known[:, index] = column.is_valid().to_numpy(zero_copy_only=False)
+        is_counted[:, index] = column.is_valid().to_numpy(zero_copy_only=False)
         values[:, index] = column.fill_null(0).to_numpy().astype(np.float64)
     values /= labels["dispatches"].to_numpy()[:, None]
-    offsets = np.concatenate([[0], np.cumsum(known.sum(axis=1))]).astype(np.int32)
-    names = pa.DictionaryArray.from_arrays(np.nonzero(known)[1].astype(np.int32), pa.array(counters)).cast(_TEXT)
-    return pa.MapArray.from_arrays(offsets, names, pa.array(values[known])).cast(schema.field("counters").type)
+    offsets = np.concatenate([[0], np.cumsum(is_counted.sum(axis=1))]).astype(np.int32)
+    names = pa.DictionaryArray.from_arrays(np.nonzero(is_counted)[1].astype(np.int32), pa.array(counters)).cast(_TEXT)
+    return pa.MapArray.from_arrays(offsets, names, pa.array(values[is_counted])).cast(schema.field("counters").type)

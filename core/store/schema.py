@@ -110,9 +110,9 @@ def item_rows(item: CorpusItem) -> list[Row]:
 
 
 def _kernel_row(index: int, kernel: KernelRecord) -> Row:
-    found = arrow_row(kernel)
-    found.pop("metrics")
-    return {"kernel_index": index, "kernel": found.pop("name"), **found, **kernel.metrics}
+    row = arrow_row(kernel)
+    row.pop("metrics")
+    return {"kernel_index": index, "kernel": row.pop("name"), **row, **kernel.metrics}
 
 
 def schema_of(kind: str, metric_ids: Sequence[str]) -> pa.Schema:

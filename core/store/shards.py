@@ -105,8 +105,8 @@ def _parse_shard(manifest: Path, kind: str, row: object) -> Shard:
     """A shard as the manifest lists it; raises BadInput for a path that no shard of ours has, else ValueError."""
     shard = from_json(Shard, row)
     if not isinstance(shard.path, str) or not (match := _PATH.fullmatch(shard.path)) or match[1] != kind:
-        what = f"{manifest}: names {shard.path!r}, which is no shard of this folder"
-        raise BadInput(what, cause="the manifest was edited or comes from elsewhere", reason=Reason.OUTSIDE)
+        problem = f"{manifest}: names {shard.path!r}, which is no shard of this folder"
+        raise BadInput(problem, cause="the manifest was edited or comes from elsewhere", reason=Reason.OUTSIDE)
     if not all(isinstance(number, int) and number >= 0 for number in (shard.rows, shard.bytes)):
         raise ValueError(f"{shard.path}: rows and bytes are counts")
     if not is_id(shard.first) or not is_id(shard.last) or not isinstance(shard.sha256, str):
@@ -181,10 +181,10 @@ def _shard_problem(root: Path, shard: Shard) -> str:
             return f"{size} bytes instead of {shard.bytes}"
         if file_hash(path) != shard.sha256:
             return "its hash is not the one in the manifest"
-        found = pq.ParquetFile(path)
-        if found.metadata.num_rows != shard.rows:
-            return f"{found.metadata.num_rows} rows instead of {shard.rows}"
-        return column_mismatch(shard.path.partition("/")[0], found.schema_arrow)
+        parquet = pq.ParquetFile(path)
+        if parquet.metadata.num_rows != shard.rows:
+            return f"{parquet.metadata.num_rows} rows instead of {shard.rows}"
+        return column_mismatch(shard.path.partition("/")[0], parquet.schema_arrow)
     except (OSError, pa.ArrowException, BadInput) as error:
         return (error.strerror if isinstance(error, OSError) else "") or str(error).partition("\n")[0]
 
@@ -208,6 +208,6 @@ def metric_columns(kind: str, schema: pa.Schema) -> list[str]:
 
 def remove_shards(manifest: Manifest, bad: Iterable[Shard]) -> Manifest:
     """The manifest without the shards in `bad`."""
-    gone = {shard.path for shard in bad}
-    kept = {kind: tuple(s for s in manifest.shards[kind] if s.path not in gone) for kind in KINDS}
-    return replace(manifest, shards=kept)
+    bad_paths = {shard.path for shard in bad}
+    shards = {kind: tuple(s for s in manifest.shards[kind] if s.path not in bad_paths) for kind in KINDS}
+    return replace(manifest, shards=shards)

@@ -68,9 +68,9 @@ def check_identity(backend: Backend) -> None:
     """Name, version and availability are valid and do not change between calls."""
     assert backend.name and backend.name == backend.name.strip().lower(), f"bad backend name {backend.name!r}"
     assert backend.version() == backend.version() != "", f"{backend.name}: no stable version"
-    found = backend.available()
-    assert found.ok or found.remedy, f"{backend.name}: not available, and no remedy"
-    assert found.ok, f"{backend.name}: not available here: {found.detail}"
+    availability = backend.available()
+    assert availability.ok or availability.remedy, f"{backend.name}: not available, and no remedy"
+    assert availability.ok, f"{backend.name}: not available here: {availability.detail}"
 
 
 def check_result(result: TargetResult, target: Target) -> None:
@@ -93,8 +93,10 @@ def check_kernel(kernel: KernelRecord, arch: str) -> None:
     for name, value in kernel.counters.items():
         assert not name.endswith("_sum") and "[" not in name, f"{kernel.name}: {name} is not a plain hardware name"
         assert math.isfinite(value) and value >= 0, f"{kernel.name}: {name} = {value}"
-    own = devices.architecture_fact(arch, "fabric_counters")
-    for other in {devices.architecture_fact(name, "fabric_counters") for name in devices.list_architectures()} - {own}:
+    has_fabric_counters = devices.architecture_fact(arch, "fabric_counters")
+    for other in {devices.architecture_fact(name, "fabric_counters") for name in devices.list_architectures()} - {
+        has_fabric_counters
+    }:
         foreign = [name for name in kernel.counters if name.startswith(f"{other}_")]
         assert not foreign, f"{kernel.name}: {foreign[0]} does not exist on {arch}"
     computed = metrics.compute_metrics(kernel.counters, kernel.duration_ns, arch)
@@ -109,9 +111,9 @@ def check_ranges(kernel: KernelRecord, arch: str) -> None:
     if waves is not None and kernel.dispatches == 1:  # further dispatches may have other grids
         per_group = math.ceil(math.prod(kernel.block) / int(devices.architecture_fact(arch, "wave_lanes")))
         assert waves == per_group * math.prod(kernel.grid), f"{kernel.name}: SQ_WAVES = {waves} does not fit its grid"
-    for part, whole in (("TCC_HIT", "TCC_REQ"), ("SQ_INSTS_VALU", "SQ_INSTS")):
-        if part in counters and whole in counters:
-            assert counters[part] <= counters[whole] * 1.001 + 1, f"{kernel.name}: {part} exceeds {whole}"
+    for part, total in (("TCC_HIT", "TCC_REQ"), ("SQ_INSTS_VALU", "SQ_INSTS")):
+        if part in counters and total in counters:
+            assert counters[part] <= counters[total] * 1.001 + 1, f"{kernel.name}: {part} exceeds {total}"
     for metric, row in metrics.metric_table().metrics.items():
         value = kernel.metrics.get(metric)
         if value is not None and row.kind == "hit_rate":

@@ -42,13 +42,13 @@ def key_of(program: Program, artefacts: Artefacts, device: DeviceTable, limits: 
 
 def find_equal_run(key: Key | None) -> RunResult | None:
     """The result of an equal run, which took no time this time."""
-    known = _known.get()
-    done = known.get(key) if known is not None and key is not None else None
-    return done and replace(done, wall_s=0.0, cpu_s=0.0, device_s=0.0)
+    earlier_runs = _known.get()
+    earlier_run = earlier_runs.get(key) if earlier_runs is not None and key is not None else None
+    return earlier_run and replace(earlier_run, wall_s=0.0, cpu_s=0.0, device_s=0.0)
 
 
 def keep_run(key: Key | None, done: RunResult) -> None:
     """Remembers a run that ended by itself; one that was stopped may end otherwise on a less busy machine."""
-    known = _known.get()
-    if known is not None and key is not None and done.status == "ok":
-        known[key] = done
+    earlier_runs = _known.get()
+    if earlier_runs is not None and key is not None and done.status == "ok":
+        earlier_runs[key] = done

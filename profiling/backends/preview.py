@@ -47,8 +47,8 @@ class PreviewBackend:
         return label_model.preview_version()
 
     def available(self) -> Availability:
-        found = SimBackend().available()
-        return Availability(True, f"previews {self.version()}") if found.ok else found
+        availability = SimBackend().available()
+        return Availability(True, f"previews {self.version()}") if availability.ok else availability
 
     def supports(self, target: Target) -> bool:
         return SimBackend().supports(target)
@@ -68,15 +68,15 @@ class PreviewBackend:
         path.write_text(program.text)
         try:
             code = compile_device_code(path, target.arch, target.flags, scratch / "out", compile_limits(limits))
-            found = preview_program(program.text, code, device.name, program.arguments, program.project)
+            previews = preview_program(program.text, code, device.name, program.arguments, program.project)
         except (CompileFailed, BadInput) as error:
             words = "\n".join(filter(None, [str(error), getattr(error, "diagnostics", "")]))
             return failed_result(target, error.reason, words, provenance=provenance)
-        reason, message = _fault(found)
+        reason, message = _fault(previews)
         if reason:
             return failed_result(target, reason, message, provenance=provenance)
         provenance |= toolchain.find_toolchain().provenance()
-        kernels = tuple(self._record(group, target.arch) for group in by_kernel(found.previews))
+        kernels = tuple(self._record(group, target.arch) for group in by_kernel(previews.previews))
         return TargetResult(target.arch, target.flags, target.device, "ok", kernels=kernels, provenance=provenance)
 
     def _record(self, launches: Sequence[Preview], arch: str) -> KernelRecord:
@@ -85,13 +85,13 @@ class PreviewBackend:
         shape = first.launch.grid, first.launch.block
         total = KernelRecord(
             name=first.instance,
-            dispatches=sum(one.launch.times for one in launches),
+            dispatches=sum(launch.launch.times for launch in launches),
             grid=first.launch.grid,
             block=first.launch.block,
-            duration_ns=sum(one.launch.times * one.duration_ns for one in launches),
+            duration_ns=sum(launch.launch.times * launch.duration_ns for launch in launches),
             counters={name: float(round(n)) for name, n in _sum(launches, attrgetter("counters")).items()},
             source=MeasurementSource(self.name, self.version()),
-            same_shape=all((one.launch.grid, one.launch.block) == shape for one in launches),
+            same_shape=all((launch.launch.grid, launch.launch.block) == shape for launch in launches),
             registers=Registers(**{name: first.registers[name] for name in Registers.__annotations__}),
             occupancy=Occupancy(**{name: first.occupancy[name] for name in Occupancy.__annotations__}),
             limits=TimingBounds(first.bottleneck, 0.0, _sum(launches, attrgetter("bounds"))),
@@ -105,15 +105,15 @@ class PreviewBackend:
 def by_kernel(found: Iterable[Preview]) -> list[list[Preview]]:
     """The launches of each kernel, in the order of their first ones."""
     groups: dict[str, list[Preview]] = {}
-    for one in found:
-        groups.setdefault(one.instance, []).append(one)
+    for launch_preview in found:
+        groups.setdefault(launch_preview.instance, []).append(launch_preview)
     return list(groups.values())
 
 
 def _fault(found: ProgramPreviews) -> tuple[str, str]:
     """Why a program has no label: reason and message, or empty texts."""
     if found.failures:
-        return "no_preview", "\n".join(f"{one.kernel}: {one.reason}" for one in found.failures)
+        return "no_preview", "\n".join(f"{failure.kernel}: {failure.reason}" for failure in found.failures)
     if not found.previews:
         return "no_dispatch", "the program launched no kernel"
     if len(found.previews) == MOST_PREVIEWS:
@@ -122,15 +122,15 @@ def _fault(found: ProgramPreviews) -> tuple[str, str]:
 
 
 def _sampling(launches: Sequence[Preview]) -> Sampling:
-    run = sum(one.groups_run for one in launches)
-    whole = sum(math.prod(one.launch.grid) for one in launches)
-    return Sampling("exact" if run >= whole else "sampled", run)
+    run = sum(launch.groups_run for launch in launches)
+    total_groups = sum(math.prod(launch.launch.grid) for launch in launches)
+    return Sampling("exact" if run >= total_groups else "sampled", run)
 
 
 def _sum(launches: Iterable[Preview], numbers: Callable[[Preview], Mapping[str, float]]) -> dict[str, float]:
     """The numbers of all launches together, each as often as it was made."""
     total: dict[str, float] = {}
-    for one in launches:
-        for name, value in numbers(one).items():
-            total[name] = total.get(name, 0.0) + one.launch.times * value
+    for launch in launches:
+        for name, value in numbers(launch).items():
+            total[name] = total.get(name, 0.0) + launch.launch.times * value
     return total

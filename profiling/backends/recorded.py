@@ -84,9 +84,9 @@ class RecordedBackend:
         return digest.hexdigest()[:12]
 
     def available(self) -> Availability:
-        found = len(list(self.folder.glob("*.json"))) if self.folder.is_dir() else 0
+        count = len(list(self.folder.glob("*.json"))) if self.folder.is_dir() else 0
         remedy = "give the folder of captures: --backend recorded:FOLDER"
-        return Availability(found > 0, f"{found} captures in {self.folder}", "" if found else remedy)
+        return Availability(count > 0, f"{count} captures in {self.folder}", "" if count else remedy)
 
     def supports(self, target: Target) -> bool:
         return any(self.folder.glob(capture_name("*", target).replace(".json", "*.json")))

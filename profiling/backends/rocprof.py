@@ -36,13 +36,13 @@ def needed_counters(arch: str) -> list[str]:
 
 def counter_passes(counters: Sequence[str]) -> list[list[str]]:
     """Distributes the counters over as few passes as the counter slots of each block allow."""
-    found: dict[int, list[str]] = defaultdict(list)
+    passes: dict[int, list[str]] = defaultdict(list)
     used: dict[str, int] = defaultdict(int)
     for counter in counters:
         block = counter.split("_")[0]
-        found[used[block] // SLOTS[block]].append(counter)
+        passes[used[block] // SLOTS[block]].append(counter)
         used[block] += 1
-    return [found[index] for index in sorted(found)]
+    return [passes[index] for index in sorted(passes)]
 
 
 class RocprofBackend:
@@ -70,9 +70,9 @@ class RocprofBackend:
 
     def available(self) -> Availability:
         if self.folder is not None:
-            found = self.folder.is_dir()
-            remedy = "" if found else "give the folder that holds the profiler's output"
-            return Availability(found, f"profiler output in {self.folder}", remedy)
+            exists = self.folder.is_dir()
+            remedy = "" if exists else "give the folder that holds the profiler's output"
+            return Availability(exists, f"profiler output in {self.folder}", remedy)
         missing = [tool for tool in ("rocprofv3", "hipcc") if shutil.which(tool) is None]
         if missing:
             return Availability(False, f"not found: {', '.join(missing)}", "install ROCm, or use --backend sim")
@@ -121,13 +121,13 @@ class RocprofBackend:
             where = ["--output-format", "csv", "-d", str(out / f"pass_{index}"), "-o", "out"]
             command = ["rocprofv3", *options, *where, "--", *program]
             try:
-                done = subprocess.run(
+                process = subprocess.run(
                     command, cwd=scratch, capture_output=True, text=True, errors="replace", timeout=limits.time_s
                 )
             except subprocess.TimeoutExpired:
                 return _failed_result(target, "timeout", f"no end within {limits.time_s:g} s")
             if index == 0:
-                stdout, exit_code = done.stdout[: limits.output_bytes], done.returncode
+                stdout, exit_code = process.stdout[: limits.output_bytes], process.returncode
         if not list(out.rglob("*.csv")):
             return _failed_result(target, "no_kernel", "the profiler wrote no kernel data")
         kernels = read_folder(out, target.arch, self.version())
@@ -149,13 +149,13 @@ def _compile_program(program: Program, target: Target, scratch: Path, limits: Ru
     source.write_text(program.text)
     command = ["hipcc", f"--offload-arch={target.arch}", *target.flags.split(), str(source), "-o", str(binary)]
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=limits.time_s, check=False
         )
     except subprocess.TimeoutExpired as error:
         raise BadInput("the compiler did not end", cause=f"limit {limits.time_s:g} s", reason=Reason.TIMEOUT) from error
-    if done.returncode != 0:
-        raise CompileFailed(f"hipcc refused the program for {target.arch}", diagnostics=done.stderr[-4000:])
+    if process.returncode != 0:
+        raise CompileFailed(f"hipcc refused the program for {target.arch}", diagnostics=process.stderr[-4000:])
     return binary
 
 

@@ -60,7 +60,7 @@ def read_folder(folder: Path, arch: str, backend_version: str = "") -> tuple[Ker
     Counters and duration (ns) are means per dispatch; a counter that occurs in several files is averaged over them.
     Raises BadInput if no file contains kernels, or naming the file and row that cannot be read.
     """
-    files = [found for path in sorted(folder.rglob("*.csv")) if (found := read_file(path)) is not None]
+    files = [counter_file for path in sorted(folder.rglob("*.csv")) if (counter_file := read_file(path)) is not None]
     names = dict.fromkeys(name for file in files for name in file.kernels)
     counted = [name for name in names if any(d.counters for file in files for d in file.kernels.get(name, ()))]
     if not counted:
@@ -191,34 +191,36 @@ def _build_kernel(name: str, files: Sequence[_File], arch: str, backend_version:
 
 
 def _by_counter(dispatches: Iterable[_Dispatch]) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = defaultdict(list)
+    values: dict[str, list[float]] = defaultdict(list)
     for dispatch in dispatches:
         for counter, value in dispatch.counters.items():
-            found[counter].append(value)
-    return found
+            values[counter].append(value)
+    return values
 
 
 def _best_duration(name: str, files: Sequence[_File]) -> tuple[float, str]:
     """Mean duration in ns from the most accurate kind of file that has time stamps, and that kind."""
     for rank, source in ((_TRACE, "kernel trace"), (_WIDE, "rocprof-compute"), (_LONG, "counter collection")):
-        found = [d.duration_ns for f in files if f.rank == rank for d in f.kernels[name] if d.duration_ns is not None]
-        if found:
-            return _mean_of(found), source
+        durations = [
+            d.duration_ns for f in files if f.rank == rank for d in f.kernels[name] if d.duration_ns is not None
+        ]
+        if durations:
+            return _mean_of(durations), source
     raise BadInput(f"kernel {name}: no time stamps in the profiler's files", remedy="profile with --kernel-trace")
 
 
 def _largest_shape(name: str, files: Sequence[_File]) -> tuple[Dim, Dim]:
     """Grid (work-groups) and block of the largest dispatch, from a trace if there is one."""
     for rank in (_TRACE, _WIDE, _LONG):
-        found = [
+        shapes = [
             (d.grid, d.block)
             for file in files
             if file.rank == rank
             for d in file.kernels[name]
             if d.grid is not None and d.block is not None
         ]
-        if found:
-            return max(found, key=lambda shape: shape[0][0] * shape[0][1] * shape[0][2])
+        if shapes:
+            return max(shapes, key=lambda shape: shape[0][0] * shape[0][1] * shape[0][2])
     raise BadInput(f"kernel {name}: no launch sizes in the profiler's files", remedy="profile with --kernel-trace")
 
 

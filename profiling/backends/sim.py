@@ -58,13 +58,13 @@ class SimBackend:
 
     def available(self) -> Availability:
         try:
-            found = toolchain.find_toolchain()
+            toolchain_found = toolchain.find_toolchain()
             version = self.version()
         except MissingDependency as error:
             return Availability(False, error.what, error.remedy)
         where = "in a sandbox" if sandbox.is_available() else "only with --no-sandbox (bubblewrap does not work here)"
         return Availability(
-            True, f"simulator {build_identity()}, {version}, {found.compiler_version}, programs run {where}"
+            True, f"simulator {build_identity()}, {version}, {toolchain_found.compiler_version}, programs run {where}"
         )
 
     def supports(self, target: Target) -> bool:
@@ -93,22 +93,26 @@ class SimBackend:
         compiling_s = time.monotonic() - start
         provenance["opcodes"] = " ".join(sorted(count_opcodes(path for _, path in artefacts.modules)))
         run = equal_builds.key_of(program, artefacts, device, limits)
-        done = equal_builds.find_equal_run(run) or execute_program(program, artefacts, device, limits)
-        equal_builds.keep_run(run, done)
+        finished_run = equal_builds.find_equal_run(run) or execute_program(program, artefacts, device, limits)
+        equal_builds.keep_run(run, finished_run)
         provenance |= {
             **built,
             "flags": target.flags,
-            "isolated": str(done.isolated).lower(),
-            "sampled": str(done.sampled).lower(),
+            "isolated": str(finished_run.isolated).lower(),
+            "sampled": str(finished_run.sampled).lower(),
         }
-        if done.output_cut:
+        if finished_run.output_cut:
             provenance["output_cut"] = "true"
-        times = {"compiling": compiling_s, "host code": max(0.0, done.cpu_s - done.device_s), "kernels": done.device_s}
-        result = replace(self._judge(program, target, done, provenance), times=times)
+        times = {
+            "compiling": compiling_s,
+            "host code": max(0.0, finished_run.cpu_s - finished_run.device_s),
+            "kernels": finished_run.device_s,
+        }
+        result = replace(self._judge(program, target, finished_run, provenance), times=times)
         if not limits.lines:
             return result
         lines = attribute_to_lines(
-            result.kernels, done.instructions, artefacts, program, device, compile_limits(limits)
+            result.kernels, finished_run.instructions, artefacts, program, device, compile_limits(limits)
         )
         return replace(result, lines=lines)
 
@@ -174,15 +178,15 @@ def execute_program(
 ) -> api.RunResult:
     """Runs a built program; again where sampling is too coarse for RunLimits.largest_error, or made the program
     fail."""
-    done = run_in_copy(program, artefacts, device, limits)
-    if done.status == "ok" and limits.largest_error > 0 and _too_coarse(done, device, limits):
+    result = run_in_copy(program, artefacts, device, limits)
+    if result.status == "ok" and limits.largest_error > 0 and _too_coarse(result, device, limits):
         finer = replace(limits, effort=REFINED * limits.effort, sampling_units=SAMPLING_UNITS)
         refined = run_in_copy(program, artefacts, device, finer)
-        done = refined if refined.status == "ok" else done
-    if not limits.budget_s and done.status != "ok" and done.sampled and done.reason not in _STOPPED:
+        result = refined if refined.status == "ok" else result
+    if not limits.budget_s and result.status != "ok" and result.sampled and result.reason not in _STOPPED:
         # The program may depend on results that sampling does not compute, as addresses or to terminate.
-        done = run_in_copy(program, artefacts, device, replace(limits, sampling_units=0))
-    return done
+        result = run_in_copy(program, artefacts, device, replace(limits, sampling_units=0))
+    return result
 
 
 def _too_coarse(done: api.RunResult, device: devices.DeviceTable, limits: RunLimits) -> bool:
@@ -197,9 +201,9 @@ def run_in_copy(
         folder = job / "run"
         placed = place(program.project, program.name, artefacts, folder)
         arguments = placed.arguments if program.project else program.arguments
-        done = api.run_program(placed.artefacts, device, folder, limits, arguments, mounts=placed.mounts)
-    texts = {name: getattr(done, name).replace(str(job), "<scratch>") for name in ("message", "stdout", "stderr")}
-    return replace(done, **texts)
+        result = api.run_program(placed.artefacts, device, folder, limits, arguments, mounts=placed.mounts)
+    texts = {name: getattr(result, name).replace(str(job), "<scratch>") for name in ("message", "stdout", "stderr")}
+    return replace(result, **texts)
 
 
 def per_dispatch(total: KernelRecord) -> KernelRecord:

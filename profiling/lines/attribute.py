@@ -53,23 +53,23 @@ def attribute_to_lines(
 
     Kernels that were compiled or loaded at run time have none. Raises BadInput for an unreadable line table.
     """
-    own = own_files(program)
+    program_files = own_files(program)
     counted = {kernel.symbol: kernel.rows for kernel in instructions}
-    found = []
+    attributed = []
     for kernel in kernels:
         module = module_of(artefacts, kernel.symbol)
         if module is None or kernel.symbol not in counted:
             continue
         rows, outside = scale_amounts(counted[kernel.symbol], totals_of(kernel, device), kernel.dispatches)
-        where = source_locations(module[0], (row.address for row in rows), own, limits)
+        where = source_locations(module[0], (row.address for row in rows), program_files, limits)
         share = time_shares(rows, kernel, device)
         text = module[1].read_text(errors="replace")
-        found.append(
+        attributed.append(
             KernelLines(
                 kernel.symbol, _source_lines(rows, where, share), _source_loops(rows, where, share, text), outside
             )
         )
-    return tuple(found)
+    return tuple(attributed)
 
 
 def totals_of(kernel: KernelRecord, device: DeviceTable) -> dict[str, float]:
@@ -115,13 +115,13 @@ def scale_amounts(
     factors = dict.fromkeys(EVENTS, 1 / dispatches)
     outside = []
     for event, total in totals.items():
-        seen = sum(row.amounts[event] for row in rows)
-        if seen:
-            factors[event] = total / seen
+        counted_total = sum(row.amounts[event] for row in rows)
+        if counted_total:
+            factors[event] = total / counted_total
         elif total:
             outside.append(event)
     amounts = [{event: row.amounts[event] * factors[event] for event in EVENTS} for row in rows]
-    return [replace(row, amounts=own) for row, own in zip(rows, amounts, strict=True)], tuple(outside)
+    return [replace(row, amounts=row_amounts) for row, row_amounts in zip(rows, amounts, strict=True)], tuple(outside)
 
 
 def time_shares(rows: Sequence[Instruction], kernel: KernelRecord, device: DeviceTable) -> dict[int, float]:
@@ -138,9 +138,9 @@ def time_shares(rows: Sequence[Instruction], kernel: KernelRecord, device: Devic
     longest = max((bounds.get(unit, 0.0) for unit, load in loads.items() if sum(load)), default=0.0)
     weights = {unit: (bounds.get(unit, 0.0) / longest) ** power if longest else 1.0 for unit in loads}
     weights = {unit: weight for unit, weight in weights.items() if weight and sum(loads[unit])}
-    whole = sum(weights.values())
+    total_weight = sum(weights.values())
     return {
-        row.address: sum(weight / whole * loads[unit][i] / sum(loads[unit]) for unit, weight in weights.items())
+        row.address: sum(weight / total_weight * loads[unit][i] / sum(loads[unit]) for unit, weight in weights.items())
         for i, row in enumerate(rows)
     }
 
@@ -166,7 +166,9 @@ def _source_lines(
     rows: Sequence[Instruction], where: Mapping[int, SourceLocation], share: Mapping[int, float]
 ) -> tuple[SourceLine, ...]:
     groups = _group_by(rows, lambda address: where.get(address, SourceLocation()))
-    return tuple(SourceLine(at.file, at.line, _sum_amounts(own, share)) for at, own in sorted(groups.items()))
+    return tuple(
+        SourceLine(at.file, at.line, _sum_amounts(rows_of_line, share)) for at, rows_of_line in sorted(groups.items())
+    )
 
 
 def _source_loops(
@@ -174,18 +176,18 @@ def _source_loops(
 ) -> tuple[SourceLoop, ...]:
     """Loops that ran. Copies of one source loop, such as its unrolled part and the remainder, are one."""
     ran = {row.address: row for row in rows}
-    every = [one for one in loop_ranges.loop_ranges(disassembly) if one.head in ran]
+    every = [loop_range for loop_range in loop_ranges.loop_ranges(disassembly) if loop_range.head in ran]
     copies: dict[SourceLocation, list[loop_ranges.LoopRange]] = defaultdict(list)
-    for one in every:
-        copies[_name_loop(one, ran, where)].append(one)
-    found = []
+    for loop_range in every:
+        copies[_name_loop(loop_range, ran, where)].append(loop_range)
+    loops = []
     for at, parts in sorted(copies.items()):
-        inside = [row for row in rows if any(row.address in one for one in parts)]
+        inside = [row for row in rows if any(row.address in loop_range for loop_range in parts)]
         last = max((where[row.address].line for row in inside if where[row.address].file == at.file), default=at.line)
-        passes = sum(ran[one.head].amounts["times"] for one in parts)
-        depth = min(loop_ranges.loop_depth(one, every) for one in parts)
-        found.append(SourceLoop(at.file, at.line, max(last, at.line), depth, passes, _sum_amounts(inside, share)))
-    return tuple(found)
+        passes = sum(ran[loop_range.head].amounts["times"] for loop_range in parts)
+        depth = min(loop_ranges.loop_depth(loop_range, every) for loop_range in parts)
+        loops.append(SourceLoop(at.file, at.line, max(last, at.line), depth, passes, _sum_amounts(inside, share)))
+    return tuple(loops)
 
 
 def _name_loop(one: loop_ranges.LoopRange, ran: Iterable[int], where: Mapping[int, SourceLocation]) -> SourceLocation:

@@ -44,8 +44,8 @@ def source_locations(
         driver.run_tool(tools, ["/bin/sh", "-c", script, str(symbolizer)], scratch, limits, code_object.name)
         text = read_regular(scratch / "places", MOST_BYTES, inside=scratch).decode(errors="replace")
     try:
-        found = [json.loads(line) for line in text.splitlines() if line.strip()]
-        return {int(row["Address"], 16): _pick_location(row.get("Symbol", []), own) for row in found}
+        documents = [json.loads(line) for line in text.splitlines() if line.strip()]
+        return {int(row["Address"], 16): _pick_location(row.get("Symbol", []), own) for row in documents}
     except (ValueError, KeyError, TypeError) as error:
         raise BadInput(f"{code_object.name}: its line table cannot be read", cause=str(error)) from error
 

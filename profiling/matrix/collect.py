@@ -139,18 +139,18 @@ def _is_certain(value: float | None, error: float) -> bool:
 
 def describe_settings(limits: RunLimits) -> str:
     """The settings that affect results, like the version of the tool."""
-    found = ""
+    settings = ""
     if limits.sampling_units != SAMPLING_UNITS:
-        found += f"+sample{limits.sampling_units}" if limits.sampling_units else "+exact"
+        settings += f"+sample{limits.sampling_units}" if limits.sampling_units else "+exact"
     if limits.effort != 1:
-        found += f"+effort{limits.effort:g}"
+        settings += f"+effort{limits.effort:g}"
     if limits.largest_error:
-        found += f"+error{limits.largest_error:g}"
+        settings += f"+error{limits.largest_error:g}"
     if limits.settled_launches:
-        found += f"+settled{limits.settled_launches}"
+        settings += f"+settled{limits.settled_launches}"
     if limits.per_kernel:
-        found += f"+first{limits.per_kernel}"
-    return found + (f"+budget{limits.budget_s:g}" if limits.budget_s else "")
+        settings += f"+first{limits.per_kernel}"
+    return settings + (f"+budget{limits.budget_s:g}" if limits.budget_s else "")
 
 
 class _Context:
@@ -169,12 +169,12 @@ class _Context:
 
     def plan(self, programs: Iterable[Program], targets: Sequence[Target]) -> Iterator[MatrixJob]:
         """Yields the items that remain to be run; stores each program in the corpus."""
-        seen: set[str] = set()
+        item_ids: set[str] = set()
         for program in programs:
-            if program.id in seen:
+            if program.id in item_ids:
                 self.summary.duplicates += 1
                 continue
-            seen.add(program.id)
+            item_ids.add(program.id)
             self.summary.programs += 1
             self.corpus.add_program(program.record(), program.text)
             wanted: dict[str, list[tuple[Target, ProgramRun]]] = {}
@@ -196,11 +196,11 @@ class _Context:
 
     def _status(self, program: Program, run: ProgramRun, target: Target) -> str | None:
         """What the corpus has of an item: under this version, or under an older one whose labels are equal."""
-        known = (
+        statuses = (
             self.corpus.status(self._id(program, run, target, version))
             for version in (self.version, *label_model.equal_versions(self.version))
         )
-        return next((status for status in known if status is not None), None)
+        return next((status for status in statuses if status is not None), None)
 
     def _id(self, program: Program, run: ProgramRun, target: Target, version: str) -> str:
         env = self._environment(target)

@@ -47,9 +47,11 @@ def open_backend(spec: str) -> Backend:
     """Opens a backend; raises UsageError for an unknown name, MissingDependency (with a remedy) if it cannot run
     here."""
     backend = backends.open_backend(spec)
-    found = backend.available()
-    if not found.ok:
-        raise MissingDependency(f"backend {backend.name} is not available", cause=found.detail, remedy=found.remedy)
+    availability = backend.available()
+    if not availability.ok:
+        raise MissingDependency(
+            f"backend {backend.name} is not available", cause=availability.detail, remedy=availability.remedy
+        )
     return backend
 
 

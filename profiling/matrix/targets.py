@@ -60,25 +60,25 @@ def resolve_flags(given: Sequence[str]) -> tuple[str, ...]:
     Raises UsageError for an unknown tag or flag.
     """
     table = load_matrix()
-    found: list[str] = []
+    flag_sets: list[str] = []
     for value in given:
         if value.startswith("@"):
             tagged = [row.flags for row in table.flag_sets if value[1:] in row.tags or value == "@all"]
             if not tagged:
                 tags = sorted({tag for row in table.flag_sets for tag in row.tags} | {"all"})
                 raise UsageError(f"no flag sets tagged {value!r}", remedy="one of: " + ", ".join(f"@{t}" for t in tags))
-            found += tagged
+            flag_sets += tagged
         else:
-            found.append(check_flags(value))
-    return tuple(dict.fromkeys(found))
+            flag_sets.append(check_flags(value))
+    return tuple(dict.fromkeys(flag_sets))
 
 
 def resolve_devices(archs: Sequence[str], devices: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """(arch, device) pairs for the given devices, or for the default device of each architecture."""
     for arch in archs:
         default_device(arch)
-    known = {device: load_device(device).arch for device in devices}
-    for device, arch in known.items():
+    arch_of_device = {device: load_device(device).arch for device in devices}
+    for device, arch in arch_of_device.items():
         if archs and arch not in archs:
             raise UsageError(
                 f"device {device} is {arch}, which --arch leaves out",
@@ -86,8 +86,8 @@ def resolve_devices(archs: Sequence[str], devices: Sequence[str]) -> tuple[tuple
             )
     wanted = list(archs) or ([] if devices else list_architectures())
     pairs = []
-    for arch in dict.fromkeys([*wanted, *known.values()]):
-        named = [device for device in known if known[device] == arch]
+    for arch in dict.fromkeys([*wanted, *arch_of_device.values()]):
+        named = [device for device in arch_of_device if arch_of_device[device] == arch]
         pairs += [(arch, device) for device in named or [default_device(arch)]]
     return tuple(pairs)
 

@@ -139,12 +139,12 @@ def latency_breakdown(kernel: KernelRecord, device: str) -> list[tuple[str, floa
     if not cycles:
         return []
     constants = devices.load_device(device).constants
-    found: dict[str, float] = {}
+    breakdown: dict[str, float] = {}
     for name, (keys, constant) in WAITS.items():
         cost = constants[constant].value if constant in constants else 0.0
-        found[name] = cost * sum(getattr(work, key) for key in keys) / cycles
-    found[OWN] = max(0.0, 1 - sum(found.values()))
-    return sorted(((name, share) for name, share in found.items() if share > 0), key=lambda pair: -pair[1])
+        breakdown[name] = cost * sum(getattr(work, key) for key in keys) / cycles
+    breakdown[OWN] = max(0.0, 1 - sum(breakdown.values()))
+    return sorted(((name, share) for name, share in breakdown.items() if share > 0), key=lambda pair: -pair[1])
 
 
 def summarise_bounds(found: list[Bound], waits: Sequence[tuple[str, float]] = ()) -> str:
@@ -156,10 +156,10 @@ def summarise_bounds(found: list[Bound], waits: Sequence[tuple[str, float]] = ()
     rest = [bound for bound in rest if bound.share >= MINOR]
     close = [bound for bound in rest if bound.share >= CLOSE * first.share]
     after = [bound for bound in rest if bound not in close][:2]
-    shown = [first, *close, *after]
+    listed = [first, *close, *after]
     if first.share < WEAK:
-        shown = [first, *rest][:4]
-        text = f"no single limit: {', '.join(map(str, shown))} of the duration"
+        listed = [first, *rest][:4]
+        text = f"no single limit: {', '.join(map(str, listed))} of the duration"
     else:
         text = f"bound by {first.name}: {100 * first.share:.0f} % of the duration"
         if close:
@@ -167,7 +167,7 @@ def summarise_bounds(found: list[Bound], waits: Sequence[tuple[str, float]] = ()
             text = f"bound by {names}, too close to tell apart"
         text += f"; then {', '.join(map(str, after))}" if after else ""
     sources = [f"{name} {100 * share:.0f} %" for name, share in waits if share >= NOTABLE]
-    if sources and any(bound.unit == "latency" and bound.share >= NOTABLE for bound in shown):
+    if sources and any(bound.unit == "latency" and bound.share >= NOTABLE for bound in listed):
         text += f"; latency of {', '.join(sources)}"
     return text
 
@@ -190,18 +190,18 @@ def simd_occupancy(kernel: KernelRecord, device: str) -> SimdOccupancy | None:
 
 def describe_bottleneck(kernel: KernelRecord, device: str) -> Bottleneck | None:
     """What limits a kernel; None for one measured on hardware."""
-    found = rank_bounds(kernel)
-    if not found:
+    bounds = rank_bounds(kernel)
+    if not bounds:
         return None
     room, waits = simd_occupancy(kernel, device), latency_breakdown(kernel, device)
     return Bottleneck(
-        unit=found[0].unit,
-        name=found[0].name,
-        share=found[0].share,
-        close=tuple(bound.unit for bound in found[1:] if bound.share >= CLOSE * found[0].share),
-        summary=summarise_bounds(found, waits),
+        unit=bounds[0].unit,
+        name=bounds[0].name,
+        share=bounds[0].share,
+        close=tuple(bound.unit for bound in bounds[1:] if bound.share >= CLOSE * bounds[0].share),
+        summary=summarise_bounds(bounds, waits),
         latency=dict(waits),
-        bounds=tuple(found),
+        bounds=tuple(bounds),
         occupancy=None
         if room is None
         else OccupancyFigures(room.waves, room.most, room.limited_by, room.filled, room.cus_used),

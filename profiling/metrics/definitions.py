@@ -116,16 +116,16 @@ def evaluate_all(
     facts: MetricTable, counters: Mapping[str, float], duration_ns: float, arch: str, only: Sequence[str] | None = None
 ) -> dict[str, float | None]:
     """`compute_metrics` for any validated table; evaluates each name once."""
-    known: dict[str, float | None] = {}
+    values_by_id: dict[str, float | None] = {}
     rows: dict[str, MetricExpression] = {**facts.expressions, **facts.metrics}
 
     def lookup(name: str) -> float | None:
         if name == DURATION:
             return float(duration_ns)
         if name in rows:
-            if name not in known:
-                known[name] = evaluate_expression(rows[name].formula[arch], lookup)
-            return known[name]
+            if name not in values_by_id:
+                values_by_id[name] = evaluate_expression(rows[name].formula[arch], lookup)
+            return values_by_id[name]
         value = counters.get(name)
         return None if value is None else float(value)
 
@@ -184,13 +184,13 @@ def _parse_counter(key: str, row: Mapping[str, Any], archs: tuple[str, ...]) -> 
 def _parse_formulas(
     where: str, row: Mapping[str, Any], archs: tuple[str, ...]
 ) -> tuple[dict[str, Node], dict[str, str]]:
-    given: Mapping[str, str] = row["formula"]
-    for key in given:
+    formulas: Mapping[str, str] = row["formula"]
+    for key in formulas:
         if key != "any" and key not in archs:
             raise TableError(f"{where}: formula for unknown architecture {key!r}")
     text = {}
     for arch in archs:
-        source = given.get(arch, given.get("any"))
+        source = formulas.get(arch, formulas.get("any"))
         if source is None:
             raise TableError(f"{where}: no formula for {arch}")
         text[arch] = " ".join(source.split())
@@ -255,16 +255,16 @@ def _check_names(facts: MetricTable) -> None:
 
 def _check_cycles(facts: MetricTable, arch: str) -> None:
     rows: dict[str, MetricExpression] = {**facts.expressions, **facts.metrics}
-    done: set[str] = set()
+    finished: set[str] = set()
 
     def visit(key: str, path: tuple[str, ...]) -> None:
         if key in path:
             raise TableError(f"{key}: formulas refer to each other in a circle: {' -> '.join((*path, key))}")
-        if key in done or key not in rows:
+        if key in finished or key not in rows:
             return
         for name in iterate_names(rows[key].formula[arch]):
             visit(name, (*path, key))
-        done.add(key)
+        finished.add(key)
 
     for key in rows:
         visit(key, ())

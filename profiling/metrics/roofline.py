@@ -96,8 +96,8 @@ def locate_kernel(metrics: Mapping[str, float | None], device: str) -> RooflineP
     shares: dict[str, float | None] = {}
     for level, (names, _) in LEVELS.items():
         values = [metrics.get(name) for name in names]
-        known = [value for value in values if value is not None]
-        shares[level] = sum(known) / limits.bandwidth[level] if len(known) == len(values) else None
+        measured = [value for value in values if value is not None]
+        shares[level] = sum(measured) / limits.bandwidth[level] if len(measured) == len(values) else None
     gflops = metrics.get(THROUGHPUT)
     shares["compute"] = gflops / limits.peak if gflops is not None else None
     used = {roof: share for roof, share in shares.items() if share is not None}
@@ -108,12 +108,12 @@ def locate_kernel(metrics: Mapping[str, float | None], device: str) -> RooflineP
 def roofline_points(metrics: Mapping[str, float | None], limits: Ceilings) -> tuple[RooflinePoint, ...]:
     """The kernel's points for a plot, one per level whose intensity is known and above zero."""
     gflops = metrics.get(THROUGHPUT)
-    found = []
+    points = []
     for level, (_, name) in LEVELS.items():
         intensity = metrics.get(name)
         if gflops is not None and intensity:
-            found.append(RooflinePoint(level, intensity, gflops, attainable_gflops(intensity, level, limits)))
-    return tuple(found)
+            points.append(RooflinePoint(level, intensity, gflops, attainable_gflops(intensity, level, limits)))
+    return tuple(points)
 
 
 def attainable_gflops(intensity: float, level: str, limits: Ceilings) -> float:
@@ -216,7 +216,7 @@ def plot_kernels(device: str, kernels: Sequence[PlottedKernel]) -> RooflinePlot:
     leftmost = math.floor(math.log10(limits.peak / limits.bandwidth["L1"])) - 2
     rightmost = math.ceil(math.log10(max(peaks.values()) / limits.bandwidth["HBM"]))
     plotted = tuple(row for kernel in kernels for row in _plotted_points(kernel, limits))
-    seen = {(row.name, row.series, row.kind) for row in plotted}
+    plotted_keys = {(row.name, row.series, row.kind) for row in plotted}
     return RooflinePlot(
         device=device,
         title=load_device(device).title,
@@ -224,14 +224,14 @@ def plot_kernels(device: str, kernels: Sequence[PlottedKernel]) -> RooflinePlot:
         peaks=tuple(ComputePeak(name, rate) for name, rate in sorted(peaks.items(), key=lambda item: -item[1])),
         axes=Axes((leftmost, rightmost), (highest - 7, highest)),
         points=plotted,
-        unplotted=tuple(dict.fromkeys(k.name for k in kernels if (k.name, k.series, k.kind) not in seen)),
+        unplotted=tuple(dict.fromkeys(k.name for k in kernels if (k.name, k.series, k.kind) not in plotted_keys)),
     )
 
 
 def _plotted_points(kernel: PlottedKernel, limits: Ceilings) -> list[PlottedPoint]:
-    own = kernel.name, kernel.series, kernel.kind, kernel.low, kernel.high
-    found = [point for point in roofline_points(kernel.metrics, limits) if point.gflops > 0]
-    return [PlottedPoint(*own, one.level, one.intensity, one.gflops, one.attainable) for one in found]
+    facts = kernel.name, kernel.series, kernel.kind, kernel.low, kernel.high
+    points = [point for point in roofline_points(kernel.metrics, limits) if point.gflops > 0]
+    return [PlottedPoint(*facts, point.level, point.intensity, point.gflops, point.attainable) for point in points]
 
 
 def matrix_peaks(device: str) -> dict[str, float]:

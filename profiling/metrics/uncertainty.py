@@ -27,8 +27,8 @@ def metric_error_bounds(estimate: Mapping[str, float]) -> dict[str, float]:
     """
     if not any(estimate.values()):
         return dict(estimate)
-    found = {name: 0.0 if name.startswith(OF_GRID) else math.hypot(COVERS * e, LEAST) for name, e in estimate.items()}
-    return found | ({BUSY: found[DURATION]} if DURATION in found else {})
+    bounds = {name: 0.0 if name.startswith(OF_GRID) else math.hypot(COVERS * e, LEAST) for name, e in estimate.items()}
+    return bounds | ({BUSY: bounds[DURATION]} if DURATION in bounds else {})
 
 
 def metric_errors(kernel: KernelRecord, arch: str, errors: Mapping[str, float]) -> dict[str, float]:

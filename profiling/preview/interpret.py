@@ -177,10 +177,10 @@ class Interpreter:
         counted = self.count(launch)
         if counted is None:
             return None
-        found = self.scale_counts(launch, counted)
-        if not found.by_data or found.diverged or is_certain(launch):
-            return found
-        return replace(found, sensitivity=self._find_sensitivity(launch) if sensitivity is None else sensitivity)
+        counts = self.scale_counts(launch, counted)
+        if not counts.by_data or counts.diverged or is_certain(launch):
+            return counts
+        return replace(counts, sensitivity=self._find_sensitivity(launch) if sensitivity is None else sensitivity)
 
     def _find_sensitivity(self, launch: DeviceLaunch) -> float:
         """How much the duration depends on data that nobody knows before the program runs."""
@@ -225,38 +225,38 @@ class Interpreter:
         return self._by_data[symbol]
 
     def _refine_counts(
-        self, kernel: KernelDescriptor, launch: DeviceLaunch, assumed: DataAssumption, found: ScaledCounts
+        self, kernel: KernelDescriptor, launch: DeviceLaunch, assumed: DataAssumption, counts: ScaledCounts
     ) -> ScaledCounts:
         """The counts, or better ones if more work-groups, or the whole device, are likely to change them."""
         groups = math.prod(launch.grid)
-        whole, informed = found.groups_run >= groups, found.by_data and launch.has_contents
-        if whole and not informed:
-            return found
+        is_complete, informed = counts.groups_run >= groups, counts.by_data and launch.has_contents
+        if is_complete and not informed:
+            return counts
         assumed = replace(assumed, instructions=10 * assumed.instructions)
-        if groups <= self.spec["topology.cus"] and (informed or not found.by_data):  # these all run at once there
+        if groups <= self.spec["topology.cus"] and (informed or not counts.by_data):  # these all run at once there
             return self._interpret_or_keep(
-                kernel, launch, replace(assumed, work=MORE_WORK[0] * assumed.work, whole_device=True), found
+                kernel, launch, replace(assumed, work=MORE_WORK[0] * assumed.work, whole_device=True), counts
             )
-        if whole:
-            return found
+        if is_complete:
+            return counts
         for times in MORE_WORK:
-            if self._reads_again(kernel, launch, found) and found.groups_run < groups:
+            if self._reads_again(kernel, launch, counts) and counts.groups_run < groups:
                 assumed = replace(assumed, work=times * assumed.work)
-                found = self._interpret_or_keep(kernel, launch, assumed, found)
-        if self.channel_unevenness(found) > UNEVEN and found.groups_run < groups:
-            found = min(
-                found,
-                self._interpret_or_keep(kernel, launch, replace(assumed, units=MORE_UNITS), found),
+                counts = self._interpret_or_keep(kernel, launch, assumed, counts)
+        if self.channel_unevenness(counts) > UNEVEN and counts.groups_run < groups:
+            counts = min(
+                counts,
+                self._interpret_or_keep(kernel, launch, replace(assumed, units=MORE_UNITS), counts),
                 key=self.channel_unevenness,
             )
-        return found
+        return counts
 
     @staticmethod
-    def _reads_again(kernel: KernelDescriptor, launch: DeviceLaunch, found: ScaledCounts) -> bool:
+    def _reads_again(kernel: KernelDescriptor, launch: DeviceLaunch, counts: ScaledCounts) -> bool:
         """Whether a launch seems to read its inputs more than once, which may be due to caches that are not warm."""
-        read_only = sum(one.bytes for one in launch.named_buffers(read_only_offsets(kernel, launch.signature)))
-        there = read_only or sum(one.bytes for one in launch.named_buffers())
-        return found.work["fabric_read_bytes"] > REREAD * there and not found.by_data
+        read_only = sum(buffer.bytes for buffer in launch.named_buffers(read_only_offsets(kernel, launch.signature)))
+        there = read_only or sum(buffer.bytes for buffer in launch.named_buffers())
+        return counts.work["fabric_read_bytes"] > REREAD * there and not counts.by_data
 
     def _interpret_or_keep(
         self, kernel: KernelDescriptor, launch: DeviceLaunch, assumed: DataAssumption, otherwise: ScaledCounts
@@ -277,14 +277,14 @@ class Interpreter:
         module = core.load(self.code.elf, self.code.disassembly)
         by_data = self.by_data(kernel)
         arguments = self._place_memory(core, module, launch, assumed, by_data)
-        found = core.launch(
+        counted = core.launch(
             module, launch.symbol, launch.grid, launch.block, arguments, launch.dynamic_lds, launch.cooperative
         )
-        run = int(found["sampling"]["groups_simulated"])
-        work = dict(found["work"])
+        run = int(counted["sampling"]["groups_simulated"])
+        work = dict(counted["work"])
         if assumed.whole_device:  # as scale_counts() expects it
             work[BUSIEST] /= self._busiest_share(groups)
-        parts = found["counters"], work, found["occupancy"], found["registers"]
+        parts = counted["counters"], work, counted["occupancy"], counted["registers"]
         return ScaledCounts(*parts, run, by_data, assumed.roomy, assumed.below == 1 and by_data)
 
     def _sparse_device(self, groups: int) -> dict[str, float]:
@@ -304,7 +304,7 @@ class Interpreter:
         """Allocates the launch's buffers, fills them and the device code's variables; returns the arguments with the
         addresses that the buffers have there."""
         named = launch.named_buffers()
-        sizes = [one.bytes for one in named]
+        sizes = [buffer.bytes for buffer in named]
         index = max(1, min([n // 8 for n in sizes if n >= SMALL_BYTES] or [SMALL_BYTES // 8]))
         filled = MOST_FILLED_BYTES if by_data else 0
         moved: list[tuple[DeviceBuffer, int]] = []
@@ -344,10 +344,10 @@ class Interpreter:
             counted.occupancy,
             counted.registers,
             metrics.compute_metrics(counters, timing["duration_ns"], self.table.arch, BASIC),
-            sum(one.bytes for one in buffers),
+            sum(buffer.bytes for buffer in buffers),
             counted.groups_run,
             counted.by_data,
-            counted.guessed or any(one.guessed for one in buffers),
+            counted.guessed or any(buffer.guessed for buffer in buffers),
             counted.diverged,
             short_name(kernel["name"]) if kernel is not None else "",
         )
@@ -378,7 +378,7 @@ def is_outside(buffer: DeviceBuffer) -> bool:
 
 def is_certain(launch: DeviceLaunch) -> bool:
     """Whether all that the launch's memory holds is known."""
-    return all(one.contents is not None and not one.stale for one in launch.buffers) and not launch.after_loss
+    return all(buffer.contents is not None and not buffer.stale for buffer in launch.buffers) and not launch.after_loss
 
 
 def relocate_pointers(arguments: bytes, moved: Sequence[tuple[DeviceBuffer, int]]) -> bytes:
@@ -397,10 +397,10 @@ def fill_buffer(
 ) -> None:
     """Fills a new buffer: with what it held where that is known, over again behind the part that is known; else its
     first `filled` bytes with numbers below `limit`. The rest is zero."""
-    held = buffer.contents
-    if held is not None and assumed.told and not (assumed.below and buffer.stale):
-        data = np.frombuffer(held.data, np.uint8)
-        places = range(0, min(buffer.bytes, max(filled, held.known)), held.known) if held.known else ()
+    contents = buffer.contents
+    if contents is not None and assumed.told and not (assumed.below and buffer.stale):
+        data = np.frombuffer(contents.data, np.uint8)
+        places = range(0, min(buffer.bytes, max(filled, contents.known)), contents.known) if contents.known else ()
         for at in places:
             core.write(address + at, data[: buffer.bytes - at])
         return

@@ -78,28 +78,28 @@ class DeviceLaunch:
         )
 
     def buffer_at(self, address: int) -> DeviceBuffer | None:
-        return next((one for one in self.buffers if one.holds(address)), None)
+        return next((buffer for buffer in self.buffers if buffer.holds(address)), None)
 
     def named_buffers(self, offsets: Sequence[int] | None = None) -> list[DeviceBuffer]:
         """The buffers that arguments point to, each once; `offsets`: only those of these arguments."""
-        found = {one.start: one for at, one in self.pointers if offsets is None or at in offsets}
-        return list(found.values())
+        buffers = {buffer.start: buffer for at, buffer in self.pointers if offsets is None or at in offsets}
+        return list(buffers.values())
 
     @property
     def has_contents(self) -> bool:
-        return any(one.contents is not None for one in self.buffers)
+        return any(buffer.contents is not None for buffer in self.buffers)
 
 
 def words_of(arguments: bytes) -> Iterator[tuple[int, int]]:
     """(offset, number) of each aligned word of eight bytes."""
-    whole = len(arguments) // POINTER * POINTER
-    return ((i * POINTER, word) for i, (word,) in enumerate(struct.iter_unpack("<Q", arguments[:whole])))
+    word_bytes = len(arguments) // POINTER * POINTER
+    return ((i * POINTER, word) for i, (word,) in enumerate(struct.iter_unpack("<Q", arguments[:word_bytes])))
 
 
 def parameter_types(signature: str) -> list[str]:
     """The types between the brackets of a demangled signature: `float const*`, `unsigned int`."""
-    own = short_name(signature)
-    inner = signature[signature.find(own) + len(own) :].strip()
+    kernel_name = short_name(signature)
+    inner = signature[signature.find(kernel_name) + len(kernel_name) :].strip()
     if not (inner.startswith("(") and inner.endswith(")")):
         return []
     depth, parts = 0, [""]

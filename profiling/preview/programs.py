@@ -80,13 +80,15 @@ def find_launches(
         code_object, disassembly = scratch / "device.co", scratch / "device.s"
         code_object.write_bytes(interpreter.code.elf)
         disassembly.write_text(interpreter.code.disassembly)
-        given = tuple(arguments or stated_arguments(text))
+        chosen_arguments = tuple(arguments or stated_arguments(text))
         source = write_source(text, scratch)
-        run = HostRun(source, interpreter.code.flags, given, interpreter.table, code_object, disassembly, project)
+        run = HostRun(
+            source, interpreter.code.flags, chosen_arguments, interpreter.table, code_object, disassembly, project
+        )
         signatures = {kernel["symbol"]: kernel["name"] for kernel in interpreter.kernels}
-        kept = find_recording(run, signatures)
-        if kept is not None and (kept.code == run.code() or still_holds(kept, interpreter)):
-            return kept
+        recording = find_recording(run, signatures)
+        if recording is not None and (recording.code == run.code() or still_holds(recording, interpreter)):
+            return recording
         if policy is HostCode.KNOWN:
             return Recording((), "not_run", "its host code has not been run")
         return record_launches(run, signatures)
@@ -105,9 +107,9 @@ def still_holds(kept: Recording, interpreter: Interpreter) -> bool:
                 return False
             if interpreter.by_data(kernel) and not launch.by_data:
                 return False
-        if launch.by_data and any(one.start in written for one in launch.named_buffers()):
+        if launch.by_data and any(buffer.start in written for buffer in launch.named_buffers()):
             return False
-        written.update(one.start for one in written_buffers(launch))
+        written.update(buffer.start for buffer in written_buffers(launch))
     return True
 
 
@@ -116,35 +118,35 @@ def preview_program(
 ) -> ProgramPreviews:
     """Interprets the launches of a program's run with `arguments`. Raises as find_launches()."""
     interpreter = Interpreter(code, load_device(device))
-    made = find_launches(text, interpreter, arguments, HostCode.RUN, project)
-    found = interpret_all(made.launches, interpreter)
-    if made.reason and made.reason not in HARMLESS:
-        found.failures.append(PreviewFailure("", made.message, made.reason))
-    return found
+    recording = find_launches(text, interpreter, arguments, HostCode.RUN, project)
+    previews = interpret_all(recording.launches, interpreter)
+    if recording.reason and recording.reason not in HARMLESS:
+        previews.failures.append(PreviewFailure("", recording.message, recording.reason))
+    return previews
 
 
 def interpret_all(launches: Sequence[DeviceLaunch], interpreter: Interpreter) -> ProgramPreviews:
     """A preview, or the reason why there is none, of each launch; of those after a limit of time was reached, the
     reason is that. Launches after the host has read results that were not computed are as uncertain as can be."""
-    found: list[Preview] = []
+    previews: list[Preview] = []
     failures: list[PreviewFailure] = []
     alike: dict[object, list[float]] = {}
     todo = list(launches[:MOST_PREVIEWS])
     while todo:
-        known = alike.setdefault(todo[0].shape, [])
+        same_shape = alike.setdefault(todo[0].shape, [])
         try:
-            one = interpret_launch(interpreter, todo[0], max(known) if len(known) == ENOUGH else None)
+            interpreted = interpret_launch(interpreter, todo[0], max(same_shape) if len(same_shape) == ENOUGH else None)
         except OutOfTime:
             failures += [out_of_time(launch.kernel) for launch in todo]
             break
         launch = todo.pop(0)
-        if isinstance(one, PreviewFailure):
-            failures.append(one)
+        if isinstance(interpreted, PreviewFailure):
+            failures.append(interpreted)
             continue
-        if len(known) < ENOUGH:
-            known.append(one.sensitivity)
-        found.append(replace(one, sensitivity=MOST_SENSITIVITY) if launch.after_loss else one)
-    return ProgramPreviews(found, failures)
+        if len(same_shape) < ENOUGH:
+            same_shape.append(interpreted.sensitivity)
+        previews.append(replace(interpreted, sensitivity=MOST_SENSITIVITY) if launch.after_loss else interpreted)
+    return ProgramPreviews(previews, failures)
 
 
 def interpret_launch(

@@ -100,24 +100,24 @@ def data_files(project: Project) -> list[tuple[str, int, int]] | None:
     """(path, bytes, time of the last change in ns) of each file that a program may read besides its sources; None if
     there are more than MOST_FILES."""
     sources = {file.path.resolve() for file in project.sources}
-    found = []
+    files = []
     for number, path in enumerate([*project.folder.rglob("*"), *sorted(project.readable)]):
         if number >= MOST_FILES:
             return None
         if path.suffix not in SOURCE_SUFFIXES and path.is_file() and path.resolve() not in sources:
             state = path.stat()
-            found.append((str(path), state.st_size, state.st_mtime_ns))
-    return sorted(found)
+            files.append((str(path), state.st_size, state.st_mtime_ns))
+    return sorted(files)
 
 
 def host_text(text: str) -> str:
     """A program's text without what its kernels do."""
-    kept, at = [], 0
+    kept_lines, at = [], 0
     for kernel in outline_kernels(text):
         start, end = kernel.body
-        kept.append(text[at:start])
+        kept_lines.append(text[at:start])
         at = end
-    return "".join([*kept, text[at:]])
+    return "".join([*kept_lines, text[at:]])
 
 
 def record_launches(run: HostRun, signatures: Mapping[str, str]) -> Recording:
@@ -138,15 +138,15 @@ def record_launches(run: HostRun, signatures: Mapping[str, str]) -> Recording:
         project = replace(run.project, arguments=run.arguments) if run.project else None
         placed = place(project, run.source.stem, artefacts, folder)
         words = placed.arguments if project else run.arguments
-        done = run_recording(placed.artefacts, run.device, folder, words, placed.mounts)
+        recording = run_recording(placed.artefacts, run.device, folder, words, placed.mounts)
         path = folder / FILE
         data = read_regular(path, MOST_BYTES) if path.exists() else b""
-    head = RecordingHead(done.reason, HARMLESS.get(done.reason, done.message), run.code())
-    found = _read_recording(head, data, signatures)
+    head = RecordingHead(recording.reason, HARMLESS.get(recording.reason, recording.message), run.code())
+    launches = _read_recording(head, data, signatures)
     if (entry := run.entry()) is not None:
         _store_recording(entry, head, data)
-    charge_seconds(done.cpu_s)
-    return found
+    charge_seconds(recording.cpu_s)
+    return launches
 
 
 def run_recording(
@@ -223,30 +223,30 @@ def _modification_time(path: Path) -> float:
 def as_launches(recorded: Sequence[RecordedLaunch], signatures: Mapping[str, str]) -> Iterator[DeviceLaunch]:
     """Launches for previews; buffers that launches without results may have written are stale from then on."""
     stale: dict[int, bytes | None] = {}  # start -> contents when its launch was lost
-    for one in recorded:
+    for record in recorded:
         buffers = []
-        for a in one.allocations:
-            held = a.contents.data if a.contents else None
-            is_stale = a.start in stale and (held is None or stale[a.start] in (None, held))
+        for a in record.allocations:
+            contents = a.contents.data if a.contents else None
+            is_stale = a.start in stale and (contents is None or stale[a.start] in (None, contents))
             buffers.append(DeviceBuffer(a.start, a.bytes, a.contents, is_stale))
         launch = DeviceLaunch(
-            one.symbol,
-            signatures.get(one.symbol, one.symbol),
-            one.grid,
-            one.block,
-            one.dynamic_lds,
-            one.arguments,
+            record.symbol,
+            signatures.get(record.symbol, record.symbol),
+            record.grid,
+            record.block,
+            record.dynamic_lds,
+            record.arguments,
             tuple(buffers),
-            one.cooperative,
-            one.variables,
-            one.module,
-            one.by_data,
-            one.times,
-            one.after_read,
-            one.after_loss,
+            record.cooperative,
+            record.variables,
+            record.module,
+            record.by_data,
+            record.times,
+            record.after_read,
+            record.after_loss,
         )
         yield launch
-        if one.outcome != "ran":
+        if record.outcome != "ran":
             for buffer in written_buffers(launch):
                 stale[buffer.start] = buffer.contents.data if buffer.contents else None
 
@@ -258,5 +258,5 @@ def written_buffers(launch: DeviceLaunch) -> list[DeviceBuffer]:
     kinds = [kind for kind in types if kind.endswith("*")]
     plain = all(is_number(kind) for kind in types if not kind.endswith("*"))  # else structures may hold pointers, too
     if plain and len(pointers) == len(kinds):
-        return [one for (_, one), kind in zip(pointers, kinds, strict=True) if not is_read_only(kind)]
-    return [one for _, one in pointers]
+        return [buffer for (_, buffer), kind in zip(pointers, kinds, strict=True) if not is_read_only(kind)]
+    return [buffer for _, buffer in pointers]

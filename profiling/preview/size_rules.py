@@ -41,12 +41,12 @@ class _Rule:
 
 def record_lines(record: Callable[[Line], Recording], lines: Sequence[Line]) -> dict[Line, Recording]:
     """The recording of each command line. `record` runs one."""
-    found: dict[Line, Recording] = {}
+    recordings: dict[Line, Recording] = {}
 
     def run(line: Line) -> Recording:
-        if line not in found:
-            found[line] = record(line)
-        return found[line]
+        if line not in recordings:
+            recordings[line] = record(line)
+        return recordings[line]
 
     for position, members in _group_by_size(lines):
         sizes = sorted(members)
@@ -59,14 +59,14 @@ def record_lines(record: Callable[[Line], Recording], lines: Sequence[Line]) -> 
                 for i in inside:
                     run(members[sizes[i]])
                 continue
-            known = {sizes[i]: run(members[sizes[i]]) for i in places}
-            made = _interpolate_recordings(known, [sizes[i] for i in inside if sizes[i] not in known])
-            if made is None:
+            recorded = {sizes[i]: run(members[sizes[i]]) for i in places}
+            interpolated = _interpolate_recordings(recorded, [sizes[i] for i in inside if sizes[i] not in recorded])
+            if interpolated is None:
                 todo += [(low, (low + high) // 2), ((low + high) // 2 + 1, high)]
                 continue
-            for n, one in made.items():
-                found[members[n]] = run(members[n]) if one is None else one
-    return found
+            for n, recording in interpolated.items():
+                recordings[members[n]] = run(members[n]) if recording is None else recording
+    return recordings
 
 
 def _group_by_size(lines: Sequence[Line]) -> Iterator[tuple[int, dict[int, Line]]]:
@@ -92,15 +92,15 @@ def _interpolate_recordings(known: Mapping[int, Recording], sizes: Sequence[int]
         return None
     columns = []
     for launches in zip(*runs, strict=True):
-        if (one := _LaunchRules.of(list(known), launches)) is None:
+        if (launch_rules := _LaunchRules.of(list(known), launches)) is None:
             return None
-        columns.append(one)
-    found: dict[int, Recording | None] = {}
+        columns.append(launch_rules)
+    interpolated: dict[int, Recording | None] = {}
     for n in sizes:
-        made = [column.at(n) for column in columns]
-        launches = tuple(one for one in made if one is not None)
-        found[n] = Recording(launches) if len(launches) == len(made) else None
-    return found
+        columns_at = [column.at(n) for column in columns]
+        launches = tuple(launch_rules for launch_rules in columns_at if launch_rules is not None)
+        interpolated[n] = Recording(launches) if len(launches) == len(columns_at) else None
+    return interpolated
 
 
 @dataclass(frozen=True)
@@ -116,18 +116,18 @@ class _LaunchRules:
     def of(sizes: Sequence[int], launches: Sequence[DeviceLaunch]) -> _LaunchRules | None:
         """None if the launches are not alike, or depend on data that are not alike."""
         like = launches[0]
-        if any(one.after_read or one.module or not _is_packed(one) for one in launches):
+        if any(launch.after_read or launch.module or not _is_packed(launch) for launch in launches):
             return None
-        if len({_constant_parts(one) for one in launches}) != 1:
+        if len({_constant_parts(launch) for launch in launches}) != 1:
             return None
         words = tuple(_number_offsets(like))
-        rows = [_list_numbers(one, words) for one in launches]
+        rows = [_list_numbers(launch, words) for launch in launches]
         block = math.prod(like.block)
         numbers = tuple(tuple(_fitting_rules(sizes, column, block)) for column in zip(*rows, strict=True))
         if not all(numbers):
             return None
-        kept = _common_contents(launches)
-        return None if kept is None else _LaunchRules(replace(like, buffers=kept), numbers, words)
+        contents = _common_contents(launches)
+        return None if contents is None else _LaunchRules(replace(like, buffers=contents), numbers, words)
 
     def at(self, n: int) -> DeviceLaunch | None:
         """The launch at size n; None if rules that fit all runs differ there."""
@@ -169,18 +169,22 @@ def _next_start(start: int, size: int) -> int:
 def _is_packed(launch: DeviceLaunch) -> bool:
     """Whether each buffer lies right behind the one before."""
     pairs = zip(launch.buffers, launch.buffers[1:], strict=False)
-    return all(_next_start(one.start, one.bytes) == other.start for one, other in pairs)
+    return all(_next_start(number.start, number.bytes) == other.start for number, other in pairs)
 
 
 def _constant_parts(launch: DeviceLaunch) -> tuple[object, ...]:
     """What must be equal for all sizes."""
     pointers = tuple(
-        (offset, launch.buffers.index(one), int.from_bytes(launch.arguments[offset : offset + 8], "little") - one.start)
-        for offset, one in launch.pointers
+        (
+            offset,
+            launch.buffers.index(buffer),
+            int.from_bytes(launch.arguments[offset : offset + 8], "little") - buffer.start,
+        )
+        for offset, buffer in launch.pointers
     )
     variables = tuple(sorted(launch.variables.items()))
     first = launch.buffers[0].start if launch.buffers else 0
-    stale = tuple(one.stale for one in launch.buffers)
+    stale = tuple(buffer.stale for buffer in launch.buffers)
     shape = launch.symbol, launch.block, len(launch.arguments), launch.cooperative, launch.by_data, first, stale
     return (
         *shape,
@@ -191,15 +195,15 @@ def _constant_parts(launch: DeviceLaunch) -> tuple[object, ...]:
 
 
 def _number_offsets(launch: DeviceLaunch) -> Iterator[int]:
-    taken = {offset for offset, _ in launch.pointers}
+    pointer_offsets = {offset for offset, _ in launch.pointers}
     for offset in range(0, len(launch.arguments) // WORD * WORD, WORD):
-        if offset not in taken and offset - WORD not in taken:
+        if offset not in pointer_offsets and offset - WORD not in pointer_offsets:
             yield offset
 
 
 def _list_numbers(launch: DeviceLaunch, words: Sequence[int]) -> list[int]:
     values = [int.from_bytes(launch.arguments[at : at + WORD], "little") for at in words]
-    return [*launch.grid, launch.times, launch.dynamic_lds, *(one.bytes for one in launch.buffers), *values]
+    return [*launch.grid, launch.times, launch.dynamic_lds, *(buffer.bytes for buffer in launch.buffers), *values]
 
 
 def _fitting_rules(sizes: Sequence[int], values: Sequence[int], block: int) -> Iterator[_Rule]:
@@ -219,16 +223,16 @@ def _fitting_rules(sizes: Sequence[int], values: Sequence[int], block: int) -> I
 def _common_contents(launches: Sequence[DeviceLaunch]) -> tuple[DeviceBuffer, ...] | None:
     """The buffers with the contents that they have at all sizes, in longer ones more of the same; None if a buffer that
     may matter holds other things at other sizes."""
-    found = []
-    for buffers in zip(*(one.buffers for one in launches), strict=True):
-        held = [one.contents for one in buffers if one.contents is not None]
-        longest = max(held, key=lambda one: one.known, default=None)
-        alike = len(held) == len(buffers) and all(_begins_with(longest, one) for one in held)
-        matters = launches[0].by_data or len({one.bytes for one in buffers}) == 1
-        if held and not alike and matters:
+    common = []
+    for buffers in zip(*(launch.buffers for launch in launches), strict=True):
+        contents = [launch.contents for launch in buffers if launch.contents is not None]
+        longest = max(contents, key=lambda one: one.known, default=None)
+        alike = len(contents) == len(buffers) and all(_begins_with(longest, launch) for launch in contents)
+        matters = launches[0].by_data or len({launch.bytes for launch in buffers}) == 1
+        if contents and not alike and matters:
             return None
-        found.append(replace(buffers[0], contents=longest if alike else None))
-    return tuple(found)
+        common.append(replace(buffers[0], contents=longest if alike else None))
+    return tuple(common)
 
 
 def _begins_with(longer: Contents | None, shorter: Contents) -> bool:

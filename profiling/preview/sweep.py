@@ -49,13 +49,13 @@ class Line:
 
     def previews(self) -> list[SweptPreview]:
         """One for each launch."""
-        found: dict[int, SweptPreview] = {}
+        swept: dict[int, SweptPreview] = {}
         for low, high, inside, rule in self._smooth_spans():
             for index, counted in zip(inside, self._between(low, high, inside, rule), strict=True):
-                found[index] = SweptPreview(self._scale_at(index, counted), interpreted=False)
-        for index, known in self.known.items():
-            found[index] = SweptPreview(self.failures[index] if known is None else self._scale_at(index, known))
-        return [found[index] for index in range(len(self.launches))]
+                swept[index] = SweptPreview(self._scale_at(index, counted), interpreted=False)
+        for index, preview in self.known.items():
+            swept[index] = SweptPreview(self.failures[index] if preview is None else self._scale_at(index, preview))
+        return [swept[index] for index in range(len(self.launches))]
 
     def _smooth_spans(self) -> Iterator[tuple[int, int, list[int], Places]]:
         """Pairs of interpreted launches, those between them to interpolate, and by which rules; interprets others."""
@@ -154,8 +154,8 @@ def _interpolate_power(ends: Floats, share: Floats) -> Floats:
     """Between two ends along a power of the number; along a line where one of them is 0."""
     logs = np.log(np.where(ends > 0, ends, 1.0))
     straight = ends[0] + share * (ends[1] - ends[0])
-    found: Floats = np.where((ends > 0).all(axis=0), np.exp(logs[0] + share * (logs[1] - logs[0])), straight)
-    return found
+    powers: Floats = np.where((ends > 0).all(axis=0), np.exp(logs[0] + share * (logs[1] - logs[0])), straight)
+    return powers
 
 
 def previews_agree(guess: Preview, true: Preview) -> bool:

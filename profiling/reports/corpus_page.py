@@ -96,9 +96,9 @@ class _Examples:
     def of(self, numbers: Sequence[int]) -> int:
         """The number of an example among these rows."""
         near = numbers[:LOOKED_AT]
-        known = (number for number in near if number in self._chosen)
+        chosen_numbers = (number for number in near if number in self._chosen)
         related = (number for number in near if self._rows[number]["program_id"] in self._programs)
-        number = next(itertools.chain(known, related), numbers[0])
+        number = next(itertools.chain(chosen_numbers, related), numbers[0])
         self._programs.add(self._rows[number]["program_id"])
         return self._chosen.setdefault(number, len(self._chosen))
 
@@ -124,14 +124,14 @@ def _round_value(value: float | None) -> float | None:
 
 def _bottleneck_shares(rows: Sequence[Row], examples: _Examples) -> dict[str, Any]:
     """Per unit and architecture: the share of the kernels that it limits, and an example."""
-    found: dict[str, dict[str, list[int]]] = {}
+    shares: dict[str, dict[str, list[int]]] = {}
     for number, row in enumerate(rows):
         if row["limits"]:
-            found.setdefault(row["limits"]["bottleneck"], {}).setdefault(row["arch"], []).append(number)
+            shares.setdefault(row["limits"]["bottleneck"], {}).setdefault(row["arch"], []).append(number)
     totals = Counter(row["arch"] for row in rows if row["limits"])
-    units = sorted(found, key=lambda unit: -sum(map(len, found[unit].values())))
+    units = sorted(shares, key=lambda unit: -sum(map(len, shares[unit].values())))
     cells = {
-        unit: {arch: _build_bar(len(ns) / totals[arch], len(ns), ns, examples) for arch, ns in found[unit].items()}
+        unit: {arch: _build_bar(len(ns) / totals[arch], len(ns), ns, examples) for arch, ns in shares[unit].items()}
         for unit in units
     }
     return {"archs": sorted(totals), "rows": [{"name": unit_name(unit), "cells": cells[unit]} for unit in units]}
@@ -145,21 +145,21 @@ def _build_chart(
     title: str, unit: str, name: str, per_decade: int, rows: Sequence[Row], examples: _Examples
 ) -> dict[str, Any]:
     """A histogram by architecture: bins with their ends, the share of the kernels in each, and an example."""
-    found: dict[str, dict[int, list[int]]] = {}
+    counts: dict[str, dict[int, list[int]]] = {}
     for number, row in enumerate(rows):
         value = row.get(name)
         if value is not None and (value > 0 or not per_decade):
             place = math.floor(per_decade * math.log10(value)) if per_decade else min(9, int(value // 10))
-            found.setdefault(row["arch"], {}).setdefault(place, []).append(number)
-    places = sorted({place for bins in found.values() for place in bins})
+            counts.setdefault(row["arch"], {}).setdefault(place, []).append(number)
+    places = sorted({place for bins in counts.values() for place in bins})
     ends = [_bin_ends(place, per_decade) for place in range(places[0], places[-1] + 1)] if places else []
-    totals = {arch: sum(map(len, bins.values())) for arch, bins in found.items()}
+    totals = {arch: sum(map(len, bins.values())) for arch, bins in counts.items()}
     bars = {
         arch: {
             place - places[0]: _build_bar(len(ns) / totals[arch], len(ns), ns, examples)
             for place, ns in sorted(bins.items())
         }
-        for arch, bins in sorted(found.items())
+        for arch, bins in sorted(counts.items())
     }
     return {"title": title, "unit": unit, "ends": ends, "bars": bars}
 
@@ -179,8 +179,8 @@ def _roofline_cells(device: str, rows: Sequence[Row], examples: _Examples) -> di
             if row["device"] == device and gflops and row.get(intensity):
                 cells[level].setdefault((_cell_index(row[intensity]), _cell_index(gflops)), []).append(number)
     points = {
-        level: [{"x": x, "y": y, "count": len(ns), "example": examples.of(ns)} for (x, y), ns in sorted(found.items())]
-        for level, found in cells.items()
+        level: [{"x": x, "y": y, "count": len(ns), "example": examples.of(ns)} for (x, y), ns in sorted(cell.items())]
+        for level, cell in cells.items()
     }
     return {"document": to_json(roofline.plot_kernels(device, [])), "per_decade": CELLS, "cells": points}
 

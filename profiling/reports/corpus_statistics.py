@@ -62,32 +62,32 @@ def corpus_statistics(corpus: Corpus) -> dict[str, Any]:
 
 def count_bottlenecks(rows: pa.Table) -> dict[str, dict[str, int]]:
     """Per architecture, how many simulated kernels each unit limits, most frequent first."""
-    found: dict[str, Counter[str]] = {}
+    by_arch: dict[str, Counter[str]] = {}
     for arch, limits in zip(rows["arch"].to_pylist(), rows["limits"].to_pylist(), strict=True):
         if limits:
-            found.setdefault(arch, Counter())[limits["bottleneck"]] += 1
+            by_arch.setdefault(arch, Counter())[limits["bottleneck"]] += 1
     return {
         arch: dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
-        for arch, counts in sorted(found.items())
+        for arch, counts in sorted(by_arch.items())
     }
 
 
 def _count_families(programs: pa.Table) -> dict[str, int]:
     """How often each family occurs, its compositions together."""
-    found = Counter(family.partition("/")[0] for family in programs["family"].to_pylist())
-    return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
+    families = Counter(family.partition("/")[0] for family in programs["family"].to_pylist())
+    return dict(sorted(families.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
 def label_space_coverage(rows: pa.Table) -> dict[str, dict[str, dict[str, float]]]:
     """Per axis of the label space and architecture: how many bins have labels, and how many equally full bins would be
     as varied. A label is the heaviest kernel of an item."""
-    found = measure_coverage(heaviest_kernels(rows.to_pylist()))
-    archs = sorted({arch for arch, _ in found.counts})
+    coverage = measure_coverage(heaviest_kernels(rows.to_pylist()))
+    archs = sorted({arch for arch, _ in coverage.counts})
     return {
         axis: {
-            arch: {"bins": len(found.counts[arch, axis]), "effective": round(found.effective(arch, axis), 2)}
+            arch: {"bins": len(coverage.counts[arch, axis]), "effective": round(coverage.effective(arch, axis), 2)}
             for arch in archs
-            if (arch, axis) in found.counts
+            if (arch, axis) in coverage.counts
         }
         for axis in AXES
     }
@@ -95,25 +95,28 @@ def label_space_coverage(rows: pa.Table) -> dict[str, dict[str, dict[str, float]
 
 def _count_values(table: pa.Table, column: str) -> dict[str, int]:
     """How often each value occurs, most frequent first."""
-    found = Counter(value or "" for value in table[column].to_pylist())
-    return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
+    counts = Counter(value or "" for value in table[column].to_pylist())
+    return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
 def metric_quantiles(rows: pa.Table, metric: str) -> dict[str, float | int | None]:
     """Quantiles of a metric over kernels, and its numbers of unknown and zero values."""
     values = np.array([value for value in rows[metric].to_pylist() if value is not None], dtype=float)
-    found: dict[str, float | int | None] = {"unknown": rows.num_rows - len(values), "zero": int((values == 0).sum())}
+    quantiles: dict[str, float | int | None] = {
+        "unknown": rows.num_rows - len(values),
+        "zero": int((values == 0).sum()),
+    }
     for share in QUANTILES:
-        found[f"p{round(100 * share)}"] = float(np.quantile(values, share)) if len(values) else None
-    return found
+        quantiles[f"p{round(100 * share)}"] = float(np.quantile(values, share)) if len(values) else None
+    return quantiles
 
 
 def count_duplicates(rows: pa.Table) -> dict[str, int]:
     """Numbers of items whose twelve metrics equal those of an earlier item on the same target: within and across
     lineages."""
     keys = ["lineage", "arguments", "arch", "flags", "device", "kernel_index", *metrics.paper_ids()]
-    known = [key for key in keys if key in rows.column_names]
-    columns: Sequence[Any] = [rows[key].to_pylist() for key in known]
+    key_columns = [key for key in keys if key in rows.column_names]
+    columns: Sequence[Any] = [rows[key].to_pylist() for key in key_columns]
     same_lineage = Counter(zip(*columns, strict=True))
     anywhere = Counter(key[1:] for key in zip(*columns, strict=True))
     within = sum(count - 1 for count in same_lineage.values())

@@ -21,12 +21,12 @@ MOST = 8.0  # a bin counts as at most so many times too thin
 
 def heaviest_kernels(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The label of each item: of its kernels, the one with the largest total time."""
-    found: dict[str, Mapping[str, Any]] = {}
+    heaviest: dict[str, Mapping[str, Any]] = {}
     for row in rows:
-        best = found.get(row["measurement_id"])
+        best = heaviest.get(row["measurement_id"])
         if best is None or _total_time(row) > _total_time(best):
-            found[row["measurement_id"]] = row
-    return list(found.values())
+            heaviest[row["measurement_id"]] = row
+    return list(heaviest.values())
 
 
 def _total_time(row: Mapping[str, Any]) -> float:
@@ -36,14 +36,14 @@ def _total_time(row: Mapping[str, Any]) -> float:
 def label_bins(row: Mapping[str, Any]) -> dict[str, str]:
     """The bin of a label on every axis on which it has a value."""
     limits = row.get("limits")
-    found = {"bottleneck": str(limits["bottleneck"])} if limits else {}
+    bins = {"bottleneck": str(limits["bottleneck"])} if limits else {}
     for name in RATES:
         if row.get(name) is not None:
-            found[name] = str(min(9, int(row[name] // 10)))
+            bins[name] = str(min(9, int(row[name] // 10)))
     for name in LOGARITHMS:
         if (value := row.get(name)) is not None:
-            found[name] = str(math.floor(2 * math.log10(value))) if value > 0 else ZERO + "."
-    return found
+            bins[name] = str(math.floor(2 * math.log10(value))) if value > 0 else ZERO + "."
+    return bins
 
 
 @dataclass
@@ -66,8 +66,8 @@ class LabelCoverage:
     def worth(self, row: Mapping[str, Any]) -> float:
         """How welcome more labels like this one are, 1 if all bins are equally full: the mean over the axes of how many
         times thinner its bin, with half of its neighbours, is than the average one."""
-        found = [self._thinness(row["arch"], axis, name) for axis, name in label_bins(row).items()]
-        return sum(found) / len(found) if found else 1.0
+        rarities = [self._thinness(row["arch"], axis, name) for axis, name in label_bins(row).items()]
+        return sum(rarities) / len(rarities) if rarities else 1.0
 
     def _thinness(self, arch: str, axis: str, name: str) -> float:
         counts = self.counts[arch, axis]
@@ -83,7 +83,7 @@ class LabelCoverage:
 
 def measure_coverage(rows: Iterable[Mapping[str, Any]]) -> LabelCoverage:
     """The coverage of labels."""
-    found = LabelCoverage()
+    coverage = LabelCoverage()
     for row in rows:
-        found.add(row)
-    return found
+        coverage.add(row)
+    return coverage

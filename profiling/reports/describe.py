@@ -35,7 +35,7 @@ def profile_document(program: str, path: str, results: Sequence[TargetResult]) -
 
 def result_document(result: TargetResult) -> ProfileResult:
     """One entry of `results` of a profile; metrics are the paper's twelve, in physical units."""
-    lines = {found.symbol: found for found in result.lines}
+    lines = {line.symbol: line for line in result.lines}
     plotted = [roofline.PlottedKernel(kernel.name, kernel.metrics, kernel.source.kind) for kernel in result.kernels]
     return ProfileResult(
         budget=result.spending or None,
@@ -47,7 +47,10 @@ def result_document(result: TargetResult) -> ProfileResult:
         reason=result.reason,
         exit_code=result.exit_code,
         stdout=result.stdout,
-        kernels=tuple(kernel_document(one, result.device, lines.get(one.symbol)) for one in result.kernels),
+        kernels=tuple(
+            kernel_document(kernel_result, result.device, lines.get(kernel_result.symbol))
+            for kernel_result in result.kernels
+        ),
         device=result.device,
         message=result.message,
         plot=roofline.plot_kernels(result.device, plotted),
@@ -79,7 +82,7 @@ def kernel_document(kernel: KernelRecord, device: str, lines: KernelLines | None
         error_estimate=dict(sorted(errors.items())),
         metric_error_estimate=uncertainty.metric_errors(kernel, devices.load_device(device).arch, errors),
         registers=kernel.registers if lines else None,
-        lines=tuple(LineCost(one.file, one.line, **vars(one.amounts)) for one in lines.lines) if lines else None,
+        lines=tuple(LineCost(line.file, line.line, **vars(line.amounts)) for line in lines.lines) if lines else None,
         loops=_loops(lines) if lines else None,
         lines_without=lines.outside if lines else None,
     )
@@ -87,7 +90,8 @@ def kernel_document(kernel: KernelRecord, device: str, lines: KernelLines | None
 
 def _loops(kernel: KernelLines) -> tuple[LoopCost, ...]:
     return tuple(
-        LoopCost(one.file, one.line, one.last, one.depth, one.passes, **vars(one.amounts)) for one in kernel.loops
+        LoopCost(loop.file, loop.line, loop.last, loop.depth, loop.passes, **vars(loop.amounts))
+        for loop in kernel.loops
     )
 
 
@@ -101,7 +105,8 @@ def run_document(done: RunResult, path: str, arch: str, flags: str, files: Seque
         flags=flags,
         kernels=tuple(map(_executed, done.kernels)),
         dispatches=tuple(
-            ExecutedDispatch(kernel=symbols.index(one.symbol), **vars(_executed(one))) for one in done.dispatches
+            ExecutedDispatch(kernel=symbols.index(dispatch.symbol), **vars(_executed(dispatch)))
+            for dispatch in done.dispatches
         ),
         files=tuple(files),
         **run,
@@ -110,9 +115,9 @@ def run_document(done: RunResult, path: str, arch: str, flags: str, files: Seque
 
 def _executed(kernel: KernelRecord) -> ExecutedKernel:
     sampling = kernel.sampling or Sampling()
-    known = {name: value for name, value in vars(kernel).items() if name not in ("metrics", "source", "sampling")}
+    values = {name: value for name, value in vars(kernel).items() if name not in ("metrics", "source", "sampling")}
     return ExecutedKernel(
-        **known,
+        **values,
         bottleneck=kernel.limits.bottleneck if kernel.limits is not None else "",
         sampled=kernel.sampled,
         groups_simulated=sampling.groups_simulated,
@@ -128,18 +133,18 @@ def expected_errors(kernel: KernelRecord, device: str) -> dict[str, ExpectedErro
 
 
 def _expected_error(metric: str, kernel: KernelRecord, device: str, unseen: Sequence[str]) -> ExpectedError | None:
-    found = expected_error.expected(metric, device, kernel.duration_ns)
-    if found is None:
+    expected = expected_error.expected(metric, device, kernel.duration_ns)
+    if expected is None:
         return None
     within = expected_error.expected_range(metric, device, kernel.counters, kernel.duration_ns)
     return ExpectedError(
-        median=found.median,
-        worst=found.worst,
-        unit=found.unit,
-        n=found.n,
-        compared=found.quantity,
-        device=found.device or found.arch,
-        kernels=found.kernels,
+        median=expected.median,
+        worst=expected.worst,
+        unit=expected.unit,
+        n=expected.n,
+        compared=expected.quantity,
+        device=expected.device or expected.arch,
+        kernels=expected.kernels,
         covered=expected_error.covered(metric, unseen),
         class_=expected_error.class_of(metric, kernel.counters, kernel.duration_ns),
         range=within.range if within else None,

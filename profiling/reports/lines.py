@@ -83,9 +83,9 @@ def source_lines(file: str) -> list[str]:
 def _file_lines(lines: Sequence[SourceLine], text: Sequence[str], width: int) -> Iterator[str]:
     costs = {line.line: line.amounts for line in lines}
     blank = " " * len(_table_head())
-    shown = sorted({n for line in costs for n in range(line - CONTEXT, line + CONTEXT + 1) if n > 0})
-    before = shown[0] if shown else 0
-    for n in shown:
+    line_numbers = sorted({n for line in costs for n in range(line - CONTEXT, line + CONTEXT + 1) if n > 0})
+    before = line_numbers[0] if line_numbers else 0
+    for n in line_numbers:
         if n > len(text) and n not in costs:
             continue
         if n > before + 1:

@@ -106,26 +106,26 @@ def _transfer_lines(result: TargetResult) -> Iterator[str]:
         yield f"  {row.kind.replace('_', ' '):<17} {row.count} x, {size} in {spent}, {rate}"
     if result.kernels and result.clock_ns:
         kernels = format_quantity(sum(kernel.duration_ns * kernel.dispatches for kernel in result.kernels), "ns")
-        whole = format_quantity(result.clock_ns, "ns")
-        yield f"  {'in all':<17} {whole} from the first operation to the last, of which kernels {kernels}; host code: 0"
+        total = format_quantity(result.clock_ns, "ns")
+        yield f"  {'in all':<17} {total} from the first operation to the last, of which kernels {kernels}; host code: 0"
 
 
 def _overview_lines(results: Sequence[TargetResult], names: Sequence[str]) -> Iterator[str]:
     """The share of each kernel in a target's total kernel time."""
     width = max(len(name) for name in names)
-    done = [result for result in results if result.kernels]
-    head = [f"{result.arch} ({result.device})  {result.flags}" for result in done]
+    measured = [result for result in results if result.kernels]
+    head = [f"{result.arch} ({result.device})  {result.flags}" for result in measured]
     size = max(24, *(len(text) for text in head))
     yield f"{'kernel time':<{width}}" + "".join(f"  {text:>{size}}" for text in head)
     for name in names:
         cells = []
-        for result in done:
+        for result in measured:
             total = sum(k.duration_ns * k.dispatches for k in result.kernels)
-            own = [k for k in result.kernels if k.name == name]
-            spent = sum(k.duration_ns * k.dispatches for k in own)
-            times = sum(k.dispatches for k in own)
+            kernels = [k for k in result.kernels if k.name == name]
+            spent = sum(k.duration_ns * k.dispatches for k in kernels)
+            times = sum(k.dispatches for k in kernels)
             cells.append(
-                f"{times} x {format_quantity(spent / times, 'ns')} {100 * spent / total:4.0f} %" if own else "-"
+                f"{times} x {format_quantity(spent / times, 'ns')} {100 * spent / total:4.0f} %" if kernels else "-"
             )
         yield f"{name:<{width}}" + "".join(f"  {text:>{size}}" for text in cells)
 
@@ -162,8 +162,8 @@ def _verdict_lines(column: Column) -> Iterator[str]:
     if kernel.sampling is not None and kernel.sampled:
         part = _simulated_part(kernel, kernel.sampling.groups_simulated)
         yield f"    {_sampling_text(column, part) if simulated else f'from {part}, interpreted'}"
-    said = _bottleneck_text(kernel, device) if kernel.limits is not None else ""
-    yield f"    {said or roofline.describe_position(roofline.locate_kernel(kernel.metrics, device))}"
+    verdict = _bottleneck_text(kernel, device) if kernel.limits is not None else ""
+    yield f"    {verdict or roofline.describe_position(roofline.locate_kernel(kernel.metrics, device))}"
     room = bottleneck.simd_occupancy(kernel, device)
     if room is not None:
         yield f"    {room}; {_resource_text(kernel)}"
@@ -215,10 +215,14 @@ def _sampling_error(column: Column, metric: str) -> float:
 
 def _resource_text(kernel: KernelRecord) -> str:
     """Registers and memory of the kernel, as far as the backend reports them."""
-    if (taken := kernel.registers) is None:
+    if (registers := kernel.registers) is None:
         return ""
-    parts = [f"{taken.vgprs:g} VGPRs", *([f"{taken.agprs:g} AGPRs"] if taken.agprs else []), f"{taken.sgprs:g} SGPRs"]
-    for size, name in ((taken.lds_bytes, "LDS per group"), (taken.scratch_bytes, "scratch per lane")):
+    parts = [
+        f"{registers.vgprs:g} VGPRs",
+        *([f"{registers.agprs:g} AGPRs"] if registers.agprs else []),
+        f"{registers.sgprs:g} SGPRs",
+    ]
+    for size, name in ((registers.lds_bytes, "LDS per group"), (registers.scratch_bytes, "scratch per lane")):
         if size:
             parts.append(f"{size:,.0f} B {name}")
     return ", ".join(parts)
@@ -255,8 +259,8 @@ def _vl1d_traffic(column: Column) -> float | None:
 def _memory_traffic(column: Column) -> dict[str, float | None]:
     """GB/s of the HBM, and separately of the Infinity Cache if the device has one and the backend reports it."""
     parts = [column.kernel.metrics.get(name) for name in roofline.LEVELS["HBM"][0]]
-    known = [part for part in parts if part is not None]
-    fabric = sum(known) if len(known) == len(parts) else None
+    known_parts = [part for part in parts if part is not None]
+    fabric = sum(known_parts) if len(known_parts) == len(parts) else None
     beyond = column.kernel.traffic
     if beyond is None or not devices.load_device(column.result.device)["fabric.infinity_cache_gbps"]:
         return {"HBM": fabric}
@@ -281,18 +285,18 @@ def _number_format(counters: Mapping[str, float]) -> str:
 
 
 def _of_peak(name: str, value: float, peak: float, unit: str) -> str:
-    factor, shown = unit_prefix([peak], unit)
+    factor, peak_text = unit_prefix([peak], unit)
     reached, possible = format_number(value / factor, 3), format_number(peak / factor, 3)
-    return f"{name} {reached} of {possible} {shown} ({format_percent(value / peak)})"
+    return f"{name} {reached} of {possible} {peak_text} ({format_percent(value / peak)})"
 
 
 def _metric_table(columns: Sequence[Column], counters: bool) -> Iterator[str]:
     """Table of the paper's metrics, our metrics and counters, one column per target."""
     facts = metrics.metric_table().metrics
-    own = [metric for metric in metrics.extra_ids() if facts[metric].source.startswith("own")]
+    own_metrics = [metric for metric in metrics.extra_ids() if facts[metric].source.startswith("own")]
     blocks = [
-        list(_metric_rows(columns, [metric for metric in metrics.all_ids() if metric not in own])),
-        list(_metric_rows(columns, own)),
+        list(_metric_rows(columns, [metric for metric in metrics.all_ids() if metric not in own_metrics])),
+        list(_metric_rows(columns, own_metrics)),
         list(_counter_rows(columns)) if counters else [],
     ]
     rows = [row for block in blocks for row in block]
@@ -364,13 +368,13 @@ def _expected_error(name: str, column: Column) -> expected_error.ErrorRow | None
 
 def _error_text(name: str, column: Column) -> str:
     """The range of the kernel's class, or else the median error, plus the sampling error, with its unit."""
-    found = _expected_error(name, column)
-    if found is None:
+    error = _expected_error(name, column)
+    if error is None:
         return NO_EVIDENCE
     kernel = column.kernel
     range_ = expected_error.expected_range(name, column.result.device, kernel.counters, kernel.duration_ns)
-    size = found.median if range_ is None else range_.range
-    text = _plus_minus(math.hypot(size, column.scaling_error(name, found.unit)), found.unit)
+    size = error.median if range_ is None else range_.range
+    text = _plus_minus(math.hypot(size, column.scaling_error(name, error.unit)), error.unit)
     text += " ~" if range_ is not None and range_.wide else ""
     return text if expected_error.covered(name, column.unseen) else f"{text} *"
 

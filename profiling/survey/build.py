@@ -66,18 +66,18 @@ def try_plans(
     for number, plan in enumerate(program.plans):
         written = folder / f"written{number}"
         where = _BuildContext(arch, folder / f"plan{number}", (*roots, written, own_headers()), limits)
-        made = _attempt_build(_with_written(plan, written), where)
-        if made.artefacts is not None:
-            return made
-        failures.append(made)
-        if made.reason == Reason.NEEDS_LIBRARY:
+        built = _attempt_build(_with_written(plan, written), where)
+        if built.artefacts is not None:
+            return built
+        failures.append(built)
+        if built.reason == Reason.NEEDS_LIBRARY:
             break
     # A guessed plan's errors are not informative if a build file gave another plan.
-    relevant = [made for made in failures if made.plan.origin != "guess"] or failures
-    chosen = next((made for made in relevant if made.reason == Reason.NEEDS_LIBRARY), failures[0])
+    relevant = [built for built in failures if built.plan.origin != "guess"] or failures
+    chosen = next((built for built in relevant if built.reason == Reason.NEEDS_LIBRARY), failures[0])
     if chosen.reason == Reason.NEEDS_LIBRARY and program.libraries:
         return replace(chosen, message=f"needs {', '.join(program.libraries)}: {chosen.message}")
-    if program.not_configured and all(made.plan.origin == "guess" for made in failures):
+    if program.not_configured and all(built.plan.origin == "guess" for built in failures):
         return _without_configuration(chosen, program.not_configured)
     return chosen
 
@@ -103,9 +103,13 @@ def _with_written(plan: BuildPlan, folder: Path) -> BuildPlan:
         place.write_text(text)
     units = []
     for unit in plan.units:
-        asked = dict.fromkeys([unit.path.parent, *unit.includes, plan.folder])
-        further = (folder / place.relative_to("/") for place in asked)
-        path = folder / unit.path.relative_to("/") if any(unit.path == made for made, _ in plan.written) else unit.path
+        folders = dict.fromkeys([unit.path.parent, *unit.includes, plan.folder])
+        further = (folder / place.relative_to("/") for place in folders)
+        path = (
+            folder / unit.path.relative_to("/")
+            if any(unit.path == folders_written for folders_written, _ in plan.written)
+            else unit.path
+        )
         includes = (*unit.includes, *(place for place in further if place.is_dir()))
         units.append(replace(unit, path=path, includes=includes))
     return replace(plan, units=tuple(units))
@@ -113,13 +117,13 @@ def _with_written(plan: BuildPlan, folder: Path) -> BuildPlan:
 
 def _attempt_build(plan: BuildPlan, where: _BuildContext) -> BuildResult:
     """Compiles the plan; on unknown standard names, retries with the headers that HIP included before release 7."""
-    made = _compile_plan(plan, where)
-    if made.reason == Reason.COMPILE_FAILED and legacy_headers.may_help(made.diagnostics):
+    built = _compile_plan(plan, where)
+    if built.reason == Reason.COMPILE_FAILED and legacy_headers.may_help(built.diagnostics):
         units = tuple(_with_older_headers(unit) for unit in plan.units)
         again = _compile_plan(replace(plan, units=units), where)
         solved = again.reason != Reason.COMPILE_FAILED or not legacy_headers.may_help(again.diagnostics)
-        return again if solved else made  # if the retry did not help, the original error is clearer
-    return made
+        return again if solved else built  # if the retry did not help, the original error is clearer
+    return built
 
 
 def _with_older_headers(unit: SourceUnit) -> SourceUnit:
@@ -157,22 +161,22 @@ def _compile_plan(plan: BuildPlan, where: _BuildContext) -> BuildResult:
 def _header_outside(header: str | None, plan: BuildPlan, roots: Sequence[Path]) -> Path | None:
     """The missing header, if it is in a folder that the build files name but the compiler may not see."""
     named = [place / header for unit in plan.units for place in (unit.path.parent, *unit.includes)] if header else []
-    found = [path.resolve() for path in named if path.is_file()]
-    return next((path for path in found if not any(path.is_relative_to(root.resolve()) for root in roots)), None)
+    paths = [path.resolve() for path in named if path.is_file()]
+    return next((path for path in paths if not any(path.is_relative_to(root.resolve()) for root in roots)), None)
 
 
 def _code_objects(plan: BuildPlan, where: _BuildContext) -> None:
     """Compiles code objects that the program loads at run time into FOLDER/run, under the names it expects."""
     for number, wanted in enumerate(plan.code_objects):
         unit = wanted.unit
-        own = where.folder / f"own{number}"
-        made = toolchain.compile_device(
-            unit.path, where.arch, _allowed_flags(unit.flags()), own, roots=where.roots, limits=where.limits
+        object_folder = where.folder / f"own{number}"
+        compiled = toolchain.compile_device(
+            unit.path, where.arch, _allowed_flags(unit.flags()), object_folder, roots=where.roots, limits=where.limits
         )
         if wanted.output.is_relative_to(plan.folder):
             place = where.folder / "run" / wanted.output.relative_to(plan.folder)
             place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(made.code_object, place)
+            shutil.copyfile(compiled.code_object, place)
 
 
 def _needs_openmp(link: str) -> bool:
@@ -206,9 +210,9 @@ def _classify_failure(error: CompileFailed, wanted: list[str]) -> tuple[str, str
         return "missing_header", f"{header} not found"
     if error.reason == Reason.LINK_FAILED:
         for name in [*absent_libraries(error.diagnostics), *wanted]:
-            found = library_of_link(name)
-            if found is not None:
-                return "needs_library", f"needs {found.name} (-l{name})"
+            missing_library = library_of_link(name)
+            if missing_library is not None:
+                return "needs_library", f"needs {missing_library.name} (-l{name})"
         missing = undefined_symbols(error.diagnostics)
         if wanted:
             return "needs_library", f"needs {wanted[0]}; undefined: {', '.join(missing[:4])}"

@@ -45,12 +45,12 @@ def folder_provenance(folder: Path) -> dict[str, str]:
 
 def _run_git(folder: Path, *arguments: str) -> str:
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=20, check=False
         )
     except (OSError, subprocess.SubprocessError):
         return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+    return process.stdout.strip() if process.returncode == 0 else ""
 
 
 def describe_machine() -> str:
@@ -108,8 +108,8 @@ def _conditions_text(reports: Sequence[SurveyReport]) -> str:
 
 def _budget_text(reports: Sequence[SurveyReport], budget_s: float) -> str:
     rows = [row for report in reports for row in report.rows if row.completed]
-    whole = sum(row.whole for row in rows)
-    text = f"Launches had a budget of {budget_s:g} s: {whole} of {len(rows)} programs that ended executed all"
+    total = sum(row.whole for row in rows)
+    text = f"Launches had a budget of {budget_s:g} s: {total} of {len(rows)} programs that ended executed all"
     if not reports[0].conditions.get("shrink"):
         return f"{text}."
     shrunk = sum(bool(row.shrunk) for report in reports for row in report.rows)
@@ -204,8 +204,8 @@ def _not_compiled(rows: Sequence[tuple[SurveyReport, SurveyRow]]) -> str:
 def _missing_libraries(rows: Sequence[SurveyRow]) -> str:
     wanted: Counter[str] = Counter()
     for row in rows:
-        found = _NEEDS.match(row.message) if row.reason == Reason.NEEDS_LIBRARY else None
-        wanted.update(found.group(1).split(", ") if found else ())
+        match = _NEEDS.match(row.message) if row.reason == Reason.NEEDS_LIBRARY else None
+        wanted.update(match.group(1).split(", ") if match else ())
     if not wanted:
         return ""
     listed = ", ".join(f"{name} ({number})" for name, number in wanted.most_common())
@@ -220,12 +220,12 @@ def _arch_differences(reports: Sequence[SurveyReport], arches: Sequence[str]) ->
             outcome = row.status if row.completed else row.reason
             outcomes.setdefault((_report_title(report), row.program), {})[report.arch] = outcome
     lines = [
-        f"- `{program}`: " + ", ".join(f"{arch}: {found[arch]}" for arch in arches)
-        for (_, program), found in outcomes.items()
-        if len(found) == len(arches) and len(set(found.values())) > 1
+        f"- `{program}`: " + ", ".join(f"{arch}: {outcome[arch]}" for arch in arches)
+        for (_, program), outcome in outcomes.items()
+        if len(outcome) == len(arches) and len(set(outcome.values())) > 1
     ]
     for arch in arches:
-        absent = [f"`{program}`" for (_, program), found in outcomes.items() if arch not in found]
+        absent = [f"`{program}`" for (_, program), outcome in outcomes.items() if arch not in outcome]
         lines += [f"- Not surveyed on {arch} ({len(absent)}): {', '.join(absent)}"] if absent else []
     return "### Differs between architectures\n\n" + ("\n".join(lines) or "Nothing.")
 

@@ -46,12 +46,12 @@ def find_programs(root: Path, arch: str, shows: Sequence[Path] = ()) -> list[Sur
     }
     build_files = [path for path in folder.build_files if path.parent in useful]
     lists = [path for path in build_files if path.name == CMAKE_FILE]
-    found, problems = _cmake_plans(lists, folder.root, arch, shows)
+    plans_found, problems = _cmake_plans(lists, folder.root, arch, shows)
     for build_file in build_files:
         if build_file.name != CMAKE_FILE:
-            found += _plans_of_file(build_file, folder.root, arch, shows)
+            plans_found += _plans_of_file(build_file, folder.root, arch, shows)
     plans: dict[Path, list[BuildPlan]] = defaultdict(list)
-    for plan in found:
+    for plan in plans_found:
         for main in _main_files(plan, folder.root):
             plans[main].append(plan)
     programs = []
@@ -60,7 +60,7 @@ def find_programs(root: Path, arch: str, shows: Sequence[Path] = ()) -> list[Sur
             program = _build_program(path, folder, plans.get(path, []), problems)
             if program is not None:
                 programs.append(program)
-    return [*programs, *_folders_without_main(folder, programs, found)]
+    return [*programs, *_folders_without_main(folder, programs, plans_found)]
 
 
 def _folders_without_main(
@@ -95,18 +95,18 @@ def _cmake_plans(
     """
     plans: list[BuildPlan] = []
     problems: dict[Path, str] = {}
-    done: set[Path] = set()  # folders that a project above includes
+    planned_folders: set[Path] = set()  # folders that a project above includes
     stopped: set[Path] = set()
     for listfile in sorted(lists, key=lambda path: len(path.parts)):
         place = listfile.parent
         is_part = any(above in problems for above in place.parents) and not _is_project(listfile, root)
-        if place in done or is_part or not stopped.isdisjoint(place.parents):
+        if place in planned_folders or is_part or not stopped.isdisjoint(place.parents):
             continue
-        made = cmake_plans(listfile, root, arch, shows)
-        plans += made.plans
-        done |= made.folders
-        problems |= {place: made.problem} if made.problem else {}
-        stopped |= {place} if made.stopped else set()
+        plans_made = cmake_plans(listfile, root, arch, shows)
+        plans += plans_made.plans
+        planned_folders |= plans_made.folders
+        problems |= {place: plans_made.problem} if plans_made.problem else {}
+        stopped |= {place} if plans_made.stopped else set()
     return plans, problems
 
 
@@ -125,8 +125,8 @@ def _plans_of_file(build_file: Path, root: Path, arch: str, shows: Sequence[Path
 def _script_plans(path: Path) -> list[BuildPlan]:
     """Plans from the compiler calls in a shell script, as far as they can be parsed without running it."""
     steps = steps_of(simple_commands(read_text(path), path.parent))
-    known = [step for step in steps if all(unit.path.is_file() for unit in step.units)]
-    return [plan for plan in plans_of(known, path.parent, "script") if "$" not in plan.name]
+    buildable = [step for step in steps if all(unit.path.is_file() for unit in step.units)]
+    return [plan for plan in plans_of(buildable, path.parent, "script") if "$" not in plan.name]
 
 
 def _command_plans(path: Path) -> list[BuildPlan]:
@@ -149,8 +149,8 @@ def _command_plans(path: Path) -> list[BuildPlan]:
 
 def _main_files(plan: BuildPlan, root: Path) -> list[Path]:
     """The files of a plan with a main(); those that it names outside the surveyed folder are not read."""
-    own = [unit.path for unit in plan.units if unit.path.resolve().is_relative_to(root)]
-    return [path for path in own if source_facts(path).has_main]
+    program_paths = [unit.path for unit in plan.units if unit.path.resolve().is_relative_to(root)]
+    return [path for path in program_paths if source_facts(path).has_main]
 
 
 def _build_program(
@@ -167,15 +167,15 @@ def _build_program(
             return SurveyedProgram(name, path, refusal=("cuda_source", "CUDA source: it uses no HIP header or call"))
         return None
     ordered = sorted(plans, key=lambda plan: (_TRUST[plan.origin], -len(plan.folder.parts)))
-    found = [_complete_plan(plan, folder) for plan in _distinct_plans([*ordered, *_guess_plans(path, folder)])]
-    names = {plan.name for plan in found} | {path.stem}
+    distinct = [_complete_plan(plan, folder) for plan in _distinct_plans([*ordered, *_guess_plans(path, folder)])]
+    names = {plan.name for plan in distinct} | {path.stem}
     return SurveyedProgram(
         name,
         path,
-        tuple(found),
+        tuple(distinct),
         calls=_documented_calls(path, folder, names),
         reads_arguments=source_facts(path).reads_arguments,
-        libraries=_external_libraries(found, folder),
+        libraries=_external_libraries(distinct, folder),
         not_configured=next((problems[place] for place in path.parents if place in problems), ""),
     )
 
@@ -193,10 +193,10 @@ def _external_libraries(plans: list[BuildPlan], folder: Folder) -> tuple[str, ..
 
 
 def _distinct_plans(plans: Iterable[BuildPlan]) -> list[BuildPlan]:
-    kept: dict[object, BuildPlan] = {}
+    distinct: dict[object, BuildPlan] = {}
     for plan in plans:
-        kept.setdefault(tuple((unit.path, unit.flags()) for unit in plan.units), plan)
-    return list(kept.values())
+        distinct.setdefault(tuple((unit.path, unit.flags()) for unit in plan.units), plan)
+    return list(distinct.values())
 
 
 def _guess_plans(path: Path, folder: Folder) -> list[BuildPlan]:
@@ -228,15 +228,15 @@ def _candidate_parts(folder: Folder) -> list[Path]:
 def _companion_sources(path: Path, folder: Folder, usable: list[Path]) -> list[Path]:
     """Sources beside an included header with the same stem (x.cpp for x.h), transitively."""
     by_place = {(other.parent, other.name.split(".")[0]): other for other in usable}
-    found: list[Path] = []
+    companions: list[Path] = []
     queue = [path]
     while queue:
         for header in folder.closure(queue.pop()):
             companion = by_place.get((header.parent, header.name.split(".")[0]))
-            if companion is not None and companion != header and companion not in found:
-                found.append(companion)
+            if companion is not None and companion != header and companion not in companions:
+                companions.append(companion)
                 queue.append(companion)
-    return found
+    return companions
 
 
 def _complete_plan(plan: BuildPlan, folder: Folder) -> BuildPlan:
@@ -271,7 +271,7 @@ def _split_words(text: str) -> tuple[str, ...]:
 
 def _documented_calls(path: Path, folder: Folder, names: set[str]) -> tuple[Invocation, ...]:
     """Run lines such as `./name 1024` from scripts and READMEs in the program's folder and above (at most 3)."""
-    found: list[Invocation] = []
+    invocations: list[Invocation] = []
     pattern = re.compile(
         r"(?:^|[\s`$>])\./(?:[\w.-]+/)*(" + "|".join(map(re.escape, sorted(names))) + r")((?:[ \t]+[^\s`]+)+)"
     )
@@ -281,9 +281,9 @@ def _documented_calls(path: Path, folder: Folder, names: set[str]) -> tuple[Invo
         scripts = [file for file in sorted(place.iterdir()) if _RUN_SCRIPT.fullmatch(file.name) and file.is_file()]
         for file in scripts[:4]:
             calls = calls_of(_COMMENT_LINE.sub("", read_text(file, folder.root)), place, sorted(names), folder.root)
-            found += [call for _, call in calls if call.arguments or call.stdin]
+            invocations += [call for _, call in calls if call.arguments or call.stdin]
         for file in sorted(place.glob("README*"))[:4]:
             words = [_split_words(match.group(2)) for match in pattern.finditer(read_text(file, folder.root))]
-            found += [Invocation(line) for line in words if line and not any(map(_PLACEHOLDER.search, line))]
-    plausible = [call for call in found if len(call.arguments) < 20 and not _is_compile_command(call.arguments)]
+            invocations += [Invocation(line) for line in words if line and not any(map(_PLACEHOLDER.search, line))]
+    plausible = [call for call in invocations if len(call.arguments) < 20 and not _is_compile_command(call.arguments)]
     return tuple(dict.fromkeys(plausible))[:3]

@@ -53,12 +53,12 @@ def try_calls(
     calls = _program_calls(program, built)
     while len(tries) < min(len(calls), ATTEMPTS):
         call, view = calls[len(tries)], scratch / f"run{len(tries)}"
-        verdict, done = try_call(program, built, device, root, view, limits, call, count, counters)
-        tries.append((_advise_on_timeout(verdict, call, limits), done, call))
+        verdict, result = try_call(program, built, device, root, view, limits, call, count, counters)
+        tries.append((_advise_on_timeout(verdict, call, limits), result, call))
         lost = verdict.reason == Reason.HOST_CRASH and program.reads_arguments and not call.arguments
         if verdict.reason not in _RETRY and not lost:
             return tries[-1]
-        examples = _own_examples(done, built, view / _folder_inside(built, root))
+        examples = _own_examples(result, built, view / _folder_inside(built, root))
         calls += [call for call in examples if call not in calls]
     return (
         tries[-1] if tries[-1][0].reason == Reason.NEEDS_DATA else tries[0]
@@ -66,8 +66,8 @@ def try_calls(
 
 
 def _folder_inside(built: BuildResult, root: Path) -> Path:
-    own = built.plan.folder.resolve()
-    return own.relative_to(root) if own.is_relative_to(root) else Path()
+    plan_folder = built.plan.folder.resolve()
+    return plan_folder.relative_to(root) if plan_folder.is_relative_to(root) else Path()
 
 
 def try_call(
@@ -83,10 +83,10 @@ def try_call(
 ) -> tuple[RunVerdict, api.RunResult]:
     """Runs a program once, in a copy of its folder below the new folder `view`, and judges it."""
     folder = view / _folder_inside(built, root)
-    done = _run_call(built, device, folder, limits, call, count, {str(view): root}, counters)
-    verdict = judge_run(done, unasked=program.reads_arguments and not call.arguments)
-    before_kernels = not done.dispatch_count
-    return (explain_by_absent_file(verdict, call, folder) if before_kernels else verdict), done
+    result = _run_call(built, device, folder, limits, call, count, {str(view): root}, counters)
+    verdict = judge_run(result, unasked=program.reads_arguments and not call.arguments)
+    before_kernels = not result.dispatch_count
+    return (explain_by_absent_file(verdict, call, folder) if before_kernels else verdict), result
 
 
 def explain_by_absent_file(verdict: RunVerdict, call: Invocation, folder: Path) -> RunVerdict:
@@ -119,8 +119,10 @@ def _own_examples(done: api.RunResult, built: BuildResult, folder: Path) -> list
     name = re.escape(Path(built.plan.name).name)
     pattern = re.compile(rf"(?:^|[\s`'\"$>])(?:[\w./-]*/)?{name}((?:[ \t]+[^\s`'\"]+)+)[ \t]*[`'\"]?\.?$", re.MULTILINE)
     text = f"{done.stdout}\n{done.stderr}"[:USAGE_CHARS]
-    found = [tuple(match.split()) for match in pattern.findall(text)]
-    plain = [words for words in found if all(_LITERAL.fullmatch(word) or (folder / word).is_file() for word in words)]
+    examples = [tuple(match.split()) for match in pattern.findall(text)]
+    plain = [
+        words for words in examples if all(_LITERAL.fullmatch(word) or (folder / word).is_file() for word in words)
+    ]
     return [Invocation(words) for words in (*plain, *(tuple(match.split()) for match in _NAMED_OPTION.findall(text)))]
 
 
@@ -136,9 +138,9 @@ def _run_call(
 ) -> api.RunResult:
     assert built.artefacts is not None
     copy_folder(built.plan.folder, folder)
-    own = _own_output(built)
-    if own is not None:
-        shutil.copytree(own, folder, dirs_exist_ok=True)
+    output_path = _own_output(built)
+    if output_path is not None:
+        shutil.copytree(output_path, folder, dirs_exist_ok=True)
     artefacts = put_executable(built.artefacts, folder, built.plan.name)
     _run_setup_commands(call, folder, around)
     stdin = _standard_input(call, built.plan.folder, folder)

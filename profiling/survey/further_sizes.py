@@ -86,7 +86,7 @@ def _scaled_value(knob: Knob, factor: float) -> int:
 
 
 def _by_argument(call: Invocation, knobs: Sequence[Knob]) -> Iterator[ResizedInvocation]:
-    seen = {call}
+    seen_calls = {call}
     single = [(knob,) for knob in knobs] if len(knobs) > 1 else []
     rows = [(factors, tuple(knobs)) for factors in LADDERS] + [(ONE_AT_A_TIME, chosen) for chosen in single]
     for ladder, (factors, chosen) in enumerate(rows):
@@ -95,18 +95,20 @@ def _by_argument(call: Invocation, knobs: Sequence[Knob]) -> Iterator[ResizedInv
             def value(knob: Knob, chosen: Sequence[Knob] = chosen, factor: float = factor) -> int:
                 return _scaled_value(knob, factor) if knob in chosen else knob.value
 
-            found = start_with(call, knobs, value).call
-            if found not in seen:
-                seen.add(found)
-                yield ResizedInvocation(found, None, ladder)
+            resized = start_with(call, knobs, value).call
+            if resized not in seen_calls:
+                seen_calls.add(resized)
+                yield ResizedInvocation(resized, None, ladder)
 
 
 def size_constants(text: str) -> list[NamedConstant]:
     """The constants of a source that look like sizes."""
     return [
-        one
-        for one in named_constants(text)
-        if one.value >= LEAST_CONSTANT and _SIZE_NAME.fullmatch(one.name) and not _NO_SIZE.search(one.name)
+        constant
+        for constant in named_constants(text)
+        if constant.value >= LEAST_CONSTANT
+        and _SIZE_NAME.fullmatch(constant.name)
+        and not _NO_SIZE.search(constant.name)
     ]
 
 
@@ -117,16 +119,20 @@ def _by_constant(plan: BuildPlan, call: Invocation) -> Iterator[ResizedInvocatio
         return
     for ladder, factors in enumerate(CONSTANT_LADDERS):
         for factor in factors:
-            made = {path: _edit_constants(texts[path], found, factor) for path, found in constants.items() if found}
+            edited = {
+                path: _edit_constants(texts[path], constant, factor) for path, constant in constants.items() if constant
+            }
             changes = dict.fromkeys(
-                f"{found.name}={scale_size(found.value, factor)}" for group in constants.values() for found in group
+                f"{constant.name}={scale_size(constant.value, factor)}"
+                for group in constants.values()
+                for constant in group
             )
-            yield ResizedInvocation(call, _with_texts(plan, made), ladder, ", ".join(changes))
+            yield ResizedInvocation(call, _with_texts(plan, edited), ladder, ", ".join(changes))
 
 
 def _edit_constants(text: str, constants: Sequence[NamedConstant], factor: float) -> str:
-    for found in reversed(constants):
-        text = f"{text[: found.start]}{scale_size(found.value, factor)}{text[found.end :]}"
+    for constant in reversed(constants):
+        text = f"{text[: constant.start]}{scale_size(constant.value, factor)}{text[constant.end :]}"
     return text
 
 
@@ -136,6 +142,6 @@ def _with_texts(plan: BuildPlan, made: dict[Path, str]) -> BuildPlan:
     def unit_of(unit: SourceUnit) -> SourceUnit:
         return replace(unit, includes=(unit.path.parent, *unit.includes)) if unit.path in made else unit
 
-    kept = tuple((path, text) for path, text in plan.written if path not in made)
+    kept_texts = tuple((path, text) for path, text in plan.written if path not in made)
     written = tuple((unit.path, made[unit.path]) for unit in plan.units if unit.path in made)
-    return replace(plan, units=tuple(map(unit_of, plan.units)), written=(*kept, *written))
+    return replace(plan, units=tuple(map(unit_of, plan.units)), written=(*kept_texts, *written))

@@ -46,9 +46,11 @@ def licence_of(text: str, folder: Path, root: Path) -> str:
         return named.group(1)
     for place in (folder, *folder.parents):
         for name in LICENCE_FILES:
-            found = _recognise_licence(_read_text(place / name)) or _recognise_licence(_read_text(place / name.lower()))
-            if found:
-                return found
+            licence = _recognise_licence(_read_text(place / name)) or _recognise_licence(
+                _read_text(place / name.lower())
+            )
+            if licence:
+                return licence
         if place == root:
             break
     return _recognise_licence(text) or NOT_KNOWN
@@ -72,10 +74,10 @@ def source_text(plan: BuildPlan, root: Path) -> str:
     Headers below `root` that a file includes by a quoted name stand where they are included first, and the plan's
     macros at the top, so that the text compiles alone.
     """
-    parts, seen = [], set[Path]()
+    parts, visited = [], set[Path]()
     for unit in plan.units:
         name = unit.path.relative_to(plan.folder) if unit.path.is_relative_to(plan.folder) else Path(unit.path.name)
-        text = _with_headers(_read_text(unit.path), unit.path.parent, unit, root.resolve(), seen)
+        text = _with_headers(_read_text(unit.path), unit.path.parent, unit, root.resolve(), visited)
         parts.append(f"// file: {name}\n{text}" if len(plan.units) > 1 else text)
     macros = dict.fromkeys(text for unit in plan.units for text in unit.defines)
     defines = "".join(f"#define {name} {value if equals else 1}\n" for name, equals, value in map(_macro_parts, macros))

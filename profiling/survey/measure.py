@@ -51,19 +51,19 @@ def all_labels(own: SurveyRun, scratch: Path) -> Iterator[Labels]:
     same sizes."""
     first = own.labels()
     yield first
-    known = {label_identity(kernel, own.device.name) for kernel in first[1].kernels}
-    ended: set[int] = set()  # ladders
+    identities = {label_identity(kernel, own.device.name) for kernel in first[1].kernels}
+    finished_ladders: set[int] = set()  # ladders
     idle = 0
     for number, size in enumerate(other_sizes(own.built.plan, own.call, _print_usage(own, scratch))):
-        if size.ladder in ended:
+        if size.ladder in finished_ladders:
             continue
         run = _run_resized(own, size, scratch / f"size{number}")
         if run is None:
-            ended.add(size.ladder)
+            finished_ladders.add(size.ladder)
             continue
         record, item = run.labels(first[0]["id"] if size.change else "", size.change)
-        fresh = [kernel for kernel in item.kernels if label_identity(kernel, own.device.name) not in known]
-        known |= {label_identity(kernel, own.device.name) for kernel in fresh}
+        fresh = [kernel for kernel in item.kernels if label_identity(kernel, own.device.name) not in identities]
+        identities |= {label_identity(kernel, own.device.name) for kernel in fresh}
         idle = 0 if fresh else idle + 1
         if fresh:
             yield record, replace(item, kernels=tuple(fresh))
@@ -77,8 +77,8 @@ def _print_usage(own: SurveyRun, scratch: Path) -> str:
     if not own.program.reads_arguments:
         return text
     limits = replace(own.limits, time_s=SIZE_TIME_S, budget_s=SIZE_BUDGET_S)
-    _, asked = try_call(own.program, own.built, own.device, own.root, scratch / "help", limits, HELP, count=False)
-    return text if asked.dispatch_count else f"{asked.stdout}\n{asked.stderr}"[:USAGE_CHARS] + text
+    _, help_run = try_call(own.program, own.built, own.device, own.root, scratch / "help", limits, HELP, count=False)
+    return text if help_run.dispatch_count else f"{help_run.stdout}\n{help_run.stderr}"[:USAGE_CHARS] + text
 
 
 def _run_resized(own: SurveyRun, size: ResizedInvocation, scratch: Path) -> SurveyRun | None:
@@ -94,9 +94,13 @@ def _run_resized(own: SurveyRun, size: ResizedInvocation, scratch: Path) -> Surv
         own.limits, time_s=SIZE_TIME_S, budget_s=SIZE_BUDGET_S, sampling_units=CORPUS_UNITS,
         settled_launches=SETTLED_LAUNCHES,
     )  # fmt: skip
-    verdict, done = try_call(
+    verdict, run_result = try_call(
         own.program, built, own.device, own.root, scratch / "view", limits, size.call, count=True, counters=True
     )
-    if verdict.status in ("passed", "ran") or done.reason == Reason.SETTLED:
-        return SurveyRun(own.program, built, own.root, own.device, limits, size.call, done) if done.kernels else None
+    if verdict.status in ("passed", "ran") or run_result.reason == Reason.SETTLED:
+        return (
+            SurveyRun(own.program, built, own.root, own.device, limits, size.call, run_result)
+            if run_result.kernels
+            else None
+        )
     return None

@@ -34,16 +34,16 @@ def find_project(
     Raises BadInput if there is no such program or more than one, CompileFailed if no plan builds.
     """
     shows = [place.resolve() for place in includes]
-    found = [program for program in find_programs(folder, arch, shows) if not program.refusal[0]]
+    programs = [program for program in find_programs(folder, arch, shows) if not program.refusal[0]]
     if main is not None:
-        found = [program for program in found if program.main == main.resolve()]
-    if len(found) != 1:
-        raise _not_one(folder, main, found)
+        programs = [program for program in programs if program.main == main.resolve()]
+    if len(programs) != 1:
+        raise _not_one(folder, main, programs)
     roots = (folder.resolve(), *shows)
-    asked = replace(found[0], plans=tuple(_with_includes(plan, roots[1:]) for plan in found[0].plans))
-    built = try_plans(asked, arch, scratch, roots, limits)
+    chosen = replace(programs[0], plans=tuple(_with_includes(plan, roots[1:]) for plan in programs[0].plans))
+    built = try_plans(chosen, arch, scratch, roots, limits)
     if built.artefacts is None:
-        raise _does_not_build(folder, found[0].id, built, roots)
+        raise _does_not_build(folder, programs[0].id, built, roots)
     return project_of(built.plan, (*roots, scratch.resolve(), own_headers()))
 
 
@@ -73,9 +73,9 @@ def project_of(plan: BuildPlan, roots: tuple[Path, ...]) -> Project:
 
 def _not_one(folder: Path, main: Path | None, found: list[SurveyedProgram]) -> BadInput:
     if not found:
-        what = f"{main}: not a HIP program of {folder}" if main else f"{folder}: no HIP program"
+        problem = f"{main}: not a HIP program of {folder}" if main else f"{folder}: no HIP program"
         remedy = "give the source files of a program, or the folder that holds them with their build files"
-        return BadInput(what, cause=CAUSE, remedy=remedy, reason=Reason.NO_PROGRAMS)
+        return BadInput(problem, cause=CAUSE, remedy=remedy, reason=Reason.NO_PROGRAMS)
     names = ", ".join(program.id for program in found[:5]) + (", ..." if len(found) > 5 else "")
     return BadInput(
         f"{folder}: {len(found)} programs: {names}",
@@ -86,8 +86,8 @@ def _not_one(folder: Path, main: Path | None, found: list[SurveyedProgram]) -> B
 
 def is_mixed(folder: Path) -> bool:
     """Whether a folder holds more than programs of one .hip file each: build files, or sources of other names."""
-    found = scan_folder(folder)
-    return bool(found.build_files) or any(path.suffix != ".hip" for path in found.sources)
+    scanned = scan_folder(folder)
+    return bool(scanned.build_files) or any(path.suffix != ".hip" for path in scanned.sources)
 
 
 def folder_programs(
@@ -99,23 +99,23 @@ def folder_programs(
     program's source goes to `on_bad`. `scratch` keeps generated headers, so it must exist until the programs are built.
     """
     root = folder.resolve()
-    for number, found in enumerate(find_programs(folder, arch)):
-        reason, message = found.refusal
+    for number, surveyed in enumerate(find_programs(folder, arch)):
+        reason, message = surveyed.refusal
         if reason == NO_MAIN:  # parts of a library, for example
             continue
         if reason:
-            on_bad(BadInput(f"{found.id}: {message}", reason=reason))
+            on_bad(BadInput(f"{surveyed.id}: {message}", reason=reason))
             continue
-        built = try_plans(found, arch, scratch / f"program{number}", (root,), limits)
+        built = try_plans(surveyed, arch, scratch / f"program{number}", (root,), limits)
         arguments = next((call.arguments for call in built.plan.calls), ())
         project = project_of(built.plan, (root, scratch.resolve(), own_headers()))
         try:
-            readable = _own_files(found.id, arguments, built.plan.folder, root)
+            readable = _own_files(surveyed.id, arguments, built.plan.folder, root)
             program = project_program(replace(project, arguments=arguments, readable=readable))
         except BadInput as error:
             on_bad(error)
         else:
-            yield replace(program, name=Path(found.id).stem, runs=(ProgramRun(arguments),))
+            yield replace(program, name=Path(surveyed.id).stem, runs=(ProgramRun(arguments),))
 
 
 def _own_files(program: str, arguments: Sequence[str], folder: Path, root: Path) -> frozenset[Path]:

@@ -72,10 +72,10 @@ class SurveyRow:
 
 def row_of(document: dict[str, Any]) -> SurveyRow:
     """A Row from its JSON document (inverse of asdict); unknown fields are dropped."""
-    known = {entry.name for entry in fields(SurveyRow)}
-    values = {key: value for key, value in document.items() if key in known}
+    field_names = {entry.name for entry in fields(SurveyRow)}
+    values = {key: value for key, value in document.items() if key in field_names}
     lists = {key: tuple(values.get(key, ())) for key in ("arguments", "warnings")}
-    spent = tuple(from_json(Spending, one) for one in values.get("spending", ()))
+    spent = tuple(from_json(Spending, spending) for spending in values.get("spending", ()))
     return SurveyRow(**{**values, **lists, "spending": spent})
 
 
@@ -177,5 +177,5 @@ def _describe_outcome(row: SurveyRow) -> str:
     """The status; of a program with a budget that left out launches, how many of them it executed."""
     if not row.completed or row.whole:
         return row.status
-    launches = sum(one.launches for one in row.spending)
+    launches = sum(spending.launches for spending in row.spending)
     return f"{row.status} {launches - count_uncomputed(row.spending):,} of {launches:,} launches "

@@ -75,12 +75,12 @@ def find_chosen_programs(root: Path, options: SurveyOptions) -> list[SurveyedPro
         raise BadInput(f"{root}: no such folder", remedy="give a folder with HIP programs")
     toolchain.check_arch(options.arch)
     toolchain.find_toolchain()
-    found = find_programs(root, options.arch)
-    programs = [program for program in found if options.match in program.id]
-    if found and not programs:
+    found_programs = find_programs(root, options.arch)
+    programs = [program for program in found_programs if options.match in program.id]
+    if found_programs and not programs:
         raise BadInput(
             f"{root}: no program path contains {options.match!r}",
-            cause=f"{len(found)} programs found, such as {found[0].id}",
+            cause=f"{len(found_programs)} programs found, such as {found_programs[0].id}",
             remedy="choose another --match: a substring of the path, not a pattern",
             reason=Reason.NO_PROGRAMS,
         )
@@ -111,8 +111,8 @@ def survey_folder(
     """
     programs = find_chosen_programs(root, options) if programs is None else programs
     tasks = [_Task(program, root.resolve(), options, _row_key(program, options)) for program in programs]
-    known = _finished_rows(out, options) if out else {}
-    rows = {task.key: known[task.key] for task in tasks if task.key in known}
+    finished = _finished_rows(out, options) if out else {}
+    rows = {task.key: finished[task.key] for task in tasks if task.key in finished}
     waiting = [task for task in tasks if task.key not in rows]
     step = start(len(waiting)) if start else None
     with _RowJournal(out) as keeper:
@@ -120,8 +120,8 @@ def survey_folder(
             task = waiting[outcome.index]
             row, labels = outcome.value if outcome.value is not None else (_failed_row(task, outcome.error), ())
             if label:
-                for one in labels:
-                    label(one)
+                for label_row in labels:
+                    label(label_row)
             rows[task.key] = row
             keeper.keep(row)
             if step:
@@ -201,24 +201,24 @@ def _survey_one(task: _Task, scratch: Path) -> tuple[SurveyRow, tuple[Labels, ..
     )  # fmt: skip
     if options.budget_s:
         limits = replace(limits, sampling_units=SAMPLING_UNITS)
-    verdict, done, call = try_calls(
+    verdict, result, call = try_calls(
         program, built, options.table, task.root, scratch, limits, options.count, options.labels
     )
     row = replace(
         row, status=verdict.status, reason=verdict.reason, message=verdict.message, evidence=verdict.evidence,
-        compiled=True, exit_code=done.exit_code, arguments=call.arguments, dispatches=done.dispatch_count,
-        warnings=tuple(text[:500] for text in done.warnings),
-        run_s=round(done.cpu_s, 2), wall_s=round(done.wall_s, 2), isolated=done.isolated,
-        output_cut=done.output_cut, kernels=len(done.kernels), spending=done.spending,
-        diagnostics=_output_tail(done.stdout, done.stderr, verdict.status),
+        compiled=True, exit_code=result.exit_code, arguments=call.arguments, dispatches=result.dispatch_count,
+        warnings=tuple(text[:500] for text in result.warnings),
+        run_s=round(result.cpu_s, 2), wall_s=round(result.wall_s, 2), isolated=result.isolated,
+        output_cut=result.output_cut, kernels=len(result.kernels), spending=result.spending,
+        diagnostics=_output_tail(result.stdout, result.stderr, verdict.status),
     )  # fmt: skip
     fits = row.whole or row.reason not in ("", Reason.BUDGET, Reason.TIMEOUT)
     if not fits and options.shrink:
-        row = _shrink_run(task, row, built, limits, done, call, scratch)
-    if not (options.labels and options.count and row.completed and done.kernels):
+        row = _shrink_run(task, row, built, limits, result, call, scratch)
+    if not (options.labels and options.count and row.completed and result.kernels):
         return row, ()
     start = time.monotonic()
-    labels = tuple(all_labels(SurveyRun(program, built, task.root, options.table, limits, call, done), scratch))
+    labels = tuple(all_labels(SurveyRun(program, built, task.root, options.table, limits, call, result), scratch))
     stored = sum(len(item.kernels) for _, item in labels)
     return replace(row, labels=stored, label_s=round(time.monotonic() - start, 2)), labels
 
@@ -229,19 +229,27 @@ def _shrink_run(
     """The row with a smaller start of the program that fits its budget, if one of a few proposals does."""
     program, options = task.program, task.options
     printed = f"{done.stdout}\n{done.stderr}"[:USAGE_CHARS]
-    for number, found in enumerate(propose_smaller(built.plan, call, printed, done.spending)):
-        made = built
-        if found.defines:
-            smaller = replace(program, plans=(with_defines(built.plan, found.defines),))
+    for number, proposal in enumerate(propose_smaller(built.plan, call, printed, done.spending)):
+        smaller_build = built
+        if proposal.defines:
+            smaller = replace(program, plans=(with_defines(built.plan, proposal.defines),))
             compiling = toolchain.CompileLimits(isolate=options.isolate)
-            made = try_plans(smaller, options.arch, scratch / f"smaller{number}", [task.root], compiling)
-            if made.artefacts is None:
+            smaller_build = try_plans(smaller, options.arch, scratch / f"smaller{number}", [task.root], compiling)
+            if smaller_build.artefacts is None:
                 continue
         view = scratch / f"shrunk{number}"
-        verdict, tried = try_call(program, made, options.table, task.root, view, limits, found.call, options.count)
-        if verdict.status in ("passed", "ran") and tried.dispatch_count and not count_uncomputed(tried.spending):
-            command = command_line(program.main, built.plan, task.root, found, options.budget_s)
-            return replace(row, shrunk=verdict.status, command=command, kernels=max(row.kernels, len(tried.kernels)))
+        verdict, smaller_run = try_call(
+            program, smaller_build, options.table, task.root, view, limits, proposal.call, options.count
+        )
+        if (
+            verdict.status in ("passed", "ran")
+            and smaller_run.dispatch_count
+            and not count_uncomputed(smaller_run.spending)
+        ):
+            command = command_line(program.main, built.plan, task.root, proposal, options.budget_s)
+            return replace(
+                row, shrunk=verdict.status, command=command, kernels=max(row.kernels, len(smaller_run.kernels))
+            )
     return row
 
 
@@ -295,12 +303,12 @@ def _finished_rows(out: Path, options: SurveyOptions) -> dict[str, SurveyRow]:
             limits += [float(report["conditions"]["timeout_s"])] * len(rows)
         except (ValueError, KeyError, TypeError) as error:
             raise BadInput(f"{out}: not a survey report", cause=str(error), remedy="choose another --out") from error
-    known: dict[str, SurveyRow] = {}
+    finished: dict[str, SurveyRow] = {}
     for document, limit in zip(documents, limits, strict=True):
         row = row_of(document)
         if row.key and (row.reason not in (Reason.TIMEOUT, Reason.BUDGET) or limit >= options.timeout_s):
-            known[row.key] = row
-    return known
+            finished[row.key] = row
+    return finished
 
 
 class _RowJournal:

@@ -58,8 +58,8 @@ def judge_run(done: RunResult, *, unasked: bool = False) -> RunVerdict:
     if done.status == "ok" and done.dispatch_count and (left_out := describe_uncomputed(done.spending)):
         code = f", and exit code {done.exit_code}" if done.exit_code else ""
         return RunVerdict("ran", evidence=f"self-check{code} not judged: {left_out}")
-    own = "\n".join(line for line in done.stderr.splitlines() if not line.startswith("hipsynth: "))
-    text = f"{done.stdout}\n{own}"
+    program_errors = "\n".join(line for line in done.stderr.splitlines() if not line.startswith("hipsynth: "))
+    text = f"{done.stdout}\n{program_errors}"
     verdict = _judge_stopped(done, unasked) if done.status != "ok" else _judge_ended(done, text, unasked)
     if done.output_cut and verdict.status == "failed":
         verdict = replace(verdict, message=f"{verdict.message} (its output was cut)".strip())
@@ -69,7 +69,7 @@ def judge_run(done: RunResult, *, unasked: bool = False) -> RunVerdict:
         return RunVerdict("failed", Reason.NEEDS_DATA, f"loads the code object {absent.group(1)}", verdict.evidence)
     if done.reason == Reason.OUT_OF_MEMORY:
         return RunVerdict("failed", Reason.NEEDS_MEMORY, done.message, verdict.evidence)
-    starved = _line_with(own, "wants", "memory")
+    starved = _line_with(program_errors, "wants", "memory")
     if starved and verdict.reason in (Reason.HOST_CRASH, Reason.EXIT_CODE):
         return RunVerdict("failed", Reason.NEEDS_MEMORY, "host memory exhausted", starved)
     if refused and verdict.status == "failed":

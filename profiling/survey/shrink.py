@@ -45,16 +45,16 @@ def propose_smaller(
     if not knobs:
         return
     repeating = max((row.launches for row in spending), default=0) >= MANY and any(knob.repeats for knob in knobs)
-    seen = {Proposal(call)}
+    proposals = {Proposal(call)}
     for repeats, sizes in _REPEATING if repeating else _LARGE:
 
         def value(knob: Knob, repeats: int = repeats, sizes: int = sizes) -> int:
             return shrink_knob(knob, repeats if knob.repeats else sizes)
 
-        found = start_with(call, knobs, value)
-        if found not in seen:
-            seen.add(found)
-            yield found
+        resized_call = start_with(call, knobs, value)
+        if resized_call not in proposals:
+            proposals.add(resized_call)
+            yield resized_call
 
 
 def shrink_knob(knob: Knob, divisor: int) -> int:
@@ -104,8 +104,8 @@ def with_defines(plan: BuildPlan, defines: Sequence[str]) -> BuildPlan:
     names = {text.partition("=")[0] for text in defines}
     units = []
     for unit in plan.units:
-        kept = tuple(text for text in unit.defines if text.partition("=")[0] not in names)
-        units.append(replace(unit, defines=(*kept, *defines)))
+        kept_defines = tuple(text for text in unit.defines if text.partition("=")[0] not in names)
+        units.append(replace(unit, defines=(*kept_defines, *defines)))
     return replace(plan, units=tuple(units))
 
 

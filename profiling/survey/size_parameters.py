@@ -58,17 +58,17 @@ def knobs_of(texts: Iterable[str], usage: str, arguments: Sequence[str], defines
     that its build sets. Arguments that are given take precedence over what the sources say.
     """
     code = "\n".join(texts)[:MOST_CHARS]
-    found: dict[tuple[str, str], Knob] = {}
+    knobs: dict[tuple[str, str], Knob] = {}
     for knob in (
         *_given_knobs(arguments, code),
         *_declared_macros(defines),
-        *(_knob(one) for one in (*argument_inputs(code), *option_inputs(code))),
+        *(_knob(number_input) for number_input in (*argument_inputs(code), *option_inputs(code))),
         *_described_knobs(f"{usage}\n{code}", taken=bool(arguments)),
         *_help_knobs(usage),
-        *(_knob(one) for one in macro_inputs(code, LEAST_MACRO)),
+        *(_knob(number_input) for number_input in macro_inputs(code, LEAST_MACRO)),
     ):
-        found.setdefault((knob.kind, knob.place), knob)
-    useful = [knob for knob in found.values() if not _FIXED.search(knob.name)]
+        knobs.setdefault((knob.kind, knob.place), knob)
+    useful = [knob for knob in knobs.values() if not _FIXED.search(knob.name)]
     return sorted(useful, key=lambda knob: not knob.repeats)[:MOST_KNOBS]
 
 
@@ -78,15 +78,15 @@ def _knob(one: NumberInput) -> Knob:
 
 def _given_knobs(arguments: Sequence[str], code: str) -> list[Knob]:
     """The numbers of the current command line."""
-    names = {one.place: one.name for one in argument_inputs(code)}
-    found = []
+    names = {number_input.place: number_input.name for number_input in argument_inputs(code)}
+    knobs = []
     for at, word in enumerate(arguments, 1):
         before = arguments[at - 2] if at > 1 and arguments[at - 2].startswith("-") else ""
-        if given := _GIVEN.fullmatch(word):
-            found.append(Knob("argument", str(at), int(given[2]), given[1]))
+        if match := _GIVEN.fullmatch(word):
+            knobs.append(Knob("argument", str(at), int(match[2]), match[1]))
         elif _PLAIN.fullmatch(word) and int(word) > 1:
-            found.append(Knob("argument", str(at), int(word), before or names.get(str(at), "")))
-    return found
+            knobs.append(Knob("argument", str(at), int(word), before or names.get(str(at), "")))
+    return knobs
 
 
 def _declared_macros(defines: Iterable[str]) -> list[Knob]:
@@ -96,25 +96,25 @@ def _declared_macros(defines: Iterable[str]) -> list[Knob]:
 
 def _described_knobs(text: str, *, taken: bool) -> list[Knob]:
     """Arguments and options of a usage line such as `usage: app [n] [-i iterations]`, without values."""
-    found: list[Knob] = []
+    knobs: list[Knob] = []
     for line in _USAGE.findall(text):
         place = 0
         for word in _USAGE_WORD.findall(line):
             inner = word.strip("[]<>")
             if option := _OPTION.fullmatch(inner):
                 if option[2]:
-                    found.append(Knob("option", option[1], 0, option[2]))
+                    knobs.append(Knob("option", option[1], 0, option[2]))
                 continue
             place += 1
             if not taken and not re.search(r"file|path|name|options?\b|\.", inner, re.IGNORECASE):
-                found.append(Knob("argument", str(place), 0, inner))
-    return found
+                knobs.append(Knob("argument", str(place), 0, inner))
+    return knobs
 
 
 def _help_knobs(usage: str) -> list[Knob]:
     """The options of a help text that stand for amounts, without values."""
-    found = []
+    knobs = []
     for short, name, words in _HELP.findall(usage):
         if _AMOUNT.search(f"{name} {words}"):
-            found.append(Knob("option", short or name, 0, f"{name} {words[:40]}"))
-    return found
+            knobs.append(Knob("option", short or name, 0, f"{name} {words[:40]}"))
+    return knobs

@@ -61,16 +61,16 @@ class Folder:
 
     def closure(self, path: Path, limit: int = 400) -> Iterator[Path]:
         """The file and, breadth first, the folder's headers that it includes; at most about `limit` files."""
-        seen = {path}
+        visited = {path}
         queue = [path]
-        while queue and len(seen) < limit:
+        while queue and len(visited) < limit:
             current = queue.pop(0)
             yield current
             for quoted, name in source_facts(current).includes:
-                found = None if not quoted and is_installed(name) else self.find_header(current, name)
-                if found is not None and found not in seen:
-                    seen.add(found)
-                    queue.append(found)
+                header = None if not quoted and is_installed(name) else self.find_header(current, name)
+                if header is not None and header not in visited:
+                    visited.add(header)
+                    queue.append(header)
 
     def find_header(self, includer: Path, name: str) -> Path | None:
         """The header that `name` most likely means: relative to the includer, else the nearest with that ending."""
@@ -90,12 +90,12 @@ class Folder:
             for quoted, name in source_facts(file).includes:
                 if not quoted and is_installed(name):
                     continue
-                found = self.find_header(file, name)
-                if found is None and (own_headers() / name).is_file():  # <hip_runtime.h> for <hip/hip_runtime.h>
+                header = self.find_header(file, name)
+                if header is None and (own_headers() / name).is_file():  # <hip_runtime.h> for <hip/hip_runtime.h>
                     folders += [own_headers()] if own_headers() not in folders else []
-                if found is None or (quoted and Path(os.path.normpath(file.parent / name)) == found):
+                if header is None or (quoted and Path(os.path.normpath(file.parent / name)) == header):
                     continue
-                base = found
+                base = header
                 for _ in PurePosixPath(name).parts:
                     base = base.parent
                 if base.is_relative_to(self.root) and base not in folders:

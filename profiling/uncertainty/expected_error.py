@@ -130,13 +130,13 @@ def duration_class(duration_ns: float) -> str:
 
 def expected(quantity: str, device: str, duration_ns: float) -> ErrorRow | None:
     """Expected error of a metric or counter of a kernel on a device; None if it was never compared to hardware."""
-    known = table().errors
+    errors = table().errors
     facts = metrics.metric_table().metrics.get(quantity)
     timed = facts is not None and facts.kind in TIMED
     for name in (duration_class(duration_ns), metrics.DURATION, quantity) if timed else (quantity,):
         for place in (device, devices.load_device(device).arch):
-            if (name, place) in known:
-                return known[name, place]
+            if (name, place) in errors:
+                return errors[name, place]
     return None
 
 
@@ -162,10 +162,10 @@ class ErrorRange:
 def parse_ranges(text: str) -> dict[tuple[str, str, str], ErrorRange]:
     """Parses the text of ranges.toml: class, sort, architecture -> range."""
     rows = tomllib.loads(text).get("range", [])
-    found = [
+    ranges = [
         ErrorRange(**{"alone": None, **{"class_" if key == "class" else key: row[key] for key in row}}) for row in rows
     ]
-    return {(row.class_, row.sort, row.arch): row for row in found}
+    return {(row.class_, row.sort, row.arch): row for row in ranges}
 
 
 @functools.cache
@@ -194,8 +194,8 @@ def expected_range(quantity: str, device: str, counters: Mapping[str, float], du
     sort = sort_of(quantity)
     if sort is None:
         return None
-    found = class_of(quantity, counters, duration_ns)
-    return ranges().get((found, sort, devices.load_device(device).arch))
+    kernel_class = class_of(quantity, counters, duration_ns)
+    return ranges().get((kernel_class, sort, devices.load_device(device).arch))
 
 
 def features(counters: Mapping[str, float]) -> frozenset[str]:
@@ -211,10 +211,10 @@ def without_evidence(counters: Mapping[str, float], device: str, duration_ns: fl
     """What no recorded kernel of the architecture has but this one does: features in FEATURES order, length class."""
     arch = devices.load_device(device).arch
     used = features(counters) - table().features.get(arch, frozenset())
-    found = [feature.title for feature in FEATURES if feature.title in used]
+    titles = [feature.title for feature in FEATURES if feature.title in used]
     if (duration_class(duration_ns), arch) not in table().errors:
-        found.append(f"{'below' if duration_ns < SHORT_NS else 'from'} {SHORT_NS / 1000:g} us")
-    return found
+        titles.append(f"{'below' if duration_ns < SHORT_NS else 'from'} {SHORT_NS / 1000:g} us")
+    return titles
 
 
 def covered(quantity: str, unseen: Iterable[str]) -> bool:

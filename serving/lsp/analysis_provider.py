@@ -91,8 +91,8 @@ async def _ask_pool(pool: Pool, kind: str, query: Query, limit_s: float | None =
     try:
         return await pool.ask(kind, request, limit_s)
     except WorkerProblem as problem:
-        said = problem.problem
-        words = str(HipsynthError(said.message, cause=said.cause, remedy=said.remedy))
-        raise QueryFailed(said.error, "\n".join(filter(None, [words, said.diagnostics]))) from None
+        stated_problem = problem.problem
+        words = str(HipsynthError(stated_problem.message, cause=stated_problem.cause, remedy=stated_problem.remedy))
+        raise QueryFailed(stated_problem.error, "\n".join(filter(None, [words, stated_problem.diagnostics]))) from None
     except HipsynthError as error:
         raise QueryFailed(error.reason, str(error)) from error

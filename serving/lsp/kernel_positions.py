@@ -26,9 +26,9 @@ def kernels(text: str) -> list[KernelOutline]:
     """The first MOST_KERNELS kernels that a text defines or begins to define, in source order."""
     starts = [0]
     starts += [at + 1 for at, letter in enumerate(text) if letter == "\n"]
-    found = []
-    for one in outline_kernels(text, MOST_KERNELS):
-        line = bisect_right(starts, one.name_start) - 1
-        last = bisect_right(starts, one.end - one.closed) - 1
-        found.append(KernelOutline(one.name, line, one.name_start - starts[line], last))
-    return found
+    positions = []
+    for kernel in outline_kernels(text, MOST_KERNELS):
+        line = bisect_right(starts, kernel.name_start) - 1
+        last = bisect_right(starts, kernel.end - kernel.closed) - 1
+        positions.append(KernelOutline(kernel.name, line, kernel.name_start - starts[line], last))
+    return positions

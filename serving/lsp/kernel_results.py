@@ -86,12 +86,12 @@ def _executed_kernel(kernel: ProfiledKernel) -> KernelFacts:
 
 
 def _longest_launches(kernels: Iterable[KernelFacts]) -> dict[str, KernelFacts]:
-    found: dict[str, KernelFacts] = {}
+    longest: dict[str, KernelFacts] = {}
     for kernel in kernels:
-        known = found.get(kernel.name)
-        if known is None or (kernel.duration_ns or 0) > (known.duration_ns or 0):
-            found[kernel.name] = kernel
-    return found
+        longest_so_far = longest.get(kernel.name)
+        if longest_so_far is None or (kernel.duration_ns or 0) > (longest_so_far.duration_ns or 0):
+            longest[kernel.name] = kernel
+    return longest
 
 
 def line_map(before: str, after: str) -> dict[int, int]:
@@ -103,11 +103,11 @@ def line_map(before: str, after: str) -> dict[int, int]:
     shorter = min(len(old), len(new))
     head = next((at for at in range(shorter) if old[at] != new[at]), shorter)
     tail = next((at for at in range(shorter - head) if old[-1 - at] != new[-1 - at]), shorter - head)
-    found = {at: at for at in range(head)}
-    found |= {len(old) - at: len(new) - at for at in range(tail, 0, -1)}
+    lines_after = {at: at for at in range(head)}
+    lines_after |= {len(old) - at: len(new) - at for at in range(tail, 0, -1)}
     left, right = (text[head : len(text) - tail] for text in (old, new))
     if len(left) * len(right) <= MOST_PAIRS:
         matcher = difflib.SequenceMatcher(None, left, right, autojunk=False)
         for block in matcher.get_matching_blocks():
-            found |= {head + block.a + at: head + block.b + at for at in range(block.size)}
-    return found
+            lines_after |= {head + block.a + at: head + block.b + at for at in range(block.size)}
+    return lines_after

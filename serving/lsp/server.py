@@ -145,11 +145,11 @@ def hover_at(document: OpenDocument, line: int, options: EditorOptions) -> types
     """The kernel at its name's line; elsewhere in a kernel the line, if it has been executed."""
     target = f"{options.arch}{f' ({options.device})' if options.device else ''}, `{options.flags}`"
     for kernel in document.found:
-        known = document.facts(kernel.name)
-        if kernel.line == line and known:
+        facts = document.facts(kernel.name)
+        if kernel.line == line and facts:
             state = document.state()
             model = document.predicted.model if document.predicted else ""
-            text = presentation.kernel_hover(known, target, model) + (f"\n\n({state})" if state else "")
+            text = presentation.kernel_hover(facts, target, model) + (f"\n\n({state})" if state else "")
             return _markdown_hover(text)
     entry = document.lines().get(line)
     return _markdown_hover(presentation.line_hover(*entry)) if entry else None
@@ -178,12 +178,12 @@ def lenses_of(document: OpenDocument, options: EditorOptions) -> list[types.Code
 def hints_of(document: OpenDocument, within: types.Range) -> list[types.InlayHint]:
     """The share of the time behind each line that costs something."""
     text = document.text.splitlines()
-    found = []
+    hints = []
     for at, (line, _) in sorted(document.lines().items()):
         if within.start.line <= at <= within.end.line and (label := presentation.hint_text(line)):
             end = types.Position(at, len(text[at].encode("utf-16-le")) // 2)
-            found.append(types.InlayHint(end, label, padding_left=True))
-    return found
+            hints.append(types.InlayHint(end, label, padding_left=True))
+    return hints
 
 
 def actions_of(document: OpenDocument, line: int, options: EditorOptions) -> list[types.CodeAction]:
@@ -216,8 +216,10 @@ def _line_range(line: int) -> types.Range:
 async def _publish_document(server: LanguageServer, session: EditorSession, document: OpenDocument) -> None:
     """Publishes what has changed; lenses and hints are asked for again by clients that can."""
     if session.options.diagnostics:
-        found = diagnostics_of(document)
-        server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(document.uri, found, document.version))
+        diagnostics = diagnostics_of(document)
+        server.text_document_publish_diagnostics(
+            types.PublishDiagnosticsParams(document.uri, diagnostics, document.version)
+        )
     server.protocol.notify(PREDICTION, document_json(prediction_params(document, session.options)))
     can = server.client_capabilities.workspace
     # Some clients announce these requests and do not answer them.
@@ -238,8 +240,13 @@ def prediction_params(document: OpenDocument, options: EditorOptions) -> Predict
         version=document.version,
         state=document.state(),
         kernels=tuple(
-            NotifiedKernel(kernel.name, kernel.line, known.how if known else "", known.document if known else None)
-            for kernel, known in rows
+            NotifiedKernel(
+                kernel.name,
+                kernel.line,
+                kernel_facts.how if kernel_facts else "",
+                kernel_facts.document if kernel_facts else None,
+            )
+            for kernel, kernel_facts in rows
         ),
         panel=panel.panel_document(document, options),
     )

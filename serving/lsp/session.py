@@ -54,9 +54,11 @@ class EditorOptions:
         if not isinstance(given, Mapping):
             return default
         values = asdict(default)
-        for name, known in asdict(default).items():
-            value = float(given[name]) if (type(known), type(given.get(name))) == (float, int) else given.get(name)
-            values[name] = value if type(value) is type(known) else known
+        for name, default_value in asdict(default).items():
+            value = (
+                float(given[name]) if (type(default_value), type(given.get(name))) == (float, int) else given.get(name)
+            )
+            values[name] = value if type(value) is type(default_value) else default_value
         return EditorOptions(**values)
 
 
@@ -121,14 +123,14 @@ class OpenDocument:
         if self.executed is None:
             return {}
         moved = kernel_results.line_map(self.executed.text, self.text)
-        found: dict[int, tuple[LineCost, str]] = {}
+        costs: dict[int, tuple[LineCost, str]] = {}
         for kernel in self.executed.kernels.values():
             for line in kernel.lines:
                 at = moved.get(line.line - 1)
-                own = Path(line.file).name in (self.path.name, f"{self.path.stem}.hip")
-                if at is not None and own and (at not in found or found[at][0].share < line.share):
-                    found[at] = line, kernel.name
-        return found
+                is_own_file = Path(line.file).name in (self.path.name, f"{self.path.stem}.hip")
+                if at is not None and is_own_file and (at not in costs or costs[at][0].share < line.share):
+                    costs[at] = line, kernel.name
+        return costs
 
     def findings(self) -> list[tuple[int, presentation.Finding]]:
         """Findings with their lines (from 0) in the current text."""
@@ -136,13 +138,13 @@ class OpenDocument:
         places = {line.line: at for at, (line, _) in self.lines().items()}
         result = []
         for name, head in heads.items():
-            known = self.executed.kernels.get(name) if self.executed else None
-            for one in presentation.kernel_findings(known) if known else ():
-                at = head if one.kernel else places.get(one.line)
+            executed_facts = self.executed.kernels.get(name) if self.executed else None
+            for finding in presentation.kernel_findings(executed_facts) if executed_facts else ():
+                at = head if finding.kernel else places.get(finding.line)
                 if at is not None:
-                    result.append((at, one))
-            if known is None and (guess := self.facts(name)):
-                result += [(head, one) for one in presentation.kernel_findings(guess)]
+                    result.append((at, finding))
+            if executed_facts is None and (guess := self.facts(name)):
+                result += [(head, finding) for finding in presentation.kernel_findings(guess)]
         return result
 
 

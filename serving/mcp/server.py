@@ -38,9 +38,9 @@ def make_server(shop: Workshop) -> Server[Any]:
 
     async def call_tool(_: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         async with turn:
-            done = await anyio.to_thread.run_sync(run_tool, shop, params.name, params.arguments or {})
-        text = types.TextContent(type="text", text=json.dumps(done.document))
-        return types.CallToolResult(content=[text], structured_content=done.document, is_error=done.failed)
+            result = await anyio.to_thread.run_sync(run_tool, shop, params.name, params.arguments or {})
+        text = types.TextContent(type="text", text=json.dumps(result.document))
+        return types.CallToolResult(content=[text], structured_content=result.document, is_error=result.failed)
 
     return Server(
         "hipsynth",
@@ -72,8 +72,8 @@ def require_token(app: App, token: str) -> App:
 
     async def checked(scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            given = [value for name, value in scope["headers"] if name == b"authorization"]
-            if len(given) != 1 or not hmac.compare_digest(given[0], expected):
+            tokens = [value for name, value in scope["headers"] if name == b"authorization"]
+            if len(tokens) != 1 or not hmac.compare_digest(tokens[0], expected):
                 headers = [(b"content-type", b"text/plain"), (b"www-authenticate", b"Bearer")]
                 await send({"type": "http.response.start", "status": 401, "headers": headers})
                 await send({"type": "http.response.body", "body": b"the token is missing or wrong\n"})

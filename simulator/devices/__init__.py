@@ -120,14 +120,14 @@ def load_device(name: str) -> DeviceTable:
         raise UsageError(f"unknown device {name!r}", remedy=f"known: {', '.join(list_devices())}")
     document = tomllib.loads(path.read_text())
     base = load_device(document["inherits"]) if "inherits" in document else None
-    own = _parse_sections(document)
-    if base is not None and (unknown := set(own) - set(base.constants)):
+    sections = _parse_sections(document)
+    if base is not None and (unknown := set(sections) - set(base.constants)):
         raise BadInput(f"{path.name}: {', '.join(sorted(unknown))} not in the inherited table")
     return DeviceTable(
         name=document["name"],
         title=document["title"],
         arch=document["arch"] if base is None else base.arch,
-        constants=own if base is None else {**base.constants, **own},
+        constants=sections if base is None else {**base.constants, **sections},
     )
 
 

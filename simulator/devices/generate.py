@@ -56,10 +56,10 @@ def spec_header(architectures: Iterable[str]) -> str:
 
     Raises BadInput if the devices do not all have the same constants.
     """
-    found = {arch: list(load_device(default_device(arch)).constants) for arch in architectures}
-    keys = next(iter(found.values()))
-    for arch, own in found.items():
-        if different := set(own) ^ set(keys):
+    constants = {arch: list(load_device(default_device(arch)).constants) for arch in architectures}
+    keys = next(iter(constants.values()))
+    for arch, constant_names in constants.items():
+        if different := set(constant_names) ^ set(keys):
             raise BadInput(f"{default_device(arch)}: not every device has {', '.join(sorted(different))}")
     sections: dict[str, list[str]] = {}
     for key in keys:

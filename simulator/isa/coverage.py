@@ -126,8 +126,8 @@ def gap_of(row: OpcodeRow) -> str:
         "v_dot2c_f32": "dot rounding",
         "v_cvt_sr_": "random bits",
     }
-    found = next((gap for prefix, gap in prefixes.items() if name.startswith(prefix)), "")
-    return "last bit" if row.rate == "trans" else found
+    known_gap = next((gap for prefix, gap in prefixes.items() if name.startswith(prefix)), "")
+    return "last bit" if row.rate == "trans" else known_gap
 
 
 def _alu_evidence(row: OpcodeRow) -> tuple[str, str]:
@@ -144,9 +144,9 @@ def _alu_evidence(row: OpcodeRow) -> tuple[str, str]:
 def find_evidence(row: OpcodeRow) -> tuple[str, str]:
     """(test, oracle) of an executing row; tests are in tests/differential."""
     mem = row.mem
-    own = next((test for names, test in OF_THEIR_OWN.items() if re.fullmatch(names, row.name)), "")
-    if own:
-        return own, HOST
+    own_test = next((test for names, test in OF_THEIR_OWN.items() if re.fullmatch(names, row.name)), "")
+    if own_test:
+        return own_test, HOST
     if row.unit in ("valu", "salu"):
         return _alu_evidence(row)
     if row.unit == "flow" or mem.kind in ("cache", "time", "none"):

@@ -69,16 +69,16 @@ FILE_HEAD = "// Generated from simulator/isa/*.toml by generate.py.\n"
 
 def operand_slots(row: OpcodeRow) -> dict[str, str]:
     """Slot letter -> type name of each typed operand, with implied operands (c=d, x=vcc) resolved."""
-    found: dict[str, str] = {}
+    slots: dict[str, str] = {}
     for token in row.sig.split():
         if m := re.fullmatch(r"([deabcx])\??:(\w+)", token):
-            found[m[1]] = m[2]
+            slots[m[1]] = m[2]
     for token in row.sig.split():
         if token == "c=d":
-            found["c"] = found["d"]
+            slots["c"] = slots["d"]
         elif token == "x=vcc":
-            found["x"] = "mask"
-    return found
+            slots["x"] = "mask"
+    return slots
 
 
 def _cpp_type(types: dict[str, str], slot: str) -> str:
@@ -227,8 +227,8 @@ _NO_MEM = {
 
 def _aggregate_literal(fields: dict[str, str], defaults: dict[str, str]) -> str:
     """A C++ designated initialiser that omits fields with their default value."""
-    given = {k: v for k, v in fields.items() if v not in (defaults.get(k), "false")}
-    return "{" + ", ".join(f".{k} = {v}" for k, v in given.items()) + "}"
+    set_fields = {k: v for k, v in fields.items() if v not in (defaults.get(k), "false")}
+    return "{" + ", ".join(f".{k} = {v}" for k, v in set_fields.items()) + "}"
 
 
 _NO_OP = {

@@ -414,9 +414,9 @@ def load_rows(folder: Path = HERE) -> list[OpcodeRow]:
             rows += list(_expand_family(entry, unit))
         rows += list(_mfma_rows(data.get("mfma", {}), unit))
         rows += list(_smfmac_rows(data.get("smfmac", {}), unit))
-    seen: set[str] = set()
+    mnemonics: set[str] = set()
     for row in rows:
-        if row.name in seen:
+        if row.name in mnemonics:
             raise ValueError(f"opcode table: {row.name} stands twice")
-        seen.add(row.name)
+        mnemonics.add(row.name)
     return rows

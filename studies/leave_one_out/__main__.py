@@ -59,10 +59,10 @@ def main(arguments: Sequence[str]) -> int:
         "--device", choices=devices.list_devices(), help="print the scores of one device; write nothing"
     )
     options = parser.parse_args(arguments)
-    found = outcome()
+    result = outcome()
     if options.device is None:
-        write(found)
-    for name, row in found.scores().items():
+        write(result)
+    for name, row in result.scores().items():
         if options.device in (None, name):
             print(said(name, row))
     return 0

@@ -63,11 +63,13 @@ def fits() -> tuple[Fit, ...]:
     rows = tomllib.loads(PATH.read_text())["constant"]
     places: dict[Place, list[Place]] = {}
     for row in rows:
-        own = (row["table"], row["key"])
-        if own[1] not in _own_keys(own[0])[0]:
-            raise BadInput(f"fits.toml: {own[0]}.toml does not set {own[1]}", remedy="remove the row, or rename it")
+        table_key = (row["table"], row["key"])
+        if table_key[1] not in _own_keys(table_key[0])[0]:
+            raise BadInput(
+                f"fits.toml: {table_key[0]}.toml does not set {table_key[1]}", remedy="remove the row, or rename it"
+            )
         if "as" not in row:
-            places[own] = [own]
+            places[table_key] = [table_key]
     for row in rows:
         if "as" in row:
             table, _, key = row["as"].partition(" ")
@@ -92,8 +94,8 @@ def fits() -> tuple[Fit, ...]:
 def timing_fits(kind: str, marked: bool = False) -> list[Fit]:
     """The constants to be fitted again when a kind is left out; `marked`: only those whose source begins with `fit`,
     not those that were read off a recording."""
-    found = [fit for fit in fits() if fit.changes == TIMES and kind in fit.kinds]
-    return [fit for fit in found if fit.marked] if marked else found
+    chosen = [fit for fit in fits() if fit.changes == TIMES and kind in fit.kinds]
+    return [fit for fit in chosen if fit.marked] if marked else chosen
 
 
 @functools.cache
@@ -101,14 +103,14 @@ def _own_keys(table: str) -> tuple[frozenset[str], str]:
     """The constants that a table itself sets, and the table that it inherits from."""
     document = tomllib.loads((devices.FOLDER / f"{table}.toml").read_text())
     sections = {name: part for name, part in document.items() if isinstance(part, dict)}
-    own = frozenset(f"{section}.{key}" for section, part in sections.items() for key in part)
-    return own, document.get("inherits", "")
+    device_keys = frozenset(f"{section}.{key}" for section, part in sections.items() for key in part)
+    return device_keys, document.get("inherits", "")
 
 
 def owner(device: str, key: str) -> str:
     """The table from which a device has a constant."""
-    own, base = _own_keys(device)
-    return device if key in own or not base else owner(base, key)
+    device_keys, base = _own_keys(device)
+    return device if key in device_keys or not base else owner(base, key)
 
 
 def with_values(device: str, fitted: Sequence[Fit], values: Mapping[str, float]) -> dict[str, float]:

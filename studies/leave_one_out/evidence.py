@@ -116,16 +116,16 @@ def collect(study: Study) -> list[Figure]:
     if path.exists():
         rows = json.loads(gzip.decompress(path.read_bytes()))
         return [Figure(**{**row, "works": tuple(row["works"])}) for row in rows]
-    found = list(figures_of(study.name, study.tables()))
+    figures = list(figures_of(study.name, study.tables()))
     CACHE.mkdir(parents=True, exist_ok=True)
     for old in CACHE.glob(f"{study.name}-*.json.gz"):
         old.unlink()
-    write_whole(path, gzip.compress(json.dumps([asdict(figure) for figure in found]).encode(), mtime=0))
-    return found
+    write_whole(path, gzip.compress(json.dumps([asdict(figure) for figure in figures]).encode(), mtime=0))
+    return figures
 
 
 def everything() -> list[Figure]:
     """The figures of all studies, which run on all cores: the simulator's core runs without Python's lock."""
     with ThreadPoolExecutor(os.cpu_count()) as workers:
         started = [workers.submit(collect, study) for study in reversed(studies())]  # the slowest is the last
-        return [figure for one in reversed(started) for figure in one.result()]
+        return [figure for process in reversed(started) for figure in process.result()]

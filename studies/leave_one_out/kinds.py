@@ -37,22 +37,22 @@ def kinds() -> dict[str, KernelKind]:
 
 def matching(patterns: Iterable[str]) -> tuple[str, ...]:
     """The names of the kinds that match any of the patterns; BadInput for a pattern without a kind."""
-    found: dict[str, None] = {}
+    matching_names: dict[str, None] = {}
     for pattern in patterns:
         names = [name for name in kinds() if fnmatchcase(name, pattern)]
         if not names:
             raise BadInput(f"kinds.toml: no kind is called {pattern!r}", remedy=f"known: {', '.join(kinds())}")
-        found |= dict.fromkeys(names)
-    return tuple(found)
+        matching_names |= dict.fromkeys(names)
+    return tuple(matching_names)
 
 
 def divided(figures: Iterable[Figure]) -> dict[str, list[Figure]]:
     """The figures of each kind; BadInput for a figure that does not belong to exactly one."""
-    found: dict[str, list[Figure]] = {name: [] for name in kinds()}
+    figures_by_kind: dict[str, list[Figure]] = {name: [] for name in kinds()}
     for figure in figures:
         names = [kind.name for kind in kinds().values() if kind.has(figure)]
         if len(names) != 1:
-            said = " and ".join(names) or "none"
-            raise BadInput(f"{figure.path}: its kinds in kinds.toml: {said}", remedy="give it exactly one kind")
-        found[names[0]].append(figure)
-    return found
+            names_text = " and ".join(names) or "none"
+            raise BadInput(f"{figure.path}: its kinds in kinds.toml: {names_text}", remedy="give it exactly one kind")
+        figures_by_kind[names[0]].append(figure)
+    return figures_by_kind

@@ -72,26 +72,26 @@ class LeaveOneOutFigures:
         """By device, by class, "all", MARKED (all, if only the constants marked `fit` are refitted) and TOGETHER (all,
         each left out with its whole recording)."""
         mine = self.figures
-        found = {"all": score(self.published, mine)}
-        found[MARKED] = score(self.published, _by_kind(self.found.marked))
-        found[TOGETHER] = score(self.published, _by_kind(self.found.recordings))
-        found |= {name: score(self.published, mine, (name,)) for name in devices.list_devices()}
-        return found | {name: score(self.published, mine, (), name) for name in classes.CLASSES}
+        scores_by_name = {"all": score(self.published, mine)}
+        scores_by_name[MARKED] = score(self.published, _by_kind(self.found.marked))
+        scores_by_name[TOGETHER] = score(self.published, _by_kind(self.found.recordings))
+        scores_by_name |= {name: score(self.published, mine, (name,)) for name in devices.list_devices()}
+        return scores_by_name | {name: score(self.published, mine, (), name) for name in classes.CLASSES}
 
 
 def _by_kind(left_out: Sequence[LeftOutKind]) -> dict[str, Sequence[Figure]]:
-    return {one.kind: one.figures for one in left_out}
+    return {refit.kind: refit.figures for refit in left_out}
 
 
 def measured(scores: Mapping[str, Score]) -> dict[str, dict[str, float]]:
     """The scores as plain numbers, four digits each, without those that do not exist."""
-    found = {}
+    figures = {}
     for name, row in scores.items():
         values = {**(asdict(row.left_out) if row.left_out else {}), **asdict(row)}
         values["published_mape"] = row.published.mape if row.published else None
         numbers = {key: value for key, value in values.items() if isinstance(value, int | float)}
-        found[name] = {key: float(f"{value:.4g}") for key, value in numbers.items() if not math.isnan(value)}
-    return found
+        figures[name] = {key: float(f"{value:.4g}") for key, value in numbers.items() if not math.isnan(value)}
+    return figures
 
 
 def scores_text(scores: Mapping[str, Score]) -> str:
@@ -151,9 +151,9 @@ all kinds of a recording at once, such as all streams of gpu-stream, or all kern
         missed = [name for name in devices.list_devices() if not _met(key, _value(scores[name], key), target)]
         sign, digits = ("≥", 3) if key == "spearman" else ("within ±" if key == "bias" else "≤", 1)
         cells = []
-        for found in (value, *(_value(scores[name], key) for name in (MARKED, TOGETHER))):
-            shown = f"{_number(found, digits)} {unit}".strip()
-            cells.append(shown if _met(key, found, target) else f"**{shown}**")
+        for values in (value, *(_value(scores[name], key) for name in (MARKED, TOGETHER))):
+            value_text = f"{_number(values, digits)} {unit}".strip()
+            cells.append(value_text if _met(key, values, target) else f"**{value_text}**")
         wanted, where = f"{sign} {target:g} {unit}".strip(), ", ".join(missed) or "none"
         yield f"| {title} | {wanted} | {' | '.join(cells)} | {where} |"
     yield ""
@@ -166,15 +166,15 @@ def _rows(scores: Mapping[str, Score], names: Sequence[str], what: str) -> Itera
         row, t = scores[name], scores[name].left_out
         if t is None and row.hit_median is None:
             continue
-        shown = "- | - | - | - | - | - | -"
+        row_text = "- | - | - | - | - | - | -"
         if t is not None and row.published is not None:
-            shown = (
+            row_text = (
                 f"{t.kinds} | {t.figures} | {_number(row.published.mape)} % | {_number(t.mape)} % | "
                 f"{_number(t.median)} % | {_number(t.bias, 1, '+')} % | {_number(t.spearman, 3)}"
             )
         hits = "-" if row.hit_median is None else f"{_number(row.hit_median)} / {_number(row.hit_95)} points"
         moved = "-" if row.bytes_mean is None else f"{_number(row.bytes_mean)} %"
-        yield f"| {name} | {shown} | {hits} | {moved} |"
+        yield f"| {name} | {row_text} | {hits} | {moved} |"
     yield ""
 
 
@@ -224,16 +224,17 @@ def _kinds(outcome: LeaveOneOutFigures) -> Iterator[str]:
     columns = {"times": 1, "as published": 1, "left out": 1, "constants": 1, "recording left out": 1}
     yield from ("", *_head("kind", "class", "devices", **columns))
     together = _by_kind(outcome.found.recordings)
-    for one in outcome.left_out:
-        before = [size(figure) for figure in outcome.published[one.kind] if figure.what == TIME]
-        after = [size(figure) for figure in one.figures if figure.what == TIME]
-        wider = [size(figure) for figure in together[one.kind] if figure.what == TIME]
+    for refit in outcome.left_out:
+        before = [size(figure) for figure in outcome.published[refit.kind] if figure.what == TIME]
+        after = [size(figure) for figure in refit.figures if figure.what == TIME]
+        wider = [size(figure) for figure in together[refit.kind] if figure.what == TIME]
         if not after:
             continue
-        named = ", ".join(dict.fromkeys(figure.device for figure in one.figures))
+        named = ", ".join(dict.fromkeys(figure.device for figure in refit.figures))
         yield (
-            f"| {one.kind} | {kinds()[one.kind].class_} | {named} | {len(after)} | {statistics.fmean(before):.1f} % | "
-            f"{statistics.fmean(after):.1f} % | {len(one.values) or '-'} | {statistics.fmean(wider):.1f} % |"
+            f"| {refit.kind} | {kinds()[refit.kind].class_} | {named} | {len(after)} | "
+            f"{statistics.fmean(before):.1f} % | "
+            f"{statistics.fmean(after):.1f} % | {len(refit.values) or '-'} | {statistics.fmean(wider):.1f} % |"
         )
     yield ""
 
@@ -243,13 +244,13 @@ def _constants(outcome: LeaveOneOutFigures) -> Iterator[str]:
     yield f"Those that come out more than {100 * MOVED:.0f} % different without some kind: least and greatest values."
     yield from ("", "| constant | in the table | without a kind | prior |", "|---|---:|---|---|")
     for fit in fits():
-        found = {one.kind: one.values[fit.name][1] for one in outcome.left_out if fit.name in one.values}
+        refitted = {refit.kind: refit.values[fit.name][1] for refit in outcome.left_out if fit.name in refit.values}
         value = fit.value()
-        if not found or max(abs(other - value) for other in found.values()) <= MOVED * max(value, fit.shift):
+        if not refitted or max(abs(other - value) for other in refitted.values()) <= MOVED * max(value, fit.shift):
             continue
-        low, high = min(found, key=found.__getitem__), max(found, key=found.__getitem__)
-        shown = f"{found[low]:.4g} ({low}) to {found[high]:.4g} ({high})"
-        yield f"| {fit.name} | {value:g} | {shown} | {fit.prior:g}: {fit.prior_source} |"
+        low, high = min(refitted, key=refitted.__getitem__), max(refitted, key=refitted.__getitem__)
+        range_text = f"{refitted[low]:.4g} ({low}) to {refitted[high]:.4g} ({high})"
+        yield f"| {fit.name} | {value:g} | {range_text} | {fit.prior:g}: {fit.prior_source} |"
     yield ""
 
 
@@ -270,4 +271,4 @@ def _grouped(names: Sequence[str]) -> list[str]:
     counts: dict[str, list[str]] = {}
     for name in names:
         counts.setdefault(kinds()[name].recording, []).append(name)
-    return [own[0] if len(own) == 1 else f"{recording} ({len(own)} kinds)" for recording, own in counts.items()]
+    return [count[0] if len(count) == 1 else f"{recording} ({len(count)} kinds)" for recording, count in counts.items()]

@@ -29,15 +29,15 @@ def draw(left_out: Divided, path: Path) -> None:
     plt.rcParams.update({"svg.hashsalt": "hipsynth", "svg.fonttype": "none", "font.family": "sans-serif"})
     figure, (left, right) = plt.subplots(1, 2, figsize=(10.0, 4.2), width_ratios=(1, 1.25))
     by_class: dict[str, list[tuple[float, Figure]]] = {}
-    for kind, own in part(left_out, TIME).items():
-        for one in own:
-            by_class.setdefault(class_of(kind, one), []).append((1 / len(own), one))
-    shown = [name for name in classes.CLASSES if name in by_class]
-    for name in shown:
-        _scatter(left, [one for _, one in by_class[name]], name)
-    for place, name in enumerate(reversed(shown)):
+    for kind, figures in part(left_out, TIME).items():
+        for figure_row in figures:
+            by_class.setdefault(class_of(kind, figure_row), []).append((1 / len(figures), figure_row))
+    classes_shown = [name for name in classes.CLASSES if name in by_class]
+    for name in classes_shown:
+        _scatter(left, [figure_row for _, figure_row in by_class[name]], name)
+    for place, name in enumerate(reversed(classes_shown)):
         _strip(right, place, by_class[name], name)
-    _finish(left, right, list(reversed(shown)))
+    _finish(left, right, list(reversed(classes_shown)))
     figure.tight_layout()
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)

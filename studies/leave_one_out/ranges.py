@@ -20,14 +20,14 @@ Divided = Mapping[str, Sequence[Figure]]
 
 def ranges(left_out: Divided, sorts: Sequence[str] = SORTS) -> list[ErrorRange]:
     """A range for every class, sort and architecture for which anything of that sort was recorded."""
-    found = []
+    ranges_found = []
     for arch in devices.list_architectures():
         places = devices.devices_of(arch)
         for sort in sorts:
             if part(left_out, sort, places):
                 named = [name for name in classes.CLASSES if sort == TIME or name != classes.SHORT]
-                found += [_range(left_out, name, sort, arch) for name in named]
-    return found
+                ranges_found += [_range(left_out, name, sort, arch) for name in named]
+    return ranges_found
 
 
 def _range(left_out: Divided, name: str, sort: str, arch: str) -> ErrorRange:
@@ -35,9 +35,9 @@ def _range(left_out: Divided, name: str, sort: str, arch: str) -> ErrorRange:
     the class on all architectures. If these are too few as well, the kinds of all classes on this architecture and
     those on all count, too; of either cache for hit rates."""
     places = devices.devices_of(arch)
-    own = part(left_out, sort, places, name)
-    alone = quantile(own, SHARE) if own else None
-    wide, value = len(own) < ENOUGH, alone or 0.0
+    figures = part(left_out, sort, places, name)
+    alone = quantile(figures, SHARE) if figures else None
+    wide, value = len(figures) < ENOUGH, alone or 0.0
     if wide:
         groups = [part(left_out, sort, class_=name)]
         if len(groups[0]) < ENOUGH:
@@ -46,7 +46,7 @@ def _range(left_out: Divided, name: str, sort: str, arch: str) -> ErrorRange:
         value = WIDER * max([value, *[quantile(group, SHARE) for group in groups if group]])
     unit = "points" if sort in HIT_RATES.values() else "%"
     return ErrorRange(
-        name, sort, arch, len(own), sum(map(len, own.values())), _rounded(value), wide, _short(alone), unit
+        name, sort, arch, len(figures), sum(map(len, figures.values())), _rounded(value), wide, _short(alone), unit
     )
 
 
@@ -57,10 +57,10 @@ def coverage(left_out: Divided, published: Sequence[ErrorRange], sort: str = TIM
     """
     shares = []
     for kind, figures in part(left_out, sort).items():
-        known = published
+        ranges_known = published
         if unseen:
-            known = ranges({name: own for name, own in left_out.items() if name != kind}, (sort,))
-        limits = {(row.class_, row.arch): row.range for row in known if row.sort == sort}
+            ranges_known = ranges({name: figures for name, figures in left_out.items() if name != kind}, (sort,))
+        limits = {(row.class_, row.arch): row.range for row in ranges_known if row.sort == sort}
         inside = [size(f) <= limits[class_of(kind, f), devices.load_device(f.device).arch] for f in figures]
         shares.append(sum(inside) / len(inside))
     return sum(shares) / len(shares)

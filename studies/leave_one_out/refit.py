@@ -49,14 +49,14 @@ def without(group: Sequence[str], divided: Divided, marked: bool = False) -> lis
     depends on, stay as they are."""
     needed = {fit.name: fit for kind in group for fit in timing_fits(kind, marked)}
     fitted = list(needed.values())
-    others = {name: own for name, own in divided.items() if name not in group}
+    others = {name: figures for name, figures in divided.items() if name not in group}
     values = refitted(fitted, others) if fitted else {}
     pairs = {fit.name: (fit.value(), values[fit.name]) for fit in fitted}
-    found = []
+    figures_left = []
     for kind in group:
-        again = [_timed_again(one, fitted, values) if one.what == TIME else one for one in divided[kind]]
-        found.append(LeftOutKind(kind, tuple(again), pairs))
-    return found
+        again = [_timed_again(figure, fitted, values) if figure.what == TIME else figure for figure in divided[kind]]
+        figures_left.append(LeftOutKind(kind, tuple(again), pairs))
+    return figures_left
 
 
 def all_left_out(divided: Divided, workers: int) -> LeftOutKinds:
@@ -69,9 +69,9 @@ def all_left_out(divided: Divided, workers: int) -> LeftOutKinds:
         alone = [pool.submit(without, [kind], divided) for kind in divided]
         marked = {kind: pool.submit(without, [kind], divided, True) for kind in differ}
         together = [pool.submit(without, group, divided) for group in recordings.values()]
-        found = [one.result()[0] for one in alone]
-        mixed = [marked[one.kind].result()[0] if one.kind in marked else one for one in found]
-        return LeftOutKinds(tuple(found), tuple(mixed), tuple(kind for one in together for kind in one.result()))
+        results = [task.result()[0] for task in alone]
+        mixed = [marked[task.kind].result()[0] if task.kind in marked else task for task in results]
+        return LeftOutKinds(tuple(results), tuple(mixed), tuple(kind for task in together for kind in task.result()))
 
 
 def refitted(fitted: Sequence[Fit], others: Divided) -> dict[str, float]:
@@ -79,8 +79,8 @@ def refitted(fitted: Sequence[Fit], others: Divided) -> dict[str, float]:
     names = devices_with(fitted)
     points: list[tuple[str, FitRecord]] = []
     weights: list[float] = []
-    for own in others.values():
-        chosen = chosen_points([figure for figure in own if figure.what == TIME and figure.device in names])
+    for others_values in others.values():
+        chosen = chosen_points([figure for figure in others_values if figure.what == TIME and figure.device in names])
         points += [(figure.device, FitRecord(figure.time, figure.theirs)) for figure in chosen]
         weights += [1 / max(1, len(chosen))] * len(chosen)
     priors = np.array([fit.log(fit.prior) for fit in fitted])
@@ -91,8 +91,8 @@ def refitted(fitted: Sequence[Fit], others: Divided) -> dict[str, float]:
         return np.array([*(point.error(specs[device]) for device, point in points), *(logs - priors)])
 
     start = np.array([fit.log(fit.value()) for fit in fitted])
-    found = descend(errors, start, np.array([*weights, *[PRIOR_WEIGHT] * len(fitted)]))
-    return {fit.name: fit.of_log(log) for fit, log in zip(fitted, found, strict=True)}
+    solution = descend(errors, start, np.array([*weights, *[PRIOR_WEIGHT] * len(fitted)]))
+    return {fit.name: fit.of_log(log) for fit, log in zip(fitted, solution, strict=True)}
 
 
 def devices_with(fitted: Sequence[Fit]) -> list[str]:
@@ -105,8 +105,11 @@ def chosen_points(figures: Sequence[Figure]) -> list[Figure]:
     """At most PER_KIND figures per device, evenly spread."""
     chosen: list[Figure] = []
     for device in dict.fromkeys(figure.device for figure in figures):
-        own = [figure for figure in figures if figure.device == device]
-        chosen += [own[round(n)] for n in np.linspace(0, len(own) - 1, min(PER_KIND, len(own)))]
+        device_figures = [figure for figure in figures if figure.device == device]
+        chosen += [
+            device_figures[round(n)]
+            for n in np.linspace(0, len(device_figures) - 1, min(PER_KIND, len(device_figures)))
+        ]
     return chosen
 
 

@@ -26,19 +26,19 @@ def size(figure: Figure) -> float:
 
 def part(divided: Divided, what: str, places: Collection[str] = (), class_: str = "") -> dict[str, list[Figure]]:
     """The figures of one sort on some devices and of one class (empty: all), by kind; only kinds that have any."""
-    found = {}
+    parts = {}
     for kind, figures in divided.items():
-        own = [figure for figure in figures if figure.what == what and (not places or figure.device in places)]
+        chosen = [figure for figure in figures if figure.what == what and (not places or figure.device in places)]
         if class_:
-            own = [figure for figure in own if class_of(kind, figure) == class_]
-        if own:
-            found[kind] = own
-    return found
+            chosen = [figure for figure in chosen if class_of(kind, figure) == class_]
+        if chosen:
+            parts[kind] = chosen
+    return parts
 
 
 def quantile(divided: Divided, share: float) -> float:
     """The error that `share` of the figures do not exceed, if every kind weighs the same."""
-    weighted = sorted((size(figure), 1 / len(own)) for own in divided.values() for figure in own)
+    weighted = sorted((size(figure), 1 / len(figures)) for figures in divided.values() for figure in figures)
     reached, wanted = 0.0, share * len(divided)
     for error, weight in weighted:
         reached += weight
@@ -49,7 +49,9 @@ def quantile(divided: Divided, share: float) -> float:
 
 def within(divided: Divided, limit: float) -> float:
     """The share of the figures whose error is at most `limit`, if every kind weighs the same."""
-    return statistics.fmean(statistics.fmean(size(figure) <= limit for figure in own) for own in divided.values())
+    return statistics.fmean(
+        statistics.fmean(size(figure) <= limit for figure in figures) for figures in divided.values()
+    )
 
 
 @dataclass(frozen=True)
@@ -68,9 +70,9 @@ def times(divided: Divided) -> Times | None:
     """None if there is no figure."""
     if not divided:
         return None
-    means = [statistics.fmean(map(size, own)) for own in divided.values()]
-    bias = statistics.fmean(statistics.fmean(figure.error for figure in own) for own in divided.values())
-    everything = [figure for own in divided.values() for figure in own]
+    means = [statistics.fmean(map(size, figures)) for figures in divided.values()]
+    bias = statistics.fmean(statistics.fmean(figure.error for figure in figures) for figures in divided.values())
+    everything = [figure for figures in divided.values() for figure in figures]
     return Times(
         len(divided),
         len(everything),
@@ -105,5 +107,5 @@ def score(published: Divided, left_out: Divided, places: Collection[str] = (), c
         times(part(left_out, TIME, places, class_)),
         quantile(hits, 0.5) if hits else None,
         quantile(hits, 0.95) if hits else None,
-        statistics.fmean(statistics.fmean(map(size, own)) for own in moved.values()) if moved else None,
+        statistics.fmean(statistics.fmean(map(size, figures)) for figures in moved.values()) if moved else None,
     )

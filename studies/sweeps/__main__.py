@@ -15,21 +15,28 @@ PAGE, IMAGES = DOCS / "explanation" / "validation" / "sweeps.md", DOCS / "images
 
 def main(arguments: list[str]) -> int:
     """Runs the chosen sweeps; returns 1 if a demand is not met. Only a run of all of them writes the page."""
-    known = {sweep.name: sweep for sweep in sweeps()}
+    sweeps_by_name = {sweep.name: sweep for sweep in sweeps()}
     parser = argparse.ArgumentParser(prog="python -m studies.sweeps", description=__doc__)
-    parser.add_argument("--only", nargs="+", metavar="NAME", choices=known, help="run only these; write no page")
+    parser.add_argument(
+        "--only", nargs="+", metavar="NAME", choices=sweeps_by_name, help="run only these; write no page"
+    )
     options = parser.parse_args(arguments)
     results: dict[Sweep, list[SweepResult]] = {}
-    for name in options.only or known:
+    for name in options.only or sweeps_by_name:
         print(f"{name} ...", end=" ", flush=True)
-        results[known[name]] = found = [run(known[name], device) for device in DEVICES]
-        wrong = sum(len(result.failures) for result in found)
+        results[sweeps_by_name[name]] = series_by_sweep = [run(sweeps_by_name[name], device) for device in DEVICES]
+        wrong = sum(len(result.failures) for result in series_by_sweep)
         print(f"{wrong} not met" if wrong else "ok", flush=True)
     if not options.only:
-        for sweep, found in results.items():
-            pages.draw(sweep, found, IMAGES / f"{sweep.name}.svg")
+        for sweep, series_by_sweep in results.items():
+            pages.draw(sweep, series_by_sweep, IMAGES / f"{sweep.name}.svg")
         PAGE.write_text(pages.page(results))
-    texts = [f"{s.name}, {r.device}: {text}" for s, found in results.items() for r in found for text in r.failures]
+    texts = [
+        f"{s.name}, {r.device}: {text}"
+        for s, series_by_sweep in results.items()
+        for r in series_by_sweep
+        for text in r.failures
+    ]
     print("\n".join(texts))
     return 1 if texts else 0
 

@@ -25,8 +25,8 @@ INCHES = 2.6
 def page(results: Mapping[Sweep, Sequence[SweepResult]]) -> str:
     """The Markdown text of the page."""
     parts = [HEAD]
-    for sweep, found in results.items():
-        parts += _section(sweep, found)
+    for sweep, measured in results.items():
+        parts += _section(sweep, measured)
     return "\n".join(parts) + "\n"
 
 

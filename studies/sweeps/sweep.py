@@ -98,7 +98,7 @@ class SweepModule(Protocol):
 def sweeps() -> list[Sweep]:
     """All sweeps of cases/, sorted by name."""
     package = importlib.import_module("studies.sweeps.cases")
-    return [_sweep(found.name) for found in sorted(pkgutil.iter_modules(package.__path__), key=lambda m: m.name)]
+    return [_sweep(module.name) for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda m: m.name)]
 
 
 def _sweep(name: str) -> Sweep:
@@ -126,20 +126,20 @@ def run(sweep: Sweep, name: str) -> SweepResult:
 
 def judged(sweep: Sweep, device: str, points: tuple[SweepPoint, ...], wrong: Sequence[str]) -> SweepResult:
     """Separates known failures from others; a known one that no longer fails is a failure, too."""
-    known = [(fault, text) for text in wrong for fault in sweep.known if fault.explains(device, text)]
-    others = [text for text in wrong if all(text != expected for _, expected in known)]
+    explained = [(fault, text) for text in wrong for fault in sweep.known if fault.explains(device, text)]
+    others = [text for text in wrong if all(text != expected for _, expected in explained)]
     for fault in sweep.known:
-        if fault.device == device and all(found is not fault for found, _ in known):
+        if fault.device == device and all(known_fault is not fault for known_fault, _ in explained):
             others.append(f"no longer fails, remove it from KNOWN: {', '.join(fault.points)}")
-    return SweepResult(device, points, tuple(others), tuple(known))
+    return SweepResult(device, points, tuple(others), tuple(explained))
 
 
 def series(points: Iterable[SweepPoint]) -> dict[str, list[SweepPoint]]:
     """The points of each curve, by x."""
-    found: dict[str, list[SweepPoint]] = {}
+    series_points: dict[str, list[SweepPoint]] = {}
     for point in sorted(points, key=lambda p: p.x):
-        found.setdefault(point.series, []).append(point)
-    return found
+        series_points.setdefault(point.series, []).append(point)
+    return series_points
 
 
 def rising(points: Sequence[SweepPoint], quantity: str, slack: float) -> Iterator[str]:

@@ -39,23 +39,23 @@ def with_section(text: str, measured: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """Runs the chosen studies; returns 1 if any error exceeds its tolerance."""
-    known = {study.name: study for study in studies()}
+    studies_by_name = {study.name: study for study in studies()}
     parser = argparse.ArgumentParser(prog="python -m studies.validation", description=__doc__)
     parser.add_argument(
         "--only",
         nargs="+",
         metavar="NAME",
-        choices=known,
+        choices=studies_by_name,
         help="run only these studies; keep the results of the others",
     )
     parser.add_argument("--summary", action="store_true", help="run no study; only regenerate the summary")
     options = parser.parse_args(arguments)
     wrong: list[str] = []
-    for name in [] if options.summary else options.only or known:
+    for name in [] if options.summary else options.only or studies_by_name:
         print(f"{name} ...", end=" ", flush=True)
-        found = run(known[name])
-        print(f"{len(found)} outside" if found else "ok", flush=True)
-        wrong += found
+        series = run(studies_by_name[name])
+        print(f"{len(series)} outside" if series else "ok", flush=True)
+        wrong += series
     write_summary()
     print("\n".join(wrong))
     return 1 if wrong else 0

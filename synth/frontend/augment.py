@@ -88,8 +88,8 @@ def _indexed_inputs(folder: Path) -> Iterator[AugmentInput]:
         try:
             yield AugmentInput(record.name, program=record.read())
         except BadInput as error:
-            what = f"{error.what}: {error.cause}" if error.cause else error.what
-            yield AugmentInput(record.name, problem=Diagnostic(error.reason, what))
+            problem = f"{error.what}: {error.cause}" if error.cause else error.what
+            yield AugmentInput(record.name, problem=Diagnostic(error.reason, problem))
 
 
 def _loose_inputs(folder: Path, top: Path) -> Iterator[AugmentInput]:
@@ -182,7 +182,7 @@ def _failed_result(item: AugmentInput, error: Exception | None) -> AugmentResult
 def _request_key(request: AugmentRequest) -> str:
     """A hash of everything that the result depends on: the input's bytes, its record, and the options."""
     item, config = request.item, request.config
-    asked = (
+    identity = (
         request.copies,
         request.seed,
         item.name,
@@ -192,7 +192,7 @@ def _request_key(request: AugmentRequest) -> str:
         item.builds,
         request.kinds,
     )
-    digest = hashlib.sha256(repr(asked).encode(errors="surrogateescape"))
+    digest = hashlib.sha256(repr(identity).encode(errors="surrogateescape"))
     if item.program is not None:
         digest.update(json.dumps(item.program.record(), sort_keys=True).encode())
     files = dict.fromkeys(path for build in item.ways for path in build.files)
@@ -245,7 +245,7 @@ def _is_whole(record: AugmentRecord, out: Path) -> bool:
         sources = [(p["id"], read_text(program_path(out, p["id"]), "", out)) for p in record["programs"]]
     except BadInput:
         return False
-    return all(text_id(text) == known for known, text in sources)
+    return all(text_id(text) == source for source, text in sources)
 
 
 def _write_results(out: Path, records: Mapping[str, AugmentRecord], reused: int) -> AugmentSummary:
@@ -261,8 +261,8 @@ def _write_results(out: Path, records: Mapping[str, AugmentRecord], reused: int)
                 name, message = program["lineage"], f"the same text as program {program['id']}"
                 failures.append({"name": name, "copy": 0, "reason": "duplicate", "message": message})
             programs.setdefault(program["id"], line)
-    kept = {name: record["kept"] for name, record in records.items() if record["kept"]}
-    rows = [{"name": name, "names": records[name]["names"], "kept": found} for name, found in kept.items()]
+    kept_names = {name: record["kept"] for name, record in records.items() if record["kept"]}
+    rows = [{"name": name, "names": records[name]["names"], "kept": record} for name, record in kept_names.items()]
     write_whole(out / KEPT, _json_lines(rows))
     write_whole(out / FAILURES, _json_lines(failures))
     write_whole(out / INDEX, "".join(line + "\n" for line in programs.values()))
@@ -279,8 +279,8 @@ def _write_results(out: Path, records: Mapping[str, AugmentRecord], reused: int)
         reasons=_count_reasons(f["reason"] for f in failures),
         examples=examples,
         names=sum(record["names"] for record in records.values()),
-        kept=_count_reasons(reason for found in kept.values() for reason in found.values()),
-        kept_names=kept,
+        kept=_count_reasons(reason for record in kept_names.values() for reason in record.values()),
+        kept_names=kept_names,
         kinds=_count_reasons(kind for record in records.values() for kind in _pass_kinds(record)),
     )
 
@@ -303,6 +303,6 @@ def _check_record(result: object) -> AugmentRecord:
     if not isinstance(result, dict):
         raise TypeError("a result is no object")
     programs = [check_record(record) for record in result["programs"]]
-    kept = {str(name): str(reason) for name, reason in dict(result["kept"]).items()}
+    reasons = {str(name): str(reason) for name, reason in dict(result["kept"]).items()}
     failures = [_failure_record(from_json(CopyFailure, row)) for row in result["failures"]]
-    return {"programs": programs, "failures": failures, "names": int(result["names"]), "kept": kept}
+    return {"programs": programs, "failures": failures, "names": int(result["names"]), "kept": reasons}

@@ -56,13 +56,13 @@ class Texts:
     @staticmethod
     def read(words: Sequence[str]) -> Texts:
         """The inverse of `words`, split at the commas; raises UsageError for an unknown setting."""
-        made = Texts()
+        texts = Texts()
         for word in words:
             name, _, value = word.partition("=")
             if value not in {"comments": COMMENTS, "strings": STRINGS}.get(name, ()):
                 raise UsageError(f"unknown setting {word!r} of the pass rename", remedy="e.g. rename:7,comments=drop")
-            made = Texts(value, made.strings) if name == "comments" else Texts(made.comments, value)
-        return made
+            texts = Texts(value, texts.strings) if name == "comments" else Texts(texts.comments, value)
+        return texts
 
 
 DEFAULT_TEXTS = Texts()
@@ -73,7 +73,7 @@ def text_edits(unit: ParsedUnit, names: Mapping[str, frozenset[str]], texts: Tex
 
     A word that is the old name of several entities becomes the first of their new names.
     """
-    new = {old: min(found) for old, found in names.items()}
+    new = {old: min(name) for old, name in names.items()}
     host = _host_functions(unit) if texts.strings == "rewrite" else []
     edits = []
     for i, token in enumerate(unit.tokens):
@@ -96,13 +96,13 @@ def _rename_word(new: Mapping[str, str], is_name: Callable[[re.Match[str]], bool
 
 def _host_functions(unit: ParsedUnit) -> list[tuple[int, int]]:
     """The byte ranges of functions without device code: a printf there has the text of its literals in instructions."""
-    found = []
+    functions = []
     for start, end in unit.functions:
         before = max(unit.text.rfind(mark, 0, start) for mark in (b";", b"}"))
-        whole = unit.text[before + 1 : end]
-        if not DEVICE_CODE.search(whole) and not _CONSTANT.search(whole):
-            found.append((start, end))
-    return found
+        body = unit.text[before + 1 : end]
+        if not DEVICE_CODE.search(body) and not _CONSTANT.search(body):
+            functions.append((start, end))
+    return functions
 
 
 def _is_free_text(unit: ParsedUnit, i: int) -> bool:
@@ -110,7 +110,7 @@ def _is_free_text(unit: ParsedUnit, i: int) -> bool:
     token = unit.tokens[i]
     if token.kind != TOKEN_LITERAL or '"' not in token.text or unit.cursor_kinds[i] in _NO_TEXT:
         return False
-    return not {one.text for one in unit.tokens[max(0, i - 2) : i]} & _TAKES_STRING
+    return not {neighbour.text for neighbour in unit.tokens[max(0, i - 2) : i]} & _TAKES_STRING
 
 
 def _is_name(word: re.Match[str]) -> bool:

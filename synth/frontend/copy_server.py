@@ -19,28 +19,28 @@ def answer_request(request: dict[str, Any]) -> dict[str, Any]:
     config = read_config(request)
     if request["do"] == "flatten":
         base = self_contained(_decode_item(request["name"], request["item"]), config)
-        made = AugmentResult((), (base,)) if isinstance(base, CopyFailure) else AugmentResult((base,), ())
+        result = AugmentResult((), (base,)) if isinstance(base, CopyFailure) else AugmentResult((base,), ())
     elif request["do"] == "reform":
         program = Program.from_record(request["program"], request["program"]["text"])
         outcome = run_steps(ProgramSource(program.text.encode()), request["steps"], config)
         text = program.text if outcome.source is None else outcome.source.text.decode()
-        made = AugmentResult((replace(program, text=text, derivation=(*program.derivation, *outcome.applied)),), ())
+        result = AugmentResult((replace(program, text=text, derivation=(*program.derivation, *outcome.applied)),), ())
     else:
         program = Program.from_record(request["program"], request["program"]["text"])
-        made = rename_copies(
+        result = rename_copies(
             request["name"], program, request["numbers"], request["seed"], config, Texts(*request["texts"])
         )
     return {
-        "programs": [{"text": one.text, "derivation": one.derivation} for one in made.programs],
-        "failures": [(failure.copy, failure.reason, failure.message) for failure in made.failures],
-        "kept": made.kept,
-        "names": made.names,
+        "programs": [{"text": copy.text, "derivation": copy.derivation} for copy in result.programs],
+        "failures": [(failure.copy, failure.reason, failure.message) for failure in result.failures],
+        "kept": result.kept,
+        "names": result.names,
     }
 
 
 def _decode_item(name: str, item: dict[str, Any]) -> AugmentInput:
     builds = tuple(
-        BuildConfiguration(tuple(map(Path, files)), tuple(_decode_settings(*one) for one in settings))
+        BuildConfiguration(tuple(map(Path, files)), tuple(_decode_settings(*setting) for setting in settings))
         for files, settings in item["builds"]
     )
     return AugmentInput(name, files=builds[0].files, root=Path(item["root"]) if item["root"] else None, builds=builds)

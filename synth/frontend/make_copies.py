@@ -77,8 +77,8 @@ def make_copies(
 def with_base(item: AugmentInput, base: Program, made: AugmentResult) -> AugmentResult:
     """The copies preceded by their base, if flattening made it and it is usable."""
     usable = not any(failure.copy == 0 for failure in made.failures)
-    shown = item.program is None and base.derivation and usable
-    return replace(made, programs=(base, *made.programs)) if shown else made
+    is_shown = item.program is None and base.derivation and usable
+    return replace(made, programs=(base, *made.programs)) if is_shown else made
 
 
 def rename_copies(
@@ -91,7 +91,7 @@ def rename_copies(
         return AugmentResult((), (CopyFailure(name, 0, problem.reason, str(problem)),))
     programs: list[Program] = []
     failures: list[CopyFailure] = []
-    kept: dict[str, str] = {}
+    kept_names: dict[str, str] = {}
     names = 0
     for copy in numbers:
         number = copy_seed(seed, copy)
@@ -104,8 +104,8 @@ def rename_copies(
             derivation = (*base.derivation, f"rename:{number}{texts.words}")
             programs.append(replace(base, text=text.decode(), derivation=derivation, lineage=base.lineage or base.id))
         if renaming is not None:
-            kept, names = {**renaming.kept, **kept}, len(renaming.names.keys() | renaming.kept.keys())
-    return AugmentResult(tuple(programs), tuple(failures), dict(sorted(kept.items())), names)
+            kept_names, names = {**renaming.kept, **kept_names}, len(renaming.names.keys() | renaming.kept.keys())
+    return AugmentResult(tuple(programs), tuple(failures), dict(sorted(kept_names.items())), names)
 
 
 # --- one self-contained program of several files, in one of the ways to build it --------------------------------------
@@ -120,11 +120,11 @@ def self_contained(item: AugmentInput, config: ParseConfig) -> Program | CopyFai
         return item.program
     first: Program | CopyFailure | None = None
     for build in item.ways:
-        made = _flatten_base(item, build, replace(config, include=(*config.include, *build.includes)))
-        if isinstance(made, Program) and (len(item.ways) == 1 or not _lacks_definitions(made, config)):
-            return made
-        if first is None or (isinstance(first, CopyFailure) and isinstance(made, Program)):
-            first = made
+        flattened = _flatten_base(item, build, replace(config, include=(*config.include, *build.includes)))
+        if isinstance(flattened, Program) and (len(item.ways) == 1 or not _lacks_definitions(flattened, config)):
+            return flattened
+        if first is None or (isinstance(first, CopyFailure) and isinstance(flattened, Program)):
+            first = flattened
     return first or _base_failure(item, Diagnostic("no_programs", "the program has no files"))
 
 
@@ -145,7 +145,7 @@ def _flatten_base(item: AugmentInput, build: BuildConfiguration, config: ParseCo
 
 def _explain_diagnostic(problems: Sequence[Diagnostic], build: BuildConfiguration) -> Diagnostic:
     """The first diagnostic; if the program is built with another language standard, that may be why."""
-    standards = sorted({one.standard for one in build.settings} - set(DEFAULT_STANDARDS))
+    standards = sorted({setting.standard for setting in build.settings} - set(DEFAULT_STANDARDS))
     if problems[0].reason != Reason.SYNTAX_ERROR or not standards:
         return problems[0]
     message = f"it is built with -std={standards[0]}, which a file cannot ask for: {problems[0].message}"

@@ -36,7 +36,7 @@ class BuildConfiguration:
     @property
     def includes(self) -> tuple[Path, ...]:
         """The include folders of all files."""
-        return tuple(dict.fromkeys(folder for one in self.settings for folder in one.includes))
+        return tuple(dict.fromkeys(folder for setting in self.settings for folder in setting.includes))
 
     def head(self, number: int) -> bytes:
         """What stands before file `number`."""

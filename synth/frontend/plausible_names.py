@@ -105,12 +105,12 @@ class _Weighted:
 @functools.cache
 def _name_rows() -> dict[str, list[tuple[str, float]]]:
     """The table: kind -> (name, weight)."""
-    found: dict[str, list[tuple[str, float]]] = {}
+    rows: dict[str, list[tuple[str, float]]] = {}
     for line in TABLE.read_text().splitlines():
         if line and not line.startswith("#"):
             kind, name, weight = line.split("\t")
-            found.setdefault(kind, []).append((name, float(weight)))
-    return found
+            rows.setdefault(kind, []).append((name, float(weight)))
+    return rows
 
 
 @functools.cache
@@ -155,13 +155,13 @@ class Namer:
         A `local` name is visible in one function only, so it may also occur in headers; `shape` is that of `Entity`.
         The name is not `old`, except one of at most two letters: others would be as likely.
         """
-        taken = self.local_taken if local else self.taken
+        names_taken = self.local_taken if local else self.taken
         kind = " ".join(word for word in (shape, "local" if local and category == "variable" else category) if word)
         for attempt in count():
             name = self._usual_name(category, kind) if attempt < 6 else ""
             name = name or self._composed(category, shape, attempt)
             again = name == old and (len(name) > 2 or not self.given)  # the first name differs, so that a copy does
-            if again or name in self.given or name in RESERVED or taken(name):
+            if again or name in self.given or name in RESERVED or names_taken(name):
                 continue
             self.given.add(name)
             return name

@@ -103,23 +103,27 @@ class SpellingTable:
 
     def kept(self) -> dict[str, str]:
         """The file's own names that keep their spelling in some place, each with the reason."""
-        own = {text for text, entry in self.spellings.items() if entry.user and not text.startswith("__builtin_")}
-        entities = {e.name: reason for e, reason in self.kept_entities.items() if e.name in own}
-        spellings = {name: reason for name, reason in self.kept_spellings.items() if name in own and name != "main"}
+        kept_texts = {
+            text for text, entry in self.spellings.items() if entry.user and not text.startswith("__builtin_")
+        }
+        entities = {e.name: reason for e, reason in self.kept_entities.items() if e.name in kept_texts}
+        spellings = {
+            name: reason for name, reason in self.kept_spellings.items() if name in kept_texts and name != "main"
+        }
         return entities | spellings
 
 
 def collect_spellings(unit: ParsedUnit) -> SpellingTable:
     """Classifies every identifier of a unit and marks the names that must be kept."""
     lines = find_directives(unit.tokens, unit.text)
-    found = read_macros(unit.tokens, lines)
-    params = list(_param_tokens(unit, found))
-    result = SpellingTable(unit, lines, found, {}, params)
+    macros = read_macros(unit.tokens, lines)
+    params = list(_param_tokens(unit, macros))
+    result = SpellingTable(unit, lines, macros, {}, params)
     _sort_tokens(result)
-    own = {e for s in result.spellings.values() for es in s.user.values() for e in es}
-    _keep_unspelled(result, own)
+    user_entities = {e for s in result.spellings.values() for es in s.user.values() for e in es}
+    _keep_unspelled(result, user_entities)
     for rule in _RULES:
-        rule(result, own)
+        rule(result, user_entities)
     result.inactive = dict(_inactive_names(result))
     return result
 
@@ -216,21 +220,21 @@ def _is_coordinate(unit: ParsedUnit, i: int) -> bool:
 def _ignored_tokens(s: SpellingTable) -> set[int]:
     """Tokens that are not names of the program: directive names, header names, pragma words, attributes."""
     tokens = s.unit.tokens
-    found: set[int] = set()
+    ignored: set[int] = set()
     for line in s.lines:
         if line.word == "include":
-            found.update(range(line.start, line.end))
+            ignored.update(range(line.start, line.end))
         elif line.word == "pragma":
-            found.update(i for i in range(line.start, line.end) if tokens[i].text in _PRAGMA_WORDS)
-        found.add(line.start + 1)
-    found.update(i for i, t in enumerate(tokens) if t.text in _DIRECTIVE_WORDS)
+            ignored.update(i for i in range(line.start, line.end) if tokens[i].text in _PRAGMA_WORDS)
+        ignored.add(line.start + 1)
+    ignored.update(i for i, t in enumerate(tokens) if t.text in _DIRECTIVE_WORDS)
     for i, token in enumerate(tokens):
         if token.text == "__attribute__" and i + 1 < len(tokens):
             for argument in argument_ranges(tokens, i + 2, len(tokens)) or []:
-                found.update(list(argument)[:1])
+                ignored.update(list(argument)[:1])
         elif token.text == "[" and i + 1 < len(tokens) and tokens[i + 1].text == "[":
-            found.update(_standard_attribute(s, i + 2))
-    return found
+            ignored.update(_standard_attribute(s, i + 2))
+    return ignored
 
 
 def _standard_attribute(s: SpellingTable, i: int) -> Iterator[int]:
@@ -246,12 +250,12 @@ def _standard_attribute(s: SpellingTable, i: int) -> Iterator[int]:
 def _inactive_names(s: SpellingTable) -> Iterator[tuple[str, list[int]]]:
     """Names that occur only in branches that are not compiled, and seem to be declared there: as in `int name =`."""
     for entry in s.spellings.values():
-        found = entry.unresolved
-        if entry.user or entry.system or entry.in_macro or not found or not s.unit.skipped.issuperset(found):
+        unresolved = entry.unresolved
+        if entry.user or entry.system or entry.in_macro or not unresolved or not s.unit.skipped.issuperset(unresolved):
             continue
-        known = entry.text in s.unit.header_words or entry.text in RESERVED or entry.text in s.kept_spellings
-        if not known and any(_seems_declared(s.unit, i) for i in found):
-            yield entry.text, found
+        is_kept = entry.text in s.unit.header_words or entry.text in RESERVED or entry.text in s.kept_spellings
+        if not is_kept and any(_seems_declared(s.unit, i) for i in unresolved):
+            yield entry.text, unresolved
 
 
 def _seems_declared(unit: ParsedUnit, i: int) -> bool:

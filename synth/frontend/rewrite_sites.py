@@ -41,14 +41,14 @@ def reform_source(
 
 def _disjoint_edits(sites: Sequence[Site]) -> list[Edit]:
     """The edits of all sites that do not overlap one before."""
-    kept: list[Edit] = []
-    taken: list[tuple[int, int]] = []
+    disjoint: list[Edit] = []
+    ranges: list[tuple[int, int]] = []
     for site in sites:
         start, end = min(edit.start for edit in site), max(edit.end for edit in site)
-        if all(end <= a or b <= start for a, b in taken):
-            taken.append((start, end + (start == end)))
-            kept += site
-    return kept
+        if all(end <= a or b <= start for a, b in ranges):
+            ranges.append((start, end + (start == end)))
+            disjoint += site
+    return disjoint
 
 
 def sets_size(unit: ParsedUnit, token: Token) -> bool:

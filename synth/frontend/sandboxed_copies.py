@@ -62,20 +62,20 @@ def _vary_base(request: AugmentRequest, base: Program) -> AugmentResult:
     numbers = range(1, request.copies + 1)
     if request.kinds == (RENAME,):
         return _rename_copies(request, base, numbers)
-    made = []
+    results = []
     for number in numbers:
         start = _reform_base(request, base, number)
         if RENAME in request.kinds:
-            made.append(_rename_copies(request, start, [number]))
+            results.append(_rename_copies(request, start, [number]))
         elif start.text == base.text:
             nothing = CopyFailure(request.item.name, number, "unchanged", "there is nothing to change")
-            made.append(AugmentResult((), (nothing,)))
+            results.append(AugmentResult((), (nothing,)))
         else:
-            made.append(AugmentResult((start,), ()))
-    programs = tuple(program for one in made for program in one.programs)
-    failures = tuple(failure for one in made for failure in one.failures)
-    kept = {name: reason for one in made for name, reason in one.kept.items()}
-    return AugmentResult(programs, failures, kept, max((one.names for one in made), default=0))
+            results.append(AugmentResult((start,), ()))
+    programs = tuple(program for result in results for program in result.programs)
+    failures = tuple(failure for result in results for failure in result.failures)
+    reasons = {name: reason for result in results for name, reason in result.kept.items()}
+    return AugmentResult(programs, failures, reasons, max((result.names for result in results), default=0))
 
 
 def _rename_copies(request: AugmentRequest, base: Program, numbers: Iterable[int]) -> AugmentResult:
@@ -91,17 +91,17 @@ def _reform_base(request: AugmentRequest, base: Program, number: int) -> Program
     one for which it is."""
     kinds = [kind for kind in request.kinds if kind != RENAME]
     seed = copy_seed(request.seed, number)
-    whole = _apply_passes(request, base, [f"{kind}:{seed}" for kind in kinds])
-    if whole.text == base.text or same_code(base.text, whole.text):
-        return whole
-    made = base
+    rewritten_base = _apply_passes(request, base, [f"{kind}:{seed}" for kind in kinds])
+    if rewritten_base.text == base.text or same_code(base.text, rewritten_base.text):
+        return rewritten_base
+    rewritten = base
     for kind in kinds:
         for share in SHARES:
-            one = _apply_passes(request, made, [f"{kind}:{seed}{share}"])
-            if one.text == made.text or same_code(base.text, one.text):
-                made = one
+            attempt = _apply_passes(request, rewritten, [f"{kind}:{seed}{share}"])
+            if attempt.text == rewritten.text or same_code(base.text, attempt.text):
+                rewritten = attempt
                 break
-    return made
+    return rewritten
 
 
 def _apply_passes(request: AugmentRequest, base: Program, steps: Sequence[str]) -> Program:
@@ -126,21 +126,27 @@ def _ask_parser(
 
 def _item_texts(item: AugmentInput) -> list[tuple[bytes, tuple[Path, ...]]]:
     """The texts of the item's files, with the folders whose headers are the program's own."""
-    found = []
+    texts = []
     with contextlib.suppress(BadInput):
         for build in item.ways:
             for number, path in enumerate(build.files):
                 text = build.head(number) + read_regular(path, MAX_BYTES, inside=item.root)
-                found.append((text, (path.parent, *build.includes)))
-    return found
+                texts.append((text, (path.parent, *build.includes)))
+    return texts
 
 
 def _encode_item(item: AugmentInput) -> dict[str, Any]:
     builds = []
     for build in item.ways:
         settings = [
-            [one.defines, one.undefines, absolute_paths(one.includes), absolute_paths(one.preludes), one.standard]
-            for one in build.settings
+            [
+                setting.defines,
+                setting.undefines,
+                absolute_paths(setting.includes),
+                absolute_paths(setting.preludes),
+                setting.standard,
+            ]
+            for setting in build.settings
         ]
         builds.append([absolute_paths(build.files), settings])
     return {"root": str(item.root.absolute()) if item.root else None, "builds": builds}
@@ -167,8 +173,8 @@ def _decode_copies(base: Program, item: AugmentInput, answer: Mapping[str, Any])
         replace(base, text=_decode_text(row), derivation=_decode_steps(row), lineage=lineage)
         for row in answer["programs"]
     ]
-    kept = {short_text(name): short_text(reason) for name, reason in answer["kept"].items()}
-    return AugmentResult(tuple(programs), tuple(_decode_failures(item, answer)), kept, int(answer["names"]))
+    kept_names = {short_text(name): short_text(reason) for name, reason in answer["kept"].items()}
+    return AugmentResult(tuple(programs), tuple(_decode_failures(item, answer)), kept_names, int(answer["names"]))
 
 
 def _decode_failures(item: AugmentInput, answer: Mapping[str, Any]) -> list[CopyFailure]:

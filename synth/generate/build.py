@@ -38,8 +38,12 @@ def build_module(
 
 def _size_refusal(template: FamilyTemplate, sizes: Mapping[str, int]) -> str:
     """The first size that is not a value of a size parameter, "" if all are."""
-    known = {parameter.name: parameter for parameter in template.parameters if parameter.size}
-    bad = (f"{name} = {value}" for name, value in sizes.items() if name not in known or not known[name].accepts(value))
+    parameters = {parameter.name: parameter for parameter in template.parameters if parameter.size}
+    bad = (
+        f"{name} = {value}"
+        for name, value in sizes.items()
+        if name not in parameters or not parameters[name].accepts(value)
+    )
     return next(bad, "")
 
 

@@ -410,7 +410,7 @@ class KernelBuilder:
             if value.attr[1] not in [s.number for s in self._scopes]:
                 raise IRError(f"{value.attr[0]} is used outside its scope")
         elif op == "load":
-            if not any(value.attr in known for known in (self._buffers, self._lds, self._private)):
+            if not any(value.attr in buffer_map for buffer_map in (self._buffers, self._lds, self._private)):
                 raise IRError(f"{value.attr.name} does not belong to {self.name}")
         elif op == "size":
             self._size(value)

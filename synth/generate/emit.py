@@ -134,5 +134,5 @@ def render_program(template: FamilyTemplate, module: Module, params: ParameterVa
     """The program's source text, without trailing spaces or repeated blank lines."""
     text = template_environment().get_template(template.path).render(module=module, params=params, style=module.style)
     lines = [line.rstrip() for line in text.split("\n")]
-    kept = [line for k, line in enumerate(lines) if line or (k and lines[k - 1])]
-    return "\n".join(kept).rstrip("\n") + "\n"
+    printed = [line for k, line in enumerate(lines) if line or (k and lines[k - 1])]
+    return "\n".join(printed).rstrip("\n") + "\n"

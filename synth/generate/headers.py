@@ -157,15 +157,15 @@ def _parse_parameter(path: str, name: str, spec: ParameterTable) -> TemplatePara
 def load_templates() -> dict[str, FamilyTemplate]:
     """All templates by family name, in alphabetical order. Raises TemplateError for an invalid one."""
     root = templates_dir()
-    found = {}
+    templates = {}
     for file in sorted(root.glob("*/*.hip.j2")):
         if file.parent.name.startswith("_"):
             continue
         template = parse_header(file.relative_to(root).as_posix(), file.read_text())
-        if template.family in found:
+        if template.family in templates:
             raise TemplateError(f"{file}: a second template of family {template.family}")
-        found[template.family] = template
-    return found
+        templates[template.family] = template
+    return templates
 
 
 def template_of(family: str) -> str:
@@ -175,7 +175,7 @@ def template_of(family: str) -> str:
 
 def find_template(family: str) -> FamilyTemplate:
     """The template of a family; raises UsageError listing all families if there is none."""
-    known = load_templates()
-    if family not in known:
-        raise UsageError(f"unknown family {family!r}", remedy=f"one of: {', '.join(known)}")
-    return known[family]
+    templates = load_templates()
+    if family not in templates:
+        raise UsageError(f"unknown family {family!r}", remedy=f"one of: {', '.join(templates)}")
+    return templates[family]

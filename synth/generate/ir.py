@@ -93,10 +93,10 @@ def const(value: Number, dtype: DType) -> Expr:
         raise IRError(f"no literal of type {dtype.cpp}")
     if not dtype.is_float and not isinstance(value, int):
         raise IRError(f"{value!r} is not an integer")
-    held = _round_to_type(float(value), dtype) if dtype.is_float else int(value)
-    if not (math.isfinite(held) and dtype.lo <= held <= dtype.hi):
+    constant = _round_to_type(float(value), dtype) if dtype.is_float else int(value)
+    if not (math.isfinite(constant) and dtype.lo <= constant <= dtype.hi):
         raise IRError(f"{value!r} does not fit {dtype.cpp}")
-    return Expr("const", dtype, attr=held, lo=held, hi=held)
+    return Expr("const", dtype, attr=constant, lo=constant, hi=constant)
 
 
 def _round_to_type(value: float, dtype: DType) -> float:
@@ -158,8 +158,8 @@ def _check_types(name: str, kinds: str, args: tuple[Expr, ...]) -> None:
     usable = first is not I16 and first.lanes == 1 and first.kind in kinds
     for value in values:
         if value.dtype is not first or not usable:
-            shown = ", ".join(v.dtype.cpp for v in values)
-            raise IRError(f"{name}: bad operand types ({shown})")
+            dtypes = ", ".join(v.dtype.cpp for v in values)
+            raise IRError(f"{name}: bad operand types ({dtypes})")
 
 
 def fit_range(what: str, dtype: DType, lo: float, hi: float) -> tuple[float, float]:

@@ -246,14 +246,14 @@ def function_source(function: OutlinedFunction, auto: bool, style: Style, generi
     """A `__device__` function."""
     result = function.value.dtype
     parameters = ", ".join(f"{spell_type(t, generic)} {name}" for name, t in function.parameters)
-    own = result is generic or any(t is generic for _, t in function.parameters)
-    head = "template <typename T>\n" if generic and own else ""
+    is_generic = result is generic or any(t is generic for _, t in function.parameters)
+    head = "template <typename T>\n" if generic and is_generic else ""
     keyword = "__device__ __forceinline__" if style["inline"] else "__device__"
-    printer = Printer(auto, generic if own else None)
+    printer = Printer(auto, generic if is_generic else None)
     printer.block(function.body)
     printer.put(f"return {expression(function.value)};")
     lines = "\n".join(printer.lines)
-    returned = spell_type(result, generic if own else None)
+    returned = spell_type(result, generic if is_generic else None)
     return f"{head}{keyword} {returned} {function.name}({parameters}) {{\n{lines}\n}}\n"
 
 
@@ -279,9 +279,12 @@ def wide_indices(kernel: Kernel) -> frozenset[str]:
     """The global indices that may be declared with 64 bits: no function of theirs exists for int only."""
     if kernel.auto:
         return frozenset()
-    found = {s.target.attr[0] for s in kernel.body if isinstance(s, ir.Let) and expression(s.value) == GLOBAL_INDEX}
+    wide_names = {
+        s.target.attr[0] for s in kernel.body if isinstance(s, ir.Let) and expression(s.value) == GLOBAL_INDEX
+    }
     return frozenset(
-        found - {name for s in walk_statements(kernel.body) for value in values_of(s) for name in _called_names(value)}
+        wide_names
+        - {name for s in walk_statements(kernel.body) for value in values_of(s) for name in _called_names(value)}
     )
 
 

@@ -180,8 +180,8 @@ def _dot4(a: Array, b: Array, c: Array) -> Array:
     """The products of the four bytes, added to c."""
     total = np.asarray(c, np.uint32)
     for shift in (0, 8, 16, 24):
-        one, other = ((np.asarray(x, np.uint32) >> np.uint32(shift)) & np.uint32(0xFF) for x in (a, b))
-        total = total + one * other
+        left, other = ((np.asarray(x, np.uint32) >> np.uint32(shift)) & np.uint32(0xFF) for x in (a, b))
+        total = total + left * other
     return total
 
 

@@ -129,8 +129,8 @@ class LaunchOracle:
 
     def _operand(self, value: Expr, matrix: MatrixInstruction, mask: Array | None) -> Array:
         """An operand as (wave, side, depth)."""
-        found = self.value(value, mask)
-        lanes = found if isinstance(found, tuple) else (found,)
+        operand = self.value(value, mask)
+        lanes = operand if isinstance(operand, tuple) else (operand,)
         shaped = [np.broadcast_to(x, self.shape).reshape(-1, 64 // matrix.side, matrix.side) for x in lanes]
         return np.stack(shaped, axis=2).reshape(len(shaped[0]), matrix.depth, matrix.side).transpose(0, 2, 1)
 
@@ -170,9 +170,9 @@ class LaunchOracle:
 
     def branch(self, s: ir.If, mask: Array | None) -> None:
         condition = np.asarray(self.scalar(s.condition, mask))
-        for body, taken in ((s.then, condition), (s.otherwise, ~condition if s.otherwise else condition)):
-            if body and taken.any():
-                self.block(body, join_masks(mask, taken))
+        for body, active in ((s.then, condition), (s.otherwise, ~condition if s.otherwise else condition)):
+            if body and active.any():
+                self.block(body, join_masks(mask, active))
 
     def loop(self, s: ir.For, mask: Array | None) -> None:
         name = s.var.attr[0]
@@ -218,8 +218,8 @@ class LaunchOracle:
     def value(self, e: Expr, mask: Array | None) -> Value:
         op = OPS.get(e.op)
         if op is None:
-            found: Value = getattr(self, e.op)(e, mask)
-            return found
+            result: Value = getattr(self, e.op)(e, mask)
+            return result
         if op.name == "select":
             condition, a, b = (self.scalar(x, mask) for x in e.args)
             return np.where(condition, a, b)
@@ -259,8 +259,8 @@ class LaunchOracle:
         at = self.address(e.attr, e.args, mask)
         if e.dtype.lanes > 1:
             return tuple(e.dtype.cast(data[:, lane].take(at)) for lane in range(e.dtype.lanes))
-        found = data.take(at)
-        return found if found.dtype == e.dtype.compute else found.astype(e.dtype.compute)
+        loaded = data.take(at)
+        return loaded if loaded.dtype == e.dtype.compute else loaded.astype(e.dtype.compute)
 
     def part(self, e: Expr, mask: Array | None) -> Value:
         lanes = self.value(e.args[0], mask)

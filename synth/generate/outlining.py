@@ -83,9 +83,9 @@ def _is_movable(s: Statement) -> bool:
 
 def _escapes_run(kernel: Kernel, run: list[ir.Let], inner: list[str]) -> bool:
     """Whether anything but the last value of the run is read outside it."""
-    own = {s.target.attr[0] for s in run[:-1]}
-    inside = [name for s in run for name in _name_leaves(s.value) if name in own]
-    everywhere = [name for value in _walk_values(kernel.body) for name in _name_leaves(value) if name in own]
+    names_defined = {s.target.attr[0] for s in run[:-1]}
+    inside = [name for s in run for name in _name_leaves(s.value) if name in names_defined]
+    everywhere = [name for value in _walk_values(kernel.body) for name in _name_leaves(value) if name in names_defined]
     return len(everywhere) != len(inside)
 
 
@@ -96,22 +96,22 @@ def _candidate_assignments(body: Sequence[Statement]) -> Iterator[Piece]:
 
 
 def _make_function(name: str, body: tuple[Statement, ...], value: Expr, fixed: set[str]) -> OutlinedFunction | None:
-    own = {s.target.attr[0] for s in body if isinstance(s, ir.Let)}
-    found: dict[str, DType] = {}
+    names_defined = {s.target.attr[0] for s in body if isinstance(s, ir.Let)}
+    dtypes: dict[str, DType] = {}
     for part in (*(s.value for s in body if isinstance(s, ir.Let)), value):
         for leaf in _walk_leaves(part):
             label = leaf.attr.name if leaf.op == "size" else leaf.attr[0]
-            if label not in own and label not in fixed:
-                found.setdefault(label, leaf.dtype)
-    usable = 0 < len(found) <= MOST and all(t.lanes == 1 and t is not BOOL for t in found.values())
-    return OutlinedFunction(name, tuple(found.items()), body, value) if usable else None
+            if label not in names_defined and label not in fixed:
+                dtypes.setdefault(label, leaf.dtype)
+    usable = 0 < len(dtypes) <= MOST and all(t.lanes == 1 and t is not BOOL for t in dtypes.values())
+    return OutlinedFunction(name, tuple(dtypes.items()), body, value) if usable else None
 
 
 def _replace_statements(body: Sequence[Statement], old: tuple[Statement, ...], new: Statement) -> Iterator[Statement]:
     for s in body:
         if s is old[-1]:
             yield new
-        elif any(s is gone for gone in old):
+        elif any(s is removed for removed in old):
             continue
         elif isinstance(s, ir.If):
             yield replace(

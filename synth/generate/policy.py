@@ -140,7 +140,7 @@ class Policy:
 
 def _parse_distribution(where: str, spec: DistributionTable) -> Distribution:
     rows = spec.bins if spec.log is None else spec.log
-    if sum(given is not None for given in (spec.values, spec.bins, spec.log)) != 1:
+    if sum(value is not None for value in (spec.values, spec.bins, spec.log)) != 1:
         raise PolicyError(f"{where}: needs values with weights, bins, or log")
     if spec.values is not None:
         result = Distribution(spec.values, (), spec.weights or (1,) * len(spec.values))
@@ -172,8 +172,8 @@ def _restrict_distribution(distribution: Distribution, parameter: TemplateParame
     """A common distribution restricted to the values this parameter accepts; None if there are none."""
     weights = distribution.weights
     if distribution.values:
-        kept = [(v, w) for v, w in zip(distribution.values, weights, strict=True) if parameter.accepts(v)]
-        return Distribution(tuple(v for v, _ in kept), (), tuple(w for _, w in kept)) if kept else None
+        weighted = [(v, w) for v, w in zip(distribution.values, weights, strict=True) if parameter.accepts(v)]
+        return Distribution(tuple(v for v, _ in weighted), (), tuple(w for _, w in weighted)) if weighted else None
     if parameter.choices:
         return None
     bins = [(max(lo, parameter.lo), min(hi, parameter.hi)) for lo, hi in distribution.bins]
@@ -200,10 +200,12 @@ def parse_policy(data: object, known: Mapping[str, FamilyTemplate]) -> Policy:
     result: dict[tuple[str, str], Distribution] = {}
     for family, template in known.items():
         for parameter in template.parameters:
-            own = table.parameters.get(family, {}).get(parameter.name)
-            where = f"{'parameters.' + family if own else 'common'}.{parameter.name} ({family})"
-            if own:
-                result[family, parameter.name] = _check_distribution(where, _parse_distribution(where, own), parameter)
+            restriction = table.parameters.get(family, {}).get(parameter.name)
+            where = f"{'parameters.' + family if restriction else 'common'}.{parameter.name} ({family})"
+            if restriction:
+                result[family, parameter.name] = _check_distribution(
+                    where, _parse_distribution(where, restriction), parameter
+                )
             elif parameter.name in table.common:
                 cut = _restrict_distribution(_parse_distribution(where, table.common[parameter.name]), parameter)
                 if cut is not None:

@@ -30,14 +30,14 @@ def with_runs(program: Program, count: int, policy: Policy | None = None) -> Pro
     """
     stream = Choices(Stream("sizes", program.id))
     runs = [ProgramRun()]
-    seen = {program.text}
+    texts = {program.text}
     for _ in range(TRIES * (count - 1)):
         if len(runs) == count:
             break
-        found = _draw_run(program, stream, policy or default_policy())
-        if found is not None and (text := with_defaults(program.text, found.arguments)) not in seen:
-            seen.add(text)
-            runs.append(found)
+        run = _draw_run(program, stream, policy or default_policy())
+        if run is not None and (text := with_defaults(program.text, run.arguments)) not in texts:
+            texts.add(text)
+            runs.append(run)
     return program.with_runs(runs)
 
 

@@ -43,12 +43,12 @@ def generate_programs(
     """
     if family is not None:
         find_template(family)
-    known = set() if seen is None else set(seen)
+    texts = set() if seen is None else set(seen)
     for index, first in enumerate(
         _in_order(count, GenerationOrder(seed, family, runs, policy), workers, start, engine), start
     ):
         program, attempt = first
-        while program.id in known:
+        while program.id in texts:
             if attempt >= ATTEMPTS:
                 raise BadInput(
                     f"program {index} of seed {seed}: {attempt} draws gave only duplicates of earlier programs",
@@ -56,7 +56,7 @@ def generate_programs(
                     remedy="generate fewer, or widen its parameters in templates/policy/default.toml",
                 )
             program, attempt = _draw_program(seed, index, attempt + 1, family, runs, policy)
-        known.add(program.id)
+        texts.add(program.id)
         yield program
 
 

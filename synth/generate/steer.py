@@ -69,8 +69,8 @@ def find_alternative(distribution: Distribution, value: object) -> int | None:
 
 def _weight_factor(worths: Iterable[float]) -> float:
     """How much larger a weight becomes: less certain if there are few labels."""
-    known = list(worths)
-    worth = (sum(known) + PRIOR) / (len(known) + PRIOR)
+    worth_values = list(worths)
+    worth = (sum(worth_values) + PRIOR) / (len(worth_values) + PRIOR)
     return float(max(1 / LIMIT, min(LIMIT, worth**STRENGTH)))
 
 
@@ -88,8 +88,8 @@ def describe_changes(before: Policy, after: Policy, most: int = 12) -> Iterator[
                 (f"{family}.{parameter}", named, weight / sum(old.weights), new.weights[index] / sum(new.weights))
             )
     rows.sort(key=lambda row: (-abs(math.log(row[3] / row[2])) if row[2] else 0.0, row[0], row[1]))
-    for what, named, old_share, new_share in rows[:most]:
-        yield f"  {what:<24} {named:<24} {100 * old_share:5.1f} -> {100 * new_share:5.1f} %"
+    for label, named, old_share, new_share in rows[:most]:
+        yield f"  {label:<24} {named:<24} {100 * old_share:5.1f} -> {100 * new_share:5.1f} %"
 
 
 def _weight_share(weights: Mapping[str, float], name: str) -> float:

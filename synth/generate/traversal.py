@@ -46,14 +46,14 @@ def values_of(s: Statement) -> list[Expr]:
 
 def names_in(*values: Expr) -> set[str]:
     """The names of locals that values read."""
-    found, work = set(), list(values)
+    names, work = set(), list(values)
     while work:
         value = work.pop()
         if value.op == "name":
-            found.add(value.attr[0])
+            names.add(value.attr[0])
         else:
             work.extend(value.args)
-    return found
+    return names
 
 
 def live_names(body: Sequence[Statement]) -> frozenset[str]:
@@ -69,7 +69,7 @@ def live_names(body: Sequence[Statement]) -> frozenset[str]:
     while work:
         value = pending.pop(work.pop(), None)
         if value is not None:
-            found = names_in(value) - live
-            live |= found
-            work += found
+            names = names_in(value) - live
+            live |= names
+            work += names
     return frozenset(live)

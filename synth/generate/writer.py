@@ -82,9 +82,9 @@ def generate_into(
                     f"{out} holds {len(records)} programs, more than --count {count}",
                     remedy="use another --out, or a larger --count",
                 )
-            seen = {str(r["id"]) for r in records}
+            identifiers = {str(r["id"]) for r in records}
             fresh = generate_programs(
-                count, seed, family, workers, start=reused, seen=seen, runs=runs, policy=policy, engine=engine
+                count, seed, family, workers, start=reused, seen=identifiers, runs=runs, policy=policy, engine=engine
             )
             if reused < count:
                 records += _write_programs(out, run, records, fresh, on_program)

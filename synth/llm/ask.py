@@ -104,27 +104,27 @@ def ask_all(
     `on_answer` is called with the name of each finished request. Raises EndpointFailed if asking ends early without any
     answer, BadInput if the journal cannot be written.
     """
-    asked = RequestAnswers()
-    kept = journal.read()
+    answers = RequestAnswers()
+    records = journal.read()
     for request in requests:
-        if request.key in kept:
-            asked.answers[request.key] = read_answer(kept[request.key]["raw"].encode())
+        if request.key in records:
+            answers.answers[request.key] = read_answer(records[request.key]["raw"].encode())
             on_answer(request.name)
-    asked.reused = len(asked.answers)
-    todo = [request for request in requests if request.key not in asked.answers]
+    answers.reused = len(answers.answers)
+    todo = [request for request in requests if request.key not in answers.answers]
     stop = threading.Event()
     pace = _RateLimiter(manner.per_minute, stop)
     pool = ThreadPoolExecutor(manner.at_once)
     try:
         waiting = {pool.submit(_ask_with_retries, request, client, manner, pace): request for request in todo}
-        _gather_answers(waiting, journal, asked, on_answer)
+        _gather_answers(waiting, journal, answers, on_answer)
     finally:
         stop.set()
         client.close()
         pool.shutdown(wait=True, cancel_futures=True)
-    asked.failed["not_asked"] += len(requests) - len(asked.answers) - asked.failed.total()
-    asked.failed = +asked.failed
-    return asked
+    answers.failed["not_asked"] += len(requests) - len(answers.answers) - answers.failed.total()
+    answers.failed = +answers.failed
+    return answers
 
 
 def _gather_answers(

@@ -87,34 +87,34 @@ def collect_programs(
     if (out / INDEX).exists() and not (out / ANSWERS).exists():
         raise BadInput(f"{out} holds programs of another kind", remedy="use an empty --out folder")
     with sole_writer(out):
-        asked = ask_all(requests, client, answer_journal(out / ANSWERS), manner or RequestPolicy(), on_answer)
-        answered = [request for request in requests if request.key in asked.answers]
-        sorted_ = _extract_programs(answered, asked.answers)
+        result = ask_all(requests, client, answer_journal(out / ANSWERS), manner or RequestPolicy(), on_answer)
+        answered = [request for request in requests if request.key in result.answers]
+        sorted_ = _extract_programs(answered, result.answers)
         step = start_judging(len(sorted_.programs))
         verdicts = judge_all(sorted_.programs, target, limits, out / VERDICTS, workers, step)
-        kept = _keep_programs(sorted_, verdicts, {request.key: request for request in answered})
-        report = _build_report(out, requests, asked, kept, sorted_.excluded, prices or Prices())
-        _write_folder(out, kept, sorted_.excluded, report)
+        programs = _keep_programs(sorted_, verdicts, {request.key: request for request in answered})
+        report = _build_report(out, requests, result, programs, sorted_.excluded, prices or Prices())
+        _write_folder(out, programs, sorted_.excluded, report)
     return report
 
 
 def _extract_programs(answered: Iterable[ModelRequest], answers: Mapping[str, ChatReply]) -> _JudgedAnswers:
     """The different programs in the answers; the others are excluded."""
-    found = _JudgedAnswers()
-    seen: dict[str, str] = {}
+    judged = _JudgedAnswers()
+    texts: dict[str, str] = {}
     for request in answered:
         answer = answers[request.key]
         code, reason = find_code(answer)
         if reason:
-            found.exclude(request, reason, answer.text[:200])
+            judged.exclude(request, reason, answer.text[:200])
             continue
         program = _build_program(request, answer, code)
-        if program.id in seen:
-            found.exclude(request, "duplicate", f"the same text as {seen[program.id]}")
+        if program.id in texts:
+            judged.exclude(request, "duplicate", f"the same text as {texts[program.id]}")
             continue
-        seen[program.id] = request.name
-        found.programs.append(program)
-    return found
+        texts[program.id] = request.name
+        judged.programs.append(program)
+    return judged
 
 
 def _build_program(request: ModelRequest, answer: ChatReply, code: str) -> Program:
@@ -132,14 +132,14 @@ def _build_program(request: ModelRequest, answer: ChatReply, code: str) -> Progr
 def _keep_programs(
     found: _JudgedAnswers, verdicts: Mapping[str, ProgramVerdict], by_key: Mapping[str, ModelRequest]
 ) -> list[Program]:
-    kept = []
+    programs = []
     for program in found.programs:
         verdict = verdicts[program.id]
         if verdict.reason:
             found.exclude(by_key[str(program.params["request"])], verdict.reason, verdict.message)
         else:
-            kept.append(program)
-    return kept
+            programs.append(program)
+    return programs
 
 
 def _build_report(
@@ -167,16 +167,16 @@ def _build_report(
 def _count_yields(
     requests: Sequence[ModelRequest], asked: RequestAnswers, kept: set[str]
 ) -> dict[str, dict[str, list[int]]]:
-    found: dict[str, dict[str, list[int]]] = {"problem": {}, "level": {}, "temperature": {}}
+    yields: dict[str, dict[str, list[int]]] = {"problem": {}, "level": {}, "temperature": {}}
     for request in requests:
         if request.key not in asked.answers:
             continue
         values = (request.problem.name, request.level.name, f"{request.temperature:g}")
-        for name, value in zip(found, values, strict=True):
-            row = found[name].setdefault(value, [0, 0])
+        for name, value in zip(yields, values, strict=True):
+            row = yields[name].setdefault(value, [0, 0])
             row[0] += request.key in kept
             row[1] += 1
-    return found
+    return yields
 
 
 def _write_folder(

@@ -175,15 +175,15 @@ class Client:
 
     def _refusal(self, status: int, headers: http.client.HTTPMessage, raw: bytes) -> NoAnswer:
         words = " ".join(raw[: 4 * _SHOWN].decode(errors="replace").split())
-        what = self._clean(f"HTTP {status}: {words}"[:_SHOWN])
+        problem = self._clean(f"HTTP {status}: {words}"[:_SHOWN])
         if 300 <= status < 400:
             place = headers.get("Location", "another place")
-            return NoAnswer("redirected", f"{what} to {place[:_SHOWN]}", hopeless=True, remedy="give that --url")
+            return NoAnswer("redirected", f"{problem} to {place[:_SHOWN]}", hopeless=True, remedy="give that --url")
         reason = Reason.RATE_LIMITED if status == 429 else f"http_{status}"
         wait = _parse_retry_after(headers.get("Retry-After", ""))
         hopeless = status in _HOPELESS
         return NoAnswer(
-            reason, what, again=status in _BUSY, wait_s=wait, hopeless=hopeless, remedy=_HOPELESS.get(status, "")
+            reason, problem, again=status in _BUSY, wait_s=wait, hopeless=hopeless, remedy=_HOPELESS.get(status, "")
         )
 
     def _clean(self, text: str) -> str:
@@ -247,16 +247,16 @@ def read_answer(raw: bytes, kind: str = "", encoding: str = "identity") -> ChatR
 
 def _parse_calls(given: object) -> tuple[ToolCall, ...]:
     """Tool calls, whatever their form: what is no text becomes "", which no tool is called."""
-    found = []
-    for one in given if isinstance(given, list) else ():
-        function = one.get("function") if isinstance(one, dict) else None
+    calls = []
+    for call in given if isinstance(given, list) else ():
+        function = call.get("function") if isinstance(call, dict) else None
         function = function if isinstance(function, dict) else {}
         arguments = function.get("arguments")
         arguments = json.dumps(arguments) if isinstance(arguments, dict) else arguments
-        fields = (one.get("id") if isinstance(one, dict) else "", function.get("name"), arguments)
+        fields = (call.get("id") if isinstance(call, dict) else "", function.get("name"), arguments)
         id_, name, text = (_clean_text(value) for value in fields)
-        found.append(ToolCall(id_, name, text))
-    return tuple(found)
+        calls.append(ToolCall(id_, name, text))
+    return tuple(calls)
 
 
 def _clean_text(value: object) -> str:

@@ -113,11 +113,11 @@ def choose_rows(
     prompts: Prompts, problems: Sequence[str], levels: Sequence[str]
 ) -> tuple[tuple[ProblemStatement, ...], tuple[Level, ...]]:
     """The rows with these names, or all if none is named. Raises UsageError for an unknown name, listing all."""
-    for given, rows, what in ((problems, prompts.problems, "problem"), (levels, prompts.levels, "level")):
-        known = {row.name for row in rows}
-        unknown = [name for name in given if name not in known]
+    for names_asked, rows, kind in ((problems, prompts.problems, "problem"), (levels, prompts.levels, "level")):
+        names = {row.name for row in rows}
+        unknown = [name for name in names_asked if name not in names]
         if unknown:
-            raise UsageError(f"no {what} called {unknown[0]!r}", remedy=f"one of: {', '.join(sorted(known))}")
+            raise UsageError(f"no {kind} called {unknown[0]!r}", remedy=f"one of: {', '.join(sorted(names))}")
     return (
         tuple(row for row in prompts.problems if row.name in problems or not problems),
         tuple(row for row in prompts.levels if row.name in levels or not levels),

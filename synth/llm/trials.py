@@ -58,19 +58,21 @@ def judge_all(
     tools = "|".join((build_identity(), *sorted(backend.environment(target).values()), repr(target), repr(limits)))
     journal = ResultJournal(journal_path, _check_record)
     verdicts = {key.partition("|")[0]: row for key, row in journal.read().items() if key.partition("|")[2] == tools}
-    found = {program.id: ProgramVerdict(**verdicts[program.id]) for program in programs if program.id in verdicts}
-    for _ in found:
+    verdicts_by_id = {
+        program.id: ProgramVerdict(**verdicts[program.id]) for program in programs if program.id in verdicts
+    }
+    for _ in verdicts_by_id:
         on_verdict("")
-    todo = [program for program in programs if program.id not in found]
+    todo = [program for program in programs if program.id not in verdicts_by_id]
     jobs = [MatrixJob(BACKEND, program, ((target, ProgramRun()),), limits) for program in todo]
     for outcome in map_unordered(run_job, jobs, workers, "local", hard_limit(limits)):
         program = todo[outcome.index]
         verdict = verdict_of(results_of(outcome, jobs[outcome.index])[0])
-        found[program.id] = verdict
+        verdicts_by_id[program.id] = verdict
         if verdict.reason not in TRANSIENT:
             journal.add(f"{program.id}|{tools}", vars(verdict))
         on_verdict(program.name)
-    return found
+    return verdicts_by_id
 
 
 def _check_record(row: object) -> dict[str, str]:

@@ -77,37 +77,37 @@ def pack_release(
     folders = Folders(work)
     with sole_writer(out):
         before = _load_existing(out)
-        known = set(before.facts["shards"]) if before else set()
-        wanted = [shard for shard in shards if f"{shard:04}" not in known]
-        found = PackResult(str(out), added=[shard for shard in wanted if folders.done(shard).exists()])
-        found.missing = [shard for shard in wanted if shard not in found.added]
+        packed = set(before.facts["shards"]) if before else set()
+        wanted = [shard for shard in shards if f"{shard:04}" not in packed]
+        result = PackResult(str(out), added=[shard for shard in wanted if folders.done(shard).exists()])
+        result.missing = [shard for shard in wanted if shard not in result.added]
         facts = before.facts.copy() if before else _initial_facts()
         tables = {config: before.read(config) for config in CONFIGS} if before else _empty_tables()
         old = dict(tables)
-        for shard in found.added:
+        for shard in result.added:
             note(f"shard {shard:04}")
             _add_shard(folders, shard, facts, tables)
-        if found.added or before is None:
+        if result.added or before is None:
             dropped = [shard for config in CONFIGS for shard in _drop_repeated(tables, config)]
-            found.repeated = len(dropped)
-            touched = {*found.added, *dropped, *_moved_shards(old, tables)}
+            result.repeated = len(dropped)
+            touched = {*result.added, *dropped, *_moved_shards(old, tables)}
             _write_ranges(out, tables, sorted({plan.file_range(shard) for shard in touched}))
             facts["shards"] = dict(sorted(facts["shards"].items()))
             _write_facts(out, facts, tables)
-        return _count_release(found, out, facts, tables)
+        return _count_release(result, out, facts, tables)
 
 
 def _load_existing(out: Path) -> Release | None:
     if not (out / FACTS).exists():
         return None
-    found = Release.load(out)
-    if tuple(found.facts["counters"]) != kept_counters() or found.metric_ids != metrics.all_ids():
+    release = Release.load(out)
+    if tuple(release.facts["counters"]) != kept_counters() or release.metric_ids != metrics.all_ids():
         raise BadInput(
             f"{out}: was made with another table of metrics",
             remedy="pack all shards into a new folder",
             reason=Reason.MIXED_VERSIONS,
         )
-    return found
+    return release
 
 
 def _initial_facts() -> ReleaseFacts:
@@ -150,8 +150,8 @@ def _add_shard(folders: Folders, shard: int, facts: ReleaseFacts, tables: dict[s
 
 def _require_equal_tools(tools: Mapping[str, str], facts: ReleaseFacts, shard: int) -> None:
     """Raises BadInput if the labels of the release's shards may differ from those that these tools give."""
-    for number, known in facts["shards"].items():
-        ours, theirs = canonical_tools(tools), canonical_tools(known["tools"])
+    for number, shard_facts in facts["shards"].items():
+        ours, theirs = canonical_tools(tools), canonical_tools(shard_facts["tools"])
         if ours != theirs:
             other = ", ".join(
                 f"{name}: {theirs[name]}, now {ours[name]}" for name in TOOLS if theirs[name] != ours[name]
@@ -169,28 +169,28 @@ def _drop_repeated(tables: dict[str, pa.Table], config: str) -> list[int]:
     table = tables[config]
     shards = table["shard"].to_pylist()
     keys = list(zip(*(table[name].to_pylist() for name in KEYS[config]), strict=True))
-    kept: dict[tuple[str | int, ...], int] = {}
+    first_rows: dict[tuple[str | int, ...], int] = {}
     for n in sorted(range(len(keys)), key=lambda n: (shards[n], n)):
-        kept.setdefault(keys[n], n)
-    if len(kept) < len(keys):
-        tables[config] = table.take(sorted(kept.values()))
-    return [shards[n] for n in sorted(set(range(len(keys))) - set(kept.values()))]
+        first_rows.setdefault(keys[n], n)
+    if len(first_rows) < len(keys):
+        tables[config] = table.take(sorted(first_rows.values()))
+    return [shards[n] for n in sorted(set(range(len(keys))) - set(first_rows.values()))]
 
 
 def _count_values(values: Iterable[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for value in sorted(values):
-        found[value] = found.get(value, 0) + 1
-    return found
+        counts[value] = counts.get(value, 0) + 1
+    return counts
 
 
 def _row_splits(tables: Mapping[str, pa.Table]) -> dict[str, list[str]]:
     """The split of each row of each table."""
-    found = {}
+    splits = {}
     for config, table in tables.items():
         devices = table["device"].to_pylist() if config == "labels" else ()
-        found[config] = splits_of(table["family"].to_pylist(), table["lineage"].to_pylist(), devices)
-    return found
+        splits[config] = splits_of(table["family"].to_pylist(), table["lineage"].to_pylist(), devices)
+    return splits
 
 
 def _moved_shards(before: Mapping[str, pa.Table], after: Mapping[str, pa.Table]) -> set[int]:

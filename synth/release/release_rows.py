@@ -48,27 +48,29 @@ def program_row(program: Mapping[str, Any], shard: int, opcodes: Iterable[str] |
 def label_row(row: Mapping[str, Any], program: Mapping[str, Any], shard: int) -> dict[str, Any]:
     """The release's row of a kernel of a corpus; `program` is a `program_row`. Raises BadInput for a row that it cannot
     hold without loss."""
-    what = f"label {row['measurement_id']} of shard {shard}"
+    label = f"label {row['measurement_id']} of shard {shard}"
     if row["backend"] != "sim" or not row["limits"] or not row["sampling"]:
-        raise BadInput(f"{what} was not made by the simulator", reason=Reason.BAD_RECORD)
+        raise BadInput(f"{label} was not made by the simulator", reason=Reason.BAD_RECORD)
     provenance, counters = dict(row["provenance"]), dict(row["counters"])
     errors = dict(row["sampling"]["error"])
-    found: dict[str, Any] = {name: row[name] for name in _SAME}
-    found |= {"id": row["measurement_id"], "program": program["id"], "shard": shard, "exit_code": row["exit_code"]}
-    found |= {name: program[name] for name in ("family", "lineage")}
-    found |= {f"{name}_{axis}": row[name][n] for name in ("grid", "block") for n, axis in enumerate(AXES)}
-    found |= {"bottleneck": row["limits"]["bottleneck"], "sampling": row["sampling"]["strategy"]}
-    found["groups_simulated"] = row["sampling"]["groups_simulated"]
-    found["duration_error"] = errors.get("Duration", 0.0)
-    found["counter_error"] = max((errors.get(name, 0.0) for name in kept_counters() if counters.get(name)), default=0.0)
-    found["occupancy"] = (row["occupancy"] or {}).get("fraction")
-    found |= {name: round(row["registers"][name]) for name in REGISTERS}
-    found |= {name: row["traffic"][name] for name in TRAFFIC}
-    found |= {name: row[name] for name in metrics.all_ids()}
+    columns: dict[str, Any] = {name: row[name] for name in _SAME}
+    columns |= {"id": row["measurement_id"], "program": program["id"], "shard": shard, "exit_code": row["exit_code"]}
+    columns |= {name: program[name] for name in ("family", "lineage")}
+    columns |= {f"{name}_{axis}": row[name][n] for name in ("grid", "block") for n, axis in enumerate(AXES)}
+    columns |= {"bottleneck": row["limits"]["bottleneck"], "sampling": row["sampling"]["strategy"]}
+    columns["groups_simulated"] = row["sampling"]["groups_simulated"]
+    columns["duration_error"] = errors.get("Duration", 0.0)
+    columns["counter_error"] = max(
+        (errors.get(name, 0.0) for name in kept_counters() if counters.get(name)), default=0.0
+    )
+    columns["occupancy"] = (row["occupancy"] or {}).get("fraction")
+    columns |= {name: round(row["registers"][name]) for name in REGISTERS}
+    columns |= {name: row["traffic"][name] for name in TRAFFIC}
+    columns |= {name: row[name] for name in metrics.all_ids()}
     for name in kept_counters():
-        found[name] = _dispatch_total(counters.get(name), row["dispatches"], f"{what}: {name}")
-    found["code"] = provenance["code_sha256"][:CODE_DIGITS]
-    return found
+        columns[name] = _dispatch_total(counters.get(name), row["dispatches"], f"{label}: {name}")
+    columns["code"] = provenance["code_sha256"][:CODE_DIGITS]
+    return columns
 
 
 def _dispatch_total(mean: float | None, dispatches: int, what: str) -> int | None:
@@ -84,17 +86,17 @@ def _dispatch_total(mean: float | None, dispatches: int, what: str) -> int | Non
 def tools_of(rows: Iterable[Mapping[str, Any]], shard: int) -> dict[str, str]:
     """The tools of a shard. Raises BadInput if its rows were made by several; versions with equal labels are one."""
     named = {json.dumps({name: row[name] for name in TOOLS} | {"version": row["source"]["version"]}) for row in rows}
-    found = named if len(named) == 1 else {json.dumps(canonical_tools(json.loads(tools))) for tools in named}
-    if len(found) != 1:
+    names = named if len(named) == 1 else {json.dumps(canonical_tools(json.loads(tools))) for tools in named}
+    if len(names) != 1:
         raise BadInput(
-            f"shard {shard} was made by {len(found)} versions of the tools"
-            if found
+            f"shard {shard} was made by {len(names)} versions of the tools"
+            if names
             else f"shard {shard} has no labels",
             cause="the simulator, compiler or headers changed while it was labelled",
             remedy="remove its corpus folder and label it again",
             reason=Reason.MIXED_VERSIONS,
         )
-    tools: dict[str, str] = json.loads(found.pop())
+    tools: dict[str, str] = json.loads(names.pop())
     return tools
 
 
@@ -105,9 +107,9 @@ def canonical_tools(tools: Mapping[str, str]) -> dict[str, str]:
 
 def build_opcodes(rows: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
     """Program id -> opcodes of its builds, where the profile recorded them."""
-    found: dict[str, set[str]] = {}
+    opcodes: dict[str, set[str]] = {}
     for row in rows:
         words = dict(row["provenance"]).get("opcodes", "").split()
         if words:
-            found.setdefault(row["program_id"], set()).update(words)
-    return found
+            opcodes.setdefault(row["program_id"], set()).update(words)
+    return opcodes

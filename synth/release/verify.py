@@ -60,18 +60,18 @@ def verify_labels(release: Release, ids: Sequence[str], note: Callable[[str], No
     """Rebuilds the labels with these ids, one after the other. Raises MissingDependency if the simulator cannot run
     here."""
     labels, programs = release.read("labels"), release.read("programs")
-    found = []
+    differences = []
     for key in ids:
         rows = labels.filter(pc.equal(labels["id"], key)).to_pylist()
         (program,) = programs.filter(pc.equal(programs["id"], rows[0]["program"])).to_pylist()
         try:
-            found.append(_check_program(release, rows, program))
+            differences.append(_check_program(release, rows, program))
         except HipsynthError as error:
             if error.exit_code == 4:
                 raise
-            found.append(RebuildCheck(key, program["id"], "failed", notes=[str(error)]))
+            differences.append(RebuildCheck(key, program["id"], "failed", notes=[str(error)]))
         note(key)
-    return found
+    return differences
 
 
 def _check_program(release: Release, rows: Sequence[Mapping[str, Any]], stored: Mapping[str, Any]) -> RebuildCheck:
@@ -80,7 +80,7 @@ def _check_program(release: Release, rows: Sequence[Mapping[str, Any]], stored: 
     target = Target(rows[0]["arch"], rows[0]["flags"], rows[0]["device"])
     run = next(run for run in program.runs if shlex.join(run.arguments) == rows[0]["arguments"])
     tool = open_backend("sim")
-    (done,) = run_job(MatrixJob("sim", program, ((target, run),), LIMITS))
+    (job_result,) = run_job(MatrixJob("sim", program, ((target, run),), LIMITS))
     tools = release.facts["shards"][f"{rows[0]['shard']:04}"]["tools"]
     here = {
         "version": tool.version(),
@@ -91,14 +91,16 @@ def _check_program(release: Release, rows: Sequence[Mapping[str, Any]], stored: 
         for name, value in here.items()
         if value != label_model.canonical(tools[name])
     ]
-    if done.status != "ok":
-        result.status, result.differences = "failed", [f"{done.reason}: {done.message}"]
+    if job_result.status != "ok":
+        result.status, result.differences = "failed", [f"{job_result.reason}: {job_result.message}"]
         return result
-    kernels = [with_sure_labels(kernel, target.arch) for kernel in done.kernels]
-    made = _as_stored(
-        _rebuild_item(program, run, target, tools, done.exit_code, done.provenance, kernels), stored, rows[0]["shard"]
+    kernels = [with_sure_labels(kernel, target.arch) for kernel in job_result.kernels]
+    rebuilt = _as_stored(
+        _rebuild_item(program, run, target, tools, job_result.exit_code, job_result.provenance, kernels),
+        stored,
+        rows[0]["shard"],
     )
-    result.differences += _column_differences(rows, made)
+    result.differences += _column_differences(rows, rebuilt)
     result.status = "differs" if result.differences else "same"
     return result
 
@@ -133,40 +135,40 @@ def _as_stored(item: CorpusItem, program: Mapping[str, Any], shard: int) -> list
     corpus = pa.Table.from_pylist(item_rows(item), schema=schema_of("measurements", metrics.all_ids())).to_pylist()
     rows = [label_row(row, program, shard) for row in corpus]
     schema = labels_schema(metrics.all_ids(), kept_counters())
-    found: list[dict[str, Any]] = pa.Table.from_pylist(rows, schema=schema).to_pylist()
-    return found
+    stored_rows: list[dict[str, Any]] = pa.Table.from_pylist(rows, schema=schema).to_pylist()
+    return stored_rows
 
 
 def _column_differences(stored: Iterable[Mapping[str, Any]], made: Iterable[Mapping[str, Any]]) -> list[str]:
     """The columns that are not equal, value by value."""
     before = {row["kernel_index"]: row for row in stored}
     after = {row["kernel_index"]: row for row in made}
-    found = [
+    differences = [
         f"kernel {n}: only in {'the release' if n in before else 'the rebuilt run'}"
         for n in before.keys() ^ after.keys()
     ]
     for n in sorted(before.keys() & after.keys()):
-        found += [
+        differences += [
             f"{before[n]['kernel']}.{name}: stored {value}, rebuilt {after[n].get(name)}"
             for name, value in before[n].items()
             if name != "id" and name in after[n] and after[n][name] != value  # the id names the tools
         ]
-    return found
+    return differences
 
 
 def find_leaks(release: Release) -> list[str]:
     """What is both trained on and tested with, in words; none in a sound release. Compares the sources themselves."""
     texts = {row["id"]: row["text"] for row in release.read("programs").select(["id", "text"]).to_pylist()}
-    found = []
+    leaks = []
     programs = {split: _split_programs(release, split) for split in RELEASED}
-    for what, of in (("control skeleton", control_skeleton), ("token stream", token_skeleton)):
+    for kind, of in (("control skeleton", control_skeleton), ("token stream", token_skeleton)):
         keys = {program: of(text) for program, text in texts.items()}
         trained = {keys[program]: program for split in TRAINED_ON for program in sorted(programs[split])}
         for split in TESTS:
             for program in sorted(programs[split]):
                 if keys[program] in trained:
-                    found.append(f"{split}: {program} has the {what} of {trained[keys[program]]}, which is trained on")
-    return found
+                    leaks.append(f"{split}: {program} has the {kind} of {trained[keys[program]]}, which is trained on")
+    return leaks
 
 
 def _split_programs(release: Release, split: str) -> set[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.code_figures import count_figures, doubled_classes, read_modules
+from tools.code_figures import VAGUE_NAMES, count_figures, doubled_classes, read_modules
 
 # Share of function names that are one word, in per cent, and room for what goes. Lower it when names got better.
 MOST_ONE_WORD_NAMES = 31.5
@@ -15,6 +15,10 @@ def test_a_public_class_name_is_defined_once() -> None:
 def test_a_doubled_class_name_is_found() -> None:
     modules = {"core/a.py": "class Row: pass\nclass _Own: pass\n", "core/b.py": "class Row: pass\nclass _Own: pass\n"}
     assert doubled_classes(modules) == {"Row": ["core/a.py", "core/b.py"]}
+
+
+def test_variables_say_what_their_value_is() -> None:
+    assert not count_figures(read_modules(None))["functions with a vague variable"], sorted(VAGUE_NAMES)
 
 
 def test_function_names_get_no_shorter() -> None:

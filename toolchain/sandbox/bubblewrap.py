@@ -61,12 +61,12 @@ def why_unavailable() -> str:
         probe = command_line(["/bin/sh", "-c", _PROBE], None, 0, filter_fd, {})
         fds = () if filter_fd is None else (filter_fd,)
         try:
-            done = subprocess.run(probe, capture_output=True, text=True, timeout=10, check=False, pass_fds=fds)
+            process = subprocess.run(probe, capture_output=True, text=True, timeout=10, check=False, pass_fds=fds)
         except (OSError, subprocess.SubprocessError) as error:
             return str(error)
-    if done.returncode == 0:
+    if process.returncode == 0:
         return ""
-    return done.stderr.strip() or "a program in the sandbox could change kernel settings"
+    return process.stderr.strip() or "a program in the sandbox could change kernel settings"
 
 
 def is_available() -> bool:
@@ -143,8 +143,8 @@ def _namespace_arguments() -> list[str]:
     if _is_root():
         words = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
         # setpriv needs these to drop privileges; it then drops them too.
-        kept = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
-        return [*words, "--cap-drop", "ALL", *(word for cap in kept for word in ("--cap-add", cap))]
+        capabilities = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
+        return [*words, "--cap-drop", "ALL", *(word for cap in capabilities for word in ("--cap-add", cap))]
     ids = ["--uid", "1000", "--gid", "1000"]
     return ["--unshare-all", "--unshare-user", "--disable-userns", *ids, "--cap-drop", "ALL"]
 
@@ -193,8 +193,8 @@ def _file_system(place: str, size: int, mode: str) -> list[str]:
 
 def _parent_arguments(paths: Iterable[Path]) -> list[str]:
     """bwrap's arguments for the parent folders of mounted paths, which it would otherwise create for root only."""
-    given = {Path("/"), Path("/usr"), *map(Path, TEMPORARY_FOLDERS)}
-    folders = sorted({parent for path in paths for parent in path.parents} - given)
+    given_paths = {Path("/"), Path("/usr"), *map(Path, TEMPORARY_FOLDERS)}
+    folders = sorted({parent for path in paths for parent in path.parents} - given_paths)
     return [word for folder in folders for word in ("--perms", "0755", "--dir", str(folder))]
 
 

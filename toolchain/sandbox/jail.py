@@ -87,12 +87,18 @@ class Jail:
         descriptors = [theirs.fileno()]
         try:
             if view is not None:
-                shown = {path: self._resources.enter_context(bubblewrap.make_readable(o)) for path, o in view.read_only}
-                self.lasting = all(shown[path] == outside for path, outside in view.read_only)  # a copy may become old
-                shown[supervisor_path()] = self._resources.enter_context(bubblewrap.make_readable(supervisor_path()))
+                paths_shown = {
+                    path: self._resources.enter_context(bubblewrap.make_readable(o)) for path, o in view.read_only
+                }
+                self.lasting = all(
+                    paths_shown[path] == outside for path, outside in view.read_only
+                )  # a copy may become old
+                paths_shown[supervisor_path()] = self._resources.enter_context(
+                    bubblewrap.make_readable(supervisor_path())
+                )
                 filter_fd = self._resources.enter_context(seccomp_file(forks=True))
                 descriptors += [] if filter_fd is None else [filter_fd]
-                command = bubblewrap.command_line(command, view.writable, view.writable_bytes, filter_fd, shown)
+                command = bubblewrap.command_line(command, view.writable, view.writable_bytes, filter_fd, paths_shown)
                 command = self.group.entering(command) if self.group else command
             self.process = subprocess.Popen(
                 command,

@@ -201,11 +201,11 @@ class Watch:
         """Stops the processes first, because a tree that forks while it is read would hide some of them."""
         frozen: set[int] = set()
         for _ in range(50):
-            found = set(processes.living_descendants(self.jail.process.pid)) - frozen
-            if not found:
+            descendants = set(processes.living_descendants(self.jail.process.pid)) - frozen
+            if not descendants:
                 break
-            for pid in found:
+            for pid in descendants:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGSTOP)
-            frozen |= found
+            frozen |= descendants
         return frozen

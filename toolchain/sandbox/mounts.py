@@ -50,22 +50,22 @@ def view_of(scratch: Path, writable_bytes: int, read_only: Iterable[Path], mount
 
     All jobs of a process with a folder below `jobs_folder` share a view of the process's scratch folder.
     """
-    own = process_folder().resolve()
-    jobs = own / JOBS
+    own_folder = process_folder().resolve()
+    jobs = own_folder / JOBS
     shared = scratch.is_relative_to(jobs) and not any(Path(inside).is_relative_to(jobs) for inside in mounts)
     pairs = {path.resolve(): path.resolve() for path in read_only if path.exists()}
     if shared:
-        bubblewrap.hand_over_below(own, pairs)
-        pairs = {inside: outside for inside, outside in pairs.items() if not outside.is_relative_to(own)}
-        pairs[own] = own
+        bubblewrap.hand_over_below(own_folder, pairs)
+        pairs = {inside: outside for inside, outside in pairs.items() if not outside.is_relative_to(own_folder)}
+        pairs[own_folder] = own_folder
     pairs |= {Path(inside): outside.resolve() for inside, outside in mounts.items()}
-    shown: dict[Path, Path] = {}
+    paths_shown: dict[Path, Path] = {}
     for inside, outside in sorted(pairs.items(), key=lambda pair: (len(pair[0].parts), pair[0])):  # parents first
-        if not _is_covered(inside, outside, shown):
-            shown[inside] = outside
-    found = [path.stat() for path in shown.values()]
-    identities = tuple((entry.st_dev, entry.st_ino) for entry in found)
-    return SandboxView(tuple(shown.items()), jobs if shared else scratch, writable_bytes, identities)
+        if not _is_covered(inside, outside, paths_shown):
+            paths_shown[inside] = outside
+    statuses = [path.stat() for path in paths_shown.values()]
+    identities = tuple((entry.st_dev, entry.st_ino) for entry in statuses)
+    return SandboxView(tuple(paths_shown.items()), jobs if shared else scratch, writable_bytes, identities)
 
 
 def _is_covered(inside: Path, outside: Path, shown: Mapping[Path, Path]) -> bool:

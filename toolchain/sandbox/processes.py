@@ -88,17 +88,17 @@ def child_processes(pid: int) -> list[int]:
 
 def living_descendants(pid: int) -> list[int]:
     """`pid` and all its living descendants."""
-    found, queue = [], [pid]
+    descendants, queue = [], [pid]
     while queue:
         current = queue.pop()
-        found.append(current)
+        descendants.append(current)
         try:
             for task in os.listdir(f"/proc/{current}/task"):  # noqa: PTH208
                 with open(f"/proc/{current}/task/{task}/children") as file:  # noqa: PTH123 - a hot path
                     queue += [int(child) for child in file.read().split()]
         except OSError:
             continue
-    return found
+    return descendants
 
 
 _HELD = ("VmRSS:", "VmSwap:", "VmPTE:")  # page tables too: reading 2 MiB of untouched memory takes 4 KiB of them

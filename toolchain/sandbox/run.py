@@ -91,7 +91,7 @@ def _run_in_place(leased: jail.Jail, scratch: Path, watched: Callable[[jail.Jail
 def _folder_identity(folder: Path) -> tuple[int, int] | None:
     """Tells whether a job put something else in the place of its folder, such as a link to another one."""
     try:
-        found = folder.lstat()
+        status = folder.lstat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino

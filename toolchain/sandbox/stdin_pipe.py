@@ -28,14 +28,14 @@ def feed_input(source: Path | int | None) -> Iterator[int]:
         return
     file = os.dup(source) if isinstance(source, int) else os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     reader, writer = os.pipe()
-    ended = threading.Event()
-    thread = threading.Thread(target=_copy_bytes, args=(file, writer, ended), daemon=True)
+    input_ended = threading.Event()
+    thread = threading.Thread(target=_copy_bytes, args=(file, writer, input_ended), daemon=True)
     thread.start()
     try:
         yield reader
     finally:
         os.close(reader)
-        ended.set()
+        input_ended.set()
         thread.join()
 
 

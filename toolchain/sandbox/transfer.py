@@ -67,14 +67,14 @@ class CopyOut:
     def copy_folder(self, source: int, target: int, inside: str = "", depth: int = 0) -> None:
         """Copies from the job's folder `source` what is new or changed to `target`, and removes there what is gone."""
         present = dict(list_entries(target))
-        kept = set()
+        kept_entries = set()
         for name, kind in list_entries(source):
             self.left -= 1
             if self.left < 0 or (kind == stat.S_IFDIR and depth == MOST_DEPTH):
                 continue
             if kind not in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
                 continue
-            kept.add(name)
+            kept_entries.add(name)
             if kind != present.get(name):
                 _remove_entry(target, name, present.get(name))
             if kind == stat.S_IFDIR:
@@ -83,7 +83,7 @@ class CopyOut:
                 self._copy_file(source, target, name, inside)
             else:
                 _copy_link(source, target, name)
-        for name in present.keys() - kept:
+        for name in present.keys() - kept_entries:
             _remove_entry(target, name, present[name])
 
     def _copy_subfolder(self, source: int, target: int, name: str, inside: str, depth: int) -> None:
@@ -99,15 +99,15 @@ class CopyOut:
             os.close(deeper)
 
     def _copy_file(self, source: int, target: int, name: str, inside: str) -> None:
-        found = os.stat(name, dir_fd=source, follow_symlinks=False)
-        if self.before.get(inside + name) == _file_stamp(found):
+        status = os.stat(name, dir_fd=source, follow_symlinks=False)
+        if self.before.get(inside + name) == _file_stamp(status):
             return
         allow_entry(source, name, 0o400)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=target)
         with open_path(name, _READ, source) as file, open_path(name, _WRITE, target) as copy:
             _copy_data(file, copy)
-            os.fchmod(copy, (found.st_mode & 0o777) | 0o600)
+            os.fchmod(copy, (status.st_mode & 0o777) | 0o600)
 
 
 def _copy_link(source: int, target: int, name: str) -> None:
@@ -128,16 +128,16 @@ def _remove_entry(folder: int, name: str, kind: int | None) -> None:
 
 def _copy_data(source: int, target: int) -> None:
     """Copies the bytes and the time of a file; its holes stay holes, of which a program can make huge files."""
-    found = os.fstat(source)
-    os.ftruncate(target, found.st_size)
-    for start, end in _data_ranges(source, found.st_size):
+    status = os.fstat(source)
+    os.ftruncate(target, status.st_size)
+    for start, end in _data_ranges(source, status.st_size):
         os.lseek(target, start, os.SEEK_SET)
         while start < end:
             sent = os.sendfile(target, source, start, min(_PART_BYTES, end - start))
             if sent == 0:
                 raise OSError(errno.EIO, "a file became shorter while it was copied")
             start += sent
-    os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
+    os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def _data_ranges(file: int, size: int) -> Iterator[tuple[int, int]]:
@@ -160,8 +160,8 @@ def _file_stamp(found: os.stat_result) -> Stamp:
 
 def list_entries(folder: int) -> list[tuple[str, int]]:
     """Name and kind (as of stat.S_IFMT) of everything in a folder, sorted by name."""
-    with os.scandir(folder) as found:
-        return sorted((entry.name, stat.S_IFMT(entry.stat(follow_symlinks=False).st_mode)) for entry in found)
+    with os.scandir(folder) as entries:
+        return sorted((entry.name, stat.S_IFMT(entry.stat(follow_symlinks=False).st_mode)) for entry in entries)
 
 
 @contextlib.contextmanager

@@ -87,11 +87,11 @@ class Workspace:
         return self._free() == self._free_at_first
 
     def _free(self) -> tuple[int, int]:
-        found = os.fstatvfs(self.descriptor)
-        return found.f_ffree, found.f_bfree
+        status = os.fstatvfs(self.descriptor)
+        return status.f_ffree, status.f_bfree
 
 
 def used_bytes(descriptor: int) -> int:
     """Bytes that the files of a file system in memory hold, at least ENTRY_BYTES each."""
-    found = os.fstatvfs(descriptor)
-    return (found.f_blocks - found.f_bfree) * found.f_frsize + (found.f_files - found.f_ffree) * ENTRY_BYTES
+    status = os.fstatvfs(descriptor)
+    return (status.f_blocks - status.f_bfree) * status.f_frsize + (status.f_files - status.f_ffree) * ENTRY_BYTES

@@ -35,15 +35,15 @@ class AnalyticBaseline:
     def corrected(self, samples: Sequence[LabelledSample]) -> list[CorrectedPrediction | None]:
         """Predictions in physical units with intervals."""
         assert self.model is not None, "fit or load first"
-        found = self.previews(samples)
-        good = [(s, f) for s, f in zip(samples, found, strict=True) if f is not None]
+        previews = self.previews(samples)
+        good = [(s, f) for s, f in zip(samples, previews, strict=True) if f is not None]
         rows, quantities = [f.features for _, f in good], [f.quantities for _, f in good]
-        made = iter(self.model.predict(rows, quantities, [s.arch for s, _ in good]))
-        return [None if f is None else next(made) for f in found]
+        corrections = iter(self.model.predict(rows, quantities, [s.arch for s, _ in good]))
+        return [None if f is None else next(corrections) for f in previews]
 
     def predict(self, samples: Sequence[LabelledSample]) -> list[Prediction]:
         missing: Prediction = dict.fromkeys(answer_ids())
         return [
-            missing if one is None else normalise_all({k: v for k, v in one.metrics.items() if v is not None})
-            for one in self.corrected(samples)
+            missing if answer is None else normalise_all({k: v for k, v in answer.metrics.items() if v is not None})
+            for answer in self.corrected(samples)
         ]

@@ -46,13 +46,13 @@ class Variant:
 
     def coordinates(self) -> dict[str, Coordinate]:
         """What may differ between variants of one build on one device."""
-        asked = self.question
-        grid: Coordinate = asked.grid
-        if asked.grid is not None and asked.grid[1:] == (1, 1):
-            grid = asked.grid[0]
-        found: dict[str, Coordinate] = {"grid": grid, "block": asked.block}
-        found |= {f"arg{n}": _parse_number(text) for n, text in enumerate(asked.arguments, 1)}
-        return found | {f"value {name}": value for name, value in asked.values.items()}
+        question = self.question
+        grid: Coordinate = question.grid
+        if question.grid is not None and question.grid[1:] == (1, 1):
+            grid = question.grid[0]
+        values_by_name: dict[str, Coordinate] = {"grid": grid, "block": question.block}
+        values_by_name |= {f"arg{n}": _parse_number(text) for n, text in enumerate(question.arguments, 1)}
+        return values_by_name | {f"value {name}": value for name, value in question.values.items()}
 
 
 @dataclass(frozen=True)
@@ -64,19 +64,19 @@ class VariantPrediction:
     interpolated: int
 
     def document(self) -> VariantDocument:
-        asked, found = self.variant.question, self.prediction
+        question, prediction = self.variant.question, self.prediction
         return VariantDocument(
-            arch=found.arch,
-            device=found.device,
-            flags=found.flags,
-            grid=asked.grid,
-            block=asked.block,
-            values=asked.values,
-            arguments=asked.arguments,
-            duration_ns=found.main.duration_ns if found.main else None,
+            arch=prediction.arch,
+            device=prediction.device,
+            flags=prediction.flags,
+            grid=question.grid,
+            block=question.block,
+            values=question.values,
+            arguments=question.arguments,
+            duration_ns=prediction.main.duration_ns if prediction.main else None,
             interpolated=self.interpolated,
-            kernels=found.kernels,
-            notes=found.notes,
+            kernels=prediction.kernels,
+            notes=prediction.notes,
         )
 
 
@@ -86,19 +86,19 @@ def predict_variants(predictor: AnalyticPredictor, source: str, variants: Sequen
     builds: dict[tuple[str, str, str], list[int]] = {}
     for i, variant in enumerate(variants):
         builds.setdefault((variant.arch, variant.flags, variant.device), []).append(i)
-    found: dict[int, VariantPrediction] = {}
+    predictions: dict[int, VariantPrediction] = {}
     with _pause_garbage_collection():
         for build, members in builds.items():
-            asked = [variants[i] for i in members]
+            variants_asked = [variants[i] for i in members]
             try:
                 require_time()
-                answers = _one_build(predictor, source, build, asked)
+                answers = _one_build(predictor, source, build, variants_asked)
             except OutOfTime:
-                if not found:
+                if not predictions:
                     raise
-                answers = [_abstain_variant(predictor, source, variant) for variant in asked]
-            found |= dict(zip(members, answers, strict=True))
-    return [found[i] for i in range(len(variants))]
+                answers = [_abstain_variant(predictor, source, variant) for variant in variants_asked]
+            predictions |= dict(zip(members, answers, strict=True))
+    return [predictions[i] for i in range(len(variants))]
 
 
 def _abstain_variant(predictor: AnalyticPredictor, source: str, variant: Variant) -> VariantPrediction:
@@ -125,14 +125,18 @@ def _one_build(
     code, chosen = compile_for_preview(source, arch, flags, device)
     interpreter = Interpreter(code, chosen)
     recordings = _recordings(source, interpreter, [variant.question for variant in variants])
-    asked = [launches_of(source, interpreter, v.question, recordings[v.question.arguments]) for v in variants]
-    swept = _sweep_launches(interpreter, variants, [launches[:MOST_PREVIEWS] for launches, _ in asked])
+    assumed = [launches_of(source, interpreter, v.question, recordings[v.question.arguments]) for v in variants]
+    swept = _sweep_launches(interpreter, variants, [launches[:MOST_PREVIEWS] for launches, _ in assumed])
     kernels = _predict_kernels(predictor, chosen.name, swept)
     seconds = (time.monotonic() - start) / len(variants)
     answers = []
-    for variant, found, one, (_, notes) in zip(variants, kernels, swept, asked, strict=True):
-        made = AnalyticPrediction(arch, flags, chosen.name, found, seconds, str(predictor.path), tuple(notes))
-        answers.append(VariantPrediction(variant, made, sum(not launch.interpreted for _, launch in one)))
+    for variant, kernel_predictions, swept_kernels, (_, notes) in zip(variants, kernels, swept, assumed, strict=True):
+        prediction = AnalyticPrediction(
+            arch, flags, chosen.name, kernel_predictions, seconds, str(predictor.path), tuple(notes)
+        )
+        answers.append(
+            VariantPrediction(variant, prediction, sum(not launch.interpreted for _, launch in swept_kernels))
+        )
     return answers
 
 
@@ -155,19 +159,19 @@ def _sweep_launches(
     coordinates = [variant.coordinates() for variant in variants]
     axis = _widest_coordinate(coordinates)
     lines: dict[Hashable, list[tuple[float, int, int]]] = {}
-    for i, (place, made) in enumerate(zip(coordinates, launches, strict=True)):
+    for i, (place, launch_list) in enumerate(zip(coordinates, launches, strict=True)):
         number = place.get(axis)
         on_line = isinstance(number, int | float)
         rest = tuple(sorted((name, str(value)) for name, value in place.items() if name != axis or not on_line))
-        for k, launch in enumerate(made):
+        for k, launch in enumerate(launch_list):
             key = rest, k, launch.symbol, launch.block, launch.dynamic_lds, len(launch.pointers)
             lines.setdefault(key, []).append((float(number) if isinstance(number, int | float) else 0.0, i, k))
-    found: dict[tuple[int, int], SweptPreview] = {}
+    swept: dict[tuple[int, int], SweptPreview] = {}
     for members in lines.values():
         members.sort()
         line = Line(interpreter, [number for number, _, _ in members], [launches[i][k] for _, i, k in members])
-        found |= {(i, k): one for (_, i, k), one in zip(members, line.previews(), strict=True)}
-    return [[(launch, found[i, k]) for k, launch in enumerate(made)] for i, made in enumerate(launches)]
+        swept |= {(i, k): preview for (_, i, k), preview in zip(members, line.previews(), strict=True)}
+    return [[(launch, swept[i, k]) for k, launch in enumerate(launch_list)] for i, launch_list in enumerate(launches)]
 
 
 def _widest_coordinate(coordinates: Sequence[Mapping[str, Coordinate]]) -> str:
@@ -185,16 +189,23 @@ def _predict_kernels(
 ) -> list[tuple[KernelPrediction, ...]]:
     """The kernels of each variant, those without a preview last; the correction is asked for all at once."""
     arch = load_device(device).arch
-    seen = [one.preview for launches in swept for _, one in launches if isinstance(one.preview, Preview)]
-    rows, quantities = [launch_features(p, device) for p in seen], [preview_quantities(p, arch) for p in seen]
-    fixed = iter(predictor.model.predict(rows, quantities, [arch] * len(seen)))
-    found = []
+    previews_swept = [
+        launch.preview for launches in swept for _, launch in launches if isinstance(launch.preview, Preview)
+    ]
+    rows, quantities = (
+        [launch_features(p, device) for p in previews_swept],
+        [preview_quantities(p, arch) for p in previews_swept],
+    )
+    fixed = iter(predictor.model.predict(rows, quantities, [arch] * len(previews_swept)))
+    kernels = []
     for launches in swept:
-        made = [one.preview for _, one in launches]
-        good = [(p, next(fixed)) for p in made if isinstance(p, Preview)]
+        previews = [launch.preview for _, launch in launches]
+        good = [(p, next(fixed)) for p in previews if isinstance(p, Preview)]
         answered = [describe_kernel(p, c.metrics, c.duration_ns, c.intervals) for p, c in good]
-        found.append((*answered, *(unknown_kernel(one) for one in made if isinstance(one, PreviewFailure))))
-    return found
+        kernels.append(
+            (*answered, *(unknown_kernel(launch) for launch in previews if isinstance(launch, PreviewFailure)))
+        )
+    return kernels
 
 
 def _parse_number(text: str) -> int | str:

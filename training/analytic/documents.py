@@ -42,12 +42,12 @@ def predict_document(
     abstains) or "always" adds what the simulator executes. What does not compile is answered by the trained language
     model where there is one, and else raises CompileFailed. Other errors: predict_each."""
     results = predict_each(program.text, asked, question, predictor, seconds, uncompiled_document)
-    for number, found in enumerate(results):
-        unsure = any(kernel.abstained for kernel in found.kernels)
-        compiles = found.model == str(predictor.path)  # what does not compile has another model's answer
+    for number, result in enumerate(results):
+        unsure = any(kernel.abstained for kernel in result.kernels)
+        compiles = result.model == str(predictor.path)  # what does not compile has another model's answer
         if compiles and (execute == "always" or (execute == "unsure" and unsure)):
-            ran = execute_for_comparison(program, found.arch, found.flags, found.device, question.arguments)
-            results[number] = replace(found, executed=ran)
+            ran = execute_for_comparison(program, result.arch, result.flags, result.device, question.arguments)
+            results[number] = replace(result, executed=ran)
     return document_of(program, path, predictor.path, results)
 
 
@@ -64,7 +64,7 @@ def predict_each(
     `otherwise` answers for code that does not compile. Other errors: AnalyticPredictor.predict."""
     with processor_time_limit(seconds):
         results = [_prediction_document(source, target, question, predictor, otherwise) for target in asked]
-        codes = [kernel.reason_code for found in results for kernel in found.kernels]
+        codes = [kernel.reason_code for result in results for kernel in result.kernels]
         if codes and all(code == TimeLimitReached.reason for code in codes):
             raise OutOfTime
     return results
@@ -93,10 +93,10 @@ def uncompiled_document(text: str, arch: str, flags: str, device: str, failure: 
 
     try:
         predictor = Predictor.load(find_model())
-        found = predictor.predict(text, arch, flags, device)
+        prediction = predictor.predict(text, arch, flags, device)
     except (MissingDependency, OutOfTime):
         raise failure from None
-    return replace(found, notes=(*found.notes, *first_error(failure), UNCOMPILED)).document()
+    return replace(prediction, notes=(*prediction.notes, *first_error(failure), UNCOMPILED)).document()
 
 
 def first_error(failure: CompileFailed) -> list[str]:
@@ -121,13 +121,13 @@ def execute_for_comparison(
         return (FailedExecution(result.status, result.reason, result.message),)
     return tuple(
         SimulatedKernel(
-            name=base_name(one.name),
-            instance=one.name,
-            metrics=one.metrics,
-            duration_ns=one.duration_ns,
-            grid=one.grid,
-            block=one.block,
-            dispatches=one.dispatches,
+            name=base_name(record.name),
+            instance=record.name,
+            metrics=record.metrics,
+            duration_ns=record.duration_ns,
+            grid=record.grid,
+            block=record.block,
+            dispatches=record.dispatches,
         )
-        for one in records_by_shape(result)
+        for record in records_by_shape(result)
     )

@@ -48,7 +48,8 @@ def preview_build(build: BuildSamples) -> list[PreviewFeatures | None]:
     """What the preview of each sample's kernel says; None where there is no preview of it."""
     try:
         return [
-            _seen_of(sample, found.previews) for sample, found in zip(build.samples, previews_of(build), strict=True)
+            _seen_of(sample, previews.previews)
+            for sample, previews in zip(build.samples, previews_of(build), strict=True)
         ]
     except BadInput:
         return [None] * len(build.samples)
@@ -59,8 +60,8 @@ def previews_of(build: BuildSamples) -> list[ProgramPreviews]:
     first = build.samples[0]
     code = device_code(first.text, first.arch, first.flags)
     runs = {(sample.text, sample.device): None for sample in build.samples}  # a run has a sample for each kernel
-    found = {(text, device): preview_program(text, code, device) for text, device in runs}
-    return [found[sample.text, sample.device] for sample in build.samples]
+    previews = {(text, device): preview_program(text, code, device) for text, device in runs}
+    return [previews[sample.text, sample.device] for sample in build.samples]
 
 
 def _seen_of(sample: LabelledSample, found: Sequence[Preview]) -> PreviewFeatures | None:
@@ -71,14 +72,16 @@ def _seen_of(sample: LabelledSample, found: Sequence[Preview]) -> PreviewFeature
 def preview_features(found: Sequence[Preview], preview: Preview, sample: LabelledSample) -> PreviewFeatures:
     """What the previews of a kernel's launches say; the features are those of `preview`."""
     bound = max(preview.bounds.values(), default=0.0)
-    sway = max(one.sensitivity for one in found if one.instance == preview.instance)
-    averaged = mean_quantities([preview_quantities(one, sample.arch) for one in launches_of(found, preview, sample)])
+    sway = max(launch.sensitivity for launch in found if launch.instance == preview.instance)
+    averaged = mean_quantities(
+        [preview_quantities(launch, sample.arch) for launch in launches_of(found, preview, sample)]
+    )
     return PreviewFeatures(launch_features(preview, sample.device) | {SWAY: sway}, averaged, preview.bottleneck, bound)
 
 
 def launches_of(found: Sequence[Preview], preview: Preview, sample: LabelledSample) -> list[Preview]:
     """The launches that a label is the mean of: all of its kernel if these are as many, else the one like it."""
-    same = [one for one in found if one.instance == preview.instance]
+    same = [launch for launch in found if launch.instance == preview.instance]
     return same if len(same) == sample.extra.get("dispatches") else [preview]
 
 
@@ -101,27 +104,27 @@ def preview_samples(
     """The preview of each sample, in their order."""
     jobs = group_builds(samples)
     place = {id(sample): i for i, sample in enumerate(samples)}
-    found: list[PreviewFeatures | None] = [None] * len(samples)
-    for done, outcome in enumerate(map_unordered(preview_build, jobs, workers, "local", JOB_SECONDS), 1):
+    features: list[PreviewFeatures | None] = [None] * len(samples)
+    for finished, outcome in enumerate(map_unordered(preview_build, jobs, workers, "local", JOB_SECONDS), 1):
         lost = isinstance(outcome.error, HipsynthError)  # its worker ended
         results = [None] * len(jobs[outcome.index].samples) if lost else outcome.get()
         for sample, result in zip(jobs[outcome.index].samples, results, strict=True):
-            found[place[id(sample)]] = result
-        if done % 100 == 0:
-            note(f"previewed {done} of {len(jobs)} builds")
-    return found
+            features[place[id(sample)]] = result
+        if finished % 100 == 0:
+            note(f"previewed {finished} of {len(jobs)} builds")
+    return features
 
 
 def build_examples(samples: Sequence[LabelledSample], found: Sequence[PreviewFeatures | None]) -> list[Example]:
     """The samples that have features, with their truths."""
     return [
         Example(
-            shown.features,
-            shown.quantities,
+            preview.features,
+            preview.quantities,
             metric_quantities(sample.metrics, sample.duration_ns, sample.arch),
             sample.arch,
             sample.family,
         )
-        for sample, shown in zip(samples, found, strict=True)
-        if shown is not None
+        for sample, preview in zip(samples, found, strict=True)
+        if preview is not None
     ]

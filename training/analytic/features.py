@@ -21,18 +21,18 @@ def launch_features(preview: Preview, device: str) -> dict[str, float]:
     """Feature name -> value. Sizes are logarithms, the rest are ratios of what the preview counted."""
     table = load_device(device)
     spec = table.spec()
-    found = preview_quantities(preview, table.arch)
+    quantities = preview_quantities(preview, table.arch)
     groups, block = math.prod(preview.launch.grid), math.prod(preview.launch.block)
     items = max(1.0, float(groups * block))
     slots = spec["topology.cus"] * max(1.0, float(preview.occupancy["groups_per_cu"]))
     l2 = spec["l2.bytes"] * spec["topology.xcds"]
     infinity = spec.get("fabric.infinity_cache_bytes", 0.0)
-    values = {f"q_{name}": _safe_log2(found[name] / items) for name in NAMES}
+    values = {f"q_{name}": _safe_log2(quantities[name] / items) for name in NAMES}
     values |= {f"b_{name}": bound / max(preview.duration_ns, 1.0) for name, bound in preview.bounds.items()}
     values |= {f"d_{key}": spec.get(key, 0.0) for key in DEVICE}
     values |= {
-        "l1_miss": _safe_ratio(found["l1_requests"], found["lookups"]),
-        "l2_miss": _safe_ratio(found["l2_misses"], found["l2_requests"]),
+        "l1_miss": _safe_ratio(quantities["l1_requests"], quantities["lookups"]),
+        "l2_miss": _safe_ratio(quantities["l2_misses"], quantities["l2_requests"]),
         "duration": _safe_log2(preview.duration_ns),
         "groups": _safe_log2(groups),
         "block": _safe_log2(block),
@@ -40,8 +40,8 @@ def launch_features(preview: Preview, device: str) -> dict[str, float]:
         "run_share": preview.groups_run / max(1, groups),
         "buffers": _safe_log2(preview.buffer_bytes),
         "buffers_l2": _safe_log2((preview.buffer_bytes + 1) / l2),
-        "missed_l2": _safe_log2((found["l2_misses"] * spec["l2.line_bytes"] + 1) / l2),
-        "missed_buffers": _safe_log2((found["fabric_read"] + 1) / (preview.buffer_bytes + 1)),
+        "missed_l2": _safe_log2((quantities["l2_misses"] * spec["l2.line_bytes"] + 1) / l2),
+        "missed_buffers": _safe_log2((quantities["fabric_read"] + 1) / (preview.buffer_bytes + 1)),
         "infinity": _safe_log2((preview.buffer_bytes + 1) / infinity) if infinity else 0.0,
         "occupancy": float(preview.occupancy["fraction"]),
         "groups_per_cu": float(preview.occupancy["groups_per_cu"]),
@@ -65,8 +65,8 @@ def _safe_ratio(part: float, whole: float) -> float:
 
 
 def feature_vector(columns: Mapping[str, int], values: Mapping[str, float]) -> list[float]:
-    found = [math.nan] * len(columns)
+    vector = [math.nan] * len(columns)
     for name, value in values.items():
         if name in columns:
-            found[columns[name]] = value
-    return found
+            vector[columns[name]] = value
+    return vector

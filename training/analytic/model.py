@@ -118,13 +118,13 @@ class AnalyticModel:
                 errors[name][i] = error
         settings = {**PARAMETERS, "objective": "quantile", "alpha": COVERED, "num_leaves": 15, "min_data_in_leaf": 20}
         for name, values in errors.items():
-            found = np.array(values)
-            good = np.isfinite(found)
+            array = np.array(values)
+            good = np.isfinite(array)
             if good.sum() < 2 * FOLDS:
                 continue
-            data = lightgbm.Dataset(table[good], found[good], params={"verbosity": -1})
+            data = lightgbm.Dataset(table[good], array[good], params={"verbosity": -1})
             self.widths[name] = Trees(lightgbm.train(settings, data, num_boost_round=WIDTH_ROUNDS).model_to_string())
-            self.factors[name] = _calibrate_widths(settings, table[good], found[good], folds[good])
+            self.factors[name] = _calibrate_widths(settings, table[good], array[good], folds[good])
 
     # --- prediction
 
@@ -143,7 +143,7 @@ class AnalyticModel:
         }
         if DURATION in widths:  # data that nobody knows yet changes it by as much
             widths[DURATION] = np.maximum(widths[DURATION], [row.get(SWAY, 0.0) for row in rows])
-        found = []
+        corrected = []
         for i, (q, arch) in enumerate(zip(previewed, archs, strict=True)):
             fixed = correct_quantities(q, {name: ratios[name][i] for name in NAMES})
             metrics = metrics_of(fixed, arch)
@@ -153,8 +153,8 @@ class AnalyticModel:
                 for name, value in values.items()
                 if value is not None and name in widths
             }
-            found.append(CorrectedPrediction(metrics, fixed["duration"], intervals))
-        return found
+            corrected.append(CorrectedPrediction(metrics, fixed["duration"], intervals))
+        return corrected
 
     # --- files
 
@@ -192,15 +192,15 @@ class AnalyticModel:
 
 def _unseen_ratios(table: Floats, examples: Sequence[Example], folds: npt.NDArray[np.int64]) -> dict[str, Floats]:
     """The log ratios that FOLDS models, each without the families that it is asked for, predict."""
-    found = {name: np.zeros(len(examples)) for name in NAMES}
+    log_ratios = {name: np.zeros(len(examples)) for name in NAMES}
     for fold in range(FOLDS):
         inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
         if not len(inside) or not len(outside):
             continue
         models = _fit_corrections(table[outside], [examples[int(i)] for i in outside])
         for name, ratios in _predict_ratios(models, table[inside]).items():
-            found[name][inside] = ratios
-    return found
+            log_ratios[name][inside] = ratios
+    return log_ratios
 
 
 def apply_threshold(ratios: Floats, threshold: float) -> Floats:
@@ -224,8 +224,8 @@ def _log_ratio_targets(examples: Sequence[Example], name: str) -> Floats:
     """log(true / previewed), NaN where one of them is nothing."""
     values = []
     for e in examples:
-        true, seen = e.truth[name], e.previewed[name]
-        values.append(math.log(true / seen) if true > FLOOR and seen > FLOOR else math.nan)
+        true, previewed = e.truth[name], e.previewed[name]
+        values.append(math.log(true / previewed) if true > FLOOR and previewed > FLOOR else math.nan)
     return np.array(values)
 
 
@@ -249,19 +249,19 @@ def _predict_ratios(models: Mapping[str, Trees], table: Floats) -> dict[str, Flo
 
 def correct_quantities(previewed: Mapping[str, float], ratios: Mapping[str, float]) -> Quantities:
     """Quantities times exp(ratio); misses never exceed what can miss."""
-    found = {name: previewed[name] * math.exp(ratios[name]) for name in NAMES}
-    found["l1_requests"] = min(found["l1_requests"], found["lookups"])
-    found["l2_misses"] = min(found["l2_misses"], found["l2_requests"])
-    return found
+    corrected = {name: previewed[name] * math.exp(ratios[name]) for name in NAMES}
+    corrected["l1_requests"] = min(corrected["l1_requests"], corrected["lookups"])
+    corrected["l2_misses"] = min(corrected["l2_misses"], corrected["l2_requests"])
+    return corrected
 
 
 def log_errors(example: Example, ratios: Mapping[str, float]) -> dict[str, float]:
     """|log error| of each metric, for hit rates the error in points."""
     fixed = correct_quantities(example.previewed, ratios)
-    found, true = metrics_of(fixed, example.arch), metrics_of(example.truth, example.arch)
+    predicted, true = metrics_of(fixed, example.arch), metrics_of(example.truth, example.arch)
     errors = {DURATION: abs(math.log(fixed["duration"] / example.truth["duration"]))}
     for name, value in true.items():
-        other = found[name]
+        other = predicted[name]
         if value is None or other is None:
             continue
         if name.endswith("Hit_Rate"):

@@ -87,14 +87,14 @@ class AnalyticPrediction:
 
     def document(self) -> PredictionResult:
         """The prediction as the documents have it."""
-        known = {name: v for name, v in (self.main.metrics if self.main else {}).items() if v is not None}
+        values = {name: v for name, v in (self.main.metrics if self.main else {}).items() if v is not None}
         return PredictionResult(
             arch=self.arch,
             flags=self.flags,
             device=self.device,
             model=self.model,
-            metrics=known,
-            roofline=roofline.locate_kernel(known, self.device),
+            metrics=values,
+            roofline=roofline.locate_kernel(values, self.device),
             seconds=round(self.seconds, 4),
             notes=self.notes,
             kernels=self.kernels,
@@ -152,8 +152,8 @@ class AnalyticPredictor:
     ) -> AnalyticPrediction:
         """As predict(), for code that is compiled already."""
         start = time.monotonic() if start is None else start
-        found, notes = find_previews(source, code, device, question)
-        kernels = [*self._kernels(found.previews, device), *map(unknown_kernel, found.failures)]
+        previews, notes = find_previews(source, code, device, question)
+        kernels = [*self._kernels(previews.previews, device), *map(unknown_kernel, previews.failures)]
         arch = load_device(device).arch
         seconds = time.monotonic() - start
         return AnalyticPrediction(arch, flags, device, tuple(kernels), seconds, str(self.path), tuple(notes))
@@ -161,8 +161,8 @@ class AnalyticPredictor:
     def _kernels(self, found: Sequence[Preview], device: str) -> list[KernelPrediction]:
         arch = load_device(device).arch
         rows = [launch_features(preview, device) for preview in found]
-        seen = [preview_quantities(preview, arch) for preview in found]
-        fixed = self.model.predict(rows, seen, [arch] * len(found))
+        quantities = [preview_quantities(preview, arch) for preview in found]
+        fixed = self.model.predict(rows, quantities, [arch] * len(found))
         return [describe_kernel(p, c.metrics, c.duration_ns, c.intervals) for p, c in zip(found, fixed, strict=True)]
 
 
@@ -248,8 +248,8 @@ def find_previews(
     check_values(source, question.values)
     try:
         interpreter = Interpreter(code, load_device(device))
-        made = find_launches(source, interpreter, question.arguments, question.host, question.project)
-        launches, notes = launches_of(source, interpreter, question, made)
+        launches_found = find_launches(source, interpreter, question.arguments, question.host, question.project)
+        launches, notes = launches_of(source, interpreter, question, launches_found)
     except OutOfTime:
         return ProgramPreviews([], [out_of_time(name) for name in kernel_names(source)]), []
     return interpret_all(launches, interpreter), notes
@@ -262,11 +262,12 @@ def launches_of(
     launches = list(made.launches)
     notes = [f"not all launches may be known: {made.message}"] if made.reason and launches else []
     if not launches:
-        launches = [one for name in kernel_names(source) for one in assumed_launches(name, interpreter)]
+        launches = [launch for name in kernel_names(source) for launch in assumed_launches(name, interpreter)]
         if launches and (not question.grid or not question.block):
             why = f" ({made.message})" if made.message else ""
+            kernels = ", ".join(dict.fromkeys(launch.kernel for launch in launches))
             notes.append(
-                f"the launch shape of {', '.join(dict.fromkeys(one.kernel for one in launches))} is not known{why}: "
+                f"the launch shape of {kernels} is not known{why}: "
                 f"assumes {ASSUMED_GRID[0]} work-groups of {ASSUMED_BLOCK[0]}; give --grid and --block"
             )
     return [_change_launch(launch, interpreter, source, question) for launch in launches], notes
@@ -290,7 +291,7 @@ def _change_launch(
 def assumed_launches(name: str, interpreter: Interpreter) -> list[DeviceLaunch]:
     """A launch of each instance of a kernel that no host code launches: every pointer points to a large array of its
     own, every number is a million."""
-    found = []
+    launches = []
     for kernel in interpreter.kernels:
         if base_name(kernel["name"]) != name:
             continue
@@ -304,17 +305,17 @@ def assumed_launches(name: str, interpreter: Interpreter) -> list[DeviceLaunch]:
                 typed = types[i] if i < len(types) else ""
                 arguments[offset : offset + size] = packed_number(ASSUMED_NUMBER, size, typed)
         shape = ASSUMED_GRID, ASSUMED_BLOCK, 0
-        found.append(DeviceLaunch(kernel["symbol"], kernel["name"], *shape, bytes(arguments), tuple(buffers)))
-    return found
+        launches.append(DeviceLaunch(kernel["symbol"], kernel["name"], *shape, bytes(arguments), tuple(buffers)))
+    return launches
 
 
 def check_values(source: str, values: Iterable[str]) -> None:
     """Raises UsageError for a name of --value that no kernel has a parameter of."""
-    known = {name for kernel in kernel_names(source) for name in parameter_names(source, kernel)}
+    names = {name for kernel in kernel_names(source) for name in parameter_names(source, kernel)}
     for name in values:
-        if name not in known:
+        if name not in names:
             raise UsageError(
                 f"--value {name}=...: no kernel has a parameter {name}",
-                cause="parameters are: " + ", ".join(sorted(known)) if known else "no kernel has parameters",
+                cause="parameters are: " + ", ".join(sorted(names)) if names else "no kernel has parameters",
                 remedy="name a parameter of a kernel",
             )

@@ -48,10 +48,10 @@ def _launch_key(kernel: KernelPrediction | SimulatedKernel) -> tuple[str, Dim | 
 def variant_lines(answers: Sequence[VariantDocument]) -> list[str]:
     """The answers of `synth predict --sweep` as a table: what differs, and the kernel that takes longest."""
     cells = [_variant_cells(answer) for answer in answers]
-    shown = [name for name in cells[0] if len({row.get(name) for row in cells}) > 1]
-    rows = [[*shown, "kernel", "us", "80 % interval", "limited by"]]
+    names = [name for name in cells[0] if len({row.get(name) for row in cells}) > 1]
+    rows = [[*names, "kernel", "us", "80 % interval", "limited by"]]
     for answer, cell in zip(answers, cells, strict=True):
-        rows.append([*(cell.get(name, "") for name in shown), *_longest_cells(answer)])
+        rows.append([*(cell.get(name, "") for name in names), *_longest_cells(answer)])
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return ["  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
@@ -118,7 +118,7 @@ def _format_number(value: float | None) -> str:
 
 
 def _format_shape(dims: Sequence[int] | None) -> str:
-    shown = list(dims or ())
-    while len(shown) > 1 and shown[-1] == 1:
-        shown.pop()
-    return "x".join(map(str, shown))
+    dimensions = list(dims or ())
+    while len(dimensions) > 1 and dimensions[-1] == 1:
+        dimensions.pop()
+    return "x".join(map(str, dimensions))

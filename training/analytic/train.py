@@ -42,8 +42,8 @@ def train_analytic(
     fingerprint = training_fingerprint(config, used)
     if (existing := finished_already(out, fingerprint)) is not None:
         return existing
-    found = preview_samples(used, workers or os.cpu_count() or 1, note)
-    learned = build_examples(used, found)
+    features = preview_samples(used, workers or os.cpu_count() or 1, note)
+    learned = build_examples(used, features)
     labels = sorted({(s.backend, str(s.extra.get("backend_version", ""))) for s in used})
     about = {"samples": len(used), "previewed": len(learned), "labels": labels}
     model = AnalyticModel.fit(learned, about)

@@ -38,13 +38,13 @@ class Trees:
     def predict(self, table: Floats) -> Floats:
         """One value per row. Raises ValueError for a damaged model or another number of columns."""
         rows = np.ascontiguousarray(table, dtype=np.float64)
-        found, length = np.empty(len(rows)), ctypes.c_int64()
-        address = [array.ctypes.data_as(ctypes.c_void_p) for array in (rows, found)]
+        predictions, length = np.empty(len(rows)), ctypes.c_int64()
+        address = [array.ctypes.data_as(ctypes.c_void_p) for array in (rows, predictions)]
         shape = [ctypes.c_int32(size) for size in rows.shape]
         how = [ROW_MAJOR, NORMAL, 0, -1, PARAMETERS]  # all rounds
         wanted = [self._handle, address[0], FLOAT64, *shape, *how, ctypes.byref(length), address[1]]
         _call_library("LGBM_BoosterPredictForMat", *wanted)
-        return found
+        return predictions
 
 
 def _call_library(name: str, *values: Any) -> None:

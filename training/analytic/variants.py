@@ -35,14 +35,14 @@ def sweep_variants(
         count *= len(values)
         if count > MOST_VARIANTS:
             raise UsageError(f"more than {MOST_VARIANTS:,} variants", remedy="take larger steps")
-    found = []
+    variants = []
     for build in builds:
         for chosen in itertools.product(*(values for _, values in axes)):
-            asked = question
+            assumptions = question
             for (name, _), value in zip(axes, chosen, strict=True):
-                asked = change_assumption(asked, name, value)
-            found.append(Variant(*build, asked))
-    return found
+                assumptions = change_assumption(assumptions, name, value)
+            variants.append(Variant(*build, assumptions))
+    return variants
 
 
 def parse_axis(spec: str) -> tuple[str, list[str]]:
@@ -59,18 +59,18 @@ def parse_axis(spec: str) -> tuple[str, list[str]]:
 def _sweep_steps(start: str, stop: str, step: str | None) -> list[str]:
     """The integers from start to stop, both included, that a factor (2 if not given) or an addend leads to."""
     number, last = int(start), int(stop)
-    found: list[str] = []
+    steps: list[str] = []
     added = int(step) if step and step.startswith("+") else 0
     factor = 1.0 if added else float(step or 2)
     if (not added and (factor <= 1 or number < 1)) or (step == "+0"):
         return []
     exact = float(number)
-    while number <= last and len(found) <= MOST_VARIANTS:
-        if not found or number > int(found[-1]):
-            found.append(str(number))
+    while number <= last and len(steps) <= MOST_VARIANTS:
+        if not steps or number > int(steps[-1]):
+            steps.append(str(number))
         exact = exact * factor + added
         number = round(exact)
-    return found
+    return steps
 
 
 def change_assumption(question: LaunchAssumptions, name: str, value: str) -> LaunchAssumptions:
@@ -102,42 +102,46 @@ def from_file(path: Path, builds: Sequence[tuple[str, str, str]], question: Laun
     """The variants of a file with one JSON object a line, each with some of KEYS; what a line leaves out is as
     asked, of each build (arch, flags, device). Raises BadInput, which names the line."""
     lines = read_regular(path, SOURCE_BYTES * 4).decode(errors="replace").splitlines()
-    found: list[Variant] = []
+    variants: list[Variant] = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            found += _of_line(json.loads(line), builds, question)
+            variants += _of_line(json.loads(line), builds, question)
         except (ValueError, TypeError, RecursionError, HipsynthError) as error:
-            what = error.what if isinstance(error, HipsynthError) else str(error)
+            problem = error.what if isinstance(error, HipsynthError) else str(error)
             remedy = f"give a JSON object with some of {', '.join(KEYS)}"
-            raise BadInput(f"{path}: line {number} is not a variant", cause=what, remedy=remedy) from error
-        if len(found) > MOST_VARIANTS:
+            raise BadInput(f"{path}: line {number} is not a variant", cause=problem, remedy=remedy) from error
+        if len(variants) > MOST_VARIANTS:
             raise BadInput(f"{path}: more than {MOST_VARIANTS:,} variants", remedy="ask for fewer at once")
-    if not found:
+    if not variants:
         raise BadInput(f"{path}: no variants", remedy=f"give a JSON object with some of {', '.join(KEYS)} a line")
-    return found
+    return variants
 
 
 def _of_line(row: Any, builds: Sequence[tuple[str, str, str]], question: LaunchAssumptions) -> list[Variant]:
     if not isinstance(row, Mapping) or not set(row) <= set(KEYS):
         raise ValueError(f"not an object with the keys {', '.join(KEYS)}")
-    asked = question
+    assumptions = question
     for name in ("grid", "block"):
         if row.get(name) is not None:
-            given = row[name]
-            asked = change_assumption(asked, name, "x".join(map(str, given)) if isinstance(given, list) else str(given))
+            given_value = row[name]
+            assumptions = change_assumption(
+                assumptions,
+                name,
+                "x".join(map(str, given_value)) if isinstance(given_value, list) else str(given_value),
+            )
     for name, value in dict(row.get("values") or {}).items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ValueError(f"{name} is not a number")
-        asked = replace(asked, values={**asked.values, name: value})
+        assumptions = replace(assumptions, values={**assumptions.values, name: value})
     if "arguments" in row:
         if not isinstance(row["arguments"], list):
             raise ValueError("arguments is not a list")
-        asked = replace(asked, arguments=tuple(map(str, row["arguments"])))
-    made = []
+        assumptions = replace(assumptions, arguments=tuple(map(str, row["arguments"])))
+    variants = []
     for arch, flags, device in builds:
         if "device" in row:
             arch, device = resolve_devices((), (str(row["device"]),))[0]
-        made.append(Variant(arch, check_flags(str(row.get("flags", flags))), device, asked))
-    return list({(v.arch, v.flags, v.device): v for v in made}.values())
+        variants.append(Variant(arch, check_flags(str(row.get("flags", flags))), device, assumptions))
+    return list({(v.arch, v.flags, v.device): v for v in variants}.values())

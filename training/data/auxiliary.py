@@ -83,9 +83,9 @@ def with_counters(measurements: pa.Table) -> pa.Table:
     for name in (ITEMS, *COUNTERS):
         column = pc.map_lookup(measurements["counters"], name, "first") if counted else None
         measurements = measurements.append_column(name, _column_or_nulls(measurements, column))
-    held = "occupancy" in measurements.column_names
-    column = pc.struct_field(measurements["occupancy"], "fraction") if held else None
-    measurements = measurements.drop_columns(["occupancy"]) if held else measurements
+    has_occupancy = "occupancy" in measurements.column_names
+    column = pc.struct_field(measurements["occupancy"], "fraction") if has_occupancy else None
+    measurements = measurements.drop_columns(["occupancy"]) if has_occupancy else measurements
     return measurements.append_column("occupancy", _column_or_nulls(measurements, column))
 
 
@@ -99,6 +99,6 @@ def facts_of(row: Row) -> dict[str, Value]:
         return {}
     if not _count_work_items(row):
         return {}
-    found = {fact.key: fact.value(row) for fact in FACTS}
-    known = {key: value for key, value in found.items() if value is not None}
-    return known if len(known) == len(FACTS) else {}
+    values = {fact.key: fact.value(row) for fact in FACTS}
+    values_known = {key: value for key, value in values.items() if value is not None}
+    return values_known if len(values_known) == len(FACTS) else {}

@@ -96,10 +96,10 @@ def split_samples(samples: Iterable[LabelledSample]) -> dict[str, list[LabelledS
             part = "random"
         if part:
             parts[part].append(sample)
-    known = {canonical_id(s.text) for s in parts["train"] + parts["random"]}
+    ids = {canonical_id(s.text) for s in parts["train"] + parts["random"]}
     for name in ("valid", *LEAK_FREE):
-        parts["duplicate"] += [s for s in parts[name] if canonical_id(s.text) in known]
-        parts[name] = [s for s in parts[name] if canonical_id(s.text) not in known]
+        parts["duplicate"] += [s for s in parts[name] if canonical_id(s.text) in ids]
+        parts[name] = [s for s in parts[name] if canonical_id(s.text) not in ids]
     return parts
 
 
@@ -127,14 +127,14 @@ _FIXED = _NOT_A_TYPE | frozenset(re.findall(r"\w+", _WORD_LIST))
 def declared_names(words: Sequence[str]) -> set[str]:
     """Names that a file with the tokens `words` seems to declare, by a token-level heuristic: names after a type, and
     names in a list that are not called."""
-    found = set()
+    names = set()
     for before, word, after in zip(words[:-1], words[1:], [*words[2:], ""], strict=True):
         if not _is_name(word) or word in _FIXED or word.startswith(("__", "hip")):
             continue
         after_type = _is_name(before) and before not in _NOT_A_TYPE
         if after_type or (before in {"*", "&", ",", ">"} and after != "("):
-            found.add(word)
-    return found
+            names.add(word)
+    return names
 
 
 def _is_name(word: str) -> bool:
@@ -180,11 +180,11 @@ def measure_leak(train: Sequence[LabelledSample], test: Sequence[LabelledSample]
 
 def require_no_leak(train: Sequence[LabelledSample], test: Sequence[LabelledSample]) -> None:
     """Raises BadInput if a test part that must be leak-free shares a lineage or a renamed text with training."""
-    found = measure_leak(train, test)
-    if found.share > 0:
+    leak = measure_leak(train, test)
+    if leak.share > 0:
         raise BadInput(
-            f"{found.same_lineage} of {found.n} test samples share a lineage with training, "
-            f"{found.same_but_names} have the same text apart from names",
+            f"{leak.same_lineage} of {leak.n} test samples share a lineage with training, "
+            f"{leak.same_but_names} have the same text apart from names",
             cause="the corpus' lineage column does not link copies to their originals",
             remedy="profile the programs again from their `synth generate` folder, which records lineage",
         )
@@ -208,19 +208,28 @@ def load_samples(
     missing = [row["program_id"] for row in selection.rows if row["program_id"] not in programs]
     if missing:
         raise BadInput(f"{path}: program {missing[0]} is not in the corpus", remedy="profile its folder again")
-    found = [
+    samples = [
         _build_sample(row, programs[row["program_id"]]) for row in selection.rows if programs[row["program_id"]]["text"]
     ]
-    if not found:
+    if not samples:
         raise BadInput(
             f"{path}: the sources of its programs were not kept",
             remedy="survey again into a new corpus, with --keep-sources",
         )
-    return found
+    return samples
 
 
 def _build_sample(row: Mapping[str, Any], program: Mapping[str, Any]) -> LabelledSample:
-    known = ("dispatches", "grid", "block", "backend_version", "measurement_id", "compiler", "headers", "bottleneck")
+    optional_columns = (
+        "dispatches",
+        "grid",
+        "block",
+        "backend_version",
+        "measurement_id",
+        "compiler",
+        "headers",
+        "bottleneck",
+    )
     return LabelledSample(
         program_id=row["program_id"],
         lineage=row["lineage"],
@@ -236,7 +245,7 @@ def _build_sample(row: Mapping[str, Any], program: Mapping[str, Any]) -> Labelle
         duration_ns=row["duration_ns"],
         backend=row["backend"],
         extra={
-            **{name: row[name] for name in known},
+            **{name: row[name] for name in optional_columns},
             **{metric: row.get(metric) for metric in extra_ids()},
             "name": program["name"],
         },

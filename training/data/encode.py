@@ -173,9 +173,9 @@ class Encoder:
             )
         while high - low > 1:
             middle = (low + high) // 2
-            tried = attempt(middle)
-            if len(tried[0]) <= room:
-                low, best = middle, tried
+            encoded = attempt(middle)
+            if len(encoded[0]) <= room:
+                low, best = middle, encoded
             else:
                 high = middle
         return best

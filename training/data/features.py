@@ -113,20 +113,20 @@ def _memory_class(mem: Mem) -> str:
 
 def split_functions(disassembly: str) -> dict[str, list[re.Match[str]]]:
     """The instructions of each symbol of an llvm-objdump listing, padding after the last s_endpgm left out."""
-    found: dict[str, list[re.Match[str]]] = {}
+    functions: dict[str, list[re.Match[str]]] = {}
     current: list[re.Match[str]] = []
     for line in disassembly.splitlines():
         symbol = _SYMBOL.match(line)
         if symbol:
-            current = found.setdefault(symbol.group(1), [])
+            current = functions.setdefault(symbol.group(1), [])
             continue
         instruction = _INSTRUCTION.match(line)
         if instruction:
             current.append(instruction)
-    for name, listing in found.items():
+    for name, listing in functions.items():
         ends = [i for i, m in enumerate(listing) if m.group(1) in ("s_endpgm", "s_setpc_b64")]
-        found[name] = listing[: ends[-1] + 1] if ends else listing
-    return found
+        functions[name] = listing[: ends[-1] + 1] if ends else listing
+    return functions
 
 
 def code_features(disassembly: str, source: str = "") -> dict[str, float]:
@@ -137,8 +137,8 @@ def code_features(disassembly: str, source: str = "") -> dict[str, float]:
     listings = split_functions(disassembly)
     if not listings:
         return {}
-    own = {name: body for name, body in listings.items() if any(k in name for k in kernel_names(source))}
-    name, body = max((own or listings).items(), key=lambda item: (len(item[1]), item[0]))
+    bodies = {name: body for name, body in listings.items() if any(k in name for k in kernel_names(source))}
+    name, body = max((bodies or listings).items(), key=lambda item: (len(item[1]), item[0]))
     depth = _loop_depths(name, body)
     counts: Counter[str] = Counter()
     weighted: dict[str, float] = defaultdict(float)
@@ -200,9 +200,9 @@ def _estimate_intensity(weighted: Mapping[str, float]) -> dict[str, float]:
 def _highest_register(body: Iterable[re.Match[str]], bank: str) -> int:
     best = 0
     for match in body:
-        for found in _REGISTER.finditer(match.group(2)):
-            if found.group(1) == bank:
-                best = max(best, int(found.group(2) or found.group(3)) + 1)
+        for register in _REGISTER.finditer(match.group(2)):
+            if register.group(1) == bank:
+                best = max(best, int(register.group(2) or register.group(3)) + 1)
     return best
 
 
@@ -252,25 +252,25 @@ def _fold_constant(node: ast.expr, known: Mapping[str, int]) -> int | None:
 
 def integer_constants(source: str) -> dict[str, int]:
     """Names with a constant integer value, in order of definition: `const int n = 1 << 20;`, `#define N 64`."""
-    known: dict[str, int] = {}
+    constants: dict[str, int] = {}
     for macro in outline_macros(source):
-        value = evaluate_constant(macro.text, known) if macro.parameters is None else None
+        value = evaluate_constant(macro.text, constants) if macro.parameters is None else None
         if value is not None:
-            known[macro.name] = value
+            constants[macro.name] = value
     for match in _DEFINITION.finditer(source):
         name, text = (group for group in match.groups() if group is not None)
-        value = evaluate_constant(f"({text},)" if match["shape"] else text, known)
+        value = evaluate_constant(f"({text},)" if match["shape"] else text, constants)
         if value is not None:
-            known.setdefault(name, value)
-    return known
+            constants.setdefault(name, value)
+    return constants
 
 
 def source_features(source: str) -> dict[str, float]:
     """Sizes that can be read off the source: launch shape, constants, allocations, loops, keywords."""
-    known = integer_constants(source)
+    constants = integer_constants(source)
     grids, blocks = [], []
     for launch in outline_launches(source):
-        values = [evaluate_constant(part, known) for part in launch.shape[:2]]
+        values = [evaluate_constant(part, constants) for part in launch.shape[:2]]
         if len(values) == 2:
             grids.append(values[0] or 0)
             blocks.append(values[1] or 0)
@@ -278,15 +278,15 @@ def source_features(source: str) -> dict[str, float]:
     grid, block = max(grids, default=0), max(blocks, default=0)
     allocated = 0
     for call in re.finditer(r"\bhipMalloc\w*\s*\(", source):
-        given = split_commas(_inside_parentheses(source, call.end()))
-        allocated += (evaluate_constant(given[1], known) or 0) if len(given) > 1 else 0
+        parts = split_commas(_inside_parentheses(source, call.end()))
+        allocated += (evaluate_constant(parts[1], constants) or 0) if len(parts) > 1 else 0
     return {
         "grid": _log2_or_zero(grid),
         "block": _log2_or_zero(block),
         "items": _log2_or_zero(grid * block),
         "allocated": _log2_or_zero(allocated),
-        "largest_constant": _log2_or_zero(max([*known.values(), *numbers], default=0)),
-        "constants": float(len(known)),
+        "largest_constant": _log2_or_zero(max([*constants.values(), *numbers], default=0)),
+        "constants": float(len(constants)),
         "launches": float(len(grids)),
         "for_loops": float(len(re.findall(r"\bfor\s*\(", source))),
         "branches": float(len(re.findall(r"\bif\s*\(", source))),

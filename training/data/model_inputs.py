@@ -50,7 +50,7 @@ def launch_lines(source: str, arch: str) -> str:
         launches = find_launches(source, interpreter).launches
     except (BadInput, UsageError):
         return ""
-    return "".join(_launch_line(one, interpreter.kernel_of(one)) for one in launches[:MOST_LAUNCHES])
+    return "".join(_launch_line(launch, interpreter.kernel_of(launch)) for launch in launches[:MOST_LAUNCHES])
 
 
 def _launch_line(launch: DeviceLaunch, kernel: KernelDescriptor | None) -> str:
@@ -58,8 +58,8 @@ def _launch_line(launch: DeviceLaunch, kernel: KernelDescriptor | None) -> str:
     grid, block = (" ".join(map(str, shape)) for shape in (launch.grid, launch.block))
     numbers = [_format_magnitude(count) for count in (groups, size, groups * size)]
     shape = f"grid {grid} {numbers[0]} block {block} {numbers[1]} items {numbers[2]}"
-    shown = ", ".join(_format_arguments(launch, kernel)) if kernel is not None else ""
-    return f"// launch {launch.kernel} {shape}{f' arguments {shown}' if shown else ''}\n"
+    arguments = ", ".join(_format_arguments(launch, kernel)) if kernel is not None else ""
+    return f"// launch {launch.kernel} {shape}{f' arguments {arguments}' if arguments else ''}\n"
 
 
 def _format_magnitude(value: float) -> str:

@@ -118,32 +118,32 @@ def parse_answer(text: str, *, arch: str | None = None, flags: str | None = None
     as a whole is not valid.
     """
     try:
-        found = json.loads(_json_block(text), object_pairs_hook=_reject_duplicates)
+        document = json.loads(_json_block(text), object_pairs_hook=_reject_duplicates)
     except ValueError as error:
         return ParsedAnswer(errors=(f"not JSON: {error}",))
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         return ParsedAnswer(errors=("not a JSON object",))
-    told = auxiliary.KEYS if any(key in found for key in auxiliary.KEYS) else ()
-    keys = (FLAGS_KEY, ARCH_KEY, *told, *metrics.answer_ids())
-    errors = [f"missing key {key}" for key in keys if key not in found]
-    errors += [f"unknown key {key}" for key in found if key not in keys]
+    auxiliary_keys = auxiliary.KEYS if any(key in document for key in auxiliary.KEYS) else ()
+    keys = (FLAGS_KEY, ARCH_KEY, *auxiliary_keys, *metrics.answer_ids())
+    errors = [f"missing key {key}" for key in keys if key not in document]
+    errors += [f"unknown key {key}" for key in document if key not in keys]
     values: dict[str, float] = {}
     facts: dict[str, auxiliary.Value] = {}
-    for key in (key for key in keys[2:] if key in found):
-        value = _parse_value(key, found[key], digits)
+    for key in (key for key in keys[2:] if key in document):
+        value = _parse_value(key, document[key], digits)
         if value is None:
             errors.append(
-                f"{key}: {found[key]!r} is not a {'number' if key not in auxiliary.CHOICES else 'known word'}"
+                f"{key}: {document[key]!r} is not a {'number' if key not in auxiliary.CHOICES else 'known word'}"
             )
-        elif key in told:
+        elif key in auxiliary_keys:
             facts[key] = value
         elif not isinstance(value, str):
             values[key] = metrics.denormalise_metric(key, value) or 0.0
     for key, expected in ((ARCH_KEY, arch), (FLAGS_KEY, flags)):
-        if key in found and expected is not None and found[key] != expected:
-            errors.append(f"{key}: {found[key]!r} instead of {expected!r}")
+        if key in document and expected is not None and document[key] != expected:
+            errors.append(f"{key}: {document[key]!r} instead of {expected!r}")
     return ParsedAnswer(
-        values, _text_or_none(found.get(ARCH_KEY)), _text_or_none(found.get(FLAGS_KEY)), tuple(errors), facts
+        values, _text_or_none(document.get(ARCH_KEY)), _text_or_none(document.get(FLAGS_KEY)), tuple(errors), facts
     )
 
 

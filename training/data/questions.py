@@ -46,8 +46,8 @@ def label_facts(row: Row) -> dict[str, str]:
 
     `row`: a row of select_labels with the measurement's `limits` and `occupancy_of` (its occupancy struct).
     """
-    found = {"kernel": f"`{row['kernel']}`", **{name: str(row[name]) for name in ("arch", "flags", "device")}}
-    return found | _limit_facts(row) | _occupancy_facts(row) | _hit_rates(row) | _work_facts(row)
+    facts = {"kernel": f"`{row['kernel']}`", **{name: str(row[name]) for name in ("arch", "flags", "device")}}
+    return facts | _limit_facts(row) | _occupancy_facts(row) | _hit_rates(row) | _work_facts(row)
 
 
 def _limit_facts(row: Row) -> dict[str, str]:
@@ -60,21 +60,21 @@ def _limit_facts(row: Row) -> dict[str, str]:
     if kind is None or not bounds.get(unit):
         return {}
     rest = sorted(((ns, name) for name, ns in bounds.items() if name != unit and ns > 0), reverse=True)
-    found = {"unit": unit_name(unit), "kind": kind, "advice": advice, "duration": _format_time(duration)}
-    found |= {"unit_time": _format_time(bounds[unit]), "unit_share": _format_share(bounds[unit] / duration)}
+    facts = {"unit": unit_name(unit), "kind": kind, "advice": advice, "duration": _format_time(duration)}
+    facts |= {"unit_time": _format_time(bounds[unit]), "unit_share": _format_share(bounds[unit] / duration)}
     if rest:
-        found |= {"second": unit_name(rest[0][1]), "second_share": _format_share(rest[0][0] / duration)}
-    return found | {
+        facts |= {"second": unit_name(rest[0][1]), "second_share": _format_share(rest[0][0] / duration)}
+    return facts | {
         f"{name}_share": _format_share(bounds[name] / duration) for name in ("hbm", "valu") if name in bounds
     }
 
 
 def _occupancy_facts(row: Row) -> dict[str, str]:
-    held = row.get("occupancy_of")
-    if not held or held["fraction"] is None or not held["limited_by"]:
+    occupancy = row.get("occupancy_of")
+    if not occupancy or occupancy["fraction"] is None or not occupancy["limited_by"]:
         return {}
-    share = {"waves": f"{held['waves_per_cu']:g}", "occupancy": _format_share(held["fraction"])}
-    return share | {"occupancy_limit": str(held["limited_by"])}
+    share = {"waves": f"{occupancy['waves_per_cu']:g}", "occupancy": _format_share(occupancy["fraction"])}
+    return share | {"occupancy_limit": str(occupancy["limited_by"])}
 
 
 def _hit_rates(row: Row) -> dict[str, str]:
@@ -83,15 +83,15 @@ def _hit_rates(row: Row) -> dict[str, str]:
 
 
 def _work_facts(row: Row) -> dict[str, str]:
-    told = auxiliary.facts_of(row)
-    if not told:
+    row_facts = auxiliary.facts_of(row)
+    if not row_facts:
         return {}
-    found = {"flops": _format_amount(told["flops_per_item"]), "bytes": _format_amount(told["bytes_per_item"])}
-    found["accesses"] = _format_amount(told["vl1d_accesses_per_item"])
-    access = load_texts()["strides"].get(told["stride"])
+    facts = {"flops": _format_amount(row_facts["flops_per_item"]), "bytes": _format_amount(row_facts["bytes_per_item"])}
+    facts["accesses"] = _format_amount(row_facts["vl1d_accesses_per_item"])
+    access = load_texts()["strides"].get(row_facts["stride"])
     intensity = row.get("HBM_Arithmetic_Intensity")
-    found |= {"access": access} if access else {}
-    return found | ({"intensity": f"{intensity:.3g}"} if intensity is not None else {})
+    facts |= {"access": access} if access else {}
+    return facts | ({"intensity": f"{intensity:.3g}"} if intensity is not None else {})
 
 
 def _format_amount(value: auxiliary.Value) -> str:
@@ -108,15 +108,15 @@ def _format_time(ns: float) -> str:
 
 def answerable_questions(row: Row, source: str) -> Iterator[tuple[str, list[dict[str, str]]]]:
     """(name, messages) of every question whose answer a label knows."""
-    known, table = label_facts(row), load_texts()
+    facts_known, table = label_facts(row), load_texts()
     for name, entry in table["questions"].items():
         wanted = find_placeholders(entry["answer"])
-        if not wanted <= set(known):
+        if not wanted <= set(facts_known):
             continue
         choice = int(hashlib.sha256(f"{row['measurement_id']}:{name}".encode()).hexdigest(), 16) % len(entry["ask"])
-        question = entry["ask"][choice].format(**known)
-        context = table["code"].format(**known, source=source.strip("\n"))
-        answer = entry["answer"].format(**known)
+        question = entry["ask"][choice].format(**facts_known)
+        context = table["code"].format(**facts_known, source=source.strip("\n"))
+        answer = entry["answer"].format(**facts_known)
         contents = (("system", table["system"]), ("user", question + context), ("assistant", answer))
         yield name, [{"role": role, "content": text} for role, text in contents]
 
@@ -127,10 +127,12 @@ def detailed_rows(measurements: pa.Table, rows: Sequence[Row]) -> list[dict[str,
     keys = list(zip(*(measurements[name].to_pylist() for name in ("measurement_id", "kernel_index")), strict=True))
     at = {key: index for index, key in enumerate(keys)}
     places = [at[row["measurement_id"], row["kernel_index"]] for row in rows]
-    found = measurements.select(names).take(pa.array(places, pa.int64())).to_pylist() if names else [{} for _ in rows]
+    detailed = (
+        measurements.select(names).take(pa.array(places, pa.int64())).to_pylist() if names else [{} for _ in rows]
+    )
     return [
         {**row, "limits": more.get("limits"), "occupancy_of": more.get("occupancy")}
-        for row, more in zip(rows, found, strict=True)
+        for row, more in zip(rows, detailed, strict=True)
     ]
 
 
@@ -145,20 +147,20 @@ def export_questions(
         raise no_labels(corpus.root, measurements, selection)
     counts: Counter[str] = Counter()
     duplicates = 0
-    seen: set[tuple[str, ...]] = set()
+    questions_seen: set[tuple[str, ...]] = set()
     rows = detailed_rows(measurements, selection.rows)
     with whole_file(out) as file:
         for row, source, parts in with_sources(corpus, rows):
             for name, messages in answerable_questions(row, source):
                 mark = (canonical_id(source), row["arch"], row["device"], name, messages[-1]["content"])
-                if mark in seen:
+                if mark in questions_seen:
                     duplicates += 1
                     continue
-                seen.add(mark)
+                questions_seen.add(mark)
                 counts[name] += 1
-                kept = {key: row[key] for key in FACTS} | {"kernel": row["kernel"], "backend": row["backend"]}
+                facts = {key: row[key] for key in FACTS} | {"kernel": row["kernel"], "backend": row["backend"]}
                 sample = {"id": f"{row['measurement_id']}:{name}", "question": name, "messages": messages}
-                file.write(json.dumps({**sample, **kept, "split": parts}, ensure_ascii=False) + "\n")
+                file.write(json.dumps({**sample, **facts, "split": parts}, ensure_ascii=False) + "\n")
         if not counts:
             raise BadInput(
                 f"{corpus.root}: no label answers a question about its bottleneck",

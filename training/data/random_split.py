@@ -25,18 +25,18 @@ def add_copies(samples: Sequence[LabelledSample], copies: Path) -> list[Labelled
     by_lineage: dict[str, list[Program]] = defaultdict(list)
     for program in iter_programs(copies):
         by_lineage[program.lineage].append(program)
-    found = [
+    copied = [
         replace(sample, program_id=program.id, text=run_text(program.text, sample.arguments))
         for sample in samples
         for program in by_lineage[sample.lineage]
         if program.id != sample.program_id
     ]
-    if not found:
+    if not copied:
         raise BadInput(
             f"{copies}: no renamed copy of the corpus' programs",
             remedy="make copies of the folder that the corpus was profiled from, with `synth augment`",
         )
-    return [*samples, *found]
+    return [*samples, *copied]
 
 
 def split_at_random(samples: Iterable[LabelledSample]) -> dict[str, list[LabelledSample]]:

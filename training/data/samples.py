@@ -58,10 +58,10 @@ def select_labels(
     plain = [name for name in plain if name != "occupancy"]
     extra = ("bottleneck", "occupancy", auxiliary.ITEMS, *auxiliary.COUNTERS)
     rows = auxiliary.with_counters(_with_bottleneck(measurements)).select([*plain, *extra]).to_pylist()
-    found = sorted({row["backend"] for row in rows})
-    if backend is None and len(found) > 1:
+    backends = sorted({row["backend"] for row in rows})
+    if backend is None and len(backends) > 1:
         raise UsageError(
-            f"the corpus holds labels of several backends: {' and '.join(found)}", remedy="choose one with --backend"
+            f"the corpus holds labels of several backends: {' and '.join(backends)}", remedy="choose one with --backend"
         )
     chosen = [row for row in rows if backend in (None, row["backend"])]
     if not every_device:
@@ -78,20 +78,20 @@ def select_labels(
     common = max(versions, key=lambda version: (versions[version], version), default=())
     labels = [row for row in wanted if _tool_versions(row) == common]
     left_out["other tool version"] = len(wanted) - len(labels)
-    known = [row for row in labels if all(row[metric] is not None for metric in metrics.answer_ids())]
-    left_out["a metric is not known"] = len(labels) - len(known)
-    return Selection(sorted(known, key=lambda row: str(row["measurement_id"])), +left_out)
+    complete = [row for row in labels if all(row[metric] is not None for metric in metrics.answer_ids())]
+    left_out["a metric is not known"] = len(labels) - len(complete)
+    return Selection(sorted(complete, key=lambda row: str(row["measurement_id"])), +left_out)
 
 
 def no_labels(root: Path, measurements: pa.Table, selection: Selection) -> BadInput:
     """The error for an empty selection: why each row was left out, and which backends and devices the corpus has."""
     why = ", ".join(f"{count} x {reason}" for reason, count in selection.left_out.items())
     rows = measurements.select(["backend", "device"]).to_pylist()
-    held = ", ".join(sorted({f"{row['backend']} on {row['device']}" for row in rows}))
+    backends = ", ".join(sorted({f"{row['backend']} on {row['device']}" for row in rows}))
     return BadInput(
         f"{root}: no labels",
         cause=why or "the corpus has no measurements",
-        remedy=f"the corpus holds labels of {held}" if held else "profile a folder of programs into it first",
+        remedy=f"the corpus holds labels of {backends}" if backends else "profile a folder of programs into it first",
     )
 
 

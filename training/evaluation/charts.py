@@ -51,8 +51,8 @@ def svg_histogram(series: Mapping[str, Sequence[float]], title: str, bins: int =
     parts.append(f'<text class="tick" text-anchor="end" x="{left - 4}" y="{top + 8}">{tallest}</text>')
     ends = [(left + offset * step, low, "start"), (width - right, high, "end")]
     for x, value, anchor in ends:
-        shown = format_number(10**value if log else value, 3)
-        parts.append(f'<text class="tick" text-anchor="{anchor}" x="{x:.1f}" y="{base + 14}">{shown}</text>')
+        tick_label = format_number(10**value if log else value, 3)
+        parts.append(f'<text class="tick" text-anchor="{anchor}" x="{x:.1f}" y="{base + 14}">{tick_label}</text>')
     if offset:
         parts.append(f'<text class="tick" text-anchor="middle" x="{left + step / 2:.1f}" y="{base + 14}">0</text>')
     return "".join([*parts, "</svg>"])

@@ -107,9 +107,9 @@ def held_out(
         raise BadInput(
             f"{model / TRAINING_SET}: unreadable", cause=str(error), remedy="train the model again"
         ) from error
-    found = split_samples(samples)
-    parts = {name: list(found[name]) for name in TEST_PARTS}
-    excluded = {"duplicate_text": len(found["duplicate"]), "trained_on": 0}
+    parts_found = split_samples(samples)
+    parts = {name: list(parts_found[name]) for name in TEST_PARTS}
+    excluded = {"duplicate_text": len(parts_found["duplicate"]), "trained_on": 0}
     for name, part in parts.items():
         parts[name] = [s for s in part if s.key not in keys]
         if name != "random":
@@ -148,8 +148,8 @@ class ScoredLanguageModel:
         if not part or self.predictor.decoder.encoder.options.parallel:  # such a model decodes into a skeleton only
             return None, 0
         texts = self.predictor.decoder.free([(s.text, s.arch, s.flags) for s in part])
-        told = [(s.arch, s.flags, self.record["format"]) for s in part]
-        good = [parse_answer(t, arch=a, flags=f, digits=d).valid for t, (a, f, d) in zip(texts, told, strict=True)]
+        targets = [(s.arch, s.flags, self.record["format"]) for s in part]
+        good = [parse_answer(t, arch=a, flags=f, digits=d).valid for t, (a, f, d) in zip(texts, targets, strict=True)]
         return sum(good) / len(part), len(part)
 
 
@@ -166,20 +166,20 @@ class ScoredAnalyticPredictor(AnalyticBaseline):
     def own_scores(self, part: Sequence[LabelledSample]) -> dict[str, Any]:
         """Scores of the duration, `without` the correction and as the largest bound alone too; the share of true values
         inside their intervals by metric; how often the limiting unit is right; and the order of variants."""
-        found = self.corrected(part)
-        times = [None if c is None else c.duration_ns for c in found]
+        corrected = self.corrected(part)
+        times = [None if c is None else c.duration_ns for c in corrected]
         inside: dict[str, list[bool]] = {}
-        for sample, one in zip(part, found, strict=True):
-            for name, (low, high) in one.intervals.items() if one else ():
+        for sample, correction in zip(part, corrected, strict=True):
+            for name, (low, high) in correction.intervals.items() if correction else ():
                 true = sample.duration_ns if name == DURATION else sample.metrics.get(name)
                 if true is not None:
                     inside.setdefault(name, []).append(low * (1 - EXACT) <= true <= high * (1 + EXACT))
         shares = {name: sum(values) / len(values) for name, values in inside.items()}
-        seen = self.previews(part)
+        previews = self.previews(part)
         durations = {
             "model": times,
-            "preview": [None if p is None else p.quantities[DURATION_QUANTITY] for p in seen],
-            "bound": [None if p is None else p.bound_ns for p in seen],
+            "preview": [None if p is None else p.quantities[DURATION_QUANTITY] for p in previews],
+            "bound": [None if p is None else p.bound_ns for p in previews],
         }
         labels = [s.duration_ns for s in part]
         heaviest = _heaviest_kernels(part)  # the order of variants is that of their heaviest kernels
@@ -190,8 +190,8 @@ class ScoredAnalyticPredictor(AnalyticBaseline):
                 "without": {n: score_metric(labels, durations[n]) for n in ALONE},
             },
             "inside_intervals": shares,
-            "no_preview": sum(p is None for p in seen),
-            "bottleneck_agreement": bottleneck_agreement(part, [None if p is None else p.bottleneck for p in seen]),
+            "no_preview": sum(p is None for p in previews),
+            "bottleneck_agreement": bottleneck_agreement(part, [None if p is None else p.bottleneck for p in previews]),
             "ranking": rank_variants(main, {name: [times[i] for i in heaviest] for name, times in durations.items()}),
             "devices": _by_device(part, times),
         }
@@ -209,11 +209,11 @@ def _heaviest_kernels(part: Sequence[LabelledSample]) -> list[int]:
 
 def _by_device(part: Sequence[LabelledSample], times: Sequence[float | None]) -> dict[str, Any]:
     """The scores of the duration for each device."""
-    found = {}
+    devices = {}
     for device in sorted({sample.device for sample in part}):
         here = [i for i, sample in enumerate(part) if sample.device == device]
-        found[device] = score_metric([part[i].duration_ns for i in here], [times[i] for i in here])
-    return found
+        devices[device] = score_metric([part[i].duration_ns for i in here], [times[i] for i in here])
+    return devices
 
 
 def bottleneck_agreement(samples: Sequence[LabelledSample], units: Sequence[str | None]) -> float | None:
@@ -244,8 +244,8 @@ def _evaluation_document(
     splits = {}
     for name, part in parts.items():
         scored = score_metrics(table.paper_ids(), truths[name], predicted["model"][name], valid[name][0])
-        gone = measure_leak(train, part)
-        splits[name] = {**scored, "valid_json_n": valid[name][1], "leak": gone.share}
+        leak = measure_leak(train, part)
+        splits[name] = {**scored, "valid_json_n": valid[name][1], "leak": leak.share}
     baselines = {}
     for baseline, by_split in predicted.items():
         if baseline != "model":
@@ -321,7 +321,7 @@ def _own_rows(scored: Mapping[str, Any]) -> list[str]:
     time = scored["duration"]
     medians = [_format_percent(d["median_rel_error"]) for d in (time, *(time["without"][name] for name in ALONE))]
     inside = [share for name, share in scored["inside_intervals"].items() if name != DURATION]
-    held = (
+    shares = (
         _format_percent(sum(inside) / len(inside) if inside else None),
         _format_percent(scored["inside_intervals"].get(DURATION)),
     )
@@ -329,19 +329,21 @@ def _own_rows(scored: Mapping[str, Any]) -> list[str]:
     lines = [
         f"  duration: {_format_percent(time['within']['10'])} % within 10 %, median error {medians[0]} % "
         f"(uncorrected {medians[1]} %, the largest bound alone {medians[2]} %)",
-        f"  80 % intervals hold {held[0]} % of the metrics and {held[1]} % of the durations; "
+        f"  80 % intervals hold {shares[0]} % of the metrics and {shares[1]} % of the durations; "
         f"limiting unit right in {right} %; no answer for {scored['no_preview']} of {scored['n']}",
     ]
     for device, by in scored["devices"].items() if len(scored["devices"]) > 1 else ():
         share, median = _format_percent(by["within"]["10"]), _format_percent(by["median_rel_error"])
         lines.append(f"  duration on {device}: {share} % of {by['n']} within 10 %, median error {median} %")
-    for kind, found in scored["ranking"].items():
-        if found["groups"]:
+    for kind, ranking in scored["ranking"].items():
+        if ranking["groups"]:
             cells = [
                 f"{name} {_format_number(row['kendall_tau'])} and {_format_percent(row['regret'])} %"
-                for name, row in found["predictors"].items()
+                for name, row in ranking["predictors"].items()
             ]
-            lines.append(f"  order of {kind} ({found['groups']} groups), Kendall's tau and regret: {', '.join(cells)}")
+            lines.append(
+                f"  order of {kind} ({ranking['groups']} groups), Kendall's tau and regret: {', '.join(cells)}"
+            )
     return lines
 
 

@@ -59,8 +59,8 @@ def _make_grid(share: bool) -> tuple[Any, Any]:
 def _draw_scatter(split: str, truths: Predicted, predictions: Predicted) -> Any:
     figure, axes = _make_grid(share=False)
     for metric, axis in zip(table.paper_ids(), axes.flat, strict=True):
-        known = [(t[metric], p[metric]) for t, p in zip(truths, predictions, strict=True)]
-        pairs = [(t, p) for t, p in known if t is not None and p is not None]
+        known_pairs = [(t[metric], p[metric]) for t, p in zip(truths, predictions, strict=True)]
+        pairs = [(t, p) for t, p in known_pairs if t is not None and p is not None]
         floor = ZERO / 10
         x = [max(t, floor) for t, _ in pairs]
         y = [max(p, floor) for _, p in pairs]

@@ -31,8 +31,8 @@ def slowdown_of_choice(truth: Sequence[float], predicted: Sequence[float | None]
     """How much longer the variant that is predicted to be fastest takes than the fastest one, as a share. Without any
     prediction, the mean over all variants, which is what a blind choice costs."""
     best = min(truth)
-    known = [(p, t) for p, t in zip(predicted, truth, strict=True) if p is not None]
-    chosen = min(known)[1] if known else sum(truth) / len(truth)
+    pairs = [(p, t) for p, t in zip(predicted, truth, strict=True) if p is not None]
+    chosen = min(pairs)[1] if pairs else sum(truth) / len(truth)
     return chosen / best - 1
 
 
@@ -60,7 +60,7 @@ GROUPS: Mapping[str, Callable[[LabelledSample], tuple[str, ...] | None]] = {
 def rank_variants(samples: Sequence[LabelledSample], predicted: Mapping[str, Sequence[float | None]]) -> dict[str, Any]:
     """By kind of variants: the number of groups that have an order, and by predictor the means of Kendall's tau and of
     the regret. `predicted`: durations by predictor, parallel to the samples."""
-    found: dict[str, Any] = {}
+    variants: dict[str, Any] = {}
     for kind, key_of in GROUPS.items():
         groups: dict[tuple[str, ...], list[int]] = {}
         for index, sample in enumerate(samples):
@@ -77,8 +77,8 @@ def rank_variants(samples: Sequence[LabelledSample], predicted: Mapping[str, Seq
             taus = [kendall_tau(truth, [values[i] for i in places]) or 0.0 for places, truth in ordered]
             lost = [slowdown_of_choice(truth, [values[i] for i in places]) for places, truth in ordered]
             by[name] = {"kendall_tau": _mean_or_none(taus), "regret": _mean_or_none(lost)}
-        found[kind] = {"groups": len(ordered), "predictors": by}
-    return found
+        variants[kind] = {"groups": len(ordered), "predictors": by}
+    return variants
 
 
 def _mean_or_none(values: Sequence[float]) -> float | None:

@@ -81,9 +81,9 @@ def _measure_accuracy(
         pass
     if record is None:
         Predictor.load(model)  # raises MissingDependency with a remedy
-    found = scoring.evaluate_model(model, samples, note=note)
-    scoring.save_evaluation(found, model)
-    return found.document, json.loads(read_regular(model / "predictions.json", RESULT_BYTES))
+    evaluation = scoring.evaluate_model(model, samples, note=note)
+    scoring.save_evaluation(evaluation, model)
+    return evaluation.document, json.loads(read_regular(model / "predictions.json", RESULT_BYTES))
 
 
 def render_report(
@@ -147,12 +147,12 @@ def _device_rooflines(samples: Sequence[LabelledSample], colours: Mapping[str, s
     charts = []
     for device, group in sorted(by_device.items()):
         dots = [_plot_dot(s, colours) for s in group if s.metrics[roofline.THROUGHPUT] > 0 and s.metrics[INTENSITY] > 0]
-        shown = {
+        roofline_data = {
             "plot": to_json(roofline.plot_kernels(device, [])),
             "dots": sorted(dots, key=lambda dot: str(dot["group"])),
         }
         arch = load_device(device)
-        charts.append({"title": arch.title, "arch": arch.arch, "off": len(group) - len(dots), "shown": shown})
+        charts.append({"title": arch.title, "arch": arch.arch, "off": len(group) - len(dots), "shown": roofline_data})
     return charts
 
 
@@ -188,8 +188,8 @@ def _family_rows(samples: Sequence[LabelledSample]) -> list[dict[str, Any]]:
 
 
 def _median_known(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return median(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return median(numbers) if numbers else None
 
 
 def _limit_shares(found: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
@@ -205,11 +205,11 @@ def _limit_shares(found: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]
 def _expected_errors(samples: Sequence[LabelledSample]) -> dict[str, Any]:
     """Median and worst error of each metric against hardware recordings, for the simulated devices of the corpus."""
     devices = sorted({(s.arch, s.device) for s in samples if s.backend in SIMULATED})
-    known = expected_error.table().errors
+    errors = expected_error.table().errors
     rows = []
     for metric in (*table.paper_ids(), table.DURATION):
         facts = table.metric_table().metrics.get(metric)
-        cells = [known.get((metric, device)) or known.get((metric, arch)) for arch, device in devices]
+        cells = [errors.get((metric, device)) or errors.get((metric, arch)) for arch, device in devices]
         rows.append(
             {"title": facts.title if facts else "Duration", "cells": [str(c) if c else "no evidence" for c in cells]}
         )
@@ -229,7 +229,7 @@ def _draw_distributions(samples: Sequence[LabelledSample]) -> list[dict[str, str
 
 def _accuracy_rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Per split, one row per metric: the shares within 10 % of model and baselines, and the best share."""
-    found = []
+    table_rows = []
     for name, scored in document["splits"].items():
         if not scored["n"]:
             continue
@@ -250,8 +250,8 @@ def _accuracy_rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
                 }
             )
         means = {predictor: mean_within(s) for predictor, s in by.items()}
-        found.append({"name": name, "scored": scored, "rows": rows, "means": means, "order": list(by)})
-    return found
+        table_rows.append({"name": name, "scored": scored, "rows": rows, "means": means, "order": list(by)})
+    return table_rows
 
 
 def _median_example(samples: Sequence[LabelledSample], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
@@ -299,10 +299,10 @@ def _short_number(value: float | None) -> str:
 
 def _report_provenance(samples: Sequence[LabelledSample], document: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     try:
-        own = version("hipsynth")
+        release = version("hipsynth")
     except PackageNotFoundError:
-        own = "source checkout"
-    rows = [("hipsynth", own)]
+        release = "source checkout"
+    rows = [("hipsynth", release)]
     for label, key in (("compiler", "compiler"), ("headers", "headers")):
         values = sorted({str(s.extra[key]) for s in samples if s.extra.get(key)})
         rows += [(label, value) for value in values]

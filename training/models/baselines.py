@@ -53,8 +53,8 @@ class MedianBaseline:
         return [self._one(sample) for sample in samples]
 
     def _one(self, sample: LabelledSample) -> Prediction:
-        found = [self.medians[g] for g in _sample_groups(sample) if g in self.medians]
-        return {m: next((by[m] for by in found if m in by), None) for m in answer_ids()}
+        medians = [self.medians[g] for g in _sample_groups(sample) if g in self.medians]
+        return {m: next((by[m] for by in medians if m in by), None) for m in answer_ids()}
 
 
 def _sample_groups(sample: LabelledSample) -> list[tuple[str, ...]]:
@@ -92,11 +92,11 @@ class NearestNeighbour:
         return answers
 
     def _vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        known: dict[str, NDArray[np.float32]] = {}
+        vectors: dict[str, NDArray[np.float32]] = {}
         for text in texts:
-            if text not in known:
-                known[text] = self._vector(text)
-        return np.stack([known[text] for text in texts]) if texts else np.zeros((0, self.SIZE), np.float32)
+            if text not in vectors:
+                vectors[text] = self._vector(text)
+        return np.stack([vectors[text] for text in texts]) if texts else np.zeros((0, self.SIZE), np.float32)
 
     def _vector(self, text: str) -> NDArray[np.float32]:
         words = code_tokens(text)

@@ -24,7 +24,7 @@ def calibrate_intervals(predictor: Predictor, samples: Sequence[LabelledSample])
     """Per metric, and DURATION_FACT: what to add to an answer (hit rates, in points) or to multiply it by, for the ends
     of the interval that holds 80 % of the samples. Without metrics of too few samples."""
     answers = predictor.answers([(s.text, s.arch, s.flags) for s in samples])
-    found: dict[str, list[float]] = {}
+    errors_by_metric: dict[str, list[float]] = {}
     for sample, answer in zip(samples, answers, strict=True):
         values: Mapping[str, object] = physical_values(normalised_values(answer)) | {
             DURATION_FACT: auxiliary_facts(answer).get(DURATION_FACT)
@@ -34,10 +34,10 @@ def calibrate_intervals(predictor: Predictor, samples: Sequence[LabelledSample])
             if true is None or not isinstance(predicted, float):
                 continue
             if has_additive_error(name):
-                found.setdefault(name, []).append(true - predicted)
+                errors_by_metric.setdefault(name, []).append(true - predicted)
             elif true > 0 and predicted > 0:
-                found.setdefault(name, []).append(true / predicted)
-    ends = {name: np.quantile(errors, ENDS) for name, errors in found.items() if len(errors) >= FEWEST}
+                errors_by_metric.setdefault(name, []).append(true / predicted)
+    ends = {name: np.quantile(errors, ENDS) for name, errors in errors_by_metric.items() if len(errors) >= FEWEST}
     return {name: (float(low), float(high)) for name, (low, high) in ends.items()}
 
 

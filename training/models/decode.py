@@ -251,10 +251,10 @@ class _Session:
         wanted = [(r, number, at) for r, row in enumerate(rows) for number, at in row.last.items()]
         picked = hidden[[r for r, _, _ in wanted], [at for _, _, at in wanted]]
         logits = self.model.get_output_embeddings()(picked).float().cpu()
-        found: list[dict[int, torch.Tensor]] = [{} for _ in rows]
+        caches: list[dict[int, torch.Tensor]] = [{} for _ in rows]
         for (r, number, _), scores in zip(wanted, logits, strict=True):
-            found[r][number] = scores
-        return found
+            caches[r][number] = scores
+        return caches
 
 
 def visibility_mask(stage: torch.Tensor, branch: torch.Tensor, queries: int) -> torch.Tensor:
@@ -267,9 +267,9 @@ def visibility_mask(stage: torch.Tensor, branch: torch.Tensor, queries: int) -> 
     size = stage.shape[1]
     order = torch.arange(size, device=stage.device)
     past = order[None, :] <= order[size - queries :, None]
-    own, mine = stage[:, size - queries :, None], branch[:, size - queries :, None]
-    same = (stage[:, None, :] == own) & (branch[:, None, :] == mine)
-    return (past & ((stage[:, None, :] < own) | same))[:, None]
+    own_stage, mine = stage[:, size - queries :, None], branch[:, size - queries :, None]
+    same = (stage[:, None, :] == own_stage) & (branch[:, None, :] == mine)
+    return (past & ((stage[:, None, :] < own_stage) | same))[:, None]
 
 
 def _token_moves(grammar: Automaton, texts: Sequence[str]) -> Moves:

@@ -58,8 +58,8 @@ def _relative_error(value: float | None, right: float) -> float:
 
 def completion_reward(text: str, truth: Mapping[str, float | None], digits: str) -> float:
     """The reward of a whole answer as text."""
-    found = parse_answer(text, digits=digits).values
-    return answer_reward({key: metrics.normalise_metric(key, value) for key, value in found.items()}, truth)
+    values = parse_answer(text, digits=digits).values
+    return answer_reward({key: metrics.normalise_metric(key, value) for key, value in values.items()}, truth)
 
 
 def mean_scores(predictor: Predictor, samples: Sequence[LabelledSample]) -> dict[str, float]:
@@ -91,15 +91,15 @@ def continue_with_grpo(
             remedy="train the base with parallel = false",
         )
     predictor = Predictor.load(Path(config.base))
-    held = {name: list(parts[name][:SCORED]) for name in ("train", "lineage", "random") if parts[name]}
-    before = {name: mean_scores(predictor, part) for name, part in held.items()}
+    scored_parts = {name: list(parts[name][:SCORED]) for name in ("train", "lineage", "random") if parts[name]}
+    before = {name: mean_scores(predictor, part) for name, part in scored_parts.items()}
     model, tokenizer = load_trained(Path(config.base), base)
     trainer = _grpo_trainer(
         config, out, (model, tokenizer), _grpo_questions(predictor, parts["train"]), predictor, progress
     )
     trainer.train()
     predictor.decoder.model = model.eval()
-    after = {name: mean_scores(predictor, part) for name, part in held.items()}
+    after = {name: mean_scores(predictor, part) for name, part in scored_parts.items()}
     trainer.save_model(str(out))
     tokenizer.save_pretrained(out)
     rewards = [row["reward"] for row in trainer.state.log_history if "reward" in row]

@@ -104,8 +104,8 @@ def training_monitor(out: Path, progress: Progress | None, throughput: Throughpu
                 self.board.close()
 
         def _left(self, state: TrainerState) -> str:
-            done = state.global_step - self.first
-            left = (time.monotonic() - self.begun) / max(1, done) * (state.max_steps - state.global_step)
+            steps = state.global_step - self.first
+            left = (time.monotonic() - self.begun) / max(1, steps) * (state.max_steps - state.global_step)
             return f"  {left / 60:.0f} min left" if left >= 60 else f"  {left:.0f} s left"
 
     return Monitor()
@@ -115,14 +115,14 @@ def keep_lines(path: Path, step: int) -> None:
     """Drops the log's lines after `step`, from which a run goes on, and a line that a kill cut short."""
     if not path.exists():
         return
-    kept = []
+    kept_lines = []
     for line in path.read_text().splitlines():
         try:
             if json.loads(line)["step"] <= step:
-                kept.append(line + "\n")
+                kept_lines.append(line + "\n")
         except (ValueError, KeyError, TypeError):
             continue
-    path.write_text("".join(kept))
+    path.write_text("".join(kept_lines))
 
 
 def _open_tensorboard(folder: Path) -> SummaryWriter | None:

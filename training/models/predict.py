@@ -147,12 +147,12 @@ class Predictor:
             answer = self.answers([(source, arch, flags)])[0]
         seconds = time.monotonic() - start
         values = physical_values(normalised_values(answer))
-        known = {metric: value for metric, value in values.items() if value is not None}
+        values_known = {metric: value for metric, value in values.items() if value is not None}
         return Prediction(
             arch=arch,
             flags=flags,
             device=chosen.name,
-            metrics=known,
+            metrics=values_known,
             position=roofline.locate_kernel(values, chosen.name),
             cut_lines=answer.cut_lines,
             prompt_tokens=answer.prompt_tokens,
@@ -162,7 +162,7 @@ class Predictor:
             kernel=" or ".join(kernel_names(source)),
             facts=(facts := auxiliary_facts(answer)),
             intervals=value_intervals(
-                {**known, DURATION_FACT: facts.get(DURATION_FACT)}, self.record.get("intervals", {})
+                {**values_known, DURATION_FACT: facts.get(DURATION_FACT)}, self.record.get("intervals", {})
             ),
         )
 
@@ -186,10 +186,10 @@ class Predictor:
 
 def normalised_values(answer: DecodedAnswer) -> dict[str, float | None]:
     """The normalised values of an answer by metric id; None where the model did not write a number."""
-    found: dict[str, float | None] = {}
+    normalised: dict[str, float | None] = {}
     for metric in table.answer_ids():
-        found[metric] = read_number(answer.values.get(metric, ""), answer.fmt)
-    return found
+        normalised[metric] = read_number(answer.values.get(metric, ""), answer.fmt)
+    return normalised
 
 
 def auxiliary_facts(answer: DecodedAnswer) -> dict[str, auxiliary.Value]:
@@ -203,17 +203,17 @@ def value_intervals(
     values: Mapping[str, auxiliary.Value | None], calibrated: Mapping[str, Sequence[float]]
 ) -> dict[str, tuple[float, float]]:
     """The ends of the values' intervals, from what models.calibrate() measured."""
-    found = {}
+    intervals = {}
     for name, (low, high) in calibrated.items():
         value = values.get(name)
         if not isinstance(value, float):
             continue
         row = table.metric_table().metrics.get(name)
         if row is not None and row.kind == "hit_rate":
-            found[name] = max(row.range[0], value + low), min(row.range[1], value + high)
+            intervals[name] = max(row.range[0], value + low), min(row.range[1], value + high)
         else:
-            found[name] = value * low, value * high
-    return found
+            intervals[name] = value * low, value * high
+    return intervals
 
 
 def physical_values(values: Mapping[str, float | None]) -> dict[str, float | None]:
@@ -229,16 +229,16 @@ def find_model(given: Path | None = None) -> Path:
     variable = os.environ.get(MODEL_VARIABLE)
     if variable:
         return Path(variable)
-    found = [Path(folder) for folder in MODEL_PLACES if (Path(folder) / RECORD).exists()]
-    if not found and (SHIPPED / RECORD).exists():
+    paths = [Path(folder) for folder in MODEL_PLACES if (Path(folder) / RECORD).exists()]
+    if not paths and (SHIPPED / RECORD).exists():
         return SHIPPED
-    if not found:
+    if not paths:
         raise MissingDependency(
             "no trained model found",
             cause=f"--model was not given, {MODEL_VARIABLE} is not set, and no model is in {', '.join(MODEL_PLACES)}",
             remedy="run `synth train CORPUS --config tiny-cpu --out out/model`, or name a model with --model",
         )
-    return max(found, key=lambda path: (path / RECORD).stat().st_mtime)
+    return max(paths, key=lambda path: (path / RECORD).stat().st_mtime)
 
 
 def prediction_table(prediction: Prediction) -> str:
@@ -247,8 +247,8 @@ def prediction_table(prediction: Prediction) -> str:
     lines = [f"{prediction.arch} ({prediction.device})  {prediction.flags}", f"model {prediction.model}", ""]
     for metric in table.paper_ids():
         value = prediction.metrics.get(metric)
-        shown = "-" if value is None else f"{value:,.0f}" if abs(value) >= 10000 else f"{value:.4g}"
-        lines.append(f"  {facts[metric].title:<26} {shown:>12} {facts[metric].unit}")
+        value_text = "-" if value is None else f"{value:,.0f}" if abs(value) >= 10000 else f"{value:.4g}"
+        lines.append(f"  {facts[metric].title:<26} {value_text:>12} {facts[metric].unit}")
     lines += ["", *draw_roofline(prediction), "", f"  {roofline.describe_position(prediction.position)}"]
     lines += [f"  note: {note}" for note in prediction.notes]
     lines.append(f"  {prediction.prompt_tokens} tokens read, answered in {prediction.seconds:.2f} s")

@@ -104,10 +104,10 @@ def load_config(name: str) -> Config:
 
 def parse_config(table: Mapping[str, object], path: Path) -> Config:
     """Validates the TOML table of a recipe; raises UsageError naming the first problem."""
-    known = {f.name for f in fields(Config)} - {"name"}
-    unknown = sorted(set(table) - known)
+    names = {f.name for f in fields(Config)} - {"name"}
+    unknown = sorted(set(table) - names)
     if unknown:
-        raise UsageError(f"{path}: unknown key {unknown[0]!r}", remedy=f"known keys: {', '.join(sorted(known))}")
+        raise UsageError(f"{path}: unknown key {unknown[0]!r}", remedy=f"known keys: {', '.join(sorted(names))}")
     try:
         config = from_json(Config, {"name": path.stem, **table})
     except (TypeError, ValueError) as error:
@@ -202,13 +202,13 @@ def write_training_set(out: Path, learned: Sequence[LabelledSample], base: Path)
     """What a model must not be tested on: keys of the training samples, lineages, and `texts`, short hashes of programs
     apart from names; with those of its base, if that was trained here, too."""
     before = base / TRAINING_SET
-    known: dict[str, list[str]] = json.loads(read_regular(before, RESULT_BYTES)) if before.is_file() else {}
-    own = {
+    lineages: dict[str, list[str]] = json.loads(read_regular(before, RESULT_BYTES)) if before.is_file() else {}
+    identities = {
         "lineages": {s.lineage for s in learned},
         "keys": {s.key for s in learned},
         "texts": {canonical_id(s.text)[:TEXT_DIGITS] for s in learned},
     }
-    document = {name: sorted(values.union(known.get(name, ()))) for name, values in own.items()}
+    document = {name: sorted(values.union(lineages.get(name, ()))) for name, values in identities.items()}
     write_whole(out / TRAINING_SET, json.dumps(document))
 
 

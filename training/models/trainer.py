@@ -80,9 +80,9 @@ def fit_model(
 
 def without_count(example: TrainingExample) -> TrainingExample:
     """An example as the model takes it: without the number of source lines that were cut."""
-    kept = example.copy()
-    kept.pop("cut_lines", None)
-    return kept
+    columns = example.copy()
+    columns.pop("cut_lines", None)
+    return columns
 
 
 def adapt_model(config: Config, model: PreTrainedModel) -> PreTrainedModel:
@@ -220,10 +220,10 @@ def last_checkpoint(folder: Path) -> Path | None:
 def package_versions() -> dict[str, str]:
     from importlib.metadata import PackageNotFoundError, version
 
-    found = {}
+    versions = {}
     for package in ("torch", "transformers", "peft", "deepspeed", "trl"):
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
-            found[package] = "absent"
-    return found
+            versions[package] = "absent"
+    return versions

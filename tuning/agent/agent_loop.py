@@ -63,7 +63,7 @@ class AgentRun:
     ) -> None:
         """Raises UsageError for an unknown target, BadInput for a trace that is damaged or of another run."""
         self.client, self.manner, self.say = client, manner, say
-        sizes = tuple(tuple(one) for one in request.sizes)
+        sizes = tuple(tuple(size) for size in request.sizes)
         limits = WorkshopLimits(calls=manner.calls, programs=manner.calls + 2)
         self.shop = Workshop(request.target, limits, request.journal, sizes, request.allow)
         about = {"program": text_id(request.text), "model": manner.model, "arguments": list(request.arguments)}
@@ -87,19 +87,19 @@ class AgentRun:
         self.failed = sum(line.get("failed", False) for line in lines)
         self.before_s = max((line.get("seconds", 0.0) for line in lines), default=0.0)
         self.shop.calls = sum(message["role"] == "tool" for message in self.messages)
-        made = Counter(_call_key(one) for message in self.messages for one in _calls_in(message))
-        self.seen = made - Counter(map(_call_key, self._open_calls()))
+        calls_made = Counter(_call_key(call) for message in self.messages for call in _calls_in(message))
+        self.seen = calls_made - Counter(map(_call_key, self._open_calls()))
 
     def talk(self) -> str:
         """Asks and calls until the model ends, a limit is reached or the endpoint fails; says which."""
         open_calls = self._open_calls()
         silent = 0
         while True:
-            for one in open_calls:
-                if ended := self._do(one):
-                    return ended
-            if ended := self._limit():
-                return ended
+            for call in open_calls:
+                if outcome := self._do(call):
+                    return outcome
+            if outcome := self._limit():
+                return outcome
             try:
                 answer = self._ask()
             except NoAnswer as error:
@@ -139,14 +139,14 @@ class AgentRun:
         """Makes one call and keeps its result; why the run ends with it, or ""."""
         self.seen[_call_key(one)] += 1
         arguments = _parse_arguments(one.arguments)
-        done = run_tool(self.shop, one.name, arguments)
-        document = done.document | ({"note": AGAIN} if self.seen[_call_key(one)] > 1 else {})
-        self.failed += done.failed
-        self.failed_in_a_row = self.failed_in_a_row + 1 if done.failed else 0
+        result = run_tool(self.shop, one.name, arguments)
+        document = result.document | ({"note": AGAIN} if self.seen[_call_key(one)] > 1 else {})
+        self.failed += result.failed
+        self.failed_in_a_row = self.failed_in_a_row + 1 if result.failed else 0
         self.trace.keep_programs(self.shop)
-        self._keep(tool_result_message(one.name, one.id, document), failed=done.failed)
-        shown = document.get("error") or document.get("program") or document.get("speedup") or ""
-        self.say(f"{one.name or '(no name)'} {one.arguments[:80]}: {shown or 'ok'}"[:160])
+        self._keep(tool_result_message(one.name, one.id, document), failed=result.failed)
+        outcome = document.get("error") or document.get("program") or document.get("speedup") or ""
+        self.say(f"{one.name or '(no name)'} {one.arguments[:80]}: {outcome or 'ok'}"[:160])
         if document.get("error") == "limit":
             return "calls"
         if self.seen[_call_key(one)] >= SAME_CALL:
@@ -192,8 +192,8 @@ def _parse_arguments(text: str) -> object:
 
 def _assistant_message(answer: ChatReply) -> dict[str, Any]:
     calls = [
-        {"type": "function", "id": one.id, "function": {"name": one.name, "arguments": one.arguments}}
-        for one in answer.calls
+        {"type": "function", "id": call.id, "function": {"name": call.name, "arguments": call.arguments}}
+        for call in answer.calls
     ]
     return {"role": "assistant", "content": answer.text} | ({"tool_calls": calls} if calls else {})
 
@@ -230,16 +230,16 @@ def drive_model(
     kernels = run.shop.parsed(original).kernels
     refused = {kernel.name: kernel.together or kernel.fixed for kernel in kernels if not kernel.independent}
     outcomes = run.trace.of("outcome")
-    ended = outcomes[-1]["ended"] if outcomes else run.talk()
-    found = choose_answer(run.shop, refused, say)
+    outcome = outcomes[-1]["ended"] if outcomes else run.talk()
+    answer = choose_answer(run.shop, refused, say)
     turns = sum(message["role"] == "assistant" for message in run.messages)
-    driven = AgentResult(found, ended, turns, run.shop.calls, run.failed, run.tokens)
+    driven = AgentResult(answer, outcome, turns, run.shop.calls, run.failed, run.tokens)
     if not outcomes:
-        document = found.document()
+        document = answer.document()
         about = {name: document[name] for name in ("status", "reason", "speedup", "verified")}
-        run.trace.add({"kind": "outcome", "ended": ended, "best": _version_name(run.shop, found.text), **about})
+        run.trace.add({"kind": "outcome", "ended": outcome, "best": _version_name(run.shop, answer.text), **about})
     return driven
 
 
 def _version_name(shop: Workshop, text: str) -> str:
-    return next(one.name for one in shop.versions.values() if one.text == text)
+    return next(version.name for version in shop.versions.values() if version.text == text)

@@ -22,28 +22,32 @@ def choose_answer(shop: Workshop, refused: dict[str, str], say: Callable[[str], 
     before = shop.ran(original)
     # A model that compiles a source anew may forget to say what it replaces: it is checked against the original, too.
     # All are timed with the original's arguments: a model may have compiled some with smaller ones.
-    others = (one for one in shop.versions.values() if one.text != original.text)
-    made = [replace(one, arguments=original.arguments) for one in others]
-    measured = [(one, shop.measured(one)) for one in made]
-    faster = [(one, found) for one, found in measured if found.ok and 0 < found.duration_ns <= _least_duration(before)]
+    others = (version for version in shop.versions.values() if version.text != original.text)
+    versions = [replace(version, arguments=original.arguments) for version in others]
+    measured = [(version, shop.measured(version)) for version in versions]
+    faster = [
+        (version, measurement)
+        for version, measurement in measured
+        if measurement.ok and 0 < measurement.duration_ns <= _least_duration(before)
+    ]
     verifier = shop.verifier("v0")
     reasons: dict[str, str] = {}
     passed = Verification((verifier.quick(original.text),))
     best: tuple[Version, CandidateMeasurement] | None = None
-    for one, found in sorted(faster, key=lambda row: row[1].duration_ns) if verifier.sizes else []:
-        checks = verifier.full(one.text, (before, found))
-        say(f"{one.name} verified: {checks.failure or 'every check passed'}")
+    for version, measurement in sorted(faster, key=lambda row: row[1].duration_ns) if verifier.sizes else []:
+        checks = verifier.full(version.text, (before, measurement))
+        say(f"{version.name} verified: {checks.failure or 'every check passed'}")
         if checks.passed:
-            best, passed = (one, found), checks
+            best, passed = (version, measurement), checks
             break
-        reasons[one.name] = checks.failure
+        reasons[version.name] = checks.failure
     steps = _search_steps(shop, measured, reasons)
     status, reason = ("improved", "") if best else ("unchanged", "nothing that the model made is faster and correct")
     if not verifier.sizes:
         status, reason = "refused", "the original fails, or runs too long in full, at every size; name one with --check"
     text, after = (best[0].text, best[1].duration_ns) if best else (original.text, before.duration_ns)
     lines = difflib.unified_diff(original.text.splitlines(True), text.splitlines(True), "original", "optimized")
-    last = [one.name for one, _ in measured].index(best[0].name) if best else -1
+    last = [version.name for version, _ in measured].index(best[0].name) if best else -1
     return OptimizeResult(status, reason, before.duration_ns, after, passed, steps, text, "".join(lines), shop.seconds,
                      refused, step=last)  # fmt: skip
 
@@ -56,20 +60,26 @@ def _search_steps(
     shop: Workshop, measured: list[tuple[Version, CandidateMeasurement]], reasons: dict[str, str]
 ) -> tuple[SearchStep, ...]:
     """The programs as steps of a search: each changes its parent; -1 is the original."""
-    numbers = {one.name: number for number, (one, _) in enumerate(measured)}
+    numbers = {version.name: number for number, (version, _) in enumerate(measured)}
     steps = []
-    for number, (one, found) in enumerate(measured):
-        parent = shop.versions.get(one.parent, shop.versions["v0"])
+    for number, (version, measurement) in enumerate(measured):
+        parent = shop.versions.get(version.parent, shop.versions["v0"])
         before = shop.measured(parent)
-        kept = found.ok and found.duration_ns <= _least_duration(before) and one.name not in reasons
-        reason = f"it fails: {found.reason}" if not found.ok else reasons.get(one.name, "" if kept else "not faster")
-        kernels = [name for name, plan in one.plans.items() if parent.plans.get(name) != plan] or [""]
-        a, b = before.of(kernels[0]), found.of(kernels[0])
-        plan = one.plans[kernels[0]].document() if kernels[0] else {}
-        after = found.duration_ns if found.ok else None
+        is_step = measurement.ok and measurement.duration_ns <= _least_duration(before) and version.name not in reasons
+        reason = (
+            f"it fails: {measurement.reason}"
+            if not measurement.ok
+            else reasons.get(version.name, "" if is_step else "not faster")
+        )
+        kernels = [name for name, plan in version.plans.items() if parent.plans.get(name) != plan] or [""]
+        a, b = before.of(kernels[0]), measurement.of(kernels[0])
+        plan = version.plans[kernels[0]].document() if kernels[0] else {}
+        after = measurement.duration_ns if measurement.ok else None
         changed = changed_metrics(a, b) if a and b else {}
         place = numbers.get(parent.name, -1)
         steps.append(
-            SearchStep(number, place, one.made, kernels[0], plan, before.duration_ns, after, kept, reason, changed)
+            SearchStep(
+                number, place, version.made, kernels[0], plan, before.duration_ns, after, is_step, reason, changed
+            )
         )
     return tuple(steps)

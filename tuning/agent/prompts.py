@@ -40,12 +40,12 @@ def tool_result_message(name: str, id_: str, document: Mapping[str, Any]) -> dic
 
 def fit_messages(messages: Sequence[Mapping[str, Any]], most: int) -> list[dict[str, Any]]:
     """Messages of at most `most` characters, if emptying the oldest results of tools can do that."""
-    kept = [dict(message) for message in messages]
-    size = sum(len(json.dumps(message)) for message in kept)
-    for message in kept[:-1]:
+    kept_messages = [dict(message) for message in messages]
+    size = sum(len(json.dumps(message)) for message in kept_messages)
+    for message in kept_messages[:-1]:
         if size <= most:
             break
         if message["role"] == "tool":
             size -= len(message["content"])
             message["content"] = "[an old result, left out]"
-    return kept
+    return kept_messages

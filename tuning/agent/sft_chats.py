@@ -41,13 +41,13 @@ class ToolChat:
 
     def use(self, thought: str, name: str, **arguments: Any) -> dict[str, Any]:
         """Adds a call and its result. Raises NoLesson if the call fails."""
-        done = run_tool(self.shop, name, arguments)
-        if done.failed:
-            raise NoLesson(f"{name} fails: {done.document}", reason=str(done.document.get("error")))
+        result = run_tool(self.shop, name, arguments)
+        if result.failed:
+            raise NoLesson(f"{name} fails: {result.document}", reason=str(result.document.get("error")))
         message = tool_call_message(name, arguments, self.calls, thought)
-        self.messages += [message, tool_result_message(name, message["tool_calls"][0]["id"], done.document)]
+        self.messages += [message, tool_result_message(name, message["tool_calls"][0]["id"], result.document)]
         self.calls += 1
-        return done.document
+        return result.document
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ class ChatSample:
 
 def split_of(lineage: str, origin: str) -> str:
     """Relatives are in the same part. Handwritten programs are never trained on."""
-    held = origin == "handwritten" or zlib.crc32(lineage.encode()) % HELD_OUT == 0
-    return "held_out" if held else "train"
+    is_held_out = origin == "handwritten" or zlib.crc32(lineage.encode()) % HELD_OUT == 0
+    return "held_out" if is_held_out else "train"
 
 
 def make_chat_samples(request: OptimizeRequest, found: OptimizeResult, lineage: str, origin: str) -> list[ChatSample]:
@@ -133,8 +133,8 @@ def winning_steps(found: OptimizeResult) -> list[SearchStep]:
 def dead_ends(found: OptimizeResult, path: Sequence[SearchStep]) -> list[SearchStep]:
     """Steps that gained nothing, tried where the path goes on; the last ones first, for which most was known."""
     starts = {step.parent for step in path}
-    tried = [s for s in found.steps if s.parent in starts and s.reason == "not faster" and s.after_ns]
-    return tried[::-1][:MOST_DETOURS]
+    steps_tried = [s for s in found.steps if s.parent in starts and s.reason == "not faster" and s.after_ns]
+    return steps_tried[::-1][:MOST_DETOURS]
 
 
 def replay_steps(chat: ToolChat, path: Sequence[SearchStep], detour: SearchStep | None) -> float:
@@ -167,9 +167,9 @@ def replay_steps(chat: ToolChat, path: Sequence[SearchStep], detour: SearchStep 
 def _try_move(chat: ToolChat, words: str, row: Mapping[str, Any], now: str) -> tuple[str, str]:
     """Applies a proposed move; the new program's name, and what it gained in words."""
     thought = f"{words}{row['transformation']} on {row['kernel']} ({row['why']}): I try it."
-    made = chat.use(thought, "apply", program=now, move=row["move"])["program"]
-    gained = chat.use("Did that make it faster?", "compare", before=now, after=made)
-    return made, f"It is {gained['speedup']:.2f} times as fast{_describe_changes(gained, row['kernel'])}"
+    program = chat.use(thought, "apply", program=now, move=row["move"])["program"]
+    gained = chat.use("Did that make it faster?", "compare", before=now, after=program)
+    return program, f"It is {gained['speedup']:.2f} times as fast{_describe_changes(gained, row['kernel'])}"
 
 
 def _find_move(moves: Sequence[Mapping[str, Any]], step: SearchStep) -> Mapping[str, Any]:
@@ -214,17 +214,19 @@ def from_trace(lines: Sequence[Mapping[str, Any]], lineage: str, origin: str) ->
         raise NoLesson("the run has no verified gain", reason=str((outcome or {}).get("status", "unfinished")))
     messages = [_with_objects(line["message"]) for line in lines if line["kind"] == "message"]
     split = split_of(lineage or first["program"], origin)
-    made = ChatSample(messages, outcome["speedup"], first["program"], lineage or first["program"], first["arch"], split)
-    return replace(made, kind="model")
+    sample = ChatSample(
+        messages, outcome["speedup"], first["program"], lineage or first["program"], first["arch"], split
+    )
+    return replace(sample, kind="model")
 
 
 def _with_objects(message: Mapping[str, Any]) -> dict[str, Any]:
     """A message whose calls hold their arguments as objects, which chat templates expect. Raises NoLesson."""
     calls = []
-    for one in message.get("tool_calls", []):
+    for call in message.get("tool_calls", []):
         try:
-            arguments = json.loads(one["function"]["arguments"] or "{}")
+            arguments = json.loads(call["function"]["arguments"] or "{}")
         except ValueError:
             raise NoLesson("a call in it has arguments that are no JSON", reason=Reason.BAD_ARGUMENTS) from None
-        calls.append({**one, "function": {**one["function"], "arguments": arguments}})
+        calls.append({**call, "function": {**call["function"], "arguments": arguments}})
     return {**message} | ({"tool_calls": calls} if calls else {})

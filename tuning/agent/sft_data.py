@@ -46,18 +46,18 @@ def collect_chats(
     """
     out.mkdir(parents=True, exist_ok=True)
     journal = ResultJournal(out / DONE_FILE, _check_result)
-    done = journal.read()
+    records = journal.read()
     gained: dict[str, bool] = {}  # whether a program's first target gave a sample
     for item in items:
-        if item.key not in done:
-            done[item.key] = (
+        if item.key not in records:
+            records[item.key] = (
                 _make_samples(item) if gained.get(item.program.id, True) else _no_samples("not_on_first_target")
             )
-            journal.add(item.key, done[item.key])
-            result = done[item.key]
+            journal.add(item.key, records[item.key])
+            result = records[item.key]
             say(f"{item.program.name or item.program.id} {item.target.arch}: {result['reason'] or 'told'}")
-        gained.setdefault(item.program.id, bool(done[item.key]["samples"]))
-    return write_chats(out, done.values())
+        gained.setdefault(item.program.id, bool(records[item.key]["samples"]))
+    return write_chats(out, records.values())
 
 
 def _check_result(entry: Any) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def add_runs(paths: Sequence[Path], out: Path) -> dict[str, Any]:
     Raises BadInput for a trace that cannot be read."""
     out.mkdir(parents=True, exist_ok=True)
     journal = ResultJournal(out / DONE_FILE, _check_result)
-    done = journal.read()
+    records = journal.read()
     for path in paths:
         lines = read_trace(path)
         try:
@@ -103,9 +103,9 @@ def add_runs(paths: Sequence[Path], out: Path) -> dict[str, Any]:
         except NoLesson as error:
             result = _no_samples(error.reason)
         key = f"run/{path.resolve()}"
-        done[key] = result
+        records[key] = result
         journal.add(key, result)
-    return write_chats(out, done.values())
+    return write_chats(out, records.values())
 
 
 def write_chats(out: Path, results: Iterable[dict[str, Any]]) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def write_chats(out: Path, results: Iterable[dict[str, Any]]) -> dict[str, Any]:
         "programs": len(results),
         "samples": {split: sum(row["split"] == split for row in rows) for split in SPLITS},
         "steps": {
-            split: len({one for row in rows if row["split"] == split for one in steps_of(row["messages"])})
+            split: len({step for row in rows if row["split"] == split for step in steps_of(row["messages"])})
             for split in SPLITS
         },
         "lineages": {split: len({row["lineage"] for row in rows if row["split"] == split}) for split in SPLITS},

@@ -48,9 +48,9 @@ class Trace:
 
     def keep_programs(self, shop: Workshop) -> None:
         """Writes the programs that are not in the trace yet."""
-        known = {line["program"]["name"] for line in self.of("program")}
+        names = {line["program"]["name"] for line in self.of("program")}
         for version in shop.versions.values():
-            if version.name not in known:
+            if version.name not in names:
                 self.add({"kind": "program", "program": asdict(version)})
 
     def restore(self, shop: Workshop) -> None:
@@ -66,7 +66,7 @@ class Trace:
 
 def read_trace(path: Path) -> list[dict[str, Any]]:
     """The whole lines of a trace. Raises BadInput if it is no regular file or too large."""
-    found = []
+    entries = []
     with open_regular(path, TRACE_BYTES) as file:
         while line := file.readline(LINE_BYTES):
             try:
@@ -74,5 +74,5 @@ def read_trace(path: Path) -> list[dict[str, Any]]:
             except (ValueError, RecursionError):
                 continue
             if isinstance(entry, dict) and isinstance(entry.get("kind"), str):
-                found.append(entry)
-    return found
+                entries.append(entry)
+    return entries

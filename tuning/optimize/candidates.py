@@ -59,7 +59,7 @@ def _launch_blocks(program: ParsedProgram, first: CandidateMeasurement) -> dict[
 def _kernel_views(
     program: ParsedProgram, state: SearchState, origin: SearchState, allow: frozenset[str]
 ) -> Iterator[KernelView]:
-    found = []
+    views = []
     for kernel in program.kernels:
         now, before = state.found.of(kernel.name), origin.found.of(kernel.name)
         if now is None or before is None or not before.same_shape:
@@ -67,7 +67,7 @@ def _kernel_views(
         if now.duration_ns >= NOTABLE * state.found.duration_ns:
             plan = state.plans.get(kernel.name, TransformationPlan())
             shapes = before.grid, before.block
-            found.append(
+            views.append(
                 (now.duration_ns, KernelView(program, kernel, plan, now.bottleneck, *shapes, now.limited_by, allow))
             )
-    yield from (view for _, view in sorted(found, key=lambda one: -one[0]))
+    yield from (view for _, view in sorted(views, key=lambda one: -one[0]))

@@ -32,7 +32,7 @@ def emit_program(program: ParsedProgram, plans: Plans, blocks: dict[str, Shape])
         plan = plans.get(kernel.name, TransformationPlan())
         if plan == TransformationPlan():
             continue
-        helpers |= {one.helper for one in list_planned(plan) if one.helper}
+        helpers |= {transformation.helper for transformation in list_planned(plan) if transformation.helper}
         edits += _Writer(program, kernel, plan, blocks.get(kernel.name, (1, 1, 1))).edits()
     if helpers:
         start = min(kernel.start for kernel in program.kernels)
@@ -51,11 +51,11 @@ def _join_insertions(edits: Sequence[Edit]) -> list[Edit]:
 
 def _merge_insertions(edits: Sequence[Edit]) -> list[Edit]:
     """Insertions at one place as one, in their order."""
-    found: dict[tuple[int, int], Edit] = {}
+    merged: dict[tuple[int, int], Edit] = {}
     for e in edits:
-        before = found[e.start, e.end].text if e.start == e.end and (e.start, e.end) in found else ""
-        found[e.start, e.end] = Edit(e.start, e.end, before + e.text)
-    return list(found.values())
+        before = merged[e.start, e.end].text if e.start == e.end and (e.start, e.end) in merged else ""
+        merged[e.start, e.end] = Edit(e.start, e.end, before + e.text)
+    return list(merged.values())
 
 
 @dataclass(frozen=True)
@@ -68,14 +68,14 @@ class _Writer:
     def edits(self) -> list[Edit]:
         if self.plan.shape is None:
             return self._in_place()
-        launches = [Edit(one.start, one.end, self._launch(one)) for one in self.kernel.launches]
+        launches = [Edit(launch.start, launch.end, self._launch(launch)) for launch in self.kernel.launches]
         original = self._original() + "\n\n" if not self._literal else ""
         return [Edit(self.kernel.start, self.kernel.end, original + self._definition()), *launches]
 
     @property
     def _literal(self) -> bool:
         """Whether every launch's group shape is a number in the source, so that no other can occur."""
-        return all(_NUMBERS.fullmatch(one.block) for one in self.kernel.launches)
+        return all(_NUMBERS.fullmatch(launch.block) for launch in self.kernel.launches)
 
     @property
     def _name(self) -> str:
@@ -88,8 +88,8 @@ class _Writer:
         head_end = tokens[self.kernel.first - 1].start
         head = self.program.unit.text[self.kernel.start : head_end].decode(errors="surrogateescape")
         if self.plan.restrict:
-            for one in self.kernel.parameters:
-                head = head.replace(one.text, restrict_pointer(one), 1)
+            for parameter in self.kernel.parameters:
+                head = head.replace(parameter.text, restrict_pointer(parameter), 1)
         if self.plan.waves:
             head = head.replace(KERNEL_MARK, f"{KERNEL_MARK} {launch_bounds(self.block, self.plan.waves)}", 1)
         return [Edit(self.kernel.start, self.kernel.end, f"{head}{{{body}}}")]
@@ -100,12 +100,15 @@ class _Writer:
         return self.program.unit.text[self.kernel.start : self.kernel.end].decode(errors="surrogateescape")
 
     def _parameters(self) -> list[str]:
-        return [restrict_pointer(one) if self.plan.restrict else one.text for one in self.kernel.parameters]
+        return [
+            restrict_pointer(parameter) if self.plan.restrict else parameter.text
+            for parameter in self.kernel.parameters
+        ]
 
     def _definition(self) -> str:
         kernel, plan = self.kernel, self.plan
         head = f"{kernel.template}\n" if kernel.template else ""
-        more = [one.parameter[0] for one in list_planned(plan) if one.parameter]
+        more = [transformation.parameter[0] for transformation in list_planned(plan) if transformation.parameter]
         parts = [
             f"// One work-item of `{kernel.name}`; the last parameters stand for the built-in coordinates.\n"
             f"{head}static __device__ __forceinline__ void {kernel.name}_item("
@@ -131,15 +134,19 @@ class _Writer:
     def _changes(self) -> list[Edit]:
         planned = list_planned(self.plan)
         return _merge_insertions(
-            [edit for one in planned for edit in one.edit_body(self.program, self.kernel, self.plan)]
+            [
+                edit
+                for transformation in planned
+                for edit in transformation.edit_body(self.program, self.kernel, self.plan)
+            ]
         )
 
     def _jam(self, head: str, more: list[str]) -> str:
         plan, kernel = self.plan, self.kernel
         copies = plan.copies
         text = jammed(self.program, kernel, copies, plan.unroll).text
-        for one in list_planned(plan):
-            text = one.edit_jammed(text)
+        for transformation in list_planned(plan):
+            text = transformation.edit_jammed(text)
         lines = []
         for axis, count in copies.items():
             x, size = AXES[axis], self.block[axis]
@@ -162,7 +169,7 @@ class _Writer:
         """The body of the kernel: which work-items a lane executes."""
         plan, block, names = self.plan, self.block, self._axes()
         assert plan.shape is not None
-        lines = [f"  {statement}" for one in list_planned(plan) for statement in one.first]
+        lines = [f"  {statement}" for transformation in list_planned(plan) for statement in transformation.first]
         shape = ", ".join(map(str, block))
         lines.append(f"  const dim3 lane_block({shape}), lane_groups(lane_groups_x, lane_groups_y, lane_groups_z);")
         for axis in range(3):
@@ -189,7 +196,7 @@ class _Writer:
         ]
         run = self._run()
         lines.append(f"  if ({' && '.join(guards)}) {{\n{run}  }}" if guards else run.rstrip("\n"))
-        lines += [f"  {statement}" for one in list_planned(plan) for statement in one.last]
+        lines += [f"  {statement}" for transformation in list_planned(plan) for statement in transformation.last]
         return "\n".join(lines) + "\n"
 
     def _items(self, axis: int) -> int:
@@ -200,8 +207,8 @@ class _Writer:
     def _run(self) -> str:
         plan, block, name = self.plan, self.block, self.kernel.name
         template = f"<{', '.join(self.kernel.template_names)}>" if self.kernel.template_names else ""
-        values = [one.name for one in self.kernel.parameters]
-        values += [one.parameter[1] for one in list_planned(plan) if one.parameter]
+        values = [parameter.name for parameter in self.kernel.parameters]
+        values += [parameter.parameter[1] for parameter in list_planned(plan) if parameter.parameter]
 
         def coordinates(position: str) -> str:
             at = [f"{position if a in plan.copies else 'lane'}_{AXES[a]}" for a in range(3)]
@@ -223,11 +230,11 @@ class _Writer:
             return "#pragma unroll\n" + loop
         places = [f"{place}_{AXES[axis]}" for axis in plan.copies for place in ("first", "step")]
         jam = f"{name}_items{template}({', '.join([*values, coordinates('first'), *places])})"
-        whole = [
+        conditions = [
             f"first_{AXES[axis]} + {count - 1} * step_{AXES[axis]} < {self._width(axis)}"
             for axis, count in plan.copies.items()
         ]
-        return f"    if ({' && '.join(whole)} && {jam}) {{\n    }} else {{\n{loop}    }}\n"
+        return f"    if ({' && '.join(conditions)} && {jam}) {{\n    }} else {{\n{loop}    }}\n"
 
     def _width(self, axis: int) -> str:
         """Work-items of the original launch along an axis."""

@@ -107,13 +107,15 @@ class Evaluator:
         if path is not None and (stored := _load_measurement(path)) is not None:
             return stored
         conditions = replace(self.conditions, time_s=self.clock.run_s(self.conditions.time_s))
-        found = replace(measurement_of_trial(run_trial(text, self.target, conditions)), arguments=conditions.arguments)
-        if path is not None and found.reason not in (Reason.WORKER_DIED, Reason.TIMEOUT):
+        measurement = replace(
+            measurement_of_trial(run_trial(text, self.target, conditions)), arguments=conditions.arguments
+        )
+        if path is not None and measurement.reason not in (Reason.WORKER_DIED, Reason.TIMEOUT):
             path.parent.mkdir(parents=True, exist_ok=True)
             partial = path.with_suffix(".part")
-            partial.write_text(json.dumps(asdict(found)))
+            partial.write_text(json.dumps(asdict(measurement)))
             partial.replace(path)
-        return found
+        return measurement
 
 
 def _load_measurement(path: Path) -> CandidateMeasurement | None:
@@ -165,11 +167,11 @@ def _execution_price(kernel: KernelRecord) -> float:
 
 def changed_metrics(before: KernelTime, after: KernelTime, least: float = 0.05) -> dict[str, Any]:
     """The metrics and the main counters that changed by more than `least`, as [before, after]."""
-    found: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     pairs = [(before.metrics, after.metrics), (before.counters, after.counters)]
-    for one, other in pairs:
-        for name in one.keys() & other.keys():
-            a, b = one[name], other[name]
+    for metric_pair, other in pairs:
+        for name in metric_pair.keys() & other.keys():
+            a, b = metric_pair[name], other[name]
             if a is not None and b is not None and abs(a - b) > least * max(abs(a), abs(b)):
-                found[name] = [round(a, 4), round(b, 4)]
-    return dict(sorted(found.items()))
+                changes[name] = [round(a, 4), round(b, 4)]
+    return dict(sorted(changes.items()))

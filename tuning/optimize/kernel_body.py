@@ -40,12 +40,12 @@ class Body:
     def _locals(self) -> set[int]:
         """Offsets of the declarations of variables in the body."""
         first, last = self.tokens[self.kernel.first].start, self.tokens[self.kernel.last].start
-        found = set()
+        names = set()
         for token in self.tokens[self.kernel.first : self.kernel.last]:
             for entity in self.program.entities(token):
                 if entity.user and entity.category == "variable" and first <= entity.place[1] < last:
-                    found.add(entity.place[1])
-        return found
+                    names.add(entity.place[1])
+        return names
 
     def local(self, token: Token) -> int:
         """The offset of the declaration of the local variable that a token names; -1 if it names none."""
@@ -54,15 +54,15 @@ class Body:
 
     def changed(self, span: tuple[int, int]) -> set[int]:
         """The local variables that a piece of code declares, assigns or takes the address of."""
-        found = set()
+        names = set()
         for i in range(*span):
             place = self.local(self.tokens[i])
             if place < 0:
                 continue
             stepped = self.tokens[i - 1].text in (*STEP, "&")
             if self.tokens[i].start == place or stepped or self.after_lvalue(i, span[1]) in (*ASSIGN, *STEP):
-                found.add(place)
-        return found
+                names.add(place)
+        return names
 
     def assigns(self, at: int, end: int) -> bool:
         """Whether the name at an index, or what it points to, is assigned."""

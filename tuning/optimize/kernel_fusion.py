@@ -38,17 +38,17 @@ class Fusion:
 
 def find_fusions(program: ParsedProgram) -> Iterator[Fusion]:
     """Every run of launches that can be joined, the longest first."""
-    launches = sorted(((one, k) for k in program.kernels for one in k.launches), key=lambda pair: pair[0].start)
-    found: list[tuple[int, Fusion]] = []
+    launches = sorted(((launch, k) for k in program.kernels for launch in k.launches), key=lambda pair: pair[0].start)
+    fusions: list[tuple[int, Fusion]] = []
     at = 0
     while at < len(launches):
         run = [_Call(program, *launches[at])]
         while at + len(run) < len(launches) and _can_join(program, run, _Call(program, *launches[at + len(run)])):
             run.append(_Call(program, *launches[at + len(run)]))
         if len(run) > 1:
-            found.append((-len(run), _join_launches(program, run)))
+            fusions.append((-len(run), _join_launches(program, run)))
         at += len(run)
-    yield from (fusion for _, fusion in sorted(found, key=lambda pair: pair[0]))
+    yield from (fusion for _, fusion in sorted(fusions, key=lambda pair: pair[0]))
 
 
 @dataclass(frozen=True)
@@ -65,14 +65,14 @@ class _Call:
     def __init__(self, program: ParsedProgram, launch: LaunchStatement, kernel: KernelDefinition) -> None:
         self.program, self.launch, self.kernel = program, launch, kernel
         self.body = Body(program, kernel)
-        self.passed = dict(zip((one.name for one in kernel.parameters), launch.arguments, strict=True))
+        self.passed = dict(zip((parameter.name for parameter in kernel.parameters), launch.arguments, strict=True))
 
     def fits(self) -> bool:
         """Whether the kernel can be part of another one at all."""
         kernel = self.kernel
         if not kernel.independent or kernel.template or self.launch.template or self.launch.rest:
             return False
-        if any(not one.base and re.search(r"[*&]", one.text) for one in kernel.parameters):
+        if any(not parameter.base and re.search(r"[*&]", parameter.text) for parameter in kernel.parameters):
             return False
         try:
             self.body.check_plain()
@@ -84,15 +84,17 @@ class _Call:
 
     def uses(self) -> dict[str, _Uses]:
         """By the expression that is passed for an array."""
-        found: dict[str, _Uses] = {}
-        for one in self.kernel.parameters:
-            if one.base:
-                places = [i for i in range(self.kernel.first, self.kernel.last) if self._names(i, one.name)]
+        uses_by_name: dict[str, _Uses] = {}
+        for parameter in self.kernel.parameters:
+            if parameter.base:
+                places = [i for i in range(self.kernel.first, self.kernel.last) if self._names(i, parameter.name)]
                 subscripts = frozenset(self._subscript(i) for i in places)
-                written = not one.constant and any(self._writes(i) for i in places)
-                before = found.get(self.passed[one.name], _Uses(frozenset(), False))
-                found[self.passed[one.name]] = _Uses(before.subscripts | subscripts, before.written or written)
-        return found
+                written = not parameter.constant and any(self._writes(i) for i in places)
+                before = uses_by_name.get(self.passed[parameter.name], _Uses(frozenset(), False))
+                uses_by_name[self.passed[parameter.name]] = _Uses(
+                    before.subscripts | subscripts, before.written or written
+                )
+        return uses_by_name
 
     def _names(self, at: int, name: str) -> bool:
         token, before = self.program.tokens[at], self.program.tokens[at - 1].text
@@ -150,14 +152,14 @@ class _Call:
 
     def _block(self, tree: Sequence[Statement], names: Mapping[str, str]) -> str:
         lines: list[str] = []
-        for number, one in enumerate(tree):
-            words = [t.text for t in self.program.tokens[one.start : one.end]]
-            if one.kind == "if" and _only_returns(words[one.head[1] + 1 - one.start :]):
+        for number, statement in enumerate(tree):
+            words = [t.text for t in self.program.tokens[statement.start : statement.end]]
+            if statement.kind == "if" and _only_returns(words[statement.head[1] + 1 - statement.start :]):
                 rest = self._block(tree[number + 1 :], names)
-                return "\n".join([*lines, f"if (!({self._renamed(*one.head, names)})) {{\n{rest}\n}}"])
+                return "\n".join([*lines, f"if (!({self._renamed(*statement.head, names)})) {{\n{rest}\n}}"])
             if "return" in words:
                 raise NotUnderstood("a return among other statements")
-            lines.append(self._renamed(one.start, one.end, names))
+            lines.append(self._renamed(statement.start, statement.end, names))
         return "\n".join(lines)
 
     def _renamed(self, start: int, end: int, names: Mapping[str, str]) -> str:
@@ -226,14 +228,14 @@ def _join_launches(program: ParsedProgram, run: Sequence[_Call]) -> Fusion:
     blocks = []
     for call in run:
         names = {}
-        for one in call.kernel.parameters:
-            key = _parameter_key(call, one)
+        for parameter in call.kernel.parameters:
+            key = _parameter_key(call, parameter)
             if key not in parameters:
-                parameters[key] = name = _free_name(one.name, texts)
-                texts[name] = re.sub(rf"\b{one.name}\b(?!.*\b{one.name}\b)", name, one.text)
-            elif one.base and not one.constant:
+                parameters[key] = name = _free_name(parameter.name, texts)
+                texts[name] = re.sub(rf"\b{parameter.name}\b(?!.*\b{parameter.name}\b)", name, parameter.text)
+            elif parameter.base and not parameter.constant:
                 texts[parameters[key]] = re.sub(r"\bconst\s+", "", texts[parameters[key]])
-            names[one.name] = parameters[key]
+            names[parameter.name] = parameters[key]
         blocks.append(f"  {{  // {call.kernel.name}\n{call.text(names)}\n  }}\n")
     name = _free_name("_".join(dict.fromkeys(call.kernel.name for call in run))[:MOST_NAME], program.text)
     arguments = ", ".join(key[0] for key in parameters)
@@ -258,7 +260,7 @@ def _parameter_key(call: _Call, one: FunctionParameter) -> tuple[str, ...]:
 def _free_name(name: str, taken: Mapping[str, str] | str) -> str:
     """A name that does not occur in `taken`."""
     words = set(re.findall(r"\w+", taken)) if isinstance(taken, str) else taken
-    found, number = name, 2
-    while found in words:
-        found, number = f"{name}_{number}", number + 1
-    return found
+    candidate, number = name, 2
+    while candidate in words:
+        candidate, number = f"{name}_{number}", number + 1
+    return candidate

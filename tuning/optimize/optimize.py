@@ -102,8 +102,8 @@ def optimize_program(request: OptimizeRequest, say: Callable[[str], None] = lamb
     refused = {k.name: k.together or k.fixed for k in program.kernels if not k.independent}
     if not verifier.sizes:
         why = "the original fails, or runs too long in full, at every size that was tried; name one with --check"
-        found = Verification((verifier.quick(request.text),))
-        return _build_result("refused", why, None, search, found, request.text, refused)
+        verification = Verification((verifier.quick(request.text),))
+        return _build_result("refused", why, None, search, verification, request.text, refused)
     states = search.run()
     precise = functools.cache(Evaluator(target, request.arguments, RUN_TIME_S, request.journal, clock, effort=1.0))
     for state in states[:-1]:
@@ -114,16 +114,16 @@ def optimize_program(request: OptimizeRequest, say: Callable[[str], None] = lamb
         )
         if after.duration_ns * (1 + GAIN + ratio_uncertainty(before, after)) > before.duration_ns:
             continue
-        found = verifier.full(state.text, timed)
-        say(f"verified: {found.failure or 'every check passed'}")
-        if found.passed:
-            return _build_result("improved", "", timed, search, found, request.text, refused, state)
+        verification = verifier.full(state.text, timed)
+        say(f"verified: {verification.failure or 'every check passed'}")
+        if verification.passed:
+            return _build_result("improved", "", timed, search, verification, request.text, refused, state)
         if clock.late:
             break
-    found = Verification((verifier.quick(request.text),))
+    verification = Verification((verifier.quick(request.text),))
     first = states[-1].found
-    return _build_result("unchanged", "nothing that was tried is faster and correct", (first, first), search, found,
-                   request.text, refused)  # fmt: skip
+    reason = "nothing that was tried is faster and correct"
+    return _build_result("unchanged", reason, (first, first), search, verification, request.text, refused)
 
 
 def confirm_faster(
@@ -147,7 +147,7 @@ def _build_result(
     refused: dict[str, str],
     best: SearchState | None = None,
 ) -> OptimizeResult:
-    before, after = (one.duration_ns for one in timed) if timed else (0.0, 0.0)
+    before, after = (state.duration_ns for state in timed) if timed else (0.0, 0.0)
     text = best.text if best else original
     lines = difflib.unified_diff(original.splitlines(True), text.splitlines(True), "original", "optimized")
     unsure = ratio_uncertainty(*timed) if timed and best else 0.0
@@ -162,7 +162,7 @@ def ratio_uncertainty(one: CandidateMeasurement, other: CandidateMeasurement) ->
 
 def program_tolerance(program: ParsedProgram, allow: frozenset[str] = frozenset()) -> Tolerance:
     """The tolerance for the widest floating-point type that the kernels point to; none if they point to integers."""
-    bases = " ".join(one.base for kernel in program.kernels for one in kernel.parameters)
+    bases = " ".join(parameter.base for kernel in program.kernels for parameter in kernel.parameters)
     for kind, words in (("double", ("double",)), ("float", ("float",)), ("half", ("half", "_Float16"))):
         if any(word in bases for word in words):
             if ALLOWED_BY in allow:
@@ -177,12 +177,12 @@ def duration_predictor(target: Target, arguments: Arguments) -> Callable[[str], 
 
     def predict(text: str) -> float | None:
         try:
-            found = model.predict(
+            prediction = model.predict(
                 text, target.arch, target.flags, target.device, LaunchAssumptions(arguments=arguments)
             )
         except HipsynthError:
             return None
-        times = [kernel.duration_ns for kernel in found.kernels]
+        times = [kernel.duration_ns for kernel in prediction.kernels]
         return sum(t for t in times if t) if times and all(t is not None for t in times) else None
 
     return predict

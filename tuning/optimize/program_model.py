@@ -75,11 +75,11 @@ def read_program(text: str, arch: str) -> ParsedProgram:
     """Parses a program in the sandbox. Raises BadInput without a kernel or for code that cannot be parsed."""
     parsed = read_parsed_program(text, arch)
     bodies: dict[str, list[tuple[int, int]]] = {}
-    for one in parsed.functions:
-        bodies.setdefault(one.name, []).append((one.first, one.last))
-    macros = {one.name: one.words for one in parsed.macros}
+    for function in parsed.functions:
+        bodies.setdefault(function.name, []).append((function.first, function.last))
+    macros = {function.name: function.words for function in parsed.macros}
     bare = ParsedProgram(text, parsed.unit, parsed.tokens, (), parsed.referents, macros)
-    kernels = tuple(_kernel(bare, parsed, bodies, one) for one in parsed.kernels)
+    kernels = tuple(_kernel(bare, parsed, bodies, function) for function in parsed.kernels)
     return replace(bare, kernels=kernels)
 
 
@@ -109,9 +109,9 @@ def _find_launches(
 ) -> tuple[tuple[LaunchStatement, ...], str]:
     """The launches of a kernel, and why they cannot all be changed."""
     tokens = program.tokens
-    written = {one.start: one for one in parsed.launches if one.chevrons}
-    named = {one.name_start for one in parsed.kernels}
-    found: list[LaunchStatement] = []
+    written = {kernel.start: kernel for kernel in parsed.launches if kernel.chevrons}
+    named = {kernel.name_start for kernel in parsed.kernels}
+    launches: list[LaunchStatement] = []
     uses = [i for i, t in enumerate(tokens) if t.text == name and _names_function(program, t)]
     for i in uses:
         if tokens[i + 1].text == "(" or tokens[i].start in named:
@@ -121,8 +121,8 @@ def _find_launches(
             return (), "it is used in another way than a launch that is a statement of its own"
         if len(launch.arguments) != parameters:
             return (), "it has default arguments"
-        found.append(launch)
-    return tuple(found), "" if found else "the file does not launch it"
+        launches.append(launch)
+    return tuple(launches), "" if launches else "the file does not launch it"
 
 
 def _names_function(program: ParsedProgram, token: Token) -> bool:
@@ -149,7 +149,7 @@ def _parse_launch(program: ParsedProgram, at: int, launch: LaunchExpression | No
 
 def _group_dependence(program: ParsedProgram, bodies: dict[str, list[tuple[int, int]]], first: int, last: int) -> str:
     """Why a body depends on its group: what it or a function or macro that it uses contains; "" if it does not."""
-    seen: set[str] = set()
+    visited: set[str] = set()
     words = [t.text for t in program.tokens[first:last]]
     inner = False
     while words:
@@ -158,9 +158,9 @@ def _group_dependence(program: ParsedProgram, bodies: dict[str, list[tuple[int, 
                 return f"it uses {word}"
             if inner and word in COORDINATES:
                 return f"a function that it calls uses {word}"
-        named = {w for w in words if w in bodies and w not in seen}
-        text = {w for w in words if w in program.macros and w not in seen}
-        seen |= named | text
+        named = {w for w in words if w in bodies and w not in visited}
+        text = {w for w in words if w in program.macros and w not in visited}
+        visited |= named | text
         from_macros = {word for name in text for word in program.macros[name]}
         for word in from_macros:
             if _TOGETHER.fullmatch(word):

@@ -77,40 +77,42 @@ class Search:
             cause = f"{first.reason}: {first.message[:500]}"
             raise HipsynthError("the program does not run", cause=cause, reason=first.reason)
         origin = SearchState({}, self.program.text, first)
-        kept = self._fused(origin)
-        origin = kept[-1]  # of all plans
+        beam_states = self._fused(origin)
+        origin = beam_states[-1]  # of all plans
         beam = [origin]
-        tried = {state.text for state in kept}
+        texts = {state.text for state in beam_states}
         before = -1
-        while not self._over() and len(tried) != before:  # until there is nothing left to try
-            before = len(tried)
-            found = self._round(beam, tried, origin)
-            kept += found
-            beam = sorted([*beam, *found], key=lambda state: state.found.duration_ns)[:BEAM]
-        return sorted(kept, key=lambda state: state.found.duration_ns)
+        while not self._over() and len(texts) != before:  # until there is nothing left to try
+            before = len(texts)
+            states = self._round(beam, texts, origin)
+            beam_states += states
+            beam = sorted([*beam, *states], key=lambda state: state.found.duration_ns)[:BEAM]
+        return sorted(beam_states, key=lambda state: state.found.duration_ns)
 
     def _fused(self, origin: SearchState) -> list[SearchState]:
         """The original, then the program with launches joined, each run of them if it is faster and correct."""
         states = [origin]
-        found = next(find_fusions(self.program), None)
-        tried: set[str] = set()
-        while found is not None and not self._over():
-            tried.add(found.text)
-            self.joined[found.name] = len(found.kernels)
+        fusion = next(find_fusions(self.program), None)
+        texts_tried: set[str] = set()
+        while fusion is not None and not self._over():
+            texts_tried.add(fusion.text)
+            self.joined[fusion.name] = len(fusion.kernels)
             move = Move(
                 "fuse",
-                " + ".join(found.kernels),
+                " + ".join(fusion.kernels),
                 TransformationPlan(),
                 "what one launch leaves for the next stays in registers",
             )
-            option = 0.0, 0, states[-1], move, found.text
+            option = 0.0, 0, states[-1], move, fusion.text
             run, check, took_s = self._tried(option)
             self._spend(run, took_s)
-            made = self._judged(option, run, check)
-            if made is not None:
-                states.append(SearchState({}, made.text, made.found, made.step))
-                self.program = read_program(made.text, self.evaluator.target.arch)
-            found = next((one for one in find_fusions(self.program) if one.text not in tried), None)
+            state = self._judged(option, run, check)
+            if state is not None:
+                states.append(SearchState({}, state.text, state.found, state.step))
+                self.program = read_program(state.text, self.evaluator.target.arch)
+            fusion = next(
+                (candidate for candidate in find_fusions(self.program) if candidate.text not in texts_tried), None
+            )
         return states
 
     def _over(self) -> bool:
@@ -138,31 +140,33 @@ class Search:
         for state in beam:
             for move, text in make_candidates(self.program, state, origin, tried, self.allow):
                 options.append((0.0, len(options), state, move, text))
-        kept = []
-        for option, (found, check, took_s) in self._batches(self._ranked(options)[:PER_ROUND], self._tried, self._over):
+        kept_states = []
+        for option, (timed, check, took_s) in self._batches(self._ranked(options)[:PER_ROUND], self._tried, self._over):
             tried.add(option[4])
-            self._spend(found, took_s)
-            made = self._judged(option, found, check)
-            if made is not None:
-                kept.append(made)
-        return kept
+            self._spend(timed, took_s)
+            judged = self._judged(option, timed, check)
+            if judged is not None:
+                kept_states.append(judged)
+        return kept_states
 
     def _ranked(self, options: list[Option]) -> list[Option]:
         """By predicted time relative to the prediction of the state; where nothing is predicted, in their order."""
         runs_s = PER_ROUND / AT_ONCE * self._slowest_s  # what the round will need for its candidates
         until = self.clock.spent_s + PREDICTIONS * max(0.0, self.clock.budget_s - self.clock.spent_s - runs_s)
         states = {id(option[2]): option[2] for option in options[:MOST_PREDICTED]}
-        known = {id(state): self._predicted(state.text) for state in states.values()}
-        worth = [option for option in options[:MOST_PREDICTED] if known[id(option[2])]]
+        predictions = {id(state): self._predicted(state.text) for state in states.values()}
+        worth = [option for option in options[:MOST_PREDICTED] if predictions[id(option[2])]]
         ranked: list[Option] = []
-        found = self._batches(worth, lambda option: self._predicted(option[4]), lambda: self.clock.spent_s >= until)
-        for (_, number, state, move, text), after in found:
+        predicted_batches = self._batches(
+            worth, lambda option: self._predicted(option[4]), lambda: self.clock.spent_s >= until
+        )
+        for (_, number, state, move, text), after in predicted_batches:
             self.spent_s += PREDICTION_S / AT_ONCE
-            before = known[id(state)]
+            before = predictions[id(state)]
             ratio = after / before if after and before else 1.0
             ranked.append((ratio * state.found.duration_ns, number, state, move, text))
-        seen = {option[1] for option in ranked}
-        return sorted(ranked, key=lambda one: one[:2]) + [option for option in options if option[1] not in seen]
+        texts_ranked = {option[1] for option in ranked}
+        return sorted(ranked, key=lambda one: one[:2]) + [option for option in options if option[1] not in texts_ranked]
 
     def _predicted(self, text: str) -> float | None:
         if text not in self._predictions:
@@ -172,9 +176,9 @@ class Search:
     def _tried(self, option: Option) -> tuple[CandidateMeasurement, VerificationCheck | None, float]:
         """The run of a candidate and, if it is faster, the comparison of what it leaves behind; how long it ran."""
         _, _, state, _, text = option
-        found, took_s = self._timed(text)
-        faster = found.ok and found.duration_ns <= (1 - GAIN) * state.found.duration_ns
-        return found, self.check(text) if faster else None, took_s
+        timed, took_s = self._timed(text)
+        faster = timed.ok and timed.duration_ns <= (1 - GAIN) * state.found.duration_ns
+        return timed, self.check(text) if faster else None, took_s
 
     def _judged(
         self, option: Option, found: CandidateMeasurement, check: VerificationCheck | None
@@ -184,20 +188,20 @@ class Search:
         number = len(self.steps)
         before = state.found.duration_ns
         after = found.duration_ns if found.ok else None
-        kept = check is not None and check.passed is not False
+        is_kept = check is not None and check.passed is not False
         if not found.ok:
             reason = f"it fails: {found.reason}"
         elif check is None:
             reason = "not faster"
         else:
-            reason = move.why if kept else check.detail
-        one, other = state.found.of(move.kernel), found.of(move.kernel)
-        changed = changed_metrics(one, other) if one and other else {}
+            reason = move.why if is_kept else check.detail
+        kernel_before, other = state.found.of(move.kernel), found.of(move.kernel)
+        changed = changed_metrics(kernel_before, other) if kernel_before and other else {}
         plan = move.plan.document()
         step = SearchStep(
-            number, state.step, move.transformation, move.kernel, plan, before, after, kept, reason, changed
+            number, state.step, move.transformation, move.kernel, plan, before, after, is_kept, reason, changed
         )
         self.steps.append(step)
         times = f"{before / 1e3:.1f} us -> {'-' if after is None else f'{after / 1e3:.1f} us'}"
-        self.say(f"{move.transformation} on {move.kernel}: {times}  {'kept' if kept else reason}")
-        return SearchState({**state.plans, move.kernel: move.plan}, text, found, number) if kept else None
+        self.say(f"{move.transformation} on {move.kernel}: {times}  {'kept' if is_kept else reason}")
+        return SearchState({**state.plans, move.kernel: move.plan}, text, found, number) if is_kept else None

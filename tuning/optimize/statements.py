@@ -38,12 +38,12 @@ class Statement:
 
 def parse_statements(tokens: Sequence[Token], start: int, end: int) -> tuple[Statement, ...]:
     """The statements of the tokens [start, end), between the braces of a body; raises NotUnderstood."""
-    found = []
+    statements = []
     while start < end:
-        one = _parse_statement(tokens, start, end)
-        found.append(one)
-        start = one.end
-    return tuple(found)
+        statement = _parse_statement(tokens, start, end)
+        statements.append(statement)
+        start = statement.end
+    return tuple(statements)
 
 
 def _parse_statement(tokens: Sequence[Token], at: int, end: int) -> Statement:

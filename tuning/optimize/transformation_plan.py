@@ -49,8 +49,8 @@ class TransformationPlan:
     @property
     def copies(self) -> dict[int, int]:
         """Work-items that a lane executes, by axis, where they are more than one."""
-        found = {self.axis: self.coarsen, self.across: self.rows}
-        return {axis: count for axis, count in found.items() if count > 1}
+        counts = {self.axis: self.coarsen, self.across: self.rows}
+        return {axis: count for axis, count in counts.items() if count > 1}
 
     @property
     def items(self) -> int:

@@ -14,12 +14,12 @@ Arguments = tuple[str, ...]
 
 def candidate_arguments(text: str) -> list[Arguments]:
     """Argument lists to try, most useful first; () runs the program as it is."""
-    found: list[Arguments] = [tuple(shlex.split(line)) for line in _CHECK.findall(text)]
+    sizes_found: list[Arguments] = [tuple(shlex.split(line)) for line in _CHECK.findall(text)]
     values = default_arguments(text)
     if values:
         for scale in SCALES:
             small = [max(1, value // scale) if value > 256 else value for value in values]
-            found.append(tuple(map(str, small)))
-            found.append(tuple(str(value + 3 if value > 16 else value) for value in small))
-    found.append(())
-    return list(dict.fromkeys(found))
+            sizes_found.append(tuple(map(str, small)))
+            sizes_found.append(tuple(str(value + 3 if value > 16 else value) for value in small))
+    sizes_found.append(())
+    return list(dict.fromkeys(sizes_found))

@@ -55,17 +55,17 @@ class Verification:
     @property
     def passed(self) -> bool:
         """Nothing failed, and the outputs were compared at least once."""
-        found = {check.name: check.passed for check in self.checks}
-        return found.get("outputs_equal") is True and False not in found.values()
+        results = {check.name: check.passed for check in self.checks}
+        return results.get("outputs_equal") is True and False not in results.values()
 
     @property
     def failure(self) -> str:
         return next((f"{c.name}: {c.detail}" for c in self.checks if c.passed is False), "")
 
     def document(self) -> dict[str, Any]:
-        found: dict[str, bool | None] = {"outputs_equal": False, "other_inputs": None, "other_sizes": None}
-        found |= {check.name: check.passed for check in self.checks}
-        return {**found, "checks": [asdict(check) for check in self.checks]}
+        results: dict[str, bool | None] = {"outputs_equal": False, "other_inputs": None, "other_sizes": None}
+        results |= {check.name: check.passed for check in self.checks}
+        return {**results, "checks": [asdict(check) for check in self.checks]}
 
 
 @dataclass
@@ -95,8 +95,8 @@ class Verifier:
         self.sizes = usable
 
     def _usable(self, size: Arguments) -> bool:
-        found = self._reference(self._conditions(size))
-        return found.ok and found.exit_code == 0 and bool(found.kernels)
+        reference = self._reference(self._conditions(size))
+        return reference.ok and reference.exit_code == 0 and bool(reference.kernels)
 
     def _conditions(self, size: Arguments) -> Conditions:
         return Conditions(
@@ -108,12 +108,12 @@ class Verifier:
 
     def _trial(self, text: str, conditions: Conditions) -> Trial:
         begin = self.clock.spent_s
-        found = run_trial(text, self.target, replace(conditions, time_s=self.clock.run_s(conditions.time_s)))
+        trial = run_trial(text, self.target, replace(conditions, time_s=self.clock.run_s(conditions.time_s)))
         took = self.clock.spent_s - begin
         self._took = min(took, self._took[0]), max(took, self._took[1])
         runs = RUNS + RUNS_PER_SIZE * len(self.sizes)
         self.clock.reserve_s = runs * self._took[0] + self._took[1]  # the slowest one compiles
-        return found
+        return trial
 
     def _reference(self, conditions: Conditions) -> Trial:
         if conditions not in self._known:
@@ -122,12 +122,12 @@ class Verifier:
 
     def _changed(self, text: str, conditions: Conditions) -> Trial:
         """A candidate's run. Those of the latest candidates are kept."""
-        known = self._candidates.setdefault(text, {})
+        candidates = self._candidates.setdefault(text, {})
         for other in list(self._candidates)[:-MOST_CANDIDATES]:
             self._candidates.pop(other, None)  # another thread may have done so
-        if conditions not in known:
-            known[conditions] = self._trial(text, conditions)
-        return known[conditions]
+        if conditions not in candidates:
+            candidates[conditions] = self._trial(text, conditions)
+        return candidates[conditions]
 
     def quick(self, text: str) -> VerificationCheck:
         """The outputs at the first size only, for a search."""
@@ -137,7 +137,7 @@ class Verifier:
 
     def _equal(self, name: str, text: str, conditions: Conditions) -> VerificationCheck:
         after = self._changed(text, conditions)
-        found = compare_trials(
+        comparison = compare_trials(
             self._reference(conditions),
             after,
             self.tolerance,
@@ -146,8 +146,10 @@ class Verifier:
             unordered=self._unordered(conditions),
         )
         size = " ".join(conditions.arguments) or "none"
-        reason = found.reason or ("bit for bit" if found.exact else self._why_not_exact(conditions, found.error))
-        return VerificationCheck(name, found.equal, f"arguments {size}: {reason}", found.error)
+        reason = comparison.reason or (
+            "bit for bit" if comparison.exact else self._why_not_exact(conditions, comparison.error)
+        )
+        return VerificationCheck(name, comparison.equal, f"arguments {size}: {reason}", comparison.error)
 
     def _unordered(self, conditions: Conditions) -> frozenset[tuple[str, int]]:
         """The outputs whose order the original leaves to its atomics: they differ when its groups run in the order of
@@ -156,9 +158,9 @@ class Verifier:
             return frozenset()
         if conditions not in self._orders:
             others = [name for name in devices.devices_of(self.target.arch) if name != self.target.device]
-            found = (run_trial(self.original, replace(self.target, device=name), conditions) for name in others[:1])
+            trials = (run_trial(self.original, replace(self.target, device=name), conditions) for name in others[:1])
             self._orders[conditions] = frozenset[tuple[str, int]]().union(
-                *(differing_outputs(self._reference(conditions), one) for one in found if one.ok)
+                *(differing_outputs(self._reference(conditions), trial) for trial in trials if trial.ok)
             )
         return self._orders[conditions]
 
@@ -208,13 +210,13 @@ class Verifier:
             return VerificationCheck(
                 "outside_kernels", None, "the original itself reads memory that it has not written"
             )
-        for count, what in (
+        for count, label in (
             (_host_writes, "the host writes device memory"),
             (_moved_bytes, "copies and fills move more"),
         ):
             if count(after) > count(before):
                 return VerificationCheck(
-                    "outside_kernels", False, f"{what}: {count(after):g} instead of {count(before):g}"
+                    "outside_kernels", False, f"{label}: {count(after):g} instead of {count(before):g}"
                 )
         return VerificationCheck("outside_kernels", True)
 
@@ -225,11 +227,11 @@ class Verifier:
         short = max(before.exact_s, after.exact_s) <= MOST_EXACT_S and not self.clock.late
         if short and self._reference(full).ok:
             outputs = self._reference(full).outputs
-            found = self._equal("timed_size", text, full)
-            if found.passed or all(one.recorded == one.bytes for one in outputs):
-                return found
+            check = self._equal("timed_size", text, full)
+            if check.passed or all(output.recorded == output.bytes for output in outputs):
+                return check
         conditions = max(map(self._conditions, self.sizes), key=lambda one: self._reference(one).duration_ns)
-        for what, names in ACCESSES.items():
+        for access, names in ACCESSES.items():
             small = (
                 _sum_counters(self._reference(conditions), names),
                 _sum_counters(self._changed(text, conditions), names),
@@ -237,7 +239,7 @@ class Verifier:
             large = before.counted(names), after.counted(names)
             if min(*small, *large) > 0 and large[1] / small[1] < LEAST_GROWTH * large[0] / small[0]:
                 grown = f"{large[1] / small[1]:.3g} times as many, the original {large[0] / small[0]:.3g} times"
-                return VerificationCheck("timed_size", False, f"at the size that is timed, it makes {grown} {what}")
+                return VerificationCheck("timed_size", False, f"at the size that is timed, it makes {grown} {access}")
         return VerificationCheck("timed_size", True, "accesses grow as the original's")
 
     def _other_inputs(self, text: str) -> VerificationCheck:
@@ -249,18 +251,18 @@ class Verifier:
         for integers in (True, False):
             drawn = [replace(plain, redraw=seed, redraw_integers=integers) for seed in SEEDS]
             before = [self._reference(conditions) for conditions in drawn]
-            if not all(one.ok for one in before):
+            if not all(output.ok for output in before):
                 last = VerificationCheck("other_inputs", None, "the original fails on inputs that are drawn again")
-            elif any(one.outputs != self._reference(plain).outputs for one in before):
-                found = [self._equal("other_inputs", text, conditions) for conditions in drawn]
-                return next((one for one in found if not one.passed), found[0])
+            elif any(output.outputs != self._reference(plain).outputs for output in before):
+                checks = [self._equal("other_inputs", text, conditions) for conditions in drawn]
+                return next((output for output in checks if not output.passed), checks[0])
         return last
 
     def _other_sizes(self, text: str) -> VerificationCheck:
         if len(self.sizes) < 2:
             return VerificationCheck("other_sizes", None, "the program takes no size as an argument")
-        found = [self._equal("other_sizes", text, self._conditions(size)) for size in self.sizes[1:]]
-        return next((one for one in found if not one.passed), found[0])
+        checks = [self._equal("other_sizes", text, self._conditions(size)) for size in self.sizes[1:]]
+        return next((check for check in checks if not check.passed), checks[0])
 
 
 def _host_writes(found: Trial) -> float:
@@ -269,11 +271,11 @@ def _host_writes(found: Trial) -> float:
 
 def _moved_bytes(found: Trial) -> float:
     """Bytes copied within the device, or filled, by the runtime."""
-    return sum(one.bytes for one in found.transfers if one.kind in ON_DEVICE)
+    return sum(transfer.bytes for transfer in found.transfers if transfer.kind in ON_DEVICE)
 
 
 def _count_operations(found: Trial, kind: str) -> float:
-    return _sum_counters(found, [f"SQ_INSTS_VALU_{what}_{kind}" for what in ("ADD", "MUL", "FMA", "TRANS")])
+    return _sum_counters(found, [f"SQ_INSTS_VALU_{operation}_{kind}" for operation in ("ADD", "MUL", "FMA", "TRANS")])
 
 
 def _sum_counters(found: Trial, names: Sequence[str]) -> float:

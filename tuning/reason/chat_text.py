@@ -43,17 +43,17 @@ _SOURCE = re.compile(r"```cpp\n(.*?)\n```", re.DOTALL)
 def brief_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """The messages as a small model reads them: of the first source its kernels and launches, of results the part that
     decides what to do next, and calls without numbers of their own."""
-    shown = []
+    brief_list = []
     for message in messages:
-        made = {"role": message["role"], "content": message.get("content") or ""}
+        brief = {"role": message["role"], "content": message.get("content") or ""}
         if message["role"] == "user":
-            made["content"] = _SOURCE.sub(_kernels_block, made["content"], count=1)
+            brief["content"] = _SOURCE.sub(_kernels_block, brief["content"], count=1)
         elif message["role"] == "tool":
-            made["content"] = _brief_result(str(message.get("name", "")), made["content"])
+            brief["content"] = _brief_result(str(message.get("name", "")), brief["content"])
         elif message.get("tool_calls"):
-            made["tool_calls"] = [{"function": _brief_call(one["function"])} for one in message["tool_calls"]]
-        shown.append(made)
-    return shown
+            brief["tool_calls"] = [{"function": _brief_call(call["function"])} for call in message["tool_calls"]]
+        brief_list.append(brief)
+    return brief_list
 
 
 def _kernels_block(found: re.Match[str]) -> str:
@@ -92,9 +92,11 @@ def _compact_json(document: Mapping[str, Any]) -> str:
 def _brief_profile(document: Mapping[str, Any]) -> str:
     lines = [f"{document['duration_us']} us"]
     for row in document["kernels"][:3]:
-        known = [f"{name} {row['metrics'][name]:g}" for name in METRICS if name in row["metrics"]]
+        known_metrics = [f"{name} {row['metrics'][name]:g}" for name in METRICS if name in row["metrics"]]
         shape = f"grid {row['grid']} block {row['block']}"
-        lines.append(f"{row['name']}: {row['duration_us']} us, {row['limited_by']}, {shape}, {', '.join(known)}")
+        lines.append(
+            f"{row['name']}: {row['duration_us']} us, {row['limited_by']}, {shape}, {', '.join(known_metrics)}"
+        )
     return "\n".join(lines)
 
 
@@ -114,8 +116,8 @@ def _brief_moves(document: Mapping[str, Any]) -> str:
 
 def _plan_words(plan: Mapping[str, Any]) -> list[str]:
     """What a plan changes, as words such as coarsen=2 and shape=64x1x1."""
-    given = {name: value for name, value in plan.items() if value not in (None, False, 0, [], {}, "")}
-    return [name if value is True else f"{name}={_plan_value(value)}" for name, value in given.items()]
+    decisions = {name: value for name, value in plan.items() if value not in (None, False, 0, [], {}, "")}
+    return [name if value is True else f"{name}={_plan_value(value)}" for name, value in decisions.items()]
 
 
 def _plan_value(value: object) -> str:
@@ -153,12 +155,12 @@ SHOWN: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 def calls_in(text: str, number: int) -> tuple[str, tuple[ToolCall, ...]]:
     """What an answer says besides its calls, and the calls. One that is no JSON has no name, so that no tool takes
     it. `number`: of calls so far."""
-    found: list[ToolCall] = []
+    calls: list[ToolCall] = []
     for match in _CALL.finditer(text):
         try:
             document = json.loads(match[1])
             name, arguments = str(document["name"]), json.dumps(document.get("arguments", {}))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             name, arguments = "", match[1][:500]
-        found.append(ToolCall(f"call_{number + len(found)}", name, arguments))
-    return _CALL.sub("", text).strip(), tuple(found)
+        calls.append(ToolCall(f"call_{number + len(calls)}", name, arguments))
+    return _CALL.sub("", text).strip(), tuple(calls)

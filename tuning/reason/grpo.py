@@ -59,8 +59,8 @@ def reward_of(found: OptimizeResult | None) -> float:
 def roll_out(model: LocalModel, text: str, target: Target, arguments: tuple[str, ...] = ()) -> Rollout:
     """Lets a model work on a program once. A program that does not run, or whose chat does not fit, earns 0."""
     model.clear()
-    driven, ended = run_model(model, text, target, arguments)
-    return join_turns(model.turns, reward_of(driven.found if driven else None), ended)
+    driven, outcome = run_model(model, text, target, arguments)
+    return join_turns(model.turns, reward_of(driven.found if driven else None), outcome)
 
 
 def run_model(
@@ -85,17 +85,17 @@ def join_turns(turns: Sequence[Turn], reward: float, ended: str) -> Rollout:
         return Rollout([], [], [], [], reward, ended)
     prompt = list(turns[0].read)
     tokens: list[int] = []
-    own: list[int] = []
+    mask: list[int] = []
     logprobs: list[float] = []
     for turn in turns:
         so_far = [*prompt, *tokens]
         if turn.read[: len(so_far)] != so_far:
             break
-        told = turn.read[len(so_far) :]
-        tokens += [*told, *turn.wrote]
-        own += [0] * len(told) + [1] * len(turn.wrote)
-        logprobs += [0.0] * len(told) + turn.logprobs
-    return Rollout(prompt, tokens, own, logprobs, reward, ended)
+        read_tokens = turn.read[len(so_far) :]
+        tokens += [*read_tokens, *turn.wrote]
+        mask += [0] * len(read_tokens) + [1] * len(turn.wrote)
+        logprobs += [0.0] * len(read_tokens) + turn.logprobs
+    return Rollout(prompt, tokens, mask, logprobs, reward, ended)
 
 
 def train_with_grpo(
@@ -109,8 +109,8 @@ def train_with_grpo(
         raise MissingDependency(f"{config.base}: no model that uses tools there", remedy=remedy)
     programs = training_questions(traces)[:most]
     model, tokenizer = load_trained(Path(config.base), base)
-    kept: list[dict[str, Any]] = []
-    trainer = _grpo_trainer(config, out, (model, tokenizer), programs, int(base["context"]), kept, progress)
+    kept_rows: list[dict[str, Any]] = []
+    trainer = _grpo_trainer(config, out, (model, tokenizer), programs, int(base["context"]), kept_rows, progress)
     trainer.train()
     trainer.save_model(str(out))
     tokenizer.save_pretrained(out)
@@ -126,7 +126,7 @@ def train_with_grpo(
         "config": asdict(config),
         "base": config.base,
         "steps": trainer.state.global_step,
-        "rollouts": kept,
+        "rollouts": kept_rows,
         "versions": package_versions(),
     }
     write_whole(out / RECORD, json.dumps(record, indent=1))
@@ -135,10 +135,10 @@ def train_with_grpo(
 
 def training_questions(traces: Path) -> list[dict[str, str]]:
     """The training programs of a traces folder, each once: {"prompt": the source, "arch"}."""
-    found: dict[tuple[str, str], dict[str, str]] = {}
+    questions: dict[tuple[str, str], dict[str, str]] = {}
     for chat in read_chats(traces)["train"]:
-        found.setdefault((chat["program"], chat["arch"]), {"prompt": source_of(chat), "arch": str(chat["arch"])})
-    return list(found.values())
+        questions.setdefault((chat["program"], chat["arch"]), {"prompt": source_of(chat), "arch": str(chat["arch"])})
+    return list(questions.values())
 
 
 def _grpo_trainer(
@@ -215,16 +215,18 @@ def _rollout_function(
         model = trainer.accelerator.unwrap_model(trainer.model)
         was_training = model.training
         local = LocalModel(model.eval(), tokenizer, context, TEMPERATURE)
-        found = [roll_out(local, text, target_of(arch_of[text])) for text in prompts]
+        rollouts = [roll_out(local, text, target_of(arch_of[text])) for text in prompts]
         model.train(was_training)
-        kept.extend({"reward": one.reward, "ended": one.ended, "tokens": sum(one.own)} for one in found)
+        kept.extend(
+            {"reward": rollout.reward, "ended": rollout.ended, "tokens": sum(rollout.own)} for rollout in rollouts
+        )
         filler = tokenizer.eos_token_id
         return {
-            "prompt_ids": [one.prompt or [filler] for one in found],
-            "completion_ids": [one.tokens or [filler] for one in found],
-            "logprobs": [one.logprobs or [0.0] for one in found],
-            "env_mask": [one.own or [0] for one in found],
-            "reward": [one.reward for one in found],
+            "prompt_ids": [rollout.prompt or [filler] for rollout in rollouts],
+            "completion_ids": [rollout.tokens or [filler] for rollout in rollouts],
+            "logprobs": [rollout.logprobs or [0.0] for rollout in rollouts],
+            "env_mask": [rollout.own or [0] for rollout in rollouts],
+            "reward": [rollout.reward for rollout in rollouts],
         }
 
     return run

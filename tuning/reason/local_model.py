@@ -50,8 +50,8 @@ class LocalModel:
         self.seen = len(messages)
         text = self.tokenizer.decode(wrote, skip_special_tokens=True)
         before = sum(len(message.get("tool_calls", ())) for message in messages)
-        said, calls = calls_in(text, before)
-        return ChatReply(said, "stop", "local", len(ids), len(wrote), text, calls)
+        reply_text, calls = calls_in(text, before)
+        return ChatReply(reply_text, "stop", "local", len(ids), len(wrote), text, calls)
 
     def clear(self) -> None:
         """Forgets the chat, and what was calculated for it with the weights of before."""
@@ -66,8 +66,8 @@ class LocalModel:
         last, news = self.turns[-1], messages[self.seen + 1 :]
         text = self.tokenizer.apply_chat_template(list(news), tokenize=False, add_generation_prompt=True)
         end = [] if last.wrote[-1:] == [self.end] else [self.end]
-        told = self.tokenizer("\n" + text, add_special_tokens=False)["input_ids"]
-        ids = [*last.read, *last.wrote, *end, *told]
+        prompt_ids = self.tokenizer("\n" + text, add_special_tokens=False)["input_ids"]
+        ids = [*last.read, *last.wrote, *end, *prompt_ids]
         return ids if len(ids) + self.most <= self.context else []
 
     @property
@@ -75,11 +75,11 @@ class LocalModel:
         return int(self.tokenizer.convert_tokens_to_ids("<|im_end|>"))
 
     def _fitted(self, messages: Sequence[dict[str, Any]], tools: Sequence[Mapping[str, Any]]) -> list[int]:
-        kept = [dict(message) for message in messages]
-        olds = [message for message in kept[:-1] if message["role"] == "tool"]
+        kept_messages = [dict(message) for message in messages]
+        olds = [message for message in kept_messages[:-1] if message["role"] == "tool"]
         while True:
             ids: list[int] = self.tokenizer.apply_chat_template(
-                kept, tools=list(tools), add_generation_prompt=True, return_dict=True
+                kept_messages, tools=list(tools), add_generation_prompt=True, return_dict=True
             )["input_ids"]
             if len(ids) + self.most <= self.context:
                 return ids
@@ -96,7 +96,7 @@ class LocalModel:
         if self.temperature > 0:
             sampled = {"do_sample": True, "temperature": self.temperature, "top_k": 0, "top_p": 1.0}
         with torch.no_grad():
-            found = self.model.generate(
+            generated = self.model.generate(
                 torch.tensor([ids], device=device),
                 attention_mask=torch.ones((1, len(ids)), dtype=torch.long, device=device),
                 max_new_tokens=self.most,
@@ -108,9 +108,9 @@ class LocalModel:
                 output_logits=True,
                 **sampled,
             )
-        wrote = found.sequences[0, len(ids) :].tolist()
+        wrote = generated.sequences[0, len(ids) :].tolist()
         self._known = [*ids, *wrote[:-1]]
-        rows = torch.stack([row[0] for row in found.logits]).float() / (self.temperature or 1.0)
+        rows = torch.stack([row[0] for row in generated.logits]).float() / (self.temperature or 1.0)
         chosen = torch.log_softmax(rows, dim=-1)[range(len(wrote)), wrote]
         return wrote, chosen.tolist()
 
@@ -119,7 +119,7 @@ class LocalModel:
         from transformers import DynamicCache
 
         pairs = enumerate(zip(self._known, ids[:-1], strict=False))
-        same = next((at for at, (one, other) in pairs if one != other), min(len(self._known), len(ids) - 1))
+        same = next((at for at, (token, other) in pairs if token != other), min(len(self._known), len(ids) - 1))
         if self._cache is None:
             self._cache = DynamicCache(config=self.model.config)
         elif same < len(self._known):

@@ -54,7 +54,7 @@ class RandomMoves(LocalModel):
             return "propose", {"program": self.now}
         answer = {} if tool == "propose" else json.loads(content) if content.endswith("}") else {}
         if tool == "propose":
-            self.moves = [int(found) for found in _MOVE.findall(content)]
+            self.moves = [int(match) for match in _MOVE.findall(content)]
         elif tool == "apply" and "program" in answer:
             self.made = str(answer["program"])
             return "compare", {"before": self.now, "after": self.made}
@@ -73,5 +73,5 @@ class RandomMoves(LocalModel):
 
 def _read_speedup(content: str) -> float:
     """Of a result that was cut for its length."""
-    found = re.search(r'"speedup": ([0-9.]+)', content)
-    return float(found[1]) if found else 0.0
+    match = re.search(r'"speedup": ([0-9.]+)', content)
+    return float(match[1]) if match else 0.0

@@ -32,7 +32,7 @@ Chat = Mapping[str, Any]
 
 def read_chats(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """The chats of a folder of `synth traces` by part. Raises BadInput for a folder without any, or a damaged line."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    chats: dict[str, list[dict[str, Any]]] = {}
     for part, name in FILES.items():
         rows: list[dict[str, Any]] = []
         with open_regular(folder / name, TRACE_BYTES) as file:
@@ -41,13 +41,13 @@ def read_chats(folder: Path) -> dict[str, list[dict[str, Any]]]:
                     row = json.loads(line)
                     assert row["messages"] and isinstance(row["messages"], list) and row["program"]
                 except (ValueError, KeyError, TypeError, AssertionError, RecursionError) as error:
-                    what = f"{folder / name}: line {number} is no chat"
-                    raise BadInput(what, cause=str(error), remedy="run `synth traces` again") from error
+                    problem = f"{folder / name}: line {number} is no chat"
+                    raise BadInput(problem, cause=str(error), remedy="run `synth traces` again") from error
                 rows.append(row)
-        found[part] = rows
-    if not found["train"]:
+        chats[part] = rows
+    if not chats["train"]:
         raise BadInput(f"{folder}: no chats to train on", remedy="give `synth traces` more programs, or more time")
-    return found
+    return chats
 
 
 def source_of(chat: Chat) -> str:
@@ -63,17 +63,21 @@ def encode_chat(tokenizer: Any, chat: Chat, context: int) -> TrainingExample | N
     for cut in range(len(results) + 1):
         if cut:
             results[cut - 1]["content"] = "[left out]"
-        made = tokenizer.apply_chat_template(
+        encoded = tokenizer.apply_chat_template(
             messages,
             tools=chat.get("tools"),
             return_dict=True,
             return_assistant_tokens_mask=True,
             chat_template=TEMPLATE,
         )
-        ids = list(made["input_ids"])
+        ids = list(encoded["input_ids"])
         if len(ids) <= context:
-            pairs = zip(ids, made["assistant_masks"], strict=True)
-            return {"input_ids": ids, "labels": [i if own else IGNORED for i, own in pairs], "cut_lines": cut}
+            pairs = zip(ids, encoded["assistant_masks"], strict=True)
+            return {
+                "input_ids": ids,
+                "labels": [i if is_answer else IGNORED for i, is_answer in pairs],
+                "cut_lines": cut,
+            }
     return None
 
 

@@ -61,15 +61,15 @@ class BlockIndexProgram:
 
     @property
     def kernels(self) -> dict[str, FunctionDefinition]:
-        return {one.name: one for one in self.functions if one.kernel}
+        return {function.name: function for function in self.functions if function.kernel}
 
     def reached(self, kernel: FunctionDefinition) -> tuple[list[FunctionDefinition], list[IndexMacro]]:
         """The kernel with the functions and macros that it may use, by name: overloads count as one."""
-        seen: set[str] = set()
+        visited: set[str] = set()
         functions, macros = [kernel], []
         todo = set(kernel.words)
         while todo:
-            seen |= todo
+            visited |= todo
             more: set[str] = set()
             for function in self.functions:
                 if function.name in todo and not function.kernel:
@@ -79,33 +79,33 @@ class BlockIndexProgram:
                 if macro.name in todo:
                     macros.append(macro)
                     more |= macro.words
-            todo = more - seen
+            todo = more - visited
         return list(dict.fromkeys(functions)), macros
 
 
 def read_source(text: str, arch: str) -> BlockIndexProgram:
     """Parses a program in the sandbox. Raises BadInput without a kernel or for code that cannot be parsed."""
     parsed = read_parsed_program(text, arch)
-    user = {start for start, found in parsed.referents.items() if any(entity.user for entity in found)}
-    functions = tuple(_function(parsed.tokens, one, user) for one in parsed.functions)
+    user = {start for start, referents in parsed.referents.items() if any(entity.user for entity in referents)}
+    functions = tuple(_function(parsed.tokens, function, user) for function in parsed.functions)
     return BlockIndexProgram(text, parsed.unit, parsed.tokens, functions, tuple(map(_macro, parsed.macros)))
 
 
 def refusal(source: BlockIndexProgram, name: str) -> str:
     """Why a kernel's work-groups cannot be mapped, as far as its text tells; "" if they can."""
-    same = [one for one in source.functions if one.kernel and one.name == name]
+    same = [function for function in source.functions if function.kernel and function.name == name]
     if len(same) != 1:
         return "the file does not define it" if not same else "several kernels have its name"
     functions, macros = source.reached(same[0])
-    if any(one.name == call_of(name) for one in source.functions):
+    if any(function.name == call_of(name) for function in source.functions):
         return f"it is mapped already, by {call_of(name)}()"
-    words = frozenset().union(*(one.words for one in functions), *(one.words for one in macros))
+    words = frozenset().union(*(function.words for function in functions), *(function.words for function in macros))
     for word in sorted(words):
         if _TOGETHER.fullmatch(word):
             return f"it uses {word}: a cooperative kernel, whose groups know their places"
-    if any(_strides(source, one) for one in functions):
+    if any(_strides(source, function) for function in functions):
         return "it is persistent: its groups step through the work by gridDim, which maps the work already"
-    if not any(one.uses for one in functions) and not any(one.uses for one in macros):
+    if not any(function.uses for function in functions) and not any(function.uses for function in macros):
         return "it does not use its block index: its groups are all alike, or take work from a queue"
     return ""
 
@@ -146,11 +146,11 @@ def patched(source: BlockIndexProgram, functions: Mapping[str, str]) -> str:
 
 def _joined(edits: Iterable[Edit]) -> list[Edit]:
     """Edits with all insertions at one place as one."""
-    found: dict[tuple[int, int], str] = {}
+    joined: dict[tuple[int, int], str] = {}
     for edit in edits:
         at = (edit.start, edit.end)
-        found[at] = found.get(at, "") + edit.text if edit.start == edit.end else edit.text
-    return [Edit(start, end, text) for (start, end), text in found.items()]
+        joined[at] = joined.get(at, "") + edit.text if edit.start == edit.end else edit.text
+    return [Edit(start, end, text) for (start, end), text in joined.items()]
 
 
 def call_of(kernel: str) -> str:
@@ -163,15 +163,21 @@ def _clones(source: BlockIndexProgram, kernel: str) -> frozenset[str]:
     kernels reach too. Raises BadInput for methods, which have no copies, and for macros that the kernel does not use
     itself."""
     mine, macros = source.reached(source.kernels[kernel])
-    others = [source.reached(one) for name, one in source.kernels.items() if name != kernel]
-    reached = {one.name for functions, _ in others for one in functions}
+    others = [source.reached(function) for name, function in source.kernels.items() if name != kernel]
+    reached = {function.name for functions, _ in others for function in functions}
     shared = _shared_macros(source, kernel)
-    users = [one.words for one in mine if one is not source.kernels[kernel]] + [one.words for one in macros]
+    users = [function.words for function in mine if function is not source.kernels[kernel]] + [
+        function.words for function in macros
+    ]
     if any(macro.name in words for macro in shared for words in users):
         raise _shared_by("a macro of a macro or function")
     leading = _leading(mine, macros)
-    clones = frozenset(one.name for one in mine if one.name in leading and one.name in reached and not one.kernel)
-    if any(source.tokens[one.named - 1].text in ("::", "~") for one in mine if one.name in clones):
+    clones = frozenset(
+        function.name
+        for function in mine
+        if function.name in leading and function.name in reached and not function.kernel
+    )
+    if any(source.tokens[function.named - 1].text in ("::", "~") for function in mine if function.name in clones):
         raise _shared_by("a method")
     if any(clones & macro.words for macro in macros):
         raise _shared_by("a function that a macro calls")
@@ -180,7 +186,7 @@ def _clones(source: BlockIndexProgram, kernel: str) -> frozenset[str]:
 
 def _shared_macros(source: BlockIndexProgram, kernel: str) -> list[IndexMacro]:
     """The macros with the block index that other kernels use, too: the kernel gets copies of its own."""
-    others = [source.reached(one)[1] for name, one in source.kernels.items() if name != kernel]
+    others = [source.reached(base_kernel)[1] for name, base_kernel in source.kernels.items() if name != kernel]
     mine = source.reached(source.kernels[kernel])[1]
     return [macro for macro in mine if macro.uses and any(macro in theirs for theirs in others)]
 
@@ -191,13 +197,15 @@ def _shared_by(what: str) -> BadInput:
 
 def _leading(functions: Sequence[FunctionDefinition], macros: Sequence[IndexMacro]) -> set[str]:
     """Names of the functions and macros that use the block index, themselves or through others."""
-    found = {one.name for one in functions if one.uses} | {one.name for one in macros if one.uses}
+    names = {function.name for function in functions if function.uses} | {
+        function.name for function in macros if function.uses
+    }
     users: list[FunctionDefinition | IndexMacro] = [*functions, *macros]
     while True:
-        more = {one.name for one in users if one.words & found} - found
+        more = {function.name for function in users if function.words & names} - names
         if not more:
-            return found
-        found |= more
+            return names
+        names |= more
 
 
 def _kernel_edits(source: BlockIndexProgram, kernel: str, clones: frozenset[str]) -> Iterator[Edit]:
@@ -228,7 +236,7 @@ def _own_macro(source: BlockIndexProgram, macro: IndexMacro, kernel: str, inside
     """A copy of a macro behind it, and its uses in the kernel."""
     name, base = f"{macro.name}_{call_of(kernel)}", macro.named
     length = len(macro.name.encode())
-    moved = [Edit(0, length, name), *(Edit(one.start - base, one.end - base, one.text) for one in inside)]
+    moved = [Edit(0, length, name), *(Edit(macro.start - base, macro.end - base, macro.text) for macro in inside)]
     text = apply_edits(source.unit.text[base : macro.end], moved).decode(errors="surrogateescape")
     yield Edit(macro.end, macro.end, f"\n#define {text}")
     function = source.kernels[kernel]
@@ -283,11 +291,11 @@ def _macro(one: MacroText) -> IndexMacro:
 def _insertion_point(source: BlockIndexProgram) -> int:
     """Behind the last #include that stands in no #if, before any function."""
     text = source.unit.text
-    first = min(one.start for one in source.functions)
-    found = 0
+    first = min(function.start for function in source.functions)
+    position = 0
     for match in _INCLUDE.finditer(text, 0, first):
         before = text[: match.start()]
         opened = len(re.findall(rb"^[ \t]*#[ \t]*if", before, re.M))
         if opened == len(re.findall(rb"^[ \t]*#[ \t]*endif", before, re.M)):
-            found = match.end()
-    return found
+            position = match.end()
+    return position

@@ -120,8 +120,8 @@ def evaluate_expression(expression: IndexExpression, values: Mapping[str, Array]
         raise UsageError("the mapping divides by zero on this grid", remedy="guard it with max(1, …)")
     if expression.op in ("<<", ">>") and not ((parts[1] >= 0) & (parts[1] < 32)).all():
         raise UsageError("the mapping shifts by 32 bits or more")
-    found: Array = _NUMPY[expression.op](*parts)
-    return found
+    array: Array = _NUMPY[expression.op](*parts)
+    return array
 
 
 _NUMPY: dict[str, Any] = {
@@ -143,8 +143,8 @@ def expression_source(expression: IndexExpression, inside: int = -1) -> str:
         if expression.op == "select":
             return f"({expression_source(expression.parts[0], 9)} ? {texts[1]} : {texts[2]})"
         sign = "<" if expression.op == "min" else ">"
-        one, other = (expression_source(part, 9) for part in expression.parts)
-        return f"({one} {sign} {other} ? {one} : {other})"
+        operand, other = (expression_source(part, 9) for part in expression.parts)
+        return f"({operand} {sign} {other} ? {operand} : {other})"
     level, sign = _C[expression.op]
     a, b = expression.parts
     if expression.op in ("//", "%") and b.op != "number":
@@ -194,5 +194,5 @@ def _read_node(tree: ast.expr) -> IndexExpression:
         return _binary_expression(_PYTHON[type(tree.ops[0])], _read_node(tree.left), _read_node(tree.comparators[0]))
     if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and _CALLS.get(tree.func.id) == len(tree.args):
         return IndexExpression(tree.func.id, tuple(map(_read_node, tree.args)))
-    known = f"names {', '.join(NAMES)}, integers, + - * / % & | ^ << >> < ==, min, max, select"
-    raise UsageError(f"the mapping uses {ast.unparse(tree)[:100]!r}", remedy=f"use {known}")
+    known_names = f"names {', '.join(NAMES)}, integers, + - * / % & | ^ << >> < ==, min, max, select"
+    raise UsageError(f"the mapping uses {ast.unparse(tree)[:100]!r}", remedy=f"use {known_names}")

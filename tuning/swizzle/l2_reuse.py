@@ -78,8 +78,8 @@ def reuse_of(sharing: LineSharing, most_pairs: int = 400_000) -> Reuse:
     groups, one_in = sharing.touches["group"].astype(np.int64), sharing.one_in
     more = -(-len(lines) // most_pairs)
     if more > 1:
-        kept = np.random.default_rng(0).permutation(len(numbers)) < len(numbers) // more
-        chosen = kept[lines]
+        is_kept = np.random.default_rng(0).permutation(len(numbers)) < len(numbers) // more
+        chosen = is_kept[lines]
         lines, groups, one_in = np.unique(lines[chosen], return_inverse=True)[1], groups[chosen], one_in * more
     return Reuse(sharing.groups, groups, lines.astype(np.int64), one_in)
 

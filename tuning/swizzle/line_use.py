@@ -46,10 +46,10 @@ def observe_launches(
         )  # fmt: skip
         folder = job / "run"
         folder.mkdir()
-        done = api.run_program(artefacts, device, folder, limits, arguments, observation=following)
+        result = api.run_program(artefacts, device, folder, limits, arguments, observation=following)
         launches = tuple(read_sharing(folder / FILE))
-    if done.reason:
-        raise BadInput("the program does not run to its end", cause=done.message[:500], reason=done.reason)
-    if not done.kernels:
-        raise BadInput("the program launched no kernel", cause=done.stdout[:300], reason=Reason.NO_DISPATCH)
-    return ObservedLaunches(measured_kernels(done.kernels, target.arch), launches)
+    if result.reason:
+        raise BadInput("the program does not run to its end", cause=result.message[:500], reason=result.reason)
+    if not result.kernels:
+        raise BadInput("the program launched no kernel", cause=result.stdout[:300], reason=Reason.NO_DISPATCH)
+    return ObservedLaunches(measured_kernels(result.kernels, target.arch), launches)

@@ -251,10 +251,10 @@ class Mapping:
     def of(self, ids: Array, grid: Grid) -> Array:
         values = {"id": ids, "n": np.asarray(grid[0] * grid[1] * grid[2])}
         values |= {axis: np.asarray(size) for axis, size in zip("XYZ", grid, strict=True)}
-        found = ids
+        mapped = ids
         for text, value in self.program():
-            found = values[text] = evaluate_expression(value, values)
-        return np.broadcast_to(found, ids.shape)
+            mapped = values[text] = evaluate_expression(value, values)
+        return np.broadcast_to(mapped, ids.shape)
 
     @functools.cached_property
     def cost(self) -> int:
@@ -326,8 +326,10 @@ def candidate_mappings(grid: Grid, xcds: int, cus: int, widths: tuple[str, ...] 
     over_xcds = [Spread(xcds), *(Spread(xcds, run) for run in (2, 4, 8, 16, 32, 64, 128))] if xcds > 1 else []
     spreads: list[Step] = [spread for spread in (*over_xcds, Spread(cus)) if n >= 2 * spread.parts * max(spread.run, 1)]
     if grid[0] < n and xcds > 1:
-        spreads += [RowSpread(one.parts, one.run) for one in over_xcds if grid[0] >= 2 * xcds * max(one.run, 1)]
+        spreads += [
+            RowSpread(spread.parts, spread.run) for spread in over_xcds if grid[0] >= 2 * xcds * max(spread.run, 1)
+        ]
     shapes = list(distinct_tiles(grid, planes))
     firsts = [s for s in spreads if isinstance(s, Spread) and s.parts == xcds and s.run in (0, 8, 32)]
-    found = [Mapping((spread,)) for spread in spreads] + [Mapping((tile,)) for tile in shapes]
-    return found + [Mapping((first, tile)) for first in firsts for tile in shapes]
+    mappings = [Mapping((spread,)) for spread in spreads] + [Mapping((tile,)) for tile in shapes]
+    return mappings + [Mapping((first, tile)) for first in firsts for tile in shapes]

@@ -90,9 +90,9 @@ def swaps_digits(expression: IndexExpression) -> bool:
     condition, then, otherwise = expression.parts
     if condition.op != "<" or not _is_id(condition.parts[0]) or not _is_id(otherwise):
         return False
-    whole = _product_factors(condition.parts[1])
+    product = _product_factors(condition.parts[1])
     terms = [_weighted_digit(part) for part in _split_summands(then)]
-    if whole is None or not _within_the_grid(whole) or not terms or any(term is None for term in terms):
+    if product is None or not _within_the_grid(product) or not terms or any(term is None for term in terms):
         return False
     digits = [term for term in terms if term is not None]
     lowest_first = sorted(digits, key=lambda term: sum(term[0].below.values()))
@@ -102,12 +102,12 @@ def swaps_digits(expression: IndexExpression) -> bool:
         last = position == len(lowest_first) - 1
         if digit.below != reached or (digit.radix is None) != last:
             return False
-        extent = _divide_factors(whole, reached) if digit.radix is None else digit.radix
+        extent = _divide_factors(product, reached) if digit.radix is None else digit.radix
         if extent is None:
             return False
         extents.append(extent)
         reached = reached + extent
-    if reached != whole:
+    if reached != product:
         return False
     return _weights_fit([(weight, extent) for (_, weight), extent in zip(lowest_first, extents, strict=True)])
 
@@ -134,11 +134,11 @@ def _weights_fit(placed: list[tuple[Factors, Factors]]) -> bool:
     left = list(placed)
     reached: Factors = Counter()
     while left:
-        found = next((pair for pair in left if pair[0] == reached), None)
-        if found is None:
+        digit = next((pair for pair in left if pair[0] == reached), None)
+        if digit is None:
             return False
-        left.remove(found)
-        reached = reached + found[1]
+        left.remove(digit)
+        reached = reached + digit[1]
     return True
 
 
@@ -155,8 +155,8 @@ def _split_summands(expression: IndexExpression) -> list[IndexExpression]:
 def _weighted_digit(expression: IndexExpression) -> tuple[_Digit, Factors] | None:
     """A digit of `id` and its weight."""
     if expression.op == "*":
-        for one, other in (expression.parts, expression.parts[::-1]):
-            inner, factor = _weighted_digit(one), _product_factors(other)
+        for operands, other in (expression.parts, expression.parts[::-1]):
+            inner, factor = _weighted_digit(operands), _product_factors(other)
             if inner is not None and factor is not None:
                 return inner[0], inner[1] + factor
         return None
@@ -201,13 +201,13 @@ def _mentions_id(expression: IndexExpression) -> bool:
 
 
 def _prime_factors(value: int) -> Factors | None:
-    found: Factors = Counter()
+    factors: Factors = Counter()
     divisor = 2
     while value > 1 and divisor * divisor <= value:
         while value % divisor == 0:
-            found[str(divisor)] += 1
+            factors[str(divisor)] += 1
             value //= divisor
         divisor += 1
     if value > 1:
-        found[str(value)] += 1
-    return found if value >= 1 else None
+        factors[str(value)] += 1
+    return factors if value >= 1 else None

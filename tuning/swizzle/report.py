@@ -35,13 +35,13 @@ def _kernel_document(answer: KernelSwizzle) -> dict[str, Any]:
         "sharing": answer.sharing,
         "history": [
             {
-                "mapping": tried.mapping.label,
-                "modelled_misses": tried.misses,
-                "duration_ns": tried.duration_ns,
-                HIT_RATE: tried.hit_rate,
-                "bottleneck": tried.bottleneck,
+                "mapping": trial.mapping.label,
+                "modelled_misses": trial.misses,
+                "duration_ns": trial.duration_ns,
+                HIT_RATE: trial.hit_rate,
+                "bottleneck": trial.bottleneck,
             }
-            for tried in answer.history
+            for trial in answer.history
         ],
         "evaluated": answer.evaluated,
         "seconds": round(answer.seconds, 2),
@@ -92,9 +92,9 @@ def _kernel_paragraph(answer: KernelSwizzle) -> str:
             f"  sharing    {shared['lines']:,} lines, {shared['shared_lines']:,} of them by several groups, "
             f"{shared['groups_per_line']:.1f} groups per line"
         )
-    for tried in answer.history:
+    for trial in answer.history:
         lines.append(
-            f"  tried      {tried.mapping.label}: {tried.duration_ns / 1e3:.2f} us, {tried.hit_rate:.1f} % hits, "
-            f"bound by {tried.bottleneck}; misses modelled x {tried.misses:.2f}"
+            f"  tried      {trial.mapping.label}: {trial.duration_ns / 1e3:.2f} us, {trial.hit_rate:.1f} % hits, "
+            f"bound by {trial.bottleneck}; misses modelled x {trial.misses:.2f}"
         )
     return "\n".join(lines)

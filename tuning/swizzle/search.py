@@ -171,14 +171,14 @@ def _prepare_work(
         answers.append(answer)
         launch = observed.launch_of(record)
         launches: list[LineSharing | None] = [*observed.launches_of(record)]
-        reasons = (_kernel_refusal(source, record, base, one) for one in launches or [None])
+        reasons = (_kernel_refusal(source, record, base, recorded) for recorded in launches or [None])
         answer.reason = next(filter(None, reasons), "")
         if not answer.reason and names.count(base) > 1 and names.index(base) < len(answers) - 1:
             answer.reason = "another instance of the template is mapped, and with it this one"
         if answer.reason or launch is None:
             continue
         reuse = reuse_of(launch)
-        grids = tuple(one.grid for one in observed.launches_of(record))
+        grids = tuple(recorded.grid for recorded in observed.launches_of(record))
         work = _Work(answer, base, record, reuse, _xcd_caches(question, record), launch.grid, grids)
         _set_ceiling(work, launch)
         work.ranked = _rank_mappings(work, question)
@@ -202,16 +202,16 @@ def _set_ceiling(work: _Work, launch: LineSharing) -> None:
     """The ceiling, and what is reported of the sharing."""
     reuse, chips, record = work.reuse, work.chips, work.record
     requests = record.counters.get("TCC_HIT", 0.0) + record.counters.get("TCC_MISS", 0.0)
-    whole = reuse_of(launch, most_pairs=len(launch.touches) or 1)
-    least = whole.least_misses(chips)
-    work.answer.exact_ceiling = whole.one_in == 1
+    total_reuse = reuse_of(launch, most_pairs=len(launch.touches) or 1)
+    least = total_reuse.least_misses(chips)
+    work.answer.exact_ceiling = total_reuse.one_in == 1
     if requests and record.same_shape:  # counters are means over the launches
         work.answer.ceiling = max(0.0, 100 * (1 - least / requests))
     order = GroupMapping().numbers(work.grid)
     work.answer.sharing = {
-        "lines": int(len(whole.sharers) * whole.one_in),
-        "shared_lines": int((whole.sharers > 1).sum() * whole.one_in),
-        "groups_per_line": float(whole.sharers.mean()) if len(whole.sharers) else 0.0,
+        "lines": int(len(total_reuse.sharers) * total_reuse.one_in),
+        "shared_lines": int((total_reuse.sharers > 1).sum() * total_reuse.one_in),
+        "groups_per_line": float(total_reuse.sharers.mean()) if len(total_reuse.sharers) else 0.0,
         "lines_one_in": launch.one_in,
         "lines_by_xcd": reuse.lines_by_xcd(order, chips),
         "least_misses": least,
@@ -221,9 +221,9 @@ def _set_ceiling(work: _Work, launch: LineSharing) -> None:
 
 def _prove_for_grids(mapping: GroupMapping, work: _Work) -> Proof:
     """For the largest launch's grid, and every other grid that the kernel is launched with."""
-    found = prove_bijection(mapping, work.grid)
+    proof = prove_bijection(mapping, work.grid)
     others = (prove_bijection(mapping, grid) for grid in work.grids)
-    return next((one for one in others if found.kind and not one.kind), found)
+    return next((grid for grid in others if proof.kind and not grid.kind), proof)
 
 
 def _row_widths(work: _Work) -> tuple[str, ...]:
@@ -248,19 +248,19 @@ def _rank_mappings(work: _Work, question: SwizzleSettings) -> list[tuple[float, 
     else:
         candidates = candidate_mappings(work.grid, chips.xcds, int(spec["topology.cus"]), _row_widths(work))
     before = max(work.reuse.misses(GroupMapping().numbers(work.grid), chips), 1.0)
-    scored = [(work.reuse.misses(one.numbers(work.grid), chips) / before, one) for one in candidates]
+    scored = [(work.reuse.misses(candidate.numbers(work.grid), chips) / before, candidate) for candidate in candidates]
     return sorted(scored, key=lambda pair: (round(pair[0], 3), pair[1].cost, pair[1].label))
 
 
 def _choose_mappings(work: _Work, question: SwizzleSettings, round_: int) -> list[tuple[float, GroupMapping]]:
     """What runs in a round: first the best by the model, of different kinds; then the best one's neighbours."""
-    done = {tried.mapping for tried in work.answer.history}
+    mappings_tried = {trial.mapping for trial in work.answer.history}
     if not work.answer.sharing["shared_lines"] and not question.formula:
         return []
     ranked = [
         pair
         for pair in work.ranked
-        if pair[1] not in done and (len(work.grids) < 2 or _prove_for_grids(pair[1], work).kind)
+        if pair[1] not in mappings_tried and (len(work.grids) < 2 or _prove_for_grids(pair[1], work).kind)
     ]
     if round_ == 0:
         kinds: dict[tuple[object, ...], tuple[float, GroupMapping]] = {}
@@ -275,13 +275,13 @@ def _choose_mappings(work: _Work, question: SwizzleSettings, round_: int) -> lis
 
 def _mapping_kind(mapping: GroupMapping) -> tuple[object, ...]:
     """Mappings of one kind differ in sizes alone."""
-    found: list[object] = []
+    kinds: list[object] = []
     for step in mapping.steps:
         if isinstance(step, Tile):
-            found.append((step.outer, step.inner, step.rows == step.columns))
+            kinds.append((step.outer, step.inner, step.rows == step.columns))
         else:
-            found.append((type(step).__name__, isinstance(step, Spread) and step.run > 0))
-    return tuple(found)
+            kinds.append((type(step).__name__, isinstance(step, Spread) and step.run > 0))
+    return tuple(kinds)
 
 
 def _execute_round(
@@ -301,13 +301,13 @@ def _execute_round(
         begin = clock.spent_s
         now = [(work, plans[id(work)][position]) for work in works if position < len(plans[id(work)])]
         say(f"executing mapping {position + 1} of round {round_ + 1}")
-        done = _run_mappings(source, {work.base: pair[1] for work, pair in now}, question)
+        trials = _run_mappings(source, {work.base: pair[1] for work, pair in now}, question)
         slowest_s = max(slowest_s, clock.spent_s - begin)
         for work, (misses, mapping) in now:
             work.answer.evaluated += 1
-            after = next((k for k in done.kernels if k.name == work.record.name), None) if done.ok else None
+            after = next((k for k in trials.kernels if k.name == work.record.name), None) if trials.ok else None
             if after is None:
-                failure = f"a mapped program failed: {done.reason} {done.message[:200]}"
+                failure = f"a mapped program failed: {trials.reason} {trials.message[:200]}"
                 work.answer.reason = work.answer.reason or failure
                 continue
             hits = float(after.metrics.get(HIT_RATE) or 0.0)
@@ -334,7 +334,7 @@ def _is_better(after: KernelRecord, than: KernelRecord, original: bool) -> bool:
 
 
 def _patched_text(source: edits.BlockIndexProgram, mappings: Mapping[str, GroupMapping]) -> str:
-    return edits.patched(source, {name: one.source(edits.call_of(name)) for name, one in mappings.items()})
+    return edits.patched(source, {name: mapping.source(edits.call_of(name)) for name, mapping in mappings.items()})
 
 
 def _run_mappings(
@@ -362,13 +362,13 @@ def _run_original(text: str, question: SwizzleSettings, exact_s: float) -> tuple
         smaller = tuple(map(_halve_argument, sizes))
         if smaller == sizes:
             break
-        exact_s /= 2 ** sum(one != other for one, other in zip(sizes, smaller, strict=True))
+        exact_s /= 2 ** sum(size_pair != other for size_pair, other in zip(sizes, smaller, strict=True))
         arguments = sizes = smaller
     while True:
-        done = run_trial(text, question.target, _exact_conditions(arguments, question))
+        trial = run_trial(text, question.target, _exact_conditions(arguments, question))
         smaller = tuple(map(_halve_argument, sizes))
-        if done.reason not in (Reason.TIMEOUT, Reason.INSTRUCTION_LIMIT, Reason.OUT_OF_MEMORY) or smaller == sizes:
-            return done, replace(question, check_arguments=arguments)
+        if trial.reason not in (Reason.TIMEOUT, Reason.INSTRUCTION_LIMIT, Reason.OUT_OF_MEMORY) or smaller == sizes:
+            return trial, replace(question, check_arguments=arguments)
         arguments = sizes = smaller
 
 
@@ -403,8 +403,8 @@ def _verify_program(
 
     def fault(works: Sequence[_Work]) -> str:
         text = _patched_text(source, {work.base: work.best[0] for work in works if work.best})
-        found = compare_trials(original, run_trial(text, question.target, _exact_conditions(arguments, question)))
-        return "" if found.equal else found.reason
+        comparison = compare_trials(original, run_trial(text, question.target, _exact_conditions(arguments, question)))
+        return "" if comparison.equal else comparison.reason
 
     wrong = fault(chosen)
     if wrong and len(chosen) > 1:
@@ -417,10 +417,10 @@ def _verify_program(
             _refuse_works(left, f"outputs differ with all mappings together: {wrong}")
     elif wrong:
         _refuse_works(chosen, f"outputs differ: {wrong}")
-    kept = {work.base: work.best[0] for work in chosen if work.best}
+    mappings_kept = {work.base: work.best[0] for work in chosen if work.best}
     for work in chosen:
         work.answer.outputs_equal = work.best is not None
-    return _patched_text(source, kept) if kept else source.text
+    return _patched_text(source, mappings_kept) if mappings_kept else source.text
 
 
 def _conclude_work(work: _Work) -> None:
@@ -456,5 +456,5 @@ def _explain_bound(work: _Work, record: KernelRecord) -> str:
         return f"no mapping can gain: {place}"
     if not work.answer.history:
         return f"the grid has no other order worth trying: {place}"
-    best = min(tried.duration_ns for tried in work.answer.history) / (work.record.duration_ns or 1.0)
+    best = min(trial.duration_ns for trial in work.answer.history) / (work.record.duration_ns or 1.0)
     return f"no mapping of {work.answer.evaluated} executed gains (best duration x {best:.3f}): {place}"

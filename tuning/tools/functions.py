@@ -46,15 +46,15 @@ def compile_source(
         limits = compile_limits(RunLimits(shop.limits.run_s))
         with scratch_folder() as scratch:
             build_text(source, "program", shop.target.arch, shop.target.flags, scratch / "build", limits)
-    made = shop.add(source, root=root, arguments=words, made="source", parent=replaces)
-    return {"program": made.name, "must_behave_like": made.root}
+    version = shop.add(source, root=root, arguments=words, made="source", parent=replaces)
+    return {"program": version.name, "must_behave_like": version.root}
 
 
 def profile(shop: Workshop, program: ProgramName) -> dict[str, Any]:
     """Run a program on the simulated GPU: each kernel's time, what limits it, and the hardware's metrics."""
-    found = shop.ran(shop.version(program))
-    kernels = [_kernel_entry(kernel) for kernel in sorted(found.kernels, key=lambda kernel: -kernel.duration_ns)]
-    return {"duration_us": round(found.duration_ns / 1e3, 3), "kernels": kernels}
+    measured = shop.ran(shop.version(program))
+    kernels = [_kernel_entry(kernel) for kernel in sorted(measured.kernels, key=lambda kernel: -kernel.duration_ns)]
+    return {"duration_us": round(measured.duration_ns / 1e3, 3), "kernels": kernels}
 
 
 def _kernel_entry(kernel: KernelTime) -> dict[str, Any]:
@@ -79,9 +79,9 @@ def predict(shop: Workshop, program: ProgramName) -> dict[str, Any]:
     """Predict each kernel's time and what limits it from a few work-groups: faster than profile, less exact."""
     version, target = shop.version(program), shop.target
     question = LaunchAssumptions(arguments=version.arguments)
-    found = _load_predictor().predict(version.text, target.arch, target.flags, target.device, question)
+    prediction = _load_predictor().predict(version.text, target.arch, target.flags, target.device, question)
     rows = []
-    for kernel in found.kernels:
+    for kernel in prediction.kernels:
         time = None if kernel.duration_ns is None else round(kernel.duration_ns / 1e3, 3)
         row = {"name": kernel.name, "duration_us": time, "limited_by": kernel.bottleneck}
         rows.append(row | ({"unsure": kernel.reason} if kernel.abstained else {}))
@@ -94,16 +94,16 @@ def compare(
     after: Annotated[str, "name of the second program"],
 ) -> dict[str, Any]:
     """Compare the measured runs of two programs: the speed-up, and the metrics and counters that changed."""
-    one, other = shop.ran(shop.version(before)), shop.ran(shop.version(after))
+    run_before, other = shop.ran(shop.version(before)), shop.ran(shop.version(after))
     changed = {}
-    for kernel in one.kernels:
+    for kernel in run_before.kernels:
         now = other.of(kernel.name.partition("<")[0].removesuffix("_tuned"))
         if now is not None:
             rows = changed_metrics(kernel, now)
-            known = [name for name in rows if name in kernel.metrics] + [n for n in rows if n not in kernel.metrics]
-            changed[kernel.name] = {name: rows[name] for name in known[:MOST_CHANGED]}
-    speedup = one.duration_ns / other.duration_ns if other.duration_ns else None
-    times = {"before_us": round(one.duration_ns / 1e3, 3), "after_us": round(other.duration_ns / 1e3, 3)}
+            names = [name for name in rows if name in kernel.metrics] + [n for n in rows if n not in kernel.metrics]
+            changed[kernel.name] = {name: rows[name] for name in names[:MOST_CHANGED]}
+    speedup = run_before.duration_ns / other.duration_ns if other.duration_ns else None
+    times = {"before_us": round(run_before.duration_ns / 1e3, 3), "after_us": round(other.duration_ns / 1e3, 3)}
     return {"speedup": None if speedup is None else round(speedup, 3), **times, "changed": changed}
 
 
@@ -113,17 +113,17 @@ def hot_lines(
     """Run a program and list the source lines that cost most, each with its share of its kernel's time."""
     version, target = shop.version(program), shop.target
     source = Program(version.text, "llm", "", name="program", runs=(ProgramRun(version.arguments),))
-    [found] = profile_program(
+    [results] = profile_program(
         source,
         [target],
         "sim",
         RunLimits(time_s=shop.limits.run_s, lines=True),
     )
-    if found.status != "ok":
-        raise ToolRefusal(f"{program} does not run", cause=found.message[:1500], reason=found.reason)
+    if results.status != "ok":
+        raise ToolRefusal(f"{program} does not run", cause=results.message[:1500], reason=results.reason)
     text = version.text.splitlines()
     rows = []
-    for kernel in found.lines:
+    for kernel in results.lines:
         for line in kernel.lines:
             if 0 < line.line <= len(text):
                 amounts = line.amounts
@@ -160,11 +160,11 @@ def apply(
     version = shop.version(program)
     moves = shop.moves(version)[:MOST_MOVES]
     if not 0 <= move < len(moves):
-        what = f"{program} has {len(moves)} moves; there is no move {move}"
-        raise ToolRefusal(what, remedy="call propose", reason=Reason.UNKNOWN_MOVE)
+        problem = f"{program} has {len(moves)} moves; there is no move {move}"
+        raise ToolRefusal(problem, remedy="call propose", reason=Reason.UNKNOWN_MOVE)
     chosen, text = moves[move]
     plans = {**version.plans, chosen.kernel: chosen.plan}
-    made = shop.add(
+    changed = shop.add(
         text,
         root=version.root,
         base=version.base,
@@ -173,7 +173,7 @@ def apply(
         made=chosen.transformation,
         parent=version.name,
     )
-    return {"program": made.name, "diff": _version_diff(version, made)}
+    return {"program": changed.name, "diff": _version_diff(version, changed)}
 
 
 def _version_diff(before: Version, after: Version) -> str:
@@ -184,17 +184,19 @@ def _version_diff(before: Version, after: Version) -> str:
 
 def run_and_verify(shop: Workshop, program: ProgramName) -> dict[str, Any]:
     """Check that a program does the same as the one it replaces: outputs, precision, other inputs, other sizes."""
-    found = shop.verified(shop.version(program))
-    checks = [{"check": c.name, "passed": c.passed, "detail": c.detail} for c in found.checks]
-    return {"passed": found.passed, "checks": checks}
+    verified = shop.verified(shop.version(program))
+    checks = [{"check": c.name, "passed": c.passed, "detail": c.detail} for c in verified.checks]
+    return {"passed": verified.passed, "checks": checks}
 
 
 def swizzle(shop: Workshop, program: ProgramName) -> dict[str, Any]:
     """Remap the work-groups of a program's kernels to the GPU's chiplets, with a proof of each mapping."""
     version = shop.version(program)
-    found = swizzled(version.text, SwizzleSettings(shop.target, version.arguments), lambda line: None)
-    document: dict[str, Any] = {"kernels": report.swizzle_document(found)["kernels"]}
-    if found.text == version.text:
+    result = swizzled(version.text, SwizzleSettings(shop.target, version.arguments), lambda line: None)
+    document: dict[str, Any] = {"kernels": report.swizzle_document(result)["kernels"]}
+    if result.text == version.text:
         return document
-    made = shop.add(found.text, root=version.root, arguments=version.arguments, made="swizzle", parent=version.name)
-    return {"program": made.name, "diff": _version_diff(version, made)} | document
+    swizzled_version = shop.add(
+        result.text, root=version.root, arguments=version.arguments, made="swizzle", parent=version.name
+    )
+    return {"program": swizzled_version.name, "diff": _version_diff(version, swizzled_version)} | document

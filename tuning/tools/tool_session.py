@@ -96,8 +96,8 @@ class Workshop:
                 f"all {self.limits.calls} calls are used", remedy="end with what is found", reason=Reason.LIMIT
             )
         if self.limits.seconds and self.seconds >= self.limits.seconds:
-            what = f"all {self.limits.seconds:g} s of work are used"
-            raise ToolRefusal(what, remedy="end with what is found", reason=Reason.LIMIT)
+            problem = f"all {self.limits.seconds:g} s of work are used"
+            raise ToolRefusal(problem, remedy="end with what is found", reason=Reason.LIMIT)
         self.calls += 1
         return time.monotonic()
 
@@ -109,13 +109,15 @@ class Workshop:
         or one too many."""
         size = len(text.encode(errors="replace"))
         if size > self.limits.source_bytes:
-            what = f"the source has {size} bytes; {self.limits.source_bytes} are allowed"
-            raise ToolRefusal(what, remedy="send less", reason=Reason.TOO_LARGE)
+            problem = f"the source has {size} bytes; {self.limits.source_bytes} are allowed"
+            raise ToolRefusal(problem, remedy="send less", reason=Reason.TOO_LARGE)
         root = about.pop("root", "")
-        for known in self.versions.values():
-            same = known.root == (root or known.name) and known.arguments == about.get("arguments", known.arguments)
-            if known.text == text and same:
-                return known
+        for version in self.versions.values():
+            same = version.root == (root or version.name) and version.arguments == about.get(
+                "arguments", version.arguments
+            )
+            if version.text == text and same:
+                return version
         if len(self.versions) >= self.limits.programs:
             raise ToolRefusal(
                 f"{len(self.versions)} programs are kept already", remedy="start again", reason=Reason.LIMIT
@@ -128,9 +130,9 @@ class Workshop:
     def version(self, name: str) -> Version:
         """The program of this name. Raises ToolRefusal."""
         if name not in self.versions:
-            known = ", ".join(list(self.versions)[-8:]) or "none yet: call compile with a source"
+            names = ", ".join(list(self.versions)[-8:]) or "none yet: call compile with a source"
             raise ToolRefusal(
-                f"no program is called {name[:80]!r}", cause=f"known: {known}", reason=Reason.UNKNOWN_PROGRAM
+                f"no program is called {name[:80]!r}", cause=f"known: {names}", reason=Reason.UNKNOWN_PROGRAM
             )
         return self.versions[name]
 
@@ -144,10 +146,10 @@ class Workshop:
 
     def ran(self, version: Version) -> CandidateMeasurement:
         """As `measured`. Raises ToolRefusal if the program did not run to its end."""
-        found = self.measured(version)
-        if not found.ok:
-            raise ToolRefusal(f"{version.name} does not run", cause=found.message[:1500], reason=found.reason)
-        return found
+        measured = self.measured(version)
+        if not measured.ok:
+            raise ToolRefusal(f"{version.name} does not run", cause=measured.message[:1500], reason=measured.reason)
+        return measured
 
     def parsed(self, version: Version) -> ParsedProgram:
         """The program whose text a version's plans change. Raises BadInput if it cannot be parsed."""

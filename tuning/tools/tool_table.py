@@ -82,16 +82,16 @@ def run_tool(shop: Workshop, name: str, arguments: object) -> ToolResult:
         try:
             tool = TOOLS.get(name)
             if tool is None:
-                known = ", ".join(TOOLS)
+                names = ", ".join(TOOLS)
                 raise ToolRefusal(
-                    f"no tool is called {str(name)[:80]!r}", cause=f"tools: {known}", reason=Reason.UNKNOWN_TOOL
+                    f"no tool is called {str(name)[:80]!r}", cause=f"tools: {names}", reason=Reason.UNKNOWN_TOOL
                 )
             return ToolResult(tool.run(shop, **check_arguments(tool.schema, arguments)))
         finally:
             shop.charged(begin)
     except HipsynthError as error:
-        said = [error.what, getattr(error, "diagnostics", "")]
-        message = "\n".join(filter(None, said))
+        texts = [error.what, getattr(error, "diagnostics", "")]
+        message = "\n".join(filter(None, texts))
         words = {"error": error.reason, "message": message, "cause": error.cause, "remedy": error.remedy}
         return ToolResult(
             {key: without_folders(value)[:_MESSAGE] for key, value in words.items() if value}, failed=True

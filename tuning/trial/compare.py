@@ -83,14 +83,14 @@ def _compare_outputs(
         return TrialComparison(False, False, reason=f"{kind} {index} is in only one of the two programs")
     worst, exact = 0.0, True
     for name, number in ours.items():
-        one, other = before.outputs[number], after.outputs[theirs[name]]
-        if (one.bytes, one.digest) == (other.bytes, other.digest):
+        data_before, other = before.outputs[number], after.outputs[theirs[name]]
+        if (data_before.bytes, data_before.digest) == (other.bytes, other.digest):
             continue
         exact = False
-        label = f"{name[0]} {name[1]} of {one.bytes} bytes"
+        label = f"{name[0]} {name[1]} of {data_before.bytes} bytes"
         if name in unordered and _same_words(before, after, number, theirs[name]):
             continue
-        if one.bytes != other.bytes or not tolerance.kind:
+        if data_before.bytes != other.bytes or not tolerance.kind:
             return TrialComparison(False, False, worst, f"{label} differs")
         error = _largest_error(before.recorded or {}, after.recorded or {}, number, theirs[name], tolerance.kind)
         if error is None:
@@ -119,31 +119,31 @@ def differing_outputs(one: Trial, other: Trial) -> frozenset[tuple[str, int]]:
 
 def _same_words(before: Trial, after: Trial, mine: int, other: int) -> bool:
     """Whether two outputs hold the same words of 4 bytes, in any order."""
-    one, two = (before.recorded or {}).get(mine), (after.recorded or {}).get(other)
-    if one is None or two is None or len(one) != len(two) or len(one) % 4:
+    words_before, two = (before.recorded or {}).get(mine), (after.recorded or {}).get(other)
+    if words_before is None or two is None or len(words_before) != len(two) or len(words_before) % 4:
         return False
-    return bool(np.array_equal(np.sort(np.frombuffer(one, np.uint32)), np.sort(np.frombuffer(two, np.uint32))))
+    return bool(np.array_equal(np.sort(np.frombuffer(words_before, np.uint32)), np.sort(np.frombuffer(two, np.uint32))))
 
 
 def _by_name(trial: Trial) -> dict[tuple[str, int], int]:
     outputs = enumerate(trial.outputs)
-    return {(one.kind, one.index): number for number, one in outputs if one.kind not in _UNCOMPARED}
+    return {(output.kind, output.index): number for number, output in outputs if output.kind not in _UNCOMPARED}
 
 
 def _output_numbers(before: Trial, after: Trial, mine: int, other: int, kind: str) -> tuple[Array, Array]:
     data = (before.recorded or {})[mine], (after.recorded or {})[other]
-    one, two = (np.frombuffer(part, _TYPES[kind]).astype(np.float64) for part in data)
-    return one, two
+    numbers, two = (np.frombuffer(part, _TYPES[kind]).astype(np.float64) for part in data)
+    return numbers, two
 
 
-def _small_numbers_differ(one: Array, two: Array, relative: float) -> bool:
-    finite = np.isfinite(one) & np.isfinite(two)
-    one, two = one[finite], two[finite]
-    size = np.maximum(np.abs(one), np.abs(two))
+def _small_numbers_differ(ours: Array, theirs: Array, relative: float) -> bool:
+    finite = np.isfinite(ours) & np.isfinite(theirs)
+    ours, theirs = ours[finite], theirs[finite]
+    size = np.maximum(np.abs(ours), np.abs(theirs))
     if not len(size):
         return False
     counted = size > size.max() * relative / NOISE
-    differs = np.abs(one - two)[counted] > max(OWN, OWN_TOLERANCES * relative) * size[counted]
+    differs = np.abs(ours - theirs)[counted] > max(OWN, OWN_TOLERANCES * relative) * size[counted]
     return bool(differs.sum() > max(1, SHARE * counted.sum()))
 
 

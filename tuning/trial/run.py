@@ -124,24 +124,24 @@ def run_trial(text: str, target: Target, conditions: Conditions | None = None) -
         folder = job / "run"
         folder.mkdir()
         observation = conditions.observation()
-        done = api.run_program(
+        result = api.run_program(
             artefacts, device, folder, limits, conditions.arguments, count=conditions.count, observation=observation
         )
-        kept = _recorded_bytes(done.outputs, folder / RECORD_FILE) if conditions.record_bytes else None
-        done = replace(done, message=done.message.replace(str(job), "<scratch>"))
+        recorded = _recorded_bytes(result.outputs, folder / RECORD_FILE) if conditions.record_bytes else None
+        result = replace(result, message=result.message.replace(str(job), "<scratch>"))
     return Trial(
-        done.status,
-        done.reason,
-        done.message,
-        done.exit_code,
-        done.stdout,
-        measured_kernels(done.kernels, target.arch),
-        done.outputs,
-        kept,
-        done.warnings,
-        done.sampled,
-        done.cpu_s,
-        done.transfers,
+        result.status,
+        result.reason,
+        result.message,
+        result.exit_code,
+        result.stdout,
+        measured_kernels(result.kernels, target.arch),
+        result.outputs,
+        recorded,
+        result.warnings,
+        result.sampled,
+        result.cpu_s,
+        result.transfers,
     )
 
 
@@ -152,9 +152,9 @@ def _recorded_bytes(outputs: tuple[Output, ...], path: Path) -> dict[int, bytes]
         data = read_regular(path, total) if total else b""
     except BadInput:
         return {}
-    found, at = {}, 0
+    recorded, at = {}, 0
     for number, output in enumerate(outputs):
         if output.recorded == output.bytes and at + output.bytes <= len(data):
-            found[number] = data[at : at + output.bytes]
+            recorded[number] = data[at : at + output.bytes]
         at += output.recorded
-    return found
+    return recorded

@@ -133,11 +133,11 @@ def cmake_plans(listfile: Path, root: Path, arch: str, shows: Sequence[Path] = (
     first: CMakeConfiguration | None = None
     while True:
         with scratch_folder() as scratch:
-            made = _Run(listfile, root, arch, shows, scratch, granted).configured()
-        first = first or made
-        if not made.lacks - granted:
-            return first if made.problem else made
-        granted |= made.lacks
+            configured = _Run(listfile, root, arch, shows, scratch, granted).configured()
+        first = first or configured
+        if not configured.lacks - granted:
+            return first if configured.problem else configured
+        granted |= configured.lacks
 
 
 class _Run:
@@ -166,9 +166,9 @@ class _Run:
             source = self.copy / self.top.relative_to(self.root)
         settings = [f"-D{name}={value}" for name, value in self._settings().items()]
         quiet = ("--log-level=ERROR", "-Wno-author", "-Wno-deprecated", "-Wno-unused-cli")
-        done = self._run([self.cmake, "-S", source, "-B", self.build, "-G", "Ninja", *quiet, *settings])
-        if done.status != "ok":
-            return self._failed(done)
+        process = self._run([self.cmake, "-S", source, "-B", self.build, "-G", "Ninja", *quiet, *settings])
+        if process.status != "ok":
+            return self._failed(process)
         targets, names, folders = self._reply()
         built = self._run([self.ninja, "-C", self.build, "-t", "commands", *names])
         if built.status != "ok":
@@ -184,7 +184,7 @@ class _Run:
     def _settings(self) -> dict[str, str | Path]:
         """The cache variables."""
         version = self.compiler.compiler_version.split("version ")[-1].split()[0]
-        found: dict[str, str | Path] = {
+        settings: dict[str, str | Path] = {
             **_SETTINGS,
             "CMAKE_PROJECT_TOP_LEVEL_INCLUDES": _STAND_INS,
             "CMAKE_MAKE_PROGRAM": self.ninja,
@@ -196,18 +196,18 @@ class _Run:
         }
         for language, name in _COMPILERS.items():
             facts = {"COMPILER": f"{rocm.PLACE}/bin/{name}", "COMPILER_VERSION": version, **_COMPILER_FACTS}
-            found |= {f"CMAKE_{language}_{fact}": value for fact, value in facts.items()}
-        return found
+            settings |= {f"CMAKE_{language}_{fact}": value for fact, value in facts.items()}
+        return settings
 
     def _failed(self, done: sandbox.SandboxResult) -> CMakeConfiguration:
         """CMake's first error in one line, or the limit that it exceeded."""
         if done.status in ("timeout", "killed"):
             return CMakeConfiguration(problem=f"CMake exceeded its limit on {done.reason}", stopped=True)
         error = _ERROR.search(done.stderr)
-        what = done.stderr if error is None else ": ".join(filter(None, (error[1] or error[2], error[3])))
+        message = done.stderr if error is None else ": ".join(filter(None, (error[1] or error[2], error[3])))
         lacks = {PACKAGES} if (self.build / _TURNED_DOWN).exists() else set()
         lacks |= {COPY} if _CANNOT_WRITE.search(done.stderr) else set()
-        problem = " ".join(self._renamed(what).split())
+        problem = " ".join(self._renamed(message).split())
         return CMakeConfiguration(problem=f"CMake: {problem}"[:300], lacks=frozenset(lacks))
 
     # --- what CMake and ninja answered; a project may have changed any of it ---
@@ -279,7 +279,7 @@ class _Run:
 
     def _calls(self, targets: Mapping[Path, _Target]) -> dict[Path, list[Invocation]]:
         """Output of an executable -> its calls in tests."""
-        found: dict[Path, list[Invocation]] = {}
+        invocations: dict[Path, list[Invocation]] = {}
         named = {name: target for target in targets.values() for name in (target.name, str(target.output))}
         for file in sorted(path for path in self._files() if path.name == "CTestTestfile.cmake"):
             for line in _TEST.findall(read_text(file, self.work)):
@@ -288,8 +288,8 @@ class _Run:
                 if at is not None:
                     target = named[words[at]]
                     rest = (seen_from(target.source, target.source, word, self.root) for word in words[at + 1 :])
-                    found.setdefault(target.output, []).append(Invocation(tuple(rest)))
-        return found
+                    invocations.setdefault(target.output, []).append(Invocation(tuple(rest)))
+        return invocations
 
 
 @functools.cache
@@ -319,12 +319,12 @@ def _tool_scripts(found: toolchain.Toolchain) -> dict[str, str]:
 
 def _loaded_objects(objects: Sequence[CodeObject], target: _Target) -> Iterator[CodeObject]:
     """The code objects of the target's folder, with the place in it where the program, run there, looks for them."""
-    for made in objects:
+    for object_path in objects:
         above = next(
-            (place for place in (target.binary, target.output.parent) if made.output.is_relative_to(place)), None
+            (place for place in (target.binary, target.output.parent) if object_path.output.is_relative_to(place)), None
         )
-        if above is not None and made.unit.path.is_relative_to(target.source):
-            yield replace(made, output=target.source / made.output.relative_to(above))
+        if above is not None and object_path.unit.path.is_relative_to(target.source):
+            yield replace(object_path, output=target.source / object_path.output.relative_to(above))
 
 
 def _normalise_path(path: Path) -> Path:

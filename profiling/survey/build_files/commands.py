@@ -211,8 +211,8 @@ class _CompilerCall:
         if sum(any(mark in part for mark in "*?[") for part in Path(word).parts) in range(1, MOST_PATTERNS + 1):
             word = re.sub(r"\*+", "*", word)  # expand globs as the shell would, where ** is *
             base, pattern = (Path("/"), word.lstrip("/")) if word.startswith("/") else (self.folder, word)
-            for found in sorted(base.glob(pattern)):
-                self._add(Path(os.path.normpath(found)))
+            for path in sorted(base.glob(pattern)):
+                self._add(Path(os.path.normpath(path)))
         else:
             self._add(_resolve_path(self.folder, word))
 
@@ -246,16 +246,16 @@ def plans_of(steps: Iterable[CompileStep], folder: Path, origin: str) -> list[Bu
 
 def linked_plans(steps: Iterable[CompileStep], folder: Path, origin: str) -> Iterator[tuple[CompileStep, BuildPlan]]:
     """Like `plans_of`, each plan with its link step."""
-    made: dict[Path, CompileStep] = {}
+    compile_steps: dict[Path, CompileStep] = {}
     loose: list[CodeObject] = []
     for step in steps:
         if step.output is not None:
-            made[step.output] = step
+            compile_steps[step.output] = step
         if step.device_only and step.output is not None:
             loose += [CodeObject(unit, step.output) for unit in step.units]
-    for step in made.values():
+    for step in compile_steps.values():
         if step.links and (step.units or step.inputs):
-            units, libraries, relocatable = _collect_units(step, made)
+            units, libraries, relocatable = _collect_units(step, compile_steps)
             name = step.output.name if step.output else ""
             if units:
                 yield (
@@ -269,12 +269,12 @@ def _collect_units(step: CompileStep, made: dict[Path, CompileStep]) -> tuple[li
     units: dict[Path, SourceUnit] = {}
     libraries: list[str] = []
     relocatable = False
-    queue, seen = [step], set()
+    queue, visited = [step], set()
     while queue:
         current = queue.pop(0)
-        if id(current) in seen:
+        if id(current) in visited:
             continue
-        seen.add(id(current))
+        visited.add(id(current))
         relocatable = relocatable or current.relocatable
         for unit in current.units:
             units.setdefault(unit.path, unit)

@@ -62,12 +62,12 @@ def dry_run(
     arch: str,
     goals: tuple[str, ...],
     depth: int = 2,
-    known: set[_Run] | None = None,
+    visited: set[_Run] | None = None,
     shows: Sequence[Path] = (),
 ) -> str:
     """Output of `make -n` for `goals`, including recursive makes up to `depth` levels; "" if it exceeds a limit.
 
-    `known`: the recursive makes that have run, each of which runs once.
+    `visited`: the recursive makes that have run, each of which runs once.
     """
     with scratch_folder() as scratch:
         tools = rocm.stand_in(scratch / "rocm", arch)
@@ -78,19 +78,21 @@ def dry_run(
             "MAKEFLAGS": "",
         }
         (scratch / "work").mkdir()
-        done = sandbox.run_sandboxed(
+        process = sandbox.run_sandboxed(
             command, scratch / "work", _LIMITS, read_only=[root, *shows], env=environment, mounts={rocm.PLACE: tools}
         )
-    if done.status in ("timeout", "killed"):
+    if process.status in ("timeout", "killed"):
         return ""
     if depth == 0:
-        return done.stdout
-    known = {(makefile, goals)} if known is None else known
-    return done.stdout + "".join(_run_recursive_makes(done.stdout, makefile, root, arch, depth - 1, known, shows))
+        return process.stdout
+    visited = {(makefile, goals)} if visited is None else visited
+    return process.stdout + "".join(
+        _run_recursive_makes(process.stdout, makefile, root, arch, depth - 1, visited, shows)
+    )
 
 
 def _run_recursive_makes(
-    text: str, makefile: Path, root: Path, arch: str, depth: int, known: set[_Run], shows: Sequence[Path]
+    text: str, makefile: Path, root: Path, arch: str, depth: int, visited: set[_Run], shows: Sequence[Path]
 ) -> Iterator[str]:
     """Dry runs of recursive makes called as plain `make`; unlike $(MAKE), `make -n` prints but does not enter them."""
     for folder, words, *_ in simple_commands(text, makefile.parent):
@@ -105,17 +107,17 @@ def _run_recursive_makes(
             elif not word.startswith("-"):
                 goals.append(word)
         run = (place.resolve(), tuple(goals))
-        if run not in known and len(known) < MOST_RUNS and run[0].is_file() and run[0].is_relative_to(root):
-            known.add(run)
-            yield dry_run(run[0], root, arch, run[1], depth, known, shows)
+        if run not in visited and len(visited) < MOST_RUNS and run[0].is_file() and run[0].is_relative_to(root):
+            visited.add(run)
+            yield dry_run(run[0], root, arch, run[1], depth, visited, shows)
 
 
 def _further_goals(makefile: Path) -> list[str]:
     """Goals other than the default that look like programs (at most 40)."""
     text = read_text(makefile)
     goals = re.findall(r"^([A-Za-z0-9_][\w.-]*)\s*:(?!=)", text, re.MULTILINE)
-    kept = [goal for goal in dict.fromkeys(goals) if not _RUN_GOAL.match(goal) and not _is_cleaning_goal(goal)]
-    return [goal for goal in kept if Path(goal).suffix in ("", ".exe", ".out", ".x")][:40]
+    chosen_goals = [goal for goal in dict.fromkeys(goals) if not _RUN_GOAL.match(goal) and not _is_cleaning_goal(goal)]
+    return [goal for goal in chosen_goals if Path(goal).suffix in ("", ".exe", ".out", ".x")][:40]
 
 
 def _is_cleaning_goal(goal: str) -> bool:
@@ -132,9 +134,9 @@ def _goal_calls(
     makefile: Path, root: Path, arch: str, names: Sequence[str], shows: Sequence[Path]
 ) -> dict[str, list[Invocation]]:
     """Program name -> calls found in goals such as `run` and `test`."""
-    found: dict[str, list[Invocation]] = {}
+    invocations: dict[str, list[Invocation]] = {}
     for goal in _run_goals(makefile):
         text = dry_run(makefile, root, arch, (goal,), shows=shows)
         for name, call in calls_of(text, makefile.parent, names, root):
-            found.setdefault(name, []).append(call)
-    return found
+            invocations.setdefault(name, []).append(call)
+    return invocations

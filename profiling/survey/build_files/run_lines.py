@@ -33,8 +33,8 @@ def expand_shell(text: str) -> str:
     values: dict[str, str] = {}
 
     def value(match: re.Match[str]) -> str:
-        known = values.get(match.group(1) or match.group(2))
-        return known if known is not None else match.group(0) if match.group(3) is None else match.group(3)
+        variable = values.get(match.group(1) or match.group(2))
+        return variable if variable is not None else match.group(0) if match.group(3) is None else match.group(3)
 
     lines = []
     for line in _LOOP.sub(_unroll_loop, text.replace("\\\n", " ")).split("\n"):

@@ -54,6 +54,6 @@ def failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
     spread = curves[IN_TURN][0].values[TIME]
     for point in curves[IN_TURN]:
         wrong += within(point, TIME, spread * (1 - SLACK), float("inf"))
-    one, many = curves[FRESH]
-    wrong += within(one, TIME, max(one.values[BOUND], SLOWER * many.values[TIME]), float("inf"))
+    curve, many = curves[FRESH]
+    wrong += within(curve, TIME, max(curve.values[BOUND], SLOWER * many.values[TIME]), float("inf"))
     return wrong

@@ -65,10 +65,10 @@ def failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
     wrong: list[str] = []
     for point in points:
         rows = int(point.series.split()[0])
-        kept = rows <= rows_kept(point.x, table)
-        thrashes = not kept and point.x % PITCHES[0] == 0
+        is_kept = rows <= rows_kept(point.x, table)
+        thrashes = not is_kept and point.x % PITCHES[0] == 0
         high = min(most, 100 * WAVE / rows) if thrashes and rows > WAVE else 0 if thrashes else most
-        wrong += within(point, HITS, most - KEPT if kept else 0, high + 1e-6)
+        wrong += within(point, HITS, most - KEPT if is_kept else 0, high + 1e-6)
     for name, curve in series(points).items():
         if "padded" not in name:
             wrong += rising(curve, TIME, SLACK)

@@ -38,12 +38,12 @@ def measure(device: SimDevice) -> Iterator[SweepPoint]:
     for name, width, apart, _ in LOADS:
         runs = [cold(device, f"loads_{width}", 1, WAVE, "Qii", data, apart, rounds) for rounds in ROUNDS]
         loads = UNROLLED * (ROUNDS[1] - ROUNDS[0])
-        taken = (runs[1]["work"]["l1_cycles_busiest_cu"] - runs[0]["work"]["l1_cycles_busiest_cu"]) / loads
-        yield SweepPoint(name, taken, {CYCLES: cycles(device, *runs) / loads})
+        cycles_taken = (runs[1]["work"]["l1_cycles_busiest_cu"] - runs[0]["work"]["l1_cycles_busiest_cu"]) / loads
+        yield SweepPoint(name, cycles_taken, {CYCLES: cycles(device, *runs) / loads})
 
 
 def failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
-    demanded = {name: taken for name, _, _, taken in LOADS}
+    demanded = {name: cycles for name, _, _, cycles in LOADS}
     wrong = [f"{p}: not the demanded {demanded[p.series]} cycles" for p in points if p.x != demanded[p.series]]
     assert len(series(points)) == len(LOADS)
     wrong += rising(points, CYCLES, SLACK / 100)

@@ -20,19 +20,19 @@ def plan_sites(unit: ParsedUnit, rng: random.Random) -> list[Site]:
     """One site per integer literal from LEAST to 2^31 - 1: there, all forms have the same type."""
     sites: list[Site] = []
     for token in code_tokens(unit):
-        found = _INTEGER.fullmatch(token.text) if token.kind == TOKEN_LITERAL else None
-        if found and not sets_size(unit, token) and LEAST <= (value := int(found[1], 0)) < 1 << 31:
-            forms = [form for form in _literal_forms(value, found[2]) if form != token.text]
+        match = _INTEGER.fullmatch(token.text) if token.kind == TOKEN_LITERAL else None
+        if match and not sets_size(unit, token) and LEAST <= (value := int(match[1], 0)) < 1 << 31:
+            forms = [form for form in _literal_forms(value, match[2]) if form != token.text]
             sites.append((Edit(token.start, token.end, rng.choice(forms)),))
     return sites
 
 
 def _literal_forms(value: int, suffix: str) -> list[str]:
-    found = [f"{value}{suffix}", f"{value:#x}{suffix}"]
+    forms = [f"{value}{suffix}", f"{value:#x}{suffix}"]
     if value & (value - 1) == 0:
-        found.append(f"(1{suffix} << {value.bit_length() - 1})")
+        forms.append(f"(1{suffix} << {value.bit_length() - 1})")
     factor = next((n for n in (16, 10, 8, 4, 3, 2) if value % n == 0 and value > n), 0)
-    return [*found, f"({factor} * {value // factor}{suffix})"] if factor else found
+    return [*forms, f"({factor} * {value // factor}{suffix})"] if factor else forms
 
 
 def apply_pass(

@@ -46,10 +46,10 @@ def flatten_program(main: Path, text: bytes, root: Path, config: ParseConfig) ->
     """
     chains: dict[Chain, str] = {}
     for side in (HOST, DEVICE):
-        found, problems = list_inclusions(text, str(main), config, side)
+        inclusions, problems = list_inclusions(text, str(main), config, side)
         if problems:
             return None, problems
-        for name, chain, library in found:
+        for name, chain, library in inclusions:
             if library or not chain:
                 continue
             if not any(Path(name).resolve().is_relative_to(r.resolve()) for r in (root, *config.include)):
@@ -111,8 +111,8 @@ def _is_users(match: re.Match[bytes], name: str, record: _Record, root: Path) ->
     beside = (Path(name).parent / quoted).resolve()
     if match[1] is not None and beside.is_file() and beside.is_relative_to(root.resolve()):
         return True
-    known = {str(Path(f).resolve()) for f in record.entered.values()}
-    return any(k.endswith("/" + quoted) for k in known)
+    entered_paths = {str(Path(f).resolve()) for f in record.entered.values()}
+    return any(k.endswith("/" + quoted) for k in entered_paths)
 
 
 # --- several translation units --------------------------------------------------------------------------------------
@@ -130,11 +130,11 @@ def combine_units(build: BuildConfiguration, root: Path, config: ParseConfig) ->
         _copy_tree(root, copy)
         inside = replace(config, include=tuple(_place_in_copy(place, root, copy) for place in config.include))
         lines = []
-        taken: set[str] = set()
+        names_taken: set[str] = set()
         for number, source in enumerate(build.files):
             target = _place_in_copy(source.resolve(), root, copy)
             target.write_bytes(build.head(number) + target.read_bytes().removeprefix(BOM))
-            problems, macros = _separate_names(target, taken, inside)
+            problems, macros = _separate_names(target, names_taken, inside)
             if problems:
                 return None, problems
             lines.append(f'#include "{target.relative_to(copy).as_posix()}"\n')
@@ -163,9 +163,11 @@ def _separate_names(path: Path, taken: set[str], config: ParseConfig) -> tuple[l
     unit, problems = parse_source(path, config)
     if unit is None:
         return [replace(p, message=f"{path.name}: {p.message}") for p in problems], []
-    own = {e for es in unit.referents for e in es if e.user and not (e.local or e.member or e.category == "namespace")}
-    macros = sorted({e.name for e in own if e.category == "macro"})
-    names = {e.name for e in own if e.category != "macro" and not e.external}
+    unit_entities = {
+        e for es in unit.referents for e in es if e.user and not (e.local or e.member or e.category == "namespace")
+    }
+    macros = sorted({e.name for e in unit_entities if e.category == "macro"})
+    names = {e.name for e in unit_entities if e.category != "macro" and not e.external}
     stem = re.sub(r"\W", "_", path.stem)
     used = {t.text for t in unit.tokens} | unit.header_words | taken
     new: dict[str, str] = {}
@@ -177,7 +179,7 @@ def _separate_names(path: Path, taken: set[str], config: ParseConfig) -> tuple[l
         if text is None:
             return [Diagnostic("name_collision", f"{path.name}: {', '.join(sorted(refused))}")], []
         path.write_bytes(text)
-    taken |= {new.get(n, n) for n in names} | {e.name for e in own}
+    taken |= {new.get(n, n) for n in names} | {e.name for e in unit_entities}
     return [], macros
 
 

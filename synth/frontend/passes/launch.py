@@ -43,8 +43,8 @@ def _to_macro(unit: ParsedUnit, tokens: Sequence[Token], at: int) -> Edit | None
     kernel = text_between(unit, tokens, start, at)
     if "," in kernel:
         kernel = f"{NAME}({kernel})"
-    own = text_between(unit, tokens, end + 2, close)
-    words = [kernel, *shape, *["0"] * (4 - len(shape)), *([own] if own else [])]
+    arguments = text_between(unit, tokens, end + 2, close)
+    words = [kernel, *shape, *["0"] * (4 - len(shape)), *([arguments] if arguments else [])]
     return Edit(tokens[start].start, tokens[close].end, f"{MACRO}({', '.join(words)})")
 
 
@@ -73,8 +73,8 @@ def _to_chevrons(unit: ParsedUnit, tokens: Sequence[Token], at: int) -> Edit | N
     shape = words[1:5]
     while len(shape) > 2 and shape[-1] == "0":
         shape.pop()
-    own = text_between(unit, tokens, parts[5][0], close) if len(parts) > 5 else ""
-    return Edit(tokens[at].start, tokens[close].end, f"{kernel}<<<{', '.join(shape)}>>>({own})")
+    stream = text_between(unit, tokens, parts[5][0], close) if len(parts) > 5 else ""
+    return Edit(tokens[at].start, tokens[close].end, f"{kernel}<<<{', '.join(shape)}>>>({stream})")
 
 
 def apply_pass(

@@ -31,19 +31,19 @@ def _indent_site(unit: ParsedUnit, unit_of: str) -> Site:
     """Each step of indentation becomes `unit_of`; lines within comments and literals stay."""
     inner = [(t.start, t.end) for t in unit.tokens if t.kind in (TOKEN_COMMENT, TOKEN_LITERAL) and "\n" in t.text]
     lines = [
-        found
-        for found in _LINE.finditer(unit.text)
-        if not any(a < found.start() < b for a, b in inner)
-        and unit.text[found.start() - 2 : found.start() - 1] != b"\\"
+        match
+        for match in _LINE.finditer(unit.text)
+        if not any(a < match.start() < b for a, b in inner)
+        and unit.text[match.start() - 2 : match.start() - 1] != b"\\"
     ]
-    widths = {len(found[1].expandtabs(4)) for found in lines}
+    widths = {len(match[1].expandtabs(4)) for match in lines}
     step = min(widths, default=0)
     if step == 0:
         return ()
     edits = []
-    for found in lines:
-        width = len(found[1].expandtabs(4))
-        edits.append(Edit(found.start(), found.end(), unit_of * (width // step) + " " * (width % step)))
+    for match in lines:
+        width = len(match[1].expandtabs(4))
+        edits.append(Edit(match.start(), match.end(), unit_of * (width // step) + " " * (width % step)))
     return tuple(edits)
 
 

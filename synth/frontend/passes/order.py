@@ -31,23 +31,26 @@ def plan_sites(unit: ParsedUnit, rng: random.Random) -> list[Site]:
             continue
         first, second = _declared_name(tokens, a, b, declared), _declared_name(tokens, c, d, declared)
         if first and second and not _uses_name(tokens, c, d, first) and not _uses_name(tokens, a, b, second):
-            one, two = text_between(unit, tokens, a, b), text_between(unit, tokens, c, d)
-            if "\n" not in one + two:
+            first_text, two = text_between(unit, tokens, a, b), text_between(unit, tokens, c, d)
+            if "\n" not in first_text + two:
                 sites.append(
-                    (Edit(tokens[a].start, tokens[b - 1].end, two), Edit(tokens[c].start, tokens[d - 1].end, one))
+                    (
+                        Edit(tokens[a].start, tokens[b - 1].end, two),
+                        Edit(tokens[c].start, tokens[d - 1].end, first_text),
+                    )
                 )
     return sites
 
 
 def _statement_ranges(tokens: Sequence[Token]) -> list[tuple[int, int]]:
     """The [start, end) ranges of what ends with a semicolon."""
-    found, first = [], 0
+    ranges, first = [], 0
     for i, token in enumerate(tokens):
         if token.text in _ENDS:
             if token.text == ";":
-                found.append((first, i + 1))
+                ranges.append((first, i + 1))
             first = i + 1
-    return found
+    return ranges
 
 
 def _declared_name(tokens: Sequence[Token], start: int, end: int, declared: set[int]) -> str:

@@ -44,26 +44,26 @@ def plan_renaming(unit: ParsedUnit, seed: int, keep: frozenset[str] = frozenset(
 
     `keep` holds spellings to leave unchanged, in addition to those that the rules in `spellings` keep.
     """
-    found = collect_spellings(unit)
-    found.kept_spellings |= dict.fromkeys(keep - found.kept_spellings.keys(), "unsafe")
+    spellings = collect_spellings(unit)
+    spellings.kept_spellings |= dict.fromkeys(keep - spellings.kept_spellings.keys(), "unsafe")
     kernels = declared_kernels(unit.text.decode(errors="surrogateescape"))
-    namer = _make_namer(found, seed)
-    ordered = _ordered_names(found, namer, kernels)
+    namer = _make_namer(spellings, seed)
+    ordered = _ordered_names(spellings, namer, kernels)
     tokens: dict[int, str] = {}
-    for text, entry in sorted(found.spellings.items()):
-        if not entry.user or text in found.kept_spellings:
+    for text, entry in sorted(spellings.spellings.items()):
+        if not entry.user or text in spellings.kept_spellings:
             continue
         if entry.joined:
             first = _first_declared(entry.user.values())
             name = ordered.get(text) or namer.make(_naming_category(first, kernels), shape=first.shape, old=text)
             tokens.update(dict.fromkeys([*entry.user, *entry.unresolved], name))
         else:
-            tokens.update(_name_entities(found, entry, namer, kernels, ordered))
-    for text, occurrences in sorted(found.inactive.items()):
+            tokens.update(_name_entities(spellings, entry, namer, kernels, ordered))
+    for text, occurrences in sorted(spellings.inactive.items()):
         category = "function" if unit.tokens[occurrences[0] + 1].text == "(" else "variable"
         tokens.update(dict.fromkeys(occurrences, namer.make(category, old=text)))
-    _name_macro_params(found, namer, tokens)
-    return _build_renaming(unit, tokens, found.kept())
+    _name_macro_params(spellings, namer, tokens)
+    return _build_renaming(unit, tokens, spellings.kept())
 
 
 def _make_namer(found: SpellingTable, seed: int) -> Namer:
@@ -161,8 +161,10 @@ def _lds_functions(found: SpellingTable) -> set[str]:
     owners = set()
     for text, entry in found.spellings.items():
         for i, entities in entry.user.items():
-            own = any(e.category in ("function", "method") and e.place == ("", unit.tokens[i].start) for e in entities)
-            if own and any(a <= unit.tokens[i].start < b for a, b in ranges):
+            is_declared_here = any(
+                e.category in ("function", "method") and e.place == ("", unit.tokens[i].start) for e in entities
+            )
+            if is_declared_here and any(a <= unit.tokens[i].start < b for a, b in ranges):
                 owners.add(text)
     return owners
 
@@ -196,13 +198,13 @@ def _build_renaming(unit: ParsedUnit, tokens: dict[int, str], kept: dict[str, st
 
 def rename_only(unit: ParsedUnit, names: Mapping[str, str]) -> tuple[bytes | None, frozenset[str]]:
     """The text with the given spellings (old -> new) replaced, or None and the names that must not be renamed."""
-    found = collect_spellings(unit)
-    refused = frozenset(n for n in names if n in found.kept_spellings or n not in found.spellings)
+    spellings = collect_spellings(unit)
+    refused = frozenset(n for n in names if n in spellings.kept_spellings or n not in spellings.spellings)
     if refused:
         return None, refused
     tokens = {}
     for old, new in names.items():
-        entry = found.spellings[old]
+        entry = spellings.spellings[old]
         occurrences = [i for i, es in entry.user.items() if not any(e.local for e in es)]
         tokens.update(dict.fromkeys([*occurrences, *entry.unresolved], new))
     return apply_edits(unit.text, _build_renaming(unit, tokens, {}).edits), frozenset()
@@ -232,8 +234,8 @@ def rename_unit(
         if not blamed:
             break
         keep |= blamed
-    what = str(problems[0]) if problems else "identifiers would resolve to other declarations"
-    return None, None, [Diagnostic("rename_unsafe", what)]
+    problem = str(problems[0]) if problems else "identifiers would resolve to other declarations"
+    return None, None, [Diagnostic("rename_unsafe", problem)]
 
 
 def blamed_names(problems: Iterable[Diagnostic], renaming: Renaming) -> frozenset[str]:
@@ -272,9 +274,9 @@ def _entity_shape(entities: frozenset[Entity], numbers: dict[int, int]) -> froze
 
 def _unresolved_names(unit: ParsedUnit) -> frozenset[str]:
     """Spellings with unresolved occurrences: the likely culprits if no compiler error names one."""
-    found = collect_spellings(unit)
-    macros = {macro.name for macro in found.macros}
-    return frozenset(s.text for s in found.spellings.values() if s.user and s.unresolved) - macros
+    spellings = collect_spellings(unit)
+    macros = {macro.name for macro in spellings.macros}
+    return frozenset(s.text for s in spellings.spellings.values() if s.user and s.unresolved) - macros
 
 
 def apply_pass(

@@ -78,15 +78,15 @@ def _read_hashed(s: Sketch, p: WorkItemPosition) -> list[Expr]:
 def _read_neighbours(s: Sketch, p: WorkItemPosition, distances: list[int]) -> list[Expr]:
     """The element, and the mean of it and those around it, clamped at the ends."""
     source = s.source(s.t, p.count)
-    own = s.local(load(source, p.item))
-    values = [own]
+    neighbour = s.local(load(source, p.item))
+    values = [neighbour]
     for distance in distances:
         values.append(load(source, apply("max", p.item - distance, 0)))
         values.append(load(source, apply("min", p.item + distance, p.count - 1)))
     if not s.t.is_float:
-        return [own, s.local(weighted_sum(values, [1] * len(values)), "sum")]
+        return [neighbour, s.local(weighted_sum(values, [1] * len(values)), "sum")]
     weight = 2.0 ** -(len(values) - 1).bit_length()
-    return [own, s.local(weighted_sum(values, [1.0] * len(values)) * weight, "mean")]
+    return [neighbour, s.local(weighted_sum(values, [1.0] * len(values)) * weight, "mean")]
 
 
 def _read_window(s: Sketch, p: WorkItemPosition) -> list[Expr]:

@@ -118,19 +118,19 @@ def _count_bins(s: Sketch, count: int) -> Iterator[Deliver]:
     bins, summed = s.ctx.choices.pick((64, 256, 1024)), s.ctx.choices.flag(50)
     t = _sum_type(s) if summed and s.t.is_float else U32
     span = (0.0, WIDEST[t.name]) if t.is_float else (t.lo, t.hi)
-    target, own = s.target(t, bins, span), s.k.lds("own_bins", t, bins, span)
+    target, lds_bins = s.target(t, bins, span), s.k.lds("own_bins", t, bins, span)
     with s.k.loop(s.k.fresh("b"), s.lane, bins, s.threads) as bin_:
-        s.k.store(own, bin_, 0.0 if t.is_float else 0)
+        s.k.store(lds_bins, bin_, 0.0 if t.is_float else 0)
     s.k.barrier()
 
     def deliver(p: WorkItemPosition, value: Expr) -> None:
         amount = cast(value, t) if t.is_float else cast(value, t) & 0xFF if summed else ir.const(1, t)
-        s.k.atomic("add", own, s.hashed(p.item, bins), amount)
+        s.k.atomic("add", lds_bins, s.hashed(p.item, bins), amount)
 
     yield deliver
     s.k.barrier()
     with s.k.loop(s.k.fresh("b"), s.lane, bins, s.threads) as bin_:
-        s.k.atomic("add", target, bin_, load(own, bin_))
+        s.k.atomic("add", target, bin_, load(lds_bins, bin_))
     s.terms = max(s.terms, 4 * (int(count) // bins) + 64)
 
 

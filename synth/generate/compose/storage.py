@@ -37,13 +37,13 @@ def _other_lane(s: Sketch, lane: Expr, j: Operand) -> Expr:
 
 def _share_in_lds(s: Sketch, p: WorkItemPosition, values: list[Expr]) -> list[Expr]:
     """Shared with the work-group: each work-item writes its value and reads those of others."""
-    threads, reuse, own = s.threads, min(s.ctx["reuse"], s.threads), values[-1]
+    threads, reuse, last_value = s.threads, min(s.ctx["reuse"], s.threads), values[-1]
     lanes = s.ctx.choices.pick((1, 1, 1, 2, 4)) if s.t is not F16 and s.t.bytes * threads * 4 <= 1 << 15 else 1
     t = vector_type(s.t, lanes)
-    tile = s.k.lds(s.k.fresh("tile"), t, threads, (own.lo, own.hi), dynamic=bool(s.ctx["dynamic"]))
-    s.k.store(tile, s.lane, own if lanes == 1 else pack(t, [own] * lanes))
+    tile = s.k.lds(s.k.fresh("tile"), t, threads, (last_value.lo, last_value.hi), dynamic=bool(s.ctx["dynamic"]))
+    s.k.store(tile, s.lane, last_value if lanes == 1 else pack(t, [last_value] * lanes))
     s.k.barrier()
-    acc = s.k.variable(s.k.fresh("acc"), s.start(), s.t, total_span(s.t, own.hi, reuse))
+    acc = s.k.variable(s.k.fresh("acc"), s.start(), s.t, total_span(s.t, last_value.hi, reuse))
     with s.k.loop(s.k.fresh("r"), 0, reuse, unroll=s.ctx.choices.pick((0, 0, 4, 8))) as j:
         read = load(tile, _other_lane(s, s.lane, j))
         _accumulate_term(
@@ -57,10 +57,10 @@ def _share_in_lds(s: Sketch, p: WorkItemPosition, values: list[Expr]) -> list[Ex
 
 def _share_in_phases(s: Sketch, p: WorkItemPosition, values: list[Expr]) -> list[Expr]:
     """In LDS over several rounds: each replaces every element by a mean of two, between barriers."""
-    own = values[-1]
-    span = (own.lo, own.hi) if s.t.is_float else s.span
+    last_value = values[-1]
+    span = (last_value.lo, last_value.hi) if s.t.is_float else s.span
     tile = s.k.lds(s.k.fresh("tile"), s.t, s.threads, span, dynamic=bool(s.ctx["dynamic"]))
-    s.k.store(tile, s.lane, s.bounded(own))
+    s.k.store(tile, s.lane, s.bounded(last_value))
     s.k.barrier()
     with s.k.loop(s.k.fresh("phase"), 1, s.ctx["phases"] + 1) as j:
         other = load(tile, _other_lane(s, s.lane, j))
@@ -77,10 +77,10 @@ def _share_in_phases(s: Sketch, p: WorkItemPosition, values: list[Expr]) -> list
 
 def _weight_by_constants(s: Sketch, p: WorkItemPosition, values: list[Expr]) -> list[Expr]:
     """A sum weighted with coefficients in constant memory, the same for all lanes or not."""
-    taps, own = s.ctx.choices.pick((4, 8, 16, 32, 64)), values[-1]
+    taps, last_value = s.ctx.choices.pick((4, 8, 16, 32, 64)), values[-1]
     table = s.coefficients(s.t, taps)
     shared = s.ctx.choices.flag(60)
-    with_own = own if s.t.is_float else own & s.mask(8)
+    with_own = last_value if s.t.is_float else last_value & s.mask(8)
     acc = s.k.variable(s.k.fresh("acc"), s.start(), s.t, total_span(s.t, with_own.hi * table.hi, taps))
     with s.k.loop(s.k.fresh("tap"), 0, taps, unroll=s.ctx.choices.pick((0, 1, 4))) as j:
         _accumulate_term(s, acc, load(table, j if shared else (s.lane + j) % taps) * with_own)
@@ -90,12 +90,12 @@ def _weight_by_constants(s: Sketch, p: WorkItemPosition, values: list[Expr]) -> 
 
 def _use_private_array(s: Sketch, p: WorkItemPosition, values: list[Expr]) -> list[Expr]:
     """An array of the work-item, filled and then updated several times: registers if unrolled, else scratch memory."""
-    length, own = s.ctx.choices.pick((4, 6, 8, 16)), values[-1]
+    length, last_value = s.ctx.choices.pick((4, 6, 8, 16)), values[-1]
     unroll = s.ctx.choices.pick((1, 1, 0))
-    span = (own.lo, own.hi) if s.t.is_float else s.span
+    span = (last_value.lo, last_value.hi) if s.t.is_float else s.span
     window = s.k.private(s.k.fresh("window"), s.t, length, span)
     with s.k.loop(s.k.fresh("w"), 0, length, unroll=unroll) as w:
-        s.k.store(window, w, s.bounded(own if s.t.is_float else own + cast(w, s.t)))
+        s.k.store(window, w, s.bounded(last_value if s.t.is_float else last_value + cast(w, s.t)))
     passes = s.k.loop(s.k.fresh("pass"), 0, s.ctx.choices.pick((1, 2, 4, 8)))
     with passes, s.k.loop(s.k.fresh("w"), 0, length, unroll=unroll) as w:
         s.k.store(window, w, _mix_pair(s, window, w, (w + 1) % length, span))

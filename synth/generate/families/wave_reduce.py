@@ -17,8 +17,8 @@ def build_kernels(ctx: Context) -> Module:
                       **ctx.kernel_options())  # fmt: skip
     source, host_in = add_input(ctx, k, 0, t, n, ctx.init(t))
     atomic = ctx["finish"] == "atomic"
-    whole = total_span(t, source.hi, terms * threads)
-    target, host_out = add_output(ctx, k, 0, t, 1 if atomic else threads // WAVE, whole if t.is_float else None)
+    whole_span = total_span(t, source.hi, terms * threads)
+    target, host_out = add_output(ctx, k, 0, t, 1 if atomic else threads // WAVE, whole_span if t.is_float else None)
     count = k.scalar(ctx.names.count, n)
     i = k.let(ctx.names.index, k.global_id())
     span = total_span(t, source.hi, terms * WAVE)

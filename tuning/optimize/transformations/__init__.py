@@ -48,18 +48,18 @@ def list_moves(view: KernelView) -> list[Move]:
     """All moves from a kernel's plan: the transformations by turns, those that its bottleneck calls for first."""
     limit = view.bottleneck
     rows: list[list[Move]] = []
-    seen = {view.plan}
-    for name, one in sorted(TRANSFORMATIONS.items(), key=lambda row: limit not in row[1].helps):
+    plans = {view.plan}
+    for name, transformation in sorted(TRANSFORMATIONS.items(), key=lambda row: limit not in row[1].helps):
         rows.append([])
-        for plan in one.list_plans(view):
-            if plan not in seen:
-                seen.add(plan)
-                for_it = f"limited by {limit}" if limit in one.helps else "for any limit"
-                rows[-1].append(Move(name, view.kernel.name, plan, f"{for_it}; should change {one.counter}"))
+        for plan in transformation.list_plans(view):
+            if plan not in plans:
+                plans.add(plan)
+                for_it = f"limited by {limit}" if limit in transformation.helps else "for any limit"
+                rows[-1].append(Move(name, view.kernel.name, plan, f"{for_it}; should change {transformation.counter}"))
     turns = itertools.zip_longest(*rows)
     return [move for turn in turns for move in turn if move is not None]
 
 
 def list_planned(plan: TransformationPlan) -> Iterator[Transformation]:
     """The transformations that have parts in the source of a plan."""
-    return (one for one in TRANSFORMATIONS.values() if one.is_planned(plan))
+    return (transformation for transformation in TRANSFORMATIONS.values() if transformation.is_planned(plan))

@@ -71,7 +71,7 @@ struct Sums {
 def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
     calls = list(private_calls(view.program, view.kernel, view.plan))
     others = sum(1 for word in view.words if word.lower().startswith("atomic")) > 1 or "atomicCAS" in view.words
-    bases = {one.base for one in view.kernel.parameters if one.base and not one.constant}
+    bases = {parameter.base for parameter in view.kernel.parameters if parameter.base and not parameter.constant}
     other_plan = view.plan.split or view.plan.private
     if not view.kernel.independent or other_plan or not calls or others or not bases & TYPES.keys():
         return

@@ -14,9 +14,9 @@ from hipsynth.tuning.optimize.transformations.transformation import Transformati
 
 def passes_distinct_pointers(view: KernelView) -> bool:
     """Whether every launch passes different expressions for all pointers; the output check covers the rest."""
-    places = [i for i, one in enumerate(view.kernel.parameters) if one.base]
+    places = [i for i, parameter in enumerate(view.kernel.parameters) if parameter.base]
     passed = [[launch.arguments[i] for i in places] for launch in view.kernel.launches]
-    return bool(passed) and all(len(set(one)) == len(one) for one in passed)
+    return bool(passed) and all(len(set(parameter)) == len(parameter) for parameter in passed)
 
 
 def list_plans(view: KernelView) -> Iterator[TransformationPlan]:

@@ -31,8 +31,8 @@ def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
     for x, y in TILES:
         for shape in SHAPES:
             if view.extent(0) >= x * shape[0] and view.extent(1) >= y * shape[1] and math.prod(shape) <= 1024:
-                made = replace(plan, shape=shape, axis=0, coarsen=x, rows=y, adjacent=False, jam=True, restrict=True)
-                yield replace(made, unroll=plan.unroll or UNROLL)
+                jammed = replace(plan, shape=shape, axis=0, coarsen=x, rows=y, adjacent=False, jam=True, restrict=True)
+                yield replace(jammed, unroll=plan.unroll or UNROLL)
 
 
 TRANSFORMATION = Transformation(("vl1d", "valu", "latency", "l2", "issue"), "TCP_TOTAL_CACHE_ACCESSES", list_plans)

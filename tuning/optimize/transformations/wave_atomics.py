@@ -41,7 +41,7 @@ _NUMBER = re.compile(r"\d+[uU]?")
 
 
 def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
-    bases = {one.base for one in view.kernel.parameters if one.base and not one.constant}
+    bases = {parameter.base for parameter in view.kernel.parameters if parameter.base and not parameter.constant}
     if view.plan.aggregate or view.plan.jam or view.kernel.fixed or not bases & (TYPES.keys() - {"float"}):
         return
     if any(aggregate_calls(view.program, view.kernel, view.plan)):

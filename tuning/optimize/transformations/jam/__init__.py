@@ -31,14 +31,14 @@ def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
         if can_jam(view, axis):
             for factor in FACTORS:
                 if view.extent(axis) >= 2 * factor:
-                    made = replace(
+                    base = replace(
                         view.base, axis=axis, coarsen=factor, adjacent=False, rows=1, jam=True, restrict=True
                     )
-                    yield made
+                    yield base
                     if view.plan.shape is None and axis != view.plan.lanes:
                         flat = [1, 1, 1]
                         flat[view.plan.lanes] = 256
-                        yield replace(made, shape=(flat[0], flat[1], flat[2]))
+                        yield replace(base, shape=(flat[0], flat[1], flat[2]))
 
 
 TRANSFORMATION = Transformation((), "TCP_TOTAL_CACHE_ACCESSES", list_plans)

@@ -56,29 +56,33 @@ class _Jam:
         before = None
         while before != self.varying:
             before = dict(self.varying)
-            for number, one in enumerate(tree):
+            for number, statement in enumerate(tree):
                 if self._is_guard(tree, number):  # what is inside happens for all work-items or not at all
-                    self._spread(one.parts[0], NONE)
+                    self._spread(statement.parts[0], NONE)
                 else:
-                    self._spread(one, NONE)
+                    self._spread(statement, NONE)
         lines, guarded = [], False
-        for number, one in enumerate(tree):
-            guard = self._is_guard(tree, number) and self._varies(one.head)
+        for number, statement in enumerate(tree):
+            guard = self._is_guard(tree, number) and self._varies(statement.head)
             guarded = guarded or bool(guard)
-            if guard and self._is_exit(one):
-                lines.append(f"if ({self._any(one.head)}) {FALLBACK}")
+            if guard and self._is_exit(statement):
+                lines.append(f"if ({self._any(statement.head)}) {FALLBACK}")
             elif guard:
-                lines.append(f"if (!({self._all(one.head)})) {FALLBACK}")
-                lines.append(self._emit(one.parts[0]))
+                lines.append(f"if (!({self._all(statement.head)})) {FALLBACK}")
+                lines.append(self._emit(statement.parts[0]))
             else:
-                lines.append(self._emit(one))
+                lines.append(self._emit(statement))
         return JammedBody("\n  ".join(lines), guarded)
 
     def _is_guard(self, tree: Sequence[Statement], number: int) -> bool:
         """Whether a statement only decides whether a work-item takes part: `if (...) return;` or an `if` around the
         rest, with nothing but declarations before it."""
-        one = tree[number]
-        if one.kind != "if" or len(one.parts) != 1 or not (self._is_exit(one) or number == len(tree) - 1):
+        statement = tree[number]
+        if (
+            statement.kind != "if"
+            or len(statement.parts) != 1
+            or not (self._is_exit(statement) or number == len(tree) - 1)
+        ):
             return False
         return all(self._is_declaration(other) for other in tree[:number] if not self._is_exit(other))
 
@@ -90,12 +94,12 @@ class _Jam:
 
     def _varies(self, span: tuple[int, int]) -> Axes:
         """The axes along which a piece of code differs between work-items."""
-        found: set[int] = set()
+        varying_axes: set[int] = set()
         for i in range(*span):
-            found |= self.varying.get(self.code.local(self.tokens[i]), NONE)
+            varying_axes |= self.varying.get(self.code.local(self.tokens[i]), NONE)
             if (axis := self._coordinate(i)) in self.copies:
-                found.add(axis)
-        return frozenset(found)
+                varying_axes.add(axis)
+        return frozenset(varying_axes)
 
     def _coordinate(self, at: int) -> int:
         """The axis of `threadIdx.x` and the like, -1 for other tokens; uses of them as a whole are refused."""

@@ -83,11 +83,11 @@ class _Split:
         if not self.loops:
             raise NotUnderstood("no loop whose iterations are independent")
         self._check_stores()
-        made = [edit for loop in self.loops for edit in self._loop_edits(loop)]
-        for one in {store.statement for store in self.stores if store.loop is None}:
-            start, end = self.tokens[one.start].start, self.tokens[one.end - 1].end
-            made += [Edit(start, start, f"if ({LANE} == 0) {{ "), Edit(end, end, " }")]
-        return made
+        loop_edits = [edit for loop in self.loops for edit in self._loop_edits(loop)]
+        for statement in {store.statement for store in self.stores if store.loop is None}:
+            start, end = self.tokens[statement.start].start, self.tokens[statement.end - 1].end
+            loop_edits += [Edit(start, start, f"if ({LANE} == 0) {{ "), Edit(end, end, " }")]
+        return loop_edits
 
     # --- what the kernel does ----------------------------------------------------------------------------------------
 
@@ -119,18 +119,18 @@ class _Split:
 
     def _aliases(self) -> dict[int, str]:
         """Local pointers by their declarations, and the parameter that each points into."""
-        found: dict[int, str] = {}
-        pointers = {one.name for one in self.body.kernel.parameters if one.base}
+        aliases: dict[int, str] = {}
+        pointers = {parameter.name for parameter in self.body.kernel.parameters if parameter.base}
         for i in range(self.body.kernel.first, self.body.kernel.last):
             token = self.tokens[i]
             declared = token.start in self.body.locals
             if declared and self.tokens[i - 1].text in ("*", "const", "__restrict__") and "*" in self._before(i):
                 stop = next(j for j in range(i, self.body.kernel.last) if self.tokens[j].text in (";", ","))
-                roots = {self._root(j, found) for j in range(i + 1, stop)} - {""}
+                roots = {self._root(j, aliases) for j in range(i + 1, stop)} - {""}
                 if len(roots) != 1 or not roots <= pointers:
                     raise NotUnderstood("a pointer from elsewhere")
-                found[token.start] = roots.pop()
-        return found
+                aliases[token.start] = roots.pop()
+        return aliases
 
     def _before(self, at: int) -> list[str]:
         return [t.text for t in self.tokens[max(0, at - 3) : at]]
@@ -140,7 +140,7 @@ class _Split:
         place = self.body.local(self.tokens[at])
         if place >= 0:
             return aliases.get(place, "")
-        named = (one.name for one in self.body.kernel.parameters if one.base)
+        named = (parameter.name for parameter in self.body.kernel.parameters if parameter.base)
         return next((name for name in named if name == self.tokens[at].text), "")
 
     def _writes(self, span: tuple[int, int]) -> Iterator[tuple[int, str]]:
@@ -153,16 +153,16 @@ class _Split:
                 yield i, after if after in ASSIGN else "++"
 
     def _walk(self, found: tuple[Statement, ...]) -> None:
-        for one in found:
-            loop = self._shared(one) if one.kind == "for" else None
+        for statement in found:
+            loop = self._shared(statement) if statement.kind == "for" else None
             if loop is not None:
                 self.loops.append(loop)
                 continue
-            if one.kind in ("simple", "jump"):
-                self._outside(one)
-            elif any(self.body.local(self.tokens[i]) < 0 for i, _ in self._writes(one.head)):
+            if statement.kind in ("simple", "jump"):
+                self._outside(statement)
+            elif any(self.body.local(self.tokens[i]) < 0 for i, _ in self._writes(statement.head)):
                 raise NotUnderstood("a condition that stores")
-            self._walk(one.parts)
+            self._walk(statement.parts)
 
     def _outside(self, one: Statement) -> None:
         """A statement that all lanes do, or the first one if it stores."""
@@ -221,8 +221,8 @@ class _Split:
             one, variable, init, condition, step, joined, text_between(self.body.program.unit, self.tokens, *one.head)
         )
         for store in stores:
-            known = self._root(store.at, self.aliases) and self.tokens[store.at + 1].text == "["
-            place_of_its_own = known and self._own_place(store.at, loop, inside)
+            is_shared = self._root(store.at, self.aliases) and self.tokens[store.at + 1].text == "["
+            place_of_its_own = is_shared and self._own_place(store.at, loop, inside)
             if not place_of_its_own or store.statement.kind != "simple":
                 return None
         self.stores += [_Store(s.statement, s.at, s.subscript, loop) for s in stores]
@@ -303,8 +303,10 @@ class _Split:
         for part in split_at(self.tokens, *span, "+"):
             terms += split_at(self.tokens, *part, "-")
         changing = {*inside, loop.variable}
-        found = [(term, [i for i in range(*term) if self.body.local(self.tokens[i]) in changing]) for term in terms]
-        with_it = [(term, names) for term, names in found if names]
+        changing_terms = [
+            (term, [i for i in range(*term) if self.body.local(self.tokens[i]) in changing]) for term in terms
+        ]
+        with_it = [(term, names) for term, names in changing_terms if names]
         if len(with_it) != 1 or len(with_it[0][1]) != 1:
             return False
         (a, b), (name,) = with_it[0]
@@ -313,10 +315,10 @@ class _Split:
 
     def _value_of(self, place: int, loop: _Loop) -> tuple[int, int]:
         """The tokens of a constant's initial value; none for a variable."""
-        one = loop.statement
-        at = next(i for i in range(one.start, one.end) if self.tokens[i].start == place)
-        stop = next(i for i in range(at, one.end) if self.tokens[i].text in (";", ","))
-        constant = any(self.tokens[i].text == "const" for i in range(max(one.start, at - 3), at))
+        statement = loop.statement
+        at = next(i for i in range(statement.start, statement.end) if self.tokens[i].start == place)
+        stop = next(i for i in range(at, statement.end) if self.tokens[i].text in (";", ","))
+        constant = any(self.tokens[i].text == "const" for i in range(max(statement.start, at - 3), at))
         return (at + 2, stop) if constant and self.tokens[at + 1].text == "=" else (at, at)
 
     def _check_stores(self) -> None:
@@ -343,8 +345,8 @@ class _Split:
     # --- the text ----------------------------------------------------------------------------------------------------
 
     def _loop_edits(self, loop: _Loop) -> Iterator[Edit]:
-        one, unit = loop.statement, self.body.program.unit
-        start, end = self.tokens[one.start].start, self.tokens[one.end - 1].end
+        statement, unit = loop.statement, self.body.program.unit
+        start, end = self.tokens[statement.start].start, self.tokens[statement.end - 1].end
         names = {p: next(t.text for t in self.tokens if t.start == p) for p in loop.joined}
         sums = [names[p] for p, how in loop.joined.items() if how == "sum"]
         before = "".join(f"const auto {name}_before = {name};\n  {name} = 0;\n  " for name in sums)
@@ -357,7 +359,7 @@ class _Split:
         name = next(t.text for t in self.tokens if t.start == loop.variable)
         times = "" if loop.step == "1" else f" * ({loop.step})"
         step = str(self.lanes) if loop.step == "1" else f"{self.lanes} * ({loop.step})"
-        head = self.tokens[one.head[0]].start, self.tokens[one.head[1]].start
+        head = self.tokens[statement.head[0]].start, self.tokens[statement.head[1]].start
         declared = unit.text[head[0] : self.tokens[loop.init[0]].start].decode(errors="surrogateescape")
         init = text_between(unit, self.tokens, *loop.init)
         condition = text_between(unit, self.tokens, *loop.condition)
