@@ -211,13 +211,13 @@ class _Pool(Generic[T, R]):
                     if following is None:
                         exhausted = True
                         break
-                    self._start(*following)
+                    self._start_workers(*following)
                 if not self.busy:
                     return
-                yield from self._collect()
+                yield from self._collect_results()
         except KeyboardInterrupt:
             if self.collect_interrupted:
-                yield from self._last()
+                yield from self._collect_last_results()
             raise
         finally:
             for worker in self.busy:  # interrupted, or the caller stopped iterating
@@ -225,48 +225,48 @@ class _Pool(Generic[T, R]):
             for worker in [*self.busy, *self.idle]:
                 worker.end()
 
-    def _last(self) -> Iterator[ItemOutcome[R]]:
+    def _collect_last_results(self) -> Iterator[ItemOutcome[R]]:
         """What the workers have of their items; they have a few seconds to tell. A second Ctrl-C ends the wait."""
         for worker in self.busy:
             os.kill(worker.process.pid or 0, signal.SIGUSR1)
         end = time.monotonic() + _LAST_S
         while self.busy and time.monotonic() < end:
-            yield from self._collect()
+            yield from self._collect_results()
 
-    def _start(self, index: int, item: T) -> None:
+    def _start_workers(self, index: int, item: T) -> None:
         worker = self.idle.pop() if self.idle else _Worker(self.function)
         self.busy.append(worker)
         # If the worker died while idle, `_collect` sees the closed connection and retries the item.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             worker.give(index, item)
 
-    def _collect(self) -> Iterator[ItemOutcome[R]]:
+    def _collect_results(self) -> Iterator[ItemOutcome[R]]:
         ready = wait([worker.connection for worker in self.busy], timeout=0.5)
         for worker in [w for w in self.busy if w.connection in ready]:
-            outcome = self._receive(worker)
+            outcome = self._receive_result(worker)
             if outcome is not None:
                 yield outcome
-        for worker in [w for w in self.busy if self._late(w)]:
+        for worker in [w for w in self.busy if self._is_late(w)]:
             self.busy.remove(worker)
             worker.process.kill()
             worker.end()
             problem = f"no answer within {self.timeout:g} s"
             yield ItemOutcome(worker.index, error=WorkerTimeout(problem, remedy="raise --timeout"))
 
-    def _late(self, worker: _Worker[T]) -> bool:
+    def _is_late(self, worker: _Worker[T]) -> bool:
         return self.timeout is not None and time.monotonic() - worker.started > self.timeout
 
-    def _receive(self, worker: _Worker[T]) -> ItemOutcome[R] | None:
+    def _receive_result(self, worker: _Worker[T]) -> ItemOutcome[R] | None:
         """The worker's result; None if it died and its item will be retried."""
         self.busy.remove(worker)
         try:
             ok, value = worker.connection.recv()
         except (EOFError, OSError):
-            return self._bury(worker)
+            return self._bury_worker(worker)
         self.idle.append(worker)
         return ItemOutcome(worker.index, value=value) if ok else ItemOutcome(worker.index, error=value)
 
-    def _bury(self, worker: _Worker[T]) -> ItemOutcome[R] | None:
+    def _bury_worker(self, worker: _Worker[T]) -> ItemOutcome[R] | None:
         worker.process.join(2)
         code = worker.process.exitcode
         worker.end()

@@ -106,13 +106,13 @@ class BoundedConnection(H11Protocol):
 
     def _refuse_slow_client(self) -> None:
         if self.turn is ClientTurn.TAKE_ANSWER or self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
-            self._drop()
+            self._drop_connection()
             return
         self.transport.write(REQUEST_TIMEOUT)
         self.transport.close()
         self._follow_turn()
 
-    def _drop(self) -> None:
+    def _drop_connection(self) -> None:
         self._set_turn(None)
         self.transport.abort()
 
@@ -128,4 +128,4 @@ class BoundedConnection(H11Protocol):
         )
         oldest = min((connection for connection in others if connection.turn), key=lambda one: one.since, default=None)
         if oldest is not None:
-            oldest._drop()
+            oldest._drop_connection()

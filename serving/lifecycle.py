@@ -108,10 +108,10 @@ class Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop)
+            loop.add_signal_handler(number, self._stop_server)
         yield
 
-    def _stop(self) -> None:
+    def _stop_server(self) -> None:
         self.should_exit = True
 
 

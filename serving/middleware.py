@@ -85,7 +85,7 @@ class Guard:
             await send(message)
 
         try:
-            await self._guarded(scope, counted, answered)
+            await self._answer_guarded(scope, counted, answered)
             if size > BODY_BYTES and not status:
                 begun = True
                 await _send_refusal(answered, TOO_LARGE)
@@ -97,11 +97,11 @@ class Guard:
                 "%s %r %s %.1f ms %d bytes", scope["method"], scope["path"][:100], status or 499, 1000 * took, size
             )
 
-    async def _guarded(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def _answer_guarded(self, scope: Message, receive: Receive, send: Send) -> None:
         try:
             headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
             self._check_place(scope, headers)
-            if await self._entered(scope, send):
+            if await self._enter_by_link(scope, send):
                 return
             self._check_token(scope, headers)
             length = headers.get("content-length", "0")
@@ -123,7 +123,7 @@ class Guard:
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not followed:
             raise Refusal(403, "bad_origin", "a page of another site may not call this server")
 
-    async def _entered(self, scope: Message, send: Send) -> bool:
+    async def _enter_by_link(self, scope: Message, send: Send) -> bool:
         """The printed link holds the token: it becomes a cookie and leaves the address bar."""
         tokens = parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
         if scope["path"] != "/" or scope["method"] != "GET" or not tokens:

@@ -71,7 +71,9 @@ class Worker:
         """The document of a request. Raises Problem, or WorkerLost (NotTaken) if the process ends; if the task is
         cancelled, the process gives the request up first."""
         self.taken = False
-        answering = asyncio.ensure_future(self._exchange(json.dumps({"kind": kind, "body": to_json(request)}).encode()))
+        answering = asyncio.ensure_future(
+            self._exchange_messages(json.dumps({"kind": kind, "body": to_json(request)}).encode())
+        )
         try:
             answer = await asyncio.shield(answering)
         except asyncio.CancelledError:
@@ -88,7 +90,7 @@ class Worker:
         assert isinstance(document, dict)
         return document
 
-    async def _exchange(self, text: bytes) -> JsonObject:
+    async def _exchange_messages(self, text: bytes) -> JsonObject:
         requests, answers = self.process.stdin, self.process.stdout
         assert requests is not None and answers is not None
         requests.write(len(text).to_bytes(HEADER, "big") + text)
@@ -164,7 +166,7 @@ class Pool:
         if on_start is not None:
             on_start()
         try:
-            return await self._timed(kind, request, limit_s or self.limit_s)
+            return await self._ask_idle_worker(kind, request, limit_s or self.limit_s)
         except WorkerLost:
             self.lost += 1
             raise
@@ -172,14 +174,14 @@ class Pool:
             self.running -= 1
             self._slots.release()
 
-    async def _timed(self, kind: str, request: object, limit_s: float) -> JsonObject:
+    async def _ask_idle_worker(self, kind: str, request: object, limit_s: float) -> JsonObject:
         """Asks idle workers until one takes the request (they may have been ended while they waited), or a new one."""
         while self._idle:
             with contextlib.suppress(NotTaken):
-                return await self._ask(self._idle.pop(), kind, request, limit_s)
-        return await self._ask(await self._start(), kind, request, limit_s)
+                return await self._ask_worker(self._idle.pop(), kind, request, limit_s)
+        return await self._ask_worker(await self._start_worker(), kind, request, limit_s)
 
-    async def _ask(self, worker: Worker, kind: str, request: object, limit_s: float) -> JsonObject:
+    async def _ask_worker(self, worker: Worker, kind: str, request: object, limit_s: float) -> JsonObject:
         try:
             async with asyncio.timeout(limit_s):
                 return await worker.ask(kind, request)
@@ -191,7 +193,7 @@ class Pool:
             else:
                 self._all.discard(worker)
 
-    async def _start(self) -> Worker:
+    async def _start_worker(self) -> Worker:
         worker = await Worker.start(self.nice)
         self._all.add(worker)
         if self._closed:

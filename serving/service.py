@@ -96,9 +96,9 @@ class Service:
     # --- life
 
     def start(self) -> None:
-        self._later(self._warm())
+        self._start_task(self._warm_workers())
 
-    async def _warm(self) -> None:
+    async def _warm_workers(self) -> None:
         await self.predictors.warm(DEFAULT_BUILD)
         self.ready.set()
         await self.executors.warm(DEFAULT_BUILD)
@@ -108,7 +108,7 @@ class Service:
             task.cancel()
         await asyncio.gather(*(pool.close() for pool in self.pools))
 
-    def _later(self, work: Coroutine[object, None, Answered]) -> asyncio.Task[Answered]:
+    def _start_task(self, work: Coroutine[object, None, Answered]) -> asyncio.Task[Answered]:
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
@@ -119,9 +119,9 @@ class Service:
     async def predict(self, body: Predict) -> JsonObject:
         """The document of `synth predict --json`. Raises RequestSuperseded, QueueFull, WorkerLost, WorkerTooSlow or
         Problem; code that does not compile is answered by the language model, if the server has one."""
-        return await self._newest(body, self._predict(body))
+        return await self._run_newest(body, self._predict_source(body))
 
-    async def _predict(self, body: Predict) -> JsonObject:
+    async def _predict_source(self, body: Predict) -> JsonObject:
         request = ProgramRequest(
             **_program(body), grid=_sides(body.grid), block=_sides(body.block), values=body.values,
             limit_s=self.settings.predict_s,
@@ -129,7 +129,7 @@ class Service:
         key = key_of("predict", request)
         if (cached := self.cache.get(key)) is not None:
             return cached
-        self._prepare(body)
+        self._prepare_target(body)
         try:
             document = await self.predictors.ask("predict", request)
         except WorkerProblem as problem:
@@ -145,23 +145,23 @@ class Service:
         except (WorkerProblem, HipsynthError):
             raise problem from None  # what is wrong is the code, not the model
 
-    def _prepare(self, asked: Build) -> None:
+    def _prepare_target(self, asked: Build) -> None:
         """Builds the precompiled header of a target that is asked about for the first time."""
         target = asked.arch, asked.flags
         if target in self.targets or len(self.targets) >= MOST_TARGETS:
             return
         self.targets.add(target)
-        self._later(self._quietly(BuildRequest(arch=asked.arch, device=asked.device, flags=asked.flags)))
+        self._start_task(self._run_quietly(BuildRequest(arch=asked.arch, device=asked.device, flags=asked.flags)))
 
-    async def _quietly(self, wanted: BuildRequest) -> None:
+    async def _run_quietly(self, wanted: BuildRequest) -> None:
         with contextlib.suppress(WorkerProblem, HipsynthError):
             await self.executors.ask("prepare", wanted)
 
-    async def _newest(self, body: Predict, work: Coroutine[object, None, JsonObject]) -> JsonObject:
+    async def _run_newest(self, body: Predict, work: Coroutine[object, None, JsonObject]) -> JsonObject:
         """Runs work unless a newer version of its document is known; a newer one ends it with Superseded."""
         name, version = body.document, body.version
-        task = self._later(work)
-        running = self._running(name, version, task) if name is not None else None
+        task = self._start_task(work)
+        running = self._track_document(name, version, task) if name is not None else None
         try:
             return await task
         except asyncio.CancelledError:
@@ -170,7 +170,9 @@ class Service:
                 raise RequestSuperseded("a newer version was sent", cause=f"version {running.version}") from None
             raise
 
-    def _running(self, name: str, version: int, task: asyncio.Task[JsonObject] | asyncio.Task[None]) -> DocumentWork:
+    def _track_document(
+        self, name: str, version: int, task: asyncio.Task[JsonObject] | asyncio.Task[None]
+    ) -> DocumentWork:
         work = self.documents.setdefault(name, DocumentWork(version))
         self.documents.move_to_end(name)
         while len(self.documents) > DOCUMENTS:
@@ -206,18 +208,18 @@ class Service:
         job = JobState(secrets.token_hex(12), limit)
         self.jobs[job.id] = job
         self._forget_old_jobs()
-        job.task = self._later(self._execute(job, request))
+        job.task = self._start_task(self._execute_job(job, request))
         job.task.add_done_callback(lambda _: job.ended())
         if body.document is not None:
-            self._running(f"job {body.document}", body.version, job.task)
+            self._track_document(f"job {body.document}", body.version, job.task)
         return job
 
-    async def _execute(self, job: JobState, request: ProgramRequest) -> None:
+    async def _execute_job(self, job: JobState, request: ProgramRequest) -> None:
         key = key_of("profile", request)
         try:
             document = self.cache.get(key)
             if document is None:
-                document = await self._executed(job, request)
+                document = await self._execute_request(job, request)
                 if all(result.status == "ok" for result in from_json(ProfileDocument, document).results):
                     self.cache.put(key, document)
             job.state, job.document = "done", document
@@ -226,7 +228,7 @@ class Service:
         except HipsynthError as error:
             job.state, job.problem = "failed", problem_of(error)
 
-    async def _executed(self, job: JobState, request: ProgramRequest) -> JsonObject:
+    async def _execute_request(self, job: JobState, request: ProgramRequest) -> JsonObject:
         return await self.executors.ask(
             "profile", request, wall_limit(job.limit_s), lambda: setattr(job, "state", "running")
         )

@@ -48,8 +48,8 @@ class RequestLoop:
             raise RequestCancelled
 
     def run(self) -> None:
-        while request := self._read():
-            self._write(TAKEN)
+        while request := self._read_exactly():
+            self._write_answer(TAKEN)
             answer: dict[str, object] = {"cancelled": True}
             with contextlib.suppress(RequestCancelled):
                 try:
@@ -58,13 +58,13 @@ class RequestLoop:
                 finally:
                     self.busy = False
             text = encode_answer(answer)
-            self._write(len(text).to_bytes(HEADER, "big") + text)
+            self._write_answer(len(text).to_bytes(HEADER, "big") + text)
 
-    def _write(self, frame: bytes) -> None:
+    def _write_answer(self, frame: bytes) -> None:
         self.answers.write(frame)
         self.answers.flush()
 
-    def _read(self) -> bytes:
+    def _read_exactly(self) -> bytes:
         head = self.requests.read(HEADER)
         return self.requests.read(int.from_bytes(head, "big")) if len(head) == HEADER else b""
 

@@ -116,16 +116,16 @@ class _Reader:
     def read(self) -> list[RecordedLaunch]:
         """All launches. A last line that was cut, when the program was ended, is left out."""
         kinds: dict[str, Callable[[list[str]], None]] = {
-            "arena": self._arena,
-            "layout": self._layout,
-            "contents": self._contents,
-            "global": self._global,
-            "module": self._module,
-            "launch": self._launch,
-            "again": self._again,
-            "ran": self._ended,
-            "lost": self._ended,
-            "failed": self._ended,
+            "arena": self._read_arena,
+            "layout": self._read_layout,
+            "contents": self._read_contents,
+            "global": self._read_global,
+            "module": self._read_module,
+            "launch": self._read_launch,
+            "again": self._read_repetition,
+            "ran": self._read_end,
+            "lost": self._read_end,
+            "failed": self._read_end,
             "read": self._read_by_host,
         }
         while self.at < len(self.data):
@@ -142,18 +142,18 @@ class _Reader:
                 break
         return [RecordedLaunch(*launch.fixed, *launch.memory, launch.times, launch.outcome) for launch in self.launches]
 
-    def _bytes(self, count: int) -> bytes:
+    def _take_bytes(self, count: int) -> bytes:
         if count > len(self.data) - self.at:
             raise EOFError
         self.at += count
         return self.data[self.at - count : self.at]
 
-    def _arena(self, words: list[str]) -> None:
+    def _read_arena(self, words: list[str]) -> None:
         if int(words[1]) != ARENA:
             raise ValueError("another address space")
 
-    def _layout(self, words: list[str]) -> None:
-        table = np.frombuffer(self._bytes(_parse_number(words[1]) * ALLOCATION.itemsize), ALLOCATION)
+    def _read_layout(self, words: list[str]) -> None:
+        table = np.frombuffer(self._take_bytes(_parse_number(words[1]) * ALLOCATION.itemsize), ALLOCATION)
         self.layout = [
             (int(buffer_row["start"]), int(buffer_row["bytes"]), int(buffer_row["kind"])) for buffer_row in table
         ]
@@ -162,25 +162,25 @@ class _Reader:
         if overlap or max(ends, default=0) >> 63:
             raise ValueError("allocations overlap")
 
-    def _contents(self, words: list[str]) -> None:
-        self.contents.append(self._bytes(_parse_number(words[1])))
+    def _read_contents(self, words: list[str]) -> None:
+        self.contents.append(self._take_bytes(_parse_number(words[1])))
 
-    def _global(self, words: list[str]) -> None:
+    def _read_global(self, words: list[str]) -> None:
         if not _SYMBOL.match(words[1]):
             raise ValueError("a bad name")
         self.variables = self.variables | {words[1]: self.contents[_parse_number(words[2])]}
 
-    def _module(self, words: list[str]) -> None:
+    def _read_module(self, words: list[str]) -> None:
         elf, size = self.contents[_parse_number(words[1])], _parse_number(words[2])
         if size > MOST_BYTES:
             raise ValueError("too large")
         self.modules.append((elf.ljust(size, b"\0"), self.contents[_parse_number(words[3])]))
 
-    def _launch(self, words: list[str]) -> None:
+    def _read_launch(self, words: list[str]) -> None:
         _, symbol, *numbers = words
         n = [_parse_number(word) for word in numbers]
-        arguments = self._bytes(n[10])
-        held_rows = np.frombuffer(self._bytes(n[11] * HELD.itemsize), HELD)
+        arguments = self._take_bytes(n[10])
+        held_rows = np.frombuffer(self._take_bytes(n[11] * HELD.itemsize), HELD)
         allocations = [Allocation(start, size) for start, size, _ in self.layout]
         for held_row in held_rows:
             place, allocation = int(held_row["allocation"]), int(held_row["bytes"])
@@ -200,11 +200,11 @@ class _Reader:
         self.last = len(self.launches)
         self.launches.append(_Launch(fixed, memory))
 
-    def _again(self, words: list[str]) -> None:
+    def _read_repetition(self, words: list[str]) -> None:
         self.last = _parse_number(words[1])
         self.launches[self.last].times += 1
 
-    def _ended(self, words: list[str]) -> None:
+    def _read_end(self, words: list[str]) -> None:
         outcome = words[-1]
         if not _REASON.match(outcome):
             raise ValueError("a bad reason")

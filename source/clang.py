@@ -223,7 +223,7 @@ class TU:
             item = self.lib.clang_getDiagnostic(self.handle, number)
             if self.lib.clang_getDiagnosticSeverity(item) >= ERROR_SEVERITY:
                 location = self.lib.clang_getDiagnosticLocation(item)
-                file, line, column, _ = self._position(location, self.lib.clang_getExpansionLocation)
+                file, line, column, _ = self._file_position(location, self.lib.clang_getExpansionLocation)
                 diagnostics.append(
                     CompilerMessage(text_of(self.lib.clang_getDiagnosticSpelling(item)), self.name(file), line, column)
                 )
@@ -253,7 +253,7 @@ class TU:
         included: list[tuple[str, tuple[tuple[str, int], ...], bool]] = []
 
         def visit(file: int, stack: Any, depth: int, _data: Any) -> None:
-            chain = [self._position(stack[i], self.lib.clang_getExpansionLocation) for i in range(depth)]
+            chain = [self._file_position(stack[i], self.lib.clang_getExpansionLocation) for i in range(depth)]
             start = self.lib.clang_getLocationForOffset(self.handle, file, 0)
             library = bool(self.lib.clang_Location_isInSystemHeader(start))
             included.append((self.name(file), tuple((self.name(f), o) for f, _, _, o in reversed(chain)), library))
@@ -261,7 +261,7 @@ class TU:
         self.lib.clang_getInclusions(self.handle, InclusionVisitor(visit), None)
         return included
 
-    def _position(self, location: CLocation, function: Callable[..., None]) -> tuple[int | None, int, int, int]:
+    def _file_position(self, location: CLocation, function: Callable[..., None]) -> tuple[int | None, int, int, int]:
         file, line, column, offset = self._out
         function(location, *self._outs)
         return file.value, line.value, column.value, offset.value
@@ -270,10 +270,10 @@ class TU:
         """(file, offset) of the cursor's name. For a name from a macro, this is inside the macro definition."""
         location = self.lib.clang_getCursorLocation(cursor)
         inside = location.data - self.base
-        return (self.file, inside) if 0 <= inside < self.size else self._spelled(location)
+        return (self.file, inside) if 0 <= inside < self.size else self._spelling_position(location)
 
-    def _spelled(self, location: CLocation) -> tuple[int | None, int]:
-        file, _, _, offset = self._position(location, self.lib.clang_getSpellingLocation)
+    def _spelling_position(self, location: CLocation) -> tuple[int | None, int]:
+        file, _, _, offset = self._file_position(location, self.lib.clang_getSpellingLocation)
         return file, offset
 
     def extent(self, cursor: CCursor) -> tuple[int, int]:
@@ -281,9 +281,9 @@ class TU:
         extent = self.lib.clang_getCursorExtent(cursor)
         start, end = extent.begin - self.base, extent.end - self.base
         if not 0 <= start < self.size:
-            start = self._position(self.lib.clang_getRangeStart(extent), self.lib.clang_getExpansionLocation)[3]
+            start = self._file_position(self.lib.clang_getRangeStart(extent), self.lib.clang_getExpansionLocation)[3]
         if not 0 <= end < self.size:
-            end = self._position(self.lib.clang_getRangeEnd(extent), self.lib.clang_getExpansionLocation)[3]
+            end = self._file_position(self.lib.clang_getRangeEnd(extent), self.lib.clang_getExpansionLocation)[3]
         return start, end
 
     def tokens(self, length: int) -> tuple[list[tuple[int, int, int]], Sequence[CCursor], list[int]]:
@@ -325,9 +325,9 @@ class TU:
             location = location_of(cursor)
             inside = location.data - base
             if not 0 <= inside < size:
-                if parent.kind == _TOP and self._position(location, lib.clang_getExpansionLocation)[0] != file:
+                if parent.kind == _TOP and self._file_position(location, lib.clang_getExpansionLocation)[0] != file:
                     return _CONTINUE
-                where, inside = (None, -1) if cursor.kind in _NAMELESS else self._spelled(location)
+                where, inside = (None, -1) if cursor.kind in _NAMELESS else self._spelling_position(location)
                 inside = inside if where == file else -1
             if inside in wanted:
                 cursors.append((inside, _copy_cursor(cursor)))

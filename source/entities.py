@@ -119,11 +119,11 @@ class Resolver:
         """The entity that a declaration cursor declares; None if it has no declaration."""
         key = (cursor.kind, cursor.data[0] or 0, cursor.data[1] or 0)
         if key not in self.known:
-            self.known[key] = self._entity(cursor)
+            self.known[key] = self._make_entity(cursor)
         return self.known[key]
 
-    def _entity(self, cursor: CCursor) -> Entity | None:
-        original = self._original(cursor)
+    def _make_entity(self, cursor: CCursor) -> Entity | None:
+        original = self._first_declaration(cursor)
         if is_null(original):
             return None
         file, offset = self.tu.spelling_place(original)
@@ -135,7 +135,7 @@ class Resolver:
             return Entity(name, (where or "<builtin>", offset), category)
         local = category in ALWAYS_LOCAL or (category == "variable" and self._in_function(original))
         shared = category == "variable" and self._is_shared(original)
-        pinned = self._pinned(original, category) and not shared
+        pinned = self._is_pinned(original, category) and not shared
         member = CATEGORY.get(self.lib.clang_getCursorSemanticParent(original).kind) == "type"
         external = (
             category in ("function", "variable") and self.lib.clang_getCursorLinkage(original) == clang.LINKAGE_EXTERNAL
@@ -143,7 +143,7 @@ class Resolver:
         shape = _SHAPES.get(self.tu.type_kind(original), "other") if category in SHAPED else ""
         return Entity(name, ("", offset), category, local, pinned, shared, member, external, shape)
 
-    def _original(self, cursor: CCursor) -> CCursor:
+    def _first_declaration(self, cursor: CCursor) -> CCursor:
         """The first declaration of an entity: of the template for an instance, of the class for a constructor."""
         while True:
             template = self.lib.clang_getSpecializedCursorTemplate(cursor)
@@ -154,13 +154,13 @@ class Resolver:
         if kind == Kind.FUNCTION_TEMPLATE.value and self._is_constructor_template(cursor):
             kind = Kind.CONSTRUCTOR.value
         if kind in _NAMED_BY_CLASS:
-            return self._original(self.lib.clang_getCursorSemanticParent(cursor))
+            return self._first_declaration(self.lib.clang_getCursorSemanticParent(cursor))
         if kind in (_LABEL, _MACRO):
             return cursor
         if kind == Kind.TYPE_ALIAS_TEMPLATE_DECL.value:
             # The template's location is the keyword `using`; the alias inside it is at the name.
-            inner = self._child(cursor, Kind.TYPE_ALIAS_DECL.value)
-            return cursor if inner is None else self._original(inner)
+            inner = self._find_child(cursor, Kind.TYPE_ALIAS_DECL.value)
+            return cursor if inner is None else self._first_declaration(inner)
         canonical: CCursor = self.lib.clang_getCanonicalCursor(cursor)
         return canonical
 
@@ -177,7 +177,7 @@ class Resolver:
     def _in_function(self, cursor: CCursor) -> bool:
         return self.lib.clang_getCursorSemanticParent(cursor).kind in _FUNCTIONS
 
-    def _pinned(self, cursor: CCursor, category: str) -> bool:
+    def _is_pinned(self, cursor: CCursor, category: str) -> bool:
         if category == "method":
             return any(self._overrides_outside(c) for c in self.tu.overridden(cursor))
         if category not in ("function", "variable"):
@@ -196,9 +196,9 @@ class Resolver:
 
     def _is_shared(self, cursor: CCursor) -> bool:
         """Whether a variable is __shared__: an extern LDS array is defined by the launch, not in another file."""
-        return self._child(cursor, Kind.CUDASHARED_ATTR.value) is not None
+        return self._find_child(cursor, Kind.CUDASHARED_ATTR.value) is not None
 
-    def _child(self, cursor: CCursor, kind: int) -> CCursor | None:
+    def _find_child(self, cursor: CCursor, kind: int) -> CCursor | None:
         """The first direct child of a cursor kind, or None."""
         cursors: list[CCursor] = []
 

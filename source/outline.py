@@ -113,9 +113,9 @@ class _Code:
             at = end
         self.bare = "".join([*pieces, self.code[at:]])
         self.marks = [match.start() for match in _MARKS.finditer(self.bare)]
-        self.ends = self._pairs()
+        self.ends = self._match_braces()
 
-    def _pairs(self) -> dict[int, int]:
+    def _match_braces(self) -> dict[int, int]:
         """Offset of an opening brace -> that of its closing one; those without one are left out."""
         pairs, opened = {}, []
         for at in self.marks:

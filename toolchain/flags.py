@@ -36,12 +36,12 @@ class AllowedFlag:
     def matches(self, word: str, following: str | None) -> int:
         """How many arguments the flag takes of `word` and the one after it; 0 if it is another flag."""
         if word == self.name and self.next:
-            return 2 if following is not None and self._takes(following) else 0
+            return 2 if following is not None and self._takes_value(following) else 0
         if self.value and word.startswith(self.name) and len(word) > len(self.name):
-            return 1 if self._takes(word[len(self.name) :]) else 0
+            return 1 if self._takes_value(word[len(self.name) :]) else 0
         return 1 if word == self.name and not self.value and not self.next else 0
 
-    def _takes(self, value: str) -> bool:
+    def _takes_value(self, value: str) -> bool:
         if (self.kind == "language" and self.next) or self.kind == "files":
             return bool(value)
         if not _VALUE.fullmatch(value):

@@ -78,15 +78,15 @@ class Corpus:
 
     def programs(self) -> pa.Table:
         """One row per program, sorted by id; `params` and `expected` are JSON text."""
-        return self._table("programs")
+        return self._read_table("programs")
 
     def measurements(self) -> pa.Table:
         """One row per kernel of each finished item, sorted by measurement_id and kernel_index."""
-        return self._table("measurements")
+        return self._read_table("measurements")
 
     def failures(self) -> pa.Table:
         """One row per failed item, with `reason` and `message`."""
-        return self._table("failures")
+        return self._read_table("failures")
 
     def opcodes(self) -> set[str]:
         """The opcodes in the builds of its items, where the profile recorded them."""
@@ -95,13 +95,13 @@ class Corpus:
             opcode_names.update(dict(provenance).get("opcodes", "").split())
         return opcode_names
 
-    def _table(self, kind: str) -> pa.Table:
+    def _read_table(self, kind: str) -> pa.Table:
         if not self._fresh.ids and not self.manifest.rebuilt:
-            return self._stored(kind)
+            return self._read_stored_rows(kind)
         rows = _rows_between(self.root, self.manifest, self._fresh, kind, "", None)
         return to_table(kind, rows, self.metric_ids)
 
-    def _stored(self, kind: str) -> pa.Table:
+    def _read_stored_rows(self, kind: str) -> pa.Table:
         """The rows of the shards, without the journal; no row becomes a Python object."""
         tables = [files.read_shard(self.root, shard) for shard in self.manifest.shards[kind]]
         if not tables:
@@ -127,12 +127,12 @@ class CorpusWriter:
             raise BadInput(f"{self.root}: another command is writing to it", remedy="wait until it ends") from error
         try:
             self._dropped: tuple[str, ...] = ()
-            self._load(tuple(metric_ids), repair)
+            self._load_existing(tuple(metric_ids), repair)
         except BaseException:
             os.close(self._lock)
             raise
 
-    def _load(self, metric_ids: tuple[str, ...], repair: bool) -> None:
+    def _load_existing(self, metric_ids: tuple[str, ...], repair: bool) -> None:
         """Reads the existing corpus; `repair` drops its damaged shards and records."""
         if repair:
             self._dropped = tuple(f"{JOURNAL}:{line}" for line in remove_damaged_lines(self.root / JOURNAL))
@@ -140,7 +140,7 @@ class CorpusWriter:
             raise BadInput(
                 f"{self.root}: is a release, which only `synth release` writes", remedy="profile into another folder"
             )
-        manifest = self._existing(metric_ids, repair)
+        manifest = self._read_existing_manifest(metric_ids, repair)
         stored_metrics = manifest.metric_ids
         added = tuple(metric for metric in metric_ids if metric not in stored_metrics)
         self.manifest = replace(manifest, metric_ids=stored_metrics + added)
@@ -153,7 +153,7 @@ class CorpusWriter:
         self._status |= {key: reason for key, (reason, _, _) in self._fresh.items.items()}
         self._changed = bool(self._dropped or manifest.rebuilt or (added and stored_metrics))
 
-    def _existing(self, metric_ids: tuple[str, ...], repair: bool) -> files.Manifest:
+    def _read_existing_manifest(self, metric_ids: tuple[str, ...], repair: bool) -> files.Manifest:
         contents = rebuild.read_contents(self.root)
         if contents is None:
             return files.empty_manifest(_JournalIndex(self.root / JOURNAL).metric_ids or metric_ids)
@@ -191,15 +191,15 @@ class CorpusWriter:
     def add_program(self, record: ProgramRecord, text: str) -> None:
         """Stores a program (a programs.jsonl record and its text) unless the corpus already has it."""
         if record["id"] not in self._programs:
-            self._append({"kind": "programs", "row": program_row(record, text)})
+            self._append_record({"kind": "programs", "row": program_row(record, text)})
             self._programs.add(record["id"])
 
     def add(self, item: CorpusItem) -> None:
         """Stores a finished item; a later result of the same item replaces the earlier one."""
-        self._append({"kind": "item", "row": item.record()})
+        self._append_record({"kind": "item", "row": item.record()})
         self._status[item.id] = "ok" if item.status == "ok" else item.reason
 
-    def _append(self, record: Mapping[str, object]) -> None:
+    def _append_record(self, record: Mapping[str, object]) -> None:
         """Adds a record to the journal, whose first one is a header: a writer that adds nothing leaves no trace."""
         header = {"kind": "header", "schema_version": SCHEMA_VERSION, "metric_ids": list(self.metric_ids)}
         for added in [record] if self._fresh.metric_ids == self.metric_ids else [header, record]:
@@ -217,7 +217,7 @@ class CorpusWriter:
         self._journal.clear()
         self._fresh = _JournalIndex(self.root / JOURNAL)
         self._changed = False
-        self._remove(replaced)
+        self._remove_replaced(replaced)
 
     def _write_kind(self, kind: str) -> Iterator[files.Shard]:
         """Writes the shards of one kind: equal ranges of the id space, so that they depend only on the rows."""
@@ -225,18 +225,18 @@ class CorpusWriter:
         kept_rows = sum(key not in fresh for key in self._stored_ids(kind))
         bits = _shard_bits(kept_rows + self._fresh.rows(kind))
         for low, high in _id_ranges(bits):
-            untouched = self._untouched(kind, low, high)
+            untouched = self._find_equal_shard(kind, low, high)
             if untouched is not None:
                 yield untouched
                 continue
-            rows = self._rows(kind, low, high)
+            rows = self._rows_of_kind(kind, low, high)
             if rows:
                 yield files.write_shard(self.root, kind, to_table(kind, rows, self.metric_ids), KEY[kind])
 
-    def _rows(self, kind: str, low: str, high: str | None) -> list[Row]:
+    def _rows_of_kind(self, kind: str, low: str, high: str | None) -> list[Row]:
         return _rows_between(self.root, self.manifest, self._fresh, kind, low, high)
 
-    def _untouched(self, kind: str, low: str, high: str | None) -> files.Shard | None:
+    def _find_equal_shard(self, kind: str, low: str, high: str | None) -> files.Shard | None:
         """The existing shard that already equals this id range: the only one in it, within it, and without new rows."""
         touching = [shard for shard in self.manifest.shards[kind] if _shard_overlaps(shard, low, high)]
         fresh = self._fresh.of_kind(kind)
@@ -245,7 +245,7 @@ class CorpusWriter:
         shard = touching[0]
         return shard if _id_within(shard.first, low, high) and _id_within(shard.last, low, high) else None
 
-    def _remove(self, replaced: set[str]) -> None:
+    def _remove_replaced(self, replaced: set[str]) -> None:
         """Deletes what the manifest just written replaces: the shards of the one before, those of interrupted rewrites
         whose items are all stored, and unfinished files. Damaged shards move to lost/; other files stay."""
         named = {shard.path for shard in self.manifest.all_shards()}

@@ -133,7 +133,7 @@ class Release(Corpus):
     def _labels_schema(self) -> pa.Schema:
         return labels_schema(self.metric_ids, self.facts["counters"])
 
-    def _table(self, kind: str) -> pa.Table:
+    def _read_table(self, kind: str) -> pa.Table:
         if kind == "programs":
             return _as_programs(self.read("programs"))
         if kind == "measurements":

@@ -76,10 +76,10 @@ class PreviewBackend:
         if reason:
             return failed_result(target, reason, message, provenance=provenance)
         provenance |= toolchain.find_toolchain().provenance()
-        kernels = tuple(self._record(group, target.arch) for group in by_kernel(previews.previews))
+        kernels = tuple(self._build_record(group, target.arch) for group in by_kernel(previews.previews))
         return TargetResult(target.arch, target.flags, target.device, "ok", kernels=kernels, provenance=provenance)
 
-    def _record(self, launches: Sequence[Preview], arch: str) -> KernelRecord:
+    def _build_record(self, launches: Sequence[Preview], arch: str) -> KernelRecord:
         """The record of a kernel from all of its launches."""
         first = launches[0]
         shape = first.launch.grid, first.launch.block

@@ -110,9 +110,9 @@ class RocprofBackend:
                 f"no {target.arch} GPU on this machine", remedy="choose another --arch, or --backend sim"
             )
         binary = _compile_program(program, target, scratch, limits)
-        return self._run([str(binary), *program.arguments], target, scratch, limits)
+        return self._run_passes([str(binary), *program.arguments], target, scratch, limits)
 
-    def _run(self, program: Sequence[str], target: Target, scratch: Path, limits: RunLimits) -> TargetResult:
+    def _run_passes(self, program: Sequence[str], target: Target, scratch: Path, limits: RunLimits) -> TargetResult:
         """Runs the program once per pass, and once without counters to measure undisturbed times."""
         out = scratch / "profile"
         stdout, exit_code = "", None

@@ -108,7 +108,7 @@ class SimBackend:
             "host code": max(0.0, finished_run.cpu_s - finished_run.device_s),
             "kernels": finished_run.device_s,
         }
-        result = replace(self._judge(program, target, finished_run, provenance), times=times)
+        result = replace(self._judge_run(program, target, finished_run, provenance), times=times)
         if not limits.lines:
             return result
         lines = attribute_to_lines(
@@ -116,7 +116,7 @@ class SimBackend:
         )
         return replace(result, lines=lines)
 
-    def _judge(
+    def _judge_run(
         self, program: Program, target: Target, done: api.RunResult, provenance: Mapping[str, str]
     ) -> TargetResult:
         reason, message = done.reason, done.message

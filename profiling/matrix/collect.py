@@ -162,7 +162,7 @@ class _Context:
         self.version = self.made_by + describe_settings(options.limits)
         self.environments: dict[Target, Mapping[str, str]] = {}
 
-    def _environment(self, target: Target) -> Mapping[str, str]:
+    def _target_environment(self, target: Target) -> Mapping[str, str]:
         if target not in self.environments:
             self.environments[target] = self.tool.environment(target)
         return self.environments[target]
@@ -180,34 +180,34 @@ class _Context:
             wanted: dict[str, list[tuple[Target, ProgramRun]]] = {}
             for target, run in itertools.product(targets, program.runs):
                 self.summary.planned += 1
-                if self._wanted(program, run, target):
+                if self._is_wanted(program, run, target):
                     wanted.setdefault(target.arch, []).append((target, run))
             for cells in wanted.values():
                 yield MatrixJob(self.options.backend, program, tuple(cells), self.options.limits)
 
-    def _wanted(self, program: Program, run: ProgramRun, target: Target) -> bool:
-        status = self._status(program, run, target)
+    def _is_wanted(self, program: Program, run: ProgramRun, target: Target) -> bool:
+        status = self._stored_status(program, run, target)
         if status is None or status in TRANSIENT or (self.options.retry_failed and status != "ok"):
             return True
         self.summary.already_done += 1
         if status != "ok":
-            self._fail(program, run, target, status, "")
+            self._record_failure(program, run, target, status, "")
         return False
 
-    def _status(self, program: Program, run: ProgramRun, target: Target) -> str | None:
+    def _stored_status(self, program: Program, run: ProgramRun, target: Target) -> str | None:
         """What the corpus has of an item: under this version, or under an older one whose labels are equal."""
         statuses = (
-            self.corpus.status(self._id(program, run, target, version))
+            self.corpus.status(self._item_id(program, run, target, version))
             for version in (self.version, *label_model.equal_versions(self.version))
         )
         return next((status for status in statuses if status is not None), None)
 
-    def _id(self, program: Program, run: ProgramRun, target: Target, version: str) -> str:
-        env = self._environment(target)
+    def _item_id(self, program: Program, run: ProgramRun, target: Target, version: str) -> str:
+        env = self._target_environment(target)
         tools = (self.tool.name, version, env.get("compiler", ""), env.get("headers", ""))
         return measurement_id(program.id, shlex.join(run.arguments), target.arch, target.flags, target.device, *tools)
 
-    def _fail(self, program: Program, run: ProgramRun, target: Target, reason: str, message: str) -> None:
+    def _record_failure(self, program: Program, run: ProgramRun, target: Target, reason: str, message: str) -> None:
         cell = {"arguments": shlex.join(run.arguments), "arch": target.arch, "device": target.device}
         cell["flags"] = target.flags
         row = {"program": program.id, "name": program.name, **cell, "reason": reason, "message": message}
@@ -220,10 +220,10 @@ class _Context:
         if result.status == "ok":
             self.summary.measured += 1
         else:
-            self._fail(program, run, target, result.reason, result.message)
+            self._record_failure(program, run, target, result.reason, result.message)
 
     def item(self, program: Program, run: ProgramRun, target: Target, result: TargetResult) -> CorpusItem:
-        env = self._environment(target)
+        env = self._target_environment(target)
         provenance = {**env, **result.provenance, "host_code": program.host_code}
         measured_by = {f"{kernel.source.backend} {kernel.source.version}" for kernel in result.kernels}
         if measured_by - {f"{self.tool.name} {self.made_by}"}:

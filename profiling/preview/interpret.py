@@ -140,13 +140,13 @@ class Interpreter:
         self.table, self.spec = table, table.spec()
         self.small = self.spec | {"topology.cus": float(small_cus(self.spec))}
         self.code = code
-        core = self._core(self.small)
+        core = self._native_device(self.small)
         self.kernels: list[KernelDescriptor] = core.kernels(core.load(code.elf, code.disassembly))
         self._by_data: dict[str, bool] = {}
         self._modules: dict[tuple[bytes, bytes], Interpreter] = {}
         self.by_symbol: Mapping[str, KernelDescriptor] = {kernel["symbol"]: kernel for kernel in self.kernels}
 
-    def _core(self, spec: Mapping[str, float], assumed: DataAssumption = ASSUMPTIONS[0]) -> NativeDevice:
+    def _native_device(self, spec: Mapping[str, float], assumed: DataAssumption = ASSUMPTIONS[0]) -> NativeDevice:
         return native_core().Device(
             self.table.arch,
             dict(spec),
@@ -189,7 +189,7 @@ class Interpreter:
             return 0.0
         try:
             first, *others = (
-                self.scale_counts(launch, self._interpret(kernel, launch, assumed)).duration_ns
+                self.scale_counts(launch, self._interpret_launch(kernel, launch, assumed)).duration_ns
                 for assumed in (ASSUMPTIONS[0], *OTHER_DATA)
             )
         except SimError:
@@ -205,7 +205,7 @@ class Interpreter:
             if assumed == MADE_UP and not launch.has_contents:
                 continue
             try:
-                return self._refine_counts(kernel, launch, assumed, self._interpret(kernel, launch, assumed))
+                return self._refine_counts(kernel, launch, assumed, self._interpret_launch(kernel, launch, assumed))
             except SimError as error:
                 endless = error.reason == Reason.INSTRUCTION_LIMIT and assumed.below == 1 and self.by_data(kernel)
                 if (
@@ -220,7 +220,7 @@ class Interpreter:
         """Whether addresses or control flow of a kernel may depend on data."""
         symbol = kernel["symbol"]
         if symbol not in self._by_data:
-            core = self._core(self.small)
+            core = self._native_device(self.small)
             self._by_data[symbol] = core.decided_by_data(core.load(self.code.elf, self.code.disassembly), symbol)
         return self._by_data[symbol]
 
@@ -262,7 +262,7 @@ class Interpreter:
         self, kernel: KernelDescriptor, launch: DeviceLaunch, assumed: DataAssumption, otherwise: ScaledCounts
     ) -> ScaledCounts:
         try:
-            return self._interpret(kernel, launch, assumed)
+            return self._interpret_launch(kernel, launch, assumed)
         except SimError:  # made-up data may end even what a part of it did not
             return otherwise
 
@@ -271,9 +271,11 @@ class Interpreter:
         channels = self.small["l2.channels"] * self.small["topology.xcds"]
         return counted.work[CHANNEL] * channels / max(1.0, counted.counters["TCC_REQ"])
 
-    def _interpret(self, kernel: KernelDescriptor, launch: DeviceLaunch, assumed: DataAssumption) -> ScaledCounts:
+    def _interpret_launch(
+        self, kernel: KernelDescriptor, launch: DeviceLaunch, assumed: DataAssumption
+    ) -> ScaledCounts:
         groups = math.prod(launch.grid)
-        core = self._core(self.spec if assumed.whole_device else self._sparse_device(groups), assumed)
+        core = self._native_device(self.spec if assumed.whole_device else self._sparse_device(groups), assumed)
         module = core.load(self.code.elf, self.code.disassembly)
         by_data = self.by_data(kernel)
         arguments = self._place_memory(core, module, launch, assumed, by_data)

@@ -51,7 +51,7 @@ class Line:
         """One for each launch."""
         swept: dict[int, SweptPreview] = {}
         for low, high, inside, rule in self._smooth_spans():
-            for index, counted in zip(inside, self._between(low, high, inside, rule), strict=True):
+            for index, counted in zip(inside, self._interpolate_counts(low, high, inside, rule), strict=True):
                 swept[index] = SweptPreview(self._scale_at(index, counted), interpreted=False)
         for index, preview in self.known.items():
             swept[index] = SweptPreview(self.failures[index] if preview is None else self._scale_at(index, preview))
@@ -67,8 +67,8 @@ class Line:
                 for index in members:
                     self._count_at(index)
                 continue
-            rule = self._rule(low, high, members[half])
-            if rule is not None and self._agrees(low, high, members[round(CHECK * len(members))], rule):
+            rule = self._choose_rules(low, high, members[half])
+            if rule is not None and self._agrees_between(low, high, members[round(CHECK * len(members))], rule):
                 yield low, members[half], members[1:half], rule
                 yield members[half], high, members[half + 1 : -1], rule
             elif alike:
@@ -101,42 +101,42 @@ class Line:
         launch = self.launches[index]
         return self.interpreter.of_module(launch).scale_counts(launch, counted)
 
-    def _rule(self, low: int, high: int, middle: int) -> Places | None:
+    def _choose_rules(self, low: int, high: int, middle: int) -> Places | None:
         """The rule that fits each count of a launch between two best; None if it has no counts."""
         true = self._count_at(middle)
         if true is None:
             return None
-        errors = np.abs(self._candidates(low, high, [middle])[:, 0] - np.array(_list_values(true)))
+        errors = np.abs(self._candidate_counts(low, high, [middle])[:, 0] - np.array(_list_values(true)))
         rule: Places = np.argmin(errors, axis=0)
         return rule
 
-    def _agrees(self, low: int, high: int, index: int, rule: Places) -> bool:
+    def _agrees_between(self, low: int, high: int, index: int, rule: Places) -> bool:
         true = self._count_at(index)
         if true is None:
             return False
-        (guess,) = self._between(low, high, [index], rule)
+        (guess,) = self._interpolate_counts(low, high, [index], rule)
         return previews_agree(self._scale_at(index, guess), self._scale_at(index, true))
 
-    def _between(self, low: int, high: int, indices: Sequence[int], rule: Places) -> list[ScaledCounts]:
+    def _interpolate_counts(self, low: int, high: int, indices: Sequence[int], rule: Places) -> list[ScaledCounts]:
         """The counts of launches between two interpreted ones."""
         like = self.known[low]
         assert like is not None
-        rows = np.take_along_axis(self._candidates(low, high, indices), rule[None, None, :], axis=0)[0]
+        rows = np.take_along_axis(self._candidate_counts(low, high, indices), rule[None, None, :], axis=0)[0]
         return [_replace_counts(like, row) for row in rows.tolist()]
 
-    def _candidates(self, low: int, high: int, indices: Sequence[int]) -> Floats:
+    def _candidate_counts(self, low: int, high: int, indices: Sequence[int]) -> Floats:
         """[rule, launch, count]: the counts of launches between two interpreted ones by each rule."""
         first, last = self.known[low], self.known[high]
         assert first is not None and last is not None
         ends = np.array([_list_values(first), _list_values(last)])
-        sizes = np.array([self._sizes(i, first) for i in (low, high, *indices)])
+        sizes = np.array([self._count_scales(i, first) for i in (low, high, *indices)])
         numbers = np.array([self.numbers[i] for i in (low, high, *indices)], dtype=np.float64)[:, None]
         logs = np.log(np.maximum(numbers, 1e-9))
         linear, power = (_busiest_share(scale) for scale in (numbers, logs))
         per_group = _interpolate_power(ends / sizes[:2], power) * sizes[2:]
         return np.stack([per_group, _interpolate_power(ends, power), ends[0] + linear * (ends[1] - ends[0])])
 
-    def _sizes(self, index: int, like: ScaledCounts) -> list[float]:
+    def _count_scales(self, index: int, like: ScaledCounts) -> list[float]:
         """What each count of a launch is proportional to: its work-groups, those of its busiest CU, or nothing."""
         groups = float(math.prod(self.launches[index].grid))
         busiest = float(math.ceil(groups / self.interpreter.small["topology.cus"]))

@@ -66,16 +66,16 @@ class LabelCoverage:
     def worth(self, row: Mapping[str, Any]) -> float:
         """How welcome more labels like this one are, 1 if all bins are equally full: the mean over the axes of how many
         times thinner its bin, with half of its neighbours, is than the average one."""
-        rarities = [self._thinness(row["arch"], axis, name) for axis, name in label_bins(row).items()]
+        rarities = [self._bin_thinness(row["arch"], axis, name) for axis, name in label_bins(row).items()]
         return sum(rarities) / len(rarities) if rarities else 1.0
 
-    def _thinness(self, arch: str, axis: str, name: str) -> float:
+    def _bin_thinness(self, arch: str, axis: str, name: str) -> float:
         counts = self.counts[arch, axis]
-        densities = {each: self._density(counts, axis, each) for each in counts}
+        densities = {each: self._bin_density(counts, axis, each) for each in counts}
         average = sum(densities.values()) / len(densities)
         return min(MOST, average / densities[name])
 
-    def _density(self, counts: Counter[str], axis: str, name: str) -> float:
+    def _bin_density(self, counts: Counter[str], axis: str, name: str) -> float:
         if axis == "bottleneck" or name.endswith("."):
             return counts[name]
         return (2 * counts[name] + counts[str(int(name) - 1)] + counts[str(int(name) + 1)]) / 4

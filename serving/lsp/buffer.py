@@ -37,7 +37,7 @@ class TextBuffer:
         if isinstance(change, types.TextDocumentContentChangeWholeDocument):
             self._lines, self._text = split_lines(change.text), change.text
             return
-        ends = (self._place(position, codec) for position in (change.range.start, change.range.end))
+        ends = (self._locate_position(position, codec) for position in (change.range.start, change.range.end))
         (first, start), (last, end) = sorted(ends)
         touched = self._lines[first][:start] + change.text + self._lines[last][end:]
         if first > 0 and self._lines[first - 1].endswith("\r"):
@@ -49,7 +49,7 @@ class TextBuffer:
         self._lines[first : last + 1] = fresh
         self._text = None
 
-    def _place(self, position: types.Position, codec: PositionCodec) -> tuple[int, int]:
+    def _locate_position(self, position: types.Position, codec: PositionCodec) -> tuple[int, int]:
         """Line and character, counted from 0, of a client's position."""
         if position.line >= len(self._lines):
             return len(self._lines) - 1, len(self._lines[-1])

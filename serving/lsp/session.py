@@ -159,7 +159,7 @@ class EditorSession:
     def open(self, uri: str, path: Path, version: int, text: str) -> None:
         self.close(uri)
         self.documents[uri] = OpenDocument(uri, path, version, TextBuffer(text), text)
-        self._look(self.documents[uri])
+        self._predict_after_pause(self.documents[uri])
 
     def edit(
         self,
@@ -173,7 +173,7 @@ class EditorSession:
         document.version = version
         for change in changes:
             document.buffer.apply(change, codec)
-        self._look(document)
+        self._predict_after_pause(document)
 
     def save(self, uri: str) -> None:
         document = self.documents[uri]
@@ -189,21 +189,21 @@ class EditorSession:
         for document in self.documents.values():
             if changed:
                 document.predicted = document.executed = document.baseline = None
-            self._look(document)
+            self._predict_after_pause(document)
 
     def close(self, uri: str) -> None:
         document = self.documents.pop(uri, None)
         if document and document.task:
             document.task.cancel()
 
-    def _look(self, document: OpenDocument) -> None:
+    def _predict_after_pause(self, document: OpenDocument) -> None:
         """Predicts the kernels after a pause; a newer version cancels an older one's work."""
         if document.task:
             document.task.cancel()
         document.busy = ""
-        document.task = asyncio.get_running_loop().create_task(self._predict(document, document.version))
+        document.task = asyncio.get_running_loop().create_task(self._predict_document(document, document.version))
 
-    async def _predict(self, document: OpenDocument, version: int) -> None:
+    async def _predict_document(self, document: OpenDocument, version: int) -> None:
         await asyncio.sleep(self.options.debounce_ms / 1000)
         document.problem = ""
         if document.found:

@@ -159,7 +159,7 @@ class Namer:
         kind = " ".join(word for word in (shape, "local" if local and category == "variable" else category) if word)
         for attempt in count():
             name = self._usual_name(category, kind) if attempt < 6 else ""
-            name = name or self._composed(category, shape, attempt)
+            name = name or self._compose_name(category, shape, attempt)
             again = name == old and (len(name) > 2 or not self.given)  # the first name differs, so that a copy does
             if again or name in self.given or name in RESERVED or names_taken(name):
                 continue
@@ -167,28 +167,28 @@ class Namer:
             return name
         raise AssertionError("unreachable: names never run out")
 
-    def _casing(self, category: str) -> str:
+    def _choose_casing(self, category: str) -> str:
         if category in _TYPES:
             return self.style.type
         return self.style.function if _KINDS.get(category, category) == "function" else self.style.variable
 
     def _usual_name(self, category: str, kind: str) -> str:
-        names = _usual_names(kind, self._casing(category))
+        names = _usual_names(kind, self._choose_casing(category))
         share = _USUAL.get(category, 0.0) * self.style.usual
         return names.choose(self.rng) if names and self.rng.random() < share else ""
 
-    def _composed(self, category: str, shape: str, attempt: int) -> str:
+    def _compose_name(self, category: str, shape: str, attempt: int) -> str:
         group = _KINDS.get(category, category if category in _LENGTHS else "type" if category in _TYPES else "variable")
-        words = self._words(group, attempt)
+        words = self._choose_words(group, attempt)
         if category in _UPPER:
             return "_".join(words).upper()
         if category == "kernel" and self.style.kernel_suffix:
             words = [*words, self.style.kernel_suffix]
         if shape == "pointer" and self.style.pointer:
             words = [self.style.pointer, *words]
-        return _join_words(words, self._casing(category))
+        return _join_words(words, self._choose_casing(category))
 
-    def _words(self, group: str, attempt: int) -> list[str]:
+    def _choose_words(self, group: str, attempt: int) -> list[str]:
         lengths = _LENGTHS[group]
         number = _Weighted.of([(str(n), weight) for n, weight in enumerate(lengths, 1)]).choose(self.rng)
         wanted = int(number) + (self.rng.random() < abs(self.style.longer)) * (1 if self.style.longer > 0 else -1)

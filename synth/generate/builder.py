@@ -68,7 +68,7 @@ class KernelBuilder:
 
     # ---- names, parameters, memory
 
-    def _claim(self, name: str) -> str:
+    def _claim_name(self, name: str) -> str:
         if name in self._names:
             raise IRError(f"{self.name}: two things called {name}")
         self._names.add(name)
@@ -86,29 +86,29 @@ class KernelBuilder:
 
     def input(self, name: str, dtype: DType, size: int, lo: float, hi: float, *, restrict: bool = False) -> Buffer:
         """A `const T*` parameter of `size` elements, all in [lo, hi]."""
-        return self._buffer(Buffer(name, dtype, (size,), lo, hi, const=True, restrict=restrict))
+        return self._add_buffer(Buffer(name, dtype, (size,), lo, hi, const=True, restrict=restrict))
 
     def output(
         self, name: str, dtype: DType, size: int, span: tuple[float, float] | None = None, *, restrict: bool = False
     ) -> Buffer:
         """A `T*` parameter of `size` elements; `span` is the range of its values (default: that of the type)."""
         lo, hi = span if span is not None else (dtype.lo, dtype.hi)
-        return self._buffer(Buffer(name, dtype, (size,), lo, hi, restrict=restrict))
+        return self._add_buffer(Buffer(name, dtype, (size,), lo, hi, restrict=restrict))
 
-    def _buffer(self, buffer: Buffer) -> Buffer:
+    def _add_buffer(self, buffer: Buffer) -> Buffer:
         if buffer.size < 1:
             raise IRError(f"{self.name}: {buffer.name} is empty")
-        self._claim(buffer.name)
+        self._claim_name(buffer.name)
         self._buffers.append(buffer)
         return buffer
 
     def table(self, name: str, dtype: DType, size: int, lo: float, hi: float) -> Buffer:
         """A `__constant__` array of `size` elements, all in [lo, hi]; its host buffer has the same name."""
-        return self._buffer(Buffer(name, dtype, (size,), lo, hi, space="constant", const=True))
+        return self._add_buffer(Buffer(name, dtype, (size,), lo, hi, space="constant", const=True))
 
     def private(self, name: str, dtype: DType, size: int, span: tuple[float, float]) -> Buffer:
         """An array of each work-item, of values in `span`, which must be written before it is read."""
-        buffer = Buffer(self._claim(name), dtype, (size,), *span, space="private")
+        buffer = Buffer(self._claim_name(name), dtype, (size,), *span, space="private")
         if size * dtype.bytes > MAX_PRIVATE:
             raise IRError(f"{self.name}: {name} has more than {MAX_PRIVATE} bytes")
         self._private.append(buffer)
@@ -120,7 +120,7 @@ class KernelBuilder:
         """An LDS array of values in `span`; `dynamic` declares it `extern __shared__`. Raises IRError when the kernel's
         arrays exceed MAX_LDS bytes."""
         dims = (shape,) if isinstance(shape, int) else shape
-        buffer = Buffer(self._claim(name), dtype, dims, *span, space="lds", dynamic=dynamic)
+        buffer = Buffer(self._claim_name(name), dtype, dims, *span, space="lds", dynamic=dynamic)
         if dynamic and (len(dims) != 1 or any(b.dynamic for b in self._lds)):
             raise IRError(f"{self.name}: at most one dynamic LDS array, of one dimension")
         self._lds.append(buffer)
@@ -131,21 +131,21 @@ class KernelBuilder:
     def scalar(self, name: str, value: int) -> Expr:
         """An `int` parameter that has this value in every launch."""
         if isinstance(value, Extent) and value.name == name:
-            return self._size(ir.size_value(value))
-        self._scalars.append((self._claim(name), value))
-        return self._name(name, I32, int(value), int(value), uniform=True, scope=0)
+            return self._use_size(ir.size_value(value))
+        self._scalars.append((self._claim_name(name), value))
+        return self._name_value(name, I32, int(value), int(value), uniform=True, scope=0)
 
-    def _size(self, value: Expr) -> Expr:
+    def _use_size(self, value: Expr) -> Expr:
         """A problem size used in the kernel, which becomes an `int` parameter."""
         extent: Extent = value.attr
         if (extent.name, extent) not in self._scalars:
-            self._scalars.append((self._claim(extent.name), extent))
+            self._scalars.append((self._claim_name(extent.name), extent))
         return value
 
     def constant(self, name: str, value: int) -> Expr:
         """A `constexpr int` at file scope."""
-        self._constants.append((self._claim(name), value))
-        return self._name(name, I32, value, value, uniform=True, scope=0)
+        self._constants.append((self._claim_name(name), value))
+        return self._name_value(name, I32, value, value, uniform=True, scope=0)
 
     # ---- values
 
@@ -164,20 +164,20 @@ class KernelBuilder:
 
     def let(self, name: str, value: Expr) -> Expr:
         """Declares an immutable local."""
-        self._check(value)
-        target = self._name(self._claim(name), value.dtype, value.lo, value.hi, value.uniform)
-        self._add(ir.Let(target, value))
+        self._check_values(value)
+        target = self._name_value(self._claim_name(name), value.dtype, value.lo, value.hi, value.uniform)
+        self._add_statement(ir.Let(target, value))
         return target
 
     def variable(self, name: str, value: Operand, dtype: DType, span: tuple[float, float]) -> Expr:
         """Declares a mutable local whose values stay in `span`; raises IRError if the initial value does not."""
         start = ir.lift(value, dtype)
-        self._check(start)
+        self._check_values(start)
         if start.dtype is not dtype or start.lo < span[0] or start.hi > span[1]:
             raise IRError(f"{name}: initialised in [{start.lo:g}, {start.hi:g}], outside its declared range {span}")
-        target = self._name(self._claim(name), dtype, *ir.fit_range(name, dtype, *span), uniform=False)
+        target = self._name_value(self._claim_name(name), dtype, *ir.fit_range(name, dtype, *span), uniform=False)
         self._declared[name] = (start, len(self._scopes))
-        self._add(ir.Let(target, start, mutable=True))
+        self._add_statement(ir.Let(target, start, mutable=True))
         return target
 
     def assign(self, target: Expr, value: Operand) -> None:
@@ -186,7 +186,7 @@ class KernelBuilder:
         self._check_target(target, lifted)
         if lifted.lo < target.lo or lifted.hi > target.hi:
             raise IRError(f"{target.attr[0]}: [{lifted.lo:g}, {lifted.hi:g}] leaves [{target.lo:g}, {target.hi:g}]")
-        self._add(ir.Assign(target, lifted))
+        self._add_statement(ir.Assign(target, lifted))
 
     def accumulate(self, target: Expr, value: Operand) -> None:
         """`name += value;`. Raises IRError if the sum may leave the declared range, counting every iteration of the
@@ -197,22 +197,22 @@ class KernelBuilder:
         trips = math.prod(s.trips for s in self._scopes[depth:])
         if term.lo < 0 or start.hi + term.hi * trips > target.hi * (1 + 1e-9):
             raise IRError(f"{target.attr[0]}: {trips} terms up to {term.hi:g} exceed its declared {target.hi:g}")
-        self._add(ir.Assign(target, term, compound="+"))
+        self._add_statement(ir.Assign(target, term, compound="+"))
 
     def accumulator(self, name: str, matrix: MatrixInstruction, span: tuple[float, float]) -> Expr:
         """Declares the zero-initialised accumulators of a matrix instruction, with values in `span`."""
         t = matrix.accumulator
-        target = self._name(self._claim(name), t, *ir.fit_range(name, t, *span), uniform=False)
+        target = self._name_value(self._claim_name(name), t, *ir.fit_range(name, t, *span), uniform=False)
         zero = ir.const(0.0, t.base)
         self._declared[name] = (zero, len(self._scopes))
-        self._add(ir.Let(target, ir.pack(t, [zero] * t.lanes), mutable=True))
+        self._add_statement(ir.Let(target, ir.pack(t, [zero] * t.lanes), mutable=True))
         return target
 
     def matrix_fma(self, matrix: MatrixInstruction, target: Expr, left: Expr, right: Expr) -> None:
         """A matrix instruction. Raises IRError in divergent control flow, for block rows that are not whole waves,
         and if the accumulator may leave its declared range, counting every iteration of the enclosing loops."""
         for value in (target, left, right):
-            self._check(value)
+            self._check_values(value)
         if target.dtype is not matrix.accumulator or target.op != "name":
             raise IRError(f"matrix_fma needs an accumulator of type {matrix.accumulator.cpp}")
         if left.dtype is not matrix.operand or right.dtype is not matrix.operand:
@@ -224,11 +224,11 @@ class KernelBuilder:
         trips = math.prod(s.trips for s in self._scopes[depth:])
         if min(left.lo, right.lo) < 0 or matrix.depth * left.hi * right.hi * trips > target.hi * (1 + 1e-9):
             raise IRError(f"{target.attr[0]}: {trips} products exceed its declared {target.hi:g}")
-        self._add(ir.MatrixFma(matrix, target, left, right))
+        self._add_statement(ir.MatrixFma(matrix, target, left, right))
 
     def _check_target(self, target: Expr, value: Expr) -> None:
-        self._check(target)
-        self._check(value)
+        self._check_values(target)
+        self._check_values(value)
         if target.op != "name" or target.attr[0] not in self._declared:
             raise IRError("assignment to a value that is not a mutable variable")
         if value.dtype is not target.dtype:
@@ -238,8 +238,8 @@ class KernelBuilder:
         """A wave shuffle ("down", "up" or "xor") of a 32- or 64-bit value by `delta` lanes. Raises IRError in divergent
         control flow, for partial waves, and for a distance that is not uniform and below 64."""
         distance = ir.lift(delta, I32)
-        self._check(value)
-        self._check(distance)
+        self._check_values(value)
+        self._check_values(distance)
         if kind not in SHUFFLES or value.dtype not in (F32, F64, I32, U32, I64, U64):
             raise IRError(f"no {kind} shuffle of {value.dtype.cpp}")
         if distance.lo < 0 or distance.hi >= WAVE or not distance.uniform or math.prod(self.block) % WAVE:
@@ -250,7 +250,7 @@ class KernelBuilder:
     def ballot(self, name: str, condition: Expr) -> Expr:
         """How many lanes of the wavefront fulfil a condition. Raises IRError in divergent control flow and for partial
         waves."""
-        self._check(condition)
+        self._check_values(condition)
         if condition.dtype is not BOOL or math.prod(self.block) % WAVE:
             raise IRError("ballot needs a bool and whole waves")
         self._require_uniform("ballot")
@@ -262,25 +262,25 @@ class KernelBuilder:
         """`buffer[index] = value;` Raises IRError for an index out of bounds or a value of another type or range."""
         lifted = self._writable_index(buffer, index)
         element = ir.lift(value, buffer.dtype)
-        self._check(element)
+        self._check_values(element)
         if element.dtype is not buffer.dtype or element.lo < buffer.lo or element.hi > buffer.hi:
             raise IRError(
                 f"{buffer.name}: {element.dtype.cpp} in [{element.lo:g}, {element.hi:g}] stored to "
                 f"{buffer.dtype.cpp} in [{buffer.lo:g}, {buffer.hi:g}]"
             )
-        self._add(ir.Store(buffer, lifted, element))
+        self._add_statement(ir.Store(buffer, lifted, element))
 
     def atomic(self, op: str, buffer: Buffer, index: Operand | tuple[Operand, ...], value: Operand) -> None:
         """`atomicAdd(&buffer[index], value);`, or another row of ATOMICS; the returned old value is unused."""
         lifted = self._writable_index(buffer, index)
         element = ir.lift(value, buffer.dtype)
-        self._check(element)
+        self._check_values(element)
         kinds = ATOMICS.get(op, "")
         if element.dtype is not buffer.dtype or buffer.dtype not in (F32, F64, I32, U32, I64, U64):
             raise IRError(f"{buffer.name}: atomic {op} of {element.dtype.cpp} on {buffer.dtype.cpp}")
         if element.dtype.kind not in kinds or (op in ("inc", "dec") and element.dtype is not U32):
             raise IRError(f"no atomic {op} for {element.dtype.cpp}")
-        self._add(ir.Atomic(op, buffer, lifted, element))
+        self._add_statement(ir.Atomic(op, buffer, lifted, element))
 
     def _writable_index(self, buffer: Buffer, index: Operand | tuple[Operand, ...]) -> tuple[Expr, ...]:
         parts = index if isinstance(index, tuple) else (index,)
@@ -288,14 +288,14 @@ class KernelBuilder:
         if buffer.const or buffer not in (*self._buffers, *self._lds, *self._private):
             raise IRError(f"{buffer.name}: not writable here")
         for value in lifted:
-            self._check(value)
+            self._check_values(value)
         ir.check_index(buffer, lifted)
         return lifted
 
     def barrier(self) -> None:
         """`__syncthreads();` Raises IRError in divergent control flow."""
         self._require_uniform("barrier")
-        self._add(ir.Barrier())
+        self._add_statement(ir.Barrier())
 
     def _require_uniform(self, what: str) -> None:
         if not all(s.uniform for s in self._scopes):
@@ -304,7 +304,7 @@ class KernelBuilder:
     # ---- control flow
 
     @contextmanager
-    def _open(self, body: list[Statement], uniform: bool, trips: int = 1) -> Iterator[_Scope]:
+    def _open_scope(self, body: list[Statement], uniform: bool, trips: int = 1) -> Iterator[_Scope]:
         scope = _Scope(self._next_scope, body, uniform, trips)
         self._next_scope += 1
         self._scopes.append(scope)
@@ -314,14 +314,14 @@ class KernelBuilder:
     @contextmanager
     def when(self, condition: Expr, *, early: bool = False) -> Iterator[None]:
         """`if (condition) { ... }`; `early` prints an early return on the inverse, and no statement may follow."""
-        self._check(condition)
+        self._check_values(condition)
         if condition.dtype is not BOOL:
             raise IRError("a condition must be a bool")
         if early and len(self._scopes) > 1:
             raise IRError("an early return only at the top of a kernel")
         statement = ir.If(condition, [], early=early)
-        self._add(statement)
-        with self._open(statement.then, condition.uniform):
+        self._add_statement(statement)
+        with self._open_scope(statement.then, condition.uniform):
             yield
         self._scopes[-1].closed = early
 
@@ -331,7 +331,7 @@ class KernelBuilder:
         last = self._scopes[-1].body[-1] if self._scopes[-1].body else None
         if not isinstance(last, ir.If) or last.otherwise or last.early:
             raise IRError("otherwise without a branch before it")
-        with self._open(last.otherwise, last.condition.uniform):
+        with self._open_scope(last.otherwise, last.condition.uniform):
             yield
 
     @contextmanager
@@ -341,7 +341,7 @@ class KernelBuilder:
         if limit.hi < 1:
             raise IRError("no value is below this bound")
         with self.when(ir.apply("lt", value, limit), early=early):
-            yield self._here(ir.narrow_range(value, value.lo, limit.hi - 1))
+            yield self._narrow_to_scope(ir.narrow_range(value, value.lo, limit.hi - 1))
 
     @contextmanager
     def within(self, value: Expr, lo: Operand, hi: Operand) -> Iterator[Expr]:
@@ -349,15 +349,15 @@ class KernelBuilder:
         low, high = ir.lift(lo, value.dtype), ir.lift(hi, value.dtype)
         condition = ir.apply("land", ir.apply("ge", value, low), ir.apply("lt", value, high))
         with self.when(condition):
-            yield self._here(ir.narrow_range(value, low.lo, high.hi - 1))
+            yield self._narrow_to_scope(ir.narrow_range(value, low.lo, high.hi - 1))
 
     @contextmanager
     def at_least(self, value: Expr, bound: Expr) -> Iterator[Expr]:
         """`if (value >= bound)`: yields value - bound, which is then never negative."""
         with self.when(ir.apply("ge", value, bound)):
-            yield self._here(ir.narrow_range(value - bound, 0, math.inf))
+            yield self._narrow_to_scope(ir.narrow_range(value - bound, 0, math.inf))
 
-    def _here(self, value: Expr) -> Expr:
+    def _narrow_to_scope(self, value: Expr) -> Expr:
         """The value restricted to the innermost scope, because the guard that narrowed its range ends there."""
         scope = self._scopes[-1].number
         if value.op == "name":
@@ -375,35 +375,35 @@ class KernelBuilder:
         Raises IRError for loops that never run or whose variable may overflow."""
         first, last, stride = (ir.lift(v, I32) for v in (start, stop, step))
         for value in (first, last, stride):
-            self._check(value)
+            self._check_values(value)
         if any(v.dtype is not I32 for v in (first, last, stride)) or stride.lo < 1:
             raise IRError(f"{name}: bounds must be int and the step positive")
         lo, hi, trips = _loop_range(name, kind, first, last, stride)
         uniform = first.uniform and last.uniform and stride.uniform and not breaks
         scope = self._next_scope
-        var = self._name(self._claim(name), I32, lo, hi, uniform, scope)
+        var = self._name_value(self._claim_name(name), I32, lo, hi, uniform, scope)
         statement = ir.For(var, kind, first, last, stride, [], unroll)
-        self._add(statement)
-        with self._open(statement.body, uniform, trips) as scope_:
+        self._add_statement(statement)
+        with self._open_scope(statement.body, uniform, trips) as scope_:
             scope_.breaks = breaks
             yield var
 
     def leave(self, condition: Expr) -> None:
         """`if (condition) break;` Raises IRError unless directly in a loop with `breaks`."""
-        self._check(condition)
+        self._check_values(condition)
         if condition.dtype is not BOOL or not self._scopes[-1].breaks:
             raise IRError(f"{self.name}: a break needs a bool, and a loop with breaks directly around it")
-        self._add(ir.Break(condition))
+        self._add_statement(ir.Break(condition))
 
     # ---- checks and the finished kernel
 
-    def _name(
+    def _name_value(
         self, name: str, dtype: DType, lo: float, hi: float, uniform: bool = True, scope: int | None = None
     ) -> Expr:
         number = self._scopes[-1].number if scope is None else scope
         return Expr("name", dtype, (), (name, number), lo, hi, uniform)
 
-    def _check(self, value: Expr) -> None:
+    def _check_values(self, value: Expr) -> None:
         """Raises IRError for values that use a name outside its scope, or a buffer of another kernel."""
         op = value.op
         if op in ("name", "inside"):
@@ -413,12 +413,12 @@ class KernelBuilder:
             if not any(value.attr in buffer_map for buffer_map in (self._buffers, self._lds, self._private)):
                 raise IRError(f"{value.attr.name} does not belong to {self.name}")
         elif op == "size":
-            self._size(value)
+            self._use_size(value)
         for argument in value.args:
             if argument.op != "const":  # most operands
-                self._check(argument)
+                self._check_values(argument)
 
-    def _add(self, statement: Statement) -> None:
+    def _add_statement(self, statement: Statement) -> None:
         if self._scopes[-1].closed:
             raise IRError(f"{self.name}: a statement after an early return")
         self._scopes[-1].body.append(statement)

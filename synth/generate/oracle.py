@@ -120,21 +120,21 @@ class LaunchOracle:
     def matrix_fma(self, s: ir.MatrixFma, mask: Array | None) -> None:
         side, name = s.matrix.side, s.target.attr[0]
         wide = s.matrix.accumulator.base.compute
-        a, b = (self._operand(value, s.matrix, mask).astype(wide) for value in (s.left, s.right))
+        a, b = (self._evaluate_operand(value, s.matrix, mask).astype(wide) for value in (s.left, s.right))
         product = np.matmul(a, b.transpose(0, 2, 1))  # wave, row, column
         groups = np.arange(64 // side)
         self.names[name] = tuple(
             old + product[:, s.matrix.row(groups, r), :].reshape(self.shape) for r, old in enumerate(self.names[name])
         )
 
-    def _operand(self, value: Expr, matrix: MatrixInstruction, mask: Array | None) -> Array:
+    def _evaluate_operand(self, value: Expr, matrix: MatrixInstruction, mask: Array | None) -> Array:
         """An operand as (wave, side, depth)."""
         operand = self.value(value, mask)
         lanes = operand if isinstance(operand, tuple) else (operand,)
         shaped = [np.broadcast_to(x, self.shape).reshape(-1, 64 // matrix.side, matrix.side) for x in lanes]
         return np.stack(shaped, axis=2).reshape(len(shaped[0]), matrix.depth, matrix.side).transpose(0, 2, 1)
 
-    def _waves(self, value: Expr, mask: Array | None) -> Array:
+    def _rows_of_waves(self, value: Expr, mask: Array | None) -> Array:
         """A value as one row of 64 lanes per wavefront."""
         return np.broadcast_to(self.scalar(value, mask), self.shape).reshape(-1, 64)
 
@@ -272,14 +272,14 @@ class LaunchOracle:
 
     def ballot(self, e: Expr, mask: Array | None) -> Value:
         """How many lanes of the wavefront fulfil a condition."""
-        votes = self._waves(e.args[0], mask).sum(axis=1, dtype=np.int64)
+        votes = self._rows_of_waves(e.args[0], mask).sum(axis=1, dtype=np.int64)
         return np.broadcast_to(votes[:, None], (len(votes), 64)).reshape(self.shape)
 
     def inside(self, e: Expr, mask: Array | None) -> Value:
         return self.value(e.args[0], mask)
 
     def shuffle(self, e: Expr, mask: Array | None) -> Value:
-        value = self._waves(e.args[0], mask)
+        value = self._rows_of_waves(e.args[0], mask)
         lane = np.arange(64)
         delta = int(self.scalar(e.args[1], mask).ravel()[0])
         source = lane ^ delta if e.attr == "xor" else lane + delta if e.attr == "down" else lane - delta

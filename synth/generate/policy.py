@@ -122,14 +122,14 @@ class Policy:
                 raise BadInput(f"{template.family} has no parameter {name!r}")
         for _ in range(TRIES):
             params = {
-                p.name: overrides[p.name] if p.name in overrides else self._value(template, p, choices)
+                p.name: overrides[p.name] if p.name in overrides else self._draw_value(template, p, choices)
                 for p in template.parameters
             }
             if not template.check(params):
                 return params
         raise PolicyError(f"{template.family}: constraints do not hold in {TRIES} draws", cause=template.check(params))
 
-    def _value(self, template: FamilyTemplate, parameter: TemplateParameter, choices: Choices) -> ParameterValue:
+    def _draw_value(self, template: FamilyTemplate, parameter: TemplateParameter, choices: Choices) -> ParameterValue:
         distribution = self.parameters.get((template.family, parameter.name))
         if distribution is not None:
             return distribution.draw(choices)

@@ -98,18 +98,18 @@ class Client:
     def ask(self, body: Mapping[str, object]) -> ChatReply:
         """The answer to one chat. Raises NoAnswer; every failure of server or network is one."""
         try:
-            with self._connected() as connection:
-                connection.request("POST", self.path, json.dumps(body).encode(), self._headers())
+            with self._open_connection() as connection:
+                connection.request("POST", self.path, json.dumps(body).encode(), self._request_headers())
                 response = connection.getresponse()
                 status, headers, raw = response.status, response.headers, response.read(MOST_BYTES + 1)
                 if response.length and len(raw) <= MOST_BYTES:
                     raise http.client.IncompleteRead(raw, response.length)
         except TimeoutError:
-            raise self._late() from None
+            raise self._late_answer() from None
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise NoAnswer("unreachable", self._clean(f"{type(error).__name__}: {error}"), again=True) from None
         if status != 200:
-            raise self._refusal(status, headers, raw)
+            raise self._make_refusal(status, headers, raw)
         return read_answer(raw, headers.get("Content-Type", ""), headers.get("Content-Encoding", "identity"))
 
     def close(self) -> None:
@@ -118,14 +118,14 @@ class Client:
             for socket in self._open:
                 _shut_socket(socket)
 
-    def _headers(self) -> dict[str, str]:
+    def _request_headers(self) -> dict[str, str]:
         fixed = {"Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "identity"}
         return fixed | ({"Authorization": f"Bearer {self.key}"} if self.key else {})
 
     @contextlib.contextmanager
-    def _connected(self) -> Iterator[http.client.HTTPConnection]:
+    def _open_connection(self) -> Iterator[http.client.HTTPConnection]:
         """A connection that is shut after `timeout_s`, however slowly bytes arrive; then TimeoutError."""
-        connection = self._connection()
+        connection = self._make_connection()
         late = threading.Event()
         try:
             connection.connect()
@@ -155,7 +155,7 @@ class Client:
         if late.is_set():  # a body without a length ends like a whole one
             raise TimeoutError
 
-    def _connection(self) -> http.client.HTTPConnection:
+    def _make_connection(self) -> http.client.HTTPConnection:
         host, port = str(self.parts.hostname), self.parts.port
         if self.parts.scheme == "http":
             return http.client.HTTPConnection(host, port, timeout=self.timeout_s)
@@ -170,10 +170,10 @@ class Client:
         connection.set_tunnel(host, port)
         return connection
 
-    def _late(self) -> NoAnswer:
+    def _late_answer(self) -> NoAnswer:
         return NoAnswer("timeout", f"no whole answer within {self.timeout_s:g} s", again=True, remedy="raise --wait")
 
-    def _refusal(self, status: int, headers: http.client.HTTPMessage, raw: bytes) -> NoAnswer:
+    def _make_refusal(self, status: int, headers: http.client.HTTPMessage, raw: bytes) -> NoAnswer:
         words = " ".join(raw[: 4 * _SHOWN].decode(errors="replace").split())
         problem = self._clean(f"HTTP {status}: {words}"[:_SHOWN])
         if 300 <= status < 400:

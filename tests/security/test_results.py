@@ -174,7 +174,7 @@ def test_a_well_formed_forgery_breaks_no_report(name: str, arch: str) -> None:
     found = program_results.parse_document(changed(kernels=[row], dispatches=[row]))
     done = api.RunResult("ok", exit_code=0, kernels=found.kernels, dispatches=found.dispatches, dispatch_count=1)
     program = Program("", "handwritten", "forged")
-    result = SimBackend()._judge(program, Target(arch, "-O3", devices.default_device(arch)), done, {})
+    result = SimBackend()._judge_run(program, Target(arch, "-O3", devices.default_device(arch)), done, {})
     assert result.status == "ok" and render_results([result], 100, True)
     assert json.dumps(
         to_json([result_document(result), run_document(done, "k.hip", "gfx90a", "-O3", [])]), allow_nan=False

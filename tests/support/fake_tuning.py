@@ -40,7 +40,7 @@ def without_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Evaluator, "__call__", measure)
     monkeypatch.setattr(Verifier, "full", full)
     monkeypatch.setattr(Verifier, "quick", lambda self, text: full(self, text).checks[0])
-    monkeypatch.setattr(Verifier, "_usable", lambda self, size: True)
+    monkeypatch.setattr(Verifier, "_is_usable", lambda self, size: True)
     monkeypatch.setattr("hipsynth.tuning.tools.tool_session.read_program", parsed)
     monkeypatch.setattr("hipsynth.tuning.optimize.optimize.read_program", parsed)
     monkeypatch.setattr("hipsynth.tuning.optimize.optimize.duration_predictor", lambda *_: lambda text: None)

@@ -80,13 +80,13 @@ class Group:
                     (self.folder / name).write_text(f"{value}\n")
         except OSError as error:
             raise _unusable_folder_error(self.folder, str(error)) from error
-        self._killed_before = self._killed()
+        self._killed_before = self._count_killed()
 
     def ran_out_of_memory(self) -> bool:
         """Whether the kernel has killed a process for memory since the last call of `limit`."""
-        return self._killed() > self._killed_before
+        return self._count_killed() > self._killed_before
 
-    def _killed(self) -> int:
+    def _count_killed(self) -> int:
         with contextlib.suppress(OSError, ValueError):
             rows = dict(line.split() for line in (self.folder / "memory.events").read_text().splitlines())
             return int(rows.get("oom_kill", 0))

@@ -52,12 +52,12 @@ class Watch:
         """Waits until the job ends or exceeds a limit, and kills what is left of it."""
         reason = "interrupted"
         try:
-            reason = self._pump()
+            reason = self._collect_output()
         finally:  # also if this process is interrupted: its jobs must not outlive it
             self.starved = self.jail.group is not None and self.jail.group.ran_out_of_memory()
             if reason:
-                self._kill()
-            self._drain()
+                self._kill_job()
+            self._drain_pipes()
             self.job.close()
         elapsed = time.monotonic() - self.start
         out, err = (bytes(self.kept[name]).decode(errors="replace") for name in ("out", "err"))
@@ -67,7 +67,7 @@ class Watch:
             raise SandboxLost(problem)
         if not reason and self.isolated and self._fills_disk():  # it may not have noticed that its disk was full
             reason = "disk"
-        status, reason, code, number = self._judge(reason)
+        status, reason, code, number = self._judge_end(reason)
         cpu_s, peak = self.meter.cpu_s, self.peak
         if self.ended:
             cpu_s, peak = max(cpu_s, self.ended.cpu_s), max(peak, self.ended.peak_bytes)
@@ -75,7 +75,7 @@ class Watch:
             err = os.strerror(self.ended.error)
         return SandboxResult(status, reason, code, number, out, err, elapsed, peak, self.isolated, cpu_s, cut=self.cut)
 
-    def _judge(self, reason: str) -> tuple[str, str, int | None, int | None]:
+    def _judge_end(self, reason: str) -> tuple[str, str, int | None, int | None]:
         if reason:
             return ("timeout" if reason in TIME_REASONS else "killed"), reason, None, None
         assert self.ended
@@ -89,36 +89,36 @@ class Watch:
             return ("timeout" if reason in TIME_REASONS else "killed"), reason, None, -code
         return "failed", "signal", None, -code
 
-    def _pump(self) -> str:
+    def _collect_output(self) -> str:
         """Collects output until the job ends; returns the reason to kill it, or ""."""
         with selectors.DefaultSelector() as selector:
             for name, stream in (("out", self.job.out), ("err", self.job.err)):
                 os.set_blocking(stream.fileno(), False)
                 selector.register(stream, selectors.EVENT_READ, name)
             selector.register(self.jail.socket, selectors.EVENT_READ, "end")
-            return self._loop(selector)
+            return self._watch_job(selector)
 
-    def _loop(self, selector: selectors.BaseSelector) -> str:
+    def _watch_job(self, selector: selectors.BaseSelector) -> str:
         pause = 0.002
         while True:
             answered = False
             for key, _ in selector.select(pause):
                 if key.data == "end":
                     answered = True
-                elif not self._read(key.data, key.fileobj):  # type: ignore[arg-type]
+                elif not self._read_output(key.data, key.fileobj):  # type: ignore[arg-type]
                     selector.unregister(key.fileobj)
             if answered:
                 self.ended = self.job.ended()
                 return "" if self.ended else "lost"
             if stop_signal.stop_requested():
-                return self._stop()
+                return self._ask_to_stop()
             if time.monotonic() - self.start >= 0.01:  # most jobs end before there is anything to look at
-                reason = self._passed()
+                reason = self._exceeded_limit()
                 if reason:
                     return reason
             pause = min(POLL_S, pause * 2)
 
-    def _read(self, name: str, stream: BinaryIO) -> bool:
+    def _read_output(self, name: str, stream: BinaryIO) -> bool:
         """Reads available output and keeps it up to the limit; False at the end of the stream."""
         try:
             chunk = os.read(stream.fileno(), 1 << 16)
@@ -132,15 +132,15 @@ class Watch:
             self.on_output(name, chunk)
         return bool(chunk)
 
-    def _drain(self) -> None:
+    def _drain_pipes(self) -> None:
         """Reads what is left in the pipes after the end, without blocking."""
         for name, stream in (("out", self.job.out), ("err", self.job.err)):
             for _ in range(64):  # a pipe holds 64 KiB, or 1 MiB if the program enlarged it
                 before = self.written
-                if not self._read(name, stream) or self.written == before:
+                if not self._read_output(name, stream) or self.written == before:
                     break
 
-    def _passed(self) -> str:
+    def _exceeded_limit(self) -> str:
         """The exceeded limit, or ""."""
         limits = self.limits
         if self.written > 64 * limits.output_bytes:
@@ -171,7 +171,7 @@ class Watch:
         self.next_disk = time.monotonic() + 0.25
         return processes.folder_bytes(self.scratch) > self.limits.scratch_bytes
 
-    def _stop(self) -> str:
+    def _ask_to_stop(self) -> str:
         """Lets the program save what it has measured: the runtime library does so on SIGTERM."""
         pids = processes.living_descendants(self.jail.process.pid)[
             2 if self.isolated else 1 :
@@ -184,10 +184,10 @@ class Watch:
             time.sleep(POLL_S)
         return "interrupted"
 
-    def _kill(self) -> None:
+    def _kill_job(self) -> None:
         """Ends the sandbox and all its processes, and waits (up to a few seconds) until none is running."""
         # The end of process 1 of a sandbox is that of all processes in it, however many there are.
-        doomed = set(processes.child_processes(self.jail.process.pid)) if self.isolated else self._freeze()
+        doomed = set(processes.child_processes(self.jail.process.pid)) if self.isolated else self._freeze_processes()
         for pid in doomed:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -197,7 +197,7 @@ class Watch:
             time.sleep(POLL_S / 4)
         self.jail.end()
 
-    def _freeze(self) -> set[int]:
+    def _freeze_processes(self) -> set[int]:
         """Stops the processes first, because a tree that forks while it is read would hide some of them."""
         frozen: set[int] = set()
         for _ in range(50):

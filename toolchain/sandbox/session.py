@@ -52,21 +52,21 @@ class SandboxSession:
         Raises EOFError, with what the program said, if it ended, took too much memory, or answers more.
         """
         try:
-            self._send(request)
-            return self._receive(most)
+            self._send_line(request)
+            return self._receive_line(most)
         except (BrokenPipeError, ConnectionResetError) as error:
-            raise EOFError(self._words()) from error
+            raise EOFError(self._last_error_line()) from error
 
-    def _send(self, request: bytes) -> None:
+    def _send_line(self, request: bytes) -> None:
         view = memoryview(request)
         os.set_blocking(self._requests, False)
         while view:
             _, ready, _ = select.select([], [self._requests], [], POLL_S)
             if ready:
                 view = view[os.write(self._requests, view) :]
-            self._check()
+            self._check_alive()
 
-    def _receive(self, most: int) -> bytes:
+    def _receive_line(self, most: int) -> bytes:
         parts: list[bytes] = []
         size = 0
         out, err = self.job.out.fileno(), self.job.err.fileno()
@@ -75,22 +75,22 @@ class SandboxSession:
             if err in ready:
                 self.said = os.read(err, 1 << 16)
                 if not self.said:
-                    raise EOFError(self._words())
+                    raise EOFError(self._last_error_line())
             if out in ready:
                 parts.append(os.read(out, 1 << 20))
                 size += len(parts[-1])
                 if not parts[-1] or size > most:
-                    raise EOFError(self._words())
+                    raise EOFError(self._last_error_line())
             else:
-                self._check()
+                self._check_alive()
         return b"".join(parts)
 
-    def _check(self) -> None:
+    def _check_alive(self) -> None:
         pids = processes.living_descendants(self.jail.process.pid)
         if sum(processes.resident_bytes(pid) for pid in pids) > self.limits.memory_bytes:
             raise EOFError(f"it took more than {self.limits.memory_bytes >> 20} MiB of memory")
 
-    def _words(self) -> str:
+    def _last_error_line(self) -> str:
         """The last line that the program wrote to standard error."""
         os.set_blocking(self.job.err.fileno(), False)
         with contextlib.suppress(OSError):

@@ -40,7 +40,7 @@ class Workspace:
     def __init__(self, descriptor: int, mount: Path, owner: int | None) -> None:
         self.descriptor, self.mount, self.owner = descriptor, mount, owner
         self._root = Path(f"/proc/self/fd/{descriptor}")
-        self._free_at_first = self._free()
+        self._free_at_first = self._free_space()
 
     def used_bytes(self) -> int:
         """Bytes that its files hold, at least ENTRY_BYTES each; deleted files that are in use count."""
@@ -84,9 +84,9 @@ class Workspace:
         if self.used_bytes() <= MOST_ENTRIES * ENTRY_BYTES:  # above that, a new sandbox is quicker
             with open_path(self._root) as top:
                 remove_contents(top)
-        return self._free() == self._free_at_first
+        return self._free_space() == self._free_at_first
 
-    def _free(self) -> tuple[int, int]:
+    def _free_space(self) -> tuple[int, int]:
         status = os.fstatvfs(self.descriptor)
         return status.f_ffree, status.f_bfree
 

@@ -153,12 +153,12 @@ class AnalyticPredictor:
         """As predict(), for code that is compiled already."""
         start = time.monotonic() if start is None else start
         previews, notes = find_previews(source, code, device, question)
-        kernels = [*self._kernels(previews.previews, device), *map(unknown_kernel, previews.failures)]
+        kernels = [*self._predict_kernels(previews.previews, device), *map(unknown_kernel, previews.failures)]
         arch = load_device(device).arch
         seconds = time.monotonic() - start
         return AnalyticPrediction(arch, flags, device, tuple(kernels), seconds, str(self.path), tuple(notes))
 
-    def _kernels(self, found: Sequence[Preview], device: str) -> list[KernelPrediction]:
+    def _predict_kernels(self, found: Sequence[Preview], device: str) -> list[KernelPrediction]:
         arch = load_device(device).arch
         rows = [launch_features(preview, device) for preview in found]
         quantities = [preview_quantities(preview, arch) for preview in found]

@@ -29,7 +29,7 @@ class Trees:
         self.text = text
 
     @functools.cached_property
-    def _handle(self) -> ctypes.c_void_p:
+    def _booster_handle(self) -> ctypes.c_void_p:
         handle, rounds = ctypes.c_void_p(), ctypes.c_int()
         _call_library("LGBM_BoosterLoadModelFromString", self.text.encode(), ctypes.byref(rounds), ctypes.byref(handle))
         weakref.finalize(self, _call_library, "LGBM_BoosterFree", handle)
@@ -42,7 +42,7 @@ class Trees:
         address = [array.ctypes.data_as(ctypes.c_void_p) for array in (rows, predictions)]
         shape = [ctypes.c_int32(size) for size in rows.shape]
         how = [ROW_MAJOR, NORMAL, 0, -1, PARAMETERS]  # all rounds
-        wanted = [self._handle, address[0], FLOAT64, *shape, *how, ctypes.byref(length), address[1]]
+        wanted = [self._booster_handle, address[0], FLOAT64, *shape, *how, ctypes.byref(length), address[1]]
         _call_library("LGBM_BoosterPredictForMat", *wanted)
         return predictions
 

@@ -153,10 +153,10 @@ class Encoder:
         head = self.cached(form.literals[0])
         literals = [self.cached(text) for text in form.literals[1:]]
         room = self.context - len(head) - sum(map(len, literals)) - VALUE_TOKENS * len(form.order) - 1
-        ids, cut = self._fit(text, arch, flags, room)
+        ids, cut = self._fit_context(text, arch, flags, room)
         return EncodedQuestion(ids + head, literals, form.order, cut, left_out, len(head))
 
-    def _fit(self, source: str, arch: str, flags: str, room: int) -> tuple[list[int], int]:
+    def _fit_context(self, source: str, arch: str, flags: str, room: int) -> tuple[list[int], int]:
         def attempt(keep: int) -> tuple[list[int], int]:
             text, cut = cut_source(source, keep)
             return self.ids(self.chat(prompt.prompt_messages(text, arch, flags))), cut
@@ -194,7 +194,7 @@ class Encoder:
         _, texts = split_answer(prompt.render_answer(sample.metrics, sample.arch, sample.flags, self.fmt, facts))
         values = [self.cached(text) for text in texts]
         if self.options.parallel:
-            return self._parallel(encoded, values)
+            return self._encode_parallel(encoded, values)
         ids = list(encoded.prefix)
         for value, literal in zip(values, encoded.literals, strict=True):
             ids += value + literal
@@ -202,7 +202,7 @@ class Encoder:
         start = len(encoded.prefix) - encoded.answer_head
         return {"input_ids": ids, "labels": [IGNORED] * start + ids[start:], "cut_lines": encoded.cut_lines}
 
-    def _parallel(self, encoded: EncodedQuestion, values: Sequence[list[int]]) -> TrainingExample:
+    def _encode_parallel(self, encoded: EncodedQuestion, values: Sequence[list[int]]) -> TrainingExample:
         before = [[], *encoded.literals[:-1]]
         branches = [[before[slot] + values[slot] for slot in stage] for stage in self.stages]
         learned = [[len(values[slot]) for slot in stage] for stage in self.stages]

@@ -50,9 +50,9 @@ class MedianBaseline:
         self.medians = {g: {m: float(np.median(v)) for m, v in by.items()} for g, by in values.items()}
 
     def predict(self, samples: Sequence[LabelledSample]) -> list[Prediction]:
-        return [self._one(sample) for sample in samples]
+        return [self._predict_one(sample) for sample in samples]
 
-    def _one(self, sample: LabelledSample) -> Prediction:
+    def _predict_one(self, sample: LabelledSample) -> Prediction:
         medians = [self.medians[g] for g in _sample_groups(sample) if g in self.medians]
         return {m: next((by[m] for by in medians if m in by), None) for m in answer_ids()}
 
@@ -76,14 +76,14 @@ class NearestNeighbour:
 
     def fit(self, train: Sequence[LabelledSample]) -> None:
         self.samples = list(train)
-        self.vectors = self._vectors([s.text for s in train])
+        self.vectors = self._make_vectors([s.text for s in train])
         self.by_group: dict[tuple[str, ...], list[int]] = defaultdict(list)
         for index, sample in enumerate(train):
             for group in _sample_groups(sample):
                 self.by_group[group].append(index)
 
     def predict(self, samples: Sequence[LabelledSample]) -> list[Prediction]:
-        queries = self._vectors([s.text for s in samples])
+        queries = self._make_vectors([s.text for s in samples])
         answers = []
         for sample, query in zip(samples, queries, strict=True):
             members = next(self.by_group[g] for g in _sample_groups(sample) if self.by_group.get(g))
@@ -91,14 +91,14 @@ class NearestNeighbour:
             answers.append(self.samples[members[int(np.argmax(similarity))]].truth())
         return answers
 
-    def _vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def _make_vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
         vectors: dict[str, NDArray[np.float32]] = {}
         for text in texts:
             if text not in vectors:
-                vectors[text] = self._vector(text)
+                vectors[text] = self._make_vector(text)
         return np.stack([vectors[text] for text in texts]) if texts else np.zeros((0, self.SIZE), np.float32)
 
-    def _vector(self, text: str) -> NDArray[np.float32]:
+    def _make_vector(self, text: str) -> NDArray[np.float32]:
         words = code_tokens(text)
         names = declared_names(words)
         words = ["NAME" if word in names else word for word in words]
@@ -128,9 +128,9 @@ class GradientBoosting:
     def fit(self, train: Sequence[LabelledSample]) -> None:
         import lightgbm
 
-        rows = self._features(train)
+        rows = self._make_features(train)
         self.columns = sorted({name for row in rows for name in row})
-        table = self._table(rows)
+        table = self._feature_table(rows)
         self.models: dict[str, Any] = {}
         truths = [s.truth() for s in train]
         parameters = {
@@ -155,14 +155,14 @@ class GradientBoosting:
     def predict(self, samples: Sequence[LabelledSample]) -> list[Prediction]:
         if not samples:
             return []
-        table = self._table(self._features(samples))
+        table = self._feature_table(self._make_features(samples))
         columns = {m: np.exp(model.predict(table)) - self.FLOOR for m, model in self.models.items()}
         return [
             {m: max(0.0, float(columns[m][i])) if m in columns else None for m in answer_ids()}
             for i in range(len(samples))
         ]
 
-    def _features(self, samples: Sequence[LabelledSample]) -> list[dict[str, float]]:
+    def _make_features(self, samples: Sequence[LabelledSample]) -> list[dict[str, float]]:
         def one(sample: LabelledSample) -> dict[str, float]:
             return build_features(
                 sample.text, sample.arch, sample.flags, self.disassemble(sample.text, sample.arch, sample.flags)
@@ -174,7 +174,7 @@ class GradientBoosting:
         self.without_code += sum("code_instructions" not in row for row in rows)
         return rows
 
-    def _table(self, rows: Sequence[dict[str, float]]) -> NDArray[np.float64]:
+    def _feature_table(self, rows: Sequence[dict[str, float]]) -> NDArray[np.float64]:
         return np.array([[row.get(c, math.nan) for c in self.columns] for row in rows], dtype=np.float64)
 
 

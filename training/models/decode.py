@@ -119,15 +119,15 @@ class AnswerDecoder:
     def _forced_batch(self, batch: Sequence[EncodedQuestion]) -> list[DecodedAnswer]:
         import torch
 
-        rows = [self._row(encoded) for encoded in batch]
+        rows = [self._make_row(encoded) for encoded in batch]
         session = _Session(self.model, len(rows))
         with torch.inference_mode():
             while any(row.last for row in rows):
                 for row, scores in zip(rows, session.read(rows), strict=True):
-                    self._advance(row, scores)
+                    self._advance_branches(row, scores)
         return [row.answer for row in rows]
 
-    def _row(self, encoded: EncodedQuestion) -> _Row:
+    def _make_row(self, encoded: EncodedQuestion) -> _Row:
         size = len(encoded.prefix)
         answer = DecodedAnswer(
             fmt=self.encoder.fmt, cut_lines=encoded.cut_lines, left_out=encoded.left_out, prompt_tokens=size
@@ -136,18 +136,18 @@ class AnswerDecoder:
         row.begin(self.stages[0])
         return row
 
-    def _advance(self, row: _Row, scores: Mapping[int, torch.Tensor]) -> None:
+    def _advance_branches(self, row: _Row, scores: Mapping[int, torch.Tensor]) -> None:
         """Gives each open branch its next token; after the last one of a stage, opens the next stage."""
         row.pending, row.last = [], {}
         for number, logits in scores.items():
-            self._choose(row, row.branches[number], logits)
+            self._choose_token(row, row.branches[number], logits)
         if row.branches and all(branch.done for branch in row.branches):
             if row.stage < len(self.stages):
                 row.begin(self.stages[row.stage])
             else:
                 row.branches = []
 
-    def _choose(self, row: _Row, branch: _Branch, scores: torch.Tensor) -> None:
+    def _choose_token(self, row: _Row, branch: _Branch, scores: torch.Tensor) -> None:
         """Takes the best-scored token that the grammar allows, or ends the value."""
         import torch
 

@@ -63,11 +63,11 @@ class Prediction:
             prompt_tokens=self.prompt_tokens,
             seconds=round(self.seconds, 4),
             notes=self.notes,
-            kernels=(self._kernel(),),
+            kernels=(self._main_kernel(),),
             plot=roofline.plot_kernels(self.device, [roofline.PlottedKernel("program", self.metrics, "predicted")]),
         )
 
-    def _kernel(self) -> KernelPrediction:
+    def _main_kernel(self) -> KernelPrediction:
         """The heaviest kernel, which is the one that a language model answers for."""
         low, high = self.intervals.get(DURATION_FACT, (1.0, 1.0))
         width = math.log(high / low) / 2 if high > low > 0 else 0.0
@@ -158,7 +158,7 @@ class Predictor:
             prompt_tokens=answer.prompt_tokens,
             seconds=seconds,
             model=str(self.path),
-            notes=tuple(self._notes(arch, flags, answer)),
+            notes=tuple(self._make_notes(arch, flags, answer)),
             kernel=" or ".join(kernel_names(source)),
             facts=(facts := auxiliary_facts(answer)),
             intervals=value_intervals(
@@ -166,7 +166,7 @@ class Predictor:
             ),
         )
 
-    def _notes(self, arch: str, flags: str, answer: DecodedAnswer) -> list[str]:
+    def _make_notes(self, arch: str, flags: str, answer: DecodedAnswer) -> list[str]:
         notes = []
         if answer.left_out:
             notes.append(f"this model reads kernels and launches only: {answer.left_out} other lines left out")

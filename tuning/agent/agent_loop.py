@@ -72,14 +72,14 @@ class AgentRun:
         self.tokens, self.failed, self.failed_in_a_row = 0, 0, 0
         self.seen: Counter[tuple[str, str]] = Counter()
         self.before_s, self.begin = 0.0, time.monotonic()
-        self._resume()
+        self._resume_run()
         if not self.shop.versions:
             self.shop.add(request.text, arguments=request.arguments, made="source")
             self.trace.keep_programs(self.shop)
         for message in [] if self.messages else opening_messages(request.text, self.shop.target.arch):
-            self._keep(message)
+            self._keep_entry(message)
 
-    def _resume(self) -> None:
+    def _resume_run(self) -> None:
         self.trace.restore(self.shop)
         lines = self.trace.of("message")
         self.messages = [line["message"] for line in lines]
@@ -96,16 +96,16 @@ class AgentRun:
         silent = 0
         while True:
             for call in open_calls:
-                if outcome := self._do(call):
+                if outcome := self._run_call(call):
                     return outcome
-            if outcome := self._limit():
+            if outcome := self._exceeded_limit():
                 return outcome
             try:
-                answer = self._ask()
+                answer = self._ask_model()
             except NoAnswer as error:
                 self.say(f"no answer: {error.what}")
                 return f"endpoint: {error.reason}"
-            self._keep(_assistant_message(answer), tokens=_count_tokens(answer, self.messages))
+            self._keep_entry(_assistant_message(answer), tokens=_count_tokens(answer, self.messages))
             open_calls = list(answer.calls)
             if open_calls:
                 silent = 0
@@ -115,9 +115,9 @@ class AgentRun:
                 silent += 1
                 if silent >= NO_CALL:
                     return "nonsense"
-                self._keep({"role": "user", "content": NUDGE})
+                self._keep_entry({"role": "user", "content": NUDGE})
 
-    def _ask(self) -> ChatReply:
+    def _ask_model(self) -> ChatReply:
         body = {
             "model": self.manner.model,
             "messages": fit_messages(self.messages, self.manner.context_chars),
@@ -130,12 +130,12 @@ class AgentRun:
             try:
                 return self.client.ask(body)
             except NoAnswer as error:
-                if not error.again or attempt == RETRIES or self._limit():
+                if not error.again or attempt == RETRIES or self._exceeded_limit():
                     raise
                 time.sleep(min(max(error.wait_s, 2.0**attempt / 2), MOST_WAIT_S))
         raise AssertionError("the last attempt returns or raises")
 
-    def _do(self, one: ToolCall) -> str:
+    def _run_call(self, one: ToolCall) -> str:
         """Makes one call and keeps its result; why the run ends with it, or ""."""
         self.seen[_call_key(one)] += 1
         arguments = _parse_arguments(one.arguments)
@@ -144,7 +144,7 @@ class AgentRun:
         self.failed += result.failed
         self.failed_in_a_row = self.failed_in_a_row + 1 if result.failed else 0
         self.trace.keep_programs(self.shop)
-        self._keep(tool_result_message(one.name, one.id, document), failed=result.failed)
+        self._keep_entry(tool_result_message(one.name, one.id, document), failed=result.failed)
         outcome = document.get("error") or document.get("program") or document.get("speedup") or ""
         self.say(f"{one.name or '(no name)'} {one.arguments[:80]}: {outcome or 'ok'}"[:160])
         if document.get("error") == "limit":
@@ -153,20 +153,20 @@ class AgentRun:
             return "loop"
         return "failing calls" if self.failed_in_a_row >= FAILED_CALLS else ""
 
-    def _limit(self) -> str:
+    def _exceeded_limit(self) -> str:
         if self.tokens >= self.manner.tokens:
             return "tokens"
         if self.shop.calls >= self.manner.calls:
             return "calls"
-        return "seconds" if self._seconds() >= self.manner.seconds else ""
+        return "seconds" if self._seconds_left() >= self.manner.seconds else ""
 
-    def _seconds(self) -> float:
+    def _seconds_left(self) -> float:
         return self.before_s + time.monotonic() - self.begin
 
-    def _keep(self, message: dict[str, Any], tokens: int = 0, failed: bool = False) -> None:
+    def _keep_entry(self, message: dict[str, Any], tokens: int = 0, failed: bool = False) -> None:
         self.messages.append(message)
         self.tokens += tokens
-        line = {"kind": "message", "message": message, "seconds": round(self._seconds(), 2)}
+        line = {"kind": "message", "message": message, "seconds": round(self._seconds_left(), 2)}
         self.trace.add(line | ({"tokens": tokens} if tokens else {}) | ({"failed": True} if failed else {}))
 
     def _open_calls(self) -> list[ToolCall]:

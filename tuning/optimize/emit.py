@@ -68,9 +68,9 @@ class _Writer:
     def edits(self) -> list[Edit]:
         if self.plan.shape is None:
             return self._in_place()
-        launches = [Edit(launch.start, launch.end, self._launch(launch)) for launch in self.kernel.launches]
-        original = self._original() + "\n\n" if not self._literal else ""
-        return [Edit(self.kernel.start, self.kernel.end, original + self._definition()), *launches]
+        launches = [Edit(launch.start, launch.end, self._write_launch(launch)) for launch in self.kernel.launches]
+        original = self._original_text() + "\n\n" if not self._literal else ""
+        return [Edit(self.kernel.start, self.kernel.end, original + self._write_definition()), *launches]
 
     @property
     def _literal(self) -> bool:
@@ -84,7 +84,7 @@ class _Writer:
     def _in_place(self) -> list[Edit]:
         """Hints and unrolling alone leave the launch as it is."""
         tokens = self.program.tokens
-        body = self._body()
+        body = self._write_body()
         head_end = tokens[self.kernel.first - 1].start
         head = self.program.unit.text[self.kernel.start : head_end].decode(errors="surrogateescape")
         if self.plan.restrict:
@@ -96,42 +96,42 @@ class _Writer:
 
     # --- the kernel --------------------------------------------------------------------------------------------------
 
-    def _original(self) -> str:
+    def _original_text(self) -> str:
         return self.program.unit.text[self.kernel.start : self.kernel.end].decode(errors="surrogateescape")
 
-    def _parameters(self) -> list[str]:
+    def _write_parameters(self) -> list[str]:
         return [
             restrict_pointer(parameter) if self.plan.restrict else parameter.text
             for parameter in self.kernel.parameters
         ]
 
-    def _definition(self) -> str:
+    def _write_definition(self) -> str:
         kernel, plan = self.kernel, self.plan
         head = f"{kernel.template}\n" if kernel.template else ""
         more = [transformation.parameter[0] for transformation in list_planned(plan) if transformation.parameter]
         parts = [
             f"// One work-item of `{kernel.name}`; the last parameters stand for the built-in coordinates.\n"
             f"{head}static __device__ __forceinline__ void {kernel.name}_item("
-            f"{', '.join([*self._parameters(), *more, _COORDINATES])}) {{{self._body()}}}\n"
+            f"{', '.join([*self._write_parameters(), *more, _COORDINATES])}) {{{self._write_body()}}}\n"
         ]
         if plan.jam:
-            parts.append(self._jam(head, more))
+            parts.append(self._write_jammed(head, more))
         assert plan.shape is not None
         parts.append(
             f"{head}__global__ {launch_bounds(plan.shape, plan.waves)} void {self._name}("
-            f"{', '.join([*self._parameters(), _GROUPS])}) {{\n{self._lanes()}}}"
+            f"{', '.join([*self._write_parameters(), _GROUPS])}) {{\n{self._write_lanes()}}}"
         )
         return "\n".join(parts)
 
-    def _body(self) -> str:
+    def _write_body(self) -> str:
         """The original body with the plan's changes within it."""
         tokens = self.program.tokens
         first, last = self.kernel.first, self.kernel.last
         start, end = tokens[first - 1].end, tokens[last].start
-        edits = [Edit(e.start - start, e.end - start, e.text) for e in self._changes()]
+        edits = [Edit(e.start - start, e.end - start, e.text) for e in self._body_changes()]
         return apply_edits(self.program.unit.text[start:end], edits).decode(errors="surrogateescape")
 
-    def _changes(self) -> list[Edit]:
+    def _body_changes(self) -> list[Edit]:
         planned = list_planned(self.plan)
         return _merge_insertions(
             [
@@ -141,7 +141,7 @@ class _Writer:
             ]
         )
 
-    def _jam(self, head: str, more: list[str]) -> str:
+    def _write_jammed(self, head: str, more: list[str]) -> str:
         plan, kernel = self.plan, self.kernel
         copies = plan.copies
         text = jammed(self.program, kernel, copies, plan.unroll).text
@@ -155,7 +155,7 @@ class _Writer:
                 lines.append(f"  const unsigned {item} = first_{x} + {k} * step_{x};")
                 lines.append(f"  const unsigned thread_{x}{k} = {item} % {size}, block_{x}{k} = {item} / {size};")
         places = [f"const unsigned {name}_{AXES[axis]}" for axis in copies for name in ("first", "step")]
-        parameters = [*self._parameters(), *more, _COORDINATES, *places]
+        parameters = [*self._write_parameters(), *more, _COORDINATES, *places]
         shape = " x ".join(f"{count} along {AXES[axis]}" for axis, count in copies.items())
         return (
             f"// Work-items of `{kernel.name}` together, {shape}.\n"
@@ -165,9 +165,9 @@ class _Writer:
             + f"\n  {text}\n  return true;\n}}\n"
         )
 
-    def _lanes(self) -> str:
+    def _write_lanes(self) -> str:
         """The body of the kernel: which work-items a lane executes."""
-        plan, block, names = self.plan, self.block, self._axes()
+        plan, block, names = self.plan, self.block, self._hardware_axes()
         assert plan.shape is not None
         lines = [f"  {statement}" for transformation in list_planned(plan) for statement in transformation.first]
         shape = ", ".join(map(str, block))
@@ -192,19 +192,19 @@ class _Writer:
         guards = [
             f"lane_{AXES[a]} < lane_groups.{AXES[a]} * {block[a]}"
             for a in range(3)
-            if a not in plan.copies and block[a] % self._items(a)
+            if a not in plan.copies and block[a] % self._items_per_group(a)
         ]
-        run = self._run()
+        run = self._write_items()
         lines.append(f"  if ({' && '.join(guards)}) {{\n{run}  }}" if guards else run.rstrip("\n"))
         lines += [f"  {statement}" for transformation in list_planned(plan) for statement in transformation.last]
         return "\n".join(lines) + "\n"
 
-    def _items(self, axis: int) -> int:
+    def _items_per_group(self, axis: int) -> int:
         """Work-items of a group along an axis, of which each lane executes one at a time."""
         assert self.plan.shape is not None
         return self.plan.shape[axis] // (self.plan.split if self.plan.split and axis == 0 else 1)
 
-    def _run(self) -> str:
+    def _write_items(self) -> str:
         plan, block, name = self.plan, self.block, self.kernel.name
         template = f"<{', '.join(self.kernel.template_names)}>" if self.kernel.template_names else ""
         values = [parameter.name for parameter in self.kernel.parameters]
@@ -224,35 +224,35 @@ class _Writer:
             loop = (
                 f"    for (unsigned at_{x} = 0; at_{x} < {count}; ++at_{x}) {{\n"
                 f"      const unsigned item_{x} = first_{x} + at_{x} * step_{x};\n"
-                f"      if (item_{x} < {self._width(axis)}) {loop.strip()}\n    }}\n"
+                f"      if (item_{x} < {self._axis_width(axis)}) {loop.strip()}\n    }}\n"
             )
         if not plan.jam:
             return "#pragma unroll\n" + loop
         places = [f"{place}_{AXES[axis]}" for axis in plan.copies for place in ("first", "step")]
         jam = f"{name}_items{template}({', '.join([*values, coordinates('first'), *places])})"
         conditions = [
-            f"first_{AXES[axis]} + {count - 1} * step_{AXES[axis]} < {self._width(axis)}"
+            f"first_{AXES[axis]} + {count - 1} * step_{AXES[axis]} < {self._axis_width(axis)}"
             for axis, count in plan.copies.items()
         ]
         return f"    if ({' && '.join(conditions)} && {jam}) {{\n    }} else {{\n{loop}    }}\n"
 
-    def _width(self, axis: int) -> str:
+    def _axis_width(self, axis: int) -> str:
         """Work-items of the original launch along an axis."""
         return f"lane_groups.{AXES[axis]} * {self.block[axis]}"
 
-    def _axes(self) -> tuple[int, int, int]:
+    def _hardware_axes(self) -> tuple[int, int, int]:
         """The hardware's axis of each axis of the program: x of the hardware is along the lanes."""
         lanes = self.plan.lanes
         return {0: (0, 1, 2), 1: (1, 0, 2), 2: (2, 1, 0)}[lanes]
 
     # --- its launches ------------------------------------------------------------------------------------------------
 
-    def _launch(self, one: LaunchStatement) -> str:
-        plan, block, names = self.plan, self.block, self._axes()
+    def _write_launch(self, one: LaunchStatement) -> str:
+        plan, block, names = self.plan, self.block, self._hardware_axes()
         assert plan.shape is not None
         groups, threads = [""] * 3, [0] * 3
         for axis in range(3):
-            per_group = self._items(axis) * plan.copies.get(axis, 1)
+            per_group = self._items_per_group(axis) * plan.copies.get(axis, 1)
             items = f"lane_groups.{AXES[axis]}" + (f" * {block[axis]}" if block[axis] > 1 else "")
             if per_group == block[axis]:
                 items = f"lane_groups.{AXES[axis]}"

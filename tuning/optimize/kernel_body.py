@@ -19,7 +19,7 @@ class Body:
 
     def __init__(self, program: ParsedProgram, kernel: KernelDefinition) -> None:
         self.program, self.kernel, self.tokens = program, kernel, program.tokens
-        self.locals = self._locals()
+        self.locals = self._find_locals()
 
     def check_plain(self) -> None:
         """Raises NotUnderstood for code that text cannot be moved out of safely."""
@@ -37,7 +37,7 @@ class Body:
         if {"static", "goto"} & words or any(re.fullmatch(r"\w+_([xyz]\d+)+", word) for word in words):
             raise NotUnderstood("static, goto, or a name that the new code uses")
 
-    def _locals(self) -> set[int]:
+    def _find_locals(self) -> set[int]:
         """Offsets of the declarations of variables in the body."""
         first, last = self.tokens[self.kernel.first].start, self.tokens[self.kernel.last].start
         names = set()

@@ -87,31 +87,31 @@ class _Call:
         uses_by_name: dict[str, _Uses] = {}
         for parameter in self.kernel.parameters:
             if parameter.base:
-                places = [i for i in range(self.kernel.first, self.kernel.last) if self._names(i, parameter.name)]
-                subscripts = frozenset(self._subscript(i) for i in places)
-                written = not parameter.constant and any(self._writes(i) for i in places)
+                places = [i for i in range(self.kernel.first, self.kernel.last) if self._is_name(i, parameter.name)]
+                subscripts = frozenset(self._read_subscript(i) for i in places)
+                written = not parameter.constant and any(self._is_written(i) for i in places)
                 before = uses_by_name.get(self.passed[parameter.name], _Uses(frozenset(), False))
                 uses_by_name[self.passed[parameter.name]] = _Uses(
                     before.subscripts | subscripts, before.written or written
                 )
         return uses_by_name
 
-    def _names(self, at: int, name: str) -> bool:
+    def _is_name(self, at: int, name: str) -> bool:
         token, before = self.program.tokens[at], self.program.tokens[at - 1].text
         return token.text == name and before not in _MEMBERS and self.body.local(token) < 0
 
-    def _writes(self, at: int) -> bool:
+    def _is_written(self, at: int) -> bool:
         """Anything but a read of an element counts as a write."""
         subscripted = self.program.tokens[at + 1].text == "["
         return not subscripted or self.program.tokens[at - 1].text == "&" or self.body.assigns(at, self.kernel.last)
 
-    def _subscript(self, at: int) -> str | None:
+    def _read_subscript(self, at: int) -> str | None:
         tokens = self.program.tokens
         if tokens[at + 1].text != "[" or tokens[at - 1].text == "&":
             return None
-        return self._canonical(at + 2, find_closing(tokens, at + 1))
+        return self._canonical_expression(at + 2, find_closing(tokens, at + 1))
 
-    def _canonical(self, start: int, end: int, depth: int = 0) -> str | None:
+    def _canonical_expression(self, start: int, end: int, depth: int = 0) -> str | None:
         """The expression with local constants replaced by their values; None if it has other local variables."""
         pieces = []
         for i in range(start, end):
@@ -121,14 +121,14 @@ class _Call:
                 member = self.program.tokens[i - 1].text in _MEMBERS
                 pieces.append(token.text if member else self.passed.get(token.text, token.text))
                 continue
-            value = self._value(place) if depth < 8 else None
-            inner = self._canonical(*value, depth + 1) if value else None
+            value = self._initial_value(place) if depth < 8 else None
+            inner = self._canonical_expression(*value, depth + 1) if value else None
             if inner is None:
                 return None
             pieces.append(inner if end - start == 1 else f"({inner})")
         return "".join(pieces)
 
-    def _value(self, place: int) -> tuple[int, int] | None:
+    def _initial_value(self, place: int) -> tuple[int, int] | None:
         """The tokens of the initial value of a local variable that is never changed."""
         tokens, kernel = self.program.tokens, self.kernel
         at = next(i for i in range(kernel.first, kernel.last) if tokens[i].start == place)
@@ -148,27 +148,27 @@ class _Call:
         used = {t.text for t in tokens[self.kernel.first : self.kernel.last] if self.body.local(t) >= 0}
         if names and used & (set(names.values()) - names.keys()):
             raise NotUnderstood("a local variable has the name of a parameter")
-        return self._block(tree, names or {})
+        return self._write_block(tree, names or {})
 
-    def _block(self, tree: Sequence[Statement], names: Mapping[str, str]) -> str:
+    def _write_block(self, tree: Sequence[Statement], names: Mapping[str, str]) -> str:
         lines: list[str] = []
         for number, statement in enumerate(tree):
             words = [t.text for t in self.program.tokens[statement.start : statement.end]]
             if statement.kind == "if" and _only_returns(words[statement.head[1] + 1 - statement.start :]):
-                rest = self._block(tree[number + 1 :], names)
-                return "\n".join([*lines, f"if (!({self._renamed(*statement.head, names)})) {{\n{rest}\n}}"])
+                rest = self._write_block(tree[number + 1 :], names)
+                return "\n".join([*lines, f"if (!({self._rename_tokens(*statement.head, names)})) {{\n{rest}\n}}"])
             if "return" in words:
                 raise NotUnderstood("a return among other statements")
-            lines.append(self._renamed(statement.start, statement.end, names))
+            lines.append(self._rename_tokens(statement.start, statement.end, names))
         return "\n".join(lines)
 
-    def _renamed(self, start: int, end: int, names: Mapping[str, str]) -> str:
+    def _rename_tokens(self, start: int, end: int, names: Mapping[str, str]) -> str:
         tokens = self.program.tokens
         base, last = tokens[start].start, tokens[end - 1].end
         edits = [
             Edit(t.start - base, t.end - base, names[t.text])
             for i, t in enumerate(tokens[start:end], start)
-            if t.text in names and self._names(i, t.text)
+            if t.text in names and self._is_name(i, t.text)
         ]
         return apply_edits(self.program.unit.text[base:last], edits).decode(errors="surrogateescape")
 

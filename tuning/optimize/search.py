@@ -71,30 +71,30 @@ class Search:
 
     def run(self) -> list[SearchState]:
         """All states that were kept, fastest first; the original is the last. Raises HipsynthError if it fails."""
-        first, took_s = self._timed(self.program.text)
-        self._spend(first, took_s)
+        first, took_s = self._time_run(self.program.text)
+        self._charge_work(first, took_s)
         if not first.ok:
             cause = f"{first.reason}: {first.message[:500]}"
             raise HipsynthError("the program does not run", cause=cause, reason=first.reason)
         origin = SearchState({}, self.program.text, first)
-        beam_states = self._fused(origin)
+        beam_states = self._fuse_launches(origin)
         origin = beam_states[-1]  # of all plans
         beam = [origin]
         texts = {state.text for state in beam_states}
         before = -1
-        while not self._over() and len(texts) != before:  # until there is nothing left to try
+        while not self._is_over() and len(texts) != before:  # until there is nothing left to try
             before = len(texts)
-            states = self._round(beam, texts, origin)
+            states = self._run_round(beam, texts, origin)
             beam_states += states
             beam = sorted([*beam, *states], key=lambda state: state.found.duration_ns)[:BEAM]
         return sorted(beam_states, key=lambda state: state.found.duration_ns)
 
-    def _fused(self, origin: SearchState) -> list[SearchState]:
+    def _fuse_launches(self, origin: SearchState) -> list[SearchState]:
         """The original, then the program with launches joined, each run of them if it is faster and correct."""
         states = [origin]
         fusion = next(find_fusions(self.program), None)
         texts_tried: set[str] = set()
-        while fusion is not None and not self._over():
+        while fusion is not None and not self._is_over():
             texts_tried.add(fusion.text)
             self.joined[fusion.name] = len(fusion.kernels)
             move = Move(
@@ -104,9 +104,9 @@ class Search:
                 "what one launch leaves for the next stays in registers",
             )
             option = 0.0, 0, states[-1], move, fusion.text
-            run, check, took_s = self._tried(option)
-            self._spend(run, took_s)
-            state = self._judged(option, run, check)
+            run, check, took_s = self._try_candidate(option)
+            self._charge_work(run, took_s)
+            state = self._judge_candidate(option, run, check)
             if state is not None:
                 states.append(SearchState({}, state.text, state.found, state.step))
                 self.program = read_program(state.text, self.evaluator.target.arch)
@@ -115,50 +115,54 @@ class Search:
             )
         return states
 
-    def _over(self) -> bool:
+    def _is_over(self) -> bool:
         return self.spent_s >= self.budget_s or self.clock.over(self._slowest_s)
 
-    def _timed(self, text: str) -> tuple[CandidateMeasurement, float]:
+    def _time_run(self, text: str) -> tuple[CandidateMeasurement, float]:
         """A run, and how long it took on the clock."""
         began = self.clock.spent_s
         return self.evaluator(text), self.clock.spent_s - began
 
-    def _spend(self, found: CandidateMeasurement, took_s: float) -> None:
+    def _charge_work(self, found: CandidateMeasurement, took_s: float) -> None:
         self.spent_s += found.price / AT_ONCE
         self._slowest_s = max(self._slowest_s, took_s)
 
-    def _batches(self, items: Iterable[T], work: Callable[[T], R], over: Callable[[], bool]) -> Iterator[tuple[T, R]]:
+    def _run_batches(
+        self, items: Iterable[T], work: Callable[[T], R], over: Callable[[], bool]
+    ) -> Iterator[tuple[T, R]]:
         """Each item with its result, in order; AT_ONCE are worked on together. Ends early when it is over."""
         waiting = iter(items)
         with ThreadPoolExecutor(AT_ONCE) as pool:
             while not over() and (batch := list(itertools.islice(waiting, AT_ONCE))):
                 yield from zip(batch, list(pool.map(work, batch)), strict=True)
 
-    def _round(self, beam: list[SearchState], tried: set[str], origin: SearchState) -> list[SearchState]:
+    def _run_round(self, beam: list[SearchState], tried: set[str], origin: SearchState) -> list[SearchState]:
         """Executes the most promising new candidates of the states in the beam; returns those that are faster."""
         options: list[Option] = []
         for state in beam:
             for move, text in make_candidates(self.program, state, origin, tried, self.allow):
                 options.append((0.0, len(options), state, move, text))
         kept_states = []
-        for option, (timed, check, took_s) in self._batches(self._ranked(options)[:PER_ROUND], self._tried, self._over):
+        for option, (timed, check, took_s) in self._run_batches(
+            self._rank_options(options)[:PER_ROUND], self._try_candidate, self._is_over
+        ):
             tried.add(option[4])
-            self._spend(timed, took_s)
-            judged = self._judged(option, timed, check)
+            self._charge_work(timed, took_s)
+            judged = self._judge_candidate(option, timed, check)
             if judged is not None:
                 kept_states.append(judged)
         return kept_states
 
-    def _ranked(self, options: list[Option]) -> list[Option]:
+    def _rank_options(self, options: list[Option]) -> list[Option]:
         """By predicted time relative to the prediction of the state; where nothing is predicted, in their order."""
         runs_s = PER_ROUND / AT_ONCE * self._slowest_s  # what the round will need for its candidates
         until = self.clock.spent_s + PREDICTIONS * max(0.0, self.clock.budget_s - self.clock.spent_s - runs_s)
         states = {id(option[2]): option[2] for option in options[:MOST_PREDICTED]}
-        predictions = {id(state): self._predicted(state.text) for state in states.values()}
+        predictions = {id(state): self._predict_duration(state.text) for state in states.values()}
         worth = [option for option in options[:MOST_PREDICTED] if predictions[id(option[2])]]
         ranked: list[Option] = []
-        predicted_batches = self._batches(
-            worth, lambda option: self._predicted(option[4]), lambda: self.clock.spent_s >= until
+        predicted_batches = self._run_batches(
+            worth, lambda option: self._predict_duration(option[4]), lambda: self.clock.spent_s >= until
         )
         for (_, number, state, move, text), after in predicted_batches:
             self.spent_s += PREDICTION_S / AT_ONCE
@@ -168,19 +172,19 @@ class Search:
         texts_ranked = {option[1] for option in ranked}
         return sorted(ranked, key=lambda one: one[:2]) + [option for option in options if option[1] not in texts_ranked]
 
-    def _predicted(self, text: str) -> float | None:
+    def _predict_duration(self, text: str) -> float | None:
         if text not in self._predictions:
             self._predictions[text] = self.predict(text)
         return self._predictions[text]
 
-    def _tried(self, option: Option) -> tuple[CandidateMeasurement, VerificationCheck | None, float]:
+    def _try_candidate(self, option: Option) -> tuple[CandidateMeasurement, VerificationCheck | None, float]:
         """The run of a candidate and, if it is faster, the comparison of what it leaves behind; how long it ran."""
         _, _, state, _, text = option
-        timed, took_s = self._timed(text)
+        timed, took_s = self._time_run(text)
         faster = timed.ok and timed.duration_ns <= (1 - GAIN) * state.found.duration_ns
         return timed, self.check(text) if faster else None, took_s
 
-    def _judged(
+    def _judge_candidate(
         self, option: Option, found: CandidateMeasurement, check: VerificationCheck | None
     ) -> SearchState | None:
         """Records a candidate that was executed; its state if it is kept."""

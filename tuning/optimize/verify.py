@@ -90,15 +90,15 @@ class Verifier:
     def __post_init__(self) -> None:
         usable: list[Arguments] = []
         for size in self.sizes:
-            if len(usable) < MOST_SIZES and (not usable or not self.clock.hurry) and self._usable(size):
+            if len(usable) < MOST_SIZES and (not usable or not self.clock.hurry) and self._is_usable(size):
                 usable.append(size)
         self.sizes = usable
 
-    def _usable(self, size: Arguments) -> bool:
-        reference = self._reference(self._conditions(size))
+    def _is_usable(self, size: Arguments) -> bool:
+        reference = self._reference_trial(self._run_conditions(size))
         return reference.ok and reference.exit_code == 0 and bool(reference.kernels)
 
-    def _conditions(self, size: Arguments) -> Conditions:
+    def _run_conditions(self, size: Arguments) -> Conditions:
         return Conditions(
             size,
             exact=True,
@@ -106,7 +106,7 @@ class Verifier:
             time_s=TIME_S,
         )
 
-    def _trial(self, text: str, conditions: Conditions) -> Trial:
+    def _run_trial(self, text: str, conditions: Conditions) -> Trial:
         begin = self.clock.spent_s
         trial = run_trial(text, self.target, replace(conditions, time_s=self.clock.run_s(conditions.time_s)))
         took = self.clock.spent_s - begin
@@ -115,35 +115,35 @@ class Verifier:
         self.clock.reserve_s = runs * self._took[0] + self._took[1]  # the slowest one compiles
         return trial
 
-    def _reference(self, conditions: Conditions) -> Trial:
+    def _reference_trial(self, conditions: Conditions) -> Trial:
         if conditions not in self._known:
-            self._known[conditions] = self._trial(self.original, conditions)
+            self._known[conditions] = self._run_trial(self.original, conditions)
         return self._known[conditions]
 
-    def _changed(self, text: str, conditions: Conditions) -> Trial:
+    def _candidate_trial(self, text: str, conditions: Conditions) -> Trial:
         """A candidate's run. Those of the latest candidates are kept."""
         candidates = self._candidates.setdefault(text, {})
         for other in list(self._candidates)[:-MOST_CANDIDATES]:
             self._candidates.pop(other, None)  # another thread may have done so
         if conditions not in candidates:
-            candidates[conditions] = self._trial(text, conditions)
+            candidates[conditions] = self._run_trial(text, conditions)
         return candidates[conditions]
 
     def quick(self, text: str) -> VerificationCheck:
         """The outputs at the first size only, for a search."""
         if not self.sizes:
             return VerificationCheck("outputs_equal", None, "the original runs at no size that can be executed in full")
-        return self._equal("outputs_equal", text, self._conditions(self.sizes[0]))
+        return self._check_equal("outputs_equal", text, self._run_conditions(self.sizes[0]))
 
-    def _equal(self, name: str, text: str, conditions: Conditions) -> VerificationCheck:
-        after = self._changed(text, conditions)
+    def _check_equal(self, name: str, text: str, conditions: Conditions) -> VerificationCheck:
+        after = self._candidate_trial(text, conditions)
         comparison = compare_trials(
-            self._reference(conditions),
+            self._reference_trial(conditions),
             after,
             self.tolerance,
             texts=not conditions.redraw,
             stands_for=lambda kernel: self.joined.get(original_name(kernel), 1),
-            unordered=self._unordered(conditions),
+            unordered=self._unordered_outputs(conditions),
         )
         size = " ".join(conditions.arguments) or "none"
         reason = comparison.reason or (
@@ -151,7 +151,7 @@ class Verifier:
         )
         return VerificationCheck(name, comparison.equal, f"arguments {size}: {reason}", comparison.error)
 
-    def _unordered(self, conditions: Conditions) -> frozenset[tuple[str, int]]:
+    def _unordered_outputs(self, conditions: Conditions) -> frozenset[tuple[str, int]]:
         """The outputs whose order the original leaves to its atomics: they differ when its groups run in the order of
         another device."""
         if not self.ordered_by_atomics:
@@ -160,19 +160,25 @@ class Verifier:
             others = [name for name in devices.devices_of(self.target.arch) if name != self.target.device]
             trials = (run_trial(self.original, replace(self.target, device=name), conditions) for name in others[:1])
             self._orders[conditions] = frozenset[tuple[str, int]]().union(
-                *(differing_outputs(self._reference(conditions), trial) for trial in trials if trial.ok)
+                *(differing_outputs(self._reference_trial(conditions), trial) for trial in trials if trial.ok)
             )
         return self._orders[conditions]
 
     def _why_not_exact(self, conditions: Conditions, error: float) -> str:
-        if self._unordered(conditions) and not error:
+        if self._unordered_outputs(conditions) and not error:
             return "the same words, where the original leaves their order to its atomics"
         return f"within {error:.2g}: {self.tolerance.reason}"
 
     def full(self, text: str, timed: tuple[CandidateMeasurement, CandidateMeasurement] | None = None) -> Verification:
         """All checks, until the first failure. `timed`: the measured runs of the original and of the candidate."""
         checks = [self.quick(text)]
-        for check in (self._precision, self._stale, self._outside_kernels, self._other_inputs, self._other_sizes):
+        for check in (
+            self._check_precision,
+            self._check_stale_reads,
+            self._outside_kernels,
+            self._other_inputs,
+            self._other_sizes,
+        ):
             if checks[-1].passed is False or not self.sizes:
                 break
             checks.append(check(text))
@@ -180,10 +186,10 @@ class Verifier:
             checks.append(self._timed_size(text, *timed))
         return Verification(tuple(checks))
 
-    def _precision(self, text: str) -> VerificationCheck:
+    def _check_precision(self, text: str) -> VerificationCheck:
         """No arithmetic in a narrower type than the original's."""
-        conditions = self._conditions(self.sizes[0])
-        before, after = self._reference(conditions), self._changed(text, conditions)
+        conditions = self._run_conditions(self.sizes[0])
+        before, after = self._reference_trial(conditions), self._candidate_trial(text, conditions)
         if _count_operations(after, "F16") > _count_operations(before, "F16"):
             return VerificationCheck("precision", False, "it calculates with halves where the original does not")
         if _count_operations(after, "F64") < 0.5 * _count_operations(before, "F64"):
@@ -192,20 +198,20 @@ class Verifier:
             return VerificationCheck("precision", False, "it multiplies matrices in a narrower type than the original")
         return VerificationCheck("precision", True)
 
-    def _stale(self, text: str) -> VerificationCheck:
+    def _check_stale_reads(self, text: str) -> VerificationCheck:
         """New allocations hold NaNs: nothing may be read that was not written."""
         conditions = self._watched
-        if not self._reference(conditions).ok:
+        if not self._reference_trial(conditions).ok:
             return VerificationCheck("stale_memory", None, "the original itself reads memory that it has not written")
-        return self._equal("stale_memory", text, conditions)
+        return self._check_equal("stale_memory", text, conditions)
 
     @property
     def _watched(self) -> Conditions:
-        return replace(self._conditions(self.sizes[0]), poison=POISON, watch=True)
+        return replace(self._run_conditions(self.sizes[0]), poison=POISON, watch=True)
 
     def _outside_kernels(self, text: str) -> VerificationCheck:
         """The work is done by kernels: not by the host in device memory, nor by more copies and fills on the device."""
-        before, after = self._reference(self._watched), self._changed(text, self._watched)
+        before, after = self._reference_trial(self._watched), self._candidate_trial(text, self._watched)
         if not before.ok:
             return VerificationCheck(
                 "outside_kernels", None, "the original itself reads memory that it has not written"
@@ -223,18 +229,18 @@ class Verifier:
     def _timed_size(self, text: str, before: CandidateMeasurement, after: CandidateMeasurement) -> VerificationCheck:
         """Outputs at the timed size; where that takes too long, memory accesses must grow from the largest checked size
         as the original's do."""
-        full = replace(self._conditions(before.arguments), count=False)
+        full = replace(self._run_conditions(before.arguments), count=False)
         short = max(before.exact_s, after.exact_s) <= MOST_EXACT_S and not self.clock.late
-        if short and self._reference(full).ok:
-            outputs = self._reference(full).outputs
-            check = self._equal("timed_size", text, full)
+        if short and self._reference_trial(full).ok:
+            outputs = self._reference_trial(full).outputs
+            check = self._check_equal("timed_size", text, full)
             if check.passed or all(output.recorded == output.bytes for output in outputs):
                 return check
-        conditions = max(map(self._conditions, self.sizes), key=lambda one: self._reference(one).duration_ns)
+        conditions = max(map(self._run_conditions, self.sizes), key=lambda one: self._reference_trial(one).duration_ns)
         for access, names in ACCESSES.items():
             small = (
-                _sum_counters(self._reference(conditions), names),
-                _sum_counters(self._changed(text, conditions), names),
+                _sum_counters(self._reference_trial(conditions), names),
+                _sum_counters(self._candidate_trial(text, conditions), names),
             )
             large = before.counted(names), after.counted(names)
             if min(*small, *large) > 0 and large[1] / small[1] < LEAST_GROWTH * large[0] / small[0]:
@@ -244,24 +250,24 @@ class Verifier:
 
     def _other_inputs(self, text: str) -> VerificationCheck:
         """Inputs drawn again: first also integers, which may make the original fail, then floating point only."""
-        plain = self._conditions(self.sizes[0])
+        plain = self._run_conditions(self.sizes[0])
         last = VerificationCheck(
             "other_inputs", None, "the program copies no data to the device that could be drawn again"
         )
         for integers in (True, False):
             drawn = [replace(plain, redraw=seed, redraw_integers=integers) for seed in SEEDS]
-            before = [self._reference(conditions) for conditions in drawn]
+            before = [self._reference_trial(conditions) for conditions in drawn]
             if not all(output.ok for output in before):
                 last = VerificationCheck("other_inputs", None, "the original fails on inputs that are drawn again")
-            elif any(output.outputs != self._reference(plain).outputs for output in before):
-                checks = [self._equal("other_inputs", text, conditions) for conditions in drawn]
+            elif any(output.outputs != self._reference_trial(plain).outputs for output in before):
+                checks = [self._check_equal("other_inputs", text, conditions) for conditions in drawn]
                 return next((output for output in checks if not output.passed), checks[0])
         return last
 
     def _other_sizes(self, text: str) -> VerificationCheck:
         if len(self.sizes) < 2:
             return VerificationCheck("other_sizes", None, "the program takes no size as an argument")
-        checks = [self._equal("other_sizes", text, self._conditions(size)) for size in self.sizes[1:]]
+        checks = [self._check_equal("other_sizes", text, self._run_conditions(size)) for size in self.sizes[1:]]
         return next((check for check in checks if not check.passed), checks[0])
 
 

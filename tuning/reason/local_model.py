@@ -44,8 +44,8 @@ class LocalModel:
 
         A chat that goes on reads the tokens of the turn before again, as the model wrote them."""
         messages = brief_messages(body["messages"])
-        ids = self._continued(messages) or self._fitted(messages, body.get("tools") or [])
-        wrote, logprobs = self._written(ids)
+        ids = self._continue_chat(messages) or self._fit_to_context(messages, body.get("tools") or [])
+        wrote, logprobs = self._write_answer(ids)
         self.turns.append(Turn(ids, wrote, logprobs))
         self.seen = len(messages)
         text = self.tokenizer.decode(wrote, skip_special_tokens=True)
@@ -59,7 +59,7 @@ class LocalModel:
         self.seen = 0
         self._known, self._cache = [], None
 
-    def _continued(self, messages: Sequence[dict[str, Any]]) -> list[int]:
+    def _continue_chat(self, messages: Sequence[dict[str, Any]]) -> list[int]:
         """The last turn and what was said since; empty for another chat, or if that does not fit."""
         if not self.turns or len(messages) <= self.seen + 1:
             return []
@@ -74,7 +74,7 @@ class LocalModel:
     def end(self) -> int:
         return int(self.tokenizer.convert_tokens_to_ids("<|im_end|>"))
 
-    def _fitted(self, messages: Sequence[dict[str, Any]], tools: Sequence[Mapping[str, Any]]) -> list[int]:
+    def _fit_to_context(self, messages: Sequence[dict[str, Any]], tools: Sequence[Mapping[str, Any]]) -> list[int]:
         kept_messages = [dict(message) for message in messages]
         olds = [message for message in kept_messages[:-1] if message["role"] == "tool"]
         while True:
@@ -87,11 +87,11 @@ class LocalModel:
                 raise NoAnswer("too_long", f"the chat has {len(ids)} tokens, and the model reads {self.context}")
             olds.pop(0)["content"] = "[left out]"
 
-    def _written(self, ids: list[int]) -> tuple[list[int], list[float]]:
+    def _write_answer(self, ids: list[int]) -> tuple[list[int], list[float]]:
         import torch
 
         device = next(self.model.parameters()).device
-        self._crop(ids)
+        self._crop_cache(ids)
         sampled: dict[str, Any] = {"do_sample": False}
         if self.temperature > 0:
             sampled = {"do_sample": True, "temperature": self.temperature, "top_k": 0, "top_p": 1.0}
@@ -114,7 +114,7 @@ class LocalModel:
         chosen = torch.log_softmax(rows, dim=-1)[range(len(wrote)), wrote]
         return wrote, chosen.tolist()
 
-    def _crop(self, ids: Sequence[int]) -> None:
+    def _crop_cache(self, ids: Sequence[int]) -> None:
         """Leaves in the cache what the tokens begin with; the last one is always read again."""
         from transformers import DynamicCache
 

@@ -38,14 +38,14 @@ class RandomMoves(LocalModel):
         if self.draws is None:
             self.draws = random.Random(f"{self.seed} {text_id(str(messages[1]['content']))}")
         number = sum(len(message.get("tool_calls") or ()) for message in messages)
-        chosen = self._next(messages[-1])
+        chosen = self._next_call(messages[-1])
         if chosen is None:
             return ChatReply(f"{DONE}: {self.now}", "stop", "chance", 0, 0, DONE)
         name, arguments = chosen
         text = json.dumps(arguments)
         return ChatReply("", "stop", "chance", 0, 0, text, (ToolCall(f"call_{number}", name, text),))
 
-    def _next(self, last: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    def _next_call(self, last: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
         """The call after the last message; None if no move is left."""
         tool, content = (last.get("name"), str(last["content"])) if last["role"] == "tool" else (None, "")
         if tool is None:
@@ -61,9 +61,9 @@ class RandomMoves(LocalModel):
         elif tool == "compare" and float(answer.get("speedup") or _read_speedup(content)) >= GAIN:
             self.now = self.made
             return "profile", {"program": self.now}
-        return self._drawn()
+        return self._draw_move()
 
-    def _drawn(self) -> tuple[str, dict[str, Any]] | None:
+    def _draw_move(self) -> tuple[str, dict[str, Any]] | None:
         assert self.draws is not None
         if not self.moves:
             return None

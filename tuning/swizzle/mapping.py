@@ -116,7 +116,7 @@ class Tile:
         groups, tiles = (self.columns, self.rows) if flipped else (self.rows, self.columns)
         group: IndexExpression = e.number(groups) if groups else at(down)
         tile: IndexExpression = e.number(tiles) if tiles else at(across)
-        lines = self._plane(at, id_, n)
+        lines = self._tile_plane(at, id_, n)
         lines += [
             ("first", at("c") // (group * at(across)) * group),
             ("rest", at("c") - at("first") * at(across)),
@@ -125,7 +125,7 @@ class Tile:
             ("in", at("rest") - at("tile") * at("h")),
             ("w", e.least(tile, at(across) - at("tile"))),
         ]
-        lines += self._inside(at, flipped)
+        lines += self._place_in_tile(at, flipped)
         row, column = at("first") + at("i"), at("tile") + at("j")
         if flipped:
             row, column = column, row
@@ -134,7 +134,7 @@ class Tile:
         lines.append(("id", there if self.width in WHOLE else e.select(inside, there, id_)))
         return [(prefix + text, value) for text, value in lines]
 
-    def _plane(self, at: Any, id_: IndexExpression, n: IndexExpression) -> Program:
+    def _tile_plane(self, at: Any, id_: IndexExpression, n: IndexExpression) -> Program:
         """Width and height of the plane, and `c`, the group's number in it. What is behind the last complete row stays
         in its place; it is computed as if it were the last group in the plane."""
         if self.width in WHOLE:
@@ -146,7 +146,7 @@ class Tile:
             ("c", e.least(id_, at("width") * at("height") - 1)),
         ]
 
-    def _inside(self, at: Any, flipped: bool) -> Program:
+    def _place_in_tile(self, at: Any, flipped: bool) -> Program:
         """The place (i, j) in a tile of h by w: i counts along the outer groups' direction."""
         if self.inner in CURVES:
             side = self.rows
@@ -274,7 +274,7 @@ class Mapping:
             "  const unsigned id = (blockIdx.z * Y + blockIdx.y) * X + blockIdx.x;",
         ]
         program = self.program()
-        ending = self._coordinates(program[-1][0] if program else "id")
+        ending = self._coordinate_statements(program[-1][0] if program else "id")
         if "id" not in ending[0]:
             program = program[:-1]  # the number itself is not needed
         lines += [f"  const unsigned {text} = {e.expression_source(value)};" for text, value in program]
@@ -282,7 +282,7 @@ class Mapping:
             lines.insert(2, f"  {e.QUOTIENT_SOURCE}")
         return "\n".join([*lines, *ending, "}"]) + "\n"
 
-    def _coordinates(self, last: str) -> list[str]:
+    def _coordinate_statements(self, last: str) -> list[str]:
         """Statements that return the coordinates of group `last`, without a division where the last step knows them."""
         final = self.steps[-1] if self.steps else None
         lines = []

@@ -164,24 +164,24 @@ class _Run:
         if COPY in self.granted:
             copy_folder(self.root, self.copy)
             source = self.copy / self.top.relative_to(self.root)
-        settings = [f"-D{name}={value}" for name, value in self._settings().items()]
+        settings = [f"-D{name}={value}" for name, value in self._cache_variables().items()]
         quiet = ("--log-level=ERROR", "-Wno-author", "-Wno-deprecated", "-Wno-unused-cli")
-        process = self._run([self.cmake, "-S", source, "-B", self.build, "-G", "Ninja", *quiet, *settings])
+        process = self._run_cmake([self.cmake, "-S", source, "-B", self.build, "-G", "Ninja", *quiet, *settings])
         if process.status != "ok":
-            return self._failed(process)
-        targets, names, folders = self._reply()
-        built = self._run([self.ninja, "-C", self.build, "-t", "commands", *names])
+            return self._describe_failure(process)
+        targets, names, folders = self._read_reply()
+        built = self._run_cmake([self.ninja, "-C", self.build, "-t", "commands", *names])
         if built.status != "ok":
-            return self._failed(built)
-        plans = self._plans(built.stdout, {target.output: target for target in targets})
+            return self._describe_failure(built)
+        plans = self._make_plans(built.stdout, {target.output: target for target in targets})
         return CMakeConfiguration(tuple(plans), frozenset(folders))
 
-    def _run(self, command: Sequence[str | Path]) -> sandbox.SandboxResult:
+    def _run_cmake(self, command: Sequence[str | Path]) -> sandbox.SandboxResult:
         return sandbox.run_sandboxed(
             command, self.work, _LIMITS, read_only=self.shows, env=rocm.ENVIRONMENT, mounts=self.mounts
         )
 
-    def _settings(self) -> dict[str, str | Path]:
+    def _cache_variables(self) -> dict[str, str | Path]:
         """The cache variables."""
         version = self.compiler.compiler_version.split("version ")[-1].split()[0]
         settings: dict[str, str | Path] = {
@@ -199,7 +199,7 @@ class _Run:
             settings |= {f"CMAKE_{language}_{fact}": value for fact, value in facts.items()}
         return settings
 
-    def _failed(self, done: sandbox.SandboxResult) -> CMakeConfiguration:
+    def _describe_failure(self, done: sandbox.SandboxResult) -> CMakeConfiguration:
         """CMake's first error in one line, or the limit that it exceeded."""
         if done.status in ("timeout", "killed"):
             return CMakeConfiguration(problem=f"CMake exceeded its limit on {done.reason}", stopped=True)
@@ -207,29 +207,29 @@ class _Run:
         message = done.stderr if error is None else ": ".join(filter(None, (error[1] or error[2], error[3])))
         lacks = {PACKAGES} if (self.build / _TURNED_DOWN).exists() else set()
         lacks |= {COPY} if _CANNOT_WRITE.search(done.stderr) else set()
-        problem = " ".join(self._renamed(message).split())
+        problem = " ".join(self._restore_paths(message).split())
         return CMakeConfiguration(problem=f"CMake: {problem}"[:300], lacks=frozenset(lacks))
 
     # --- what CMake and ninja answered; a project may have changed any of it ---
 
-    def _reply(self) -> tuple[list[_Target], list[str], set[Path]]:
+    def _read_reply(self) -> tuple[list[_Target], list[str], set[Path]]:
         """The executables, the names of them and of custom targets, and the source folders, from CMake's file API."""
         replies = self.build / ".cmake/api/v1/reply"
         targets: list[_Target] = []
         others: list[str] = []
         try:
             index = max(path.name for path in replies.glob("index-*.json"))
-            (model,) = (entry for entry in self._json(replies / index)["objects"] if entry["kind"] == "codemodel")
-            configuration = self._json(replies / model["jsonFile"])["configurations"][0]
-            folders = {self._own(self.top / entry["source"]) for entry in configuration["directories"]}
+            (model,) = (entry for entry in self._read_json(replies / index)["objects"] if entry["kind"] == "codemodel")
+            configuration = self._read_json(replies / model["jsonFile"])["configurations"][0]
+            folders = {self._own_path(self.top / entry["source"]) for entry in configuration["directories"]}
             for entry in configuration["targets"]:
-                target = self._json(replies / entry["jsonFile"])
+                target = self._read_json(replies / entry["jsonFile"])
                 if target["type"] == "EXECUTABLE":
                     paths = target["paths"]
-                    source, binary = self._own(self.top / paths["source"]), self.build / paths["build"]
+                    source, binary = self._own_path(self.top / paths["source"]), self.build / paths["build"]
                     if source.resolve().is_relative_to(self.root):
                         output = _normalise_path(self.build / target["artifacts"][0]["path"])
-                        targets.append(_Target(target["name"], source, self._own(binary), self._own(output)))
+                        targets.append(_Target(target["name"], source, self._own_path(binary), self._own_path(output)))
                 elif target["type"] == "UTILITY":
                     others.append(target["name"])
             names = [name for name in (*(target.name for target in targets), *others) if _NAME.fullmatch(name)]
@@ -237,21 +237,23 @@ class _Run:
             return [], [], set()
         return targets, names, {_normalise_path(folder) for folder in folders}
 
-    def _json(self, path: Path) -> Any:
+    def _read_json(self, path: Path) -> Any:
         return json.loads(read_text(path, self.work))
 
-    def _own(self, path: Path) -> Path:
-        return Path(self._renamed(str(path)))
+    def _own_path(self, path: Path) -> Path:
+        return Path(self._restore_paths(str(path)))
 
-    def _renamed(self, text: str) -> str:
+    def _restore_paths(self, text: str) -> str:
         """Text with the paths of the user's folders in place of those that do not outlive the run."""
         return text.replace(str(self.build), str(self.top)).replace(str(self.copy), str(self.root))
 
-    def _plans(self, text: str, targets: Mapping[Path, _Target]) -> Iterator[BuildPlan]:
-        written = tuple(self._written())
-        calls = self._calls(targets)
+    def _make_plans(self, text: str, targets: Mapping[Path, _Target]) -> Iterator[BuildPlan]:
+        written = tuple(self._generated_files())
+        calls = self._test_calls(targets)
         commands = (
-            command._replace(folder=self._own(command.folder), words=[self._renamed(word) for word in command.words])
+            command._replace(
+                folder=self._own_path(command.folder), words=[self._restore_paths(word) for word in command.words]
+            )
             for command in simple_commands(text, self.build)
         )
         for step, plan in linked_plans(steps_of(commands), self.top, "cmake"):
@@ -265,25 +267,27 @@ class _Run:
                     written=written,
                 )
 
-    def _written(self) -> Iterator[tuple[Path, str]]:
+    def _generated_files(self) -> Iterator[tuple[Path, str]]:
         """The sources and headers that configuring generated."""
-        named = (path for path in self._files() if path.suffix in _KEPT_ENDINGS and "CMakeFiles" not in path.parts)
+        named = (
+            path for path in self._list_generated() if path.suffix in _KEPT_ENDINGS and "CMakeFiles" not in path.parts
+        )
         for path in sorted(path for path in named if not path.is_symlink())[:MOST_WRITTEN]:
-            text = self._renamed(read_text(path, self.work))
-            if not self._own(path).exists() and len(text) <= MOST_CHARS:
-                yield self._own(path), text
+            text = self._restore_paths(read_text(path, self.work))
+            if not self._own_path(path).exists() and len(text) <= MOST_CHARS:
+                yield self._own_path(path), text
 
-    def _files(self) -> Iterator[Path]:
+    def _list_generated(self) -> Iterator[Path]:
         walk = (Path(place) / name for place, _, names in os.walk(self.work) for name in names)
         yield from itertools.islice(walk, MOST_FILES)
 
-    def _calls(self, targets: Mapping[Path, _Target]) -> dict[Path, list[Invocation]]:
+    def _test_calls(self, targets: Mapping[Path, _Target]) -> dict[Path, list[Invocation]]:
         """Output of an executable -> its calls in tests."""
         invocations: dict[Path, list[Invocation]] = {}
         named = {name: target for target in targets.values() for name in (target.name, str(target.output))}
-        for file in sorted(path for path in self._files() if path.name == "CTestTestfile.cmake"):
+        for file in sorted(path for path in self._list_generated() if path.name == "CTestTestfile.cmake"):
             for line in _TEST.findall(read_text(file, self.work)):
-                words = [self._renamed(re.sub(r"\\(.)", r"\1", word)) for word in _QUOTED.findall(line)]
+                words = [self._restore_paths(re.sub(r"\\(.)", r"\1", word)) for word in _QUOTED.findall(line)]
                 at = next((n for n, word in enumerate(words) if word in named), None)
                 if at is not None:
                     target = named[words[at]]

@@ -48,9 +48,9 @@ class Sketch:
             or self.ctx["storage"] == "constant"
             or self.ctx["launch"] in ("persistent", "rows")
         ):
-            self.lane = self._lane()
+            self.lane = self._lane_index()
 
-    def _lane(self) -> Expr:
+    def _lane_index(self) -> Expr:
         x, y, _ = self.k.block
         at = self.k.builtin("threadIdx.x")
         if self.k.block[1:] != (1, 1):

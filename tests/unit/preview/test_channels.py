@@ -27,7 +27,7 @@ def test_channels_of_neighbours_are_not_those_of_the_grid() -> None:
     (launch,) = find_launches(TRANSPOSE, interpreter).launches
     kernel = interpreter.kernel_of(launch)
     assert kernel is not None
-    assert interpreter.channel_unevenness(interpreter._interpret(kernel, launch, DataAssumption())) < UNEVEN
+    assert interpreter.channel_unevenness(interpreter._interpret_launch(kernel, launch, DataAssumption())) < UNEVEN
     counted = interpreter.count(launch)
     assert counted is not None and interpreter.channel_unevenness(counted) < UNEVEN
     assert 0.31e6 < interpreter.scale_counts(launch, counted).duration_ns < 0.38e6

@@ -37,7 +37,7 @@ class Bench:
         self.service = Service(ServerSettings(**settings))
         self.work = work
         for pool in self.service.pools:
-            pool._timed = self._answer  # type: ignore[method-assign]
+            pool._ask_idle_worker = self._answer  # type: ignore[method-assign]
         app, self.meter = make_app(self.service, "1")
         self.app = Guard(app, TOKEN, PORT, self.meter)
         self.client = AsgiClient(self.app)

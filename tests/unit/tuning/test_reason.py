@@ -205,9 +205,9 @@ def test_turns_read_only_what_is_new(traces: Path) -> None:
     local, fresh = (LocalModel(model.eval(), tokenizer, 1536, most=6) for _ in range(2))
     read = tokenizer(texts[0])["input_ids"]
     for ids in (read[:40], read[:55], read[:30] + read[70:90], read[:20]):
-        wrote, logprobs = local._written(ids)
+        wrote, logprobs = local._write_answer(ids)
         fresh.clear()
-        expected = fresh._written(ids)
+        expected = fresh._write_answer(ids)
         assert wrote == expected[0] and logprobs == pytest.approx(expected[1], abs=1e-4)
         assert local._cache.get_seq_length() == len(local._known) == len(ids) + len(wrote) - 1
 

@@ -58,20 +58,20 @@ class _Jam:
             before = dict(self.varying)
             for number, statement in enumerate(tree):
                 if self._is_guard(tree, number):  # what is inside happens for all work-items or not at all
-                    self._spread(statement.parts[0], NONE)
+                    self._spread_variation(statement.parts[0], NONE)
                 else:
-                    self._spread(statement, NONE)
+                    self._spread_variation(statement, NONE)
         lines, guarded = [], False
         for number, statement in enumerate(tree):
-            guard = self._is_guard(tree, number) and self._varies(statement.head)
+            guard = self._is_guard(tree, number) and self._varying_axes(statement.head)
             guarded = guarded or bool(guard)
             if guard and self._is_exit(statement):
-                lines.append(f"if ({self._any(statement.head)}) {FALLBACK}")
+                lines.append(f"if ({self._any_condition(statement.head)}) {FALLBACK}")
             elif guard:
-                lines.append(f"if (!({self._all(statement.head)})) {FALLBACK}")
-                lines.append(self._emit(statement.parts[0]))
+                lines.append(f"if (!({self._all_conditions(statement.head)})) {FALLBACK}")
+                lines.append(self._emit_statement(statement.parts[0]))
             else:
-                lines.append(self._emit(statement))
+                lines.append(self._emit_statement(statement))
         return JammedBody("\n  ".join(lines), guarded)
 
     def _is_guard(self, tree: Sequence[Statement], number: int) -> bool:
@@ -92,16 +92,16 @@ class _Jam:
     def _all_axes(self) -> Axes:
         return frozenset(self.copies)
 
-    def _varies(self, span: tuple[int, int]) -> Axes:
+    def _varying_axes(self, span: tuple[int, int]) -> Axes:
         """The axes along which a piece of code differs between work-items."""
         varying_axes: set[int] = set()
         for i in range(*span):
             varying_axes |= self.varying.get(self.code.local(self.tokens[i]), NONE)
-            if (axis := self._coordinate(i)) in self.copies:
+            if (axis := self._coordinate_axis(i)) in self.copies:
                 varying_axes.add(axis)
         return frozenset(varying_axes)
 
-    def _coordinate(self, at: int) -> int:
+    def _coordinate_axis(self, at: int) -> int:
         """The axis of `threadIdx.x` and the like, -1 for other tokens; uses of them as a whole are refused."""
         token = self.tokens[at]
         if token.text not in ("threadIdx", "blockIdx"):
@@ -111,53 +111,53 @@ class _Jam:
             raise NotUnderstood(f"{token.text} as a whole")
         return AXES.index(member)
 
-    def _spread(self, one: Statement, inside: Axes) -> None:
+    def _spread_variation(self, one: Statement, inside: Axes) -> None:
         """Adds the variables that a statement changes from work-item to work-item to `varying`.
 
         What is done once for each work-item must change variables of its own: those that differ along all axes."""
         if one.kind in ("if", "for", "while"):
-            if inside or self._varies(one.head):
-                self._differ((one.start, one.end), self._all_axes)
+            if inside or self._varying_axes(one.head):
+                self._mark_varying((one.start, one.end), self._all_axes)
             for part in one.parts:
-                self._spread(part, inside or (self._all_axes if self._varies(one.head) else NONE))
+                self._spread_variation(part, inside or (self._all_axes if self._varying_axes(one.head) else NONE))
         elif one.kind == "block":
             for part in one.parts:
-                self._spread(part, inside)
+                self._spread_variation(part, inside)
         elif not self._only_locals(one):
-            self._differ((one.start, one.end), self._all_axes)
+            self._mark_varying((one.start, one.end), self._all_axes)
         else:
-            for span in self._declarators(one) or [(one.start, one.end)]:
-                self._differ(span, inside | self._varies(span))
+            for span in self._split_declarators(one) or [(one.start, one.end)]:
+                self._mark_varying(span, inside | self._varying_axes(span))
 
-    def _differ(self, span: tuple[int, int], axes: Axes) -> None:
+    def _mark_varying(self, span: tuple[int, int], axes: Axes) -> None:
         if axes:
             for place in self.code.changed(span):
                 self.varying[place] = self.varying.get(place, NONE) | axes
 
     # --- the text ----------------------------------------------------------------------------------------------------
 
-    def _emit(self, one: Statement) -> str:
+    def _emit_statement(self, one: Statement) -> str:
         if one.kind == "block":
-            return "{\n" + "\n".join(self._emit(part) for part in one.parts) + "\n}"
-        if one.kind in ("if", "for", "while") and not self._varies(one.head):
-            head = self._text((one.start, one.head[1] + 1), {})
-            inside = [self._emit(part) for part in one.parts]
+            return "{\n" + "\n".join(self._emit_statement(part) for part in one.parts) + "\n}"
+        if one.kind in ("if", "for", "while") and not self._varying_axes(one.head):
+            head = self._source_text((one.start, one.head[1] + 1), {})
+            inside = [self._emit_statement(part) for part in one.parts]
             other = f" else {{\n{inside[1]}\n}}" if inside[1:] else ""
-            return f"{self._pragma(one)}{head} {{\n{inside[0]}\n}}{other}"
+            return f"{self._keep_pragma(one)}{head} {{\n{inside[0]}\n}}{other}"
         span = (one.start, one.end)
         if one.kind == "jump":
-            return ENDED if self.tokens[one.start].text == "return" else self._text(span, {})
-        if any(inner.kind == "jump" and not self._stays(one, inner) for inner in one.inner()):
+            return ENDED if self.tokens[one.start].text == "return" else self._source_text(span, {})
+        if any(inner.kind == "jump" and not self._stays_inside(one, inner) for inner in one.inner()):
             raise NotUnderstood("a jump under a condition that differs between work-items")
         if not self._only_locals(one):
-            return "\n".join(self._text(span, place) for place in self._places(self._all_axes))
-        if not (parts := self._declarators(one)):
-            return "\n".join(self._text(span, place) for place in self._places(self._varies(span)))
-        kind = self._slice(self.tokens[one.start].start, self.tokens[parts[0][0]].start)
-        places = ((part, place) for part in parts for place in self._places(self._varies(part)))
-        return "\n".join(f"{kind}{self._text(part, place)};" for part, place in places)
+            return "\n".join(self._source_text(span, place) for place in self._list_places(self._all_axes))
+        if not (parts := self._split_declarators(one)):
+            return "\n".join(self._source_text(span, place) for place in self._list_places(self._varying_axes(span)))
+        kind = self._source_slice(self.tokens[one.start].start, self.tokens[parts[0][0]].start)
+        places = ((part, place) for part in parts for place in self._list_places(self._varying_axes(part)))
+        return "\n".join(f"{kind}{self._source_text(part, place)};" for part, place in places)
 
-    def _declarators(self, one: Statement) -> list[tuple[int, int]]:
+    def _split_declarators(self, one: Statement) -> list[tuple[int, int]]:
         """The declarators of `int x = ..., y = ...;`, which may differ along other axes each; [] for other code."""
         first = next((i for i in range(one.start, one.end) if self.tokens[i].start in self.code.locals), one.start)
         pointers = any(self.tokens[i].text in ("*", "&") for i in range(one.start, first))
@@ -166,13 +166,13 @@ class _Jam:
         parts = split_at(self.tokens, first, one.end - 1, ",")
         return parts if all(self.tokens[a].start in self.code.locals for a, _ in parts) else []
 
-    def _places(self, axes: Axes) -> Iterator[Place]:
+    def _list_places(self, axes: Axes) -> Iterator[Place]:
         """The work-items that differ along these axes."""
         order = sorted(axes)
         for numbers in itertools.product(*(range(self.copies[axis]) for axis in order)):
             yield dict(zip(order, numbers, strict=True))
 
-    def _stays(self, one: Statement, jump: Statement) -> bool:
+    def _stays_inside(self, one: Statement, jump: Statement) -> bool:
         """Whether a break or continue stays within the statement: it is in a loop inside it, or of it."""
         if self.tokens[jump.start].text == "return":
             return False
@@ -184,9 +184,9 @@ class _Jam:
         span = (one.start, one.end)
         words = [t.text for t in self.tokens[one.start : one.end]]
         calls = "(" in words and not self._is_declaration(one)
-        return one.kind == "simple" and not calls and bool(self.code.changed(span)) and not self._stores(span)
+        return one.kind == "simple" and not calls and bool(self.code.changed(span)) and not self._stores_to_memory(span)
 
-    def _stores(self, span: tuple[int, int]) -> bool:
+    def _stores_to_memory(self, span: tuple[int, int]) -> bool:
         """Whether a statement assigns something that is no local variable."""
         names = (i for i in range(*span) if self.tokens[i].identifier and self.tokens[i - 1].text not in (".", "->"))
         return any(self.code.local(self.tokens[i]) < 0 and self.code.assigns(i, span[1]) for i in names)
@@ -207,20 +207,24 @@ class _Jam:
         inner = inner.parts[0] if inner.kind == "block" and len(inner.parts) == 1 else inner
         return inner.kind == "jump" and [t.text for t in self.tokens[inner.start : inner.end]] == ["return", ";"]
 
-    def _any(self, span: tuple[int, int]) -> str:
-        return " || ".join(f"({self._text(span, place)})" for place in self._places(self._varies(span)))
+    def _any_condition(self, span: tuple[int, int]) -> str:
+        return " || ".join(
+            f"({self._source_text(span, place)})" for place in self._list_places(self._varying_axes(span))
+        )
 
-    def _all(self, span: tuple[int, int]) -> str:
-        return " && ".join(f"({self._text(span, place)})" for place in self._places(self._varies(span)))
+    def _all_conditions(self, span: tuple[int, int]) -> str:
+        return " && ".join(
+            f"({self._source_text(span, place)})" for place in self._list_places(self._varying_axes(span))
+        )
 
-    def _pragma(self, one: Statement) -> str:
+    def _keep_pragma(self, one: Statement) -> str:
         before = self.program.unit.text[: self.tokens[one.start].start].rstrip().rsplit(b"\n", 1)[-1].strip()
         if before.startswith(b"#pragma unroll"):
             return before.decode() + "\n"
         innermost = one.kind == "for" and all(inner.kind != "for" for part in one.parts for inner in part.inner())
         return f"#pragma unroll {self.unroll}\n" if self.unroll and innermost else ""
 
-    def _text(self, span: tuple[int, int], place: Place) -> str:
+    def _source_text(self, span: tuple[int, int], place: Place) -> str:
         """The source of tokens, with the names of one work-item's variables; {}: of code that all share."""
         pieces, at = [], self.tokens[span[0]].start
         skip = -1
@@ -230,15 +234,15 @@ class _Jam:
                 continue
             new = None
             axes = self.varying.get(self.code.local(token), NONE)
-            if (axis := self._coordinate(i)) in place:
+            if (axis := self._coordinate_axis(i)) in place:
                 new, skip = f"{token.text.removesuffix('Idx')}_{AXES[axis]}{place[axis]}", i + 2
             elif axes:
                 new = f"{token.text}_{''.join(f'{AXES[a]}{place[a]}' for a in sorted(axes))}"
             if new is not None:
-                pieces += [self._slice(at, token.start), new]
+                pieces += [self._source_slice(at, token.start), new]
                 at = self.tokens[max(i, skip)].end
-        return "".join(pieces) + self._slice(at, self.tokens[span[1] - 1].end)
+        return "".join(pieces) + self._source_slice(at, self.tokens[span[1] - 1].end)
 
-    def _slice(self, start: int, end: int) -> str:
+    def _source_slice(self, start: int, end: int) -> str:
         text = self.program.unit.text[start:end].decode(errors="surrogateescape")
         return "\n".join(line for line in text.split("\n") if not line.lstrip().startswith("#pragma unroll"))

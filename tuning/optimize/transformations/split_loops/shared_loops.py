@@ -78,8 +78,8 @@ class _Split:
         self.tokens = self.body.tokens
         self.body.check_plain()
         self._check_words()
-        self.aliases = self._aliases()
-        self._walk(parse_statements(self.tokens, kernel.first, kernel.last))
+        self.aliases = self._find_aliases()
+        self._walk_statements(parse_statements(self.tokens, kernel.first, kernel.last))
         if not self.loops:
             raise NotUnderstood("no loop whose iterations are independent")
         self._check_stores()
@@ -117,25 +117,29 @@ class _Split:
             if pointers and self.tokens[close + 1].text == "{":
                 raise NotUnderstood(f"a call of {name}, which takes pointers")
 
-    def _aliases(self) -> dict[int, str]:
+    def _find_aliases(self) -> dict[int, str]:
         """Local pointers by their declarations, and the parameter that each points into."""
         aliases: dict[int, str] = {}
         pointers = {parameter.name for parameter in self.body.kernel.parameters if parameter.base}
         for i in range(self.body.kernel.first, self.body.kernel.last):
             token = self.tokens[i]
             declared = token.start in self.body.locals
-            if declared and self.tokens[i - 1].text in ("*", "const", "__restrict__") and "*" in self._before(i):
+            if (
+                declared
+                and self.tokens[i - 1].text in ("*", "const", "__restrict__")
+                and "*" in self._declare_before(i)
+            ):
                 stop = next(j for j in range(i, self.body.kernel.last) if self.tokens[j].text in (";", ","))
-                roots = {self._root(j, aliases) for j in range(i + 1, stop)} - {""}
+                roots = {self._root_pointer(j, aliases) for j in range(i + 1, stop)} - {""}
                 if len(roots) != 1 or not roots <= pointers:
                     raise NotUnderstood("a pointer from elsewhere")
                 aliases[token.start] = roots.pop()
         return aliases
 
-    def _before(self, at: int) -> list[str]:
+    def _declare_before(self, at: int) -> list[str]:
         return [t.text for t in self.tokens[max(0, at - 3) : at]]
 
-    def _root(self, at: int, aliases: dict[int, str]) -> str:
+    def _root_pointer(self, at: int, aliases: dict[int, str]) -> str:
         """The pointer parameter that a token names, itself or through a local pointer; "" if it names none."""
         place = self.body.local(self.tokens[at])
         if place >= 0:
@@ -143,7 +147,7 @@ class _Split:
         named = (parameter.name for parameter in self.body.kernel.parameters if parameter.base)
         return next((name for name in named if name == self.tokens[at].text), "")
 
-    def _writes(self, span: tuple[int, int]) -> Iterator[tuple[int, str]]:
+    def _list_writes(self, span: tuple[int, int]) -> Iterator[tuple[int, str]]:
         """Tokens of the names that are assigned, with the operator."""
         for i in range(*span):
             if not self.tokens[i].identifier or self.tokens[i - 1].text in (".", "::"):
@@ -152,47 +156,47 @@ class _Split:
             if after in ASSIGN or after in STEP or self.tokens[i - 1].text in STEP:
                 yield i, after if after in ASSIGN else "++"
 
-    def _walk(self, found: tuple[Statement, ...]) -> None:
+    def _walk_statements(self, found: tuple[Statement, ...]) -> None:
         for statement in found:
-            loop = self._shared(statement) if statement.kind == "for" else None
+            loop = self._share_loop(statement) if statement.kind == "for" else None
             if loop is not None:
                 self.loops.append(loop)
                 continue
             if statement.kind in ("simple", "jump"):
-                self._outside(statement)
-            elif any(self.body.local(self.tokens[i]) < 0 for i, _ in self._writes(statement.head)):
+                self._handle_outside(statement)
+            elif any(self.body.local(self.tokens[i]) < 0 for i, _ in self._list_writes(statement.head)):
                 raise NotUnderstood("a condition that stores")
-            self._walk(statement.parts)
+            self._walk_statements(statement.parts)
 
-    def _outside(self, one: Statement) -> None:
+    def _handle_outside(self, one: Statement) -> None:
         """A statement that all lanes do, or the first one if it stores."""
         span = (one.start, one.end)
         atomic = self.tokens[one.start].text in ATOMIC_ADDS
-        stored = [i for i, _ in self._writes(span) if self.body.local(self.tokens[i]) < 0 or self._is_pointee(i)]
+        stored = [i for i, _ in self._list_writes(span) if self.body.local(self.tokens[i]) < 0 or self._is_pointee(i)]
         if not stored and not atomic:
             return
         if atomic:
-            stored.append(next(i for i in range(*span) if self._root(i, self.aliases)))
+            stored.append(next(i for i in range(*span) if self._root_pointer(i, self.aliases)))
         if (
             one.kind != "simple"
-            or len(list(self._writes(span))) > 1
-            or any(not self._root(i, self.aliases) for i in stored)
+            or len(list(self._list_writes(span))) > 1
+            or any(not self._root_pointer(i, self.aliases) for i in stored)
         ):
             raise NotUnderstood("a store of another kind")
-        self.stores.append(_Store(one, stored[0], self._subscript(stored[0]), None))
+        self.stores.append(_Store(one, stored[0], self._read_subscript(stored[0]), None))
 
     def _is_pointee(self, at: int) -> bool:
         return self.body.local(self.tokens[at]) in self.aliases and self.tokens[at + 1].text == "["
 
-    def _subscript(self, at: int) -> str:
+    def _read_subscript(self, at: int) -> str:
         close = find_closing(self.tokens, at + 1) if self.tokens[at + 1].text == "[" else at
         return text_between(self.body.program.unit, self.tokens, at, close + 1)
 
     # --- loops -------------------------------------------------------------------------------------------------------
 
-    def _shared(self, one: Statement) -> _Loop | None:
+    def _share_loop(self, one: Statement) -> _Loop | None:
         """The loop, if its iterations can be dealt out; its stores are added."""
-        head = self._head(one)
+        head = self._read_head(one)
         if head is None:
             return None
         variable, init, condition, step = head
@@ -202,14 +206,14 @@ class _Split:
         }
         joined: dict[int, str] = {}
         stores: list[_Store] = []
-        for i, operator in self._writes(span):
+        for i, operator in self._list_writes(span):
             place = self.body.local(self.tokens[i])
             if place in inside and place not in self.aliases:
                 continue
             if place < 0 or self._is_pointee(i):
-                stores.append(_Store(self._simple_at(one, i), i, self._subscript(i), None))
+                stores.append(_Store(self._simple_at(one, i), i, self._read_subscript(i), None))
                 continue
-            how = self._joins(i, operator)
+            how = self._join_operation(i, operator)
             if place == variable or not how or joined.get(place, how) != how:
                 return None
             joined[place] = how
@@ -221,7 +225,7 @@ class _Split:
             one, variable, init, condition, step, joined, text_between(self.body.program.unit, self.tokens, *one.head)
         )
         for store in stores:
-            is_shared = self._root(store.at, self.aliases) and self.tokens[store.at + 1].text == "["
+            is_shared = self._root_pointer(store.at, self.aliases) and self.tokens[store.at + 1].text == "["
             place_of_its_own = is_shared and self._own_place(store.at, loop, inside)
             if not place_of_its_own or store.statement.kind != "simple":
                 return None
@@ -231,7 +235,7 @@ class _Split:
     def _simple_at(self, loop: Statement, at: int) -> Statement:
         return next((s for s in loop.inner() if s.kind == "simple" and s.start <= at < s.end), loop)
 
-    def _head(self, one: Statement) -> tuple[int, tuple[int, int], tuple[int, int], str] | None:
+    def _read_head(self, one: Statement) -> tuple[int, tuple[int, int], tuple[int, int], str] | None:
         parts = split_at(self.tokens, one.head[0], one.head[1], ";")
         if len(parts) != 3:
             return None
@@ -256,7 +260,7 @@ class _Split:
             return variable, (equals + 1, b), condition, text_between(self.body.program.unit, self.tokens, c + 2, d)
         return None
 
-    def _joins(self, at: int, operator: str) -> str:
+    def _join_operation(self, at: int, operator: str) -> str:
         """How `name += ...` or `name = fmaxf(name, ...)` joins; "" for anything else."""
         name, after = self.tokens[at], self.tokens[at + 1 : at + 6]
         if self.tokens[at - 1].text not in (";", "{", "}", ")", "else"):
@@ -274,7 +278,7 @@ class _Split:
         """Whether the joined variables occur in the statements that join them only."""
         for place, how in joined.items():
             uses = [i for i in range(*span) if self.body.local(self.tokens[i]) == place]
-            written = [i for i, _ in self._writes(span) if self.body.local(self.tokens[i]) == place]
+            written = [i for i, _ in self._list_writes(span) if self.body.local(self.tokens[i]) == place]
             if len(uses) != len(written) * (1 if how == "sum" else 2):
                 return False
         return True
@@ -324,15 +328,15 @@ class _Split:
     def _check_stores(self) -> None:
         """What is stored is read again in the same statement only, or in the iteration that stored it."""
         for store in self.stores:
-            root = self._root(store.at, self.aliases)
+            root = self._root_pointer(store.at, self.aliases)
             for i in range(self.body.kernel.first, self.body.kernel.last):
                 declares = self.tokens[i].start in self.aliases or self._in_alias(i)
-                if self._root(i, self.aliases) != root or declares:
+                if self._root_pointer(i, self.aliases) != root or declares:
                     continue
                 same = store.statement.start <= i < store.statement.end and store.loop is None
                 loop = next((s for s in self.loops if s.statement.start <= i < s.statement.end), None)
                 dealt = store.loop is not None and loop is not None and loop.head == store.loop.head
-                if not same and not (dealt and self._subscript(i) == store.subscript):
+                if not same and not (dealt and self._read_subscript(i) == store.subscript):
                     raise NotUnderstood(f"{root} is read where other lanes may have stored")
 
     def _in_alias(self, at: int) -> bool:
