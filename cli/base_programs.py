@@ -63,37 +63,37 @@ def _has_build_files(folder: Path) -> bool:
     return bool(scan_folder(folder).build_files)
 
 
-def _with_settings(item: AugmentInput, own: CompileSettings) -> AugmentInput:
-    if item.program is not None or not (own.defines or own.includes):
+def _with_settings(item: AugmentInput, settings: CompileSettings) -> AugmentInput:
+    if item.program is not None or not (settings.defines or settings.includes):
         return item
-    return replace(item, builds=(BuildConfiguration(item.files, (own,) * len(item.files)),))
+    return replace(item, builds=(BuildConfiguration(item.files, (settings,) * len(item.files)),))
 
 
-def _inputs_of_builds(folder: Path, scratch: Path, own: CompileSettings) -> list[AugmentInput]:
+def _inputs_of_builds(folder: Path, scratch: Path, settings: CompileSettings) -> list[AugmentInput]:
     """The programs of a folder as its build files define them, then the sources with kernels that no program uses."""
     from hipsynth.profiling.survey.build_plan import NO_MAIN
     from hipsynth.profiling.survey.discover import find_programs
 
     items, used = [], set()
-    programs = find_programs(folder, ARCH, [place.resolve() for place in own.includes])
+    programs = find_programs(folder, ARCH, [place.resolve() for place in settings.includes])
     for program in [program for program in programs if program.refusal[0] != NO_MAIN]:
-        items.append(_input_of_program(program, folder.resolve(), scratch, own))
+        items.append(_input_of_program(program, folder.resolve(), scratch, settings))
         used |= {unit.path for plan in program.plans for unit in plan.units}
     rest = find_items(folder) if any(path.suffix == ".hip" for path in folder.rglob("*.hip")) else []
     loose = [item for item in rest if not {path.resolve() for path in item.files} & used]
-    return [*items, *(_with_settings(item, own) for item in loose)]
+    return [*items, *(_with_settings(item, settings) for item in loose)]
 
 
-def _input_of_program(program: SurveyedProgram, root: Path, scratch: Path, own: CompileSettings) -> AugmentInput:
+def _input_of_program(program: SurveyedProgram, root: Path, scratch: Path, settings: CompileSettings) -> AugmentInput:
     if program.refusal[0]:
         return AugmentInput(program.id, files=(program.main,), root=root, problem=Diagnostic(*program.refusal))
     builds = tuple(
-        _build_configuration(plan, program.main, scratch / str(n), own) for n, plan in enumerate(program.plans)
+        _build_configuration(plan, program.main, scratch / str(n), settings) for n, plan in enumerate(program.plans)
     )
     return AugmentInput(program.id, files=builds[0].files, root=root, builds=builds)
 
 
-def _build_configuration(plan: BuildPlan, main: Path, scratch: Path, own: CompileSettings) -> BuildConfiguration:
+def _build_configuration(plan: BuildPlan, main: Path, scratch: Path, settings: CompileSettings) -> BuildConfiguration:
     """A plan's files with the main file last; headers that configuring generates are written below `scratch`."""
     for path, text in plan.written:
         place = scratch / path.relative_to("/")
@@ -101,17 +101,17 @@ def _build_configuration(plan: BuildPlan, main: Path, scratch: Path, own: Compil
         place.write_text(text)
     units = sorted(plan.units, key=lambda unit: unit.path == main)
     return BuildConfiguration(
-        tuple(unit.path for unit in units), tuple(_compile_settings(unit, plan, scratch, own) for unit in units)
+        tuple(unit.path for unit in units), tuple(_compile_settings(unit, plan, scratch, settings) for unit in units)
     )
 
 
-def _compile_settings(unit: SourceUnit, plan: BuildPlan, scratch: Path, own: CompileSettings) -> CompileSettings:
+def _compile_settings(unit: SourceUnit, plan: BuildPlan, scratch: Path, settings: CompileSettings) -> CompileSettings:
     named = dict.fromkeys([unit.path.parent, *unit.includes, plan.folder])
     written = [place for folder in named if (place := scratch / folder.relative_to("/")).is_dir()]
     return CompileSettings(
-        (*unit.defines, *own.defines),
+        (*unit.defines, *settings.defines),
         unit.undefines,
-        tuple(dict.fromkeys((*own.includes, *unit.includes, *written))),
+        tuple(dict.fromkeys((*settings.includes, *unit.includes, *written))),
         unit.preludes,
         unit.standard,
     )

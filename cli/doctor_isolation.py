@@ -66,9 +66,9 @@ def _probe_sandbox() -> dict[str, str]:
     return facts
 
 
-def _user_text(seen: dict[str, str]) -> str:
+def _user_text(facts: dict[str, str]) -> str:
     """Inside a user namespace, the number is another than outside, where it is that of this user."""
-    number = seen.get("Uid:", "?") if os.geteuid() == 0 else f"{os.geteuid()} (yours)"
+    number = facts.get("Uid:", "?") if os.geteuid() == 0 else f"{os.geteuid()} (yours)"
     return f"{number}, without capabilities"
 
 

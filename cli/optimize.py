@@ -160,15 +160,17 @@ def drive_model(
     return outcome.found, {"llm": outcome.document()["llm"] | {"model": manner.model, "trace": str(trace)}}
 
 
-def result_summary(found: OptimizeResult, document: dict[str, Any]) -> str:
-    lines = [f"kernel {name}: only hints and unrolling, because {why}" for name, why in found.refused.items()]
-    if found.status != "improved":
-        return "\n".join([*lines, f"{found.status}: {found.reason}"])
-    lines += [found.diff.rstrip(), ""]
-    for check in found.verification.checks:
+def result_summary(result: OptimizeResult, document: dict[str, Any]) -> str:
+    lines = [f"kernel {name}: only hints and unrolling, because {why}" for name, why in result.refused.items()]
+    if result.status != "improved":
+        return "\n".join([*lines, f"{result.status}: {result.reason}"])
+    lines += [result.diff.rstrip(), ""]
+    for check in result.verification.checks:
         passed = {True: "passed", False: "FAILED", None: "not possible"}[check.passed]
         lines.append(f"{check.name.replace('_', ' ')}: {passed}{f' ({check.detail})' if check.detail else ''}")
-    lines.append(f"{found.before_ns / 1e3:.1f} us -> {found.after_ns / 1e3:.1f} us: {found.speedup:.2f} times as fast")
-    if found.uncertainty:
-        lines.append(f"uncertainty of that, as the grid was sampled: {100 * found.uncertainty:.1f} %")
+    lines.append(
+        f"{result.before_ns / 1e3:.1f} us -> {result.after_ns / 1e3:.1f} us: {result.speedup:.2f} times as fast"
+    )
+    if result.uncertainty:
+        lines.append(f"uncertainty of that, as the grid was sampled: {100 * result.uncertainty:.1f} %")
     return "\n".join([*lines, f"patched program: {document['patched']}"])

@@ -174,12 +174,14 @@ def _parse_values(values: tuple[str, ...]) -> dict[str, float]:
     return values_by_name
 
 
-def _source_model(program: Program, file: Path, asked: list[tuple[str, str, str]], model: Path, as_json: bool) -> None:
+def _source_model(
+    program: Program, file: Path, targets: list[tuple[str, str, str]], model: Path, as_json: bool
+) -> None:
     from hipsynth.training.analytic.documents import document_of
     from hipsynth.training.models.predict import Predictor, find_model, prediction_table
 
     predictor = Predictor.load(find_model(model))
-    answers = [predictor.predict(program.text, arch, flag_text, device) for arch, flag_text, device in asked]
+    answers = [predictor.predict(program.text, arch, flag_text, device) for arch, flag_text, device in targets]
     if as_json:
         print_json(document_of(program, str(file), predictor.path, [prediction.document() for prediction in answers]))
         return

@@ -230,7 +230,7 @@ def _echo_targets(wanted: Sequence[Target], flags: tuple[str, ...]) -> list[Targ
     return [replace(target, flags=checked.get(target.flags, target.flags)) for target in wanted]
 
 
-def _profile_program(found: Project, wanted: Sequence[Target], limits: RunLimits, options: MeasurementOptions) -> int:
+def _profile_program(project: Project, wanted: Sequence[Target], limits: RunLimits, options: MeasurementOptions) -> int:
     from hipsynth.core.program import project_program
     from hipsynth.profiling.matrix.job import INTERRUPTED, profile_program
     from hipsynth.profiling.reports.budget import budget_notes
@@ -238,14 +238,14 @@ def _profile_program(found: Project, wanted: Sequence[Target], limits: RunLimits
     from hipsynth.profiling.reports.lines import lines_listing
     from hipsynth.profiling.reports.terminal import render_results
 
-    program = project_program(found)
+    program = project_program(project)
     backend, workers = options["backend"], options["workers"]
     results = profile_program(program, wanted, backend, limits, workers, keep_interrupted=True)
     interrupted = any(result.reason == INTERRUPTED for result in results)
     if interrupted and not any(result.kernels for result in results):
         raise KeyboardInterrupt  # there is nothing to show
     if options["as_json"]:
-        print_json(profile_document(program.id, str(found.sources[0].path), results))
+        print_json(profile_document(program.id, str(project.sources[0].path), results))
     else:
         click.echo(render_results(results, terminal_width(), options["counters"]))
         if limits.lines:

@@ -94,14 +94,14 @@ def _pack_shards(shards: str, work: Path, out: Path, as_json: bool) -> None:
         _print_summary(result)
 
 
-def _print_summary(found: PackResult) -> None:
+def _print_summary(result: PackResult) -> None:
     click.echo(
-        f"{found.out}: {found.labels:,} labels of {found.programs:,} programs, {found.shards} shards, "
-        f"{found.bytes / 1e6:.1f} MB ({found.bytes / max(1, found.labels):.0f} bytes a label)"
+        f"{result.out}: {result.labels:,} labels of {result.programs:,} programs, {result.shards} shards, "
+        f"{result.bytes / 1e6:.1f} MB ({result.bytes / max(1, result.labels):.0f} bytes a label)"
     )
-    click.echo(f"  added {len(found.added)} shards; {len(found.missing)} are not finished")
-    if found.repeated:
-        click.echo(f"  {found.repeated} rows occur in several shards and are kept once")
+    click.echo(f"  added {len(result.added)} shards; {len(result.missing)} are not finished")
+    if result.repeated:
+        click.echo(f"  {result.repeated} rows occur in several shards and are kept once")
 
 
 @command.command()

@@ -169,7 +169,7 @@ def _check_keep(keep: Path | None, sandboxed: bool) -> None:
 
 
 def _in_copy(
-    found: Project,
+    project: Project,
     artefacts: Artefacts,
     table: DeviceTable,
     folder: Path,
@@ -182,7 +182,7 @@ def _in_copy(
     from hipsynth.simulator import api
     from hipsynth.simulator.run_folder import place
 
-    placed = place(found, found.sources[0].path.stem, artefacts, folder)
+    placed = place(project, project.sources[0].path.stem, artefacts, folder)
     before = stamp_files(folder)
     result = api.run_program(
         placed.artefacts,
@@ -213,32 +213,33 @@ def standard_input() -> int | None:
     return 0 if read_only and (stat.S_ISFIFO(mode) or stat.S_ISREG(mode)) else None
 
 
-def _file_notes(made: list[str], omitted: list[str], keep: Path | None) -> Iterator[str]:
+def _file_notes(created_files: list[str], omitted: list[str], keep: Path | None) -> Iterator[str]:
     """A note about the files that the program wrote in the sandbox."""
-    if made and keep is None:
-        more = f" and {len(made) - LISTED} more" if len(made) > LISTED else ""
+    if created_files and keep is None:
+        more = f" and {len(created_files) - LISTED} more" if len(created_files) > LISTED else ""
+        names = ", ".join(created_files[:LISTED])
         ways = "--keep FOLDER copies them out, --no-sandbox lets it write here"
-        yield f"note: it wrote into a copy of its folder, which is deleted: {', '.join(made[:LISTED])}{more} ({ways})"
-    elif made:
-        yield f"note: {len(made) - len(omitted)} of {len(made)} files that it wrote are in {keep}"
+        yield f"note: it wrote into a copy of its folder, which is deleted: {names}{more} ({ways})"
+    elif created_files:
+        yield f"note: {len(created_files) - len(omitted)} of {len(created_files)} files that it wrote are in {keep}"
 
 
-def _failure_notes(done: RunResult, sandboxed: bool, timeout: float) -> Iterator[str]:
+def _failure_notes(result: RunResult, sandboxed: bool, timeout: float) -> Iterator[str]:
     """How the program failed, if it did."""
-    if done.status != "ok":
-        yield f"error: {done.reason}: {done.message}"
-        if done.reason == Reason.TIMEOUT:
+    if result.status != "ok":
+        yield f"error: {result.reason}: {result.message}"
+        if result.reason == Reason.TIMEOUT:
             yield f"  try:   more than --timeout {timeout:g}, or less to do by its arguments"
-    elif sandboxed and done.exit_code:
-        yield f"note: it ended with exit code {done.exit_code} where it had {CONFINED}"
+    elif sandboxed and result.exit_code:
+        yield f"note: it ended with exit code {result.exit_code} where it had {CONFINED}"
 
 
-def compile_program(found: Project, arch: str, flags: str, folder: Path, limits: CompileLimits) -> Artefacts:
+def compile_program(project: Project, arch: str, flags: str, folder: Path, limits: CompileLimits) -> Artefacts:
     """Compiles the program in `folder`; a CompileFailed error includes a suggestion."""
     from hipsynth.simulator.build import build_project
 
     try:
-        return build_project(found, arch, flags, folder, limits)
+        return build_project(project, arch, flags, folder, limits)
     except CompileFailed as error:
         error.remedy = error.remedy or missing_file_hint(error.diagnostics)
         raise

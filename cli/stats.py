@@ -47,23 +47,23 @@ def command(corpus: Path, skip_damaged: bool, page: Path | None, as_json: bool) 
         click.echo("\n".join(_stat_lines(statistics)))
 
 
-def _stat_lines(found: Mapping[str, Any]) -> Iterator[str]:
-    programs, items, failures = found["programs"], found["measurements"], found["failures"]
-    yield f"{found['corpus']}: {programs['total']:,} programs of {programs['lineages']:,} lineages"
+def _stat_lines(statistics: Mapping[str, Any]) -> Iterator[str]:
+    programs, items, failures = statistics["programs"], statistics["measurements"], statistics["failures"]
+    yield f"{statistics['corpus']}: {programs['total']:,} programs of {programs['lineages']:,} lineages"
     yield from _group_lines("origin", programs["by_origin"])
     yield from _group_lines("family", programs["by_family"])
-    yield f"{found['skeletons']:,} control skeletons, {found['opcodes'] or 'no record of'} opcodes"
+    yield f"{statistics['skeletons']:,} control skeletons, {statistics['opcodes'] or 'no record of'} opcodes"
     yield f"{items['total']:,} measurements, {items['kernels']:,} kernels"
     for name in ("arch", "flags", "device", "backend"):
         yield from _group_lines(name, items[f"by_{name}"])
-    yield from _limit_lines(found["bottlenecks"])
-    yield from _coverage_lines(found["covered"])
+    yield from _limit_lines(statistics["bottlenecks"])
+    yield from _coverage_lines(statistics["covered"])
     yield f"{failures['total']:,} failures"
     yield from _group_lines("reason", failures["by_reason"])
-    copies = found["duplicates"]
+    copies = statistics["duplicates"]
     yield f"equal labels: {copies['same_lineage']:,} within a lineage, {copies['other_lineage']:,} across lineages"
-    yield from _distribution_lines(found["metrics"])
-    for line in found["damaged"]:
+    yield from _distribution_lines(statistics["metrics"])
+    for line in statistics["damaged"]:
         yield f"left out: {line}"
 
 
@@ -72,24 +72,24 @@ def _group_lines(name: str, counts: Mapping[str, int]) -> Iterator[str]:
         yield f"  {name:<8} {count:>8,}  {value or '(none)'}"
 
 
-def _limit_lines(found: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+def _limit_lines(statistics: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
     """One line per limiting unit, one column per architecture."""
     from hipsynth.profiling.metrics.bottleneck import unit_name
 
-    units = dict.fromkeys(unit for counts in found.values() for unit in counts)
+    units = dict.fromkeys(unit for counts in statistics.values() for unit in counts)
     if units:
-        yield "kernels limited by" + " " * 16 + "".join(f"{arch:>12}" for arch in found)
+        yield "kernels limited by" + " " * 16 + "".join(f"{arch:>12}" for arch in statistics)
     for unit in units:
-        cells = "".join(f"{counts.get(unit, 0):>12,}" for counts in found.values())
+        cells = "".join(f"{counts.get(unit, 0):>12,}" for counts in statistics.values())
         yield f"  {unit_name(unit):<32}{cells}"
 
 
-def _coverage_lines(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Iterator[str]:
+def _coverage_lines(statistics: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Iterator[str]:
     """One line per axis of the label space: bins with labels, and how many equally full ones would be as varied."""
-    archs = sorted({arch for row in found.values() for arch in row})
+    archs = sorted({arch for row in statistics.values() for arch in row})
     if archs:
         yield f"{'bins with labels (equally full)':<34}" + "".join(f"{arch:>16}" for arch in archs)
-    for axis, row in found.items():
+    for axis, row in statistics.items():
         if row:
             cells = (f"{row[arch]['bins']} ({row[arch]['effective']:.1f})" if arch in row else "-" for arch in archs)
             yield f"  {axis:<32}" + "".join(f"{cell:>16}" for cell in cells)

@@ -98,10 +98,10 @@ def show_progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
     """A progress line that begins with the first step, which may not be step 1 after an interruption."""
     show: list[Progress] = []
 
-    def progress(done: int, total: int, note: str) -> None:
+    def progress(step: int, total: int, note: str) -> None:
         if not show:
             show.append(Progress(title, total))
-            show[0].done = done - 1
+            show[0].done = step - 1
         show[0].step(note)
 
     yield progress

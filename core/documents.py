@@ -154,13 +154,13 @@ def _decode_pairs(value: object) -> dict[str, object]:
     )
 
 
-def _build_document(kind: Callable[..., object], known: Mapping[str, tuple[str, Decoder]], value: object) -> object:
+def _build_document(kind: Callable[..., object], decoders: Mapping[str, tuple[str, Decoder]], value: object) -> object:
     members = _decode_pairs(value)
-    if unknown := sorted(members.keys() - known):
+    if unknown := sorted(members.keys() - decoders):
         raise ValueError(f"unknown fields: {', '.join(unknown)}")
     values = {}
     for name, item in members.items():
-        attribute, decode = known[name]
+        attribute, decode = decoders[name]
         values[attribute] = decode(item)
     return kind(**values)
 

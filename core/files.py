@@ -88,11 +88,11 @@ def copy_regular(source: Path, target: Path, limit: int = RESULT_BYTES) -> Path:
     return target
 
 
-def _check_kind(path: Path, found: os.stat_result) -> None:
-    if stat.S_ISREG(found.st_mode):
+def _check_kind(path: Path, status: os.stat_result) -> None:
+    if stat.S_ISREG(status.st_mode):
         return
     kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
-    kind = kinds.get(stat.S_IFMT(found.st_mode), "a device")
+    kind = kinds.get(stat.S_IFMT(status.st_mode), "a device")
     raise BadInput(
         f"{path}: is not a file but {kind}", remedy="give the path of a regular file", reason=Reason.NOT_A_FILE
     )

@@ -73,10 +73,10 @@ def predict(request: ProgramRequest) -> PredictDocument:
     return document_of(program, request.name, load_predictor().path, results)
 
 
-def _to_shape(given: Sequence[int] | None) -> tuple[int, int, int] | None:
-    if given is None:
+def _to_shape(dimensions: Sequence[int] | None) -> tuple[int, int, int] | None:
+    if dimensions is None:
         return None
-    x, y, z = [*given, 1, 1][:3]
+    x, y, z = [*dimensions, 1, 1][:3]
     return x, y, z
 
 

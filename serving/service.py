@@ -145,13 +145,13 @@ class Service:
         except (WorkerProblem, HipsynthError):
             raise problem from None  # what is wrong is the code, not the model
 
-    def _prepare_target(self, asked: Build) -> None:
+    def _prepare_target(self, build: Build) -> None:
         """Builds the precompiled header of a target that is asked about for the first time."""
-        target = asked.arch, asked.flags
+        target = build.arch, build.flags
         if target in self.targets or len(self.targets) >= MOST_TARGETS:
             return
         self.targets.add(target)
-        self._start_task(self._run_quietly(BuildRequest(arch=asked.arch, device=asked.device, flags=asked.flags)))
+        self._start_task(self._run_quietly(BuildRequest(arch=build.arch, device=build.device, flags=build.flags)))
 
     async def _run_quietly(self, wanted: BuildRequest) -> None:
         with contextlib.suppress(WorkerProblem, HipsynthError):

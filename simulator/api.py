@@ -303,18 +303,20 @@ def _signal_name(number: int | None) -> str:
     return f"signal {number}"
 
 
-def _sandbox_failure(done: sandbox.SandboxResult, limits: RunLimits, bounds: sandbox.SandboxLimits) -> tuple[str, str]:
+def _sandbox_failure(
+    process: sandbox.SandboxResult, limits: RunLimits, bounds: sandbox.SandboxLimits
+) -> tuple[str, str]:
     """(reason, message) if the sandbox or a signal ended the program, ("", "") if it exited."""
-    if done.status == "timeout":
-        return Reason.TIMEOUT, _out_of_time(done.reason, limits)
-    if done.reason == "interrupted":
+    if process.status == "timeout":
+        return Reason.TIMEOUT, _out_of_time(process.reason, limits)
+    if process.reason == "interrupted":
         return Reason.INTERRUPTED, "stopped"
-    if done.status == "killed":
+    if process.status == "killed":
         return KILL_REASONS.get(
-            done.reason, done.reason
-        ), f"stopped by the sandbox: {_describe_limit(done.reason, bounds)}"
-    if done.reason == "signal":
-        return Reason.HOST_CRASH, f"the program died of {_signal_name(done.signal)}"
+            process.reason, process.reason
+        ), f"stopped by the sandbox: {_describe_limit(process.reason, bounds)}"
+    if process.reason == "signal":
+        return Reason.HOST_CRASH, f"the program died of {_signal_name(process.signal)}"
     return "", ""
 
 
@@ -339,14 +341,14 @@ def _describe_limit(reason: str, bounds: sandbox.SandboxLimits) -> str:
     }.get(reason, reason.replace("_", " "))
 
 
-def _describe_progress(found: RuntimeDocument) -> str:
+def _describe_progress(document: RuntimeDocument) -> str:
     """Describes the progress of a program that ran out of time or was interrupted."""
-    if not found.kernels:
+    if not document.kernels:
         return ", before any kernel had ended"
-    busiest = max(found.kernels, key=lambda kernel: kernel.dispatches)
-    most = "" if busiest.dispatches == found.dispatch_count else f", {busiest.dispatches:,} of them"
-    launches = "launch" if found.dispatch_count == 1 else "launches"
-    return f", after {found.dispatch_count:,} {launches}{most} of kernel {busiest.name}"
+    busiest = max(document.kernels, key=lambda kernel: kernel.dispatches)
+    most = "" if busiest.dispatches == document.dispatch_count else f", {busiest.dispatches:,} of them"
+    launches = "launch" if document.dispatch_count == 1 else "launches"
+    return f", after {document.dispatch_count:,} {launches}{most} of kernel {busiest.name}"
 
 
 # Failures that launches which were not executed may cause: what they would have computed is used.

@@ -122,23 +122,23 @@ def _gnu_comma(tokens: Sequence[Token], i: int) -> bool:
     return tokens[i - 2].text == ","
 
 
-def pasted_words(tokens: Sequence[Token], found: Sequence[Macro]) -> set[str]:
+def pasted_words(tokens: Sequence[Token], macros: Sequence[Macro]) -> set[str]:
     """Identifiers in macro bodies, except parameters, that are operands of ##."""
     words = set()
-    for macro in found:
+    for macro in macros:
         for i in macro.body:
             if tokens[i].identifier and macro.param_number(tokens[i].text) is None:
                 words |= {tokens[i].text} if _neighbouring_words(tokens, i, macro.body) else set()
     return words
 
 
-def _propagate_effects(tokens: Sequence[Token], found: Sequence[Macro]) -> None:
+def _propagate_effects(tokens: Sequence[Token], macros: Sequence[Macro]) -> None:
     """Propagates `shown` and `pasted` from each macro to the macros that pass it their parameters, to a fixed point."""
     changed = True
     while changed:
         changed = False
-        for macro in found:
-            for call, args in find_macro_calls(tokens, found, macro.body):
+        for macro in macros:
+            for call, args in find_macro_calls(tokens, macros, macro.body):
                 for number, arg in enumerate(args):
                     inner = min(number, len(call.params) - 1)
                     for i in arg:
@@ -156,9 +156,9 @@ def _carry_words(source: set[int], inner: int, target: set[int], outer: int) -> 
     return True
 
 
-def find_macro_calls(tokens: Sequence[Token], found: Sequence[Macro], where: range) -> list[tuple[Macro, list[range]]]:
+def find_macro_calls(tokens: Sequence[Token], macros: Sequence[Macro], where: range) -> list[tuple[Macro, list[range]]]:
     """Invocations of function-like macros in the token range `where`, each with the token range of every argument."""
-    by_name = {m.name: m for m in found if m.function_like and m.params}
+    by_name = {m.name: m for m in macros if m.function_like and m.params}
     result = []
     for i in where:
         macro = by_name.get(tokens[i].text)

@@ -309,13 +309,13 @@ def list_inclusions(
         return [], [Diagnostic("parser_failed", str(error))]
 
 
-def prepare_preambles(text: bytes, own: Sequence[Path], config: ParseConfig) -> None:
+def prepare_preambles(text: bytes, folders: Sequence[Path], config: ParseConfig) -> None:
     """Builds the missing preambles of a file in the cache. Reads library headers only, so it is safe outside a sandbox.
 
-    `own`: folders whose headers belong to the program.
+    `folders`: folders whose headers belong to the program.
     """
     make_folder(config.cache)  # a sandbox shows only what exists when it is made
-    includes = includes_of(text, own)
+    includes = includes_of(text, folders)
     sides = (HOST, DEVICE) if _DEVICE_ONLY_TEXT.search(text) else (HOST,)
     for side in sides:
         preamble_of(includes, (*config.args, *side, *ALWAYS), config.cache)

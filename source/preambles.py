@@ -48,10 +48,10 @@ class Includes:
     macros: frozenset[str] = frozenset()
 
 
-def includes_of(text: bytes, own: Sequence[Path] = ()) -> Includes:
+def includes_of(text: bytes, folders: Sequence[Path] = ()) -> Includes:
     """The library headers that a file includes before other code; a preamble precompiles them.
 
-    A header found in one of the folders `own` belongs to the program and ends the preamble.
+    A header found in one of the folders `folders` belongs to the program and ends the preamble.
     """
     headers: list[str] = []
     macros: set[str] = set()
@@ -66,7 +66,7 @@ def includes_of(text: bytes, own: Sequence[Path] = ()) -> Includes:
         if include is None:
             break
         name = include[1][1:-1].decode(errors="replace")
-        if name.startswith("/") or ".." in name or any((folder / name).exists() for folder in own):
+        if name.startswith("/") or ".." in name or any((folder / name).exists() for folder in folders):
             break
         if include[1] not in _REPEATABLE:
             headers.append(include[1].decode(errors="replace"))

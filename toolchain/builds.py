@@ -42,13 +42,13 @@ def _hash_header(header: Path) -> str:
     return hashlib.sha256(read_regular(header, SOURCE_BYTES)).hexdigest()
 
 
-def store_build(job: CompileJob, made: Sequence[Path], headers: Sequence[Path]) -> None:
+def store_build(job: CompileJob, outputs: Sequence[Path], headers: Sequence[Path]) -> None:
     """Stores a build. Failure to cache is not an error."""
     entry = entry_of(job)
     try:
         with replace_atomically(entry) as fresh:
             fresh.mkdir()
-            for number, path in enumerate(made):
+            for number, path in enumerate(outputs):
                 copy_regular(path, fresh / str(number))
             read = {str(path.resolve()): _hash_header(path) for path in headers}
             (fresh / "headers.json").write_text(json.dumps(read))

@@ -171,14 +171,14 @@ def run_tool(
     command: Sequence[str],
     folder: Path,
     limits: CompileLimits,
-    what: str,
+    activity: str,
     *,
     shows: Iterable[Path] = (),
     failure: Reason = Reason.COMPILE_FAILED,
 ) -> str:
     """Runs one of the toolchain's programs in the sandbox, in `folder`, and returns its stderr.
 
-    It sees the toolchain, the header tree and `shows`, and writes to `folder` only (see sandbox.job_folder). `what`
+    It sees the toolchain, the header tree and `shows`, and writes to `folder` only (see sandbox.job_folder). `activity`
     names the input in messages. Raises CompileFailed with the diagnostics if it fails (reason `failure`) or exceeds a
     limit, MissingDependency if it cannot be started.
     """
@@ -188,13 +188,13 @@ def run_tool(
     if result.reason == "not_started":
         raise MissingDependency(f"{command[0]} does not run", cause=result.stderr, remedy="run `make setup`")
     if result.reason == "lost":  # says nothing about the program
-        raise HipsynthError(f"{what}: something outside ended the compiler's sandbox", reason=Reason.WORKER_DIED)
+        raise HipsynthError(f"{activity}: something outside ended the compiler's sandbox", reason=Reason.WORKER_DIED)
     if result.reason != "exit_code":
-        raise _stopped_error(result, limits, what)
+        raise _stopped_error(result, limits, activity)
     messages = _compiler_messages(result)
     first = next((line for line in messages.splitlines() if "error:" in line), "")
     verb = "link" if failure == Reason.LINK_FAILED else "compile"
-    error = CompileFailed(f"{what} does not {verb}", diagnostics=messages, cause=first[:300])
+    error = CompileFailed(f"{activity} does not {verb}", diagnostics=messages, cause=first[:300])
     error.reason = failure
     raise error
 
@@ -233,7 +233,7 @@ def precompiled_folder() -> Path:
     return folder
 
 
-def _stopped_error(result: sandbox.SandboxResult, limits: CompileLimits, what: str) -> CompileFailed:
+def _stopped_error(result: sandbox.SandboxResult, limits: CompileLimits, activity: str) -> CompileFailed:
     """The error for a compiler that crashed or exceeded a limit."""
     reasons = {
         "cpu_time": (f"it took more than {limits.time_s:g} s of processor time", "raise --timeout"),
@@ -246,7 +246,7 @@ def _stopped_error(result: sandbox.SandboxResult, limits: CompileLimits, what: s
     }
     cause, remedy = reasons.get(result.reason, (f"it exceeded its limit on {result.reason}", ""))
     messages = _compiler_messages(result)[-4000:]
-    return CompileFailed(f"{what}: the compiler was stopped", diagnostics=messages, cause=cause, remedy=remedy)
+    return CompileFailed(f"{activity}: the compiler was stopped", diagnostics=messages, cause=cause, remedy=remedy)
 
 
 def _compiler_messages(result: sandbox.SandboxResult) -> str:

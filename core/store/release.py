@@ -239,25 +239,26 @@ def _to_column(values: object, kind: pa.DataType) -> pa.Array:
     return values.cast(kind) if isinstance(values, pa.Array) else pa.array(values, kind)
 
 
-def _fill_table(given: Mapping[str, object], schema: pa.Schema, rows: int) -> pa.Table:
+def _fill_table(values: Mapping[str, object], schema: pa.Schema, rows: int) -> pa.Table:
     """A table of the schema; columns that are not given are null."""
     columns = [
-        _to_column(given[part.name], part.type) if part.name in given else pa.nulls(rows, part.type) for part in schema
+        _to_column(values[part.name], part.type) if part.name in values else pa.nulls(rows, part.type)
+        for part in schema
     ]
     return pa.table(columns, schema=schema)
 
 
-def _build_struct(given: Mapping[str, object], schema: pa.Schema, name: str, rows: int) -> pa.Array:
+def _build_struct(values: Mapping[str, object], schema: pa.Schema, name: str, rows: int) -> pa.Array:
     parts = list(schema.field(name).type)
     columns = [
-        _to_column(given[part.name], part.type) if part.name in given else pa.nulls(rows, part.type) for part in parts
+        _to_column(values[part.name], part.type) if part.name in values else pa.nulls(rows, part.type) for part in parts
     ]
     return pa.StructArray.from_arrays(columns, fields=parts)
 
 
-def _build_triples(labels: pa.Table, what: str, schema: pa.Schema) -> pa.Array:
-    values = np.stack([labels[f"{what}_{axis}"].to_numpy() for axis in AXES], axis=1).astype(np.int64).ravel()
-    return pa.FixedSizeListArray.from_arrays(pa.array(values), 3).cast(schema.field(what).type)
+def _build_triples(labels: pa.Table, field: str, schema: pa.Schema) -> pa.Array:
+    values = np.stack([labels[f"{field}_{axis}"].to_numpy() for axis in AXES], axis=1).astype(np.int64).ravel()
+    return pa.FixedSizeListArray.from_arrays(pa.array(values), 3).cast(schema.field(field).type)
 
 
 def _provenance_column(labels: pa.Table, schema: pa.Schema) -> pa.Array:

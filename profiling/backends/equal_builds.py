@@ -47,8 +47,8 @@ def find_equal_run(key: Key | None) -> RunResult | None:
     return earlier_run and replace(earlier_run, wall_s=0.0, cpu_s=0.0, device_s=0.0)
 
 
-def keep_run(key: Key | None, done: RunResult) -> None:
+def keep_run(key: Key | None, result: RunResult) -> None:
     """Remembers a run that ended by itself; one that was stopped may end otherwise on a less busy machine."""
     earlier_runs = _known.get()
-    if earlier_runs is not None and key is not None and done.status == "ok":
-        earlier_runs[key] = done
+    if earlier_runs is not None and key is not None and result.status == "ok":
+        earlier_runs[key] = result

@@ -102,21 +102,21 @@ class PreviewBackend:
         return replace(mean, metrics=metrics.compute_metrics(mean.counters, mean.duration_ns, arch))
 
 
-def by_kernel(found: Iterable[Preview]) -> list[list[Preview]]:
+def by_kernel(previews: Iterable[Preview]) -> list[list[Preview]]:
     """The launches of each kernel, in the order of their first ones."""
     groups: dict[str, list[Preview]] = {}
-    for launch_preview in found:
+    for launch_preview in previews:
         groups.setdefault(launch_preview.instance, []).append(launch_preview)
     return list(groups.values())
 
 
-def _fault(found: ProgramPreviews) -> tuple[str, str]:
+def _fault(previews: ProgramPreviews) -> tuple[str, str]:
     """Why a program has no label: reason and message, or empty texts."""
-    if found.failures:
-        return "no_preview", "\n".join(f"{failure.kernel}: {failure.reason}" for failure in found.failures)
-    if not found.previews:
+    if previews.failures:
+        return "no_preview", "\n".join(f"{failure.kernel}: {failure.reason}" for failure in previews.failures)
+    if not previews.previews:
         return "no_dispatch", "the program launched no kernel"
-    if len(found.previews) == MOST_PREVIEWS:
+    if len(previews.previews) == MOST_PREVIEWS:
         return "no_preview", f"it makes {MOST_PREVIEWS} launches or more"
     return "", ""
 

@@ -117,35 +117,35 @@ class SimBackend:
         return replace(result, lines=lines)
 
     def _judge_run(
-        self, program: Program, target: Target, done: api.RunResult, provenance: Mapping[str, str]
+        self, program: Program, target: Target, result: api.RunResult, provenance: Mapping[str, str]
     ) -> TargetResult:
-        reason, message = done.reason, done.message
-        if not reason and not done.sampled and (expected := program.expectation()) is not None:
-            message = describe_mismatch(expected, done.exit_code, done.stdout)
+        reason, message = result.reason, result.message
+        if not reason and not result.sampled and (expected := program.expectation()) is not None:
+            message = describe_mismatch(expected, result.exit_code, result.stdout)
             reason = Reason.WRONG_RESULT if message else ""
-            if message and done.output_cut:
+            if message and result.output_cut:
                 message += " (its output was cut, so what followed was not compared)"
-        if not reason and not done.dispatch_count and not done.transfers:
-            words = "\n".join(done.stdout.strip().splitlines()[:USAGE_LINES])  # often how to call it
+        if not reason and not result.dispatch_count and not result.transfers:
+            words = "\n".join(result.stdout.strip().splitlines()[:USAGE_LINES])  # often how to call it
             reason, message = Reason.NO_DISPATCH, f"the program launched no kernel\n{words}".strip()
         if reason:
-            message = "\n".join([message, *_own_words(done.stderr, message)]).strip()
-        kernels = measured_kernels(done.kernels, target.arch)
+            message = "\n".join([message, *_own_words(result.stderr, message)]).strip()
+        kernels = measured_kernels(result.kernels, target.arch)
         return TargetResult(
             target.arch,
             target.flags,
             target.device,
-            status="partial" if done.status == "partial" else "failed" if reason else "ok",
+            status="partial" if result.status == "partial" else "failed" if reason else "ok",
             reason=reason,
             message=message,
-            exit_code=done.exit_code,
-            stdout=done.stdout,
+            exit_code=result.exit_code,
+            stdout=result.stdout,
             kernels=kernels,
-            dispatches=measured_kernels(done.dispatches, target.arch),
+            dispatches=measured_kernels(result.dispatches, target.arch),
             provenance=dict(provenance),
-            spending=done.spending,
-            transfers=done.transfers,
-            clock_ns=done.clock_ns,
+            spending=result.spending,
+            transfers=result.transfers,
+            clock_ns=result.clock_ns,
         )
 
 
@@ -189,8 +189,8 @@ def execute_program(
     return result
 
 
-def _too_coarse(done: api.RunResult, device: devices.DeviceTable, limits: RunLimits) -> bool:
-    return duration_error(done.kernels) > limits.largest_error
+def _too_coarse(result: api.RunResult, device: devices.DeviceTable, limits: RunLimits) -> bool:
+    return duration_error(result.kernels) > limits.largest_error
 
 
 def run_in_copy(

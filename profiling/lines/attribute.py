@@ -190,9 +190,13 @@ def _source_loops(
     return tuple(loops)
 
 
-def _name_loop(one: loop_ranges.LoopRange, ran: Iterable[int], where: Mapping[int, SourceLocation]) -> SourceLocation:
+def _name_loop(
+    loop_range: loop_ranges.LoopRange, ran: Iterable[int], where: Mapping[int, SourceLocation]
+) -> SourceLocation:
     """The place of the branch back, else the first line of the loop."""
-    latch = where.get(one.latch, SourceLocation())
+    latch = where.get(loop_range.latch, SourceLocation())
     if latch.line:
         return latch
-    return min((where[address] for address in ran if address in one and where[address].line), default=SourceLocation())
+    return min(
+        (where[address] for address in ran if address in loop_range and where[address].line), default=SourceLocation()
+    )

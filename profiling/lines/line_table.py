@@ -28,11 +28,12 @@ class SourceLocation:
 
 
 def source_locations(
-    code_object: Path, addresses: Iterable[int], own: Callable[[str], str], limits: CompileLimits
+    code_object: Path, addresses: Iterable[int], own_name: Callable[[str], str], limits: CompileLimits
 ) -> dict[int, SourceLocation]:
     """The place of each instruction address: of the innermost inlined frame that lies in the user's files.
 
-    `own`: the user's name of a file in the line table, "" for files of the toolchain. Raises the errors of run_tool.
+    `own_name`: the user's name of a file in the line table, "" for files of the toolchain. Raises the errors of
+    run_tool.
     """
     wanted = sorted(set(addresses))
     tools = toolchain.find_toolchain()
@@ -45,14 +46,14 @@ def source_locations(
         text = read_regular(scratch / "places", MOST_BYTES, inside=scratch).decode(errors="replace")
     try:
         documents = [json.loads(line) for line in text.splitlines() if line.strip()]
-        return {int(row["Address"], 16): _pick_location(row.get("Symbol", []), own) for row in documents}
+        return {int(row["Address"], 16): _pick_location(row.get("Symbol", []), own_name) for row in documents}
     except (ValueError, KeyError, TypeError) as error:
         raise BadInput(f"{code_object.name}: its line table cannot be read", cause=str(error)) from error
 
 
-def _pick_location(frames: Sequence[Mapping[str, Any]], own: Callable[[str], str]) -> SourceLocation:
+def _pick_location(frames: Sequence[Mapping[str, Any]], own_name: Callable[[str], str]) -> SourceLocation:
     for frame in frames:  # innermost first
-        name = own(frame["FileName"])
+        name = own_name(frame["FileName"])
         if name and frame["Line"]:
             return SourceLocation(name, int(frame["Line"]))
     return SourceLocation()

@@ -37,6 +37,6 @@ def loop_ranges(disassembly: str) -> list[LoopRange]:
     return [LoopRange(head, latch) for head, latch in sorted(latches.items())]
 
 
-def loop_depth(one: LoopRange, loops: Iterable[LoopRange]) -> int:
+def loop_depth(loop_range: LoopRange, loops: Iterable[LoopRange]) -> int:
     """1 for an outermost loop."""
-    return 1 + sum(one.inside(other) for other in loops)
+    return 1 + sum(loop_range.inside(other) for other in loops)

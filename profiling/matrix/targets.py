@@ -54,14 +54,14 @@ def parse_matrix(data: Mapping[str, Any]) -> TargetMatrix:
     return table
 
 
-def resolve_flags(given: Sequence[str]) -> tuple[str, ...]:
+def resolve_flags(flag_texts: Sequence[str]) -> tuple[str, ...]:
     """Expands values of --flags: literal flags, or @TAG for all flag sets with that tag. Duplicates are removed.
 
     Raises UsageError for an unknown tag or flag.
     """
     table = load_matrix()
     flag_sets: list[str] = []
-    for value in given:
+    for value in flag_texts:
         if value.startswith("@"):
             tagged = [row.flags for row in table.flag_sets if value[1:] in row.tags or value == "@all"]
             if not tagged:

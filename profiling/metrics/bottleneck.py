@@ -147,12 +147,12 @@ def latency_breakdown(kernel: KernelRecord, device: str) -> list[tuple[str, floa
     return sorted(((name, share) for name, share in breakdown.items() if share > 0), key=lambda pair: -pair[1])
 
 
-def summarise_bounds(found: list[Bound], waits: Sequence[tuple[str, float]] = ()) -> str:
+def summarise_bounds(bounds: list[Bound], waits: Sequence[tuple[str, float]] = ()) -> str:
     """One sentence for reports; "" without bounds. `waits` (see `latency_breakdown`) breaks down the exposed
     latency."""
-    if not found:
+    if not bounds:
         return ""
-    first, *rest = found
+    first, *rest = bounds
     rest = [bound for bound in rest if bound.share >= MINOR]
     close = [bound for bound in rest if bound.share >= CLOSE * first.share]
     after = [bound for bound in rest if bound not in close][:2]

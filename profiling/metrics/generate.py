@@ -18,10 +18,10 @@ from hipsynth.simulator import devices
 TABLE = Path(__file__).with_name("metrics.toml")
 
 
-def fabric_row(arch: str, known: Sequence[str], kinds: Sequence[str]) -> str:
+def fabric_row(arch: str, counters: Sequence[str], kinds: Sequence[str]) -> str:
     prefix = devices.architecture_fact(arch, "fabric_counters")
     names = [f"{prefix}_{kind}" for kind in kinds]
-    if absent := set(names) - set(known):
+    if absent := set(names) - set(counters):
         raise ValueError(f"metrics.toml: no counter {min(absent)}")
     return ", ".join(f"Counter::{name}" for name in names)
 

@@ -126,13 +126,13 @@ def ridge_intensity(level: str, limits: Ceilings) -> float:
     return limits.peak / limits.bandwidth[level]
 
 
-def describe_position(found: RooflinePosition) -> str:
+def describe_position(position: RooflinePosition) -> str:
     """One line for reports, for instance "nearest to the HBM bandwidth roof, at 84 % of it"."""
-    if found.roof is None or found.share is None:
+    if position.roof is None or position.share is None:
         return "not on the roofline: nothing was counted"
-    if found.roof == "compute":
-        return f"nearest to the compute roof, at {100 * found.share:.0f} % of it"
-    return f"nearest to the {found.roof} bandwidth roof, at {100 * found.share:.0f} % of it"
+    if position.roof == "compute":
+        return f"nearest to the compute roof, at {100 * position.share:.0f} % of it"
+    return f"nearest to the {position.roof} bandwidth roof, at {100 * position.share:.0f} % of it"
 
 
 @dataclass(frozen=True)

@@ -94,13 +94,13 @@ def find_launches(
         return record_launches(run, signatures)
 
 
-def still_holds(kept: Recording, interpreter: Interpreter) -> bool:
+def still_holds(recording: Recording, interpreter: Interpreter) -> bool:
     """Whether a recording is right for kernels that are different inside: neither the host nor a kernel that depends on
     data has seen what kernels write, and all that previews of the new ones need was recorded."""
-    if kept.depends_on_results:
+    if recording.depends_on_results:
         return False
     written: set[int] = set()
-    for launch in kept.launches:
+    for launch in recording.launches:
         kernel = interpreter.kernel_of(launch)
         if launch.module is None:
             if kernel is None or len(launch.arguments) < explicit_bytes(kernel):

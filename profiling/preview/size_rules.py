@@ -85,14 +85,16 @@ def _group_by_size(lines: Sequence[Line]) -> Iterator[tuple[int, dict[int, Line]
         yield position, members
 
 
-def _interpolate_recordings(known: Mapping[int, Recording], sizes: Sequence[int]) -> dict[int, Recording | None] | None:
+def _interpolate_recordings(
+    recordings: Mapping[int, Recording], sizes: Sequence[int]
+) -> dict[int, Recording | None] | None:
     """The recordings at sizes between the known ones, None for one that is not certain; None if no rule fits."""
-    runs = [recording.launches for recording in known.values()]
-    if any(recording.reason for recording in known.values()) or len({len(launches) for launches in runs}) != 1:
+    runs = [recording.launches for recording in recordings.values()]
+    if any(recording.reason for recording in recordings.values()) or len({len(launches) for launches in runs}) != 1:
         return None
     columns = []
     for launches in zip(*runs, strict=True):
-        if (launch_rules := _LaunchRules.of(list(known), launches)) is None:
+        if (launch_rules := _LaunchRules.of(list(recordings), launches)) is None:
             return None
         columns.append(launch_rules)
     interpolated: dict[int, Recording | None] = {}

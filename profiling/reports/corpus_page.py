@@ -70,17 +70,17 @@ def _shown_rows(corpus: Corpus) -> Sequence[Row]:
     return rows
 
 
-def _corpus_totals(found: Mapping[str, Any]) -> list[tuple[str, int]]:
+def _corpus_totals(statistics: Mapping[str, Any]) -> list[tuple[str, int]]:
     """What the page says first; without what the corpus has no record of."""
-    programs, items = found["programs"], found["measurements"]
+    programs, items = statistics["programs"], statistics["measurements"]
     counts = [
         ("programs", programs["total"]),
         ("lineages", programs["lineages"]),
-        ("control skeletons", found["skeletons"]),
+        ("control skeletons", statistics["skeletons"]),
         ("runs", items["total"]),
-        ("labels", found["labels"]),
-        ("opcodes", found["opcodes"]),
-        ("failed runs", found["failures"]["total"]),
+        ("labels", statistics["labels"]),
+        ("opcodes", statistics["opcodes"]),
+        ("failed runs", statistics["failures"]["total"]),
     ]
     return [(name, count) for name, count in counts if count]
 

@@ -95,18 +95,18 @@ def _loops(kernel: KernelLines) -> tuple[LoopCost, ...]:
     )
 
 
-def run_document(done: RunResult, path: str, arch: str, flags: str, files: Sequence[str]) -> RunDocument:
+def run_document(result: RunResult, path: str, arch: str, flags: str, files: Sequence[str]) -> RunDocument:
     """What `synth run --json` prints of a run of the program at `path`, which wrote `files`."""
-    symbols = [kernel.symbol for kernel in done.kernels]
-    run = {name: value for name, value in vars(done).items() if name not in ("instructions", "kernels", "dispatches")}
+    symbols = [kernel.symbol for kernel in result.kernels]
+    run = {name: value for name, value in vars(result).items() if name not in ("instructions", "kernels", "dispatches")}
     return RunDocument(
         path=path,
         arch=arch,
         flags=flags,
-        kernels=tuple(map(_executed, done.kernels)),
+        kernels=tuple(map(_executed, result.kernels)),
         dispatches=tuple(
             ExecutedDispatch(kernel=symbols.index(dispatch.symbol), **vars(_executed(dispatch)))
-            for dispatch in done.dispatches
+            for dispatch in result.dispatches
         ),
         files=tuple(files),
         **run,

@@ -114,11 +114,11 @@ def _program_calls(program: SurveyedProgram, built: BuildResult) -> list[Invocat
     return list(dict.fromkeys(calls))
 
 
-def _own_examples(done: api.RunResult, built: BuildResult, folder: Path) -> list[Invocation]:
+def _own_examples(result: api.RunResult, built: BuildResult, folder: Path) -> list[Invocation]:
     """Example command lines of itself in the program's output, if they use only numbers, options and present files."""
     name = re.escape(Path(built.plan.name).name)
     pattern = re.compile(rf"(?:^|[\s`'\"$>])(?:[\w./-]*/)?{name}((?:[ \t]+[^\s`'\"]+)+)[ \t]*[`'\"]?\.?$", re.MULTILINE)
-    text = f"{done.stdout}\n{done.stderr}"[:USAGE_CHARS]
+    text = f"{result.stdout}\n{result.stderr}"[:USAGE_CHARS]
     examples = [tuple(match.split()) for match in pattern.findall(text)]
     plain = [
         words for words in examples if all(_LITERAL.fullmatch(word) or (folder / word).is_file() for word in words)
@@ -159,9 +159,9 @@ def _run_setup_commands(call: Invocation, folder: Path, around: Mapping[str, Pat
         sandbox.run_sandboxed(["/bin/sh", "-c", lines], folder, _PREPARING, env=environment, mounts=around)
 
 
-def _standard_input(call: Invocation, own: Path, folder: Path) -> Path | None:
+def _standard_input(call: Invocation, start_folder: Path, folder: Path) -> Path | None:
     """The file for standard input; commands that ran in the folder may have left a link there, which does not count."""
-    for place in (folder, own) if call.stdin else ():
+    for place in (folder, start_folder) if call.stdin else ():
         file = (place / call.stdin).resolve()
         if file.is_file() and file.is_relative_to(place.resolve()):
             return file

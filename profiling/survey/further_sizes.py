@@ -136,12 +136,12 @@ def _edit_constants(text: str, constants: Sequence[NamedConstant], factor: float
     return text
 
 
-def _with_texts(plan: BuildPlan, made: dict[Path, str]) -> BuildPlan:
+def _with_texts(plan: BuildPlan, edited: dict[Path, str]) -> BuildPlan:
     """The plan with other texts of some files, which keep finding what lies beside them."""
 
     def unit_of(unit: SourceUnit) -> SourceUnit:
-        return replace(unit, includes=(unit.path.parent, *unit.includes)) if unit.path in made else unit
+        return replace(unit, includes=(unit.path.parent, *unit.includes)) if unit.path in edited else unit
 
-    kept_texts = tuple((path, text) for path, text in plan.written if path not in made)
-    written = tuple((unit.path, made[unit.path]) for unit in plan.units if unit.path in made)
+    kept_texts = tuple((path, text) for path, text in plan.written if path not in edited)
+    written = tuple((unit.path, edited[unit.path]) for unit in plan.units if unit.path in edited)
     return replace(plan, units=tuple(map(unit_of, plan.units)), written=(*kept_texts, *written))

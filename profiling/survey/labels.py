@@ -88,18 +88,18 @@ def _macro_parts(macro: str) -> tuple[str, str, str]:
     return macro.partition("=")
 
 
-def _with_headers(text: str, folder: Path, unit: SourceUnit, root: Path, seen: set[Path]) -> str:
+def _with_headers(text: str, folder: Path, unit: SourceUnit, root: Path, visited: set[Path]) -> str:
     """A text with the headers of its own collection written in, each once."""
 
     def written(match: re.Match[str]) -> str:
         for place in (folder, *unit.includes):
             path = (place / match[1]).resolve()
             if path.is_relative_to(root) and path.is_file():
-                if path in seen:
+                if path in visited:
                     return ""
-                seen.add(path)
+                visited.add(path)
                 header = _PRAGMA_ONCE.sub("", _read_text(path))
-                return f"// file: {path.name}\n{_with_headers(header, path.parent, unit, root, seen)}"
+                return f"// file: {path.name}\n{_with_headers(header, path.parent, unit, root, visited)}"
         return match[0]
 
     return _QUOTED.sub(written, text)
@@ -128,14 +128,14 @@ def program_record(
     }  # fmt: skip
 
 
-def by_shape(done: RunResult) -> Iterator[KernelRecord]:
+def by_shape(result: RunResult) -> Iterator[KernelRecord]:
     """The kernels of a run; of one that was launched in several shapes, the first launch of each among those kept."""
-    for kernel in done.kernels:
+    for kernel in result.kernels:
         if kernel.same_shape:
             yield kernel
             continue
         shapes: dict[tuple[Dim, Dim], KernelRecord] = {}
-        for launch in done.dispatches:
+        for launch in result.dispatches:
             if launch.symbol == kernel.symbol:
                 shapes.setdefault((launch.grid, launch.block), launch)
         yield from shapes.values() or (kernel,)
@@ -151,7 +151,7 @@ def item_of(
     record: ProgramRecord,
     plan: BuildPlan,
     call: Invocation,
-    done: RunResult,
+    result: RunResult,
     device: devices.DeviceTable,
     limits: RunLimits,
 ) -> CorpusItem:
@@ -159,7 +159,7 @@ def item_of(
     backend = SimBackend()
     env = toolchain.find_toolchain().provenance()
     arch = device.arch
-    kernels = [with_sure_labels(kernel, arch) for kernel in measured_kernels(by_shape(done), arch)]
+    kernels = [with_sure_labels(kernel, arch) for kernel in measured_kernels(by_shape(result), arch)]
     return CorpusItem(
         program_id=record["id"],
         arguments=shlex.join(call.arguments),
@@ -174,10 +174,10 @@ def item_of(
         compiler=env.get("compiler", ""),
         headers=env.get("headers", ""),
         status="ok",
-        exit_code=done.exit_code,
+        exit_code=result.exit_code,
         provenance={
-            **env, "host_code": "foreign", "isolated": str(done.isolated).lower(),
-            "sampled": str(done.sampled).lower(), "collection": str(record["params"]["collection"]),
+            **env, "host_code": "foreign", "isolated": str(result.isolated).lower(),
+            "sampled": str(result.sampled).lower(), "collection": str(record["params"]["collection"]),
             "path": str(record["params"]["path"]), "licence": str(record["params"]["licence"]),
         },
         kernels=tuple(kernels),

@@ -46,24 +46,26 @@ class SurveyRun:
         return record, item_of(record, self.built.plan, self.call, self.done, self.device, self.limits)
 
 
-def all_labels(own: SurveyRun, scratch: Path) -> Iterator[Labels]:
+def all_labels(survey_run: SurveyRun, scratch: Path) -> Iterator[Labels]:
     """The labels of a program's own run, then those of other sizes that differ from all before. The same run gives the
     same sizes."""
-    first = own.labels()
+    first = survey_run.labels()
     yield first
-    identities = {label_identity(kernel, own.device.name) for kernel in first[1].kernels}
+    identities = {label_identity(kernel, survey_run.device.name) for kernel in first[1].kernels}
     finished_ladders: set[int] = set()  # ladders
     idle = 0
-    for number, size in enumerate(other_sizes(own.built.plan, own.call, _print_usage(own, scratch))):
+    for number, size in enumerate(
+        other_sizes(survey_run.built.plan, survey_run.call, _print_usage(survey_run, scratch))
+    ):
         if size.ladder in finished_ladders:
             continue
-        run = _run_resized(own, size, scratch / f"size{number}")
+        run = _run_resized(survey_run, size, scratch / f"size{number}")
         if run is None:
             finished_ladders.add(size.ladder)
             continue
         record, item = run.labels(first[0]["id"] if size.change else "", size.change)
-        fresh = [kernel for kernel in item.kernels if label_identity(kernel, own.device.name) not in identities]
-        identities |= {label_identity(kernel, own.device.name) for kernel in fresh}
+        fresh = [kernel for kernel in item.kernels if label_identity(kernel, survey_run.device.name) not in identities]
+        identities |= {label_identity(kernel, survey_run.device.name) for kernel in fresh}
         idle = 0 if fresh else idle + 1
         if fresh:
             yield record, replace(item, kernels=tuple(fresh))
@@ -71,35 +73,52 @@ def all_labels(own: SurveyRun, scratch: Path) -> Iterator[Labels]:
             return
 
 
-def _print_usage(own: SurveyRun, scratch: Path) -> str:
+def _print_usage(survey_run: SurveyRun, scratch: Path) -> str:
     """What the program prints about its arguments, if it takes any."""
-    text = f"{own.done.stdout}\n{own.done.stderr}"[:USAGE_CHARS]
-    if not own.program.reads_arguments:
+    text = f"{survey_run.done.stdout}\n{survey_run.done.stderr}"[:USAGE_CHARS]
+    if not survey_run.program.reads_arguments:
         return text
-    limits = replace(own.limits, time_s=SIZE_TIME_S, budget_s=SIZE_BUDGET_S)
-    _, help_run = try_call(own.program, own.built, own.device, own.root, scratch / "help", limits, HELP, count=False)
+    limits = replace(survey_run.limits, time_s=SIZE_TIME_S, budget_s=SIZE_BUDGET_S)
+    _, help_run = try_call(
+        survey_run.program,
+        survey_run.built,
+        survey_run.device,
+        survey_run.root,
+        scratch / "help",
+        limits,
+        HELP,
+        count=False,
+    )
     return text if help_run.dispatch_count else f"{help_run.stdout}\n{help_run.stderr}"[:USAGE_CHARS] + text
 
 
-def _run_resized(own: SurveyRun, size: ResizedInvocation, scratch: Path) -> SurveyRun | None:
+def _run_resized(survey_run: SurveyRun, size: ResizedInvocation, scratch: Path) -> SurveyRun | None:
     """The run in another size; None if it fails there."""
-    built = own.built
+    built = survey_run.built
     if size.plan is not None:
-        compiling = toolchain.CompileLimits(isolate=own.limits.isolate)
-        wanted = replace(own.program, plans=(size.plan,))
-        built = try_plans(wanted, own.device.arch, scratch / "build", [own.root], compiling)
+        compiling = toolchain.CompileLimits(isolate=survey_run.limits.isolate)
+        wanted = replace(survey_run.program, plans=(size.plan,))
+        built = try_plans(wanted, survey_run.device.arch, scratch / "build", [survey_run.root], compiling)
         if built.artefacts is None:
             return None
     limits = replace(
-        own.limits, time_s=SIZE_TIME_S, budget_s=SIZE_BUDGET_S, sampling_units=CORPUS_UNITS,
+        survey_run.limits, time_s=SIZE_TIME_S, budget_s=SIZE_BUDGET_S, sampling_units=CORPUS_UNITS,
         settled_launches=SETTLED_LAUNCHES,
     )  # fmt: skip
     verdict, run_result = try_call(
-        own.program, built, own.device, own.root, scratch / "view", limits, size.call, count=True, counters=True
+        survey_run.program,
+        built,
+        survey_run.device,
+        survey_run.root,
+        scratch / "view",
+        limits,
+        size.call,
+        count=True,
+        counters=True,
     )
     if verdict.status in ("passed", "ran") or run_result.reason == Reason.SETTLED:
         return (
-            SurveyRun(own.program, built, own.root, own.device, limits, size.call, run_result)
+            SurveyRun(survey_run.program, built, survey_run.root, survey_run.device, limits, size.call, run_result)
             if run_result.kernels
             else None
         )

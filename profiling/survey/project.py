@@ -71,15 +71,15 @@ def project_of(plan: BuildPlan, roots: tuple[Path, ...]) -> Project:
     return Project(sources, plan.folder, relocatable=plan.relocatable, roots=roots)
 
 
-def _not_one(folder: Path, main: Path | None, found: list[SurveyedProgram]) -> BadInput:
-    if not found:
+def _not_one(folder: Path, main: Path | None, programs: list[SurveyedProgram]) -> BadInput:
+    if not programs:
         problem = f"{main}: not a HIP program of {folder}" if main else f"{folder}: no HIP program"
         remedy = "give the source files of a program, or the folder that holds them with their build files"
         return BadInput(problem, cause=CAUSE, remedy=remedy, reason=Reason.NO_PROGRAMS)
-    names = ", ".join(program.id for program in found[:5]) + (", ..." if len(found) > 5 else "")
+    names = ", ".join(program.id for program in programs[:5]) + (", ..." if len(programs) > 5 else "")
     return BadInput(
-        f"{folder}: {len(found)} programs: {names}",
-        remedy=f"name one: {folder / found[0].id} --project {folder}",
+        f"{folder}: {len(programs)} programs: {names}",
+        remedy=f"name one: {folder / programs[0].id} --project {folder}",
         reason=Reason.SEVERAL_PROGRAMS,
     )
 

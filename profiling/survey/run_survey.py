@@ -224,12 +224,18 @@ def _survey_one(task: _Task, scratch: Path) -> tuple[SurveyRow, tuple[Labels, ..
 
 
 def _shrink_run(
-    task: _Task, row: SurveyRow, built: BuildResult, limits: RunLimits, done: RunResult, call: Invocation, scratch: Path
+    task: _Task,
+    row: SurveyRow,
+    built: BuildResult,
+    limits: RunLimits,
+    result: RunResult,
+    call: Invocation,
+    scratch: Path,
 ) -> SurveyRow:
     """The row with a smaller start of the program that fits its budget, if one of a few proposals does."""
     program, options = task.program, task.options
-    printed = f"{done.stdout}\n{done.stderr}"[:USAGE_CHARS]
-    for number, proposal in enumerate(propose_smaller(built.plan, call, printed, done.spending)):
+    printed = f"{result.stdout}\n{result.stderr}"[:USAGE_CHARS]
+    for number, proposal in enumerate(propose_smaller(built.plan, call, printed, result.spending)):
         smaller_build = built
         if proposal.defines:
             smaller = replace(program, plans=(with_defines(built.plan, proposal.defines),))

@@ -48,27 +48,27 @@ def _line_with(text: str, section: str, name: str, but: re.Pattern[str] | None =
     return ""
 
 
-def judge_run(done: RunResult, *, unasked: bool = False) -> RunVerdict:
+def judge_run(result: RunResult, *, unasked: bool = False) -> RunVerdict:
     """Classifies a finished or stopped run.
 
     `unasked`: main() reads argv but the run passed none; an early exit then counts as `needs_arguments`.
     """
-    if done.status == "partial":
-        return RunVerdict("partial", done.reason, done.message, last_line(done.stderr))
-    if done.status == "ok" and done.dispatch_count and (left_out := describe_uncomputed(done.spending)):
-        code = f", and exit code {done.exit_code}" if done.exit_code else ""
+    if result.status == "partial":
+        return RunVerdict("partial", result.reason, result.message, last_line(result.stderr))
+    if result.status == "ok" and result.dispatch_count and (left_out := describe_uncomputed(result.spending)):
+        code = f", and exit code {result.exit_code}" if result.exit_code else ""
         return RunVerdict("ran", evidence=f"self-check{code} not judged: {left_out}")
-    program_errors = "\n".join(line for line in done.stderr.splitlines() if not line.startswith("hipsynth: "))
-    text = f"{done.stdout}\n{program_errors}"
-    verdict = _judge_stopped(done, unasked) if done.status != "ok" else _judge_ended(done, text, unasked)
-    if done.output_cut and verdict.status == "failed":
+    program_errors = "\n".join(line for line in result.stderr.splitlines() if not line.startswith("hipsynth: "))
+    text = f"{result.stdout}\n{program_errors}"
+    verdict = _judge_stopped(result, unasked) if result.status != "ok" else _judge_ended(result, text, unasked)
+    if result.output_cut and verdict.status == "failed":
         verdict = replace(verdict, message=f"{verdict.message} (its output was cut)".strip())
-    refused = _REFUSED_MEMORY.search(done.stderr)
-    absent = _NO_CODE_OBJECT.search(done.stderr)
+    refused = _REFUSED_MEMORY.search(result.stderr)
+    absent = _NO_CODE_OBJECT.search(result.stderr)
     if absent and verdict.status == "failed":
         return RunVerdict("failed", Reason.NEEDS_DATA, f"loads the code object {absent.group(1)}", verdict.evidence)
-    if done.reason == Reason.OUT_OF_MEMORY:
-        return RunVerdict("failed", Reason.NEEDS_MEMORY, done.message, verdict.evidence)
+    if result.reason == Reason.OUT_OF_MEMORY:
+        return RunVerdict("failed", Reason.NEEDS_MEMORY, result.message, verdict.evidence)
     starved = _line_with(program_errors, "wants", "memory")
     if starved and verdict.reason in (Reason.HOST_CRASH, Reason.EXIT_CODE):
         return RunVerdict("failed", Reason.NEEDS_MEMORY, "host memory exhausted", starved)
@@ -77,13 +77,13 @@ def judge_run(done: RunResult, *, unasked: bool = False) -> RunVerdict:
     return verdict
 
 
-def _judge_ended(done: RunResult, text: str, unasked: bool) -> RunVerdict:
+def _judge_ended(result: RunResult, text: str, unasked: bool) -> RunVerdict:
     failed = _line_with(text, "check", "fails", _verdict_patterns("check", "harmless"))
     passed = _line_with(text, "check", "passes", _verdict_patterns("check", "none_passed"))
-    code = done.exit_code or 0
+    code = result.exit_code or 0
     if code == 0:
-        return _ended_well(done, text, failed, passed)
-    unsupported = _UNSUPPORTED.findall(done.stderr)
+        return _ended_well(result, text, failed, passed)
+    unsupported = _UNSUPPORTED.findall(result.stderr)
     if unsupported:
         return RunVerdict(
             "failed", Reason.UNSUPPORTED_CALL, "not supported by the simulator: " + ", ".join(unsupported)
@@ -96,23 +96,23 @@ def _judge_ended(done: RunResult, text: str, unasked: bool) -> RunVerdict:
     data = _line_with(text, "wants", "data")
     if data:
         return RunVerdict("failed", Reason.NEEDS_DATA, f"exit code {code}", data)
-    if unasked and not done.dispatch_count and not done.clock_ns:
+    if unasked and not result.dispatch_count and not result.clock_ns:
         return RunVerdict(
             "failed", Reason.NEEDS_ARGUMENTS, f"exit code {code} before any use of the device", last_line(text)
         )
-    if failed and done.dispatch_count:
+    if failed and result.dispatch_count:
         return RunVerdict("failed", Reason.SELF_CHECK_FAILED, f"exit code {code}", failed)
     return RunVerdict("failed", Reason.EXIT_CODE, f"exit code {code}", failed or last_line(text))
 
 
-def _ended_well(done: RunResult, text: str, failed: str, passed: str) -> RunVerdict:
-    if not done.dispatch_count:
+def _ended_well(result: RunResult, text: str, failed: str, passed: str) -> RunVerdict:
+    if not result.dispatch_count:
         usage = _line_with(text, "wants", "arguments")
         if usage:
             return RunVerdict("failed", Reason.NEEDS_ARGUMENTS, "launched no kernel", usage)
-    if failed and not done.dispatch_count and _verdict_patterns("wants", "data").search(failed):
+    if failed and not result.dispatch_count and _verdict_patterns("wants", "data").search(failed):
         return RunVerdict("failed", Reason.NEEDS_DATA, "launched no kernel", failed)
-    unsupported = _UNSUPPORTED.findall(done.stderr)
+    unsupported = _UNSUPPORTED.findall(result.stderr)
     if failed and unsupported:
         return RunVerdict(
             "failed", Reason.UNSUPPORTED_CALL, "not supported by the simulator: " + ", ".join(unsupported), failed
@@ -122,19 +122,19 @@ def _ended_well(done: RunResult, text: str, failed: str, passed: str) -> RunVerd
     return RunVerdict("passed", evidence=passed) if passed else RunVerdict("ran")
 
 
-def _judge_stopped(done: RunResult, unasked: bool) -> RunVerdict:
-    unsupported = _UNSUPPORTED.findall(done.stderr)
-    message = done.message
-    if unsupported and done.reason == Reason.HOST_CRASH:
+def _judge_stopped(result: RunResult, unasked: bool) -> RunVerdict:
+    unsupported = _UNSUPPORTED.findall(result.stderr)
+    message = result.message
+    if unsupported and result.reason == Reason.HOST_CRASH:
         return RunVerdict("failed", Reason.UNSUPPORTED_CALL, f"{message} after: " + ", ".join(unsupported))
-    data = _line_with(f"{done.stdout}\n{done.stderr}", "wants", "data")
-    if done.reason == Reason.HOST_CRASH and data and not done.dispatch_count:
+    data = _line_with(f"{result.stdout}\n{result.stderr}", "wants", "data")
+    if result.reason == Reason.HOST_CRASH and data and not result.dispatch_count:
         return RunVerdict("failed", Reason.NEEDS_DATA, f"{message} before any kernel", data)
-    if done.reason == Reason.HOST_CRASH and unasked and not done.dispatch_count and not done.clock_ns:
+    if result.reason == Reason.HOST_CRASH and unasked and not result.dispatch_count and not result.clock_ns:
         return RunVerdict(
-            "failed", Reason.NEEDS_ARGUMENTS, f"{message} before any use of the device", last_line(done.stderr)
+            "failed", Reason.NEEDS_ARGUMENTS, f"{message} before any use of the device", last_line(result.stderr)
         )
-    return RunVerdict("failed", done.reason, message, last_line(done.stderr))
+    return RunVerdict("failed", result.reason, message, last_line(result.stderr))
 
 
 def last_line(text: str) -> str:

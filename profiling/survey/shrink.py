@@ -115,12 +115,12 @@ def _displayed_path(path: Path) -> str:
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
-def command_line(main: Path, plan: BuildPlan, root: Path, found: Proposal, budget_s: float) -> str:
+def command_line(main: Path, plan: BuildPlan, root: Path, proposal: Proposal, budget_s: float) -> str:
     """The command that profiles the program so."""
     words = ["synth", "profile", _displayed_path(main)]
     if plan.origin != "guess" or len(plan.units) > 1:
         words += ["--project", _displayed_path(plan.folder if plan.folder.is_relative_to(root) else root)]
     words += ["--budget", f"{budget_s:g}s"]
-    for text in found.defines:
+    for text in proposal.defines:
         words += ["-D", text]
-    return shlex.join([*words, *(["--", *found.call.arguments] if found.call.arguments else [])])
+    return shlex.join([*words, *(["--", *proposal.call.arguments] if proposal.call.arguments else [])])

@@ -72,8 +72,8 @@ def knobs_of(texts: Iterable[str], usage: str, arguments: Sequence[str], defines
     return sorted(useful, key=lambda knob: not knob.repeats)[:MOST_KNOBS]
 
 
-def _knob(one: NumberInput) -> Knob:
-    return Knob(one.kind, one.place, one.value, one.name)
+def _knob(number_input: NumberInput) -> Knob:
+    return Knob(number_input.kind, number_input.place, number_input.value, number_input.name)
 
 
 def _given_knobs(arguments: Sequence[str], code: str) -> list[Knob]:

@@ -99,8 +99,8 @@ def _unless_zero(value: float) -> str:
     return format_number(value) if value else ""
 
 
-def _share_text(part: float, whole: float) -> str:
-    return f"{format_number(part)} ({100 * part / whole:.0f} %)" if whole else ""
+def _share_text(part: float, total: float) -> str:
+    return f"{format_number(part)} ({100 * part / total:.0f} %)" if total else ""
 
 
 def hint_text(line: LineCost) -> str:

@@ -48,15 +48,17 @@ class EditorOptions:
         return self.arch, self.flags, self.device
 
     @staticmethod
-    def of(given: object, default: EditorOptions | None = None) -> EditorOptions:
+    def of(options: object, default: EditorOptions | None = None) -> EditorOptions:
         """From what a client sent; unknown options are ignored, those missing or of a wrong type keep `default`."""
         default = default or EditorOptions()
-        if not isinstance(given, Mapping):
+        if not isinstance(options, Mapping):
             return default
         values = asdict(default)
         for name, default_value in asdict(default).items():
             value = (
-                float(given[name]) if (type(default_value), type(given.get(name))) == (float, int) else given.get(name)
+                float(options[name])
+                if (type(default_value), type(options.get(name))) == (float, int)
+                else options.get(name)
             )
             values[name] = value if type(value) is type(default_value) else default_value
         return EditorOptions(**values)

@@ -74,11 +74,11 @@ def make_copies(
     return with_base(item, base, rename_copies(item.name, base, range(1, copies + 1), seed, config, texts))
 
 
-def with_base(item: AugmentInput, base: Program, made: AugmentResult) -> AugmentResult:
+def with_base(item: AugmentInput, base: Program, result: AugmentResult) -> AugmentResult:
     """The copies preceded by their base, if flattening made it and it is usable."""
-    usable = not any(failure.copy == 0 for failure in made.failures)
+    usable = not any(failure.copy == 0 for failure in result.failures)
     is_shown = item.program is None and base.derivation and usable
-    return replace(made, programs=(base, *made.programs)) if is_shown else made
+    return replace(result, programs=(base, *result.programs)) if is_shown else result
 
 
 def rename_copies(

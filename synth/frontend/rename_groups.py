@@ -128,8 +128,8 @@ def collect_spellings(unit: ParsedUnit) -> SpellingTable:
     return result
 
 
-def _param_tokens(unit: ParsedUnit, found: Iterable[Macro]) -> Iterator[tuple[Macro, int, list[int]]]:
-    for macro in found:
+def _param_tokens(unit: ParsedUnit, macros: Iterable[Macro]) -> Iterator[tuple[Macro, int, list[int]]]:
+    for macro in macros:
         for number, name in enumerate(macro.params):
             if name in ("...", "__VA_ARGS__"):
                 continue
@@ -272,22 +272,22 @@ def _seems_declared(unit: ParsedUnit, i: int) -> bool:
 # --- names that must be kept: each rule adds to kept_spellings or kept_entities --------------------------------------
 
 
-def _keep_unspelled(s: SpellingTable, own: set[Entity]) -> None:
+def _keep_unspelled(s: SpellingTable, user_entities: set[Entity]) -> None:
     """Names that do not occur in the file's text: made by ## or declared by a library's macro."""
     by_start = {t.start: t.text for t in s.unit.tokens}
-    for entity in own:
+    for entity in user_entities:
         if by_start.get(entity.place[1]) != entity.name:
             s.keep([entity.name], "made_by_macro")
 
 
-def _keep_contracts(s: SpellingTable, own: set[Entity]) -> None:
+def _keep_contracts(s: SpellingTable, user_entities: set[Entity]) -> None:
     """Pinned entities, `main`, and reserved names."""
     s.keep(RESERVED, "reserved")
     s.keep(("argc", "argv"), "usual")
-    s.keep((e.name for e in own if e.pinned), "defined_elsewhere")
+    s.keep((e.name for e in user_entities if e.pinned), "defined_elsewhere")
 
 
-def _keep_ambiguous(s: SpellingTable, own: set[Entity]) -> None:
+def _keep_ambiguous(s: SpellingTable, user_entities: set[Entity]) -> None:
     """Spellings whose own and library occurrences cannot be told apart."""
     for entry in s.spellings.values():
         if not entry.user:
@@ -314,19 +314,19 @@ def _surrounding_statement(unit: ParsedUnit, i: int) -> Iterator[str]:
             j += step
 
 
-def _keep_configuration(s: SpellingTable, own: set[Entity]) -> None:
+def _keep_configuration(s: SpellingTable, user_entities: set[Entity]) -> None:
     """Macros that headers included later may test."""
     last = max((d.start for d in s.lines if d.word == "include"), default=-1)
     for macro in s.macros:
         if macro.name_index < last and macro.name in s.unit.header_words:
             s.keep([macro.name], "tested_by_header")
     defined = {m.name for m in s.macros}
-    for entity in own:
+    for entity in user_entities:
         if entity.category == "macro" and entity.name not in defined:
             s.keep([entity.name], "made_by_macro")
 
 
-def _keep_shown(s: SpellingTable, own: set[Entity]) -> None:
+def _keep_shown(s: SpellingTable, user_entities: set[Entity]) -> None:
     """Macro arguments that # turns into a string or ## pastes, except # in error checks of HIP or CUDA calls, which
     print them only on failure."""
     tokens = s.unit.tokens
@@ -353,7 +353,7 @@ def _keep_tokens(s: SpellingTable, indices: Iterable[int], reason: str) -> None:
             s.kept_entities |= dict.fromkeys(entry.user[i], reason)
 
 
-def _keep_revealed(s: SpellingTable, own: set[Entity]) -> None:
+def _keep_revealed(s: SpellingTable, user_entities: set[Entity]) -> None:
     """Names that the program can print through __func__, __PRETTY_FUNCTION__, typeid, or assertions in device code."""
     tokens = s.unit.tokens
     revealing = _revealing_macros(s)
@@ -371,7 +371,7 @@ def _keep_revealed(s: SpellingTable, own: set[Entity]) -> None:
             signatures = True
     if signatures:
         kinds = {"type", "namespace", "type parameter", "value parameter"}
-        s.keep((e.name for e in own if e.category in kinds), "printed")
+        s.keep((e.name for e in user_entities if e.category in kinds), "printed")
 
 
 def _revealing_macros(s: SpellingTable) -> dict[str, set[str]]:
@@ -415,7 +415,7 @@ def _keep_assertion(s: SpellingTable, i: int) -> bool:
     return True
 
 
-def _keep_strings(s: SpellingTable, own: set[Entity]) -> None:
+def _keep_strings(s: SpellingTable, user_entities: set[Entity]) -> None:
     """Kernels and globals looked up by name at run time, and operand names of inline assembly."""
     literals = [t.text for t in s.unit.tokens if t.kind == TOKEN_LITERAL and '"' in t.text]
     if _FINDS_BY_STRING.search(s.unit.text):
@@ -426,11 +426,11 @@ def _keep_strings(s: SpellingTable, own: set[Entity]) -> None:
             s.keep(re.findall(r"%\[([A-Za-z_]\w*)\]", token.text), "assembly")
 
 
-def _keep_protocols(s: SpellingTable, own: set[Entity]) -> None:
+def _keep_protocols(s: SpellingTable, user_entities: set[Entity]) -> None:
     """Members that library templates or a range-based for look up by name."""
     generic = any(t.text in _GENERIC_LIBRARIES for t in s.unit.tokens)
     ranged = Kind.CXX_FOR_RANGE_STMT.value in s.unit.cursor_kinds
-    for entity in own:
+    for entity in user_entities:
         if entity.local or entity.category == "macro":
             continue
         if entity.name in _PROTOCOL and (generic or (ranged and entity.name in ("begin", "end"))):

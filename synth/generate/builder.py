@@ -297,9 +297,9 @@ class KernelBuilder:
         self._require_uniform("barrier")
         self._add_statement(ir.Barrier())
 
-    def _require_uniform(self, what: str) -> None:
+    def _require_uniform(self, subject: str) -> None:
         if not all(s.uniform for s in self._scopes):
-            raise IRError(f"{what} in divergent control flow")
+            raise IRError(f"{subject} in divergent control flow")
 
     # ---- control flow
 

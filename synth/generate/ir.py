@@ -162,14 +162,14 @@ def _check_types(name: str, kinds: str, args: tuple[Expr, ...]) -> None:
             raise IRError(f"{name}: bad operand types ({dtypes})")
 
 
-def fit_range(what: str, dtype: DType, lo: float, hi: float) -> tuple[float, float]:
+def fit_range(subject: str, dtype: DType, lo: float, hi: float) -> tuple[float, float]:
     """The range of a result stored in `dtype`: unsigned overflow widens it to the type's full range; signed and
     floating-point overflow raises IRError."""
     if dtype.lo <= lo and hi <= dtype.hi:
         return lo, hi
     if dtype.kind == "u":
         return dtype.lo, dtype.hi
-    raise IRError(f"{what}: [{lo:g}, {hi:g}] may overflow {dtype.cpp}")
+    raise IRError(f"{subject}: [{lo:g}, {hi:g}] may overflow {dtype.cpp}")
 
 
 def cast(value: Expr, dtype: DType) -> Expr:

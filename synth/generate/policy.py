@@ -183,22 +183,22 @@ def _restrict_distribution(distribution: Distribution, parameter: TemplateParame
     return Distribution((), tuple(b for b, _ in live), tuple(w for _, w in live), distribution.log)
 
 
-def parse_policy(data: object, known: Mapping[str, FamilyTemplate]) -> Policy:
-    """Validates a policy against the templates `known` by family; raises PolicyError naming the first problem."""
+def parse_policy(data: object, templates: Mapping[str, FamilyTemplate]) -> Policy:
+    """Validates a policy against the templates `templates` by family; raises PolicyError naming the first problem."""
     try:
         table = from_json(PolicyTable, data)
     except (TypeError, ValueError) as error:
         raise PolicyError("the policy lacks a section or has a wrong value", cause=str(error)) from error
-    if set(table.families) != set(known):
-        odd = sorted(set(table.families) ^ set(known))
+    if set(table.families) != set(templates):
+        odd = sorted(set(table.families) ^ set(templates))
         raise PolicyError(f"policy and templates disagree on the families {odd}")
     if any(w < 0 for w in table.families.values()) or not any(table.families.values()):
         raise PolicyError("family weights must be non-negative, one positive")
     for section, families in table.parameters.items():
-        if section not in known or set(families) - {p.name for p in known[section].parameters}:
+        if section not in templates or set(families) - {p.name for p in templates[section].parameters}:
             raise PolicyError(f"parameters.{section}: no such family or parameter")
     result: dict[tuple[str, str], Distribution] = {}
-    for family, template in known.items():
+    for family, template in templates.items():
         for parameter in template.parameters:
             restriction = table.parameters.get(family, {}).get(parameter.name)
             where = f"{'parameters.' + family if restriction else 'common'}.{parameter.name} ({family})"

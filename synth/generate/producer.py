@@ -33,22 +33,22 @@ def draw_program(
 
 def generate_programs(
     count: int, seed: int = 0, family: str | None = None, workers: int = 1, start: int = 0,
-    seen: set[str] | None = None, runs: int = 1, policy: Policy | None = None, engine: str = "local",
+    earlier_ids: set[str] | None = None, runs: int = 1, policy: Policy | None = None, engine: str = "local",
 ) -> Iterator[Program]:  # fmt: skip
     """Programs start .. count-1 of a seed, in order, without duplicates, each with up to `runs` runs at other sizes.
 
-    The result depends on `seed`, `family` and `policy` only, never on `workers` and `engine`. `seen` holds the ids of
-    earlier programs of a resumed run.
+    The result depends on `seed`, `family` and `policy` only, never on `workers` and `engine`. `earlier_ids`: of the
+    programs of an interrupted run.
     Raises UsageError for an unknown family, BadInput when a family runs out of distinct programs.
     """
     if family is not None:
         find_template(family)
-    texts = set() if seen is None else set(seen)
+    ids = set() if earlier_ids is None else set(earlier_ids)
     for index, first in enumerate(
         _in_order(count, GenerationOrder(seed, family, runs, policy), workers, start, engine), start
     ):
         program, attempt = first
-        while program.id in texts:
+        while program.id in ids:
             if attempt >= ATTEMPTS:
                 raise BadInput(
                     f"program {index} of seed {seed}: {attempt} draws gave only duplicates of earlier programs",
@@ -56,7 +56,7 @@ def generate_programs(
                     remedy="generate fewer, or widen its parameters in templates/policy/default.toml",
                 )
             program, attempt = _draw_program(seed, index, attempt + 1, family, runs, policy)
-        texts.add(program.id)
+        ids.add(program.id)
         yield program
 
 

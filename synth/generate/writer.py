@@ -84,7 +84,15 @@ def generate_into(
                 )
             identifiers = {str(r["id"]) for r in records}
             fresh = generate_programs(
-                count, seed, family, workers, start=reused, seen=identifiers, runs=runs, policy=policy, engine=engine
+                count,
+                seed,
+                family,
+                workers,
+                start=reused,
+                earlier_ids=identifiers,
+                runs=runs,
+                policy=policy,
+                engine=engine,
             )
             if reused < count:
                 records += _write_programs(out, run, records, fresh, on_program)
@@ -126,12 +134,12 @@ def _finished_records(out: Path, run: dict[str, Any]) -> list[ProgramRecord]:
 
 
 def _write_programs(
-    out: Path, run: dict[str, Any], done: list[ProgramRecord], programs: Iterable[Program],
+    out: Path, run: dict[str, Any], finished: list[ProgramRecord], programs: Iterable[Program],
     on_program: Callable[[Program], None] | None,
 ) -> list[ProgramRecord]:  # fmt: skip
     partial = out / PARTIAL
     write_whole(out / RUN, json.dumps(run) + "\n")
-    write_whole(partial, "".join(json.dumps(r, sort_keys=True) + "\n" for r in done))
+    write_whole(partial, "".join(json.dumps(r, sort_keys=True) + "\n" for r in finished))
     records = []
     with partial.open("a") as stream:
         for program in programs:

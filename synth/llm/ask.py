@@ -130,7 +130,7 @@ def ask_all(
 def _gather_answers(
     waiting: Mapping[Future[ChatReply], ModelRequest],
     journal: ResultJournal[AnswerRecord],
-    asked: RequestAnswers,
+    answers: RequestAnswers,
     on_answer: Callable[[str], None],
 ) -> None:
     in_a_row = 0
@@ -140,11 +140,11 @@ def _gather_answers(
             answer = future.result()
         except NoAnswer as error:
             in_a_row += 1
-            asked.failed[error.reason] += 1
-            asked.examples.setdefault(error.reason, f"{request.name}: {error.what}")
+            answers.failed[error.reason] += 1
+            answers.examples.setdefault(error.reason, f"{request.name}: {error.what}")
             if error.hopeless or in_a_row == GIVE_UP:
-                asked.stopped = error.what
-                if not asked.answers:
+                answers.stopped = error.what
+                if not answers.answers:
                     raise EndpointFailed(
                         "the endpoint gives no answers", cause=error.what, remedy=error.remedy
                     ) from None
@@ -152,7 +152,7 @@ def _gather_answers(
             continue
         in_a_row = 0
         journal.add(request.key, _answer_record(request, answer))
-        asked.answers[request.key] = answer
+        answers.answers[request.key] = answer
         on_answer(request.name)
 
 

@@ -130,13 +130,13 @@ def _build_program(request: ModelRequest, answer: ChatReply, code: str) -> Progr
 
 
 def _keep_programs(
-    found: _JudgedAnswers, verdicts: Mapping[str, ProgramVerdict], by_key: Mapping[str, ModelRequest]
+    judged: _JudgedAnswers, verdicts: Mapping[str, ProgramVerdict], by_key: Mapping[str, ModelRequest]
 ) -> list[Program]:
     programs = []
-    for program in found.programs:
+    for program in judged.programs:
         verdict = verdicts[program.id]
         if verdict.reason:
-            found.exclude(by_key[str(program.params["request"])], verdict.reason, verdict.message)
+            judged.exclude(by_key[str(program.params["request"])], verdict.reason, verdict.message)
         else:
             programs.append(program)
     return programs
@@ -145,36 +145,37 @@ def _keep_programs(
 def _build_report(
     out: Path,
     requests: Sequence[ModelRequest],
-    asked: RequestAnswers,
+    request_answers: RequestAnswers,
     programs: Sequence[Program],
     excluded: Sequence[Mapping[str, str]],
     prices: Prices,
 ) -> CollectionReport:
-    answers = asked.answers.values()
+    answers = request_answers.answers.values()
     read, written = sum(a.read or 0 for a in answers), sum(a.written or 0 for a in answers)
-    examples = dict(asked.examples)
+    examples = dict(request_answers.examples)
     for row in excluded:
         examples.setdefault(row["reason"], f"{row['name']}: {row['message']}"[:300])
     return CollectionReport(
-        str(out), requests[0].model, len(requests), len(answers), asked.reused, dict(sorted(asked.failed.items())),
-        len(programs), dict(sorted(Counter(row["reason"] for row in excluded).items())), examples,
-        _count_yields(requests, asked, {str(program.params["request"]) for program in programs}),
+        str(out), requests[0].model, len(requests), len(answers), request_answers.reused,
+        dict(sorted(request_answers.failed.items())), len(programs),
+        dict(sorted(Counter(row["reason"] for row in excluded).items())), examples,
+        _count_yields(requests, request_answers, {str(program.params["request"]) for program in programs}),
         {"read": read, "written": written, "unstated": sum(a.read is None or a.written is None for a in answers)},
-        round(prices.of(read, written), 6), asked.stopped,
+        round(prices.of(read, written), 6), request_answers.stopped,
     )  # fmt: skip
 
 
 def _count_yields(
-    requests: Sequence[ModelRequest], asked: RequestAnswers, kept: set[str]
+    requests: Sequence[ModelRequest], answers: RequestAnswers, kept_ids: set[str]
 ) -> dict[str, dict[str, list[int]]]:
     yields: dict[str, dict[str, list[int]]] = {"problem": {}, "level": {}, "temperature": {}}
     for request in requests:
-        if request.key not in asked.answers:
+        if request.key not in answers.answers:
             continue
         values = (request.problem.name, request.level.name, f"{request.temperature:g}")
         for name, value in zip(yields, values, strict=True):
             row = yields[name].setdefault(value, [0, 0])
-            row[0] += request.key in kept
+            row[0] += request.key in kept_ids
             row[1] += 1
     return yields
 

@@ -245,10 +245,10 @@ def read_answer(raw: bytes, kind: str = "", encoding: str = "identity") -> ChatR
     )
 
 
-def _parse_calls(given: object) -> tuple[ToolCall, ...]:
+def _parse_calls(entries: object) -> tuple[ToolCall, ...]:
     """Tool calls, whatever their form: what is no text becomes "", which no tool is called."""
     calls = []
-    for call in given if isinstance(given, list) else ():
+    for call in entries if isinstance(entries, list) else ():
         function = call.get("function") if isinstance(call, dict) else None
         function = function if isinstance(function, dict) else {}
         arguments = function.get("arguments")

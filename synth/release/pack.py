@@ -240,9 +240,9 @@ def _write_facts(out: Path, facts: ReleaseFacts, tables: Mapping[str, pa.Table])
     )
 
 
-def _count_release(found: PackResult, out: Path, facts: ReleaseFacts, tables: Mapping[str, pa.Table]) -> PackResult:
-    found.shards = len(facts["shards"])
-    found.programs, found.labels = tables["programs"].num_rows, tables["labels"].num_rows
-    found.failures = sum(shard["failures"] for shard in facts["shards"].values())
-    found.bytes = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
-    return found
+def _count_release(result: PackResult, out: Path, facts: ReleaseFacts, tables: Mapping[str, pa.Table]) -> PackResult:
+    result.shards = len(facts["shards"])
+    result.programs, result.labels = tables["programs"].num_rows, tables["labels"].num_rows
+    result.failures = sum(shard["failures"] for shard in facts["shards"].values())
+    result.bytes = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+    return result

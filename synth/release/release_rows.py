@@ -73,13 +73,15 @@ def label_row(row: Mapping[str, Any], program: Mapping[str, Any], shard: int) ->
     return columns
 
 
-def _dispatch_total(mean: float | None, dispatches: int, what: str) -> int | None:
+def _dispatch_total(mean: float | None, dispatches: int, column: str) -> int | None:
     """The sum over all dispatches, an integer from which the mean follows exactly."""
     if mean is None:
         return None
     total = round(mean * dispatches)
     if total / dispatches != mean:
-        raise BadInput(f"{what} is no mean of an integer: {mean} of {dispatches} dispatches", reason=Reason.BAD_RECORD)
+        raise BadInput(
+            f"{column} is no mean of an integer: {mean} of {dispatches} dispatches", reason=Reason.BAD_RECORD
+        )
     return total
 
 

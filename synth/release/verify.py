@@ -139,10 +139,10 @@ def _as_stored(item: CorpusItem, program: Mapping[str, Any], shard: int) -> list
     return stored_rows
 
 
-def _column_differences(stored: Iterable[Mapping[str, Any]], made: Iterable[Mapping[str, Any]]) -> list[str]:
+def _column_differences(stored: Iterable[Mapping[str, Any]], rebuilt: Iterable[Mapping[str, Any]]) -> list[str]:
     """The columns that are not equal, value by value."""
     before = {row["kernel_index"]: row for row in stored}
-    after = {row["kernel_index"]: row for row in made}
+    after = {row["kernel_index"]: row for row in rebuilt}
     differences = [
         f"kernel {n}: only in {'the release' if n in before else 'the rebuilt run'}"
         for n in before.keys() ^ after.keys()

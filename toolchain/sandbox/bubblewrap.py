@@ -210,21 +210,21 @@ def command_line(
     writable: Path | None,
     writable_bytes: int,
     filter_fd: int | None,
-    shown: Mapping[Path, Path],
+    paths_shown: Mapping[Path, Path],
 ) -> list[str]:
     """The command line that runs `command` as process 1 of a sandbox.
 
-    It sees /usr and `shown` (path inside -> path outside) read-only, and may write to TEMPORARY_FOLDERS and to a file
-    system in memory of `writable_bytes` at `writable`. `filter_fd`: where bwrap reads the system call filter.
+    It sees /usr and `paths_shown` (path inside -> path outside) read-only, and may write to TEMPORARY_FOLDERS and to a
+    file system in memory of `writable_bytes` at `writable`. `filter_fd`: where bwrap reads the system call filter.
     """
     words = ["bwrap", *_namespace_arguments(), "--as-pid-1", "--new-session", "--hostname", "sandbox"]
     words += [*_system_arguments(), *_kernel_files()]
-    places = [*shown, *([writable] if writable else [])]
+    places = [*paths_shown, *([writable] if writable else [])]
     tops = _top_folders(places)  # in a file system each, or jobs could rename them and change their modes
     for top in tops:
         words += ["--perms", "0755", "--tmpfs", str(top)]
     words += _parent_arguments(places)
-    for inside, outside in shown.items():
+    for inside, outside in paths_shown.items():
         words += ["--ro-bind", str(outside), str(inside)]
     if writable:
         words += _file_system(str(writable), writable_bytes, "0755")

@@ -68,9 +68,9 @@ def view_of(scratch: Path, writable_bytes: int, read_only: Iterable[Path], mount
     return SandboxView(tuple(paths_shown.items()), jobs if shared else scratch, writable_bytes, identities)
 
 
-def _is_covered(inside: Path, outside: Path, shown: Mapping[Path, Path]) -> bool:
+def _is_covered(inside: Path, outside: Path, paths_shown: Mapping[Path, Path]) -> bool:
     """Whether a folder that is already shown has this path in it."""
     return any(
         inside.is_relative_to(folder) and (origin / inside.relative_to(folder)).resolve() == outside
-        for folder, origin in shown.items()
+        for folder, origin in paths_shown.items()
     )

@@ -154,8 +154,8 @@ def _data_ranges(file: int, size: int) -> Iterator[tuple[int, int]]:
         yield start, end
 
 
-def _file_stamp(found: os.stat_result) -> Stamp:
-    return found.st_ino, found.st_ctime_ns, found.st_size
+def _file_stamp(status: os.stat_result) -> Stamp:
+    return status.st_ino, status.st_ctime_ns, status.st_size
 
 
 def list_entries(folder: int) -> list[tuple[str, int]]:

@@ -32,7 +32,7 @@ def raise_failure(text: str, arch: str, flags: str, device: str, failure: Compil
 def predict_document(
     program: Program,
     path: str,
-    asked: Asked,
+    targets: Asked,
     question: LaunchAssumptions,
     predictor: AnalyticPredictor,
     execute: str = "never",
@@ -41,7 +41,7 @@ def predict_document(
     """Predictions of a program, one per (arch, flags, device). `execute`: "never", "unsure" (where the predictor
     abstains) or "always" adds what the simulator executes. What does not compile is answered by the trained language
     model where there is one, and else raises CompileFailed. Other errors: predict_each."""
-    results = predict_each(program.text, asked, question, predictor, seconds, uncompiled_document)
+    results = predict_each(program.text, targets, question, predictor, seconds, uncompiled_document)
     for number, result in enumerate(results):
         unsure = any(kernel.abstained for kernel in result.kernels)
         compiles = result.model == str(predictor.path)  # what does not compile has another model's answer
@@ -53,7 +53,7 @@ def predict_document(
 
 def predict_each(
     source: str,
-    asked: Asked,
+    targets: Asked,
     question: LaunchAssumptions,
     predictor: AnalyticPredictor,
     seconds: float,
@@ -63,7 +63,7 @@ def predict_each(
     all. Kernels for which there was no time say so (`reason_code` timeout); without any other, raises TimeLimitReached.
     `otherwise` answers for code that does not compile. Other errors: AnalyticPredictor.predict."""
     with processor_time_limit(seconds):
-        results = [_prediction_document(source, target, question, predictor, otherwise) for target in asked]
+        results = [_prediction_document(source, target, question, predictor, otherwise) for target in targets]
         codes = [kernel.reason_code for result in results for kernel in result.kernels]
         if codes and all(code == TimeLimitReached.reason for code in codes):
             raise OutOfTime

@@ -64,24 +64,24 @@ def previews_of(build: BuildSamples) -> list[ProgramPreviews]:
     return [previews[sample.text, sample.device] for sample in build.samples]
 
 
-def _seen_of(sample: LabelledSample, found: Sequence[Preview]) -> PreviewFeatures | None:
-    preview = matching_preview(found, sample)
-    return None if preview is None else preview_features(found, preview, sample)
+def _seen_of(sample: LabelledSample, previews: Sequence[Preview]) -> PreviewFeatures | None:
+    preview = matching_preview(previews, sample)
+    return None if preview is None else preview_features(previews, preview, sample)
 
 
-def preview_features(found: Sequence[Preview], preview: Preview, sample: LabelledSample) -> PreviewFeatures:
+def preview_features(previews: Sequence[Preview], preview: Preview, sample: LabelledSample) -> PreviewFeatures:
     """What the previews of a kernel's launches say; the features are those of `preview`."""
     bound = max(preview.bounds.values(), default=0.0)
-    sway = max(launch.sensitivity for launch in found if launch.instance == preview.instance)
+    sway = max(launch.sensitivity for launch in previews if launch.instance == preview.instance)
     averaged = mean_quantities(
-        [preview_quantities(launch, sample.arch) for launch in launches_of(found, preview, sample)]
+        [preview_quantities(launch, sample.arch) for launch in launches_of(previews, preview, sample)]
     )
     return PreviewFeatures(launch_features(preview, sample.device) | {SWAY: sway}, averaged, preview.bottleneck, bound)
 
 
-def launches_of(found: Sequence[Preview], preview: Preview, sample: LabelledSample) -> list[Preview]:
+def launches_of(previews: Sequence[Preview], preview: Preview, sample: LabelledSample) -> list[Preview]:
     """The launches that a label is the mean of: all of its kernel if these are as many, else the one like it."""
-    same = [launch for launch in found if launch.instance == preview.instance]
+    same = [launch for launch in previews if launch.instance == preview.instance]
     return same if len(same) == sample.extra.get("dispatches") else [preview]
 
 
@@ -89,10 +89,10 @@ def mean_quantities(parts: Sequence[Quantities]) -> Quantities:
     return {name: statistics.fmean(part[name] for part in parts) for name in NAMES}
 
 
-def matching_preview(found: Sequence[Preview], sample: LabelledSample) -> Preview | None:
+def matching_preview(previews: Sequence[Preview], sample: LabelledSample) -> Preview | None:
     """The preview of the launch that a sample's label is of: by kernel, its instance and, if known, its shape."""
     name = short_name(sample.kernel)
-    named = [p for p in found if name in (p.instance, p.launch.kernel)]
+    named = [p for p in previews if name in (p.instance, p.launch.kernel)]
     shape = tuple(sample.extra.get("grid") or ()), tuple(sample.extra.get("block") or ())
     exact = [p for p in named if (p.launch.grid, p.launch.block) == shape]
     return next(iter(exact or named), None)
@@ -115,7 +115,7 @@ def preview_samples(
     return features
 
 
-def build_examples(samples: Sequence[LabelledSample], found: Sequence[PreviewFeatures | None]) -> list[Example]:
+def build_examples(samples: Sequence[LabelledSample], previews: Sequence[PreviewFeatures | None]) -> list[Example]:
     """The samples that have features, with their truths."""
     return [
         Example(
@@ -125,6 +125,6 @@ def build_examples(samples: Sequence[LabelledSample], found: Sequence[PreviewFea
             sample.arch,
             sample.family,
         )
-        for sample, preview in zip(samples, found, strict=True)
+        for sample, preview in zip(samples, previews, strict=True)
         if preview is not None
     ]

@@ -60,8 +60,8 @@ def _safe_log2(value: float) -> float:
     return math.log2(value) if value > 0 else -40.0
 
 
-def _safe_ratio(part: float, whole: float) -> float:
-    return part / whole if whole > 0 else -1.0
+def _safe_ratio(part: float, total: float) -> float:
+    return part / total if total > 0 else -1.0
 
 
 def feature_vector(columns: Mapping[str, int], values: Mapping[str, float]) -> list[float]:

@@ -158,12 +158,12 @@ class AnalyticPredictor:
         seconds = time.monotonic() - start
         return AnalyticPrediction(arch, flags, device, tuple(kernels), seconds, str(self.path), tuple(notes))
 
-    def _predict_kernels(self, found: Sequence[Preview], device: str) -> list[KernelPrediction]:
+    def _predict_kernels(self, previews: Sequence[Preview], device: str) -> list[KernelPrediction]:
         arch = load_device(device).arch
-        rows = [launch_features(preview, device) for preview in found]
-        quantities = [preview_quantities(preview, arch) for preview in found]
-        fixed = self.model.predict(rows, quantities, [arch] * len(found))
-        return [describe_kernel(p, c.metrics, c.duration_ns, c.intervals) for p, c in zip(found, fixed, strict=True)]
+        rows = [launch_features(preview, device) for preview in previews]
+        quantities = [preview_quantities(preview, arch) for preview in previews]
+        fixed = self.model.predict(rows, quantities, [arch] * len(previews))
+        return [describe_kernel(p, c.metrics, c.duration_ns, c.intervals) for p, c in zip(previews, fixed, strict=True)]
 
 
 def compile_for_preview(source: str, arch: str, flags: str, device: str | None) -> tuple[Code, DeviceTable]:
@@ -256,15 +256,15 @@ def find_previews(
 
 
 def launches_of(
-    source: str, interpreter: Interpreter, question: LaunchAssumptions, made: Recording
+    source: str, interpreter: Interpreter, question: LaunchAssumptions, recording: Recording
 ) -> tuple[list[DeviceLaunch], list[str]]:
-    """The launches to preview, and notes, as find() says; `made`: what the program's run recorded."""
-    launches = list(made.launches)
-    notes = [f"not all launches may be known: {made.message}"] if made.reason and launches else []
+    """The launches to preview, and notes, as find() says; `recording`: what the program's run recorded."""
+    launches = list(recording.launches)
+    notes = [f"not all launches may be known: {recording.message}"] if recording.reason and launches else []
     if not launches:
         launches = [launch for name in kernel_names(source) for launch in assumed_launches(name, interpreter)]
         if launches and (not question.grid or not question.block):
-            why = f" ({made.message})" if made.message else ""
+            why = f" ({recording.message})" if recording.message else ""
             kernels = ", ".join(dict.fromkeys(launch.kernel for launch in launches))
             notes.append(
                 f"the launch shape of {kernels} is not known{why}: "

@@ -89,8 +89,8 @@ def with_counters(measurements: pa.Table) -> pa.Table:
     return measurements.append_column("occupancy", _column_or_nulls(measurements, column))
 
 
-def _column_or_nulls(measurements: pa.Table, found: Any) -> Any:
-    return pa.nulls(measurements.num_rows, pa.float64()) if found is None else found
+def _column_or_nulls(measurements: pa.Table, columns: Any) -> Any:
+    return pa.nulls(measurements.num_rows, pa.float64()) if columns is None else columns
 
 
 def facts_of(row: Row) -> dict[str, Value]:

@@ -225,27 +225,27 @@ _OPERATORS: dict[type, Callable[[int, int], int]] = {
 }
 
 
-def evaluate_constant(expression: str, known: Mapping[str, int]) -> int | None:
+def evaluate_constant(expression: str, constants: Mapping[str, int]) -> int | None:
     """The value of an integer expression of literals and known names, or None."""
     text = re.sub(r"\bsizeof\s*\(([^()]*)\)", lambda match: str(type_bytes(match[1]) or UNKNOWN_BYTES), expression)
     text = _LITERAL.sub(lambda m: m.group(1).replace("'", "").lstrip("0") or "0", text)
     text = re.sub(r"\b(?:static_cast|std::size_t|size_t|unsigned|int|long|dim3)\b(?:<[^>]*>)?", "", text)
     try:
-        return _fold_constant(ast.parse(text.strip().replace("::", "_"), mode="eval").body, known)
+        return _fold_constant(ast.parse(text.strip().replace("::", "_"), mode="eval").body, constants)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 
-def _fold_constant(node: ast.expr, known: Mapping[str, int]) -> int | None:
+def _fold_constant(node: ast.expr, constants: Mapping[str, int]) -> int | None:
     if isinstance(node, ast.Constant) and isinstance(node.value, int):
         return node.value
     if isinstance(node, ast.Name):
-        return known.get(node.id)
+        return constants.get(node.id)
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        left, right = _fold_constant(node.left, known), _fold_constant(node.right, known)
+        left, right = _fold_constant(node.left, constants), _fold_constant(node.right, constants)
         return None if left is None or right is None else _OPERATORS[type(node.op)](left, right)
     if isinstance(node, ast.Tuple):  # dim3(x, y, z)
-        parts = [_fold_constant(e, known) for e in node.elts]
+        parts = [_fold_constant(e, constants) for e in node.elts]
         return None if None in parts else math.prod(p for p in parts if p is not None)
     return None
 

@@ -192,10 +192,10 @@ def _median_known(values: Sequence[float | None]) -> float | None:
     return median(numbers) if numbers else None
 
 
-def _limit_shares(found: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
+def _limit_shares(limits: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
     """Per architecture, the limiting units with the percentage of kernels that each one limits."""
     charts = []
-    for arch, counts in found.items():
+    for arch, counts in limits.items():
         total = sum(counts.values())
         rows = [{"unit": unit_name(unit), "count": n, "share": 100 * n / total} for unit, n in counts.items()]
         charts.append({"arch": arch, "rows": rows})

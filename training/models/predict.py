@@ -221,11 +221,11 @@ def physical_values(values: Mapping[str, float | None]) -> dict[str, float | Non
     return {metric: table.denormalise_metric(metric, values.get(metric)) for metric in table.paper_ids()}
 
 
-def find_model(given: Path | None = None) -> Path:
-    """The model folder: `given`, else $HIPSYNTH_MODEL, else the newest of MODEL_PLACES, else SHIPPED; raises
+def find_model(stated_folder: Path | None = None) -> Path:
+    """The model folder: `stated_folder`, else $HIPSYNTH_MODEL, else the newest of MODEL_PLACES, else SHIPPED; raises
     MissingDependency if none."""
-    if given is not None:
-        return given
+    if stated_folder is not None:
+        return stated_folder
     variable = os.environ.get(MODEL_VARIABLE)
     if variable:
         return Path(variable)

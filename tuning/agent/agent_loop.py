@@ -135,21 +135,21 @@ class AgentRun:
                 time.sleep(min(max(error.wait_s, 2.0**attempt / 2), MOST_WAIT_S))
         raise AssertionError("the last attempt returns or raises")
 
-    def _run_call(self, one: ToolCall) -> str:
+    def _run_call(self, call: ToolCall) -> str:
         """Makes one call and keeps its result; why the run ends with it, or ""."""
-        self.seen[_call_key(one)] += 1
-        arguments = _parse_arguments(one.arguments)
-        result = run_tool(self.shop, one.name, arguments)
-        document = result.document | ({"note": AGAIN} if self.seen[_call_key(one)] > 1 else {})
+        self.seen[_call_key(call)] += 1
+        arguments = _parse_arguments(call.arguments)
+        result = run_tool(self.shop, call.name, arguments)
+        document = result.document | ({"note": AGAIN} if self.seen[_call_key(call)] > 1 else {})
         self.failed += result.failed
         self.failed_in_a_row = self.failed_in_a_row + 1 if result.failed else 0
         self.trace.keep_programs(self.shop)
-        self._keep_entry(tool_result_message(one.name, one.id, document), failed=result.failed)
+        self._keep_entry(tool_result_message(call.name, call.id, document), failed=result.failed)
         outcome = document.get("error") or document.get("program") or document.get("speedup") or ""
-        self.say(f"{one.name or '(no name)'} {one.arguments[:80]}: {outcome or 'ok'}"[:160])
+        self.say(f"{call.name or '(no name)'} {call.arguments[:80]}: {outcome or 'ok'}"[:160])
         if document.get("error") == "limit":
             return "calls"
-        if self.seen[_call_key(one)] >= SAME_CALL:
+        if self.seen[_call_key(call)] >= SAME_CALL:
             return "loop"
         return "failing calls" if self.failed_in_a_row >= FAILED_CALLS else ""
 
@@ -178,8 +178,8 @@ class AgentRun:
         return []
 
 
-def _call_key(one: ToolCall) -> tuple[str, str]:
-    return one.name, json.dumps(_parse_arguments(one.arguments), sort_keys=True)
+def _call_key(call: ToolCall) -> tuple[str, str]:
+    return call.name, json.dumps(_parse_arguments(call.arguments), sort_keys=True)
 
 
 def _parse_arguments(text: str) -> object:

@@ -79,16 +79,16 @@ def split_of(lineage: str, origin: str) -> str:
     return "held_out" if is_held_out else "train"
 
 
-def make_chat_samples(request: OptimizeRequest, found: OptimizeResult, lineage: str, origin: str) -> list[ChatSample]:
+def make_chat_samples(request: OptimizeRequest, result: OptimizeResult, lineage: str, origin: str) -> list[ChatSample]:
     """The success as samples: straight, and once with each step that gained nothing, up to MOST_DETOURS.
 
     Raises NoLesson if there is none."""
-    if found.status != "improved":
-        raise NoLesson(f"the search ended {found.status}", reason=found.status)
-    path = winning_steps(found)
+    if result.status != "improved":
+        raise NoLesson(f"the search ended {result.status}", reason=result.status)
+    path = winning_steps(result)
     shop = open_workshop(request)
     samples = [_chat_sample(shop, request, path, None, (lineage, origin))]
-    for detour in dead_ends(found, path):
+    for detour in dead_ends(result, path):
         with contextlib.suppress(NoLesson):  # such as a move that is not proposed
             samples.append(_chat_sample(shop.again(), request, path, detour, (lineage, origin)))
     return samples
@@ -120,20 +120,20 @@ def steps_of(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield text_id(json.dumps(messages[: at + 3], sort_keys=True))
 
 
-def winning_steps(found: OptimizeResult) -> list[SearchStep]:
+def winning_steps(result: OptimizeResult) -> list[SearchStep]:
     """The steps from the original to the answer."""
-    if found.step < 0:
+    if result.step < 0:
         raise NoLesson("no step leads to the answer")
-    path = [found.steps[found.step]]
+    path = [result.steps[result.step]]
     while path[0].parent >= 0:
-        path.insert(0, found.steps[path[0].parent])
+        path.insert(0, result.steps[path[0].parent])
     return path
 
 
-def dead_ends(found: OptimizeResult, path: Sequence[SearchStep]) -> list[SearchStep]:
+def dead_ends(result: OptimizeResult, path: Sequence[SearchStep]) -> list[SearchStep]:
     """Steps that gained nothing, tried where the path goes on; the last ones first, for which most was known."""
     starts = {step.parent for step in path}
-    steps_tried = [s for s in found.steps if s.parent in starts and s.reason == "not faster" and s.after_ns]
+    steps_tried = [s for s in result.steps if s.parent in starts and s.reason == "not faster" and s.after_ns]
     return steps_tried[::-1][:MOST_DETOURS]
 
 

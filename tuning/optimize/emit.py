@@ -247,7 +247,7 @@ class _Writer:
 
     # --- its launches ------------------------------------------------------------------------------------------------
 
-    def _write_launch(self, one: LaunchStatement) -> str:
+    def _write_launch(self, launch: LaunchStatement) -> str:
         plan, block, names = self.plan, self.block, self._hardware_axes()
         assert plan.shape is not None
         groups, threads = [""] * 3, [0] * 3
@@ -259,16 +259,18 @@ class _Writer:
             elif per_group > 1:
                 items = f"({items} + {per_group - 1}) / {per_group}"
             groups[names[axis]], threads[names[axis]] = items, plan.shape[axis]
-        rest = "".join(f", {part}" for part in one.rest)
+        rest = "".join(f", {part}" for part in launch.rest)
         shape = f"dim3({', '.join(groups)}), dim3({', '.join(map(str, threads))}){rest}"
-        arguments = ", ".join([*one.arguments, "lane_groups.x, lane_groups.y, lane_groups.z"])
-        tuned = f"{self._name}{one.template}<<<{shape}>>>({arguments});"
+        arguments = ", ".join([*launch.arguments, "lane_groups.x, lane_groups.y, lane_groups.z"])
+        tuned = f"{self._name}{launch.template}<<<{shape}>>>({arguments});"
         if self._literal:
-            return f"{{\n    const dim3 lane_groups = {_as_dim3(one.grid)};\n    {tuned}\n  }}"
+            return f"{{\n    const dim3 lane_groups = {_as_dim3(launch.grid)};\n    {tuned}\n  }}"
         same = " && ".join(f"lane_group.{AXES[a]} == {block[a]}" for a in range(3))
-        plain = f"{self.kernel.name}{one.template}<<<lane_groups, lane_group{rest}>>>({', '.join(one.arguments)});"
+        plain = (
+            f"{self.kernel.name}{launch.template}<<<lane_groups, lane_group{rest}>>>({', '.join(launch.arguments)});"
+        )
         return (
-            f"{{\n    const dim3 lane_groups = {_as_dim3(one.grid)}, lane_group = {_as_dim3(one.block)};\n"
+            f"{{\n    const dim3 lane_groups = {_as_dim3(launch.grid)}, lane_group = {_as_dim3(launch.block)};\n"
             f"    if ({same})\n      {tuned}\n    else\n      {plain}\n  }}"
         )
 

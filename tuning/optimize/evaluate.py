@@ -125,12 +125,12 @@ def _load_measurement(path: Path) -> CandidateMeasurement | None:
         return None  # missing or damaged: measured again
 
 
-def measurement_of_trial(done: Trial) -> CandidateMeasurement:
-    kernels = tuple(_kernel_time(kernel) for kernel in done.kernels)
-    price = COMPILE_S + sum(map(_execution_price, done.kernels))
-    exact = sum(_launch_instructions(kernel) * kernel.dispatches * PER_WAVE_INSTRUCTION_S for kernel in done.kernels)
-    code = -1 if done.exit_code is None else done.exit_code
-    return CandidateMeasurement(done.status, done.reason, done.message[:2000], code, kernels, price, exact)
+def measurement_of_trial(trial: Trial) -> CandidateMeasurement:
+    kernels = tuple(_kernel_time(kernel) for kernel in trial.kernels)
+    price = COMPILE_S + sum(map(_execution_price, trial.kernels))
+    exact = sum(_launch_instructions(kernel) * kernel.dispatches * PER_WAVE_INSTRUCTION_S for kernel in trial.kernels)
+    code = -1 if trial.exit_code is None else trial.exit_code
+    return CandidateMeasurement(trial.status, trial.reason, trial.message[:2000], code, kernels, price, exact)
 
 
 def _kernel_time(kernel: KernelRecord) -> KernelTime:

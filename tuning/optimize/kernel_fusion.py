@@ -248,13 +248,13 @@ def _join_launches(program: ParsedProgram, run: Sequence[_Call]) -> Fusion:
     return Fusion(text, name, tuple(call.kernel.name for call in run))
 
 
-def _parameter_key(call: _Call, one: FunctionParameter) -> tuple[str, ...]:
+def _parameter_key(call: _Call, parameter: FunctionParameter) -> tuple[str, ...]:
     """Parameters of two kernels with the same key are one: the same array, or the same variable of the same type."""
-    passed = call.passed[one.name]
-    if one.base:
-        return (passed, one.base)
-    kind = one.text.removesuffix(one.name).replace("const", "").strip()
-    return (passed, kind) if _PLAIN.fullmatch(passed) else (passed, kind, str(call.launch.start), one.name)
+    passed = call.passed[parameter.name]
+    if parameter.base:
+        return (passed, parameter.base)
+    kind = parameter.text.removesuffix(parameter.name).replace("const", "").strip()
+    return (passed, kind) if _PLAIN.fullmatch(passed) else (passed, kind, str(call.launch.start), parameter.name)
 
 
 def _free_name(name: str, taken: Mapping[str, str] | str) -> str:

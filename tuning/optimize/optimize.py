@@ -155,9 +155,9 @@ def _build_result(
                      search.spent_s, refused, unsure, best.step if best else -1)  # fmt: skip
 
 
-def ratio_uncertainty(one: CandidateMeasurement, other: CandidateMeasurement) -> float:
+def ratio_uncertainty(measurement: CandidateMeasurement, other: CandidateMeasurement) -> float:
     """Of the ratio of two durations, relative."""
-    return math.hypot(one.error, other.error)
+    return math.hypot(measurement.error, other.error)
 
 
 def program_tolerance(program: ParsedProgram, allow: frozenset[str] = frozenset()) -> Tolerance:

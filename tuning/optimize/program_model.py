@@ -84,22 +84,25 @@ def read_program(text: str, arch: str) -> ParsedProgram:
 
 
 def _kernel(
-    program: ParsedProgram, parsed: ProgramModel, bodies: dict[str, list[tuple[int, int]]], one: FunctionDeclaration
+    program: ParsedProgram,
+    parsed: ProgramModel,
+    bodies: dict[str, list[tuple[int, int]]],
+    function: FunctionDeclaration,
 ) -> KernelDefinition:
-    launches, fixed = _find_launches(program, parsed, one.name, len(one.parameters))
-    if one.launch_bounds:
+    launches, fixed = _find_launches(program, parsed, function.name, len(function.parameters))
+    if function.launch_bounds:
         fixed = fixed or "it has launch bounds of its own"
     return KernelDefinition(
-        one.name,
-        one.start,
-        one.end,
-        one.template,
-        one.template_names,
-        one.parameters,
-        one.first,
-        one.last,
+        function.name,
+        function.start,
+        function.end,
+        function.template,
+        function.template_names,
+        function.parameters,
+        function.first,
+        function.last,
         launches,
-        _group_dependence(program, bodies, one.first, one.last),
+        _group_dependence(program, bodies, function.first, function.last),
         fixed,
     )
 

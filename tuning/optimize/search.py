@@ -123,8 +123,8 @@ class Search:
         began = self.clock.spent_s
         return self.evaluator(text), self.clock.spent_s - began
 
-    def _charge_work(self, found: CandidateMeasurement, took_s: float) -> None:
-        self.spent_s += found.price / AT_ONCE
+    def _charge_work(self, measurement: CandidateMeasurement, took_s: float) -> None:
+        self.spent_s += measurement.price / AT_ONCE
         self._slowest_s = max(self._slowest_s, took_s)
 
     def _run_batches(
@@ -185,21 +185,21 @@ class Search:
         return timed, self.check(text) if faster else None, took_s
 
     def _judge_candidate(
-        self, option: Option, found: CandidateMeasurement, check: VerificationCheck | None
+        self, option: Option, measurement: CandidateMeasurement, check: VerificationCheck | None
     ) -> SearchState | None:
         """Records a candidate that was executed; its state if it is kept."""
         _, _, state, move, text = option
         number = len(self.steps)
         before = state.found.duration_ns
-        after = found.duration_ns if found.ok else None
+        after = measurement.duration_ns if measurement.ok else None
         is_kept = check is not None and check.passed is not False
-        if not found.ok:
-            reason = f"it fails: {found.reason}"
+        if not measurement.ok:
+            reason = f"it fails: {measurement.reason}"
         elif check is None:
             reason = "not faster"
         else:
             reason = move.why if is_kept else check.detail
-        kernel_before, other = state.found.of(move.kernel), found.of(move.kernel)
+        kernel_before, other = state.found.of(move.kernel), measurement.of(move.kernel)
         changed = changed_metrics(kernel_before, other) if kernel_before and other else {}
         plan = move.plan.document()
         step = SearchStep(
@@ -208,4 +208,4 @@ class Search:
         self.steps.append(step)
         times = f"{before / 1e3:.1f} us -> {'-' if after is None else f'{after / 1e3:.1f} us'}"
         self.say(f"{move.transformation} on {move.kernel}: {times}  {'kept' if is_kept else reason}")
-        return SearchState({**state.plans, move.kernel: move.plan}, text, found, number) if is_kept else None
+        return SearchState({**state.plans, move.kernel: move.plan}, text, measurement, number) if is_kept else None

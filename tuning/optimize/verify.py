@@ -271,18 +271,18 @@ class Verifier:
         return next((check for check in checks if not check.passed), checks[0])
 
 
-def _host_writes(found: Trial) -> float:
-    return sum(output.bytes for output in found.outputs if output.kind == "host_writes")
+def _host_writes(trial: Trial) -> float:
+    return sum(output.bytes for output in trial.outputs if output.kind == "host_writes")
 
 
-def _moved_bytes(found: Trial) -> float:
+def _moved_bytes(trial: Trial) -> float:
     """Bytes copied within the device, or filled, by the runtime."""
-    return sum(transfer.bytes for transfer in found.transfers if transfer.kind in ON_DEVICE)
+    return sum(transfer.bytes for transfer in trial.transfers if transfer.kind in ON_DEVICE)
 
 
-def _count_operations(found: Trial, kind: str) -> float:
-    return _sum_counters(found, [f"SQ_INSTS_VALU_{operation}_{kind}" for operation in ("ADD", "MUL", "FMA", "TRANS")])
+def _count_operations(trial: Trial, kind: str) -> float:
+    return _sum_counters(trial, [f"SQ_INSTS_VALU_{operation}_{kind}" for operation in ("ADD", "MUL", "FMA", "TRANS")])
 
 
-def _sum_counters(found: Trial, names: Sequence[str]) -> float:
-    return sum(kernel.counters.get(name, 0.0) * kernel.dispatches for kernel in found.kernels for name in names)
+def _sum_counters(trial: Trial, names: Sequence[str]) -> float:
+    return sum(kernel.counters.get(name, 0.0) * kernel.dispatches for kernel in trial.kernels for name in names)

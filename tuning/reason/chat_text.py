@@ -56,8 +56,8 @@ def brief_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
     return brief_list
 
 
-def _kernels_block(found: re.Match[str]) -> str:
-    return f"```cpp\n{view_source(found[1], 'kernels')[0].rstrip()}\n```"
+def _kernels_block(match: re.Match[str]) -> str:
+    return f"```cpp\n{view_source(match[1], 'kernels')[0].rstrip()}\n```"
 
 
 def _brief_call(function: Mapping[str, Any]) -> dict[str, Any]:

@@ -49,11 +49,11 @@ class Rollout:
     ended: str
 
 
-def reward_of(found: OptimizeResult | None) -> float:
+def reward_of(result: OptimizeResult | None) -> float:
     """log(speed-up), 0 to MOST_REWARD, of an answer that passed every check; 0 for any other."""
-    if found is None or found.status != "improved" or found.verification.passed is False:
+    if result is None or result.status != "improved" or result.verification.passed is False:
         return 0.0
-    return min(MOST_REWARD, math.log(max(1.0, found.speedup)))
+    return min(MOST_REWARD, math.log(max(1.0, result.speedup)))
 
 
 def roll_out(model: LocalModel, text: str, target: Target, arguments: tuple[str, ...] = ()) -> Rollout:
@@ -147,7 +147,7 @@ def _grpo_trainer(
     loaded: tuple[Any, Any],
     programs: Sequence[Mapping[str, str]],
     context: int,
-    kept: list[dict[str, Any]],
+    rows: list[dict[str, Any]],
     progress: Progress | None,
 ) -> Any:
     torch = torch_or_missing()
@@ -193,7 +193,7 @@ def _grpo_trainer(
         reward_funcs=lambda completions, reward, **_: list(reward),
         args=arguments,
         train_dataset=datasets.Dataset.from_list([{"prompt": row["prompt"]} for row in programs]),
-        rollout_func=_rollout_function(loaded[1], arch_of, context, kept),
+        rollout_func=_rollout_function(loaded[1], arch_of, context, rows),
         callbacks=[ShowPractice()],
     )
     trainer.remove_callback(PrinterCallback)
@@ -207,7 +207,7 @@ def _adapt_model(config: Config, model: Any) -> Any:
 
 
 def _rollout_function(
-    tokenizer: Any, arch_of: Mapping[str, str], context: int, kept: list[dict[str, Any]]
+    tokenizer: Any, arch_of: Mapping[str, str], context: int, rows: list[dict[str, Any]]
 ) -> Callable[[list[str], Any], dict[str, Any]]:
     """trl's rollout function: one run of the model for each prompt that it gets (prompts come repeated)."""
 
@@ -217,7 +217,7 @@ def _rollout_function(
         local = LocalModel(model.eval(), tokenizer, context, TEMPERATURE)
         rollouts = [roll_out(local, text, target_of(arch_of[text])) for text in prompts]
         model.train(was_training)
-        kept.extend(
+        rows.extend(
             {"reward": rollout.reward, "ended": rollout.ended, "tokens": sum(rollout.own)} for rollout in rollouts
         )
         filler = tokenizer.eos_token_id

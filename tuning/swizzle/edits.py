@@ -191,8 +191,8 @@ def _shared_macros(source: BlockIndexProgram, kernel: str) -> list[IndexMacro]:
     return [macro for macro in mine if macro.uses and any(macro in theirs for theirs in others)]
 
 
-def _shared_by(what: str) -> BadInput:
-    return BadInput(f"{what} with the block index is used by other kernels too", remedy="give the kernel its own")
+def _shared_by(subject: str) -> BadInput:
+    return BadInput(f"{subject} with the block index is used by other kernels too", remedy="give the kernel its own")
 
 
 def _leading(functions: Sequence[FunctionDefinition], macros: Sequence[IndexMacro]) -> set[str]:
@@ -265,11 +265,21 @@ def _renamed(
             yield Edit(token.start, token.end, f"{token.text}_{call_of(kernel)}")
 
 
-def _function(tokens: Sequence[Token], one: FunctionDeclaration, user: set[int]) -> FunctionDefinition:
+def _function(tokens: Sequence[Token], definition: FunctionDeclaration, user: set[int]) -> FunctionDefinition:
     """A definition in the file; `user`: offsets of tokens that name something that the file declares."""
-    words = frozenset(token.text for token in tokens[one.named + 1 : one.last] if token.identifier)
-    uses = tuple(i for i in range(one.first, one.last) if _is_block_index(tokens, i, user))
-    return FunctionDefinition(one.name, one.kernel, one.start, one.end, one.named, one.first, one.last, words, uses)
+    words = frozenset(token.text for token in tokens[definition.named + 1 : definition.last] if token.identifier)
+    uses = tuple(i for i in range(definition.first, definition.last) if _is_block_index(tokens, i, user))
+    return FunctionDefinition(
+        definition.name,
+        definition.kernel,
+        definition.start,
+        definition.end,
+        definition.named,
+        definition.first,
+        definition.last,
+        words,
+        uses,
+    )
 
 
 def _is_block_index(tokens: Sequence[Token], at: int, user: set[int]) -> bool:
@@ -281,11 +291,11 @@ def _is_block_index(tokens: Sequence[Token], at: int, user: set[int]) -> bool:
     return named and token.start not in user and tokens[at - 1].text not in (".", "->", "::")
 
 
-def _macro(one: MacroText) -> IndexMacro:
-    base = one.text_start
-    uses = [(base + m.start(), base + m.end(), "") for m in re.finditer(r"\bblockIdx\b", one.text)]
-    uses += [(base + m.start(), base + m.end(), m[1]) for m in re.finditer(r"\bhipBlockIdx_([xyz])\b", one.text)]
-    return IndexMacro(one.name, one.start, one.end, one.words, tuple(uses))
+def _macro(definition: MacroText) -> IndexMacro:
+    base = definition.text_start
+    uses = [(base + m.start(), base + m.end(), "") for m in re.finditer(r"\bblockIdx\b", definition.text)]
+    uses += [(base + m.start(), base + m.end(), m[1]) for m in re.finditer(r"\bhipBlockIdx_([xyz])\b", definition.text)]
+    return IndexMacro(definition.name, definition.start, definition.end, definition.words, tuple(uses))
 
 
 def _insertion_point(source: BlockIndexProgram) -> int:

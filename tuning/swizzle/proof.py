@@ -112,17 +112,17 @@ def swaps_digits(expression: IndexExpression) -> bool:
     return _weights_fit([(weight, extent) for (_, weight), extent in zip(lowest_first, extents, strict=True)])
 
 
-def _within_the_grid(whole: Factors) -> bool:
+def _within_the_grid(total: Factors) -> bool:
     """Whether a product is at most `n` on every grid: n itself, sizes of the grid, or n // a * a."""
-    if whole == Counter([repr(name("n"))]) or not whole - Counter([repr(name(axis)) for axis in "XYZ"]):
+    if total == Counter([repr(name("n"))]) or not total - Counter([repr(name(axis)) for axis in "XYZ"]):
         return True
-    rest = _without_opaque(whole)
-    return rest is not None and whole == rest + Counter([repr(name("n") // _number_of(rest))])
+    rest = _without_opaque(total)
+    return rest is not None and total == rest + Counter([repr(name("n") // _number_of(rest))])
 
 
-def _without_opaque(whole: Factors) -> Factors | None:
-    rest = Counter({factor: count for factor, count in whole.items() if factor.isdigit()})
-    return rest if (whole - rest).total() == 1 else None
+def _without_opaque(total: Factors) -> Factors | None:
+    rest = Counter({factor: count for factor, count in total.items() if factor.isdigit()})
+    return rest if (total - rest).total() == 1 else None
 
 
 def _number_of(factors: Factors) -> int:

@@ -317,8 +317,8 @@ def _execute_round(
                 work.best = (mapping, after)
 
 
-def _duration_uncertainty(one: KernelRecord, other: KernelRecord) -> float:
-    errors = [record.sampling.error.get("Duration", 0.0) if record.sampling else 0.0 for record in (one, other)]
+def _duration_uncertainty(kernel: KernelRecord, other: KernelRecord) -> float:
+    errors = [record.sampling.error.get("Duration", 0.0) if record.sampling else 0.0 for record in (kernel, other)]
     return float((errors[0] ** 2 + errors[1] ** 2) ** 0.5)
 
 

@@ -199,14 +199,14 @@ class _Run:
             settings |= {f"CMAKE_{language}_{fact}": value for fact, value in facts.items()}
         return settings
 
-    def _describe_failure(self, done: sandbox.SandboxResult) -> CMakeConfiguration:
+    def _describe_failure(self, process: sandbox.SandboxResult) -> CMakeConfiguration:
         """CMake's first error in one line, or the limit that it exceeded."""
-        if done.status in ("timeout", "killed"):
-            return CMakeConfiguration(problem=f"CMake exceeded its limit on {done.reason}", stopped=True)
-        error = _ERROR.search(done.stderr)
-        message = done.stderr if error is None else ": ".join(filter(None, (error[1] or error[2], error[3])))
+        if process.status in ("timeout", "killed"):
+            return CMakeConfiguration(problem=f"CMake exceeded its limit on {process.reason}", stopped=True)
+        error = _ERROR.search(process.stderr)
+        message = process.stderr if error is None else ": ".join(filter(None, (error[1] or error[2], error[3])))
         lacks = {PACKAGES} if (self.build / _TURNED_DOWN).exists() else set()
-        lacks |= {COPY} if _CANNOT_WRITE.search(done.stderr) else set()
+        lacks |= {COPY} if _CANNOT_WRITE.search(process.stderr) else set()
         problem = " ".join(self._restore_paths(message).split())
         return CMakeConfiguration(problem=f"CMake: {problem}"[:300], lacks=frozenset(lacks))
 
@@ -308,10 +308,10 @@ def _package_program(package: str) -> Path | None:
     return next((Path(path.locate()).resolve() for path in paths), None)
 
 
-def _tool_scripts(found: toolchain.Toolchain) -> dict[str, str]:
+def _tool_scripts(tools: toolchain.Toolchain) -> dict[str, str]:
     """Scripts for the tools that CMake runs. Compilers are real ones, for the checks that a project makes of them."""
-    flags = shlex.join(["-D__HIP_PLATFORM_AMD__=1", f"--rocm-path={found.root}", *found.include_flags])
-    call = f'exec {shlex.quote(str(found.clang))} {flags} {{}} "$@"'
+    flags = shlex.join(["-D__HIP_PLATFORM_AMD__=1", f"--rocm-path={tools.root}", *tools.include_flags])
+    call = f'exec {shlex.quote(str(tools.clang))} {flags} {{}} "$@"'
     names = ("hipcc", "amdclang++", "clang++")
     return {
         **dict.fromkeys(names, call.format("--driver-mode=g++")),

@@ -264,7 +264,9 @@ def linked_plans(steps: Iterable[CompileStep], folder: Path, origin: str) -> Ite
                 )
 
 
-def _collect_units(step: CompileStep, made: dict[Path, CompileStep]) -> tuple[list[SourceUnit], list[str], bool]:
+def _collect_units(
+    step: CompileStep, compile_steps: dict[Path, CompileStep]
+) -> tuple[list[SourceUnit], list[str], bool]:
     """Units, external libraries and relocatability behind a step; -lNAME resolves to an archive built by a step."""
     units: dict[Path, SourceUnit] = {}
     libraries: list[str] = []
@@ -279,8 +281,8 @@ def _collect_units(step: CompileStep, made: dict[Path, CompileStep]) -> tuple[li
         for unit in current.units:
             units.setdefault(unit.path, unit)
         for name in current.libraries:
-            inside = [made[path] for path in made if path.name in (f"lib{name}.a", f"lib{name}.so")]
+            inside = [compile_steps[path] for path in compile_steps if path.name in (f"lib{name}.a", f"lib{name}.so")]
             queue += inside
             libraries += [] if inside else [name]
-        queue += [made[path] for path in current.inputs if path in made]
+        queue += [compile_steps[path] for path in current.inputs if path in compile_steps]
     return list(units.values()), list(dict.fromkeys(libraries)), relocatable

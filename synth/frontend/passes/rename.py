@@ -66,11 +66,11 @@ def plan_renaming(unit: ParsedUnit, seed: int, keep: frozenset[str] = frozenset(
     return _build_renaming(unit, tokens, spellings.kept())
 
 
-def _make_namer(found: SpellingTable, seed: int) -> Namer:
+def _make_namer(spellings: SpellingTable, seed: int) -> Namer:
     """A source of names that the file does not use, or uses only where they are replaced."""
-    unit = found.unit
-    params = {macro.params[number] for macro, number, _ in found.macro_params}
-    freed = {text for text, entry in found.spellings.items() if text not in params and _is_freed(found, entry)}
+    unit = spellings.unit
+    params = {macro.params[number] for macro, number, _ in spellings.macro_params}
+    freed = {text for text, entry in spellings.spellings.items() if text not in params and _is_freed(spellings, entry)}
     used = {t.text for t in unit.tokens} - freed
     digest = hashlib.sha256(unit.text).hexdigest()
     namer = Namer(random.Random(f"rename:{seed}:{digest}"), lambda n: n in used or n in unit.header_words)
@@ -78,30 +78,30 @@ def _make_namer(found: SpellingTable, seed: int) -> Namer:
     return namer
 
 
-def _is_freed(found: SpellingTable, entry: Spelling) -> bool:
+def _is_freed(spellings: SpellingTable, entry: Spelling) -> bool:
     """Whether every occurrence of a spelling gets a new name, so that another entity may have the old one."""
-    if not entry.user or entry.system or entry.text in found.kept_spellings:
+    if not entry.user or entry.system or entry.text in spellings.kept_spellings:
         return False
-    return not any(e in found.kept_entities for es in entry.user.values() for e in es)
+    return not any(e in spellings.kept_entities for es in entry.user.values() for e in es)
 
 
 OWN_NAME = 0.08  # how often a local entity gets a name of its own, and not that of all locals of its spelling
 
 
 def _name_entities(
-    found: SpellingTable, entry: Spelling, namer: Namer, kernels: frozenset[str], ordered: dict[str, str]
+    spellings: SpellingTable, entry: Spelling, namer: Namer, kernels: frozenset[str], ordered: dict[str, str]
 ) -> dict[int, str]:
     """Token index -> new name: mostly one name for all local entities of this spelling, as programmers do, and one for
     all other entities (overloads and redeclarations)."""
     wide = [es for es in entry.user.values() if any(not e.local for e in es)]
-    keep_wide = any(e in found.kept_entities for es in wide for e in es)
+    keep_wide = any(e in spellings.kept_entities for es in wide for e in es)
     keys: dict[Entity, Entity | str] = {}
     new: dict[Entity | str, str] = {}
     tokens = {}
     for i, entities in sorted(entry.user.items()):
         entity = next(iter(entities))
         local = entity.local and not entity.shared
-        if entity in found.kept_entities or (not local and keep_wide):
+        if entity in spellings.kept_entities or (not local and keep_wide):
             continue
         if local:
             if entity not in keys:
@@ -119,26 +119,26 @@ def _name_entities(
     return tokens
 
 
-def _ordered_names(found: SpellingTable, namer: Namer, kernels: frozenset[str]) -> dict[str, str]:
+def _ordered_names(spellings: SpellingTable, namer: Namer, kernels: frozenset[str]) -> dict[str, str]:
     """New names for LDS variables and the functions that declare them, in the same sort order as the old ones.
 
     The AMDGPU back end assigns LDS offsets in the order of mangled names, so another order would swap offsets.
     If one variable must keep its name, all of them do.
     """
-    shared = {t for t, s in found.spellings.items() if any(e.shared for es in s.user.values() for e in es)}
-    if any(t in found.kept_spellings or _kept_in(found, t) for t in shared):
-        found.keep(shared, "lds_order")
+    shared = {t for t, s in spellings.spellings.items() if any(e.shared for es in s.user.values() for e in es)}
+    if any(t in spellings.kept_spellings or _kept_in(spellings, t) for t in shared):
+        spellings.keep(shared, "lds_order")
         return {}
-    owners = _lds_functions(found)
-    if len(owners) < 2 or owners & found.kept_spellings.keys():
+    owners = _lds_functions(spellings)
+    if len(owners) < 2 or owners & spellings.kept_spellings.keys():
         owners = set()
     names = _in_order(shared, [namer.make("variable") for _ in shared])
     categories = ["kernel" if o in kernels else "function" for o in sorted(owners)]
     return names | _in_order(owners, [namer.make(c) for c in categories])
 
 
-def _kept_in(found: SpellingTable, text: str) -> bool:
-    return any(e in found.kept_entities for es in found.spellings[text].user.values() for e in es)
+def _kept_in(spellings: SpellingTable, text: str) -> bool:
+    return any(e in spellings.kept_entities for es in spellings.spellings[text].user.values() for e in es)
 
 
 def _in_order(old: set[str], new: list[str]) -> dict[str, str]:
@@ -148,18 +148,18 @@ def _in_order(old: set[str], new: list[str]) -> dict[str, str]:
     return dict(zip(sorted(old, key=mangled), sorted(new, key=mangled), strict=True))
 
 
-def _lds_functions(found: SpellingTable) -> set[str]:
+def _lds_functions(spellings: SpellingTable) -> set[str]:
     """Spellings of the functions whose bodies declare LDS variables."""
-    unit = found.unit
+    unit = spellings.unit
     offsets = [
         unit.tokens[i].start
-        for s in found.spellings.values()
+        for s in spellings.spellings.values()
         for i, es in s.user.items()
         if any(e.shared and e.place == ("", unit.tokens[i].start) for e in es)
     ]
     ranges = {(a, b) for a, b in unit.functions if any(a <= p < b for p in offsets)}
     owners = set()
-    for text, entry in found.spellings.items():
+    for text, entry in spellings.spellings.items():
         for i, entities in entry.user.items():
             is_declared_here = any(
                 e.category in ("function", "method") and e.place == ("", unit.tokens[i].start) for e in entities
@@ -178,14 +178,14 @@ def _naming_category(entity: Entity, kernels: frozenset[str]) -> str:
     return "kernel" if entity.name in kernels and entity.category == "function" else entity.category
 
 
-def _name_macro_params(found: SpellingTable, namer: Namer, tokens: dict[int, str]) -> None:
-    for macro, number, occurrences in found.macro_params:
+def _name_macro_params(spellings: SpellingTable, namer: Namer, tokens: dict[int, str]) -> None:
+    for macro, number, occurrences in spellings.macro_params:
         if macro.params[number] not in ("...", "__VA_ARGS__"):
             name = namer.make("macro parameter")
             tokens.update(dict.fromkeys(occurrences, name))
 
 
-def _build_renaming(unit: ParsedUnit, tokens: dict[int, str], kept: dict[str, str]) -> Renaming:
+def _build_renaming(unit: ParsedUnit, tokens: dict[int, str], kept_names: dict[str, str]) -> Renaming:
     names: dict[str, set[str]] = {}
     edits = []
     for i, name in sorted(tokens.items()):
@@ -193,7 +193,7 @@ def _build_renaming(unit: ParsedUnit, tokens: dict[int, str], kept: dict[str, st
         names.setdefault(token.text, set()).add(name)
         edits.append(Edit(token.start, token.end, name))
     usual = {old: "usual" for old, news in names.items() if old in news}
-    return Renaming(tuple(edits), {old: frozenset(news) for old, news in names.items()}, usual | kept)
+    return Renaming(tuple(edits), {old: frozenset(news) for old, news in names.items()}, usual | kept_names)
 
 
 def rename_only(unit: ParsedUnit, names: Mapping[str, str]) -> tuple[bytes | None, frozenset[str]]:

@@ -24,11 +24,11 @@ def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
         yield replace(view.plan, restrict=True)
 
 
-def restrict_pointer(one: FunctionParameter) -> str:
+def restrict_pointer(parameter: FunctionParameter) -> str:
     """The declaration with __restrict__, if it is a plain pointer."""
-    if not one.base or "__restrict" in one.text or "&" in one.text:
-        return one.text
-    return re.sub(rf"\*\s*(const\s+)?{one.name}$", rf"* \1__restrict__ {one.name}", one.text)
+    if not parameter.base or "__restrict" in parameter.text or "&" in parameter.text:
+        return parameter.text
+    return re.sub(rf"\*\s*(const\s+)?{parameter.name}$", rf"* \1__restrict__ {parameter.name}", parameter.text)
 
 
 TRANSFORMATION = Transformation((), "SQ_INSTS_SMEM", list_plans)

@@ -111,22 +111,22 @@ class _Jam:
             raise NotUnderstood(f"{token.text} as a whole")
         return AXES.index(member)
 
-    def _spread_variation(self, one: Statement, inside: Axes) -> None:
+    def _spread_variation(self, statement: Statement, inside: Axes) -> None:
         """Adds the variables that a statement changes from work-item to work-item to `varying`.
 
         What is done once for each work-item must change variables of its own: those that differ along all axes."""
-        if one.kind in ("if", "for", "while"):
-            if inside or self._varying_axes(one.head):
-                self._mark_varying((one.start, one.end), self._all_axes)
-            for part in one.parts:
-                self._spread_variation(part, inside or (self._all_axes if self._varying_axes(one.head) else NONE))
-        elif one.kind == "block":
-            for part in one.parts:
+        if statement.kind in ("if", "for", "while"):
+            if inside or self._varying_axes(statement.head):
+                self._mark_varying((statement.start, statement.end), self._all_axes)
+            for part in statement.parts:
+                self._spread_variation(part, inside or (self._all_axes if self._varying_axes(statement.head) else NONE))
+        elif statement.kind == "block":
+            for part in statement.parts:
                 self._spread_variation(part, inside)
-        elif not self._only_locals(one):
-            self._mark_varying((one.start, one.end), self._all_axes)
+        elif not self._only_locals(statement):
+            self._mark_varying((statement.start, statement.end), self._all_axes)
         else:
-            for span in self._split_declarators(one) or [(one.start, one.end)]:
+            for span in self._split_declarators(statement) or [(statement.start, statement.end)]:
                 self._mark_varying(span, inside | self._varying_axes(span))
 
     def _mark_varying(self, span: tuple[int, int], axes: Axes) -> None:
@@ -136,34 +136,37 @@ class _Jam:
 
     # --- the text ----------------------------------------------------------------------------------------------------
 
-    def _emit_statement(self, one: Statement) -> str:
-        if one.kind == "block":
-            return "{\n" + "\n".join(self._emit_statement(part) for part in one.parts) + "\n}"
-        if one.kind in ("if", "for", "while") and not self._varying_axes(one.head):
-            head = self._source_text((one.start, one.head[1] + 1), {})
-            inside = [self._emit_statement(part) for part in one.parts]
+    def _emit_statement(self, statement: Statement) -> str:
+        if statement.kind == "block":
+            return "{\n" + "\n".join(self._emit_statement(part) for part in statement.parts) + "\n}"
+        if statement.kind in ("if", "for", "while") and not self._varying_axes(statement.head):
+            head = self._source_text((statement.start, statement.head[1] + 1), {})
+            inside = [self._emit_statement(part) for part in statement.parts]
             other = f" else {{\n{inside[1]}\n}}" if inside[1:] else ""
-            return f"{self._keep_pragma(one)}{head} {{\n{inside[0]}\n}}{other}"
-        span = (one.start, one.end)
-        if one.kind == "jump":
-            return ENDED if self.tokens[one.start].text == "return" else self._source_text(span, {})
-        if any(inner.kind == "jump" and not self._stays_inside(one, inner) for inner in one.inner()):
+            return f"{self._keep_pragma(statement)}{head} {{\n{inside[0]}\n}}{other}"
+        span = (statement.start, statement.end)
+        if statement.kind == "jump":
+            return ENDED if self.tokens[statement.start].text == "return" else self._source_text(span, {})
+        if any(inner.kind == "jump" and not self._stays_inside(statement, inner) for inner in statement.inner()):
             raise NotUnderstood("a jump under a condition that differs between work-items")
-        if not self._only_locals(one):
+        if not self._only_locals(statement):
             return "\n".join(self._source_text(span, place) for place in self._list_places(self._all_axes))
-        if not (parts := self._split_declarators(one)):
+        if not (parts := self._split_declarators(statement)):
             return "\n".join(self._source_text(span, place) for place in self._list_places(self._varying_axes(span)))
-        kind = self._source_slice(self.tokens[one.start].start, self.tokens[parts[0][0]].start)
+        kind = self._source_slice(self.tokens[statement.start].start, self.tokens[parts[0][0]].start)
         places = ((part, place) for part in parts for place in self._list_places(self._varying_axes(part)))
         return "\n".join(f"{kind}{self._source_text(part, place)};" for part, place in places)
 
-    def _split_declarators(self, one: Statement) -> list[tuple[int, int]]:
+    def _split_declarators(self, statement: Statement) -> list[tuple[int, int]]:
         """The declarators of `int x = ..., y = ...;`, which may differ along other axes each; [] for other code."""
-        first = next((i for i in range(one.start, one.end) if self.tokens[i].start in self.code.locals), one.start)
-        pointers = any(self.tokens[i].text in ("*", "&") for i in range(one.start, first))
-        if not self._is_declaration(one) or first == one.start or pointers:
+        first = next(
+            (i for i in range(statement.start, statement.end) if self.tokens[i].start in self.code.locals),
+            statement.start,
+        )
+        pointers = any(self.tokens[i].text in ("*", "&") for i in range(statement.start, first))
+        if not self._is_declaration(statement) or first == statement.start or pointers:
             return []  # in `float *p, *q`, the stars belong to the declarators
-        parts = split_at(self.tokens, first, one.end - 1, ",")
+        parts = split_at(self.tokens, first, statement.end - 1, ",")
         return parts if all(self.tokens[a].start in self.code.locals for a, _ in parts) else []
 
     def _list_places(self, axes: Axes) -> Iterator[Place]:
@@ -172,38 +175,47 @@ class _Jam:
         for numbers in itertools.product(*(range(self.copies[axis]) for axis in order)):
             yield dict(zip(order, numbers, strict=True))
 
-    def _stays_inside(self, one: Statement, jump: Statement) -> bool:
+    def _stays_inside(self, statement: Statement, jump: Statement) -> bool:
         """Whether a break or continue stays within the statement: it is in a loop inside it, or of it."""
         if self.tokens[jump.start].text == "return":
             return False
-        return any(loop.kind in ("for", "while") and loop.start <= jump.start < loop.end for loop in one.inner())
+        return any(loop.kind in ("for", "while") and loop.start <= jump.start < loop.end for loop in statement.inner())
 
-    def _only_locals(self, one: Statement) -> bool:
+    def _only_locals(self, statement: Statement) -> bool:
         """Whether a simple statement only declares or assigns local variables, so that work-items that do not differ
         can share it."""
-        span = (one.start, one.end)
-        words = [t.text for t in self.tokens[one.start : one.end]]
-        calls = "(" in words and not self._is_declaration(one)
-        return one.kind == "simple" and not calls and bool(self.code.changed(span)) and not self._stores_to_memory(span)
+        span = (statement.start, statement.end)
+        words = [t.text for t in self.tokens[statement.start : statement.end]]
+        calls = "(" in words and not self._is_declaration(statement)
+        return (
+            statement.kind == "simple"
+            and not calls
+            and bool(self.code.changed(span))
+            and not self._stores_to_memory(span)
+        )
 
     def _stores_to_memory(self, span: tuple[int, int]) -> bool:
         """Whether a statement assigns something that is no local variable."""
         names = (i for i in range(*span) if self.tokens[i].identifier and self.tokens[i - 1].text not in (".", "->"))
         return any(self.code.local(self.tokens[i]) < 0 and self.code.assigns(i, span[1]) for i in names)
 
-    def _is_declaration(self, one: Statement) -> bool:
-        if one.kind != "simple":
+    def _is_declaration(self, statement: Statement) -> bool:
+        if statement.kind != "simple":
             return False
-        changed = self.code.changed((one.start, one.end))
-        words = {t.text for t in self.tokens[one.start : one.end]}
+        changed = self.code.changed((statement.start, statement.end))
+        words = {t.text for t in self.tokens[statement.start : statement.end]}
         effects = words & STEP or any(word.lower().startswith(("atomic", "unsafeatomic")) for word in words)
-        return bool(changed) and not effects and any(self.tokens[i].start in changed for i in range(one.start, one.end))
+        return (
+            bool(changed)
+            and not effects
+            and any(self.tokens[i].start in changed for i in range(statement.start, statement.end))
+        )
 
-    def _is_exit(self, one: Statement) -> bool:
+    def _is_exit(self, statement: Statement) -> bool:
         """`if (...) return;`"""
-        if one.kind != "if" or len(one.parts) != 1:
+        if statement.kind != "if" or len(statement.parts) != 1:
             return False
-        inner = one.parts[0]
+        inner = statement.parts[0]
         inner = inner.parts[0] if inner.kind == "block" and len(inner.parts) == 1 else inner
         return inner.kind == "jump" and [t.text for t in self.tokens[inner.start : inner.end]] == ["return", ";"]
 
@@ -217,11 +229,13 @@ class _Jam:
             f"({self._source_text(span, place)})" for place in self._list_places(self._varying_axes(span))
         )
 
-    def _keep_pragma(self, one: Statement) -> str:
-        before = self.program.unit.text[: self.tokens[one.start].start].rstrip().rsplit(b"\n", 1)[-1].strip()
+    def _keep_pragma(self, statement: Statement) -> str:
+        before = self.program.unit.text[: self.tokens[statement.start].start].rstrip().rsplit(b"\n", 1)[-1].strip()
         if before.startswith(b"#pragma unroll"):
             return before.decode() + "\n"
-        innermost = one.kind == "for" and all(inner.kind != "for" for part in one.parts for inner in part.inner())
+        innermost = statement.kind == "for" and all(
+            inner.kind != "for" for part in statement.parts for inner in part.inner()
+        )
         return f"#pragma unroll {self.unroll}\n" if self.unroll and innermost else ""
 
     def _source_text(self, span: tuple[int, int], place: Place) -> str:

@@ -156,8 +156,8 @@ class _Split:
             if after in ASSIGN or after in STEP or self.tokens[i - 1].text in STEP:
                 yield i, after if after in ASSIGN else "++"
 
-    def _walk_statements(self, found: tuple[Statement, ...]) -> None:
-        for statement in found:
+    def _walk_statements(self, statements: tuple[Statement, ...]) -> None:
+        for statement in statements:
             loop = self._share_loop(statement) if statement.kind == "for" else None
             if loop is not None:
                 self.loops.append(loop)
@@ -168,22 +168,22 @@ class _Split:
                 raise NotUnderstood("a condition that stores")
             self._walk_statements(statement.parts)
 
-    def _handle_outside(self, one: Statement) -> None:
+    def _handle_outside(self, statement: Statement) -> None:
         """A statement that all lanes do, or the first one if it stores."""
-        span = (one.start, one.end)
-        atomic = self.tokens[one.start].text in ATOMIC_ADDS
+        span = (statement.start, statement.end)
+        atomic = self.tokens[statement.start].text in ATOMIC_ADDS
         stored = [i for i, _ in self._list_writes(span) if self.body.local(self.tokens[i]) < 0 or self._is_pointee(i)]
         if not stored and not atomic:
             return
         if atomic:
             stored.append(next(i for i in range(*span) if self._root_pointer(i, self.aliases)))
         if (
-            one.kind != "simple"
+            statement.kind != "simple"
             or len(list(self._list_writes(span))) > 1
             or any(not self._root_pointer(i, self.aliases) for i in stored)
         ):
             raise NotUnderstood("a store of another kind")
-        self.stores.append(_Store(one, stored[0], self._read_subscript(stored[0]), None))
+        self.stores.append(_Store(statement, stored[0], self._read_subscript(stored[0]), None))
 
     def _is_pointee(self, at: int) -> bool:
         return self.body.local(self.tokens[at]) in self.aliases and self.tokens[at + 1].text == "["
@@ -194,15 +194,17 @@ class _Split:
 
     # --- loops -------------------------------------------------------------------------------------------------------
 
-    def _share_loop(self, one: Statement) -> _Loop | None:
+    def _share_loop(self, statement: Statement) -> _Loop | None:
         """The loop, if its iterations can be dealt out; its stores are added."""
-        head = self._read_head(one)
+        head = self._read_head(statement)
         if head is None:
             return None
         variable, init, condition, step = head
-        span = (one.head[1] + 1, one.end)
+        span = (statement.head[1] + 1, statement.end)
         inside = {
-            p for p in self.body.changed(span) if self.tokens[span[0]].start <= p <= self.tokens[one.end - 1].start
+            p
+            for p in self.body.changed(span)
+            if self.tokens[span[0]].start <= p <= self.tokens[statement.end - 1].start
         }
         joined: dict[int, str] = {}
         stores: list[_Store] = []
@@ -211,18 +213,28 @@ class _Split:
             if place in inside and place not in self.aliases:
                 continue
             if place < 0 or self._is_pointee(i):
-                stores.append(_Store(self._simple_at(one, i), i, self._read_subscript(i), None))
+                stores.append(_Store(self._simple_at(statement, i), i, self._read_subscript(i), None))
                 continue
             how = self._join_operation(i, operator)
             if place == variable or not how or joined.get(place, how) != how:
                 return None
             joined[place] = how
         changing = {variable, *inside, *joined}
-        names = [i for i in range(one.head[0], one.head[1]) if self.body.local(self.tokens[i]) in changing - {variable}]
-        if names or not self._only_joined(span, joined) or not self._stays_inside(one):
+        names = [
+            i
+            for i in range(statement.head[0], statement.head[1])
+            if self.body.local(self.tokens[i]) in changing - {variable}
+        ]
+        if names or not self._only_joined(span, joined) or not self._stays_inside(statement):
             return None
         loop = _Loop(
-            one, variable, init, condition, step, joined, text_between(self.body.program.unit, self.tokens, *one.head)
+            statement,
+            variable,
+            init,
+            condition,
+            step,
+            joined,
+            text_between(self.body.program.unit, self.tokens, *statement.head),
         )
         for store in stores:
             is_shared = self._root_pointer(store.at, self.aliases) and self.tokens[store.at + 1].text == "["
@@ -235,8 +247,8 @@ class _Split:
     def _simple_at(self, loop: Statement, at: int) -> Statement:
         return next((s for s in loop.inner() if s.kind == "simple" and s.start <= at < s.end), loop)
 
-    def _read_head(self, one: Statement) -> tuple[int, tuple[int, int], tuple[int, int], str] | None:
-        parts = split_at(self.tokens, one.head[0], one.head[1], ";")
+    def _read_head(self, statement: Statement) -> tuple[int, tuple[int, int], tuple[int, int], str] | None:
+        parts = split_at(self.tokens, statement.head[0], statement.head[1], ";")
         if len(parts) != 3:
             return None
         (a, b), condition, (c, d) = parts
@@ -283,14 +295,16 @@ class _Split:
                 return False
         return True
 
-    def _stays_inside(self, one: Statement) -> bool:
+    def _stays_inside(self, statement: Statement) -> bool:
         """No jump leaves the loop before its end."""
-        for jump in one.inner():
+        for jump in statement.inner():
             if jump.kind != "jump":
                 continue
             text = self.tokens[jump.start].text
             inner = any(
-                s.kind in ("for", "while") and s.start <= jump.start < s.end for s in one.inner() if s is not one
+                s.kind in ("for", "while") and s.start <= jump.start < s.end
+                for s in statement.inner()
+                if s is not statement
             )
             if text in JUMPS - {"continue", "break"} or (text == "break" and not inner):
                 return False
