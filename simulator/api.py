@@ -14,25 +14,23 @@ import sys
 import sysconfig
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from hipsynth import toolchain
 from hipsynth.core.errors import MissingDependency
-from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.reasons import Reason
 from hipsynth.simulator import channel, program_results
 from hipsynth.simulator.artefacts import Artefacts as Artefacts  # part of this module's interface
-from hipsynth.simulator.budget_outcome import Spending, count_uncomputed, describe_uncomputed
+from hipsynth.simulator.budget_outcome import describe_uncomputed
 from hipsynth.simulator.channel import Channel
 from hipsynth.simulator.devices import DeviceTable
-from hipsynth.simulator.instructions import KernelInstructions
 from hipsynth.simulator.launch_record import LaunchRecording
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.simulator.line_sharing import SharingObservation
-from hipsynth.simulator.observation import Observation, Output
-from hipsynth.simulator.program_results import MalformedDocument, RuntimeDocument
-from hipsynth.simulator.transfers import Transfer
+from hipsynth.simulator.observation import Observation
+from hipsynth.simulator.program_results import MalformedDocument
+from hipsynth.simulator.run_result import RunResult as RunResult
 from hipsynth.toolchain import sandbox
 from hipsynth.toolchain.sandbox import processes
 
@@ -52,51 +50,6 @@ KILL_REASONS = {
     "moved": Reason.FORBIDDEN_CALL,
     "lost": Reason.WORKER_DIED,
 }
-
-
-# Fields that are totals over a kernel's dispatches in RunResult, but means per dispatch in a backend's records.
-TOTALS = ("duration_ns", "counters", "limits", "work", "traffic")
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """Result of one run. `status` "ok" means that the program terminated by itself, with any exit code; "partial"
-    (with a budget, `reason` "budget"), that it was ended at its limits, or crashed after launches that did not run,
-    and that `kernels` holds those that ended; or (`reason` "settled") that RunLimits.settled_launches ended it.
-
-    `reason` of a failure: timeout, instruction_limit, illegal_access, assertion, trap, deadlock, unsupported_opcode,
-    bad_code_object, bad_configuration, bad_result (a malformed result document), internal_error, unsupported_service,
-    out_of_memory, host_crash, output_limit, forbidden_call.
-    Kernel records have no metrics and no source yet, and totals over dispatches instead of means (see TOTALS).
-    """
-
-    status: str
-    reason: str = ""
-    message: str = ""
-    exit_code: int | None = None
-    stdout: str = ""
-    stderr: str = ""
-    kernels: tuple[KernelRecord, ...] = ()
-    dispatches: tuple[KernelRecord, ...] = ()  # records of the first dispatches, at most kKeptDispatches
-    dispatch_count: int = 0
-    clock_ns: float = 0.0  # simulated time at the end: dispatches and copies
-    spending: tuple[Spending, ...] = ()  # with a budget: every kernel that was launched
-    instructions: tuple[KernelInstructions, ...] = ()  # with RunLimits.lines
-    outputs: tuple[Output, ...] = ()  # with an Observation
-    transfers: tuple[Transfer, ...] = ()  # copies and fills, by kind
-    device_s: float = 0.0  # processor time in launches; the rest of `cpu_s` is the program's own code
-    warnings: tuple[str, ...] = ()  # errors that hardware would not detect, such as an out-of-bounds access
-    wall_s: float = 0.0
-    cpu_s: float = 0.0  # processor time; 0 for an attached program
-    isolated: bool = False
-    output_cut: bool = False  # stdout or stderr is longer than RunLimits.output_bytes; the rest was dropped
-
-    @property
-    def sampled(self) -> bool:
-        """True if some launch was not executed in full, so that the program's results are not valid."""
-        if self.spending:
-            return count_uncomputed(self.spending) > 0
-        return any(kernel.sampled for kernel in self.kernels)
 
 
 def library_path() -> Path:
@@ -341,7 +294,7 @@ def _describe_limit(reason: str, bounds: sandbox.SandboxLimits) -> str:
     }.get(reason, reason.replace("_", " "))
 
 
-def _describe_progress(document: RuntimeDocument) -> str:
+def _describe_progress(document: RunResult) -> str:
     """Describes the progress of a program that ran out of time or was interrupted."""
     if not document.kernels:
         return ", before any kernel had ended"
@@ -376,25 +329,11 @@ def _build_result(results: Channel, reason: str, message: str) -> RunResult:
     """
     try:
         data = results.document()
-        document = RuntimeDocument() if data is None else program_results.parse_document(data)
+        document = RunResult("ok") if data is None else program_results.parse_document(data)
     except MalformedDocument as error:
         return RunResult("failed", "bad_result", f"the program left a result that cannot be used: {error}")
     if document.status != "ok":
         reason, message = document.reason, document.message
     if reason in (Reason.TIMEOUT, Reason.INTERRUPTED):
         message += _describe_progress(document)
-    return RunResult(
-        status="failed" if reason else "ok",
-        reason=reason,
-        message=message,
-        kernels=document.kernels,
-        dispatches=document.dispatches,
-        dispatch_count=document.dispatch_count,
-        clock_ns=document.clock_ns,
-        spending=document.spending,
-        outputs=document.outputs,
-        transfers=document.transfers,
-        device_s=document.device_s,
-        warnings=document.warnings,
-        instructions=document.instructions,
-    )
+    return replace(document, status="failed" if reason else "ok", reason=reason, message=message)

@@ -1,22 +1,22 @@
 """Checks and decodes the result document that a program leaves behind (native/runtime/results.h).
 
 The program may have forged it. Whatever its bytes are, `parse_document` returns records with the right types and
-finite, bounded values, or raises MalformedDocument.
+finite, bounded values, or raises MalformedDocument. What the document says as sums over a kernel's dispatches are means
+per dispatch from here on.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from hipsynth.core.documents import from_json
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.simulator import instructions
 from hipsynth.simulator.budget_outcome import Spending
-from hipsynth.simulator.instructions import KernelInstructions
 from hipsynth.simulator.observation import MOST_OUTPUTS, Output
+from hipsynth.simulator.run_result import RunResult
 from hipsynth.simulator.transfers import Transfer
 from hipsynth.source.names import short_name
 
@@ -33,33 +33,15 @@ MOST_DISPATCHES, MOST_WARNINGS, MOST_PARTS, MOST_TRANSFERS = 64, 16, 2_000_000, 
 TEXT_CHARS, KEY_CHARS = 1 << 16, 100
 LARGEST = 2**63 - 1
 _NOT_MEASURED = frozenset({"name", "metrics", "source"})  # set by the tool
+_SUMS = ("duration_ns", "counters", "limits", "work", "traffic")  # over a kernel's dispatches
 
 
 class MalformedDocument(ValueError):
     """The document is not one that the runtime library writes."""
 
 
-@dataclass(frozen=True)
-class RuntimeDocument:
-    """A run's results. `status` "failed" has one of the corpora's reasons."""
-
-    status: str = "ok"
-    reason: str = ""
-    message: str = ""
-    kernels: tuple[KernelRecord, ...] = ()
-    dispatches: tuple[KernelRecord, ...] = ()
-    dispatch_count: int = 0
-    clock_ns: float = 0.0
-    warnings: tuple[str, ...] = ()
-    spending: tuple[Spending, ...] = ()
-    device_s: float = 0.0
-    instructions: tuple[KernelInstructions, ...] = ()
-    outputs: tuple[Output, ...] = ()
-    transfers: tuple[Transfer, ...] = ()
-
-
-def parse_document(data: bytes) -> RuntimeDocument:
-    """Decodes a document; raises MalformedDocument."""
+def parse_document(data: bytes) -> RunResult:
+    """The run that a document tells of, without what the program's process did; raises MalformedDocument."""
     if sum(data.count(mark) for mark in (b",", b"[", b"{")) > MOST_PARTS:  # bounds the memory that decoding takes
         raise MalformedDocument("it has too many parts")
     try:
@@ -109,7 +91,7 @@ def _check_texts(value: Any) -> None:
             _check_texts(item)
 
 
-def _decode_document(record: Mapping[str, Any]) -> RuntimeDocument:
+def _decode_document(record: Mapping[str, Any]) -> RunResult:
     reason, count = record["reason"], record["dispatch_count"]
     if record["status"] == "failed" and reason in CORE_REASONS:
         reason = CORE_REASONS[reason]
@@ -121,13 +103,15 @@ def _decode_document(record: Mapping[str, Any]) -> RuntimeDocument:
         raise TypeError("its time in launches is no number")
     kernels = _decode_records(record["kernels"], MOST_PARTS)
     dispatches = _decode_records(record["dispatches"], MOST_DISPATCHES)
-    if not {dispatch.symbol for dispatch in dispatches} <= {kernel.symbol for kernel in kernels}:
-        raise ValueError("a dispatch has no kernel")
-    return RuntimeDocument(
+    shapes = _decode_records(record["shapes"], MOST_PARTS)
+    if not {part.symbol for part in (*dispatches, *shapes)} <= {kernel.symbol for kernel in kernels}:
+        raise ValueError("a dispatch or shape has no kernel")
+    return RunResult(
         status=record["status"],
         reason=reason,
         message=_require_text(record["message"]),
         kernels=kernels,
+        shapes=shapes,
         dispatches=dispatches,
         dispatch_count=count,
         clock_ns=float(record["clock_ns"]),
@@ -169,8 +153,18 @@ def _decode_spending(row: Mapping[str, Any]) -> Spending:
 def _decode_record(row: Mapping[str, Any]) -> KernelRecord:
     if row.keys() & _NOT_MEASURED:
         raise ValueError("a kernel has fields that are not measured")
-    more = {"name": short_name(row["signature"]), "duration_ns": float(row["duration_ns"])}
-    record = from_json(KernelRecord, {**row, **more})
-    if record.dispatches < 1 or not all(0 < size < 2**32 for size in (*record.grid, *record.block)):
-        raise ValueError(f"kernel {record.name[:KEY_CHARS]} has no dispatch or no work")
+    dispatches = row["dispatches"]
+    if type(dispatches) is not int or dispatches < 1:
+        raise ValueError("a kernel has no dispatch")
+    means = {name: _divide_numbers(row[name], dispatches) for name in _SUMS if name in row}
+    record = from_json(KernelRecord, {**row, **means, "name": short_name(row["signature"])})
+    if not all(0 < size < 2**32 for size in (*record.grid, *record.block)):
+        raise ValueError(f"kernel {record.name[:KEY_CHARS]} has no work")
     return record
+
+
+def _divide_numbers(value: Any, count: int) -> Any:
+    """Divides a number, or every number in an object, by `count`; texts are unchanged."""
+    if isinstance(value, dict):
+        return {name: _divide_numbers(number, count) for name, number in value.items()}
+    return value if value is None or isinstance(value, str) else value / count

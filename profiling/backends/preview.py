@@ -8,14 +8,14 @@ A program costs its compiles and some tens of milliseconds, and nothing checks i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 
 from hipsynth import toolchain
 from hipsynth.core.errors import BadInput, CompileFailed, UsageError
 from hipsynth.core.kernel_record import (
+    Dim,
     KernelRecord,
     MeasurementSource,
     Occupancy,
@@ -27,7 +27,7 @@ from hipsynth.core.kernel_record import (
 from hipsynth.core.program import Program
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
-from hipsynth.profiling.backends.sim import SimBackend, failed_result, per_dispatch
+from hipsynth.profiling.backends.sim import SimBackend, failed_result
 from hipsynth.profiling.preview.interpret import Preview
 from hipsynth.profiling.preview.programs import MOST_PREVIEWS, ProgramPreviews, compile_device_code, preview_program
 from hipsynth.simulator import api, devices, label_model
@@ -76,37 +76,52 @@ class PreviewBackend:
         if reason:
             return failed_result(target, reason, message, provenance=provenance)
         provenance |= toolchain.find_toolchain().provenance()
-        kernels = tuple(self._build_record(group, target.arch) for group in by_kernel(previews.previews))
-        return TargetResult(target.arch, target.flags, target.device, "ok", kernels=kernels, provenance=provenance)
+        kernels = tuple(self._record(group, target.arch) for group in group_previews(previews.previews, instance_of))
+        shapes = tuple(self._record(group, target.arch) for group in group_previews(previews.previews, shape_of))
+        return TargetResult(
+            target.arch, target.flags, target.device, "ok", kernels=kernels, provenance=provenance,
+            shapes=shapes if len(shapes) > len(kernels) else (),
+        )  # fmt: skip
 
-    def _build_record(self, launches: Sequence[Preview], arch: str) -> KernelRecord:
-        """The record of a kernel from all of its launches."""
+    def _record(self, launches: Sequence[Preview], arch: str) -> KernelRecord:
+        """The record of a kernel from its launches."""
         first = launches[0]
-        shape = first.launch.grid, first.launch.block
-        total = KernelRecord(
+        dispatches = sum(launch.launch.times for launch in launches)
+        counters = {name: round(n) / dispatches for name, n in _sum(launches, attrgetter("counters")).items()}
+        duration_ns = sum(launch.launch.times * launch.duration_ns for launch in launches) / dispatches
+        return KernelRecord(
             name=first.instance,
-            dispatches=sum(launch.launch.times for launch in launches),
+            dispatches=dispatches,
             grid=first.launch.grid,
             block=first.launch.block,
-            duration_ns=sum(launch.launch.times * launch.duration_ns for launch in launches),
-            counters={name: float(round(n)) for name, n in _sum(launches, attrgetter("counters")).items()},
+            duration_ns=duration_ns,
+            counters=counters,
+            metrics=metrics.compute_metrics(counters, duration_ns, arch),
             source=MeasurementSource(self.name, self.version()),
-            same_shape=all((launch.launch.grid, launch.launch.block) == shape for launch in launches),
+            same_shape=len({shape_of(launch) for launch in launches}) == 1,
             registers=Registers(**{name: first.registers[name] for name in Registers.__annotations__}),
             occupancy=Occupancy(**{name: first.occupancy[name] for name in Occupancy.__annotations__}),
-            limits=TimingBounds(first.bottleneck, 0.0, _sum(launches, attrgetter("bounds"))),
-            work=Work(**_sum(launches, attrgetter("work"))),
+            limits=TimingBounds(first.bottleneck, 0.0, _mean(launches, attrgetter("bounds"))),
+            work=Work(**_mean(launches, attrgetter("work"))),
             sampling=_sampling(launches),
         )
-        mean = per_dispatch(total)
-        return replace(mean, metrics=metrics.compute_metrics(mean.counters, mean.duration_ns, arch))
 
 
-def by_kernel(previews: Iterable[Preview]) -> list[list[Preview]]:
-    """The launches of each kernel, in the order of their first ones."""
-    groups: dict[str, list[Preview]] = {}
-    for launch_preview in previews:
-        groups.setdefault(launch_preview.instance, []).append(launch_preview)
+def instance_of(launch: Preview) -> str:
+    """The kernel of a launch, with its template arguments."""
+    return launch.instance
+
+
+def shape_of(launch: Preview) -> tuple[str, Dim, Dim]:
+    """Kernel, grid and block of a launch."""
+    return launch.instance, launch.launch.grid, launch.launch.block
+
+
+def group_previews(previews: Iterable[Preview], key: Callable[[Preview], Hashable]) -> list[list[Preview]]:
+    """The launches with equal keys, in the order of their first ones."""
+    groups: dict[Hashable, list[Preview]] = {}
+    for preview in previews:
+        groups.setdefault(key(preview), []).append(preview)
     return list(groups.values())
 
 
@@ -134,3 +149,9 @@ def _sum(launches: Iterable[Preview], numbers: Callable[[Preview], Mapping[str, 
         for name, value in numbers(launch).items():
             total[name] = total.get(name, 0.0) + launch.launch.times * value
     return total
+
+
+def _mean(launches: Sequence[Preview], numbers: Callable[[Preview], Mapping[str, float]]) -> dict[str, float]:
+    """The numbers of a launch on average."""
+    dispatches = sum(preview.launch.times for preview in launches)
+    return {name: value / dispatches for name, value in _sum(launches, numbers).items()}

@@ -41,7 +41,9 @@ class TargetResult:
     exit_code: int | None = None
     stdout: str = ""
     kernels: tuple[KernelRecord, ...] = ()
-    dispatches: tuple[KernelRecord, ...] = ()  # the first ones, each by itself, where the backend tells them apart
+    # The same launches by kernel, grid and block, in the order of first launches, where the backend tells them apart;
+    # () if each kernel has one shape.
+    shapes: tuple[KernelRecord, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)  # compiler, headers, backend, device ... versions
     spending: tuple[Spending, ...] = ()
     transfers: tuple[Transfer, ...] = ()  # copies and fills; a program of nothing else is "ok" without kernels
@@ -50,6 +52,11 @@ class TargetResult:
     times: Mapping[str, float] = field(
         default_factory=dict, compare=False
     )  # compiling (elapsed), host code, device code
+
+    @property
+    def launches(self) -> tuple[KernelRecord, ...]:
+        """A record for each kernel and launch shape, as far as the backend tells them apart."""
+        return self.shapes or self.kernels
 
 
 @dataclass(frozen=True)

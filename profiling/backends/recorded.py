@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from hipsynth.core.documents import from_json
 from hipsynth.core.errors import BadInput
@@ -58,13 +57,16 @@ def read_capture(path: Path) -> tuple[str, TargetResult]:
         ) from error
 
 
-def _read_result(row: Mapping[str, Any]) -> TargetResult:
-    kernels = tuple(_read_kernel(kernel, row["arch"]) for kernel in row["kernels"])
-    return TargetResult(**{**row, "kernels": kernels})
+def _read_result(row: object) -> TargetResult:
+    result = from_json(TargetResult, row)
+    return replace(
+        result,
+        kernels=tuple(_with_metrics(kernel, result.arch) for kernel in result.kernels),
+        shapes=tuple(_with_metrics(kernel, result.arch) for kernel in result.shapes),
+    )
 
 
-def _read_kernel(row: Mapping[str, Any], arch: str) -> KernelRecord:
-    kernel = from_json(KernelRecord, row)
+def _with_metrics(kernel: KernelRecord, arch: str) -> KernelRecord:
     return replace(kernel, metrics=metrics.compute_metrics(kernel.counters, kernel.duration_ns, arch))
 
 

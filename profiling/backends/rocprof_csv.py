@@ -10,6 +10,7 @@ Grid_Size counts work-items. Counters are summed over instances and named withou
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -177,7 +178,8 @@ def _build_kernel(name: str, files: Sequence[_File], arch: str, backend_version:
             per_counter[counter].append(_mean_of(values))
     counters = {counter: _mean_of(values) for counter, values in sorted(per_counter.items())}
     duration, source = _best_duration(name, telling)
-    grid, block = _largest_shape(name, telling)
+    shapes = _launch_shapes(name, telling)
+    grid, block = max(shapes, key=lambda shape: math.prod(shape[0]))
     return KernelRecord(
         name=name,
         dispatches=max(len(file.kernels[name]) for file in telling),
@@ -187,6 +189,7 @@ def _build_kernel(name: str, files: Sequence[_File], arch: str, backend_version:
         metrics=metrics.compute_metrics(counters, duration, arch),
         duration_ns=duration,
         source=MeasurementSource("rocprof", backend_version, source),
+        same_shape=len(set(shapes)) == 1,
     )
 
 
@@ -209,8 +212,8 @@ def _best_duration(name: str, files: Sequence[_File]) -> tuple[float, str]:
     raise BadInput(f"kernel {name}: no time stamps in the profiler's files", remedy="profile with --kernel-trace")
 
 
-def _largest_shape(name: str, files: Sequence[_File]) -> tuple[Dim, Dim]:
-    """Grid (work-groups) and block of the largest dispatch, from a trace if there is one."""
+def _launch_shapes(name: str, files: Sequence[_File]) -> list[tuple[Dim, Dim]]:
+    """Grid (work-groups) and block of each dispatch, from traces if there are any."""
     for rank in (_TRACE, _WIDE, _LONG):
         shapes = [
             (d.grid, d.block)
@@ -220,7 +223,7 @@ def _largest_shape(name: str, files: Sequence[_File]) -> tuple[Dim, Dim]:
             if d.grid is not None and d.block is not None
         ]
         if shapes:
-            return max(shapes, key=lambda shape: shape[0][0] * shape[0][1] * shape[0][2])
+            return shapes
     raise BadInput(f"kernel {name}: no launch sizes in the profiler's files", remedy="profile with --kernel-trace")
 
 

@@ -6,9 +6,8 @@ import functools
 import hashlib
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from hipsynth import toolchain
 from hipsynth.core.errors import BadInput, CompileFailed, MissingDependency, UsageError
@@ -141,7 +140,7 @@ class SimBackend:
             exit_code=result.exit_code,
             stdout=result.stdout,
             kernels=kernels,
-            dispatches=measured_kernels(result.dispatches, target.arch),
+            shapes=measured_kernels(result.shapes, target.arch),
             provenance=dict(provenance),
             spending=result.spending,
             transfers=result.transfers,
@@ -158,12 +157,11 @@ def duration_error(kernels: Iterable[KernelRecord]) -> float:
 
 
 def measured_kernels(kernels: Iterable[KernelRecord], arch: str) -> tuple[KernelRecord, ...]:
-    """The kernels of a RunResult as the backend reports them: means per dispatch, with their metrics."""
+    """The kernels of a RunResult as the backend reports them, with their metrics."""
     source = MeasurementSource(SimBackend.name, SimBackend().version())
-    means = map(per_dispatch, kernels)
     return tuple(
-        replace(mean, metrics=metrics.compute_metrics(mean.counters, mean.duration_ns, arch), source=source)
-        for mean in means
+        replace(kernel, metrics=metrics.compute_metrics(kernel.counters, kernel.duration_ns, arch), source=source)
+        for kernel in kernels
     )
 
 
@@ -204,22 +202,6 @@ def run_in_copy(
         result = api.run_program(placed.artefacts, device, folder, limits, arguments, mounts=placed.mounts)
     texts = {name: getattr(result, name).replace(str(job), "<scratch>") for name in ("message", "stdout", "stderr")}
     return replace(result, **texts)
-
-
-def per_dispatch(total: KernelRecord) -> KernelRecord:
-    """Converts totals over a kernel's dispatches (see api.RunResult) to means per dispatch."""
-    return replace(total, **{name: _divide_numbers(getattr(total, name), total.dispatches) for name in api.TOTALS})
-
-
-def _divide_numbers(value: Any, count: int) -> Any:
-    """Divides a number, or every number in a dataclass or mapping, by `count`; strings are unchanged."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return replace(
-            value, **{part.name: _divide_numbers(getattr(value, part.name), count) for part in fields(value)}
-        )
-    if isinstance(value, Mapping):
-        return {name: _divide_numbers(number, count) for name, number in value.items()}
-    return value if value is None or isinstance(value, str) else value / count
 
 
 def failed_result(target: Target, reason: str, message: str, *, provenance: Mapping[str, str]) -> TargetResult:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Mapping, Sequence
 
 from hipsynth.core.errors import BadInput, MissingDependency, PartialFailure
-from hipsynth.core.kernel_record import KernelRecord, Sampling
+from hipsynth.core.kernel_record import KernelRecord, Sampling, TimingBounds, Traffic, Work
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import TargetResult
 from hipsynth.profiling.lines.line_records import KernelLines
@@ -36,7 +37,7 @@ def profile_document(program: str, path: str, results: Sequence[TargetResult]) -
 def result_document(result: TargetResult) -> ProfileResult:
     """One entry of `results` of a profile; metrics are the paper's twelve, in physical units."""
     lines = {line.symbol: line for line in result.lines}
-    plotted = [roofline.PlottedKernel(kernel.name, kernel.metrics, kernel.source.kind) for kernel in result.kernels]
+    plotted = [roofline.PlottedKernel(kernel.name, kernel.metrics, kernel.source.kind) for kernel in result.launches]
     return ProfileResult(
         budget=result.spending or None,
         transfers=result.transfers or None,
@@ -49,7 +50,7 @@ def result_document(result: TargetResult) -> ProfileResult:
         stdout=result.stdout,
         kernels=tuple(
             kernel_document(kernel_result, result.device, lines.get(kernel_result.symbol))
-            for kernel_result in result.kernels
+            for kernel_result in result.launches
         ),
         device=result.device,
         message=result.message,
@@ -67,6 +68,7 @@ def kernel_document(kernel: KernelRecord, device: str, lines: KernelLines | None
         dispatches=kernel.dispatches,
         grid=kernel.grid,
         block=kernel.block,
+        same_shape=kernel.same_shape,
         counters=dict(sorted(kernel.counters.items())),
         metrics={metric: kernel.metrics.get(metric) for metric in metrics.paper_ids()},
         duration_ns=kernel.duration_ns,
@@ -98,7 +100,8 @@ def _loops(kernel: KernelLines) -> tuple[LoopCost, ...]:
 def run_document(result: RunResult, path: str, arch: str, flags: str, files: Sequence[str]) -> RunDocument:
     """What `synth run --json` prints of a run of the program at `path`, which wrote `files`."""
     symbols = [kernel.symbol for kernel in result.kernels]
-    run = {name: value for name, value in vars(result).items() if name not in ("instructions", "kernels", "dispatches")}
+    left_out = ("instructions", "kernels", "shapes", "dispatches")
+    run = {name: value for name, value in vars(result).items() if name not in left_out}
     return RunDocument(
         path=path,
         arch=arch,
@@ -114,16 +117,37 @@ def run_document(result: RunResult, path: str, arch: str, flags: str, files: Seq
 
 
 def _executed(kernel: KernelRecord) -> ExecutedKernel:
-    sampling = kernel.sampling or Sampling()
-    values = {name: value for name, value in vars(kernel).items() if name not in ("metrics", "source", "sampling")}
+    sampling, limits = kernel.sampling or Sampling(), kernel.limits
+    times = functools.partial(_all_dispatches, kernel.dispatches)
     return ExecutedKernel(
-        **values,
-        bottleneck=kernel.limits.bottleneck if kernel.limits is not None else "",
+        name=kernel.name,
+        dispatches=kernel.dispatches,
+        grid=kernel.grid,
+        block=kernel.block,
+        duration_ns=kernel.duration_ns * kernel.dispatches,
+        counters=times(kernel.counters),
+        symbol=kernel.symbol,
+        signature=kernel.signature,
+        same_shape=kernel.same_shape,
+        registers=kernel.registers,
+        occupancy=kernel.occupancy,
+        limits=limits
+        and TimingBounds(limits.bottleneck, bounds=times(limits.bounds), **times({"wave_cycles": limits.wave_cycles})),
+        work=kernel.work and Work(**times(vars(kernel.work))),
+        traffic=kernel.traffic and Traffic(**times(vars(kernel.traffic))),
+        bottleneck=limits.bottleneck if limits is not None else "",
         sampled=kernel.sampled,
         groups_simulated=sampling.groups_simulated,
         reused=sampling.reused,
         error_estimate=uncertainty.metric_error_bounds(kernel.error_estimate),
     )
+
+
+def _all_dispatches(dispatches: int, means: Mapping[str, float]) -> dict[str, float]:
+    """Sums over the dispatches of which these are means; counts are whole numbers again."""
+    sums = {name: mean * dispatches for name, mean in means.items()}
+    rounded = {name: round(value) for name, value in sums.items()}
+    return {name: rounded[name] if rounded[name] / dispatches == means[name] else value for name, value in sums.items()}
 
 
 def expected_errors(kernel: KernelRecord, device: str) -> dict[str, ExpectedError | None]:

@@ -73,7 +73,9 @@ class LoopCost(Amounts, _Extent):
 
 @dataclass(frozen=True, kw_only=True)
 class ProfiledKernel:
-    """One kernel of a profile: counters and duration (ns) are means per dispatch, `grid` counts work-groups.
+    """One kernel of a profile in one launch shape, in the order of first launches: counters and duration (ns) are means
+    over its `dispatches`, `grid` counts work-groups. Without `same_shape`, it is of several shapes, and the grid is the
+    first launch's: those of a program beyond the first 256, or of a backend that does not tell launches apart.
 
     `extra_metrics` holds the other metrics of the metric table. For simulated kernels, `expected_error` is the error of
     each metric against hardware recordings (null: no evidence), `no_evidence` lists features that no recorded kernel
@@ -81,13 +83,15 @@ class ProfiledKernel:
     `sampled` and `groups_simulated` describe the sampling, `error_estimate` (counter or "Duration" -> relative error)
     and `metric_error_estimate` (metric -> error in its unit) the error that it adds, which 9 of 10 stay below; `reused`
     dispatches repeated earlier ones (docs/explanation/repeated-launches.md). With --lines: `registers`, `lines`,
-    `loops`, and in `lines_without` the events that no instruction was seen to cause.
+    `loops`, and in `lines_without` the events that no instruction was seen to cause; they are of the kernel's launches
+    in all shapes.
     """
 
     name: str
     dispatches: int
     grid: Dim
     block: Dim
+    same_shape: bool
     counters: Mapping[str, float]
     metrics: Mapping[str, float | None]
     duration_ns: float
@@ -195,3 +199,90 @@ class RunDocument:
     isolated: bool
     output_cut: bool
     files: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ProgramCounts:
+    """Programs of a corpus, by origin and family; a family's compositions count together."""
+
+    total: int
+    by_origin: Mapping[str, int]
+    by_family: Mapping[str, int]
+    lineages: int
+
+
+@dataclass(frozen=True)
+class MeasurementCounts:
+    """Finished items (a run on a target) of a corpus, and their kernels."""
+
+    total: int
+    kernels: int
+    by_arch: Mapping[str, int]
+    by_flags: Mapping[str, int]
+    by_device: Mapping[str, int]
+    by_backend: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class FailureCounts:
+    """Failed items of a corpus."""
+
+    total: int
+    by_reason: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class DuplicateCounts:
+    """Items whose twelve metrics equal those of an earlier item on the same target, within and across lineages."""
+
+    same_lineage: int
+    other_lineage: int
+
+
+@dataclass(frozen=True)
+class BinCoverage:
+    """Bins of an axis that hold labels, and how many equally full ones would be as varied."""
+
+    bins: int
+    effective: float
+
+
+@dataclass(frozen=True)
+class MetricQuantiles:
+    """The distribution of a metric over kernels: how often it is unknown and zero, quantiles in percent; null without
+    known values."""
+
+    unknown: int
+    zero: int
+    p0: float | None
+    p5: float | None
+    p25: float | None
+    p50: float | None
+    p75: float | None
+    p95: float | None
+    p100: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusStatistics:
+    """The document of `synth stats --json`.
+
+    `labels`: kernel launches labelled, one per kernel of a run; `skeletons`: distinct control skeletons; `opcodes`:
+    distinct ones in the builds, 0 if the profiles did not record them; `bottlenecks`: kernels by architecture and unit;
+    `covered`: by axis of the label space and architecture.
+    """
+
+    corpus: str
+    schema_version: int
+    programs: ProgramCounts
+    measurements: MeasurementCounts
+    labels: int
+    skeletons: int
+    opcodes: int
+    bottlenecks: Mapping[str, Mapping[str, int]]
+    covered: Mapping[str, Mapping[str, BinCoverage]]
+    failures: FailureCounts
+    duplicates: DuplicateCounts
+    metrics: Mapping[str, MetricQuantiles]
+    damaged: tuple[str, ...]
+    notes: tuple[str, ...]

@@ -14,7 +14,7 @@ from hipsynth import toolchain
 from hipsynth.core.documents import to_json
 from hipsynth.core.program import Program, Project, SourceFile
 from hipsynth.profiling.backends.protocol import Target, TargetResult
-from hipsynth.profiling.backends.sim import SimBackend, per_dispatch
+from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.profiling.lines.attribute import COUNTERS, exposed_cycles, scale_amounts, totals_of
 from hipsynth.profiling.lines.line_table import FLAG
 from hipsynth.profiling.reports.describe import result_document
@@ -60,7 +60,7 @@ def test_sums_over_instructions_are_the_kernels_counters(artefacts: api.Artefact
     [kernel], [counted] = done.kernels, done.instructions
     assert plain.instructions == () and plain.kernels[0] == kernel  # watching changes no label
     totals = totals_of(kernel, device)
-    sums = {event: sum(row.amounts[event] for row in counted.rows) for event in totals}
+    sums = {event: sum(row.amounts[event] for row in counted.rows) / kernel.dispatches for event in totals}
     assert totals.keys() >= {*COUNTERS, "stall_cycles", "barrier_cycles"}
     stalls, modelled = sums.pop("stall_cycles"), totals.pop("stall_cycles")
     assert sums == {event: totals[event] for event in sums}  # exactly
@@ -103,7 +103,7 @@ def test_a_sampled_grid_is_scaled_to_its_counters(artefacts: api.Artefacts, tmp_
     done = api.run_program(artefacts, device, tmp_path, RunLimits(sampling_units=2, effort=1e-4, lines=True))
     [kernel], [counted] = done.kernels, done.instructions
     assert kernel.sampled
-    totals = totals_of(per_dispatch(kernel), device)
+    totals = totals_of(kernel, device)
     rows, outside = scale_amounts(counted.rows, totals, kernel.dispatches)
     assert outside == ()
     for event, total in totals.items():

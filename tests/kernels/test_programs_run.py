@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 from hip_programs import built, run
 
+from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.simulator import api, devices
 from hipsynth.simulator.limits import RunLimits
 
@@ -105,18 +107,42 @@ def test_shapes_of_repeated_dispatches(tmp_path: Path) -> None:
     assert not combine.same_shape
     assert (combine.grid, combine.block) == ((8, 1, 1), (64, 1, 1))
     each = [dispatch for dispatch in done.dispatches if dispatch.symbol == combine.symbol]
-    assert sum(dispatch.duration_ns for dispatch in each) == pytest.approx(combine.duration_ns)
-    assert sum(dispatch.counters["SQ_WAVES"] for dispatch in each) == combine.counters["SQ_WAVES"]
+    assert fmean(dispatch.duration_ns for dispatch in each) == pytest.approx(combine.duration_ns)
+    assert fmean(dispatch.counters["SQ_WAVES"] for dispatch in each) == combine.counters["SQ_WAVES"]
 
 
-def test_many_dispatches_are_totalled(tmp_path: Path) -> None:
+def test_each_shape_has_its_own_record(tmp_path: Path) -> None:
+    done = run("two_kernels", tmp_path)
+    grouped: dict[tuple[object, ...], list[KernelRecord]] = {}
+    for dispatch in done.dispatches:
+        grouped.setdefault((dispatch.name, dispatch.grid, dispatch.block), []).append(dispatch)
+    assert [(one.name, one.grid, one.block) for one in done.shapes] == list(grouped)
+    for one, each in zip(done.shapes, grouped.values(), strict=True):
+        assert one.same_shape and one.dispatches == len(each)
+        assert one.duration_ns == pytest.approx(fmean(dispatch.duration_ns for dispatch in each))
+        assert one.counters["SQ_WAVES"] == each[0].counters["SQ_WAVES"]
+        assert one.work is not None and each[0].work is not None and one.work.waves == each[0].work.waves
+    assert run("vector_add", tmp_path).shapes == ()
+
+
+def test_shapes_beyond_what_is_kept_share_a_record(tmp_path: Path) -> None:
+    done = run("growing_grids", tmp_path, ("300",))
+    (kernel,) = done.kernels
+    *kept, others = done.shapes
+    assert [one.grid[0] for one in kept] == list(range(1, 257)) and all(one.same_shape for one in kept)
+    assert (others.grid[0], others.dispatches, others.same_shape) == (257, 44, False)
+    waves = sum(one.counters["SQ_WAVES"] * one.dispatches for one in done.shapes)
+    assert waves == pytest.approx(kernel.counters["SQ_WAVES"] * 300) == pytest.approx(300 * 301 / 2)
+
+
+def test_many_dispatches_are_counted_together(tmp_path: Path) -> None:
     done = run("many_launches", tmp_path, ("300",))
     (kernel,) = done.kernels
-    assert (kernel.dispatches, done.dispatch_count, kernel.counters["SQ_WAVES"]) == (300, 300, 300)
+    assert (kernel.dispatches, done.dispatch_count, kernel.counters["SQ_WAVES"]) == (300, 300, 1)
     assert len(done.dispatches) == 64
     issue = devices.load_device(devices.default_device("gfx90a")).spec()
     overlap = issue["issue.launch_ns"] - issue["issue.chained_launch_ns"]  # of a launch with the kernel before it
-    assert done.clock_ns >= kernel.duration_ns - 299 * overlap
+    assert done.clock_ns >= 300 * kernel.duration_ns - 299 * overlap
 
 
 def test_without_counters_durations_are_the_same(tmp_path: Path) -> None:

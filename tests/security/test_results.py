@@ -30,7 +30,8 @@ KERNEL: dict[str, Any] = {
 }  # fmt: skip
 DOCUMENT: dict[str, Any] = {
     "status": "ok", "reason": "", "message": "", "warnings": [], "finished": True, "signal": 0, "clock_ns": 12.5,
-    "dispatch_count": 1, "module_kernels": 1, "device_ms": 3, "kernels": [KERNEL], "dispatches": [KERNEL], "budget": [],
+    "dispatch_count": 1, "module_kernels": 1, "device_ms": 3, "kernels": [KERNEL], "shapes": [], "dispatches": [KERNEL],
+    "budget": [],
     "instructions": [], "outputs": [], "transfers": [],
 }  # fmt: skip
 
@@ -119,6 +120,8 @@ FORGED = {
     "long text": changed(warnings=["w" * 70_000]),
     "a dispatch of no kernel": changed(kernels=[]),
     "no dispatch": kernel(dispatches=0),
+    "half a dispatch": kernel(dispatches=0.5),
+    "a shape of no kernel": changed(shapes=[{**KERNEL, "symbol": "other"}]),
     "no work": kernel(grid=[0, 1, 1]),
     "no grid": kernel(grid=[1]),
     "a counter that is none": kernel(counters={"SQ_WAVES": None}),

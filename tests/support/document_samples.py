@@ -59,6 +59,7 @@ def profiled_kernel(name: str, duration_ns: float, metrics: Mapping[str, float |
         dispatches=1,
         grid=(1, 1, 1),
         block=(64, 1, 1),
+        same_shape=True,
         counters={},
         metrics=metrics,
         duration_ns=duration_ns,

@@ -110,7 +110,6 @@ def execute_for_comparison(
 ) -> tuple[SimulatedKernel | FailedExecution, ...]:
     """Metrics and duration of each kernel and launch shape as the simulator executes the program: the mean over the
     launches of that shape."""
-    from hipsynth.profiling.backends.launch_shapes import records_by_shape
     from hipsynth.profiling.backends.protocol import Target
     from hipsynth.profiling.matrix.job import profile_program
     from hipsynth.simulator.limits import RunLimits
@@ -129,5 +128,5 @@ def execute_for_comparison(
             block=record.block,
             dispatches=record.dispatches,
         )
-        for record in records_by_shape(result)
+        for record in result.launches
     )

@@ -206,6 +206,7 @@ export interface ProfiledKernel {
   dispatches: number;
   grid: [number, number, number];
   block: [number, number, number];
+  same_shape: boolean;
   counters: Record<string, number>;
   metrics: Record<string, number | null>;
   duration_ns: number;

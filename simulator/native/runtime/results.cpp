@@ -129,7 +129,9 @@ void accumulate(Dispatch& sum, const Dispatch& more) {
   accumulate(sum.traffic, more.traffic);
 }
 
-bool same(const Dim3& a, const Dim3& b) { return a.x == b.x && a.y == b.y && a.z == b.z; }
+std::array<uint32_t, 6> shape_of(const Dispatch& d) {
+  return {d.grid.x, d.grid.y, d.grid.z, d.block.x, d.block.y, d.block.z};
+}
 
 // The record of a kernel; `sum` is over all its dispatches.
 std::string record_of(const std::string& heading, uint64_t dispatches, bool same_shape, const Dispatch& sum) {
@@ -179,8 +181,7 @@ std::string json_string(const std::string& text) {
 
 void Results::add(const KernelInfo& kernel, const Dispatch& dispatch) {
   ++dispatches_;
-  const Dim3 &g = dispatch.grid, &b = dispatch.block;
-  const bool is_new = shapes_.emplace(kernel.symbol, std::array{g.x, g.y, g.z, b.x, b.y, b.z}).second;
+  const bool is_new = launched_.emplace(kernel.symbol, shape_of(dispatch)).second;
   since_new_ = is_new ? 0 : since_new_ + 1;
   const Treatment& t = dispatch.treatment;
   if (limited_) {
@@ -215,6 +216,7 @@ void Results::record(const KernelInfo& kernel, const Dispatch& dispatch) {
   auto [slot, added] = index_.try_emplace(kernel.symbol, totals_.size());
   if (added) totals_.emplace_back();
   KernelTotal& total = totals_[slot->second];
+  const bool new_shape = record_shape(slot->second, dispatch);
   if (added) {
     total.heading = "{";
     JsonVisitor v{&total.heading, 1};
@@ -224,16 +226,39 @@ void Results::record(const KernelInfo& kernel, const Dispatch& dispatch) {
     total.sum.printf_output.clear();
   } else {
     accumulate(total.sum, dispatch);
-    total.same_shape = total.same_shape && same(total.sum.grid, dispatch.grid) && same(total.sum.block, dispatch.block);
+    total.same_shape = total.same_shape && shape_of(total.sum) == shape_of(dispatch);
   }
   ++total.dispatches;
   total.stale = true;
   if (first_.size() < kKeptDispatches) {
     first_.push_back(record_of(total.heading, 1, true, dispatch));
     render();
-  } else if (added) {
+  } else if (new_shape) {
     render();
   }
+}
+
+bool Results::record_shape(size_t kernel, const Dispatch& dispatch) {
+  const KernelTotal& total = totals_[kernel];
+  const Shape shape = shape_of(dispatch), others{};
+  const bool kept = shape_index_.contains({kernel, shape}) || shapes_.size() < kKeptShapes;
+  const auto [slot, added] = shape_index_.try_emplace({kernel, kept ? shape : others}, shapes_.size());
+  if (added) shapes_.push_back({.kernel = kernel});
+  ShapeTotal& row = shapes_[slot->second];
+  if (total.dispatches > 0 && !(total.same_shape && shape_of(total.sum) == shape)) {
+    several_shapes_ = true;
+    if (total.same_shape) std::ranges::find(shapes_, kernel, &ShapeTotal::kernel)->sum = total.sum;
+    if (row.dispatches > 0) {
+      row.same_shape = row.same_shape && shape_of(row.sum) == shape;
+      accumulate(row.sum, dispatch);
+    } else {
+      row.sum = dispatch;
+      row.sum.printf_output.clear();
+    }
+  }
+  ++row.dispatches;
+  row.stale = true;
+  return added;
 }
 
 void Results::render() {
@@ -246,6 +271,12 @@ void Results::render() {
   for (KernelTotal& total : totals_) {
     if (!std::exchange(total.stale, false)) continue;
     total.rendered = record_of(total.heading, total.dispatches, total.same_shape, total.sum);
+  }
+  for (ShapeTotal& row : shapes_) {
+    if (!several_shapes_ || !std::exchange(row.stale, false)) continue;
+    const KernelTotal& kernel = totals_[row.kernel];
+    row.rendered =
+        kernel.same_shape ? kernel.rendered : record_of(kernel.heading, row.dispatches, row.same_shape, row.sum);
   }
   for (Spending& s : spending_) {
     if (!std::exchange(s.stale, false)) continue;
@@ -298,6 +329,11 @@ void Results::write(bool finished, int signal) const {
   for (size_t i = 0; i < totals_.size(); ++i) {
     out.put(i ? ",\n" : "\n");
     out.put(totals_[i].rendered);
+  }
+  out.put("],\n\"shapes\": [");
+  for (size_t i = 0; several_shapes_ && i < shapes_.size(); ++i) {
+    out.put(i ? ",\n" : "\n");
+    out.put(shapes_[i].rendered);
   }
   out.put("],\n\"dispatches\": [");
   for (size_t i = 0; i < first_.size(); ++i) {

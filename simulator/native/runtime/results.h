@@ -19,6 +19,8 @@ inline constexpr int kStopExit = 113;
 // Number of dispatches reported individually; later ones only count in their kernel's totals.
 inline constexpr size_t kKeptDispatches = 64;
 inline constexpr size_t kKeptWarnings = 16;
+// Number of launch shapes reported individually; each kernel has one further row for all others.
+inline constexpr size_t kKeptShapes = 256;
 
 std::string json_string(const std::string& text);
 
@@ -61,6 +63,17 @@ class Results {
     std::string rendered;  // its JSON object
   };
 
+  using Shape = std::array<uint32_t, 6>;  // grid and block
+  // The launches of a kernel in one shape.
+  struct ShapeTotal {
+    size_t kernel = 0;  // position in totals_
+    uint64_t dispatches = 0;
+    bool same_shape = true;  // false: of shapes beyond kKeptShapes
+    Dispatch sum;            // unset while the kernel has no other shape: then it is the kernel's
+    bool stale = false;
+    std::string rendered;
+  };
+
   // What became of a kernel's launches under DeviceOptions::budget_s.
   struct Spending {
     std::string heading;
@@ -71,6 +84,8 @@ class Results {
   };
   Spending& spending_of(const KernelInfo& kernel);
   void record(const KernelInfo& kernel, const Dispatch& dispatch);
+  // Comes before the dispatch is added to the total of its kernel. True if its shape is new.
+  bool record_shape(size_t kernel, const Dispatch& dispatch);
 
   std::string status_ = "\"status\": \"ok\", \"reason\": \"\", \"message\": \"\"";
   std::string outputs_;   // rendered digests (trial.h)
@@ -79,7 +94,7 @@ class Results {
   bool failed_ = false;
   double clock_ns_ = 0;
   uint64_t dispatches_ = 0, since_new_ = 0;
-  std::set<std::tuple<std::string, std::array<uint32_t, 6>>> shapes_;  // kernel symbol; grid and block
+  std::set<std::tuple<std::string, Shape>> launched_;  // kernel symbol; also of launches without counters
   struct Transferred {
     uint64_t count = 0;
     double bytes = 0, ns = 0;
@@ -90,6 +105,9 @@ class Results {
   bool limited_ = false;                 // there is a budget
   std::map<std::string, size_t> index_;  // kernel symbol -> position in totals_
   std::vector<KernelTotal> totals_;
+  std::map<std::pair<size_t, Shape>, size_t> shape_index_;  // position in totals_, shape -> position in shapes_
+  std::vector<ShapeTotal> shapes_;                          // in the order of their first launches
+  bool several_shapes_ = false;                             // of some kernel
   std::map<std::string, size_t> spending_index_;  // kernel symbol -> position in spending_
   std::vector<Spending> spending_;
   const InstructionTally* tally_ = nullptr;

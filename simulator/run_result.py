@@ -1,0 +1,55 @@
+"""What one run of a program on the simulator gave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hipsynth.core.kernel_record import KernelRecord
+from hipsynth.simulator.budget_outcome import Spending, count_uncomputed
+from hipsynth.simulator.instructions import KernelInstructions
+from hipsynth.simulator.observation import Output
+from hipsynth.simulator.transfers import Transfer
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """Result of one run. `status` "ok" means that the program terminated by itself, with any exit code; "partial"
+    (with a budget, `reason` "budget"), that it was ended at its limits, or crashed after launches that did not run,
+    and that `kernels` holds those that ended; or (`reason` "settled") that RunLimits.settled_launches ended it.
+
+    `reason` of a failure: timeout, instruction_limit, illegal_access, assertion, trap, deadlock, unsupported_opcode,
+    bad_code_object, bad_configuration, bad_result (a malformed result document), internal_error, unsupported_service,
+    out_of_memory, host_crash, output_limit, forbidden_call.
+    Kernel records have no metrics and no source yet.
+    """
+
+    status: str
+    reason: str = ""
+    message: str = ""
+    exit_code: int | None = None
+    stdout: str = ""
+    stderr: str = ""
+    kernels: tuple[KernelRecord, ...] = ()
+    # The same launches, one record for each kernel, grid and block, in the order of first launches; () if each kernel
+    # has one shape. Shapes beyond the first 256 (kKeptShapes) are in one record of each kernel, without `same_shape`.
+    shapes: tuple[KernelRecord, ...] = ()
+    dispatches: tuple[KernelRecord, ...] = ()  # records of the first dispatches, at most kKeptDispatches
+    dispatch_count: int = 0
+    clock_ns: float = 0.0  # simulated time at the end: dispatches and copies
+    spending: tuple[Spending, ...] = ()  # with a budget: every kernel that was launched
+    instructions: tuple[KernelInstructions, ...] = ()  # with RunLimits.lines
+    outputs: tuple[Output, ...] = ()  # with an Observation
+    transfers: tuple[Transfer, ...] = ()  # copies and fills, by kind
+    device_s: float = 0.0  # processor time in launches; the rest of `cpu_s` is the program's own code
+    warnings: tuple[str, ...] = ()  # errors that hardware would not detect, such as an out-of-bounds access
+    wall_s: float = 0.0
+    cpu_s: float = 0.0  # processor time; 0 for an attached program
+    isolated: bool = False
+    output_cut: bool = False  # stdout or stderr is longer than RunLimits.output_bytes; the rest was dropped
+
+    @property
+    def sampled(self) -> bool:
+        """True if some launch was not executed in full, so that the program's results are not valid."""
+        if self.spending:
+            return count_uncomputed(self.spending) > 0
+        return any(kernel.sampled for kernel in self.kernels)
