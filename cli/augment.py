@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -108,7 +108,7 @@ def command(
     )  # fmt: skip
     progress.close()
     if as_json:
-        print_json(asdict(summary))
+        print_json(summary)
     else:
         _print_summary(summary)
     if path.is_file() and summary.failed and not summary.programs:

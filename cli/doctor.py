@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -36,7 +35,7 @@ def command(check: bool, as_json: bool) -> int:
     components = doctor_checks.examine_components(compile_headers=check)
     lacking = doctor_checks.missing_required(components)
     if as_json:
-        print_json({"ok": not lacking, "components": [asdict(component) for component in components]})
+        print_json(doctor_checks.DoctorDocument(not lacking, tuple(components)))
     else:
         _print_table(components)
         click.echo()

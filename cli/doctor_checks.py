@@ -38,6 +38,14 @@ class Component:
 
 
 @dataclass(frozen=True)
+class DoctorDocument:
+    """The document of `synth doctor --json`; `ok`: nothing that the default workflow needs is missing."""
+
+    ok: bool
+    components: tuple[Component, ...]
+
+
+@dataclass(frozen=True)
 class _ComponentState:
     version: str = ""
     broken: bool = False

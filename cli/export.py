@@ -56,6 +56,7 @@ def command(
 ) -> None:
     """Write training samples: in the format of the paper's Figure 3, or questions and answers about bottlenecks."""
     from hipsynth.core.store import Corpus
+    from hipsynth.training.data.documents import ChatExport, QuestionExport
     from hipsynth.training.data.questions import export_questions
     from hipsynth.training.data.samples import export_chat
 
@@ -64,16 +65,16 @@ def command(
         click.echo(f"note: {note}", err=True)
     for line in opened.damaged:
         click.echo(f"left out: {line}", err=True)
+    summary: ChatExport | QuestionExport
     if form == "questions":
         summary = export_questions(opened, out, backend=backend, device=device)
+        line = f"{out}: {summary.samples} questions; {summary.duplicates} duplicates left out"
     else:
         summary = export_chat(opened, out, digits=digits, backend=backend, device=device)
+        line = f"{out}: {summary.samples} samples ({form}, {digits}); the label is {summary.label}"
     if as_json:
         print_json(summary)
         return
-    if form == "questions":
-        click.echo(f"{out}: {summary['samples']} questions; {summary['duplicates']} duplicates left out")
-    else:
-        click.echo(f"{out}: {summary['samples']} samples ({form}, {digits}); the label is {summary['label']}")
-    for reason, count in summary["left_out"].items():
+    click.echo(line)
+    for reason, count in summary.left_out.items():
         click.echo(f"  left out {count}: {reason}")

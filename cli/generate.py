@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +14,8 @@ from hipsynth.cli.output import Progress, print_json
 from hipsynth.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from hipsynth.core.store import StoredRow
+    from hipsynth.synth.generate.headers import ParameterValues
     from hipsynth.synth.generate.policy import Policy
     from hipsynth.synth.generate.steer import Label
 
@@ -87,7 +88,7 @@ def command(
     )
     progress.close()
     if as_json:
-        print_json(asdict(summary))
+        print_json(summary)
         return
     click.echo(f"{summary.count} programs in {summary.out} (seed {summary.seed}, {summary.reused} were there already)")
     for name, number in summary.families.items():
@@ -131,9 +132,9 @@ def generated_labels(path: Path) -> list[Label]:
     return labels
 
 
-def _run_params(program: dict[str, Any], arguments: str) -> dict[str, Any]:
+def _run_params(program: StoredRow, arguments: str) -> ParameterValues:
     """The parameters of a program in the run with these arguments."""
     words = shlex.split(arguments)
     runs = json.loads(program["runs"] or "[]")
-    changed: dict[str, Any] = next((run["params"] for run in runs if run["arguments"] == words), {})
+    changed: ParameterValues = next((run["params"] for run in runs if run["arguments"] == words), {})
     return {**json.loads(program["params"]), **changed}

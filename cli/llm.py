@@ -133,7 +133,7 @@ def command(
     )  # fmt: skip
     bars[-1].close()
     if as_json:
-        print_json(vars(report))
+        print_json(report)
     else:
         _print_report(report)
     return PartialFailure.exit_code if report.failed or not report.programs else 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
 
 import click
 
@@ -32,14 +31,14 @@ def command(as_json: bool) -> int:
 
     try:
         from hipsynth.serving.lsp import server
-        from hipsynth.serving.lsp.session import EditorOptions
+        from hipsynth.serving.lsp.session import EditorOffers, EditorOptions
     except ImportError as error:
         raise MissingDependency(
             "the language server needs pygls", cause=str(error), remedy="run `make setup`"
         ) from error
     if as_json:
-        offers = {"commands": [server.PROFILE, server.COMPARE, server.TARGETS], "notifications": [server.PREDICTION]}
-        print_json({**offers, "initialization_options": asdict(EditorOptions())})
+        commands = (server.PROFILE, server.COMPARE, server.TARGETS)
+        print_json(EditorOffers(commands, (server.PREDICTION,), EditorOptions()))
         return 0
     if sys.stdin.isatty():
         click.echo("waiting for an editor on standard input; Ctrl-C ends it", err=True)

@@ -50,11 +50,11 @@ def command(
     Speaks the Model Context Protocol on standard input and output, or over HTTP, where each request needs the token in
     the environment variable HIPSYNTH_TOKEN; without one, a new token is printed. --json only describes the tools.
     """
-    from hipsynth.tuning.tools import Workshop, WorkshopLimits, tool_definitions
+    from hipsynth.tuning.tools import Workshop, WorkshopLimits, tool_definitions, tool_table
     from hipsynth.tuning.trial import target_of
 
     if as_json:
-        print_json({"tools": tool_definitions()})
+        print_json(tool_table())
         return
     if functions:
         click.echo(json.dumps(tool_definitions(), indent=1))

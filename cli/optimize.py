@@ -6,7 +6,7 @@ import os
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,6 +16,7 @@ from hipsynth.core.errors import UsageError
 
 if TYPE_CHECKING:
     from hipsynth.tuning.agent.agent_loop import AgentSettings
+    from hipsynth.tuning.optimize.documents import ModelRun
     from hipsynth.tuning.optimize.optimize import OptimizeRequest, OptimizeResult
 
 EPILOG = """\b
@@ -116,7 +117,7 @@ def command(
         text, target_of(arch, flags, device), budget, arguments, sizes, journal, frozenset(allowed)
     )
     say: Callable[[str], None] = (lambda line: None) if as_json else click.echo
-    about: dict[str, Any] = {}
+    about = None
     if url is None:
         if model or trace:
             raise UsageError("--model and --trace belong to --llm", remedy="give --llm URL, too")
@@ -130,14 +131,12 @@ def command(
     patched = out or Path(f"{file.stem}.optimized.hip")
     if outcome.status == "improved":
         write_whole(patched, outcome.text)
-    document = {"path": str(file), "arch": arch, "flags": flags, **outcome.document(), **about}
-    document["patched"] = str(patched) if outcome.status == "improved" else None
     if as_json:
-        print_json(document)
+        print_json(outcome.document(file, arch, flags, patched if outcome.status == "improved" else None, about))
     else:
-        click.echo(result_summary(outcome, document))
+        click.echo(result_summary(outcome, patched))
         if about:
-            click.echo("the model's run: {ended}, {calls} calls, {failed_calls} failed".format(**about["llm"]))
+            click.echo(f"the model's run: {about.ended}, {about.calls} calls, {about.failed_calls} failed")
     return BadInput.exit_code if outcome.status == "refused" else 0
 
 
@@ -148,7 +147,7 @@ def drive_model(
     manner: AgentSettings,
     trace: Path,
     say: Callable[[str], None],
-) -> tuple[OptimizeResult, dict[str, Any]]:
+) -> tuple[OptimizeResult, ModelRun]:
     """The answer of a model that drives the tools, and what its run used."""
     from hipsynth.cli.llm import api_key
     from hipsynth.synth.llm.endpoint import Client
@@ -157,10 +156,11 @@ def drive_model(
     if not manner.model:
         raise UsageError("--llm needs a model", remedy="--model NAME, as the server calls it")
     outcome = drive_model(request, Client(url, api_key(key_env, os.environ), ANSWER_S), manner, trace, say)
-    return outcome.found, {"llm": outcome.document()["llm"] | {"model": manner.model, "trace": str(trace)}}
+    return outcome.found, outcome.document(manner.model, trace)
 
 
-def result_summary(result: OptimizeResult, document: dict[str, Any]) -> str:
+def result_summary(result: OptimizeResult, patched: Path) -> str:
+    """What the search found, for a terminal; `patched`: where the faster program was written."""
     lines = [f"kernel {name}: only hints and unrolling, because {why}" for name, why in result.refused.items()]
     if result.status != "improved":
         return "\n".join([*lines, f"{result.status}: {result.reason}"])
@@ -173,4 +173,4 @@ def result_summary(result: OptimizeResult, document: dict[str, Any]) -> str:
     )
     if result.uncertainty:
         lines.append(f"uncertainty of that, as the grid was sampled: {100 * result.uncertainty:.1f} %")
-    return "\n".join([*lines, f"patched program: {document['patched']}"])
+    return "\n".join([*lines, f"patched program: {patched}"])

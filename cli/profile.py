@@ -331,7 +331,7 @@ def _profile_folder(
     summary.note_unreadable(unreadable)
     summary.excluded = [{"arch": t.arch, "flags": t.flags, "device": t.device, "reason": why} for t, why in excluded]
     if options["as_json"]:
-        print_json({"corpus": str(out), **summary.document()})
+        print_json(summary)
     else:
         _print_summary(out, summary)
     return PartialFailure.exit_code if summary.failures else 0

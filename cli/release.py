@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -89,7 +88,7 @@ def _pack_shards(shards: str, work: Path, out: Path, as_json: bool) -> None:
 
     result = add(load_plan(), work, out, shard_numbers(shards), print_note)
     if as_json:
-        print_json(asdict(result))
+        print_json(result)
     else:
         _print_summary(result)
 
@@ -118,7 +117,7 @@ def verify(release: Path, row: str, sample: int, as_json: bool) -> int:
     RELEASE is corpus/release/v1 of the checkout if it is not given. Exits with 5 if anything differs.
     """
     from hipsynth.core.store.release import Release
-    from hipsynth.synth.release.verify import choose_ids, find_leaks
+    from hipsynth.synth.release.verify import ReleaseVerification, choose_ids, find_leaks
     from hipsynth.synth.release.verify import verify_labels as rebuild
 
     opened = Release.load(_existing_folder(release))
@@ -129,14 +128,7 @@ def verify(release: Path, row: str, sample: int, as_json: bool) -> int:
     wrong = [difference for difference in rebuilt if difference.status != "same"]
     crossing = [] if row else find_leaks(opened)
     if as_json:
-        print_json(
-            {
-                "release": str(opened.root),
-                "checksums": "same",
-                "leaks": crossing,
-                "rows": [asdict(difference) for difference in rebuilt],
-            }
-        )
+        print_json(ReleaseVerification(str(opened.root), "same", tuple(crossing), tuple(rebuilt)))
     else:
         same = f"{len(rebuilt) - len(wrong)} of {len(rebuilt)} rows rebuilt with the same values"
         click.echo(f"{opened.root}: all checksums agree; {same}")

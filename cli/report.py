@@ -30,4 +30,4 @@ def command(corpus: Path, model: Path | None, out: Path, backend: str | None, as
     if as_json:
         print_json(summary)
     else:
-        click.echo(f"{out}: {summary['samples']} builds of {summary['families']} families, {summary['bytes']:,} bytes")
+        click.echo(f"{out}: {summary.samples} builds of {summary.families} families, {summary.bytes:,} bytes")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from hipsynth.cli.options import NamedPath, json_option
 from hipsynth.cli.output import print_json
+
+if TYPE_CHECKING:
+    from hipsynth.profiling.reports.documents import BinCoverage, CorpusStatistics, MetricQuantiles
 
 EPILOG = """\b
 Examples:
@@ -17,7 +20,6 @@ Examples:
   synth stats corpus --json
   synth stats corpus --html corpus.html
 """
-SHOWN = ("p5", "p50", "p95")
 
 
 @click.command(epilog=EPILOG)
@@ -47,23 +49,25 @@ def command(corpus: Path, skip_damaged: bool, page: Path | None, as_json: bool) 
         click.echo("\n".join(_stat_lines(statistics)))
 
 
-def _stat_lines(statistics: Mapping[str, Any]) -> Iterator[str]:
-    programs, items, failures = statistics["programs"], statistics["measurements"], statistics["failures"]
-    yield f"{statistics['corpus']}: {programs['total']:,} programs of {programs['lineages']:,} lineages"
-    yield from _group_lines("origin", programs["by_origin"])
-    yield from _group_lines("family", programs["by_family"])
-    yield f"{statistics['skeletons']:,} control skeletons, {statistics['opcodes'] or 'no record of'} opcodes"
-    yield f"{items['total']:,} measurements, {items['kernels']:,} kernels"
-    for name in ("arch", "flags", "device", "backend"):
-        yield from _group_lines(name, items[f"by_{name}"])
-    yield from _limit_lines(statistics["bottlenecks"])
-    yield from _coverage_lines(statistics["covered"])
-    yield f"{failures['total']:,} failures"
-    yield from _group_lines("reason", failures["by_reason"])
-    copies = statistics["duplicates"]
-    yield f"equal labels: {copies['same_lineage']:,} within a lineage, {copies['other_lineage']:,} across lineages"
-    yield from _distribution_lines(statistics["metrics"])
-    for line in statistics["damaged"]:
+def _stat_lines(statistics: CorpusStatistics) -> Iterator[str]:
+    programs, items = statistics.programs, statistics.measurements
+    yield f"{statistics.corpus}: {programs.total:,} programs of {programs.lineages:,} lineages"
+    yield from _group_lines("origin", programs.by_origin)
+    yield from _group_lines("family", programs.by_family)
+    yield f"{statistics.skeletons:,} control skeletons, {statistics.opcodes or 'no record of'} opcodes"
+    yield f"{items.total:,} measurements, {items.kernels:,} kernels"
+    yield from _group_lines("arch", items.by_arch)
+    yield from _group_lines("flags", items.by_flags)
+    yield from _group_lines("device", items.by_device)
+    yield from _group_lines("backend", items.by_backend)
+    yield from _limit_lines(statistics.bottlenecks)
+    yield from _coverage_lines(statistics.covered)
+    yield f"{statistics.failures.total:,} failures"
+    yield from _group_lines("reason", statistics.failures.by_reason)
+    copies = statistics.duplicates
+    yield f"equal labels: {copies.same_lineage:,} within a lineage, {copies.other_lineage:,} across lineages"
+    yield from _distribution_lines(statistics.metrics)
+    for line in statistics.damaged:
         yield f"left out: {line}"
 
 
@@ -84,27 +88,29 @@ def _limit_lines(statistics: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
         yield f"  {unit_name(unit):<32}{cells}"
 
 
-def _coverage_lines(statistics: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Iterator[str]:
+def _coverage_lines(statistics: Mapping[str, Mapping[str, BinCoverage]]) -> Iterator[str]:
     """One line per axis of the label space: bins with labels, and how many equally full ones would be as varied."""
     archs = sorted({arch for row in statistics.values() for arch in row})
     if archs:
         yield f"{'bins with labels (equally full)':<34}" + "".join(f"{arch:>16}" for arch in archs)
     for axis, row in statistics.items():
         if row:
-            cells = (f"{row[arch]['bins']} ({row[arch]['effective']:.1f})" if arch in row else "-" for arch in archs)
+            cells = (f"{row[arch].bins} ({row[arch].effective:.1f})" if arch in row else "-" for arch in archs)
             yield f"  {axis:<32}" + "".join(f"{cell:>16}" for cell in cells)
 
 
-def _distribution_lines(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def _distribution_lines(rows: Mapping[str, MetricQuantiles]) -> Iterator[str]:
     from hipsynth.profiling import metrics
 
     facts = metrics.metric_table().metrics
     names = max(32, *(len(metric) + 2 for metric in rows)) if rows else 32
-    yield f"{'metric':<{names}}{'unit':<20}" + "".join(f"{name:>12}" for name in (*SHOWN, "zero", "unknown"))
+    yield f"{'metric':<{names}}{'unit':<20}" + "".join(
+        f"{name:>12}" for name in ("p5", "p50", "p95", "zero", "unknown")
+    )
     for metric, row in rows.items():
         unit = facts[metric].unit if metric in facts else ""
-        values = "".join(f"{_value_text(row[name]):>12}" for name in SHOWN)
-        yield f"{metric:<{names}}{unit:<20}{values}{row['zero']:>12,}{row['unknown']:>12,}"
+        values = "".join(f"{_value_text(value):>12}" for value in (row.p5, row.p50, row.p95))
+        yield f"{metric:<{names}}{unit:<20}{values}{row.zero:>12,}{row.unknown:>12,}"
 
 
 def _value_text(value: float | None) -> str:

@@ -117,6 +117,7 @@ def command(
     from hipsynth.profiling.matrix.targets import resolve_devices
     from hipsynth.profiling.survey import SurveyOptions
     from hipsynth.profiling.survey.collections_page import update_page
+    from hipsynth.profiling.survey.documents import SurveyCollection
     from hipsynth.profiling.survey.report import report_table, summary_line
     from hipsynth.toolchain import sandbox
 
@@ -146,8 +147,8 @@ def command(
             if page:  # after each survey, because a later one may be interrupted
                 update_page(page, reports)
     if as_json:
-        documents = [report.document() for report in reports]
-        print_json(documents[0] if len(documents) == 1 else {"surveys": documents})
+        documents = tuple(report.document() for report in reports)
+        print_json(documents[0] if len(documents) == 1 else SurveyCollection(documents))
     else:
         texts = [f"{_report_heading(report, len(reports))}{report_table(report)}" for report in reports]
         click.echo("\n\n".join([*texts, *([summary_line(reports)] if len(reports) > 1 else [])]))

@@ -84,18 +84,17 @@ def command(
     checked = None if check_args is None else tuple(shlex.split(check_args))
     question = SwizzleSettings(target_of(arch, flags, device), args, checked, tries, mapping, kernels, timeout, budget)
     result = search_mappings(text, question, print_note)
-    document = report.swizzle_document(result) | {"patched": None, "patch": None}
-    if result.text != text:
-        difference = chosen.with_name(chosen.name + ".patch")
+    changed = result.text != text
+    difference = chosen.with_name(chosen.name + ".patch")
+    if changed:
         _write_text(chosen, result.text)
         _write_text(difference, report.unified_diff(text, result.text, file.name))
-        document |= {"patched": str(chosen), "patch": str(difference)}
     if as_json:
-        print_json(document)
+        print_json(report.swizzle_document(result, *((chosen, difference) if changed else ())))
         return 0
     click.echo(report.report_text(result))
-    if document["patched"]:
-        click.echo(f"\npatched program: {document['patched']}\npatch:           {document['patch']}")
+    if changed:
+        click.echo(f"\npatched program: {chosen}\npatch:           {difference}")
     return 0
 
 

@@ -73,9 +73,9 @@ def command(
     if as_json:
         print_json(report)
         return
-    counts = ", ".join(f"{number} {split.replace('_', ' ')}" for split, number in report["samples"].items())
-    click.echo(f"{report['programs']} programs; samples: {counts}; duplicates left out: {report['duplicates']}")
-    for reason, number in sorted(report["without"].items()):
+    counts = ", ".join(f"{number} {split.replace('_', ' ')}" for split, number in report.samples.items())
+    click.echo(f"{report.programs} programs; samples: {counts}; duplicates left out: {report.duplicates}")
+    for reason, number in sorted(report.without.items()):
         click.echo(f"without a sample: {number} {reason}")
 
 

@@ -15,6 +15,11 @@ class Reason(StrEnum):
         reason._value_, reason.meaning = code, meaning
         return reason
 
+    @classmethod
+    def of(cls, code: str) -> Reason:
+        """The reason with this code. Raises KeyError for any other text."""
+        return cls[code.upper()]
+
     # Errors of the command line, of files and of the machine.
     ERROR = "error", "an error without a reason of its own"
     USAGE = "usage", "the command line names an option, value or item that does not exist"
@@ -119,3 +124,7 @@ class Reason(StrEnum):
     NO_LESSON = "no_lesson", "a trace teaches nothing"
     NOT_PROPOSED = "not_proposed", "a step was not among the proposed moves"
     NOT_VERIFIED = "not_verified", "the answer does not pass"
+    UNCHANGED = "unchanged", "nothing that was tried is faster and correct"
+    UNFINISHED = "unfinished", "a run of a model has not ended"
+    NO_MOVES = "no_moves", "no transformation can be applied"
+    NOT_ON_FIRST_TARGET = "not_on_first_target", "nothing was gained on the first target, so others were not tried"

@@ -92,7 +92,7 @@ def measure(config: Config, samples: Sequence[LabelledSample], folder: Path, lim
         chosen = parts[part][:limit]
         answers = predictor.answers([(s.text, s.arch, s.flags) for s in chosen])
         scored = score_metrics(answer_ids(), [s.truth() for s in chosen], [normalised_values(a) for a in answers])
-        errors = [m["median_rel_error"] for m in scored["metrics"].values() if m["median_rel_error"] is not None]
+        errors = [m.median_rel_error for m in scored.metrics.values() if m.median_rel_error is not None]
         row[part] = {"n": len(chosen), "within_10": mean_within(scored), "median": median(errors) if errors else None}
     times = []
     for sample in parts["lineage"][:TIMED]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.core.cache import cache_dir
+from hipsynth.core.documents import JsonObject, document_json
 from hipsynth.core.errors import HipsynthError
 from hipsynth.core.files import write_whole
 from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
@@ -49,12 +50,11 @@ def naive() -> Iterator[tuple[str, Path]]:
             yield problem, paths[1]
 
 
-def measure(path: Path, arch: str, budget: float, journal: Path) -> dict[str, Any]:
+def measure(path: Path, arch: str, budget: float, journal: Path) -> JsonObject:
     load = os.getloadavg()[0]
     try:
-        document = optimize_program(
-            OptimizeRequest(path.read_text(), target_of(arch), budget, journal=journal / "runs")
-        ).document()
+        request = OptimizeRequest(path.read_text(), target_of(arch), budget, journal=journal / "runs")
+        document = document_json(optimize_program(request).document(path, arch, request.target.flags))
     except HipsynthError as error:
         document = {"status": "failed", "reason": f"{error.what}: {error.cause}", "speedup": 1.0}
     return {**document, "budget": budget, "load": load}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.training.data.encode import IGNORED
+from hipsynth.tuning.agent.sft_chats import ToolChatRow
 from hipsynth.tuning.reason.sft import FILES, encode_chat, read_chats
 
 HEAD = """
@@ -33,7 +34,7 @@ def training_set(traces: Path, model: Path, record: Mapping[str, Any]) -> str:
     return head + "\n".join(rows) + f"\n\n{100 * share:.0f} % of the chats are held out. {trained(record)}\n"
 
 
-def line(part: str, chats: Sequence[Mapping[str, Any]], steps: int, tokenizer: Any, context: int) -> str:
+def line(part: str, chats: Sequence[ToolChatRow], steps: int, tokenizer: Any, context: int) -> str:
     encoded = [encode_chat(tokenizer, chat, context) for chat in chats]
     fitting = [row for row in encoded if row is not None]
     tokens = sum(len(row["input_ids"]) for row in fitting)

@@ -45,16 +45,16 @@ def scores(predictor: Predictor, parts: Mapping[str, Sequence[LabelledSample]]) 
             continue
         answers = predictor.answers([(s.text, s.arch, s.flags) for s in part])
         scored = score_metrics(answer_ids(), [s.truth() for s in part], [normalised_values(a) for a in answers])
-        errors = [m["median_rel_error"] for m in scored["metrics"].values() if m["median_rel_error"] is not None]
+        errors = [m.median_rel_error for m in scored.metrics.values() if m.median_rel_error is not None]
         times = [auxiliary_facts(a).get("duration_ns") for a in answers]
         duration = score_metric([s.duration_ns for s in part], [t if isinstance(t, float) else None for t in times])
         results[name] = {
             "n": len(part),
             "within_10": mean_within(scored),
             "median": median(errors) if errors else None,
-            "duration_within_10": duration["within"]["10"],
-            "duration_median": duration["median_rel_error"],
-            "metrics": {m: row["within"]["10"] for m, row in scored["metrics"].items()},
+            "duration_within_10": duration.within["10"],
+            "duration_median": duration.median_rel_error,
+            "metrics": {m: row.within["10"] for m, row in scored.metrics.items()},
         }
     return results
 

@@ -25,6 +25,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from hipsynth.core.documents import from_json, to_json
 from hipsynth.core.files import write_whole
 from hipsynth.training.data.dataset import LabelledSample, load_samples
 from hipsynth.training.data.random_split import add_copies, split_at_random
@@ -33,6 +34,7 @@ from hipsynth.training.evaluation.table4 import (
     NEAREST,
     RANDOM,
     UNSEEN,
+    SetScores,
     TestSets,
     collect_sets,
     pool_of,
@@ -143,7 +145,7 @@ def score_all(folder: Path) -> dict[str, Any]:
             predictor = Predictor.load(path)
             predicted = {path.name: ask_model(predictor, tests), **predicted}
             scores["models"][path.name] = {**record, "valid_json": valid_json(predictor, tests.sets[RANDOM])}
-    return {**scores, "times": read_times(folder), "sets": score_sets(tests, predicted)}
+    return {**scores, "times": read_times(folder), "sets": to_json(score_sets(tests, predicted))}
 
 
 def ask_model(predictor: Predictor, tests: TestSets) -> dict[str, Any]:
@@ -200,10 +202,11 @@ def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def tables(found: Mapping[str, Any]) -> str:
     """The document of `score_all` as Markdown."""
+    scores = {name: from_json(SetScores, one) for name, one in found["sets"].items()}
     who = next((recipe for recipe in RECIPES if recipe in found["models"]), NEAREST)
     heads = ["metric", *(f"{bound} % (paper)" for bound in BOUNDS)]
     sets = ["tested on", "samples", "with a relative in training, %", "predictor", *RULE_HEADS]
-    rows = [[TITLES[name], *rest] for name, *rest in rows_of_sets(found["sets"])]
+    rows = [[TITLES[name], *rest] for name, *rest in rows_of_sets(scores)]
     rows = [[*row[:3], f"language model `{row[3]}`" if row[3] in found["models"] else row[3], *row[4:]] for row in rows]
     hours = ", ".join(f"{stage} {spent:.1f}" for stage, spent in found["times"].items())
     models = [f"Processor hours by stage: {hours}.\n"] if found["models"] else []
@@ -217,7 +220,7 @@ def tables(found: Mapping[str, Any]) -> str:
             f"\n{found['date']}; {found['train']:,} training samples of {found['programs']} programs.\n",
             *models,
             f"**Table 4, {who}**: percent within the bound, both numbers in three decimals, in brackets the paper's.\n",
-            markdown(heads, rows_of_metrics(found["sets"][RANDOM], who)),
+            markdown(heads, rows_of_metrics(scores[RANDOM], who)),
             "**All predictors**: mean of the ten metrics within 10 %, in percent, by three rules.\n",
             markdown(sets, rows),
         ]

@@ -17,13 +17,28 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from hipsynth.cli.doctor_checks import DoctorDocument
 from hipsynth.core.documents import Json, JsonObject
 from hipsynth.core.errors import ErrorDocument
 from hipsynth.core.reasons import Reason
-from hipsynth.profiling.reports.documents import ProfileDocument, RunDocument
+from hipsynth.profiling.matrix.collect import MatrixSummary
+from hipsynth.profiling.reports.documents import CorpusStatistics, ProfileDocument, RunDocument
+from hipsynth.profiling.survey.documents import SurveyCollection, SurveyDocument
 from hipsynth.serving.documents import ChatCompletion, Comparison, JobDocument, ServerChoices
 from hipsynth.serving.lsp.documents import EditComparison, EditorTargets, PredictionNotice
+from hipsynth.serving.lsp.session import EditorOffers
+from hipsynth.synth.frontend.augment import AugmentSummary
+from hipsynth.synth.generate.writer import GenerateSummary
+from hipsynth.synth.llm.collect import CollectionReport
+from hipsynth.synth.release.pack import PackResult
+from hipsynth.synth.release.verify import ReleaseVerification
+from hipsynth.training.data.documents import ChatExport, QuestionExport
+from hipsynth.training.evaluation.documents import EvaluationDocument, ReportSummary
 from hipsynth.training.models.documents import PredictDocument, VariantDocument
+from hipsynth.tuning.agent.sft_data import CollectionSummary
+from hipsynth.tuning.optimize.documents import OptimizeDocument
+from hipsynth.tuning.swizzle.documents import SwizzleDocument
+from hipsynth.tuning.tools import documents as tools
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "reference" / "schema"
@@ -45,7 +60,36 @@ DOCUMENTS = (
     PublishedDocument("predict", PredictDocument, "`synth predict --json`, `POST /v1/predict`"),
     PublishedDocument("variant", VariantDocument, "a line of `synth predict --sweep --json` and `--variants`"),
     PublishedDocument("profile", ProfileDocument, "`synth profile --json` of one program"),
+    PublishedDocument("profile-folder", MatrixSummary, "`synth profile --json` of a folder"),
     PublishedDocument("run", RunDocument, "`synth run --json`"),
+    PublishedDocument("optimize", OptimizeDocument, "`synth optimize --json`"),
+    PublishedDocument("swizzle", SwizzleDocument, "`synth swizzle --json`"),
+    PublishedDocument("survey", SurveyDocument, "`synth survey --json` of one folder and architecture"),
+    PublishedDocument("surveys", SurveyCollection, "`synth survey --json` of several"),
+    PublishedDocument("generate", GenerateSummary, "`synth generate --json`"),
+    PublishedDocument("augment", AugmentSummary, "`synth augment --json`"),
+    PublishedDocument("llm", CollectionReport, "`synth llm --json`"),
+    PublishedDocument("stats", CorpusStatistics, "`synth stats --json`"),
+    PublishedDocument("export-chat", ChatExport, "`synth export --format chat-jsonl --json`"),
+    PublishedDocument("export-questions", QuestionExport, "`synth export --format questions --json`"),
+    PublishedDocument("evaluate", EvaluationDocument, "`synth evaluate --json`"),
+    PublishedDocument("report", ReportSummary, "`synth report --json`"),
+    PublishedDocument("release-pack", PackResult, "`synth release make --json` and `synth release pack --json`"),
+    PublishedDocument("release-verify", ReleaseVerification, "`synth release verify --json`"),
+    PublishedDocument("traces", CollectionSummary, "`synth traces --json`"),
+    PublishedDocument("doctor", DoctorDocument, "`synth doctor --json`"),
+    PublishedDocument("lsp", EditorOffers, "`synth lsp --json`"),
+    PublishedDocument("tools", tools.ToolTable, "`synth mcp --json`"),
+    PublishedDocument("tool-compile", tools.CompiledProgram, "the tool `compile` of `synth mcp`"),
+    PublishedDocument("tool-profile", tools.TimedProgram, "the tool `profile`"),
+    PublishedDocument("tool-predict", tools.ForecastProgram, "the tool `predict`"),
+    PublishedDocument("tool-hot-lines", tools.HotLines, "the tool `hot_lines`"),
+    PublishedDocument("tool-propose", tools.ProposedMoves, "the tool `propose`"),
+    PublishedDocument("tool-apply", tools.ChangedProgram, "the tool `apply`"),
+    PublishedDocument("tool-compare", tools.ComparedPrograms, "the tool `compare`"),
+    PublishedDocument("tool-run-and-verify", tools.VerifiedProgram, "the tool `run_and_verify`"),
+    PublishedDocument("tool-swizzle", tools.RemappedProgram, "the tool `swizzle`"),
+    PublishedDocument("tool-failure", tools.ToolFailure, "every tool whose call fails"),
     PublishedDocument("error", ErrorDocument, "every verb with `--json` that fails, every error of the server"),
     PublishedDocument("job", JobDocument, "`GET` and `DELETE /v1/jobs/NAME`"),
     PublishedDocument("comparison", Comparison, "`POST /v1/compare`"),
@@ -68,6 +112,8 @@ def make_schema(kind: type) -> JsonObject:
 
 def _mark_required(schema: JsonObject) -> None:
     """Makes every member required that is always there: those without None as their default (core/documents.py)."""
+    if "enum" in schema:
+        return
     required: list[Json] = []
     for name, part in list_members(schema, "properties").items():
         assert isinstance(part, dict)
@@ -116,7 +162,7 @@ def type_text(schema: Json) -> str:
         return f"({inner})[]" if " " in inner else f"{inner}[]"
     if kind == "object":
         return f"Record<string, {type_text(schema.get('additionalProperties'))}>"
-    return {"integer": "number"}.get(str(kind), str(kind))
+    return {"integer": "number", "None": "unknown"}.get(str(kind), str(kind))
 
 
 def write_interfaces(found: Mapping[str, JsonObject]) -> Iterator[str]:
@@ -175,6 +221,9 @@ def render_page() -> str:
 
 
 def _member_rows(schema: JsonObject) -> list[str]:
+    if choice := schema.get("enum"):
+        assert isinstance(choice, list)
+        return ["", f"One of {', '.join(f'`{one}`' for one in choice)}."]
     required = schema.get("required", [])
     assert isinstance(required, list)
     rows = ["", "| member | type |", "|---|---|"]

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -15,7 +16,8 @@ from hipsynth.core.program import ProgramRecord
 from hipsynth.core.store.columns import arrow_columns, arrow_row
 
 SCHEMA_VERSION = 3
-Row = dict[str, object]  # of a shard: column -> value, as Arrow takes and gives it
+Row = dict[str, object]  # of a shard: column -> value, as Arrow takes it
+StoredRow = Mapping[str, Any]  # of a shard, as Arrow gives it: column -> value of the column's type
 KINDS = ("programs", "measurements", "failures")
 # The id column by which the rows of each kind of shard are sorted and found.
 KEY = {"programs": "id", "measurements": "measurement_id", "failures": "measurement_id"}

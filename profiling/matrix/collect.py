@@ -6,9 +6,8 @@ import itertools
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.core.kernel_record import KernelRecord
@@ -40,8 +39,10 @@ Note = Callable[[str], None]
 
 @dataclass
 class MatrixSummary:
-    """Result of a matrix run. `failed` counts the failures of this matrix by reason, including earlier runs."""
+    """Result of a matrix run, the document of `synth profile --json` for a folder. `failed` counts the failures of this
+    matrix by reason, including earlier runs."""
 
+    corpus: str = ""
     programs: int = 0
     targets: int = 0
     planned: int = 0
@@ -53,9 +54,6 @@ class MatrixSummary:
     repaired: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     failures: list[dict[str, str]] = field(default_factory=list)
-
-    def document(self) -> dict[str, Any]:
-        return asdict(self)
 
     def note_unreadable(self, errors: Iterable[BadInput]) -> None:
         """Counts programs that could not be read; the corpus cannot store them without their text."""
@@ -96,7 +94,7 @@ def collect_matrix(
         raise UsageError(
             "no targets are left to profile", remedy="every chosen cell is excluded by profiling/matrix/matrix.toml"
         )
-    summary = MatrixSummary(targets=len(targets))
+    summary = MatrixSummary(str(out), targets=len(targets))
     with CorpusWriter(out, metrics.all_ids(), repair=options.repair) as corpus:
         summary.repaired = list(corpus.dropped)
         summary.notes = [*corpus.notes, *(f"{path} is not part of the corpus; it stays" for path in corpus.strangers())]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,52 +10,52 @@ import pyarrow as pa
 from hipsynth.core.store import Corpus
 from hipsynth.profiling import metrics
 from hipsynth.profiling.reports.coverage import AXES, heaviest_kernels, measure_coverage
+from hipsynth.profiling.reports.documents import (
+    BinCoverage,
+    CorpusStatistics,
+    DuplicateCounts,
+    FailureCounts,
+    MeasurementCounts,
+    MetricQuantiles,
+    ProgramCounts,
+)
 from hipsynth.source.skeletons import control_skeleton
 
-QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)  # those of MetricQuantiles
 
 
-def corpus_statistics(corpus: Corpus) -> dict[str, Any]:
-    """A JSON-ready description of a corpus.
-
-    `skeletons`: distinct control skeletons; `opcodes`: distinct ones in the builds, 0 if the profiles did not record
-    them; `labels`: kernel launches labelled, one per kernel of a run.
-
-    `count_duplicates` counts programs whose every label equals that of another program of the same lineage on the same
-    target set: renamed copies, which a random split would leak.
-    """
+def corpus_statistics(corpus: Corpus) -> CorpusStatistics:
+    """Counts and describes a corpus."""
     programs, rows, failures = corpus.programs(), corpus.measurements(), corpus.failures()
     items = rows.group_by(["measurement_id", "arch", "flags", "device", "backend"]).aggregate([])
-    return {
-        "corpus": str(corpus.root),
-        "schema_version": corpus.manifest.schema_version,
-        "programs": {
-            "total": programs.num_rows,
-            "by_origin": _count_values(programs, "origin"),
-            "by_family": _count_families(programs),
-            "lineages": len(set(programs["lineage"].to_pylist())),
-        },
-        "measurements": {
-            "total": items.num_rows,
-            "kernels": rows.num_rows,
-            "by_arch": _count_values(items, "arch"),
-            "by_flags": _count_values(items, "flags"),
-            "by_device": _count_values(items, "device"),
-            "by_backend": _count_values(items, "backend"),
-        },
-        "labels": rows.num_rows,
-        "skeletons": len({control_skeleton(text) for text in set(programs["text"].to_pylist()) if text}),
-        "opcodes": len(corpus.opcodes()),
-        "bottlenecks": count_bottlenecks(rows),
-        "covered": label_space_coverage(rows),
-        "failures": {"total": failures.num_rows, "by_reason": _count_values(failures, "reason")},
-        "duplicates": count_duplicates(rows),
-        "metrics": {
-            metric: metric_quantiles(rows, metric) for metric in metrics.all_ids() if metric in corpus.metric_ids
-        },
-        "damaged": list(corpus.damaged),
-        "notes": list(corpus.notes),
-    }
+    return CorpusStatistics(
+        corpus=str(corpus.root),
+        schema_version=corpus.manifest.schema_version,
+        programs=ProgramCounts(
+            total=programs.num_rows,
+            by_origin=_count_values(programs, "origin"),
+            by_family=_count_families(programs),
+            lineages=len(set(programs["lineage"].to_pylist())),
+        ),
+        measurements=MeasurementCounts(
+            total=items.num_rows,
+            kernels=rows.num_rows,
+            by_arch=_count_values(items, "arch"),
+            by_flags=_count_values(items, "flags"),
+            by_device=_count_values(items, "device"),
+            by_backend=_count_values(items, "backend"),
+        ),
+        labels=rows.num_rows,
+        skeletons=len({control_skeleton(text) for text in set(programs["text"].to_pylist()) if text}),
+        opcodes=len(corpus.opcodes()),
+        bottlenecks=count_bottlenecks(rows),
+        covered=label_space_coverage(rows),
+        failures=FailureCounts(failures.num_rows, _count_values(failures, "reason")),
+        duplicates=count_duplicates(rows),
+        metrics={metric: metric_quantiles(rows, metric) for metric in metrics.all_ids() if metric in corpus.metric_ids},
+        damaged=tuple(corpus.damaged),
+        notes=tuple(corpus.notes),
+    )
 
 
 def count_bottlenecks(rows: pa.Table) -> dict[str, dict[str, int]]:
@@ -78,14 +76,14 @@ def _count_families(programs: pa.Table) -> dict[str, int]:
     return dict(sorted(families.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
-def label_space_coverage(rows: pa.Table) -> dict[str, dict[str, dict[str, float]]]:
+def label_space_coverage(rows: pa.Table) -> dict[str, dict[str, BinCoverage]]:
     """Per axis of the label space and architecture: how many bins have labels, and how many equally full bins would be
     as varied. A label is the heaviest kernel of an item."""
     coverage = measure_coverage(heaviest_kernels(rows.to_pylist()))
     archs = sorted({arch for arch, _ in coverage.counts})
     return {
         axis: {
-            arch: {"bins": len(coverage.counts[arch, axis]), "effective": round(coverage.effective(arch, axis), 2)}
+            arch: BinCoverage(len(coverage.counts[arch, axis]), round(coverage.effective(arch, axis), 2))
             for arch in archs
             if (arch, axis) in coverage.counts
         }
@@ -99,25 +97,20 @@ def _count_values(table: pa.Table, column: str) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
-def metric_quantiles(rows: pa.Table, metric: str) -> dict[str, float | int | None]:
+def metric_quantiles(rows: pa.Table, metric: str) -> MetricQuantiles:
     """Quantiles of a metric over kernels, and its numbers of unknown and zero values."""
     values = np.array([value for value in rows[metric].to_pylist() if value is not None], dtype=float)
-    quantiles: dict[str, float | int | None] = {
-        "unknown": rows.num_rows - len(values),
-        "zero": int((values == 0).sum()),
-    }
-    for share in QUANTILES:
-        quantiles[f"p{round(100 * share)}"] = float(np.quantile(values, share)) if len(values) else None
-    return quantiles
+    quantiles = (float(np.quantile(values, share)) if len(values) else None for share in QUANTILES)
+    return MetricQuantiles(rows.num_rows - len(values), int((values == 0).sum()), *quantiles)
 
 
-def count_duplicates(rows: pa.Table) -> dict[str, int]:
+def count_duplicates(rows: pa.Table) -> DuplicateCounts:
     """Numbers of items whose twelve metrics equal those of an earlier item on the same target: within and across
     lineages."""
     keys = ["lineage", "arguments", "arch", "flags", "device", "kernel_index", *metrics.paper_ids()]
     key_columns = [key for key in keys if key in rows.column_names]
-    columns: Sequence[Any] = [rows[key].to_pylist() for key in key_columns]
+    columns: list[list[object]] = [rows[key].to_pylist() for key in key_columns]
     same_lineage = Counter(zip(*columns, strict=True))
     anywhere = Counter(key[1:] for key in zip(*columns, strict=True))
     within = sum(count - 1 for count in same_lineage.values())
-    return {"same_lineage": within, "other_lineage": sum(count - 1 for count in anywhere.values()) - within}
+    return DuplicateCounts(within, sum(count - 1 for count in anywhere.values()) - within)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+
+from hipsynth.core.store import StoredRow
 
 RATES = ("L1_Cache_Hit_Rate", "L2_Cache_Hit_Rate")  # in percent: ten bins
 LOGARITHMS = ("HBM_Arithmetic_Intensity", "HBM_GFLOPS", "L2_Cache_Bandwidth", "L2_Fabric_Read_BW")  # two bins a decade
@@ -19,9 +20,9 @@ ZERO = "0"
 MOST = 8.0  # a bin counts as at most so many times too thin
 
 
-def heaviest_kernels(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def heaviest_kernels(rows: Iterable[StoredRow]) -> list[StoredRow]:
     """The label of each item: of its kernels, the one with the largest total time."""
-    heaviest: dict[str, Mapping[str, Any]] = {}
+    heaviest: dict[str, StoredRow] = {}
     for row in rows:
         best = heaviest.get(row["measurement_id"])
         if best is None or _total_time(row) > _total_time(best):
@@ -29,11 +30,11 @@ def heaviest_kernels(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any
     return list(heaviest.values())
 
 
-def _total_time(row: Mapping[str, Any]) -> float:
+def _total_time(row: StoredRow) -> float:
     return float(row["duration_ns"] * row["dispatches"])
 
 
-def label_bins(row: Mapping[str, Any]) -> dict[str, str]:
+def label_bins(row: StoredRow) -> dict[str, str]:
     """The bin of a label on every axis on which it has a value."""
     limits = row.get("limits")
     bins = {"bottleneck": str(limits["bottleneck"])} if limits else {}
@@ -52,7 +53,7 @@ class LabelCoverage:
 
     counts: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
 
-    def add(self, row: Mapping[str, Any]) -> None:
+    def add(self, row: StoredRow) -> None:
         """Counts a label."""
         for axis, name in label_bins(row).items():
             self.counts.setdefault((row["arch"], axis), Counter())[name] += 1
@@ -63,7 +64,7 @@ class LabelCoverage:
         total = counts.total()
         return math.exp(-sum(n / total * math.log(n / total) for n in counts.values())) if total else 0.0
 
-    def worth(self, row: Mapping[str, Any]) -> float:
+    def worth(self, row: StoredRow) -> float:
         """How welcome more labels like this one are, 1 if all bins are equally full: the mean over the axes of how many
         times thinner its bin, with half of its neighbours, is than the average one."""
         rarities = [self._bin_thinness(row["arch"], axis, name) for axis, name in label_bins(row).items()]
@@ -81,7 +82,7 @@ class LabelCoverage:
         return (2 * counts[name] + counts[str(int(name) - 1)] + counts[str(int(name) + 1)]) / 4
 
 
-def measure_coverage(rows: Iterable[Mapping[str, Any]]) -> LabelCoverage:
+def measure_coverage(rows: Iterable[StoredRow]) -> LabelCoverage:
     """The coverage of labels."""
     coverage = LabelCoverage()
     for row in rows:

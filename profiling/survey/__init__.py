@@ -7,7 +7,8 @@
 
 from hipsynth.profiling.survey.build_plan import BuildPlan, SurveyedProgram
 from hipsynth.profiling.survey.discover import find_programs
-from hipsynth.profiling.survey.report import SurveyReport, SurveyRow
+from hipsynth.profiling.survey.documents import SurveyRow
+from hipsynth.profiling.survey.report import SurveyReport
 from hipsynth.profiling.survey.run_survey import SurveyOptions, survey_folder
 
 __all__ = [

@@ -42,6 +42,7 @@ class BuildResult:
     reason: str = ""
     message: str = ""
     diagnostics: str = ""
+    libraries: tuple[str, ...] = ()  # those that are missing
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,8 @@ def try_plans(
     relevant = [built for built in failures if built.plan.origin != "guess"] or failures
     chosen = next((built for built in relevant if built.reason == Reason.NEEDS_LIBRARY), failures[0])
     if chosen.reason == Reason.NEEDS_LIBRARY and program.libraries:
-        return replace(chosen, message=f"needs {', '.join(program.libraries)}: {chosen.message}")
+        wanted = tuple(program.libraries)
+        return replace(chosen, message=f"needs {', '.join(wanted)}: {chosen.message}", libraries=wanted)
     if program.not_configured and all(built.plan.origin == "guess" for built in failures):
         return _without_configuration(chosen, program.not_configured)
     return chosen

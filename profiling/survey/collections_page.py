@@ -14,7 +14,8 @@ from pathlib import Path
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import whole_file
 from hipsynth.core.reasons import Reason
-from hipsynth.profiling.survey.report import OUTSIDE, SurveyReport, SurveyRow
+from hipsynth.profiling.survey.documents import FolderProvenance, SurveyConditions, SurveyRow
+from hipsynth.profiling.survey.report import OUTSIDE, SurveyReport
 
 BEGIN, END = "<!-- survey: begin -->", "<!-- survey: end -->"
 NOT_COMPILED: Mapping[str, str] = {
@@ -29,18 +30,17 @@ _HEAD = (
     "lack arguments, data, memory or devices", "should run", "ran to completion", "passed own check",
     "failed own check", "ran with a warning",
 )  # fmt: skip
-_NEEDS = re.compile(r"^needs (.*?):")
 
 
-def folder_provenance(folder: Path) -> dict[str, str]:
+def folder_provenance(folder: Path) -> FolderProvenance:
     """Where a folder comes from: git remote name, path within it, commit and date; else only the folder's name."""
     url = _run_git(folder, "config", "--get", "remote.origin.url")
-    return {
-        "name": re.sub(r"^.*[/:]([^/:]+/[^/]+?)(\.git)?$", r"\1", url) if url else folder.resolve().name,
-        "path": _run_git(folder, "rev-parse", "--show-prefix").strip("/") if url else "",
-        "commit": _run_git(folder, "rev-parse", "--short", "HEAD"),
-        "commit_date": _run_git(folder, "log", "-1", "--format=%cs"),
-    }
+    return FolderProvenance(
+        name=re.sub(r"^.*[/:]([^/:]+/[^/]+?)(\.git)?$", r"\1", url) if url else folder.resolve().name,
+        path=_run_git(folder, "rev-parse", "--show-prefix").strip("/") if url else "",
+        commit=_run_git(folder, "rev-parse", "--short", "HEAD"),
+        commit_date=_run_git(folder, "log", "-1", "--format=%cs"),
+    )
 
 
 def _run_git(folder: Path, *arguments: str) -> str:
@@ -89,38 +89,43 @@ def page_section(reports: Sequence[SurveyReport]) -> str:
 
 
 def _conditions_text(reports: Sequence[SurveyReport]) -> str:
-    first = reports[0].conditions
-    memory = int(first["memory_bytes"]) / 2**30
+    conditions = [report.conditions for report in reports if report.conditions is not None]
+    if not conditions:
+        return ""
+    first = conditions[0]
     parts = [
-        f"Measured on {datetime.now(UTC):%-d %B %Y}: {first['compiler']}, HIP headers {first['headers']}, simulator "
-        f"`{first['simulator']}`; {describe_machine()}. "
-        f"Each program had {first['timeout_s']:g} s of processor time and {memory:g} GiB.",
+        f"Measured on {datetime.now(UTC):%-d %B %Y}: {first.compiler}, HIP headers {first.headers}, simulator "
+        f"`{first.simulator}`; {describe_machine()}. "
+        f"Each program had {first.timeout_s:g} s of processor time and {first.memory_bytes / 2**30:g} GiB.",
     ]
-    others = sorted({str(report.conditions["simulator"]) for report in reports} - {str(first["simulator"])})
+    others = sorted({condition.simulator for condition in conditions} - {first.simulator})
     if others:
         parts.append(f"Some rows were made by other versions: {', '.join(others)}.")
-    if budget := first.get("budget_s"):
-        parts.append(_budget_text(reports, budget))
-    if not all(report.conditions["isolated"] for report in reports):
+    if first.budget_s:
+        parts.append(_budget_text(reports, first))
+    if not all(condition.isolated for condition in conditions):
         parts.append("Programs ran without isolation: no working bubblewrap.")
     return " ".join(parts)
 
 
-def _budget_text(reports: Sequence[SurveyReport], budget_s: float) -> str:
+def _budget_text(reports: Sequence[SurveyReport], conditions: SurveyConditions) -> str:
     rows = [row for report in reports for row in report.rows if row.completed]
     total = sum(row.whole for row in rows)
-    text = f"Launches had a budget of {budget_s:g} s: {total} of {len(rows)} programs that ended executed all"
-    if not reports[0].conditions.get("shrink"):
+    text = (
+        f"Launches had a budget of {conditions.budget_s:g} s: {total} of {len(rows)} programs that ended executed all"
+    )
+    if not conditions.shrink:
         return f"{text}."
     shrunk = sum(bool(row.shrunk) for report in reports for row in report.rows)
     return f"{text}; for {shrunk} others smaller arguments fit."
 
 
 def _report_title(report: SurveyReport) -> str:
-    where = report.conditions.get("provenance", {})
-    name = where.get("name") or Path(report.folder).name
-    path = f", `{where['path']}`" if where.get("path") else ""
-    return f"{name}{path} {where.get('commit', '')}".strip()
+    if report.conditions is None:
+        return Path(report.folder).name
+    where = report.conditions.provenance
+    path = f", `{where.path}`" if where.path else ""
+    return f"{where.name}{path} {where.commit}".strip()
 
 
 def _counts_table(reports: Sequence[SurveyReport]) -> str:
@@ -204,8 +209,7 @@ def _not_compiled(rows: Sequence[tuple[SurveyReport, SurveyRow]]) -> str:
 def _missing_libraries(rows: Sequence[SurveyRow]) -> str:
     wanted: Counter[str] = Counter()
     for row in rows:
-        match = _NEEDS.match(row.message) if row.reason == Reason.NEEDS_LIBRARY else None
-        wanted.update(match.group(1).split(", ") if match else ())
+        wanted.update(row.libraries if row.reason == Reason.NEEDS_LIBRARY else ())
     if not wanted:
         return ""
     listed = ", ".join(f"{name} ({number})" for name, number in wanted.most_common())

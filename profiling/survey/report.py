@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 
 from hipsynth.core.documents import from_json
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.survey.build_plan import NO_MAIN
-from hipsynth.simulator.budget_outcome import Spending, count_uncomputed
+from hipsynth.profiling.survey.documents import SurveyConditions, SurveyDocument, SurveyRow, SurveyTotals
+from hipsynth.simulator.budget_outcome import count_uncomputed
 
 # Failures caused by neither the program nor the simulator: these programs are not counted as "should run".
 OUTSIDE = {
@@ -24,59 +24,10 @@ OUTSIDE = {
 }
 
 
-@dataclass(frozen=True)
-class SurveyRow:
-    """One program. `status`: passed, ran, partial (ended at its limit within a budget) or failed; `evidence`: the
-    line of output that decided it.
-
-    `kernels` have counters. `spending`: the launches of a program with a budget. `command`: a smaller start that fits
-    the budget, which ended with `shrunk`, passed or ran.
-    """
-
-    program: str
-    status: str
-    reason: str = ""
-    message: str = ""
-    evidence: str = ""
-    compiled: bool = False
-    exit_code: int | None = None
-    plan: str = ""  # origin of the build plan: make, cmake, commands, script, guess
-    files: int = 0
-    arguments: tuple[str, ...] = ()
-    dispatches: int = 0
-    build_s: float = 0.0
-    run_s: float = 0.0  # processor time
-    wall_s: float = 0.0
-    isolated: bool = True
-    output_cut: bool = False
-    warnings: tuple[str, ...] = ()
-    diagnostics: str = ""
-    kernels: int = 0
-    labels: int = 0  # stored in a corpus: kernels of its own run and of other sizes
-    label_s: float = 0.0  # wall-clock seconds of the runs in other sizes, with their builds
-    spending: tuple[Spending, ...] = ()
-    shrunk: str = ""
-    command: str = ""
-    key: str = ""
-
-    @property
-    def completed(self) -> bool:
-        """Whether the program exited normally without a failed self-check."""
-        return self.status in ("passed", "ran")
-
-    @property
-    def whole(self) -> bool:
-        """Whether it also executed every launch."""
-        return self.completed and not count_uncomputed(self.spending)
-
-
-def row_of(document: dict[str, Any]) -> SurveyRow:
-    """A Row from its JSON document (inverse of asdict); unknown fields are dropped."""
+def row_of(document: Mapping[str, object]) -> SurveyRow:
+    """A row from its JSON document; unknown fields are dropped. Raises TypeError or ValueError for another one."""
     field_names = {entry.name for entry in fields(SurveyRow)}
-    values = {key: value for key, value in document.items() if key in field_names}
-    lists = {key: tuple(values.get(key, ())) for key in ("arguments", "warnings")}
-    spent = tuple(from_json(Spending, spending) for spending in values.get("spending", ()))
-    return SurveyRow(**{**values, **lists, "spending": spent})
+    return from_json(SurveyRow, {key: value for key, value in document.items() if key in field_names})
 
 
 @dataclass
@@ -86,46 +37,45 @@ class SurveyReport:
     folder: str
     arch: str
     rows: list[SurveyRow] = field(default_factory=list)
-    conditions: dict[str, Any] = field(default_factory=dict)
+    conditions: SurveyConditions | None = None
 
     @property
-    def totals(self) -> dict[str, int]:
+    def totals(self) -> SurveyTotals:
         """Number of programs; compiled; runnable (compiled and nothing external missing); outcomes of the runnable."""
         able = [row for row in self.rows if row.compiled and row.reason not in OUTSIDE]
-        return {
-            "programs": len(self.rows),
-            "compiled": sum(row.compiled for row in self.rows),
-            "runnable": len(able),
-            "completed": sum(row.completed for row in able),
-            "whole": sum(row.whole for row in able),
-            "shrunk": sum(bool(row.shrunk) for row in able),
-            "kernels": sum(row.kernels for row in able),
-            "labels": sum(row.labels for row in able),
-            "passed": sum(row.status == "passed" for row in able),
-            "self_check_failed": sum(row.reason == Reason.SELF_CHECK_FAILED for row in able),
-        }
+        return SurveyTotals(
+            programs=len(self.rows),
+            compiled=sum(row.compiled for row in self.rows),
+            runnable=len(able),
+            completed=sum(row.completed for row in able),
+            whole=sum(row.whole for row in able),
+            shrunk=sum(bool(row.shrunk) for row in able),
+            kernels=sum(row.kernels for row in able),
+            labels=sum(row.labels for row in able),
+            passed=sum(row.status == "passed" for row in able),
+            self_check_failed=sum(row.reason == Reason.SELF_CHECK_FAILED for row in able),
+        )
 
     @property
     def reasons(self) -> dict[str, int]:
         """Number of programs per failure reason, most frequent first."""
         return dict(Counter(row.reason for row in self.rows if row.reason).most_common())
 
-    def document(self) -> dict[str, Any]:
-        """The report as JSON-serializable data, without the rows' cache keys."""
-        rows = [{key: value for key, value in asdict(row).items() if key != "key"} for row in self.rows]
-        head = {"folder": self.folder, "arch": self.arch, "conditions": self.conditions}
-        return {**head, "totals": self.totals, "reasons": self.reasons, "programs": rows}
+    def document(self, keys: bool = False) -> SurveyDocument:
+        """The report as a document; with `keys`, as a later survey finds its rows again."""
+        rows = tuple(row if keys else replace(row, key=None) for row in self.rows)
+        return SurveyDocument(self.folder, self.arch, self.conditions, self.totals, self.reasons, rows)
 
 
 def report_table(report: SurveyReport) -> str:
     """The report as text: one line per program, then totals."""
     lines = [_row_line(row) for row in report.rows]
     totals = report.totals
-    share = f" ({100 * totals['completed'] / totals['runnable']:.1f} %)" if totals["runnable"] else ""
+    share = f" ({100 * totals.completed / totals.runnable:.1f} %)" if totals.runnable else ""
     lines += [
         "",
-        f"{totals['programs']} programs, {totals['compiled']} compiled, {totals['runnable']} that should run",
-        f"{totals['completed']} ran to completion{share}, {totals['passed']} of them passed their own check",
+        f"{totals.programs} programs, {totals.compiled} compiled, {totals.runnable} that should run",
+        f"{totals.completed} ran to completion{share}, {totals.passed} of them passed their own check",
     ]
     lines += _budget_lines(report)
     lines += [f"  {count:4d}  {reason}{_explain_reason(reason)}" for reason, count in report.reasons.items()]
@@ -134,17 +84,17 @@ def report_table(report: SurveyReport) -> str:
 
 def _budget_lines(report: SurveyReport) -> list[str]:
     """What the budget left out, and how many kernels were labelled per hour of processor time."""
-    budget = report.conditions.get("budget_s")
-    if not budget:
+    conditions = report.conditions
+    if conditions is None or not conditions.budget_s:
         return []
     totals = report.totals
     hours = sum(row.build_s + row.run_s + row.label_s for row in report.rows) / 3600
-    counted = totals["labels"] or totals["kernels"]
+    counted = totals.labels or totals.kernels
     lines = [
-        f"within {budget:g} s: {totals['whole']} executed every launch, {totals['completed'] - totals['whole']} not"
+        f"within {conditions.budget_s:g} s: {totals.whole} executed every launch, {totals.completed - totals.whole} not"
     ]
-    if report.conditions.get("shrink"):
-        lines.append(f"{totals['shrunk']} of the others fit with smaller arguments")
+    if conditions.shrink:
+        lines.append(f"{totals.shrunk} of the others fit with smaller arguments")
     if hours:
         lines.append(f"{counted} kernels with counters, {counted / hours:,.0f} an hour on one core")
     return lines
@@ -152,7 +102,9 @@ def _budget_lines(report: SurveyReport) -> list[str]:
 
 def summary_line(reports: Sequence[SurveyReport]) -> str:
     """One line over several surveys."""
-    total = {name: sum(report.totals[name] for report in reports) for name in reports[0].totals}
+    total = Counter[str]()
+    for report in reports:
+        total.update(vars(report.totals))
     return (
         f"{len(reports)} surveys: {total['programs']} programs, {total['compiled']} compiled, {total['runnable']} that "
         f"should run, {total['completed']} ran to completion, {total['passed']} passed their own check"

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from hipsynth import toolchain
+from hipsynth.core.documents import document_json
 from hipsynth.core.errors import BadInput, HipsynthError
 from hipsynth.core.files import SOURCE_BYTES, read_regular, whole_file
 from hipsynth.core.journal import Journal, read_records
@@ -21,9 +22,10 @@ from hipsynth.profiling.survey.build import BuildResult, try_plans
 from hipsynth.profiling.survey.build_plan import Invocation, SurveyedProgram
 from hipsynth.profiling.survey.collections_page import folder_provenance
 from hipsynth.profiling.survey.discover import find_programs
+from hipsynth.profiling.survey.documents import SurveyConditions, SurveyRow
 from hipsynth.profiling.survey.execute import ATTEMPTS, USAGE_CHARS, try_call, try_calls
 from hipsynth.profiling.survey.measure import Labels, SurveyRun, all_labels
-from hipsynth.profiling.survey.report import SurveyReport, SurveyRow, row_of
+from hipsynth.profiling.survey.report import SurveyReport, row_of
 from hipsynth.profiling.survey.shrink import command_line, propose_smaller, with_defines
 from hipsynth.simulator import devices
 from hipsynth.simulator.api import RunResult
@@ -126,8 +128,7 @@ def survey_folder(
             keeper.keep(row)
             if step:
                 step(row.program)
-    facts = {**survey_conditions(options), "provenance": folder_provenance(root)}
-    report = SurveyReport(str(root), options.arch, [rows[task.key] for task in tasks], facts)
+    report = SurveyReport(str(root), options.arch, [rows[task.key] for task in tasks], survey_conditions(options, root))
     if out:
         _write_report(out, report)
         _journal_path(out).unlink(missing_ok=True)
@@ -139,20 +140,21 @@ def _hard_limit(options: SurveyOptions) -> float:
     return ATTEMPTS * sandbox.time_limits(options.timeout_s)["wall_s"] + 3600
 
 
-def survey_conditions(options: SurveyOptions) -> dict[str, object]:
-    """The settings and versions needed to repeat the survey."""
-    return {
-        "device": options.table.name,
-        "timeout_s": options.timeout_s,
-        "budget_s": options.budget_s,
-        "shrink": options.shrink,
-        "memory_bytes": options.memory_bytes,
-        "caches_simulated": options.count,
-        "simulator": build_identity(),
-        "compiler": toolchain.find_toolchain().compiler_version,
-        "headers": toolchain.find_toolchain().headers_version,
-        "isolated": options.isolate and sandbox.is_available(),
-    }
+def survey_conditions(options: SurveyOptions, root: Path) -> SurveyConditions:
+    """The settings and versions needed to repeat the survey of a folder."""
+    return SurveyConditions(
+        device=options.table.name,
+        timeout_s=options.timeout_s,
+        budget_s=options.budget_s,
+        shrink=options.shrink,
+        memory_bytes=options.memory_bytes,
+        caches_simulated=options.count,
+        simulator=build_identity(),
+        compiler=toolchain.find_toolchain().compiler_version,
+        headers=toolchain.find_toolchain().headers_version,
+        isolated=options.isolate and sandbox.is_available(),
+        provenance=folder_provenance(root),
+    )
 
 
 # --- one program ---------------------------------------------------------------------------------------------------
@@ -192,6 +194,7 @@ def _survey_one(task: _Task, scratch: Path) -> tuple[SurveyRow, tuple[Labels, ..
     row = SurveyRow(
         program.id, "failed", built.reason, built.message, plan=built.plan.origin, files=len(built.plan.units),
         build_s=round(time.monotonic() - start, 2), diagnostics=built.diagnostics, key=task.key,
+        libraries=built.libraries,
     )  # fmt: skip
     if built.artefacts is None:
         return row, ()
@@ -338,8 +341,6 @@ class _RowJournal:
 
 
 def _write_report(out: Path, report: SurveyReport) -> None:
-    document = report.document()
-    document["programs"] = [asdict(row) for row in report.rows]
     with whole_file(out) as file:
-        json.dump(document, file, indent=1)
+        json.dump(document_json(report.document(keys=True)), file, indent=1)
         file.write("\n")

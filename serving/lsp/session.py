@@ -65,6 +65,15 @@ class EditorOptions:
 
 
 @dataclass(frozen=True)
+class EditorOffers:
+    """The document of `synth lsp --json`: the server's commands and notifications, and the defaults of its options."""
+
+    commands: tuple[str, ...]
+    notifications: tuple[str, ...]
+    initialization_options: EditorOptions
+
+
+@dataclass(frozen=True)
 class DocumentKernels:
     """The kernels of one version of a text."""
 

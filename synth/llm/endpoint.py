@@ -17,6 +17,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from typing import Protocol
 
 from hipsynth.core.errors import HipsynthError, MissingDependency, UsageError
 from hipsynth.core.reasons import Reason
@@ -79,6 +80,14 @@ class ChatReply:
     written: int | None
     raw: str
     calls: tuple[ToolCall, ...] = ()
+
+
+class ChatClient(Protocol):
+    """Whatever answers chats."""
+
+    def ask(self, body: Mapping[str, object]) -> ChatReply:
+        """The answer to one chat. Raises NoAnswer."""
+        ...
 
 
 class Client:

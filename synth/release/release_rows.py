@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.expressions import iterate_names
 from hipsynth.core.reasons import Reason
+from hipsynth.core.store import Row, StoredRow
 from hipsynth.core.store.release import AXES, REGISTERS, TOOLS, TRAFFIC
 from hipsynth.profiling import metrics
 from hipsynth.simulator import label_model
@@ -29,7 +29,7 @@ def kept_counters() -> tuple[str, ...]:
     return tuple(sorted((used | FACT_COUNTERS) & set(facts.counters)))
 
 
-def program_row(program: Mapping[str, Any], shard: int, opcodes: Iterable[str] | None) -> dict[str, Any]:
+def program_row(program: StoredRow, shard: int, opcodes: Iterable[str] | None) -> Row:
     """The release's row of a program of a corpus; `opcodes` of its builds, None if not known.
 
     Raises BadInput for one that is not a base program of the generator.
@@ -45,7 +45,7 @@ def program_row(program: Mapping[str, Any], shard: int, opcodes: Iterable[str] |
     return {**same, **skeletons, "opcodes": None if opcodes is None else sorted(opcodes), "shard": shard}
 
 
-def label_row(row: Mapping[str, Any], program: Mapping[str, Any], shard: int) -> dict[str, Any]:
+def label_row(row: StoredRow, program: StoredRow, shard: int) -> Row:
     """The release's row of a kernel of a corpus; `program` is a `program_row`. Raises BadInput for a row that it cannot
     hold without loss."""
     label = f"label {row['measurement_id']} of shard {shard}"
@@ -53,7 +53,7 @@ def label_row(row: Mapping[str, Any], program: Mapping[str, Any], shard: int) ->
         raise BadInput(f"{label} was not made by the simulator", reason=Reason.BAD_RECORD)
     provenance, counters = dict(row["provenance"]), dict(row["counters"])
     errors = dict(row["sampling"]["error"])
-    columns: dict[str, Any] = {name: row[name] for name in _SAME}
+    columns: Row = {name: row[name] for name in _SAME}
     columns |= {"id": row["measurement_id"], "program": program["id"], "shard": shard, "exit_code": row["exit_code"]}
     columns |= {name: program[name] for name in ("family", "lineage")}
     columns |= {f"{name}_{axis}": row[name][n] for name in ("grid", "block") for n, axis in enumerate(AXES)}
@@ -85,7 +85,7 @@ def _dispatch_total(mean: float | None, dispatches: int, column: str) -> int | N
     return total
 
 
-def tools_of(rows: Iterable[Mapping[str, Any]], shard: int) -> dict[str, str]:
+def tools_of(rows: Iterable[StoredRow], shard: int) -> dict[str, str]:
     """The tools of a shard. Raises BadInput if its rows were made by several; versions with equal labels are one."""
     named = {json.dumps({name: row[name] for name in TOOLS} | {"version": row["source"]["version"]}) for row in rows}
     names = named if len(named) == 1 else {json.dumps(canonical_tools(json.loads(tools))) for tools in named}
@@ -107,7 +107,7 @@ def canonical_tools(tools: Mapping[str, str]) -> dict[str, str]:
     return {**tools, **{name: label_model.canonical(tools[name]) for name in ("backend_version", "version")}}
 
 
-def build_opcodes(rows: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
+def build_opcodes(rows: Iterable[StoredRow]) -> dict[str, set[str]]:
     """Program id -> opcodes of its builds, where the profile recorded them."""
     opcodes: dict[str, set[str]] = {}
     for row in rows:

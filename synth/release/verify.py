@@ -8,7 +8,6 @@ import json
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +15,7 @@ import pyarrow.compute as pc
 from hipsynth.core.errors import HipsynthError, UsageError
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import Program, ProgramRun
-from hipsynth.core.store import CorpusItem
+from hipsynth.core.store import CorpusItem, StoredRow
 from hipsynth.core.store.release import TOOLS, Release, labels_schema
 from hipsynth.core.store.schema import item_rows, schema_of
 from hipsynth.core.store.splits import RELEASED
@@ -44,6 +43,17 @@ class RebuildCheck:
     status: str  # "same" | "differs" | "failed"
     differences: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class ReleaseVerification:
+    """The document of `synth release verify --json`. `checksums` are "same" (else there is an error instead); `leaks`:
+    what crosses the splits."""
+
+    release: str
+    checksums: str
+    leaks: tuple[str, ...]
+    rows: tuple[RebuildCheck, ...]
 
 
 def choose_ids(release: Release, row: str, sample: int) -> list[str]:
@@ -74,7 +84,7 @@ def verify_labels(release: Release, ids: Sequence[str], note: Callable[[str], No
     return differences
 
 
-def _check_program(release: Release, rows: Sequence[Mapping[str, Any]], stored: Mapping[str, Any]) -> RebuildCheck:
+def _check_program(release: Release, rows: Sequence[StoredRow], stored: StoredRow) -> RebuildCheck:
     result = RebuildCheck(rows[0]["id"], stored["id"], "same")
     program = _regenerate_program(stored, result)
     target = Target(rows[0]["arch"], rows[0]["flags"], rows[0]["device"])
@@ -105,7 +115,7 @@ def _check_program(release: Release, rows: Sequence[Mapping[str, Any]], stored: 
     return result
 
 
-def _regenerate_program(stored: Mapping[str, Any], result: RebuildCheck) -> Program:
+def _regenerate_program(stored: StoredRow, result: RebuildCheck) -> Program:
     """The stored program with its runs. Its text is compared with what its choices give under this grammar."""
     runs = [ProgramRun(tuple(run["arguments"]), run["params"]) for run in json.loads(stored["runs"])] or [ProgramRun()]
     text = replay_program(stored["family"], tuple(stored["choices"])).text
@@ -130,16 +140,16 @@ def _rebuild_item(
     )  # fmt: skip
 
 
-def _as_stored(item: CorpusItem, program: Mapping[str, Any], shard: int) -> list[dict[str, Any]]:
+def _as_stored(item: CorpusItem, program: StoredRow, shard: int) -> list[StoredRow]:
     """The rows of an item after their way through the corpus and the release: the same types, the same rounding."""
     corpus = pa.Table.from_pylist(item_rows(item), schema=schema_of("measurements", metrics.all_ids())).to_pylist()
     rows = [label_row(row, program, shard) for row in corpus]
     schema = labels_schema(metrics.all_ids(), kept_counters())
-    stored_rows: list[dict[str, Any]] = pa.Table.from_pylist(rows, schema=schema).to_pylist()
+    stored_rows: list[StoredRow] = pa.Table.from_pylist(rows, schema=schema).to_pylist()
     return stored_rows
 
 
-def _column_differences(stored: Iterable[Mapping[str, Any]], rebuilt: Iterable[Mapping[str, Any]]) -> list[str]:
+def _column_differences(stored: Iterable[StoredRow], rebuilt: Iterable[StoredRow]) -> list[str]:
     """The columns that are not equal, value by value."""
     before = {row["kernel_index"]: row for row in stored}
     after = {row["kernel_index"]: row for row in rebuilt}

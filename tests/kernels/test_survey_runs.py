@@ -215,7 +215,7 @@ def test_a_second_call_resumes_the_first(report: SurveyReport, folder: Path, out
     again = survey_folder(folder, SurveyOptions(timeout_s=4.0, count=False), out, start)
     assert waiting == [0] and again.totals == report.totals
     stored = json.loads(out.read_text())
-    assert stored["totals"] == report.totals and stored["conditions"]["timeout_s"] == 4.0
+    assert stored["totals"] == vars(report.totals) and stored["conditions"]["timeout_s"] == 4.0
     longer = survey_folder(folder, SurveyOptions(timeout_s=5.0, count=False), out, start)
     assert waiting == [0, 1] and longer.reasons == report.reasons  # only what ran out of time before is tried again
 
@@ -274,7 +274,7 @@ def test_programs_that_do_not_fit_get_smaller_arguments(tmp_path: Path, monkeypa
         and "fits: synth profile" in report_table(again)
         and "kernels with counters" in report_table(again)
     )
-    assert again.totals["whole"] == 0 and again.totals["shrunk"] == 1
+    assert again.totals.whole == 0 and again.totals.shrunk == 1
 
 
 def test_without_shrinking_nothing_more_is_tried(tmp_path: Path) -> None:

@@ -6,9 +6,10 @@ import functools
 
 import pytest
 
+from hipsynth.tuning.optimize.documents import VerificationCheck
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, KernelTime
 from hipsynth.tuning.optimize.program_model import read_program
-from hipsynth.tuning.optimize.verify import Verification, VerificationCheck, Verifier
+from hipsynth.tuning.optimize.verify import Verification, Verifier
 
 TEXT = """#include <hip/hip_runtime.h>
 __global__ void scale(const float* in, float* out, int n) {

@@ -8,13 +8,13 @@ label's counters, so only labels of a backend that counts them exactly (the simu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hipsynth.core.store import StoredRow
 from hipsynth.profiling.metrics.bottleneck import UNITS
 
 LINE = 64  # bytes that one look-up of the vL1D covers
@@ -29,7 +29,6 @@ COUNTERS = (
 # Bytes that look-ups cover per byte that lanes access: the class ends below the number.
 STRIDES = (("shared", 0.75), ("unit", 1.5), ("strided", 6.0), ("scattered", math.inf))
 NO_ACCESS = "none"
-Row = Mapping[str, Any]
 Value = float | str
 
 
@@ -40,20 +39,20 @@ class AuxiliaryFact:
 
     key: str
     stage: int
-    value: Callable[[Row], Value | None]
+    value: Callable[[StoredRow], Value | None]
     choices: tuple[str, ...] = ()
 
 
-def _exact_bytes(row: Row) -> float:
+def _exact_bytes(row: StoredRow) -> float:
     return float(row["EXACT_READ_BYTES"] + row["EXACT_WRITE_BYTES"] + row["EXACT_ATOMIC_BYTES"])
 
 
-def _count_work_items(row: Row) -> float:
+def _count_work_items(row: StoredRow) -> float:
     """Work-items of a launch."""
     return float(row.get(ITEMS) or math.prod(row["grid"]) * math.prod(row["block"]))
 
 
-def _stride_class(row: Row) -> str:
+def _stride_class(row: StoredRow) -> str:
     moved, covered = _exact_bytes(row), row["TCP_TOTAL_CACHE_ACCESSES"] * LINE
     if not moved or not covered:
         return NO_ACCESS
@@ -89,11 +88,11 @@ def with_counters(measurements: pa.Table) -> pa.Table:
     return measurements.append_column("occupancy", _column_or_nulls(measurements, column))
 
 
-def _column_or_nulls(measurements: pa.Table, columns: Any) -> Any:
+def _column_or_nulls(measurements: pa.Table, columns: pa.ChunkedArray | None) -> pa.ChunkedArray:
     return pa.nulls(measurements.num_rows, pa.float64()) if columns is None else columns
 
 
-def facts_of(row: Row) -> dict[str, Value]:
+def facts_of(row: StoredRow) -> dict[str, Value]:
     """The facts of a label row (see with_counters); empty unless all are known."""
     if any(row.get(name) is None for name in (*COUNTERS, "occupancy", "bottleneck", "duration_ns")):
         return {}

@@ -11,7 +11,7 @@ import json
 import string
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,13 @@ import pyarrow as pa
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import whole_file
-from hipsynth.core.store import Corpus
+from hipsynth.core.store import Corpus, StoredRow
 from hipsynth.profiling.metrics.bottleneck import unit_name
 from hipsynth.training.data import auxiliary
 from hipsynth.training.data.dataset import canonical_id
+from hipsynth.training.data.documents import QuestionExport
 from hipsynth.training.data.samples import FACTS, no_labels, select_labels, with_sources
 
-Row = Mapping[str, Any]
 DETAILS = ("limits", "occupancy")  # columns that label rows leave out
 
 
@@ -41,7 +41,7 @@ def find_placeholders(template: str) -> set[str]:
     return {name for _, name, _, _ in string.Formatter().parse(template) if name}
 
 
-def label_facts(row: Row) -> dict[str, str]:
+def label_facts(row: StoredRow) -> dict[str, str]:
     """What is known of a label as words and rounded numbers with units, by the names that questions.toml uses.
 
     `row`: a row of select_labels with the measurement's `limits` and `occupancy_of` (its occupancy struct).
@@ -50,7 +50,7 @@ def label_facts(row: Row) -> dict[str, str]:
     return facts | _limit_facts(row) | _occupancy_facts(row) | _hit_rates(row) | _work_facts(row)
 
 
-def _limit_facts(row: Row) -> dict[str, str]:
+def _limit_facts(row: StoredRow) -> dict[str, str]:
     limits, duration = row.get("limits"), row["duration_ns"]
     if not limits or not duration:
         return {}
@@ -69,7 +69,7 @@ def _limit_facts(row: Row) -> dict[str, str]:
     }
 
 
-def _occupancy_facts(row: Row) -> dict[str, str]:
+def _occupancy_facts(row: StoredRow) -> dict[str, str]:
     occupancy = row.get("occupancy_of")
     if not occupancy or occupancy["fraction"] is None or not occupancy["limited_by"]:
         return {}
@@ -77,12 +77,12 @@ def _occupancy_facts(row: Row) -> dict[str, str]:
     return share | {"occupancy_limit": str(occupancy["limited_by"])}
 
 
-def _hit_rates(row: Row) -> dict[str, str]:
+def _hit_rates(row: StoredRow) -> dict[str, str]:
     rates = {"l1_hits": row["L1_Cache_Hit_Rate"], "l2_hits": row["L2_Cache_Hit_Rate"]}
     return {name: f"{rate:.3g} %" for name, rate in rates.items() if rate is not None}
 
 
-def _work_facts(row: Row) -> dict[str, str]:
+def _work_facts(row: StoredRow) -> dict[str, str]:
     row_facts = auxiliary.facts_of(row)
     if not row_facts:
         return {}
@@ -106,7 +106,7 @@ def _format_time(ns: float) -> str:
     return f"{ns / 1000:.3g} us"
 
 
-def answerable_questions(row: Row, source: str) -> Iterator[tuple[str, list[dict[str, str]]]]:
+def answerable_questions(row: StoredRow, source: str) -> Iterator[tuple[str, list[dict[str, str]]]]:
     """(name, messages) of every question whose answer a label knows."""
     facts_known, table = label_facts(row), load_texts()
     for name, entry in table["questions"].items():
@@ -121,7 +121,7 @@ def answerable_questions(row: Row, source: str) -> Iterator[tuple[str, list[dict
         yield name, [{"role": role, "content": text} for role, text in contents]
 
 
-def detailed_rows(measurements: pa.Table, rows: Sequence[Row]) -> list[dict[str, Any]]:
+def detailed_rows(measurements: pa.Table, rows: Sequence[StoredRow]) -> list[StoredRow]:
     """Label rows with the columns that select_labels leaves out; `occupancy_of` is the whole occupancy."""
     names = [name for name in DETAILS if name in measurements.column_names]
     keys = list(zip(*(measurements[name].to_pylist() for name in ("measurement_id", "kernel_index")), strict=True))
@@ -138,7 +138,7 @@ def detailed_rows(measurements: pa.Table, rows: Sequence[Row]) -> list[dict[str,
 
 def export_questions(
     corpus: Corpus, out: Path, *, backend: str | None = None, device: str | None = None
-) -> dict[str, Any]:
+) -> QuestionExport:
     """Writes the questions that a corpus' labels answer to `out`, atomically, one JSON object per line; returns a
     summary. Raises BadInput if no label answers any (measured ones have no limits)."""
     measurements = corpus.measurements()
@@ -167,5 +167,5 @@ def export_questions(
                 cause="the labels have no limits and counters",
                 remedy="profile the programs on the simulator",
             )
-    summary = {"out": str(out), "format": "questions", "samples": sum(counts.values()), "questions": dict(counts)}
-    return {**summary, "duplicates": duplicates, "left_out": dict(selection.left_out)}
+    left_out = dict(selection.left_out)
+    return QuestionExport(str(out), "questions", sum(counts.values()), dict(counts), duplicates, left_out)

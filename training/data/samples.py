@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.core.files import whole_file
-from hipsynth.core.store import Corpus, split_names, splits
+from hipsynth.core.store import Corpus, Row, StoredRow, split_names, splits
 from hipsynth.profiling import metrics
 from hipsynth.simulator import label_model
 from hipsynth.simulator.devices import default_device, load_device
 from hipsynth.source.arguments import run_text
 from hipsynth.training.data import auxiliary
+from hipsynth.training.data.documents import ChatExport
 from hipsynth.training.data.number_formats import DIGITS
 from hipsynth.training.data.prompt import sample_messages
 
 # A program may launch several kernels. Its label is the kernel with the largest total time (duration x dispatches;
 # of equals, the one launched first): the kernel to optimise.
 LABEL_RULE = "the kernel with the largest total time"
-Row = dict[str, Any]
 FACTS = ("program_id", "arguments", "lineage", "origin", "family", "arch", "flags", "device")
 
 
@@ -34,7 +33,7 @@ FACTS = ("program_id", "arguments", "lineage", "origin", "family", "arch", "flag
 class Selection:
     """Label rows (measurement columns as dicts) and the number of rows left out, by reason."""
 
-    rows: list[dict[str, Any]]
+    rows: list[StoredRow]
     left_out: Counter[str] = field(default_factory=Counter)
 
 
@@ -67,7 +66,7 @@ def select_labels(
     if not every_device:
         chosen = [row for row in chosen if row["device"] == (device or default_device(row["arch"]))]
     left_out = Counter({"other backend or device": len(rows) - len(chosen)})
-    items: dict[str, list[dict[str, Any]]] = {}
+    items: dict[str, list[StoredRow]] = {}
     for row in chosen:
         items.setdefault(row["measurement_id"], []).append(row)
     for kernels in items.values():  # the heaviest first
@@ -106,15 +105,15 @@ def _is_large(kind: pa.DataType) -> bool:
     return bool(pa.types.is_map(kind) or pa.types.is_struct(kind))
 
 
-def _total_time(kernel: Mapping[str, Any]) -> float:
+def _total_time(kernel: StoredRow) -> float:
     return float(kernel["duration_ns"] * kernel["dispatches"])
 
 
-def _tool_versions(row: Mapping[str, Any]) -> tuple[str, ...]:
+def _tool_versions(row: StoredRow) -> tuple[str, ...]:
     return label_model.canonical(row["backend_version"]), row["compiler"], row["headers"]
 
 
-def iter_samples(corpus: Corpus, selection: Selection, digits: str = "sig3") -> Iterator[dict[str, Any]]:
+def iter_samples(corpus: Corpus, selection: Selection, digits: str = "sig3") -> Iterator[Row]:
     """Yields chat samples: id, messages, origin of the label, and the part it belongs to in each kind of split.
 
     Raises BadInput if a program of the selection is not in the corpus.
@@ -122,12 +121,11 @@ def iter_samples(corpus: Corpus, selection: Selection, digits: str = "sig3") -> 
     for row, text, split in with_sources(corpus, selection.rows):
         values = {metric: row[metric] for metric in metrics.answer_ids()}
         messages = sample_messages(text, values, row["arch"], row["flags"], digits)
-        facts = {name: row[name] for name in FACTS}
-        tools = {name: row[name] for name in ("backend", "backend_version", "kernel")}
-        yield {"id": row["measurement_id"], "messages": messages, **facts, **tools, "split": split}
+        facts = {name: row[name] for name in (*FACTS, "backend", "backend_version", "kernel")}
+        yield {"id": row["measurement_id"], "messages": messages, **facts, "split": split}
 
 
-def with_sources(corpus: Corpus, rows: Sequence[Row]) -> Iterator[tuple[Row, str, dict[str, str]]]:
+def with_sources(corpus: Corpus, rows: Sequence[StoredRow]) -> Iterator[tuple[StoredRow, str, dict[str, str]]]:
     """Each row with its program's text as it was run and its part in each kind of split; without rows whose source was
     not kept. Raises BadInput if a program of the rows is not in the corpus."""
     texts = dict(zip(*(corpus.programs()[name].to_pylist() for name in ("id", "text")), strict=True))
@@ -148,7 +146,7 @@ def export_chat(
     digits: str = "sig3",
     backend: str | None = None,
     device: str | None = None,
-) -> dict[str, Any]:
+) -> ChatExport:
     """Writes the corpus as chat samples to `out`, atomically, one JSON object per line; returns a summary.
 
     Raises UsageError for an unknown number format or device and BadInput if the corpus has no usable label.
@@ -164,11 +162,5 @@ def export_chat(
     with whole_file(out) as file:
         for sample in iter_samples(corpus, selection, digits):
             file.write(json.dumps(sample, ensure_ascii=False) + "\n")
-    return {
-        "out": str(out),
-        "format": "chat-jsonl",
-        "digits": digits,
-        "samples": len(selection.rows),
-        "label": LABEL_RULE,
-        "left_out": dict(selection.left_out),
-    }
+    left_out = dict(selection.left_out)
+    return ChatExport(str(out), "chat-jsonl", digits, len(selection.rows), LABEL_RULE, left_out)

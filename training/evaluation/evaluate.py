@@ -7,8 +7,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
+from hipsynth.core.documents import document_json, from_json, to_json
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import RESULT_BYTES, read_regular, write_whole
 from hipsynth.profiling import metrics as table
@@ -17,6 +18,17 @@ from hipsynth.training.analytic.model import DURATION, AnalyticModel
 from hipsynth.training.analytic.predict import PREDICTOR
 from hipsynth.training.data.dataset import TEST_PARTS, LabelledSample, canonical_id, measure_leak, split_samples
 from hipsynth.training.data.prompt import parse_answer
+from hipsynth.training.evaluation.documents import (
+    BaselineScores,
+    DurationScores,
+    EvaluatedModel,
+    EvaluationDocument,
+    MetricScores,
+    PartScores,
+    PredictedSample,
+    PredictorScores,
+    SplitScores,
+)
 from hipsynth.training.evaluation.ranking import rank_variants
 from hipsynth.training.evaluation.scores import BOUNDS, mean_within, score_metric, score_metrics
 from hipsynth.training.models.baselines import Baseline, Disassemble, GradientBoosting, all_baselines
@@ -24,7 +36,7 @@ from hipsynth.training.models.model_record import ModelRecord, model_record
 from hipsynth.training.models.predict import Predictor, normalised_values
 from hipsynth.training.models.train import TEXT_DIGITS, TRAINING_SET
 
-EVALUATION = "evaluation.json"
+EVALUATION, PREDICTIONS = "evaluation.json", "predictions.json"
 DURATION_QUANTITY = "duration"
 ALONE = ("preview", "bound")
 EXACT = 1e-9  # relative: rounding when an interval has no width
@@ -38,7 +50,7 @@ Note = Callable[[str], None]
 class Evaluation:
     """`document` is what `synth evaluate --json` prints; samples and predictions are for figures and reports."""
 
-    document: dict[str, Any]
+    document: EvaluationDocument
     parts: dict[str, list[LabelledSample]]
     predicted: dict[str, dict[str, Predicted]]  # predictor -> split -> normalised predictions
 
@@ -82,14 +94,19 @@ def evaluate_model(
         predicted[baseline.name] = {name: baseline.predict(part) for name, part in parts.items()}
         about[baseline.name] = baseline.about
         without_code = baseline.without_code if isinstance(baseline, GradientBoosting) else without_code
-    document = _evaluation_document(predictor, train, parts, predicted, valid)
-    if isinstance(predictor, ScoredAnalyticPredictor):
-        for name, part in parts.items():
-            document["splits"][name] |= predictor.own_scores(part)
-    document["about_baselines"] = about
-    document["without_code_features"] = without_code
-    document["excluded"] = excluded
-    document["fingerprint"] = evaluation_fingerprint(predictor.record, samples)
+    record = predictor.record
+    document = EvaluationDocument(
+        model=EvaluatedModel(str(predictor.path), record["base"], str(record["config"]["name"])),
+        format=record["format"],
+        train_samples=len(train),
+        backends=tuple(sorted({s.backend for s in train})),
+        splits=_score_splits(predictor, train, parts, predicted["model"], valid),
+        baselines=_score_baselines(parts, predicted),
+        about_baselines=about,
+        without_code_features=without_code,
+        excluded=excluded,
+        fingerprint=evaluation_fingerprint(record, samples),
+    )
     return Evaluation(document, parts, predicted)
 
 
@@ -163,9 +180,8 @@ class ScoredAnalyticPredictor(AnalyticBaseline):
     def valid_share(self, part: Sequence[LabelledSample]) -> tuple[float | None, int]:
         return None, 0
 
-    def own_scores(self, part: Sequence[LabelledSample]) -> dict[str, Any]:
-        """Scores of the duration, `without` the correction and as the largest bound alone too; the share of true values
-        inside their intervals by metric; how often the limiting unit is right; and the order of variants."""
+    def with_own_scores(self, scored: SplitScores, part: Sequence[LabelledSample]) -> PredictorScores:
+        """The scores with those of what it alone predicts."""
         corrected = self.corrected(part)
         times = [None if c is None else c.duration_ns for c in corrected]
         inside: dict[str, list[bool]] = {}
@@ -184,17 +200,16 @@ class ScoredAnalyticPredictor(AnalyticBaseline):
         labels = [s.duration_ns for s in part]
         heaviest = _heaviest_kernels(part)  # the order of variants is that of their heaviest kernels
         main = [part[i] for i in heaviest]
-        return {
-            "duration": {
-                **score_metric(labels, times),
-                "without": {n: score_metric(labels, durations[n]) for n in ALONE},
-            },
-            "inside_intervals": shares,
-            "no_preview": sum(p is None for p in previews),
-            "bottleneck_agreement": bottleneck_agreement(part, [None if p is None else p.bottleneck for p in previews]),
-            "ranking": rank_variants(main, {name: [times[i] for i in heaviest] for name, times in durations.items()}),
-            "devices": _by_device(part, times),
-        }
+        without = {name: score_metric(labels, durations[name]) for name in ALONE}
+        return PredictorScores(
+            **vars(scored),
+            duration=DurationScores(**vars(score_metric(labels, times)), without=without),
+            inside_intervals=shares,
+            no_preview=sum(p is None for p in previews),
+            bottleneck_agreement=bottleneck_agreement(part, [None if p is None else p.bottleneck for p in previews]),
+            ranking=rank_variants(main, {name: [times[i] for i in heaviest] for name, times in durations.items()}),
+            devices=_by_device(part, times),
+        )
 
 
 def _heaviest_kernels(part: Sequence[LabelledSample]) -> list[int]:
@@ -207,7 +222,7 @@ def _heaviest_kernels(part: Sequence[LabelledSample]) -> list[int]:
     ]
 
 
-def _by_device(part: Sequence[LabelledSample], times: Sequence[float | None]) -> dict[str, Any]:
+def _by_device(part: Sequence[LabelledSample], times: Sequence[float | None]) -> dict[str, MetricScores]:
     """The scores of the duration for each device."""
     devices = {}
     for device in sorted({sample.device for sample in part}):
@@ -233,34 +248,35 @@ def open_predictor(model: Path) -> ScoredPredictor:
     return ScoredLanguageModel(Predictor.load(model))
 
 
-def _evaluation_document(
+def _score_splits(
     predictor: ScoredPredictor,
     train: Sequence[LabelledSample],
     parts: Mapping[str, Sequence[LabelledSample]],
-    predicted: Mapping[str, Mapping[str, Predicted]],
+    predicted: Mapping[str, Predicted],
     valid: Mapping[str, tuple[float | None, int]],
-) -> dict[str, Any]:
-    truths = {name: [s.truth() for s in part] for name, part in parts.items()}
+) -> dict[str, SplitScores]:
+    """The model's scores on each split."""
     splits = {}
     for name, part in parts.items():
-        scored = score_metrics(table.paper_ids(), truths[name], predicted["model"][name], valid[name][0])
-        leak = measure_leak(train, part)
-        splits[name] = {**scored, "valid_json_n": valid[name][1], "leak": leak.share}
+        share, number = valid[name]
+        scored = score_metrics(table.paper_ids(), [s.truth() for s in part], predicted[name], share)
+        split = SplitScores(**vars(scored), valid_json_n=number, leak=measure_leak(train, part).share)
+        if isinstance(predictor, ScoredAnalyticPredictor):
+            split = predictor.with_own_scores(split, part)
+        splits[name] = split
+    return splits
+
+
+def _score_baselines(
+    parts: Mapping[str, Sequence[LabelledSample]], predicted: Mapping[str, Mapping[str, Predicted]]
+) -> dict[str, BaselineScores]:
+    truths = {name: [s.truth() for s in part] for name, part in parts.items()}
     baselines = {}
     for baseline, by_split in predicted.items():
         if baseline != "model":
-            scored_by = {n: score_metrics(table.paper_ids(), truths[n], by_split[n]) for n in parts}
-            # The leak-free split's scores are at the top level, those of every split under "splits".
-            baselines[baseline] = {**scored_by["lineage"], "splits": scored_by}
-    record = predictor.record
-    return {
-        "model": {"path": str(predictor.path), "base": record["base"], "config": record["config"]["name"]},
-        "format": record["format"],
-        "train_samples": len(train),
-        "backends": sorted({s.backend for s in train}),
-        "splits": splits,
-        "baselines": baselines,
-    }
+            scored = {name: score_metrics(table.paper_ids(), truths[name], by_split[name]) for name in parts}
+            baselines[baseline] = BaselineScores(**vars(scored["lineage"]), splits=scored)
+    return baselines
 
 
 def evaluation_fingerprint(record: ModelRecord, samples: Sequence[LabelledSample]) -> str:
@@ -274,12 +290,27 @@ def save_evaluation(evaluation: Evaluation, folder: Path) -> None:
     rows = []
     for name, part in evaluation.parts.items():
         for index, sample in enumerate(part):
-            predicted = {predictor: by[name][index] for predictor, by in evaluation.predicted.items()}
-            facts = {"split": name, "key": sample.key, "arch": sample.arch, "flags": sample.flags}
-            about = {"program_id": sample.program_id, "family": sample.family, "kernel": sample.kernel}
-            rows.append({**facts, **about, "truth": sample.truth(), "predicted": predicted})
-    write_whole(folder / "predictions.json", json.dumps(rows))
-    write_whole(folder / EVALUATION, json.dumps(evaluation.document, indent=1))
+            rows.append(
+                PredictedSample(
+                    split=name,
+                    key=sample.key,
+                    arch=sample.arch,
+                    flags=sample.flags,
+                    program_id=sample.program_id,
+                    family=sample.family,
+                    kernel=sample.kernel,
+                    truth=sample.truth(),
+                    predicted={predictor: by[name][index] for predictor, by in evaluation.predicted.items()},
+                )
+            )
+    write_whole(folder / PREDICTIONS, json.dumps(to_json(rows)))
+    write_whole(folder / EVALUATION, json.dumps(document_json(evaluation.document), indent=1))
+
+
+def read_evaluation(folder: Path) -> tuple[EvaluationDocument, list[PredictedSample]]:
+    """What save_evaluation() wrote. Raises BadInput, ValueError or TypeError if it is missing or damaged."""
+    document, rows = (json.loads(read_regular(folder / name, RESULT_BYTES)) for name in (EVALUATION, PREDICTIONS))
+    return from_json(EvaluationDocument, document), [from_json(PredictedSample, row) for row in rows]
 
 
 TITLES = {
@@ -294,56 +325,52 @@ MEANS = {"within": "mean", "within_rounded": "mean, three decimals", "within_str
 SHORT = {"constant": "const.", "nearest_neighbour": "nearest", "gradient_boosting": "boosted", "analytic": "analytic"}
 
 
-def evaluation_table(document: Mapping[str, Any]) -> str:
+def evaluation_table(document: EvaluationDocument) -> str:
     """The paper's Table 4 per split as text: shares within 2 to 10 %, median error in percent, rank correlation, and
     the baselines' shares within 10 %."""
     lines: list[str] = []
-    for name, scored in document["splits"].items():
+    for name, scored in document.splits.items():
         lines += ["", f"Split {TITLES.get(name, name)}"]
-        if not scored["n"]:
+        if not scored.n:
             lines.append("  no samples")
             continue
-        valid = "not measured" if scored["valid_json"] is None else f"{100 * scored['valid_json']:.0f} %"
+        valid = "not measured" if scored.valid_json is None else f"{100 * scored.valid_json:.0f} %"
         lines.append(
-            f"  {scored['n']} samples; {100 * scored['leak']:.0f} % have a relative in training; "
-            f"valid JSON when decoded freely: {valid} of {scored['valid_json_n']}"
+            f"  {scored.n} samples; {100 * scored.leak:.0f} % have a relative in training; "
+            f"valid JSON when decoded freely: {valid} of {scored.valid_json_n}"
         )
-        baselines = {b: by["splits"][name] for b, by in document["baselines"].items()}
+        baselines = {b: by.splits[name] for b, by in document.baselines.items()}
         lines += _split_rows(scored, baselines)
-        lines += _own_rows(scored)
+        lines += _own_rows(scored) if isinstance(scored, PredictorScores) else []
     return "\n".join(lines[1:])
 
 
-def _own_rows(scored: Mapping[str, Any]) -> list[str]:
+def _own_rows(scored: PredictorScores) -> list[str]:
     """What only the analytic predictor has: duration, intervals, limiting unit, order of variants."""
-    if "duration" not in scored:
-        return []
-    time = scored["duration"]
-    medians = [_format_percent(d["median_rel_error"]) for d in (time, *(time["without"][name] for name in ALONE))]
-    inside = [share for name, share in scored["inside_intervals"].items() if name != DURATION]
+    time = scored.duration
+    medians = [_format_percent(d.median_rel_error) for d in (time, *(time.without[name] for name in ALONE))]
+    inside = [share for name, share in scored.inside_intervals.items() if name != DURATION]
     shares = (
         _format_percent(sum(inside) / len(inside) if inside else None),
-        _format_percent(scored["inside_intervals"].get(DURATION)),
+        _format_percent(scored.inside_intervals.get(DURATION)),
     )
-    right = _format_percent(scored["bottleneck_agreement"])
+    right = _format_percent(scored.bottleneck_agreement)
     lines = [
-        f"  duration: {_format_percent(time['within']['10'])} % within 10 %, median error {medians[0]} % "
+        f"  duration: {_format_percent(time.within['10'])} % within 10 %, median error {medians[0]} % "
         f"(uncorrected {medians[1]} %, the largest bound alone {medians[2]} %)",
         f"  80 % intervals hold {shares[0]} % of the metrics and {shares[1]} % of the durations; "
-        f"limiting unit right in {right} %; no answer for {scored['no_preview']} of {scored['n']}",
+        f"limiting unit right in {right} %; no answer for {scored.no_preview} of {scored.n}",
     ]
-    for device, by in scored["devices"].items() if len(scored["devices"]) > 1 else ():
-        share, median = _format_percent(by["within"]["10"]), _format_percent(by["median_rel_error"])
-        lines.append(f"  duration on {device}: {share} % of {by['n']} within 10 %, median error {median} %")
-    for kind, ranking in scored["ranking"].items():
-        if ranking["groups"]:
+    for device, by in scored.devices.items() if len(scored.devices) > 1 else ():
+        share, median = _format_percent(by.within["10"]), _format_percent(by.median_rel_error)
+        lines.append(f"  duration on {device}: {share} % of {by.n} within 10 %, median error {median} %")
+    for kind, ranking in scored.ranking.items():
+        if ranking.groups:
             cells = [
-                f"{name} {_format_number(row['kendall_tau'])} and {_format_percent(row['regret'])} %"
-                for name, row in ranking["predictors"].items()
+                f"{name} {_format_number(row.kendall_tau)} and {_format_percent(row.regret)} %"
+                for name, row in ranking.predictors.items()
             ]
-            lines.append(
-                f"  order of {kind} ({ranking['groups']} groups), Kendall's tau and regret: {', '.join(cells)}"
-            )
+            lines.append(f"  order of {kind} ({ranking.groups} groups), Kendall's tau and regret: {', '.join(cells)}")
     return lines
 
 
@@ -351,16 +378,16 @@ def _format_number(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-def _split_rows(scored: Mapping[str, Any], baselines: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _split_rows(scored: PartScores, baselines: Mapping[str, PartScores]) -> list[str]:
     heads = "".join(f"{f'{b} %':>7}" for b in BOUNDS) + f"{'median':>9}{'rank':>7}"
     beside = "".join(f"{SHORT.get(b, b):>9}" for b in baselines)
     lines = [f"  {'Metric':<26}{heads}  |{beside}   (share within 10 %)"]
     for metric in table.paper_ids():
-        row = scored["metrics"][metric]
-        cells = "".join(f"{_format_percent(row['within'][str(b)]):>7}" for b in BOUNDS)
-        rank = "-" if row["spearman"] is None else f"{row['spearman']:.2f}"
-        cells += f"{_format_percent(row['median_rel_error']):>9}{rank:>7}  |"
-        cells += "".join(f"{_format_percent(by['metrics'][metric]['within']['10']):>9}" for by in baselines.values())
+        row = scored.metrics[metric]
+        cells = "".join(f"{_format_percent(row.within[str(b)]):>7}" for b in BOUNDS)
+        rank = "-" if row.spearman is None else f"{row.spearman:.2f}"
+        cells += f"{_format_percent(row.median_rel_error):>9}{rank:>7}  |"
+        cells += "".join(f"{_format_percent(by.metrics[metric].within['10']):>9}" for by in baselines.values())
         lines.append(f"  {table.metric_table().metrics[metric].title:<26}{cells}")
     for rule, title in MEANS.items():
         means = "".join(f"{_format_percent(mean_within(by, 10, rule)):>9}" for by in baselines.values())

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
 from hipsynth.training.data.dataset import LabelledSample
+from hipsynth.training.evaluation.documents import OrderScores, RankingScores
 
 TIE = 0.01  # variants whose durations differ by less, relative to the longer one, have no order
 FEWEST = 2  # variants of a group
@@ -57,10 +57,12 @@ GROUPS: Mapping[str, Callable[[LabelledSample], tuple[str, ...] | None]] = {
 }
 
 
-def rank_variants(samples: Sequence[LabelledSample], predicted: Mapping[str, Sequence[float | None]]) -> dict[str, Any]:
+def rank_variants(
+    samples: Sequence[LabelledSample], predicted: Mapping[str, Sequence[float | None]]
+) -> dict[str, RankingScores]:
     """By kind of variants: the number of groups that have an order, and by predictor the means of Kendall's tau and of
     the regret. `predicted`: durations by predictor, parallel to the samples."""
-    variants: dict[str, Any] = {}
+    variants: dict[str, RankingScores] = {}
     for kind, key_of in GROUPS.items():
         groups: dict[tuple[str, ...], list[int]] = {}
         for index, sample in enumerate(samples):
@@ -72,12 +74,12 @@ def rank_variants(samples: Sequence[LabelledSample], predicted: Mapping[str, Seq
             for places, truth in zip(groups.values(), truths, strict=True)
             if len(places) >= FEWEST and kendall_tau(truth, truth) is not None
         ]
-        by: dict[str, Any] = {}
+        by: dict[str, OrderScores] = {}
         for name, values in predicted.items():
             taus = [kendall_tau(truth, [values[i] for i in places]) or 0.0 for places, truth in ordered]
             lost = [slowdown_of_choice(truth, [values[i] for i in places]) for places, truth in ordered]
-            by[name] = {"kendall_tau": _mean_or_none(taus), "regret": _mean_or_none(lost)}
-        variants[kind] = {"groups": len(ordered), "predictors": by}
+            by[name] = OrderScores(kendall_tau=_mean_or_none(taus), regret=_mean_or_none(lost))
+        variants[kind] = RankingScores(groups=len(ordered), predictors=by)
     return variants
 
 

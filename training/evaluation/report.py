@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from hipsynth.core.documents import to_json
 from hipsynth.core.errors import BadInput
-from hipsynth.core.files import RESULT_BYTES, read_regular, whole_file
+from hipsynth.core.files import whole_file
 from hipsynth.core.store import Corpus
 from hipsynth.profiling import metrics as table
 from hipsynth.profiling.metrics import roofline
@@ -26,6 +25,13 @@ from hipsynth.simulator.devices import load_device
 from hipsynth.source.model_view import view_source
 from hipsynth.training.data.dataset import LabelledSample, load_samples
 from hipsynth.training.evaluation.charts import category_colour, svg_histogram
+from hipsynth.training.evaluation.documents import (
+    EvaluationDocument,
+    PartScores,
+    PredictedSample,
+    ReportSummary,
+    SplitScores,
+)
 from hipsynth.training.evaluation.scores import mean_within, relative_error
 from hipsynth.training.models.predict import physical_values
 
@@ -41,11 +47,12 @@ BASELINE_TITLES = {
     "analytic": "preview, corrected",
 }
 Note = Callable[[str], None]
+Accuracy = tuple[EvaluationDocument, list[PredictedSample]]
 
 
 def write_report(
     corpus: Path, out: Path, model: Path | None = None, backend: str | None = None, note: Note | None = None
-) -> dict[str, Any]:
+) -> ReportSummary:
     """Writes the report to `out` and returns a summary. Without a model, the report has no accuracy section.
 
     Reuses a saved evaluation of the model on this corpus, else evaluates the model. Raises BadInput if the corpus has
@@ -55,17 +62,21 @@ def write_report(
     stored = Corpus.open(corpus)
     failures = Counter(stored.failures()["reason"].to_pylist())
     limits = count_bottlenecks(stored.measurements())
-    html, summary = render_report(
-        samples, failures, limits, str(corpus), _measure_accuracy(model, samples, note) if model else None
-    )
+    accuracy = _measure_accuracy(model, samples, note) if model else None
+    html = render_report(samples, failures, limits, str(corpus), accuracy)
     with whole_file(out) as file:
         file.write(html)
-    return {"report": str(out), "bytes": len(html.encode()), **summary}
+    return ReportSummary(
+        report=str(out),
+        bytes=len(html.encode()),
+        samples=len(samples),
+        families=len({s.family for s in samples}),
+        backends=tuple(sorted({s.backend for s in samples})),
+        evaluated=accuracy is not None,
+    )
 
 
-def _measure_accuracy(
-    model: Path, samples: Sequence[LabelledSample], note: Note | None
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _measure_accuracy(model: Path, samples: Sequence[LabelledSample], note: Note | None) -> Accuracy:
     """(evaluation document, prediction rows) of a model: saved ones if they match model and corpus, else new ones."""
     from hipsynth.training.evaluation import evaluate as scoring
     from hipsynth.training.models.model_record import model_record
@@ -73,17 +84,16 @@ def _measure_accuracy(
 
     record = model_record(model)
     try:
-        document = json.loads(read_regular(model / scoring.EVALUATION, RESULT_BYTES))
-        rows = json.loads(read_regular(model / "predictions.json", RESULT_BYTES))
-        if record and document["fingerprint"] == scoring.evaluation_fingerprint(record, samples):
-            return document, rows
+        saved = scoring.read_evaluation(model)
+        if record and saved[0].fingerprint == scoring.evaluation_fingerprint(record, samples):
+            return saved
     except (BadInput, ValueError, KeyError, TypeError, RecursionError):
         pass
     if record is None:
         Predictor.load(model)  # raises MissingDependency with a remedy
     evaluation = scoring.evaluate_model(model, samples, note=note)
     scoring.save_evaluation(evaluation, model)
-    return evaluation.document, json.loads(read_regular(model / "predictions.json", RESULT_BYTES))
+    return scoring.read_evaluation(model)
 
 
 def render_report(
@@ -91,9 +101,9 @@ def render_report(
     failures: Mapping[str, int],
     limits: Mapping[str, Mapping[str, int]],
     corpus: str,
-    accuracy: tuple[dict[str, Any], list[dict[str, Any]]] | None,
-) -> tuple[str, dict[str, Any]]:
-    """(HTML text, summary) of a report.
+    accuracy: Accuracy | None,
+) -> str:
+    """The HTML text of a report.
 
     `failures` counts failed builds by reason, `limits` kernels by architecture and limiting unit; `accuracy` is an
     evaluation document with its prediction rows.
@@ -107,7 +117,7 @@ def render_report(
     environment.filters["number"] = lambda value: "-" if value is None else format_number(value, 3)
     environment.filters["percent"] = lambda share: "-" if share is None else f"{100 * share:.1f}"
     document, rows = accuracy or (None, [])
-    html = environment.from_string(TEMPLATE.read_text()).render(
+    return environment.from_string(TEMPLATE.read_text()).render(
         corpus=corpus,
         samples=samples,
         families=families,
@@ -118,7 +128,7 @@ def render_report(
         simulated=[b for b in backends if b in SIMULATED],
         measured=[b for b in backends if b not in SIMULATED],
         roofs=(roofs := _device_rooflines(samples, colours)),
-        roofline_data=embed_json([roof["shown"] for roof in roofs]),
+        roofline_data=embed_json(to_json([roof.shown for roof in roofs])),
         script=roofline_script() + SCRIPT.read_text(),
         family_rows=_family_rows(samples),
         target_rows=sorted(Counter((s.arch, s.device, s.flags) for s in samples).items()),
@@ -135,54 +145,92 @@ def render_report(
         provenance=_report_provenance(samples, document),
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     )
-    summary = {"samples": len(samples), "families": len(families), "backends": backends, "evaluated": bool(document)}
-    return html, summary
 
 
-def _device_rooflines(samples: Sequence[LabelledSample], colours: Mapping[str, str]) -> list[dict[str, Any]]:
-    """One roofline per device; `off` counts the builds without floating-point work, which are not on the chart."""
+@dataclass(frozen=True)
+class PlotDot:
+    """A build on a roofline plot, as report.js draws it."""
+
+    intensity: float
+    gflops: float
+    group: str
+    colour: str
+    said: str
+
+
+@dataclass(frozen=True)
+class PlottedBuilds:
+    """What report.js draws of a device: its roofs, and a dot per build."""
+
+    plot: roofline.RooflinePlot
+    dots: tuple[PlotDot, ...]
+
+
+@dataclass(frozen=True)
+class DeviceChart:
+    """`off`: the number of builds without floating-point work, which are not on the chart."""
+
+    title: str
+    arch: str
+    off: int
+    shown: PlottedBuilds
+
+
+def _device_rooflines(samples: Sequence[LabelledSample], colours: Mapping[str, str]) -> list[DeviceChart]:
+    """One roofline per device."""
     by_device: dict[str, list[LabelledSample]] = defaultdict(list)
     for sample in samples:
         by_device[sample.device].append(sample)
     charts = []
     for device, group in sorted(by_device.items()):
         dots = [_plot_dot(s, colours) for s in group if s.metrics[roofline.THROUGHPUT] > 0 and s.metrics[INTENSITY] > 0]
-        roofline_data = {
-            "plot": to_json(roofline.plot_kernels(device, [])),
-            "dots": sorted(dots, key=lambda dot: str(dot["group"])),
-        }
+        roofline_data = PlottedBuilds(roofline.plot_kernels(device, []), tuple(sorted(dots, key=lambda dot: dot.group)))
         arch = load_device(device)
-        charts.append({"title": arch.title, "arch": arch.arch, "off": len(group) - len(dots), "shown": roofline_data})
+        charts.append(DeviceChart(arch.title, arch.arch, len(group) - len(dots), roofline_data))
     return charts
 
 
-def _plot_dot(sample: LabelledSample, colours: Mapping[str, str]) -> dict[str, Any]:
-    """A build on the plot, as report.js draws it."""
+def _plot_dot(sample: LabelledSample, colours: Mapping[str, str]) -> PlotDot:
     x, y = sample.metrics[INTENSITY], sample.metrics[roofline.THROUGHPUT]
     description = roofline.describe_position(roofline.locate_kernel(sample.metrics, sample.device))
     title = f"{sample.kernel} ({sample.family})\n{sample.flags}\n{x:.3g} FLOP/B, {y:.4g} GFLOP/s\n{description}"
-    colour = colours[sample.family]
-    return {"intensity": x, "gflops": y, "group": sample.family, "colour": colour, "said": title}
+    return PlotDot(x, y, sample.family, colours[sample.family], title)
 
 
-def _family_rows(samples: Sequence[LabelledSample]) -> list[dict[str, Any]]:
-    """Per family: number of builds and programs, and medians of characteristic metrics."""
+@dataclass(frozen=True, kw_only=True)
+class FamilyRow:
+    """Number of builds and programs of a family, the width of its bar in percent, and medians of some metrics; `time`
+    in us."""
+
+    family: str
+    builds: int
+    programs: int
+    width: float
+    hit: float
+    gflops: float
+    lanes: float | None
+    useful: float | None
+    time: float
+
+
+def _family_rows(samples: Sequence[LabelledSample]) -> list[FamilyRow]:
+    """The row of each family."""
     by_family: dict[str, list[LabelledSample]] = defaultdict(list)
     for sample in samples:
         by_family[sample.family].append(sample)
     most = max(len(group) for group in by_family.values())
     return [
-        {
-            "family": family,
-            "builds": len(group),
-            "programs": len({s.program_id for s in group}),
-            "width": 100 * len(group) / most,
-            "hit": median([s.metrics["L2_Cache_Hit_Rate"] for s in group]),
-            "gflops": median([s.metrics[roofline.THROUGHPUT] for s in group]),
-            "lanes": _median_known([s.extra.get("Exact_Lane_Utilisation") for s in group]),
-            "useful": _median_known([s.extra.get("Exact_L2_Useful_Bytes") for s in group]),
-            "time": median([s.duration_ns / 1000 for s in group]),
-        }
+        FamilyRow(
+            family=family,
+            builds=len(group),
+            programs=len({s.program_id for s in group}),
+            width=100 * len(group) / most,
+            hit=median([s.metrics["L2_Cache_Hit_Rate"] for s in group]),
+            gflops=median([s.metrics[roofline.THROUGHPUT] for s in group]),
+            lanes=_median_known([s.extra.get("Exact_Lane_Utilisation") for s in group]),
+            useful=_median_known([s.extra.get("Exact_L2_Useful_Bytes") for s in group]),
+            time=median([s.duration_ns / 1000 for s in group]),
+        )
         for family, group in sorted(by_family.items())
     ]
 
@@ -192,17 +240,45 @@ def _median_known(values: Sequence[float | None]) -> float | None:
     return median(numbers) if numbers else None
 
 
-def _limit_shares(limits: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class UnitShare:
+    """A unit, how many kernels it limits, and their share in percent."""
+
+    unit: str
+    count: int
+    share: float
+
+
+@dataclass(frozen=True)
+class LimitChart:
+    arch: str
+    rows: tuple[UnitShare, ...]
+
+
+def _limit_shares(limits: Mapping[str, Mapping[str, int]]) -> list[LimitChart]:
     """Per architecture, the limiting units with the percentage of kernels that each one limits."""
     charts = []
     for arch, counts in limits.items():
         total = sum(counts.values())
-        rows = [{"unit": unit_name(unit), "count": n, "share": 100 * n / total} for unit, n in counts.items()]
-        charts.append({"arch": arch, "rows": rows})
+        charts.append(LimitChart(arch, tuple(UnitShare(unit_name(u), n, 100 * n / total) for u, n in counts.items())))
     return charts
 
 
-def _expected_errors(samples: Sequence[LabelledSample]) -> dict[str, Any]:
+@dataclass(frozen=True)
+class ErrorsOfMetric:
+    """The expected error of a metric, as text, for each device."""
+
+    title: str
+    cells: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ErrorTable:
+    devices: tuple[str, ...]
+    rows: tuple[ErrorsOfMetric, ...]
+
+
+def _expected_errors(samples: Sequence[LabelledSample]) -> ErrorTable:
     """Median and worst error of each metric against hardware recordings, for the simulated devices of the corpus."""
     devices = sorted({(s.arch, s.device) for s in samples if s.backend in SIMULATED})
     errors = expected_error.table().errors
@@ -210,10 +286,9 @@ def _expected_errors(samples: Sequence[LabelledSample]) -> dict[str, Any]:
     for metric in (*table.paper_ids(), table.DURATION):
         facts = table.metric_table().metrics.get(metric)
         cells = [errors.get((metric, device)) or errors.get((metric, arch)) for arch, device in devices]
-        rows.append(
-            {"title": facts.title if facts else "Duration", "cells": [str(c) if c else "no evidence" for c in cells]}
-        )
-    return {"devices": [device for _, device in devices], "rows": rows}
+        texts = tuple(str(cell) if cell else "no evidence" for cell in cells)
+        rows.append(ErrorsOfMetric(facts.title if facts else "Duration", texts))
+    return ErrorTable(tuple(device for _, device in devices), tuple(rows))
 
 
 def _draw_distributions(samples: Sequence[LabelledSample]) -> list[dict[str, str]]:
@@ -227,77 +302,110 @@ def _draw_distributions(samples: Sequence[LabelledSample]) -> list[dict[str, str
     return charts
 
 
-def _accuracy_rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Per split, one row per metric: the shares within 10 % of model and baselines, and the best share."""
+@dataclass(frozen=True)
+class AccuracyRow:
+    """A metric: shares within 10 % by predictor, the best of them, and the model's median error and rank
+    correlation."""
+
+    title: str
+    cells: Mapping[str, float | None]
+    best: float | None
+    zeros: int
+    median: float | None
+    rank: float | None
+
+
+@dataclass(frozen=True)
+class SplitAccuracy:
+    """A split: the model's scores, a row per metric, and mean shares by predictor, in `order`."""
+
+    name: str
+    scored: SplitScores
+    rows: tuple[AccuracyRow, ...]
+    means: Mapping[str, float | None]
+    order: tuple[str, ...]
+
+
+def _accuracy_rows(document: EvaluationDocument) -> list[SplitAccuracy]:
+    """The splits that have samples."""
     table_rows = []
-    for name, scored in document["splits"].items():
-        if not scored["n"]:
+    for name, scored in document.splits.items():
+        if not scored.n:
             continue
-        by = {"model": scored} | {b: d["splits"][name] for b, d in document["baselines"].items()}
+        by: dict[str, PartScores] = {"model": scored} | {b: d.splits[name] for b, d in document.baselines.items()}
         rows = []
         for metric in table.paper_ids():
-            cells = {predictor: s["metrics"][metric]["within"]["10"] for predictor, s in by.items()}
+            cells = {predictor: s.metrics[metric].within["10"] for predictor, s in by.items()}
             best = max((c for c in cells.values() if c is not None), default=None)
-            row = scored["metrics"][metric]
-            rows.append(
-                {
-                    "title": table.metric_table().metrics[metric].title,
-                    "cells": cells,
-                    "best": best,
-                    "zeros": row["zeros"],
-                    "median": row["median_rel_error"],
-                    "rank": row["spearman"],
-                }
-            )
+            row = scored.metrics[metric]
+            title = table.metric_table().metrics[metric].title
+            rows.append(AccuracyRow(title, cells, best, row.zeros, row.median_rel_error, row.spearman))
         means = {predictor: mean_within(s) for predictor, s in by.items()}
-        table_rows.append({"name": name, "scored": scored, "rows": rows, "means": means, "order": list(by)})
+        table_rows.append(SplitAccuracy(name, scored, tuple(rows), means, tuple(by)))
     return table_rows
 
 
-def _median_example(samples: Sequence[LabelledSample], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+@dataclass(frozen=True)
+class ExampleMetric:
+    """A metric's true and predicted values and the model's error, as texts; `good`: within 10 %."""
+
+    title: str
+    unit: str
+    truth: str
+    predicted: str
+    boosted: str
+    error: str
+    good: bool
+
+
+@dataclass(frozen=True)
+class ExamplePrediction:
+    sample: LabelledSample
+    source: str
+    rows: tuple[ExampleMetric, ...]
+    split: str
+
+
+def _median_example(samples: Sequence[LabelledSample], rows: Sequence[PredictedSample]) -> ExamplePrediction | None:
     """The prediction with the median error of the lineage split (of all splits if that is empty)."""
-    candidates = [row for row in rows if row["split"] == "lineage"] or list(rows)
+    candidates = [row for row in rows if row.split == "lineage"] or list(rows)
     if not candidates:
         return None
-    ranked = sorted(candidates, key=lambda row: (_mean_error(row), row["key"]))
+    ranked = sorted(candidates, key=lambda row: (_mean_error(row), row.key))
     row = ranked[len(ranked) // 2]
-    sample = next(s for s in samples if s.key == row["key"])
-    truth, predicted = physical_values(row["truth"]), physical_values(row["predicted"]["model"])
-    boosted = physical_values(row["predicted"]["gradient_boosting"])
+    sample = next(s for s in samples if s.key == row.key)
+    truth, predicted = physical_values(row.truth), physical_values(row.predicted["model"])
+    boosted = physical_values(row.predicted["gradient_boosting"])
     values = []
     for metric in table.paper_ids():
-        error = relative_error(row["truth"][metric], row["predicted"]["model"][metric])
+        error = relative_error(row.truth[metric] or 0.0, row.predicted["model"][metric])
         facts = table.metric_table().metrics[metric]
         values.append(
-            {
-                "title": facts.title,
-                "unit": facts.unit,
-                "truth": _short_number(truth[metric]),
-                "predicted": _short_number(predicted[metric]),
-                "boosted": _short_number(boosted[metric]),
-                "error": "-" if error == float("inf") else f"{100 * error:.0f} %",
-                "good": error <= 0.1,
-            }
+            ExampleMetric(
+                title=facts.title,
+                unit=facts.unit,
+                truth=_short_number(truth[metric]),
+                predicted=_short_number(predicted[metric]),
+                boosted=_short_number(boosted[metric]),
+                error="-" if error == float("inf") else f"{100 * error:.0f} %",
+                good=error <= 0.1,
+            )
         )
-    return {
-        "sample": sample,
-        "source": view_source(sample.text, "kernels")[0].strip(),
-        "rows": values,
-        "split": row["split"],
-    }
+    return ExamplePrediction(sample, view_source(sample.text, "kernels")[0].strip(), tuple(values), row.split)
 
 
-def _mean_error(row: Mapping[str, Any]) -> float:
+def _mean_error(row: PredictedSample) -> float:
     """The relative error, clipped to 1, averaged over the metrics."""
-    errors = [min(1.0, relative_error(t, row["predicted"]["model"][m])) for m, t in row["truth"].items()]
-    return sum(errors) / len(errors)
+    model = row.predicted["model"]
+    errors = [min(1.0, relative_error(t, model[m])) for m, t in row.truth.items() if t is not None]
+    return sum(errors) / max(1, len(errors))
 
 
 def _short_number(value: float | None) -> str:
     return "-" if value is None else format_number(value)
 
 
-def _report_provenance(samples: Sequence[LabelledSample], document: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+def _report_provenance(samples: Sequence[LabelledSample], document: EvaluationDocument | None) -> list[tuple[str, str]]:
     try:
         release = version("hipsynth")
     except PackageNotFoundError:
@@ -310,6 +418,6 @@ def _report_provenance(samples: Sequence[LabelledSample], document: Mapping[str,
     rows += [("backend", value) for value in backends]
     rows += [("device table", device) for device in sorted({s.device for s in samples})]
     if document:
-        model = document["model"]
-        rows.append(("model", f"{model['path']} (base {model['base']}, recipe {model['config']})"))
+        model = document.model
+        rows.append(("model", f"{model.path} (base {model.base}, recipe {model.config})"))
     return rows

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from hipsynth.training.evaluation.documents import MetricScores, PartScores, Shares
 
 BOUNDS = (2, 4, 6, 8, 10)  # percent: the columns of Table 4
 ZERO = 0.0005  # a normalised value below this prints as 0.000
@@ -57,7 +58,7 @@ def _average_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(mean_rank[inverse], dtype=np.float64)
 
 
-def score_metric(truths: Sequence[float | None], predictions: Sequence[float | None]) -> dict[str, Any]:
+def score_metric(truths: Sequence[float | None], predictions: Sequence[float | None]) -> MetricScores:
     """Scores of one metric: `n`, `zeros` (true values of 0), the shares of RULES, `median_rel_error`,
     `rank_correlation`."""
     pairs = [(t, p) for t, p in zip(truths, predictions, strict=True) if t is not None]
@@ -66,15 +67,15 @@ def score_metric(truths: Sequence[float | None], predictions: Sequence[float | N
     strict = [relative_error(t, p, STRICT_ZERO) for t, p in pairs]
     both = [(t, p) for t, p in pairs if p is not None and math.isfinite(p)]
     median = float(np.median(errors)) if errors else math.inf
-    return {
-        "n": len(pairs),
-        "zeros": sum(t == 0.0 for t, _ in pairs),
-        "within": _error_shares(errors),
-        "within_rounded": _error_shares(rounded),
-        "within_strict": _error_shares(strict),
-        "median_rel_error": median if math.isfinite(median) else None,
-        "spearman": rank_correlation([t for t, _ in both], [p for _, p in both]),
-    }
+    return MetricScores(
+        n=len(pairs),
+        zeros=sum(t == 0.0 for t, _ in pairs),
+        within=_error_shares(errors),
+        within_rounded=_error_shares(rounded),
+        within_strict=_error_shares(strict),
+        median_rel_error=median if math.isfinite(median) else None,
+        spearman=rank_correlation([t for t, _ in both], [p for _, p in both]),
+    )
 
 
 def _error_shares(errors: Sequence[float]) -> dict[str, float | None]:
@@ -85,19 +86,28 @@ def _error_shares(errors: Sequence[float]) -> dict[str, float | None]:
     return {str(bound): sum(e <= bound / 100 + 1e-9 for e in errors) / len(errors) for bound in BOUNDS}
 
 
-def score_metrics(ids: Sequence[str], truths: Values, predictions: Values, valid: float | None = 1.0) -> dict[str, Any]:
-    """Scores of all metrics: {"n", "valid_json", "metrics": {id: score_metric(...)}}.
+def score_metrics(ids: Sequence[str], truths: Values, predictions: Values, valid: float | None = 1.0) -> PartScores:
+    """Scores of all metrics.
 
     `truths` and `predictions` are parallel lists of normalised values by metric id; `valid` is the share of answers
     that were valid JSON in unconstrained decoding.
     """
     metrics = {i: score_metric([t.get(i) for t in truths], [p.get(i) for p in predictions]) for i in ids}
-    return {"n": len(truths), "valid_json": valid, "metrics": metrics}
+    return PartScores(n=len(truths), valid_json=valid, metrics=metrics)
 
 
-def mean_within(scored: Mapping[str, Any], bound: int = 10, rule: str = "within") -> float | None:
+def shares_by(rule: str, scored: MetricScores) -> Shares:
+    """The shares by one of RULES."""
+    return {
+        "within": scored.within,
+        "within_rounded": scored.within_rounded,
+        "within_strict": scored.within_strict,
+    }[rule]
+
+
+def mean_within(scored: PartScores, bound: int = 10, rule: str = "within") -> float | None:
     """The share within `bound` percent by a rule of RULES, averaged over the metrics; one number to compare predictors
     by."""
-    shares = [m[rule][str(bound)] for m in scored["metrics"].values()]
+    shares = [shares_by(rule, row)[str(bound)] for row in scored.metrics.values()]
     numbers = [s for s in shares if s is not None]
     return sum(numbers) / len(numbers) if numbers else None

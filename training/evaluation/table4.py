@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from hipsynth.core.store.splits import held_out_family
 from hipsynth.training.data.dataset import LabelledSample, canonical_id, measure_leak, split_samples
 from hipsynth.training.data.random_split import split_at_random
-from hipsynth.training.evaluation.scores import BOUNDS, RULES, mean_within, score_metrics
+from hipsynth.training.evaluation.documents import PartScores
+from hipsynth.training.evaluation.scores import BOUNDS, RULES, mean_within, score_metrics, shares_by
 from hipsynth.training.models.baselines import (
     Disassemble,
     GradientBoosting,
@@ -92,47 +92,54 @@ def share_code(pool: Sequence[LabelledSample]) -> Disassemble:
     return lambda text, arch, flags: cached_disassembly(originals.get(text, text), arch, flags)
 
 
-def score_sets(tests: TestSets, predicted: Mapping[str, Mapping[str, Predicted]]) -> dict[str, Any]:
-    """The scores by set: `n`, `relatives` and `same_text` (shares of test samples), `predictors` (see scores.score)."""
-    scores = {}
+@dataclass(frozen=True)
+class SetScores:
+    """Scores on one set; `relatives` and `same_text`: shares of its samples with a relative, or their text, in
+    training."""
+
+    n: int
+    relatives: float
+    same_text: float
+    predictors: Mapping[str, PartScores]
+
+
+def score_sets(tests: TestSets, predicted: Mapping[str, Mapping[str, Predicted]]) -> dict[str, SetScores]:
+    """The scores by set."""
+    sets = {}
     for name, part in tests.sets.items():
         truths, near = [sample.truth() for sample in part], measure_leak(tests.train, part)
-        scores[name] = {
-            "n": near.n,
-            "relatives": near.share,
-            "same_text": near.same_text / near.n,
-            "predictors": {who: score_metrics(tuple(PAPER), truths, by[name]) for who, by in predicted.items()},
-        }
-    return scores
+        by_predictor = {who: score_metrics(tuple(PAPER), truths, by[name]) for who, by in predicted.items()}
+        sets[name] = SetScores(near.n, near.share, near.same_text / near.n, by_predictor)
+    return sets
 
 
-def rows_of_metrics(scored: Mapping[str, Any], who: str, rule: str = "within_rounded") -> list[list[str]]:
+def rows_of_metrics(scored: SetScores, who: str, rule: str = "within_rounded") -> list[list[str]]:
     """Table 4: for each metric and their mean the predictor's shares within each bound, the paper's beside them."""
-    by_metric = scored["predictors"][who]["metrics"]
+    by_metric = scored.predictors[who].metrics
     rows = []
     for metric, paper in PAPER.items():
-        cells = zip((by_metric[metric][rule][str(bound)] for bound in BOUNDS), paper, strict=True)
+        cells = zip((shares_by(rule, by_metric[metric])[str(bound)] for bound in BOUNDS), paper, strict=True)
         rows.append(
             [metric.replace("_", " "), *(f"{_format_percent(value)} ({theirs:.1f})" for value, theirs in cells)]
         )
     means = [sum(paper[at] for paper in PAPER.values()) / len(PAPER) for at in range(len(BOUNDS))]
-    own_means = [mean_within(scored["predictors"][who], bound, rule) for bound in BOUNDS]
+    own_means = [mean_within(scored.predictors[who], bound, rule) for bound in BOUNDS]
     last = [f"{_format_percent(value)} ({theirs:.1f})" for value, theirs in zip(own_means, means, strict=True)]
     return [*rows, ["mean", *last]]
 
 
-def rows_of_sets(scores: Mapping[str, Any]) -> list[list[str]]:
+def rows_of_sets(scores: Mapping[str, SetScores]) -> list[list[str]]:
     """One row per set and predictor: its mean share within 10 %, by each rule of scores.RULES."""
     return [
         [
             name,
-            str(scored["n"]),
-            _format_percent(scored["relatives"]),
+            str(scored.n),
+            _format_percent(scored.relatives),
             who,
             *(_format_percent(mean_within(by, 10, r)) for r in RULES),
         ]
         for name, scored in scores.items()
-        for who, by in scored["predictors"].items()
+        for who, by in scored.predictors.items()
     ]
 
 

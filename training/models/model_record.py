@@ -22,6 +22,14 @@ class ReinforcementScores(TypedDict):
     last_rewards: list[float]
 
 
+class RolloutFigures(TypedDict):
+    """A run of a model in reinforcement with tools; `tokens`: those that it wrote."""
+
+    reward: float
+    ended: str
+    tokens: int
+
+
 class ModelRecord(TypedDict, total=False):
     """A model folder's RECORD. `config`: the recipe; samples and leaked shares by part; `valid_loss`: None without
     held-out samples. A record that was read has the members of REQUIRED; the others as its kind of training has them.
@@ -52,7 +60,7 @@ class ModelRecord(TypedDict, total=False):
     lineages: list[str]
     leak: dict[str, float]
     scores: ReinforcementScores
-    rollouts: list[dict[str, float]]
+    rollouts: list[RolloutFigures]
     previewed: int
     thresholds: dict[str, float]
     intervals: dict[str, list[float]]

@@ -5,17 +5,28 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
+from hipsynth.core.documents import Json, document_json
 from hipsynth.core.errors import HipsynthError
 from hipsynth.core.program import text_id
-from hipsynth.synth.llm.endpoint import ChatReply, Client, NoAnswer, ToolCall
+from hipsynth.core.reasons import Reason
+from hipsynth.synth.llm.endpoint import ChatClient, ChatReply, NoAnswer, ToolCall
 from hipsynth.tuning.agent.choose_answer import choose_answer
-from hipsynth.tuning.agent.prompts import AGAIN, DONE, NUDGE, fit_messages, opening_messages, tool_result_message
-from hipsynth.tuning.agent.trace import Trace
+from hipsynth.tuning.agent.prompts import (
+    AGAIN,
+    DONE,
+    NUDGE,
+    ChatTurn,
+    RequestedCall,
+    fit_messages,
+    opening_messages,
+    tool_result_message,
+)
+from hipsynth.tuning.agent.trace import Trace, TraceLine
+from hipsynth.tuning.optimize.documents import ModelRun
 from hipsynth.tuning.optimize.optimize import OptimizeRequest, OptimizeResult
 from hipsynth.tuning.tools import Workshop, WorkshopLimits, run_tool, tool_definitions
 
@@ -50,16 +61,29 @@ class AgentResult:
     failed_calls: int
     tokens: int
 
-    def document(self) -> dict[str, Any]:
-        counts = {name: value for name, value in asdict(self).items() if name != "found"}
-        return self.found.document() | {"llm": counts}
+    def document(self, model: str, trace: Path) -> ModelRun:
+        """How the run went, of the model of this name."""
+        return ModelRun(
+            ended=self.ended,
+            turns=self.turns,
+            calls=self.calls,
+            failed_calls=self.failed_calls,
+            tokens=self.tokens,
+            model=model,
+            trace=str(trace),
+        )
 
 
 class AgentRun:
     """One chat about one program, which goes on where its trace ends."""
 
     def __init__(
-        self, request: OptimizeRequest, client: Client, manner: AgentSettings, path: Path, say: Callable[[str], None]
+        self,
+        request: OptimizeRequest,
+        client: ChatClient,
+        manner: AgentSettings,
+        path: Path,
+        say: Callable[[str], None],
     ) -> None:
         """Raises UsageError for an unknown target, BadInput for a trace that is damaged or of another run."""
         self.client, self.manner, self.say = client, manner, say
@@ -68,7 +92,7 @@ class AgentRun:
         self.shop = Workshop(request.target, limits, request.journal, sizes, request.allow)
         about = {"program": text_id(request.text), "model": manner.model, "arguments": list(request.arguments)}
         self.trace = Trace(path, about | asdict(self.shop.target))
-        self.messages: list[dict[str, Any]] = []
+        self.messages: list[ChatTurn] = []
         self.tokens, self.failed, self.failed_in_a_row = 0, 0, 0
         self.seen: Counter[tuple[str, str]] = Counter()
         self.before_s, self.begin = 0.0, time.monotonic()
@@ -140,14 +164,16 @@ class AgentRun:
         self.seen[_call_key(call)] += 1
         arguments = _parse_arguments(call.arguments)
         result = run_tool(self.shop, call.name, arguments)
-        document = result.document | ({"note": AGAIN} if self.seen[_call_key(call)] > 1 else {})
+        document: dict[str, Json] = {**result.document}
+        if self.seen[_call_key(call)] > 1:
+            document["note"] = AGAIN
         self.failed += result.failed
         self.failed_in_a_row = self.failed_in_a_row + 1 if result.failed else 0
         self.trace.keep_programs(self.shop)
         self._keep_entry(tool_result_message(call.name, call.id, document), failed=result.failed)
         outcome = document.get("error") or document.get("program") or document.get("speedup") or ""
         self.say(f"{call.name or '(no name)'} {call.arguments[:80]}: {outcome or 'ok'}"[:160])
-        if document.get("error") == "limit":
+        if document.get("error") == Reason.LIMIT:
             return "calls"
         if self.seen[_call_key(call)] >= SAME_CALL:
             return "loop"
@@ -163,11 +189,15 @@ class AgentRun:
     def _seconds_left(self) -> float:
         return self.before_s + time.monotonic() - self.begin
 
-    def _keep_entry(self, message: dict[str, Any], tokens: int = 0, failed: bool = False) -> None:
+    def _keep_entry(self, message: ChatTurn, tokens: int = 0, failed: bool = False) -> None:
         self.messages.append(message)
         self.tokens += tokens
-        line = {"kind": "message", "message": message, "seconds": round(self._seconds_left(), 2)}
-        self.trace.add(line | ({"tokens": tokens} if tokens else {}) | ({"failed": True} if failed else {}))
+        line: TraceLine = {"kind": "message", "message": message, "seconds": round(self._seconds_left(), 2)}
+        if tokens:
+            line["tokens"] = tokens
+        if failed:
+            line["failed"] = True
+        self.trace.add(line)
 
     def _open_calls(self) -> list[ToolCall]:
         """The calls of the last answer that have no result yet, after an interruption."""
@@ -190,20 +220,23 @@ def _parse_arguments(text: str) -> object:
         return text
 
 
-def _assistant_message(answer: ChatReply) -> dict[str, Any]:
-    calls = [
+def _assistant_message(answer: ChatReply) -> ChatTurn:
+    calls: list[RequestedCall] = [
         {"type": "function", "id": call.id, "function": {"name": call.name, "arguments": call.arguments}}
         for call in answer.calls
     ]
-    return {"role": "assistant", "content": answer.text} | ({"tool_calls": calls} if calls else {})
+    message: ChatTurn = {"role": "assistant", "content": answer.text}
+    if calls:
+        message["tool_calls"] = calls
+    return message
 
 
-def _calls_in(message: Mapping[str, Any]) -> list[ToolCall]:
+def _calls_in(message: ChatTurn) -> list[ToolCall]:
     rows = message.get("tool_calls", [])
-    return [ToolCall(row["id"], row["function"]["name"], row["function"]["arguments"]) for row in rows]
+    return [ToolCall(row["id"], row["function"]["name"], str(row["function"]["arguments"])) for row in rows]
 
 
-def _count_tokens(answer: ChatReply, messages: Sequence[Mapping[str, Any]]) -> int:
+def _count_tokens(answer: ChatReply, messages: Sequence[ChatTurn]) -> int:
     """Tokens read and written: as the endpoint counts them, else four characters are one."""
     read = len(json.dumps(messages)) // 4 if answer.read is None else answer.read
     return read + (len(answer.raw) // 4 if answer.written is None else answer.written)
@@ -211,7 +244,7 @@ def _count_tokens(answer: ChatReply, messages: Sequence[Mapping[str, Any]]) -> i
 
 def drive_model(
     request: OptimizeRequest,
-    client: Client,
+    client: ChatClient,
     manner: AgentSettings,
     path: Path,
     say: Callable[[str], None] = lambda line: None,
@@ -235,9 +268,17 @@ def drive_model(
     turns = sum(message["role"] == "assistant" for message in run.messages)
     driven = AgentResult(answer, outcome, turns, run.shop.calls, run.failed, run.tokens)
     if not outcomes:
-        document = answer.document()
-        about = {name: document[name] for name in ("status", "reason", "speedup", "verified")}
-        run.trace.add({"kind": "outcome", "ended": outcome, "best": _version_name(run.shop, answer.text), **about})
+        run.trace.add(
+            {
+                "kind": "outcome",
+                "ended": outcome,
+                "best": _version_name(run.shop, answer.text),
+                "status": answer.status,
+                "reason": answer.reason,
+                "speedup": round(answer.speedup, 4),
+                "verified": document_json(answer.verification.document()),
+            }
+        )
     return driven
 
 

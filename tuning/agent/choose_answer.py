@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from hipsynth.tuning.optimize.documents import SearchStep, StepOutcome
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, changed_metrics
 from hipsynth.tuning.optimize.optimize import OptimizeResult
-from hipsynth.tuning.optimize.search import GAIN, SearchStep
+from hipsynth.tuning.optimize.search import GAIN
+from hipsynth.tuning.optimize.transformation_plan import PlanValue
 from hipsynth.tuning.optimize.verify import Verification
 from hipsynth.tuning.tools import Version, Workshop
 
@@ -66,20 +68,31 @@ def _search_steps(
         parent = shop.versions.get(version.parent, shop.versions["v0"])
         before = shop.measured(parent)
         is_step = measurement.ok and measurement.duration_ns <= _least_duration(before) and version.name not in reasons
-        reason = (
-            f"it fails: {measurement.reason}"
-            if not measurement.ok
-            else reasons.get(version.name, "" if is_step else "not faster")
-        )
+        if not measurement.ok:
+            outcome, reason = StepOutcome.FAILED, f"it fails: {measurement.reason}"
+        elif version.name in reasons:
+            outcome, reason = StepOutcome.WRONG, reasons[version.name]
+        else:
+            outcome, reason = (StepOutcome.KEPT, "") if is_step else (StepOutcome.NOT_FASTER, "not faster")
         kernels = [name for name, plan in version.plans.items() if parent.plans.get(name) != plan] or [""]
         a, b = before.of(kernels[0]), measurement.of(kernels[0])
-        plan = version.plans[kernels[0]].document() if kernels[0] else {}
+        plan: Mapping[str, PlanValue] = version.plans[kernels[0]].decisions() if kernels[0] else {}
         after = measurement.duration_ns if measurement.ok else None
         changed = changed_metrics(a, b) if a and b else {}
         place = numbers.get(parent.name, -1)
         steps.append(
             SearchStep(
-                number, place, version.made, kernels[0], plan, before.duration_ns, after, is_step, reason, changed
+                number,
+                place,
+                version.made,
+                kernels[0],
+                plan,
+                before.duration_ns,
+                after,
+                is_step,
+                reason,
+                outcome,
+                changed,
             )
         )
     return tuple(steps)

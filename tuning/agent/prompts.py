@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import NotRequired, TypedDict
+
+from hipsynth.core.documents import Json
 
 MOST_RESULT = 9000  # characters of a tool's result in a chat
 DONE = "DONE"
@@ -18,29 +20,54 @@ NUDGE = f"Call one of the tools, or answer {DONE}."
 AGAIN = "You made this call before, and its result is the same. Try something else."
 
 
-def opening_messages(text: str, arch: str, name: str = "v0") -> list[dict[str, Any]]:
+class CalledFunction(TypedDict):
+    """`arguments`: as the model wrote them, or as an object for chat templates of transformers."""
+
+    name: str
+    arguments: str | Mapping[str, object]
+
+
+class RequestedCall(TypedDict):
+    """A tool call in a message of an assistant."""
+
+    type: NotRequired[str]
+    id: NotRequired[str]
+    function: CalledFunction
+
+
+class ChatTurn(TypedDict):
+    """A message of a chat with tools, in OpenAI's form. `name`: the tool that answers."""
+
+    role: str
+    content: str
+    tool_calls: NotRequired[list[RequestedCall]]
+    tool_call_id: NotRequired[str]
+    name: NotRequired[str]
+
+
+def opening_messages(text: str, arch: str, name: str = "v0") -> list[ChatTurn]:
     """The first messages of a chat about a program."""
     task = f"Make this program's kernels faster on {arch}. It is compiled already and is called {name}.\n\n"
     return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": f"{task}```cpp\n{text.rstrip()}\n```"}]
 
 
-def tool_call_message(name: str, arguments: Mapping[str, Any], number: int, thought: str) -> dict[str, Any]:
+def tool_call_message(name: str, arguments: Mapping[str, object], number: int, thought: str) -> ChatTurn:
     """An assistant's message with one tool call, as chat templates of transformers read it."""
-    function = {"name": name, "arguments": dict(arguments)}
-    call = {"type": "function", "id": f"call_{number}", "function": function}
+    function: CalledFunction = {"name": name, "arguments": dict(arguments)}
+    call: RequestedCall = {"type": "function", "id": f"call_{number}", "function": function}
     return {"role": "assistant", "content": thought, "tool_calls": [call]}
 
 
-def tool_result_message(name: str, id_: str, document: Mapping[str, Any]) -> dict[str, Any]:
+def tool_result_message(name: str, id_: str, document: Mapping[str, Json]) -> ChatTurn:
     """A tool's message."""
     text = json.dumps(document)
     text = text if len(text) <= MOST_RESULT else text[:MOST_RESULT] + " [cut]"
     return {"role": "tool", "tool_call_id": id_, "name": name, "content": text}
 
 
-def fit_messages(messages: Sequence[Mapping[str, Any]], most: int) -> list[dict[str, Any]]:
+def fit_messages(messages: Sequence[ChatTurn], most: int) -> list[ChatTurn]:
     """Messages of at most `most` characters, if emptying the oldest results of tools can do that."""
-    kept_messages = [dict(message) for message in messages]
+    kept_messages = [message.copy() for message in messages]
     size = sum(len(json.dumps(message)) for message in kept_messages)
     for message in kept_messages[:-1]:
         if size <= most:

@@ -10,19 +10,39 @@ import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TypedDict, TypeVar
 
+from hipsynth.core.documents import JsonObject
 from hipsynth.core.errors import HipsynthError
 from hipsynth.core.program import text_id
 from hipsynth.core.reasons import Reason
-from hipsynth.tuning.agent.prompts import DONE, opening_messages, tool_call_message, tool_result_message
+from hipsynth.tuning.agent.prompts import (
+    DONE,
+    ChatTurn,
+    RequestedCall,
+    opening_messages,
+    tool_call_message,
+    tool_result_message,
+)
+from hipsynth.tuning.agent.trace import TraceLine
+from hipsynth.tuning.optimize.documents import SearchStep, StepOutcome
 from hipsynth.tuning.optimize.optimize import RUN_TIME_S, OptimizeRequest, OptimizeResult
-from hipsynth.tuning.optimize.search import SearchStep
 from hipsynth.tuning.tools import Workshop, WorkshopLimits, run_tool, tool_definitions
+from hipsynth.tuning.tools.documents import (
+    ChangedProgram,
+    ComparedPrograms,
+    ProposedMove,
+    ProposedMoves,
+    TimedProgram,
+    ToolFailure,
+    VerifiedProgram,
+)
+from hipsynth.tuning.tools.functions import compare
 
 HELD_OUT = 10  # one lineage in this many is held out, and everything handwritten
 MOST_TOLD = 1  # metrics and counters that a thought names
 MOST_DETOURS = 3  # chats with a dead end that are told of one success
+A = TypeVar("A")
 
 
 class NoLesson(HipsynthError):
@@ -36,36 +56,59 @@ class ToolChat:
     """A chat that grows by calls of tools."""
 
     shop: Workshop
-    messages: list[dict[str, Any]]
+    messages: list[ChatTurn]
     calls: int = 0
 
-    def use(self, thought: str, name: str, **arguments: Any) -> dict[str, Any]:
-        """Adds a call and its result. Raises NoLesson if the call fails."""
+    def use(self, thought: str, answers: type[A], name: str, **arguments: str | int) -> A:
+        """Adds a call of a tool, which answers with this class, and its result. Raises NoLesson if the call fails."""
         result = run_tool(self.shop, name, arguments)
-        if result.failed:
-            raise NoLesson(f"{name} fails: {result.document}", reason=str(result.document.get("error")))
+        if not isinstance(result.answer, answers):
+            reason = result.answer.error if isinstance(result.answer, ToolFailure) else Reason.NO_LESSON
+            raise NoLesson(f"{name} fails: {result.document}", reason=reason)
         message = tool_call_message(name, arguments, self.calls, thought)
         self.messages += [message, tool_result_message(name, message["tool_calls"][0]["id"], result.document)]
         self.calls += 1
-        return result.document
+        return result.answer
+
+
+class ToolChatRow(TypedDict):
+    """A line of a file of chats: a ChatSample."""
+
+    messages: Sequence[ChatTurn]
+    tools: Sequence[JsonObject]
+    speedup: float
+    program: str
+    lineage: str
+    arch: str
+    split: str
+    kind: str
 
 
 @dataclass(frozen=True)
 class ChatSample:
     """A chat in the form of transformers, with the tools that were offered. `split`: "train" or "held_out"."""
 
-    messages: Sequence[Mapping[str, Any]]
+    messages: Sequence[ChatTurn]
     speedup: float
     program: str
     lineage: str
     arch: str
     split: str
     kind: str = "direct"  # "detour": with a step that gained nothing; "model": a run of a model
-    tools: Sequence[Mapping[str, Any]] = field(default_factory=tool_definitions)
+    tools: Sequence[JsonObject] = field(default_factory=tool_definitions)
 
-    def document(self) -> dict[str, Any]:
-        names = ("messages", "tools", "speedup", "program", "lineage", "arch", "split", "kind")
-        return {name: getattr(self, name) for name in names}
+    def document(self) -> ToolChatRow:
+        """The line of the sample in a file of chats."""
+        return {
+            "messages": self.messages,
+            "tools": self.tools,
+            "speedup": self.speedup,
+            "program": self.program,
+            "lineage": self.lineage,
+            "arch": self.arch,
+            "split": self.split,
+            "kind": self.kind,
+        }
 
     @property
     def digest(self) -> str:
@@ -84,7 +127,7 @@ def make_chat_samples(request: OptimizeRequest, result: OptimizeResult, lineage:
 
     Raises NoLesson if there is none."""
     if result.status != "improved":
-        raise NoLesson(f"the search ended {result.status}", reason=result.status)
+        raise NoLesson(f"the search ended {result.status}", reason=Reason.of(result.status))
     path = winning_steps(result)
     shop = open_workshop(request)
     samples = [_chat_sample(shop, request, path, None, (lineage, origin))]
@@ -113,7 +156,7 @@ def _chat_sample(
     return ChatSample(chat.messages, *about, kind="detour" if detour else "direct")
 
 
-def steps_of(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def steps_of(messages: Sequence[ChatTurn]) -> Iterator[str]:
     """A digest of each step of a chat: the state (all that was said), a call, its result, and what comes next."""
     for at, message in enumerate(messages):
         if message.get("tool_calls") and at + 2 < len(messages):
@@ -133,16 +176,17 @@ def winning_steps(result: OptimizeResult) -> list[SearchStep]:
 def dead_ends(result: OptimizeResult, path: Sequence[SearchStep]) -> list[SearchStep]:
     """Steps that gained nothing, tried where the path goes on; the last ones first, for which most was known."""
     starts = {step.parent for step in path}
-    steps_tried = [s for s in result.steps if s.parent in starts and s.reason == "not faster" and s.after_ns]
+    steps_tried = [s for s in result.steps if s.parent in starts and s.outcome == StepOutcome.NOT_FASTER]
     return steps_tried[::-1][:MOST_DETOURS]
 
 
 def replay_steps(chat: ToolChat, path: Sequence[SearchStep], detour: SearchStep | None) -> float:
     """Walks the path with the tools; the verified speed-up. Raises NoLesson where a tool answers something else."""
     now, words = "v0", ""
-    thought = _limit_text(chat.use(f"First I measure it on {chat.shop.target.arch}.", "profile", program=now))
+    begin = f"First I measure it on {chat.shop.target.arch}."
+    thought = _limit_text(chat.use(begin, TimedProgram, "profile", program=now))
     for step in path:
-        moves = chat.use(thought, "propose", program=now)["moves"]
+        moves = chat.use(thought, ProposedMoves, "propose", program=now).moves
         if detour is not None and detour.parent == step.parent:
             _, gained = _try_move(chat, "", _find_move(moves, detour), now)
             words = f"{gained}: no gain. I go back to {now}. "
@@ -151,51 +195,49 @@ def replay_steps(chat: ToolChat, path: Sequence[SearchStep], detour: SearchStep 
         now, gained = _try_move(chat, words, _find_move(moves, step), now)
         words = f"{gained}, so I keep it. "
         if step is not path[-1]:
-            thought = _limit_text(chat.use(f"{words}What limits it now?", "profile", program=now))
-    verified = chat.use(f"{words}I check that it does the same.", "run_and_verify", program=now)
-    if not verified["passed"]:
+            thought = _limit_text(chat.use(f"{words}What limits it now?", TimedProgram, "profile", program=now))
+    verified = chat.use(f"{words}I check that it does the same.", VerifiedProgram, "run_and_verify", program=now)
+    if not verified.passed:
         raise NoLesson("the answer does not pass", reason=Reason.NOT_VERIFIED)
     if len(path) > 1:  # else it is known: no number is said that no tool has answered
-        chat.use("What did all of it gain?", "compare", before="v0", after=now)
-    total = float(run_tool(chat.shop, "compare", {"before": "v0", "after": now}).document["speedup"])
-    checks = ", ".join(row["check"].replace("_", " ") for row in verified["checks"] if row["passed"])
+        chat.use("What did all of it gain?", ComparedPrograms, "compare", before="v0", after=now)
+    total = compare(chat.shop, "v0", now).speedup or 1.0
+    checks = ", ".join(row.check.replace("_", " ") for row in verified.checks if row.passed)
     text = f"{DONE}: {now} is {total:.2f} times as fast as the original and passed: {checks}."
     chat.messages.append({"role": "assistant", "content": text})
     return total
 
 
-def _try_move(chat: ToolChat, words: str, row: Mapping[str, Any], now: str) -> tuple[str, str]:
+def _try_move(chat: ToolChat, words: str, row: ProposedMove, now: str) -> tuple[str, str]:
     """Applies a proposed move; the new program's name, and what it gained in words."""
-    thought = f"{words}{row['transformation']} on {row['kernel']} ({row['why']}): I try it."
-    program = chat.use(thought, "apply", program=now, move=row["move"])["program"]
-    gained = chat.use("Did that make it faster?", "compare", before=now, after=program)
-    return program, f"It is {gained['speedup']:.2f} times as fast{_describe_changes(gained, row['kernel'])}"
+    thought = f"{words}{row.transformation} on {row.kernel} ({row.why}): I try it."
+    program = chat.use(thought, ChangedProgram, "apply", program=now, move=row.move).program
+    gained = chat.use("Did that make it faster?", ComparedPrograms, "compare", before=now, after=program)
+    return program, f"It is {gained.speedup or 1.0:.2f} times as fast{_describe_changes(gained, row.kernel)}"
 
 
-def _find_move(moves: Sequence[Mapping[str, Any]], step: SearchStep) -> Mapping[str, Any]:
+def _find_move(moves: Sequence[ProposedMove], step: SearchStep) -> ProposedMove:
     """The proposed move that is a search's step."""
-    plan = json.loads(json.dumps(step.plan))
     for row in moves:
-        same = (row["transformation"], row["kernel"]) == (step.transformation, step.kernel)
-        if same and json.loads(json.dumps(row["plan"])) == plan:
+        if (row.transformation, row.kernel, row.plan) == (step.transformation, step.kernel, step.plan):
             return row
     raise NoLesson(
         f"{step.transformation} on {step.kernel} is not among the proposed moves", reason=Reason.NOT_PROPOSED
     )
 
 
-def _limit_text(profile: Mapping[str, Any]) -> str:
-    first = profile["kernels"][0]
-    share = first["duration_us"] / profile["duration_us"] if profile["duration_us"] else 0.0
+def _limit_text(profile: TimedProgram) -> str:
+    first = profile.kernels[0]
+    share = first.duration_us / profile.duration_us if profile.duration_us else 0.0
     return (
-        f"{first['name']} takes {100 * share:.0f} % of {profile['duration_us']:.1f} us and is limited by "
-        f"{first['limited_by']}. I look at what can be changed."
+        f"{first.name} takes {100 * share:.0f} % of {profile.duration_us:.1f} us and is limited by "
+        f"{first.limited_by}. I look at what can be changed."
     )
 
 
-def _describe_changes(gained: Mapping[str, Any], kernel: str) -> str:
+def _describe_changes(gained: ComparedPrograms, kernel: str) -> str:
     """The largest changes of the kernel's metrics and counters, in words."""
-    rows = [row for name, row in gained["changed"].items() if name.partition("<")[0].removesuffix("_tuned") == kernel]
+    rows = [row for name, row in gained.changed.items() if name.partition("<")[0].removesuffix("_tuned") == kernel]
     words = largest_changes({name: pair for row in rows for name, pair in row.items()}, MOST_TOLD)
     return f" ({', '.join(words)})" if words else ""
 
@@ -206,27 +248,30 @@ def largest_changes(changed: Mapping[str, Sequence[float]], most: int) -> list[s
     return [f"{name} {a:.4g} -> {b:.4g}" for _, name, a, b in sorted(pairs, reverse=True)[:most]]
 
 
-def from_trace(lines: Sequence[Mapping[str, Any]], lineage: str, origin: str) -> ChatSample:
+def from_trace(lines: Sequence[TraceLine], lineage: str, origin: str) -> ChatSample:
     """A model's run as a sample, if its answer was verified as faster. Raises NoLesson otherwise."""
     outcome = next((line for line in reversed(lines) if line["kind"] == "outcome"), None)
     first = next((line for line in lines if line["kind"] == "run"), None)
     if outcome is None or first is None or outcome.get("status") != "improved":
-        raise NoLesson("the run has no verified gain", reason=str((outcome or {}).get("status", "unfinished")))
+        reason = Reason.UNFINISHED if outcome is None or first is None else Reason.UNCHANGED
+        raise NoLesson("the run has no verified gain", reason=reason)
     messages = [_with_objects(line["message"]) for line in lines if line["kind"] == "message"]
-    split = split_of(lineage or first["program"], origin)
-    sample = ChatSample(
-        messages, outcome["speedup"], first["program"], lineage or first["program"], first["arch"], split
-    )
+    program = str(first["program"])
+    split = split_of(lineage or program, origin)
+    sample = ChatSample(messages, outcome["speedup"], program, lineage or program, first["arch"], split)
     return replace(sample, kind="model")
 
 
-def _with_objects(message: Mapping[str, Any]) -> dict[str, Any]:
+def _with_objects(message: ChatTurn) -> ChatTurn:
     """A message whose calls hold their arguments as objects, which chat templates expect. Raises NoLesson."""
-    calls = []
+    calls: list[RequestedCall] = []
     for call in message.get("tool_calls", []):
         try:
-            arguments = json.loads(call["function"]["arguments"] or "{}")
+            arguments = json.loads(str(call["function"]["arguments"] or "{}"))
         except ValueError:
             raise NoLesson("a call in it has arguments that are no JSON", reason=Reason.BAD_ARGUMENTS) from None
         calls.append({**call, "function": {**call["function"], "arguments": arguments}})
-    return {**message} | ({"tool_calls": calls} if calls else {})
+    copy = message.copy()
+    if calls:
+        copy["tool_calls"] = calls
+    return copy

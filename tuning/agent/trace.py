@@ -6,26 +6,46 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Required, TypedDict, cast
 
-from hipsynth.core.documents import from_json
+from hipsynth.core.documents import JsonObject, from_json
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import open_regular, write_error
+from hipsynth.tuning.agent.prompts import ChatTurn
 from hipsynth.tuning.tools import Version, Workshop
 
 TRACE_BYTES = 256 << 20
 LINE_BYTES = 4 << 20
 
 
-class Trace:
-    """Lines {"kind": "run" | "message" | "program" | "outcome", ...}; an incomplete line at the end is left out."""
+class TraceLine(TypedDict, total=False):
+    """A line. "run": the setting, of which `program` is the id of the source's text and `arch` the architecture;
+    "message": a message of the chat, with what it took; "program": a program that was made; "outcome": the end."""
 
-    def __init__(self, path: Path, setting: Mapping[str, Any]) -> None:
+    kind: Required[str]
+    program: object
+    arch: str
+    message: ChatTurn
+    tokens: int
+    failed: bool
+    seconds: float
+    ended: str
+    best: str
+    status: str
+    reason: str
+    speedup: float
+    verified: JsonObject
+
+
+class Trace:
+    """Lines of the kinds "run", "message", "program" and "outcome"; an incomplete line at the end is left out."""
+
+    def __init__(self, path: Path, setting: Mapping[str, object]) -> None:
         """Opens a trace, or begins it. Raises BadInput for the trace of a run with another setting."""
         self.path = path
         self.lines = read_trace(path) if path.exists() or path.is_symlink() else []
         if not self.lines:
-            self.add({"kind": "run", **setting})
+            self.add(cast(TraceLine, {"kind": "run", **setting}))
             return
         first = self.lines[0]
         different = [name for name in setting if first.get(name) != json.loads(json.dumps(setting[name]))]
@@ -33,7 +53,7 @@ class Trace:
             cause = f"another {', '.join(different) or 'kind of file'}"
             raise BadInput(f"{path} is the trace of another run", cause=cause, remedy="name another file")
 
-    def add(self, line: Mapping[str, Any]) -> None:
+    def add(self, line: TraceLine) -> None:
         """Appends a line. It begins with a line end, as the line before may be incomplete. Raises BadInput."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -41,14 +61,14 @@ class Trace:
                 file.write("\n" + json.dumps(line))
         except OSError as error:
             raise write_error(self.path, error) from error
-        self.lines.append(dict(line))
+        self.lines.append(line)
 
-    def of(self, kind: str) -> list[dict[str, Any]]:
+    def of(self, kind: str) -> list[TraceLine]:
         return [line for line in self.lines if line["kind"] == kind]
 
     def keep_programs(self, shop: Workshop) -> None:
         """Writes the programs that are not in the trace yet."""
-        names = {line["program"]["name"] for line in self.of("program")}
+        names = {cast(Mapping[str, object], line["program"])["name"] for line in self.of("program")}
         for version in shop.versions.values():
             if version.name not in names:
                 self.add({"kind": "program", "program": asdict(version)})
@@ -64,9 +84,9 @@ class Trace:
             shop.versions[version.name] = version
 
 
-def read_trace(path: Path) -> list[dict[str, Any]]:
+def read_trace(path: Path) -> list[TraceLine]:
     """The whole lines of a trace. Raises BadInput if it is no regular file or too large."""
-    entries = []
+    entries: list[TraceLine] = []
     with open_regular(path, TRACE_BYTES) as file:
         while line := file.readline(LINE_BYTES):
             try:
@@ -74,5 +94,5 @@ def read_trace(path: Path) -> list[dict[str, Any]]:
             except (ValueError, RecursionError):
                 continue
             if isinstance(entry, dict) and isinstance(entry.get("kind"), str):
-                entries.append(entry)
+                entries.append(cast(TraceLine, entry))
     return entries

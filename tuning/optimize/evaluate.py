@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from hipsynth.core.documents import from_json
 from hipsynth.core.kernel_record import KernelRecord
@@ -165,13 +164,13 @@ def _execution_price(kernel: KernelRecord) -> float:
     return _launch_instructions(kernel) * kernel.dispatches * share * PER_WAVE_INSTRUCTION_S
 
 
-def changed_metrics(before: KernelTime, after: KernelTime, least: float = 0.05) -> dict[str, Any]:
-    """The metrics and the main counters that changed by more than `least`, as [before, after]."""
-    changes: dict[str, Any] = {}
+def changed_metrics(before: KernelTime, after: KernelTime, least: float = 0.05) -> dict[str, tuple[float, float]]:
+    """The metrics and the main counters that changed by more than `least`, as (before, after)."""
+    changes: dict[str, tuple[float, float]] = {}
     pairs = [(before.metrics, after.metrics), (before.counters, after.counters)]
     for metric_pair, other in pairs:
         for name in metric_pair.keys() & other.keys():
             a, b = metric_pair[name], other[name]
             if a is not None and b is not None and abs(a - b) > least * max(abs(a), abs(b)):
-                changes[name] = [round(a, 4), round(b, 4)]
+                changes[name] = round(a, 4), round(b, 4)
     return dict(sorted(changes.items()))

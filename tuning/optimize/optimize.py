@@ -9,16 +9,16 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hipsynth.core.errors import HipsynthError
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
 from hipsynth.tuning.optimize.candidates import SearchState
+from hipsynth.tuning.optimize.documents import ModelRun, OptimizeDocument, SearchStep
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator
 from hipsynth.tuning.optimize.kernel_body import uses_atomic_results
 from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
-from hipsynth.tuning.optimize.search import AT_ONCE, GAIN, Search, SearchStep
+from hipsynth.tuning.optimize.search import AT_ONCE, GAIN, Search
 from hipsynth.tuning.optimize.transformations.fast_math import ALLOWED_BY
 from hipsynth.tuning.optimize.verification_sizes import Arguments, candidate_arguments
 from hipsynth.tuning.optimize.verify import Verification, Verifier
@@ -67,20 +67,28 @@ class OptimizeResult:
     def speedup(self) -> float:
         return self.before_ns / self.after_ns if self.after_ns else 1.0
 
-    def document(self) -> dict[str, Any]:
-        return {
-            "status": self.status,
-            "reason": self.reason,
-            "speedup": round(self.speedup, 4),
-            "uncertainty": round(self.uncertainty, 4),
-            "before_ns": self.before_ns,
-            "after_ns": self.after_ns,
-            "verified": self.verification.document(),
-            "step": self.step,
-            "steps": [step.document() for step in self.steps],
-            "refused": self.refused,
-            "budget_spent_s": round(self.spent_s, 2),
-        }
+    def document(
+        self, path: Path, arch: str, flags: str, patched: Path | None = None, llm: ModelRun | None = None
+    ) -> OptimizeDocument:
+        """The document of the program at `path`, for `flags` as they were given; `patched`: where the faster one is."""
+        return OptimizeDocument(
+            path=str(path),
+            arch=arch,
+            flags=flags,
+            status=self.status,
+            reason=self.reason,
+            speedup=round(self.speedup, 4),
+            uncertainty=round(self.uncertainty, 4),
+            before_ns=self.before_ns,
+            after_ns=self.after_ns,
+            verified=self.verification.document(),
+            step=self.step,
+            steps=self.steps,
+            refused=self.refused,
+            budget_spent_s=round(self.spent_s, 2),
+            llm=llm,
+            patched=None if patched is None else str(patched),
+        )
 
 
 def optimize_program(request: OptimizeRequest, say: Callable[[str], None] = lambda line: None) -> OptimizeResult:

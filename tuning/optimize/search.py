@@ -5,16 +5,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from hipsynth.core.errors import HipsynthError
 from hipsynth.tuning.optimize.candidates import SearchState, make_candidates
+from hipsynth.tuning.optimize.documents import SearchStep, StepOutcome, VerificationCheck
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, changed_metrics
 from hipsynth.tuning.optimize.kernel_fusion import find_fusions
 from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
 from hipsynth.tuning.optimize.transformation_plan import Move, TransformationPlan
-from hipsynth.tuning.optimize.verify import VerificationCheck
 from hipsynth.tuning.trial.search_clock import Clock
 
 BEAM = 2
@@ -29,26 +29,6 @@ T = TypeVar("T")
 R = TypeVar("R")
 Option = tuple[float, int, SearchState, Move, str]  # expected time, number, what is changed, how, the text
 Predict = Callable[[str], float | None]  # ns of all kernels, None if not known
-
-
-@dataclass(frozen=True)
-class SearchStep:
-    """One candidate that was executed: the tree of what was tried is in `parent`, the number of the step it changes
-    (-1: the original). `changed`: metrics and counters of the kernel, [before, after]."""
-
-    number: int
-    parent: int
-    transformation: str
-    kernel: str
-    plan: dict[str, Any]
-    before_ns: float
-    after_ns: float | None
-    kept: bool
-    reason: str
-    changed: dict[str, Any] = field(default_factory=dict)
-
-    def document(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass
@@ -194,16 +174,18 @@ class Search:
         after = measurement.duration_ns if measurement.ok else None
         is_kept = check is not None and check.passed is not False
         if not measurement.ok:
-            reason = f"it fails: {measurement.reason}"
+            outcome, reason = StepOutcome.FAILED, f"it fails: {measurement.reason}"
         elif check is None:
-            reason = "not faster"
+            outcome, reason = StepOutcome.NOT_FASTER, "not faster"
+        elif is_kept:
+            outcome, reason = StepOutcome.KEPT, move.why
         else:
-            reason = move.why if is_kept else check.detail
+            outcome, reason = StepOutcome.WRONG, check.detail
         kernel_before, other = state.found.of(move.kernel), measurement.of(move.kernel)
         changed = changed_metrics(kernel_before, other) if kernel_before and other else {}
-        plan = move.plan.document()
+        plan = move.plan.decisions()
         step = SearchStep(
-            number, state.step, move.transformation, move.kernel, plan, before, after, is_kept, reason, changed
+            number, state.step, move.transformation, move.kernel, plan, before, after, is_kept, reason, outcome, changed
         )
         self.steps.append(step)
         times = f"{before / 1e3:.1f} us -> {'-' if after is None else f'{after / 1e3:.1f} us'}"

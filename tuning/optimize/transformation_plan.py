@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 Shape = tuple[int, int, int]
+PlanValue = bool | int | Shape
 AXES = "xyz"
 
 
@@ -57,8 +57,8 @@ class TransformationPlan:
         """Lanes of a group."""
         return math.prod(self.shape) if self.shape else 0
 
-    def document(self) -> dict[str, Any]:
-        """The decisions that differ from the original, as JSON."""
+    def decisions(self) -> dict[str, PlanValue]:
+        """The decisions that differ from the original."""
         plain = asdict(TransformationPlan())
         return {name: value for name, value in asdict(self).items() if value != plain[name]}
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.simulator import devices
+from hipsynth.tuning.optimize.documents import CheckedProgram, VerificationCheck
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, original_name
 from hipsynth.tuning.optimize.verification_sizes import Arguments
 from hipsynth.tuning.trial import (
@@ -37,16 +37,6 @@ ACCESSES = {"loads": ["TCP_TOTAL_READ"], "stores": ["TCP_TOTAL_WRITE"]}
 
 
 @dataclass(frozen=True)
-class VerificationCheck:
-    """One check. `passed` is None where it says nothing, because of `detail`."""
-
-    name: str
-    passed: bool | None
-    detail: str = ""
-    error: float = 0.0
-
-
-@dataclass(frozen=True)
 class Verification:
     """All checks of a candidate."""
 
@@ -62,10 +52,19 @@ class Verification:
     def failure(self) -> str:
         return next((f"{c.name}: {c.detail}" for c in self.checks if c.passed is False), "")
 
-    def document(self) -> dict[str, Any]:
-        results: dict[str, bool | None] = {"outputs_equal": False, "other_inputs": None, "other_sizes": None}
-        results |= {check.name: check.passed for check in self.checks}
-        return {**results, "checks": [asdict(check) for check in self.checks]}
+    def document(self) -> CheckedProgram:
+        """The checks as JSON documents state them; outputs that were never compared are not equal."""
+        passed = {check.name: check.passed for check in self.checks}
+        return CheckedProgram(
+            outputs_equal=passed.get("outputs_equal", False),
+            other_inputs=passed.get("other_inputs"),
+            other_sizes=passed.get("other_sizes"),
+            timed_size=passed.get("timed_size"),
+            precision=passed.get("precision"),
+            stale_memory=passed.get("stale_memory"),
+            outside_kernels=passed.get("outside_kernels"),
+            checks=self.checks,
+        )
 
 
 @dataclass
@@ -236,7 +235,9 @@ class Verifier:
             check = self._check_equal("timed_size", text, full)
             if check.passed or all(output.recorded == output.bytes for output in outputs):
                 return check
-        conditions = max(map(self._run_conditions, self.sizes), key=lambda one: self._reference_trial(one).duration_ns)
+        conditions = max(
+            map(self._run_conditions, self.sizes), key=lambda size: self._reference_trial(size).duration_ns
+        )
         for access, names in ACCESSES.items():
             small = (
                 _sum_counters(self._reference_trial(conditions), names),

@@ -11,15 +11,25 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TypeVar
 
+from hipsynth.core.documents import from_json
 from hipsynth.source.model_view import view_source
 from hipsynth.synth.llm.endpoint import ToolCall
+from hipsynth.tuning.agent.prompts import CalledFunction, ChatTurn, RequestedCall
 from hipsynth.tuning.agent.sft_chats import largest_changes
+from hipsynth.tuning.optimize.transformation_plan import PlanValue
+from hipsynth.tuning.tools.documents import (
+    ChangedProgram,
+    ComparedPrograms,
+    ProposedMoves,
+    TimedProgram,
+    VerifiedProgram,
+)
 
-Message = Mapping[str, Any]
 MOST_RESULT = 1600  # characters of a tool's result
 MOST_CHANGED = 3  # metrics and counters of a kernel
+A = TypeVar("A")
 METRICS = ("HBM_Arithmetic_Intensity", "L1_Cache_Hit_Rate", "L2_Cache_Hit_Rate", "HBM_GFLOPS")
 TEMPLATE = (
     "{% for message in messages %}"
@@ -40,18 +50,18 @@ _CALL = re.compile(r"<tool_call>(.*?)(?:</tool_call>|$)", re.DOTALL)
 _SOURCE = re.compile(r"```cpp\n(.*?)\n```", re.DOTALL)
 
 
-def brief_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+def brief_messages(messages: Sequence[ChatTurn]) -> list[ChatTurn]:
     """The messages as a small model reads them: of the first source its kernels and launches, of results the part that
     decides what to do next, and calls without numbers of their own."""
     brief_list = []
     for message in messages:
-        brief = {"role": message["role"], "content": message.get("content") or ""}
+        brief: ChatTurn = {"role": message["role"], "content": message.get("content") or ""}
         if message["role"] == "user":
             brief["content"] = _SOURCE.sub(_kernels_block, brief["content"], count=1)
         elif message["role"] == "tool":
             brief["content"] = _brief_result(str(message.get("name", "")), brief["content"])
         elif message.get("tool_calls"):
-            brief["tool_calls"] = [{"function": _brief_call(call["function"])} for call in message["tool_calls"]]
+            brief["tool_calls"] = [_brief_call(call["function"]) for call in message["tool_calls"]]
         brief_list.append(brief)
     return brief_list
 
@@ -60,21 +70,22 @@ def _kernels_block(match: re.Match[str]) -> str:
     return f"```cpp\n{view_source(match[1], 'kernels')[0].rstrip()}\n```"
 
 
-def _brief_call(function: Mapping[str, Any]) -> dict[str, Any]:
+def _brief_call(function: CalledFunction) -> RequestedCall:
     arguments = function["arguments"]
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments or "{}")
         except ValueError:
             arguments = {"unreadable": arguments[:80]}
-    return {"name": function["name"], "arguments": arguments}
+    return {"function": {"name": function["name"], "arguments": arguments}}
 
 
 def _brief_result(name: str, text: str) -> str:
     try:
         document = json.loads(_mend_moves(text))
-        short = SHOWN.get(name, _compact_json)(document) if "error" not in document else _compact_json(document)
-    except (ValueError, KeyError, TypeError, AttributeError):
+        document.pop("note", None)  # AGAIN, which is said beside the answer
+        short = (_compact_json if "error" in document else SHOWN.get(name, _compact_json))(document)
+    except (ValueError, TypeError, AttributeError):
         short = text
     return short if len(short) <= MOST_RESULT else short[:MOST_RESULT] + " [cut]"
 
@@ -85,70 +96,68 @@ def _mend_moves(text: str) -> str:
     return text if cut < 0 else text[:cut] + "]}"
 
 
-def _compact_json(document: Mapping[str, Any]) -> str:
+def _compact_json(document: object) -> str:
     return json.dumps(document, separators=(",", ":"))
 
 
-def _brief_profile(document: Mapping[str, Any]) -> str:
-    lines = [f"{document['duration_us']} us"]
-    for row in document["kernels"][:3]:
-        known_metrics = [f"{name} {row['metrics'][name]:g}" for name in METRICS if name in row["metrics"]]
-        shape = f"grid {row['grid']} block {row['block']}"
-        lines.append(
-            f"{row['name']}: {row['duration_us']} us, {row['limited_by']}, {shape}, {', '.join(known_metrics)}"
-        )
+def _brief_profile(answer: TimedProgram) -> str:
+    lines = [f"{answer.duration_us} us"]
+    for row in answer.kernels[:3]:
+        known_metrics = [f"{name} {row.metrics[name]:g}" for name in METRICS if name in row.metrics]
+        shape = f"grid {list(row.grid)} block {list(row.block)}"
+        lines.append(f"{row.name}: {row.duration_us} us, {row.limited_by}, {shape}, {', '.join(known_metrics)}")
     return "\n".join(lines)
 
 
-def _brief_moves(document: Mapping[str, Any]) -> str:
+def _brief_moves(answer: ProposedMoves) -> str:
     """A line for each move: what most plans of its kernel have in common is left out."""
-    rows = document["moves"]
-    plans = [set(_plan_words(row["plan"])) for row in rows]
-    of = [(row["kernel"], word) for row, plan in zip(rows, plans, strict=True) for word in plan]
-    each = Counter(row["kernel"] for row in rows)
+    rows = answer.moves
+    plans = [set(_plan_words(row.plan)) for row in rows]
+    of = [(row.kernel, word) for row, plan in zip(rows, plans, strict=True) for word in plan]
+    each = Counter(row.kernel for row in rows)
     common = {(kernel, word) for (kernel, word), n in Counter(of).items() if 2 * n >= each[kernel] > 2}
     lines = []
     for row in rows:
-        words = [word for word in _plan_words(row["plan"]) if (row["kernel"], word) not in common]
-        lines.append(" ".join([str(row["move"]), row["transformation"], *[row["kernel"]] * (len(each) > 1), *words]))
+        words = [word for word in _plan_words(row.plan) if (row.kernel, word) not in common]
+        lines.append(" ".join([str(row.move), row.transformation, *[row.kernel] * (len(each) > 1), *words]))
     return "\n".join(lines) or "no moves"
 
 
-def _plan_words(plan: Mapping[str, Any]) -> list[str]:
+def _plan_words(plan: Mapping[str, PlanValue]) -> list[str]:
     """What a plan changes, as words such as coarsen=2 and shape=64x1x1."""
-    decisions = {name: value for name, value in plan.items() if value not in (None, False, 0, [], {}, "")}
-    return [name if value is True else f"{name}={_plan_value(value)}" for name, value in decisions.items()]
+    return [name if value is True else f"{name}={_plan_value(value)}" for name, value in plan.items() if value]
 
 
-def _plan_value(value: object) -> str:
-    if isinstance(value, list):
-        return "x".join(map(str, value))
-    return json.dumps(value, separators=(",", ":"))[:60] if isinstance(value, Mapping) else str(value)
+def _plan_value(value: PlanValue) -> str:
+    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def _brief_apply(document: Mapping[str, Any]) -> str:
-    return f"program {document['program']}"
+def _brief_apply(answer: ChangedProgram) -> str:
+    return f"program {answer.program}"
 
 
-def _brief_comparison(document: Mapping[str, Any]) -> str:
-    rows = [
-        f"{name}: {', '.join(largest_changes(row, MOST_CHANGED))}" for name, row in document["changed"].items() if row
-    ]
-    return "\n".join([f"speedup {document['speedup']}", *rows])
+def _brief_comparison(answer: ComparedPrograms) -> str:
+    rows = [f"{name}: {', '.join(largest_changes(row, MOST_CHANGED))}" for name, row in answer.changed.items() if row]
+    return "\n".join([f"speedup {answer.speedup}", *rows])
 
 
-def _brief_verification(document: Mapping[str, Any]) -> str:
-    failed = [row["check"] for row in document["checks"] if row["passed"] is False]
-    passed = [row["check"].replace("_", " ") for row in document["checks"] if row["passed"]]
-    return f"passed: {', '.join(passed)}" if document["passed"] else f"failed: {', '.join(failed)}"
+def _brief_verification(answer: VerifiedProgram) -> str:
+    failed = [row.check for row in answer.checks if row.passed is False]
+    passed = [row.check.replace("_", " ") for row in answer.checks if row.passed]
+    return f"passed: {', '.join(passed)}" if answer.passed else f"failed: {', '.join(failed)}"
 
 
-SHOWN: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-    "profile": _brief_profile,
-    "propose": _brief_moves,
-    "apply": _brief_apply,
-    "compare": _brief_comparison,
-    "run_and_verify": _brief_verification,
+def read_as(kind: type[A], text: Callable[[A], str]) -> Callable[[object], str]:
+    """A function from an answer's JSON to its short text; it raises TypeError or ValueError for anything else."""
+    return lambda document: text(from_json(kind, document))
+
+
+SHOWN: Mapping[str, Callable[[object], str]] = {
+    "profile": read_as(TimedProgram, _brief_profile),
+    "propose": read_as(ProposedMoves, _brief_moves),
+    "apply": read_as(ChangedProgram, _brief_apply),
+    "compare": read_as(ComparedPrograms, _brief_comparison),
+    "run_and_verify": read_as(VerifiedProgram, _brief_verification),
 }
 
 

@@ -13,14 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from hipsynth.core.errors import HipsynthError, MissingDependency
 from hipsynth.core.files import write_whole
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.training.models.base import load_trained, torch_or_missing
-from hipsynth.training.models.model_record import RECORD, ModelRecord, model_record
+from hipsynth.training.models.model_record import RECORD, ModelRecord, RolloutFigures, model_record
 from hipsynth.training.models.monitor import Progress
 from hipsynth.training.models.train import Config
 from hipsynth.training.models.trainer import computes_bf16, package_versions
@@ -29,6 +29,16 @@ from hipsynth.tuning.optimize.optimize import OptimizeRequest, OptimizeResult
 from hipsynth.tuning.reason.local_model import LocalModel, Turn
 from hipsynth.tuning.reason.sft import TASK, read_chats, source_of
 from hipsynth.tuning.trial import target_of
+
+if TYPE_CHECKING:
+    from transformers import (
+        PreTrainedModel,
+        PreTrainedTokenizerBase,
+        Trainer,
+        TrainerControl,
+        TrainerState,
+        TrainingArguments,
+    )
 
 CALLS = 8  # that a run may make
 SECONDS = 240.0  # of a run
@@ -47,6 +57,16 @@ class Rollout:
     logprobs: list[float]
     reward: float
     ended: str
+
+
+class RolloutBatch(TypedDict):
+    """What trl's trainer takes of rollouts, in the order of the prompts; `env_mask`: 1 for what the model wrote."""
+
+    prompt_ids: list[list[int]]
+    completion_ids: list[list[int]]
+    logprobs: list[list[float]]
+    env_mask: list[list[int]]
+    reward: list[float]
 
 
 def reward_of(result: OptimizeResult | None) -> float:
@@ -70,9 +90,8 @@ def run_model(
     manner = AgentSettings("local", calls=calls, seconds=SECONDS, answer_tokens=model.most, context_chars=1 << 20)
     request = OptimizeRequest(text, target, SECONDS, arguments)
     with scratch_folder() as scratch:
-        client: Any = model
         try:
-            driven = drive_model(request, client, manner, scratch / "run.jsonl")
+            driven = drive_model(request, model, manner, scratch / "run.jsonl")
         except HipsynthError as error:
             return None, error.reason
     return driven, driven.ended
@@ -109,7 +128,7 @@ def train_with_grpo(
         raise MissingDependency(f"{config.base}: no model that uses tools there", remedy=remedy)
     programs = training_questions(traces)[:most]
     model, tokenizer = load_trained(Path(config.base), base)
-    kept_rows: list[dict[str, Any]] = []
+    kept_rows: list[RolloutFigures] = []
     trainer = _grpo_trainer(config, out, (model, tokenizer), programs, int(base["context"]), kept_rows, progress)
     trainer.train()
     trainer.save_model(str(out))
@@ -144,12 +163,12 @@ def training_questions(traces: Path) -> list[dict[str, str]]:
 def _grpo_trainer(
     config: Config,
     out: Path,
-    loaded: tuple[Any, Any],
+    loaded: tuple[PreTrainedModel, PreTrainedTokenizerBase],
     programs: Sequence[Mapping[str, str]],
     context: int,
-    rows: list[dict[str, Any]],
+    rows: list[RolloutFigures],
     progress: Progress | None,
-) -> Any:
+) -> Trainer:
     torch = torch_or_missing()
     try:
         datasets: Any = import_module("datasets")
@@ -162,7 +181,9 @@ def _grpo_trainer(
     arch_of = {row["prompt"]: row["arch"] for row in programs}
 
     class ShowPractice(TrainerCallback):
-        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        def on_step_end(
+            self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
+        ) -> None:
             if progress is not None:
                 progress(state.global_step, state.max_steps, "")
 
@@ -187,7 +208,7 @@ def _grpo_trainer(
         report_to=[],
         disable_tqdm=True,
     )
-    trainer = trl.GRPOTrainer(
+    trainer: Trainer = trl.GRPOTrainer(
         model=_adapt_model(config, loaded[0]),
         processing_class=loaded[1],
         reward_funcs=lambda completions, reward, **_: list(reward),
@@ -200,18 +221,18 @@ def _grpo_trainer(
     return trainer
 
 
-def _adapt_model(config: Config, model: Any) -> Any:
+def _adapt_model(config: Config, model: PreTrainedModel) -> PreTrainedModel:
     from hipsynth.training.models.trainer import adapt_model
 
     return adapt_model(config, model) if config.lora_r else model
 
 
 def _rollout_function(
-    tokenizer: Any, arch_of: Mapping[str, str], context: int, rows: list[dict[str, Any]]
-) -> Callable[[list[str], Any], dict[str, Any]]:
+    tokenizer: PreTrainedTokenizerBase, arch_of: Mapping[str, str], context: int, rows: list[RolloutFigures]
+) -> Callable[[list[str], Trainer], RolloutBatch]:
     """trl's rollout function: one run of the model for each prompt that it gets (prompts come repeated)."""
 
-    def run(prompts: list[str], trainer: Any) -> dict[str, Any]:
+    def run(prompts: list[str], trainer: Trainer) -> RolloutBatch:
         model = trainer.accelerator.unwrap_model(trainer.model)
         was_training = model.training
         local = LocalModel(model.eval(), tokenizer, context, TEMPERATURE)

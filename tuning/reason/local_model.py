@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
+from hipsynth.core.documents import JsonObject
+from hipsynth.core.reasons import Reason
 from hipsynth.synth.llm.endpoint import ChatReply, NoAnswer
+from hipsynth.tuning.agent.prompts import ChatTurn
 from hipsynth.tuning.reason.chat_text import TEMPLATE, brief_messages, calls_in
+
+if TYPE_CHECKING:
+    from transformers import DynamicCache
 
 MOST_ANSWER = 200  # tokens: a thought and a call
 
@@ -26,7 +32,7 @@ class LocalModel:
     """`context`: tokens that the model may read and write; older results of tools are dropped to fit. `temperature` 0
     takes the likeliest tokens. `turns` holds what was read and written since the last clear()."""
 
-    model: Any
+    model: Any  # of transformers, as the tokenizer: typed in part only
     tokenizer: Any
     context: int = 4096
     temperature: float = 0.0
@@ -34,17 +40,19 @@ class LocalModel:
     turns: list[Turn] = field(default_factory=list)
     seen: int = 0  # messages of the chat that the last turn answered
     _known: list[int] = field(default_factory=list)  # the tokens of which `_cache` has keys and values
-    _cache: Any = None
+    _cache: DynamicCache | None = None
 
     def __post_init__(self) -> None:
         self.tokenizer.chat_template = TEMPLATE
 
-    def ask(self, body: Mapping[str, Any]) -> ChatReply:
+    def ask(self, body: Mapping[str, object]) -> ChatReply:
         """The answer to a chat in the form of chat completions. Raises NoAnswer for one that does not fit.
 
         A chat that goes on reads the tokens of the turn before again, as the model wrote them."""
-        messages = brief_messages(body["messages"])
-        ids = self._continue_chat(messages) or self._fit_to_context(messages, body.get("tools") or [])
+        messages = brief_messages(cast(Sequence[ChatTurn], body["messages"]))
+        ids = self._continue_chat(messages) or self._fit_to_context(
+            messages, cast(Sequence[JsonObject], body.get("tools") or ())
+        )
         wrote, logprobs = self._write_answer(ids)
         self.turns.append(Turn(ids, wrote, logprobs))
         self.seen = len(messages)
@@ -59,7 +67,7 @@ class LocalModel:
         self.seen = 0
         self._known, self._cache = [], None
 
-    def _continue_chat(self, messages: Sequence[dict[str, Any]]) -> list[int]:
+    def _continue_chat(self, messages: Sequence[ChatTurn]) -> list[int]:
         """The last turn and what was said since; empty for another chat, or if that does not fit."""
         if not self.turns or len(messages) <= self.seen + 1:
             return []
@@ -74,8 +82,8 @@ class LocalModel:
     def end(self) -> int:
         return int(self.tokenizer.convert_tokens_to_ids("<|im_end|>"))
 
-    def _fit_to_context(self, messages: Sequence[dict[str, Any]], tools: Sequence[Mapping[str, Any]]) -> list[int]:
-        kept_messages = [dict(message) for message in messages]
+    def _fit_to_context(self, messages: Sequence[ChatTurn], tools: Sequence[JsonObject]) -> list[int]:
+        kept_messages = [message.copy() for message in messages]
         olds = [message for message in kept_messages[:-1] if message["role"] == "tool"]
         while True:
             ids: list[int] = self.tokenizer.apply_chat_template(
@@ -84,7 +92,7 @@ class LocalModel:
             if len(ids) + self.most <= self.context:
                 return ids
             if not olds:
-                raise NoAnswer("too_long", f"the chat has {len(ids)} tokens, and the model reads {self.context}")
+                raise NoAnswer(Reason.TOO_LONG, f"the chat has {len(ids)} tokens, and the model reads {self.context}")
             olds.pop(0)["content"] = "[left out]"
 
     def _write_answer(self, ids: list[int]) -> tuple[list[int], list[float]]:

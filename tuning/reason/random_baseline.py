@@ -9,14 +9,15 @@ import json
 import random
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import cast
 
 from hipsynth.core.program import text_id
 from hipsynth.synth.llm.endpoint import ChatReply, ToolCall
-from hipsynth.tuning.agent.prompts import DONE
+from hipsynth.tuning.agent.prompts import DONE, ChatTurn
 from hipsynth.tuning.reason.local_model import LocalModel
 
 _MOVE = re.compile(r'\{"move": (\d+)')  # also in a list that was cut for its length
+ChosenCall = tuple[str, dict[str, str | int]]  # a tool and its arguments
 GAIN = 1.01  # from which a change is kept
 
 
@@ -33,8 +34,8 @@ class RandomMoves(LocalModel):
         self.now, self.made, self.moves = "v0", "", list[int]()
         self.draws: random.Random | None = None
 
-    def ask(self, body: Mapping[str, Any]) -> ChatReply:
-        messages: Sequence[Mapping[str, Any]] = body["messages"]
+    def ask(self, body: Mapping[str, object]) -> ChatReply:
+        messages = cast(Sequence[ChatTurn], body["messages"])
         if self.draws is None:
             self.draws = random.Random(f"{self.seed} {text_id(str(messages[1]['content']))}")
         number = sum(len(message.get("tool_calls") or ()) for message in messages)
@@ -45,7 +46,7 @@ class RandomMoves(LocalModel):
         text = json.dumps(arguments)
         return ChatReply("", "stop", "chance", 0, 0, text, (ToolCall(f"call_{number}", name, text),))
 
-    def _next_call(self, last: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    def _next_call(self, last: ChatTurn) -> ChosenCall | None:
         """The call after the last message; None if no move is left."""
         tool, content = (last.get("name"), str(last["content"])) if last["role"] == "tool" else (None, "")
         if tool is None:
@@ -63,7 +64,7 @@ class RandomMoves(LocalModel):
             return "profile", {"program": self.now}
         return self._draw_move()
 
-    def _draw_move(self) -> tuple[str, dict[str, Any]] | None:
+    def _draw_move(self) -> ChosenCall | None:
         assert self.draws is not None
         if not self.moves:
             return None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from hipsynth.training.models.model_record import RECORD, ModelRecord
 from hipsynth.training.models.monitor import Progress
 from hipsynth.training.models.train import Config, finished_already
 from hipsynth.training.models.trainer import adapt_model, fit_model, package_versions, prepare_deepspeed
+from hipsynth.tuning.agent.sft_chats import ToolChatRow
 from hipsynth.tuning.reason.chat_text import TEMPLATE, brief_messages
 
 FILES = {"train": "train.jsonl", "held_out": "held_out.jsonl"}
@@ -27,14 +28,13 @@ TRACE_BYTES = 1 << 30
 MOST_VALID = 32  # chats for the validation loss
 TASK = "tools"
 SPECIAL = ["<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>"]
-Chat = Mapping[str, Any]
 
 
-def read_chats(folder: Path) -> dict[str, list[dict[str, Any]]]:
+def read_chats(folder: Path) -> dict[str, list[ToolChatRow]]:
     """The chats of a folder of `synth traces` by part. Raises BadInput for a folder without any, or a damaged line."""
-    chats: dict[str, list[dict[str, Any]]] = {}
+    chats: dict[str, list[ToolChatRow]] = {}
     for part, name in FILES.items():
-        rows: list[dict[str, Any]] = []
+        rows: list[ToolChatRow] = []
         with open_regular(folder / name, TRACE_BYTES) as file:
             for number, line in enumerate(file, 1):
                 try:
@@ -50,12 +50,12 @@ def read_chats(folder: Path) -> dict[str, list[dict[str, Any]]]:
     return chats
 
 
-def source_of(chat: Chat) -> str:
+def source_of(chat: ToolChatRow) -> str:
     """The program that a chat begins with, without blanks at its end."""
     return str(chat["messages"][1]["content"]).partition("```cpp\n")[2].rpartition("\n```")[0]
 
 
-def encode_chat(tokenizer: Any, chat: Chat, context: int) -> TrainingExample | None:
+def encode_chat(tokenizer: Any, chat: ToolChatRow, context: int) -> TrainingExample | None:
     """A chat as token ids and labels, IGNORED outside of the assistant's turns; None if it does not fit. `cut_lines`:
     results of tools that were left out."""
     messages = brief_messages(chat["messages"])
@@ -65,7 +65,7 @@ def encode_chat(tokenizer: Any, chat: Chat, context: int) -> TrainingExample | N
             results[cut - 1]["content"] = "[left out]"
         encoded = tokenizer.apply_chat_template(
             messages,
-            tools=chat.get("tools"),
+            tools=list(chat.get("tools") or ()) or None,
             return_dict=True,
             return_assistant_tokens_mask=True,
             chat_template=TEMPLATE,
@@ -123,11 +123,11 @@ def train_on_chats(traces: Path, config: Config, out: Path, progress: Progress |
     return record
 
 
-def _chat_texts(chats: Sequence[Chat]) -> list[str]:
+def _chat_texts(chats: Sequence[ToolChatRow]) -> list[str]:
     """What a tokenizer of its own is trained on."""
     return [json.dumps(brief_messages(chat["messages"])).replace("\\n", "\n") for chat in chats]
 
 
-def _hash_chats(config: Config, chats: Sequence[Chat]) -> str:
+def _hash_chats(config: Config, chats: Sequence[ToolChatRow]) -> str:
     document = json.dumps([asdict(config), [chat["messages"] for chat in chats]], sort_keys=True)
     return hashlib.sha256(document.encode()).hexdigest()

@@ -3,55 +3,52 @@
 from __future__ import annotations
 
 import difflib
-from typing import Any
+from pathlib import Path
 
-from hipsynth.core.kernel_record import KernelRecord
+from hipsynth.core.kernel_record import Dim, KernelRecord
+from hipsynth.tuning.swizzle.documents import HitRateCeiling, SwizzledKernel, SwizzleDocument, TriedMapping
 from hipsynth.tuning.swizzle.search import HIT_RATE, KernelSwizzle, ProgramSwizzle
 
 
-def swizzle_document(result: ProgramSwizzle) -> dict[str, Any]:
-    """The kernels; keys as in docs/reference/cli.md."""
-    return {
-        "kernels": [_kernel_document(answer) for answer in result.answers],
-        "checked_with": list(result.checked_with),
-    }
+def swizzle_document(result: ProgramSwizzle, patched: Path | None = None, patch: Path | None = None) -> SwizzleDocument:
+    """The document of a program's kernels, and of the files that were written."""
+    return SwizzleDocument(
+        kernels=tuple(map(kernel_document, result.answers)),
+        checked_with=result.checked_with,
+        patched=None if patched is None else str(patched),
+        patch=None if patch is None else str(patch),
+    )
 
 
-def _kernel_document(answer: KernelSwizzle) -> dict[str, Any]:
-    ceiling = None if answer.ceiling is None else {HIT_RATE: answer.ceiling, "exact": answer.exact_ceiling}
-    return {
-        "name": answer.name,
-        "status": answer.status,
-        "reason": answer.reason,
-        "mapping": answer.mapping.label,
-        "bijection": answer.proof.kind,
-        "proof": answer.proof.reason,
-        "outputs_equal": answer.outputs_equal,
-        "before": _record_figures(answer.before),
-        "after": _record_figures(answer.after if answer.after else answer.before),
-        "speedup": _kernel_speedup(answer),
-        "uncertainty": answer.uncertainty,
-        "ceiling": ceiling,
-        "sharing": answer.sharing,
-        "history": [
-            {
-                "mapping": trial.mapping.label,
-                "modelled_misses": trial.misses,
-                "duration_ns": trial.duration_ns,
-                HIT_RATE: trial.hit_rate,
-                "bottleneck": trial.bottleneck,
-            }
-            for trial in answer.history
-        ],
-        "evaluated": answer.evaluated,
-        "seconds": round(answer.seconds, 2),
-    }
+def kernel_document(answer: KernelSwizzle) -> SwizzledKernel:
+    """What the document says of one kernel."""
+    return SwizzledKernel(
+        name=answer.name,
+        status=answer.status,
+        reason=answer.reason,
+        mapping=answer.mapping.label,
+        bijection=answer.proof.kind,
+        proof=answer.proof.reason,
+        outputs_equal=answer.outputs_equal,
+        before=_record_figures(answer.before),
+        after=_record_figures(answer.after if answer.after else answer.before),
+        speedup=_kernel_speedup(answer),
+        uncertainty=answer.uncertainty,
+        ceiling=None if answer.ceiling is None else HitRateCeiling(answer.ceiling, answer.exact_ceiling),
+        sharing=answer.sharing,
+        history=tuple(
+            TriedMapping(tried.mapping.label, tried.misses, tried.duration_ns, tried.hit_rate, tried.bottleneck)
+            for tried in answer.history
+        ),
+        evaluated=answer.evaluated,
+        seconds=round(answer.seconds, 2),
+    )
 
 
-def _record_figures(record: KernelRecord | None) -> dict[str, Any] | None:
+def _record_figures(record: KernelRecord | None) -> dict[str, float | Dim | None] | None:
     if record is None:
         return None
-    return {**record.metrics, "duration_ns": record.duration_ns, "grid": list(record.grid)}
+    return {**record.metrics, "duration_ns": record.duration_ns, "grid": record.grid}
 
 
 def _kernel_speedup(answer: KernelSwizzle) -> float:

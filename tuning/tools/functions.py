@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import shlex
-from typing import Annotated, Any
+from typing import Annotated
 
 from hipsynth.core.program import Program, ProgramRun
 from hipsynth.core.reasons import Reason
@@ -18,6 +18,22 @@ from hipsynth.tuning.optimize.evaluate import KernelTime, changed_metrics
 from hipsynth.tuning.swizzle import report
 from hipsynth.tuning.swizzle.search import SwizzleSettings
 from hipsynth.tuning.swizzle.search import search_mappings as swizzled
+from hipsynth.tuning.tools.documents import (
+    ChangedProgram,
+    CheckPassed,
+    ComparedPrograms,
+    CompiledProgram,
+    ForecastKernel,
+    ForecastProgram,
+    HotLine,
+    HotLines,
+    ProposedMove,
+    ProposedMoves,
+    RemappedProgram,
+    TimedKernel,
+    TimedProgram,
+    VerifiedProgram,
+)
 from hipsynth.tuning.tools.tool_session import ToolRefusal, Version, Workshop
 
 MOST_MOVES = 40  # that `propose` lists
@@ -33,7 +49,7 @@ def compile_source(
     source: Annotated[str, "the whole HIP program as text, with main(); no files beside it"],
     replaces: Annotated[str, "name of the program that it must behave like; empty for a new one"] = "",
     arguments: Annotated[str, "its command-line arguments in timed runs"] = "",
-) -> dict[str, Any]:
+) -> CompiledProgram:
     """Compile a whole HIP program and give it a name; the other tools take that name. Says why it does not compile."""
     try:
         words = tuple(shlex.split(arguments))
@@ -47,27 +63,27 @@ def compile_source(
         with scratch_folder() as scratch:
             build_text(source, "program", shop.target.arch, shop.target.flags, scratch / "build", limits)
     version = shop.add(source, root=root, arguments=words, made="source", parent=replaces)
-    return {"program": version.name, "must_behave_like": version.root}
+    return CompiledProgram(version.name, version.root)
 
 
-def profile(shop: Workshop, program: ProgramName) -> dict[str, Any]:
+def profile(shop: Workshop, program: ProgramName) -> TimedProgram:
     """Run a program on the simulated GPU: each kernel's time, what limits it, and the hardware's metrics."""
     measured = shop.ran(shop.version(program))
-    kernels = [_kernel_entry(kernel) for kernel in sorted(measured.kernels, key=lambda kernel: -kernel.duration_ns)]
-    return {"duration_us": round(measured.duration_ns / 1e3, 3), "kernels": kernels}
+    kernels = sorted(measured.kernels, key=lambda kernel: -kernel.duration_ns)
+    return TimedProgram(round(measured.duration_ns / 1e3, 3), tuple(map(_kernel_entry, kernels)))
 
 
-def _kernel_entry(kernel: KernelTime) -> dict[str, Any]:
-    return {
-        "name": kernel.name,
-        "duration_us": round(kernel.duration_ns / 1e3, 3),
-        "launches": kernel.dispatches,
-        "limited_by": kernel.bottleneck,
-        "occupancy_limited_by": kernel.limited_by,
-        "grid": list(kernel.grid),
-        "block": list(kernel.block),
-        "metrics": {name: round(value, 3) for name, value in kernel.metrics.items() if value is not None},
-    }
+def _kernel_entry(kernel: KernelTime) -> TimedKernel:
+    return TimedKernel(
+        kernel.name,
+        round(kernel.duration_ns / 1e3, 3),
+        kernel.dispatches,
+        kernel.bottleneck,
+        kernel.limited_by,
+        kernel.grid,
+        kernel.block,
+        {name: round(value, 3) for name, value in kernel.metrics.items() if value is not None},
+    )
 
 
 @functools.cache
@@ -75,7 +91,7 @@ def _load_predictor() -> AnalyticPredictor:
     return AnalyticPredictor.load()
 
 
-def predict(shop: Workshop, program: ProgramName) -> dict[str, Any]:
+def predict(shop: Workshop, program: ProgramName) -> ForecastProgram:
     """Predict each kernel's time and what limits it from a few work-groups: faster than profile, less exact."""
     version, target = shop.version(program), shop.target
     question = LaunchAssumptions(arguments=version.arguments)
@@ -83,16 +99,15 @@ def predict(shop: Workshop, program: ProgramName) -> dict[str, Any]:
     rows = []
     for kernel in prediction.kernels:
         time = None if kernel.duration_ns is None else round(kernel.duration_ns / 1e3, 3)
-        row = {"name": kernel.name, "duration_us": time, "limited_by": kernel.bottleneck}
-        rows.append(row | ({"unsure": kernel.reason} if kernel.abstained else {}))
-    return {"kernels": rows}
+        rows.append(ForecastKernel(kernel.name, time, kernel.bottleneck, kernel.reason if kernel.abstained else None))
+    return ForecastProgram(tuple(rows))
 
 
 def compare(
     shop: Workshop,
     before: Annotated[str, "name of the first program"],
     after: Annotated[str, "name of the second program"],
-) -> dict[str, Any]:
+) -> ComparedPrograms:
     """Compare the measured runs of two programs: the speed-up, and the metrics and counters that changed."""
     run_before, other = shop.ran(shop.version(before)), shop.ran(shop.version(after))
     changed = {}
@@ -103,13 +118,17 @@ def compare(
             names = [name for name in rows if name in kernel.metrics] + [n for n in rows if n not in kernel.metrics]
             changed[kernel.name] = {name: rows[name] for name in names[:MOST_CHANGED]}
     speedup = run_before.duration_ns / other.duration_ns if other.duration_ns else None
-    times = {"before_us": round(run_before.duration_ns / 1e3, 3), "after_us": round(other.duration_ns / 1e3, 3)}
-    return {"speedup": None if speedup is None else round(speedup, 3), **times, "changed": changed}
+    return ComparedPrograms(
+        None if speedup is None else round(speedup, 3),
+        round(run_before.duration_ns / 1e3, 3),
+        round(other.duration_ns / 1e3, 3),
+        changed,
+    )
 
 
 def hot_lines(
     shop: Workshop, program: ProgramName, most: Annotated[int, "how many lines to list, at most 30"] = 8
-) -> dict[str, Any]:
+) -> HotLines:
     """Run a program and list the source lines that cost most, each with its share of its kernel's time."""
     version, target = shop.version(program), shop.target
     source = Program(version.text, "llm", "", name="program", runs=(ProgramRun(version.arguments),))
@@ -128,34 +147,34 @@ def hot_lines(
             if 0 < line.line <= len(text):
                 amounts = line.amounts
                 rows.append(
-                    {
-                        "kernel": kernel.symbol,
-                        "line": line.line,
-                        "text": text[line.line - 1].strip()[:160],
-                        "share": round(amounts.share, 3),
-                        "instructions": round(amounts.instructions),
-                        "bytes": round(amounts.bytes),
-                        "stall_cycles": round(amounts.stall_cycles),
-                    }
+                    HotLine(
+                        kernel.symbol,
+                        line.line,
+                        text[line.line - 1].strip()[:160],
+                        round(amounts.share, 3),
+                        round(amounts.instructions),
+                        round(amounts.bytes),
+                        round(amounts.stall_cycles),
+                    )
                 )
-    rows.sort(key=lambda row: -float(str(row["share"])))
-    return {"lines": rows[: max(1, min(most, MOST_LINES))]}
+    rows.sort(key=lambda row: -row.share)
+    return HotLines(tuple(rows[: max(1, min(most, MOST_LINES))]))
 
 
-def propose(shop: Workshop, program: ProgramName) -> dict[str, Any]:
+def propose(shop: Workshop, program: ProgramName) -> ProposedMoves:
     """List the transformations that can be applied to a program, by number, those for its bottleneck first."""
     version = shop.version(program)
-    rows = []
-    for number, (move, _) in enumerate(shop.moves(version)[:MOST_MOVES]):
-        row = {"move": number, "transformation": move.transformation, "kernel": move.kernel}
-        rows.append(row | {"plan": move.plan.document(), "why": move.why})
+    rows = tuple(
+        ProposedMove(number, move.transformation, move.kernel, move.plan.decisions(), move.why)
+        for number, (move, _) in enumerate(shop.moves(version)[:MOST_MOVES])
+    )
     fixed = {k.name: k.together or k.fixed for k in shop.parsed(version).kernels if not k.independent}
-    return {"moves": rows} | ({"limited": fixed} if fixed else {})
+    return ProposedMoves(rows, fixed or None)
 
 
 def apply(
     shop: Workshop, program: ProgramName, move: Annotated[int, "number of a move that propose listed for the program"]
-) -> dict[str, Any]:
+) -> ChangedProgram:
     """Apply one proposed transformation; answers with the changed program's name and the change as a diff."""
     version = shop.version(program)
     moves = shop.moves(version)[:MOST_MOVES]
@@ -173,7 +192,7 @@ def apply(
         made=chosen.transformation,
         parent=version.name,
     )
-    return {"program": changed.name, "diff": _version_diff(version, changed)}
+    return ChangedProgram(changed.name, _version_diff(version, changed))
 
 
 def _version_diff(before: Version, after: Version) -> str:
@@ -182,21 +201,22 @@ def _version_diff(before: Version, after: Version) -> str:
     return text if len(text) <= MOST_DIFF else text[:MOST_DIFF] + "\n[cut]"
 
 
-def run_and_verify(shop: Workshop, program: ProgramName) -> dict[str, Any]:
+def run_and_verify(shop: Workshop, program: ProgramName) -> VerifiedProgram:
     """Check that a program does the same as the one it replaces: outputs, precision, other inputs, other sizes."""
     verified = shop.verified(shop.version(program))
-    checks = [{"check": c.name, "passed": c.passed, "detail": c.detail} for c in verified.checks]
-    return {"passed": verified.passed, "checks": checks}
+    return VerifiedProgram(verified.passed, tuple(CheckPassed(c.name, c.passed, c.detail) for c in verified.checks))
 
 
-def swizzle(shop: Workshop, program: ProgramName) -> dict[str, Any]:
+def swizzle(shop: Workshop, program: ProgramName) -> RemappedProgram:
     """Remap the work-groups of a program's kernels to the GPU's chiplets, with a proof of each mapping."""
     version = shop.version(program)
     result = swizzled(version.text, SwizzleSettings(shop.target, version.arguments), lambda line: None)
-    document: dict[str, Any] = {"kernels": report.swizzle_document(result)["kernels"]}
+    kernels = tuple(map(report.kernel_document, result.answers))
     if result.text == version.text:
-        return document
+        return RemappedProgram(kernels=kernels)
     swizzled_version = shop.add(
         result.text, root=version.root, arguments=version.arguments, made="swizzle", parent=version.name
     )
-    return {"program": swizzled_version.name, "diff": _version_diff(version, swizzled_version)} | document
+    return RemappedProgram(
+        program=swizzled_version.name, diff=_version_diff(version, swizzled_version), kernels=kernels
+    )

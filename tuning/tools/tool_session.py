@@ -9,7 +9,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from hipsynth.core.errors import HipsynthError
 from hipsynth.core.reasons import Reason
@@ -19,7 +18,7 @@ from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator
 from hipsynth.tuning.optimize.kernel_body import uses_atomic_results
 from hipsynth.tuning.optimize.optimize import program_tolerance
 from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
-from hipsynth.tuning.optimize.transformation_plan import Move, TransformationPlan
+from hipsynth.tuning.optimize.transformation_plan import Move, Plans, TransformationPlan
 from hipsynth.tuning.optimize.verification_sizes import Arguments
 from hipsynth.tuning.optimize.verification_sizes import candidate_arguments as sizes_of
 from hipsynth.tuning.optimize.verify import Verification, Verifier
@@ -104,28 +103,35 @@ class Workshop:
     def charged(self, begin: float) -> None:
         self.seconds += time.monotonic() - begin
 
-    def add(self, text: str, **about: Any) -> Version:
+    def add(
+        self,
+        text: str,
+        *,
+        root: str = "",
+        base: str = "",
+        plans: Plans | None = None,
+        arguments: Arguments | None = None,
+        made: str = "",
+        parent: str = "",
+    ) -> Version:
         """Keeps a program; one with the same text and root is found again. Raises ToolRefusal for one that is too large
         or one too many."""
         size = len(text.encode(errors="replace"))
         if size > self.limits.source_bytes:
             problem = f"the source has {size} bytes; {self.limits.source_bytes} are allowed"
             raise ToolRefusal(problem, remedy="send less", reason=Reason.TOO_LARGE)
-        root = about.pop("root", "")
-        for version in self.versions.values():
-            same = version.root == (root or version.name) and version.arguments == about.get(
-                "arguments", version.arguments
-            )
-            if version.text == text and same:
-                return version
+        for earlier in self.versions.values():
+            same = earlier.root == (root or earlier.name) and arguments in (None, earlier.arguments)
+            if earlier.text == text and same:
+                return earlier
         if len(self.versions) >= self.limits.programs:
             raise ToolRefusal(
                 f"{len(self.versions)} programs are kept already", remedy="start again", reason=Reason.LIMIT
             )
         name = f"v{len(self.versions)}"
-        about = {"base": name, "root": root or name} | about
-        self.versions[name] = Version(name, text, **about)
-        return self.versions[name]
+        version = Version(name, text, root or name, base or name, plans or {}, arguments or (), made, parent)
+        self.versions[name] = version
+        return version
 
     def version(self, name: str) -> Version:
         """The program of this name. Raises ToolRefusal."""

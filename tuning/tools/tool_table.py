@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
+from hipsynth.core.documents import JsonObject, document_json, to_json
 from hipsynth.core.errors import HipsynthError
 from hipsynth.core.reasons import Reason
 from hipsynth.tuning.tools import functions
+from hipsynth.tuning.tools.documents import ToolDefinition, ToolFailure, ToolFunction, ToolTable
 from hipsynth.tuning.tools.tool_session import ToolRefusal, Workshop
 
 _TYPES: Mapping[type, str] = {str: "string", int: "integer"}
@@ -19,30 +22,53 @@ _FOLDERS = re.compile(r"/[\w./-]*/(?=program\.hip\b)")
 
 
 @dataclass(frozen=True)
+class ToolParameter:
+    """An argument of a tool; `default` is Parameter.empty if it has to be given."""
+
+    name: str
+    kind: type
+    description: str
+    default: object
+
+    @property
+    def required(self) -> bool:
+        return self.default is inspect.Parameter.empty
+
+    @property
+    def schema(self) -> JsonObject:
+        schema: JsonObject = {"type": _TYPES[self.kind], "description": self.description}
+        return schema if self.required else schema | {"default": to_json(self.default)}
+
+
+@dataclass(frozen=True)
 class Tool:
     """A tool as callers see it. `run` takes a workshop and the arguments of the schema."""
 
     name: str
-    run: Callable[..., dict[str, Any]]
+    run: Callable[..., object]
 
     @property
     def description(self) -> str:
         return inspect.getdoc(self.run) or ""
 
     @property
-    def schema(self) -> dict[str, Any]:
-        """JSON schema of the arguments, from the function's annotations."""
+    def parameters(self) -> tuple[ToolParameter, ...]:
+        """The arguments, from the function's annotations; the workshop is none."""
         hints = get_type_hints(self.run, include_extras=True)
-        properties: dict[str, Any] = {}
-        required = []
-        for name, parameter in list(inspect.signature(self.run).parameters.items())[1:]:
-            kind, text = hints[name].__origin__, hints[name].__metadata__[0]
-            properties[name] = {"type": _TYPES[kind], "description": text}
-            if parameter.default is inspect.Parameter.empty:
-                required.append(name)
-            else:
-                properties[name]["default"] = parameter.default
-        return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+        return tuple(
+            ToolParameter(name, hints[name].__origin__, hints[name].__metadata__[0], parameter.default)
+            for name, parameter in list(inspect.signature(self.run).parameters.items())[1:]
+        )
+
+    @property
+    def schema(self) -> JsonObject:
+        """JSON schema of the arguments."""
+        return {
+            "type": "object",
+            "properties": {parameter.name: parameter.schema for parameter in self.parameters},
+            "required": [parameter.name for parameter in self.parameters if parameter.required],
+            "additionalProperties": False,
+        }
 
 
 _ALL = (
@@ -61,18 +87,29 @@ TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in _ALL}
 
 @dataclass(frozen=True)
 class ToolResult:
-    """What a call gave: the tool's answer, or {"error", "message", "cause", "remedy"}."""
+    """What a call gave: the tool's answer, one of the classes in documents.py."""
 
-    document: dict[str, Any]
-    failed: bool = False
+    answer: object
+
+    @property
+    def failed(self) -> bool:
+        return isinstance(self.answer, ToolFailure)
+
+    @functools.cached_property
+    def document(self) -> JsonObject:
+        """The answer as JSON."""
+        return document_json(self.answer)
 
 
-def tool_definitions() -> list[dict[str, Any]]:
+def tool_table() -> ToolTable:
+    """The tools with the schemas of their arguments."""
+    functions = (ToolFunction(tool.name, tool.description, tool.schema) for tool in TOOLS.values())
+    return ToolTable(tuple(ToolDefinition("function", function) for function in functions))
+
+
+def tool_definitions() -> list[JsonObject]:
     """The tools as OpenAI function definitions."""
-    return [
-        {"type": "function", "function": {"name": t.name, "description": t.description, "parameters": t.schema}}
-        for t in TOOLS.values()
-    ]
+    return [document_json(tool) for tool in tool_table().tools]
 
 
 def run_tool(shop: Workshop, name: str, arguments: object) -> ToolResult:
@@ -86,19 +123,17 @@ def run_tool(shop: Workshop, name: str, arguments: object) -> ToolResult:
                 raise ToolRefusal(
                     f"no tool is called {str(name)[:80]!r}", cause=f"tools: {names}", reason=Reason.UNKNOWN_TOOL
                 )
-            return ToolResult(tool.run(shop, **check_arguments(tool.schema, arguments)))
+            return ToolResult(tool.run(shop, **check_arguments(tool.parameters, arguments)))
         finally:
             shop.charged(begin)
     except HipsynthError as error:
         texts = [error.what, getattr(error, "diagnostics", "")]
         message = "\n".join(filter(None, texts))
-        words = {"error": error.reason, "message": message, "cause": error.cause, "remedy": error.remedy}
-        return ToolResult(
-            {key: without_folders(value)[:_MESSAGE] for key, value in words.items() if value}, failed=True
-        )
+        words = (without_folders(text)[:_MESSAGE] or None for text in (message, error.cause, error.remedy))
+        return ToolResult(ToolFailure(error.reason, *words))
     except Exception as error:  # a defect must not end a server
         message = f"{type(error).__name__}: {error}"[:_MESSAGE]
-        return ToolResult({"error": "internal_error", "message": message}, failed=True)
+        return ToolResult(ToolFailure(Reason.INTERNAL_ERROR, message))
 
 
 def without_folders(text: str) -> str:
@@ -106,21 +141,24 @@ def without_folders(text: str) -> str:
     return _FOLDERS.sub("", text)
 
 
-def check_arguments(schema: Mapping[str, Any], arguments: object) -> dict[str, Any]:
-    """Arguments that fit a schema of the table. Raises ToolRefusal with everything that does not."""
+def check_arguments(parameters: Sequence[ToolParameter], arguments: object) -> dict[str, object]:
+    """Arguments that fit a tool's parameters. Raises ToolRefusal with everything that does not."""
     if not isinstance(arguments, Mapping):
         raise ToolRefusal("the arguments are no JSON object", remedy="send an object", reason=Reason.BAD_ARGUMENTS)
-    properties = schema["properties"]
-    wrong = [f"{name} is missing" for name in schema["required"] if name not in arguments]
-    wrong += [f"there is no argument {str(name)[:40]!r}" for name in arguments if name not in properties]
-    kinds = {name: next(t for t, kind in _TYPES.items() if kind == row["type"]) for name, row in properties.items()}
+    by_name = {parameter.name: parameter for parameter in parameters}
+    wrong = [
+        f"{parameter.name} is missing"
+        for parameter in parameters
+        if parameter.required and parameter.name not in arguments
+    ]
+    wrong += [f"there is no argument {str(name)[:40]!r}" for name in arguments if name not in by_name]
     for name, value in arguments.items():
-        if name in kinds and type(value) is not kinds[name]:
-            wrong.append(f"{name} is no {properties[name]['type']}")
+        if name in by_name and type(value) is not by_name[name].kind:
+            wrong.append(f"{name} is no {_TYPES[by_name[name].kind]}")
         elif isinstance(value, str) and ("\0" in value or not _is_encodable(value)):
             wrong.append(f"{name} holds characters that no source may have")
     if wrong:
-        expected = ", ".join(f"{name}: {row['type']}" for name, row in properties.items())
+        expected = ", ".join(f"{parameter.name}: {_TYPES[parameter.kind]}" for parameter in parameters)
         raise ToolRefusal("; ".join(wrong[:5]), remedy=f"arguments: {expected}", reason=Reason.BAD_ARGUMENTS)
     return {str(name): value for name, value in arguments.items()}
 

@@ -50,8 +50,8 @@ def test_one_sample_per_program_arch_and_flags(corpus: Path, tmp_path: Path) -> 
     out = tmp_path / "samples.jsonl"
     summary = export_chat(Corpus.open(corpus), out, digits="fixed3")
     samples = lines(out)
-    assert summary["samples"] == len(samples) == 10
-    assert summary["left_out"] == {"other kernels of the program": 2, "a metric is not known": 1}
+    assert summary.samples == len(samples) == 10
+    assert summary.left_out == {"other kernels of the program": 2, "a metric is not known": 1}
     keys = {(s["program_id"], s["arch"], s["flags"]) for s in samples}
     assert len(keys) == 10
     texts = {p.id: p.text for p in PROGRAMS}

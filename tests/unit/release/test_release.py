@@ -216,9 +216,9 @@ def test_the_same_program_of_two_shards_is_kept_once(tmp_path: Path) -> None:
 def test_statistics_count_skeletons_opcodes_and_labels(work: Path, release: Path) -> None:
     for path in (work / "s0000", release):
         found = corpus_statistics(Corpus.open(path))
-        assert found["opcodes"] == 2
-        assert found["labels"] == found["measurements"]["kernels"] > found["measurements"]["total"]
-        assert 0 < found["skeletons"] <= found["programs"]["total"]
+        assert found.opcodes == 2
+        assert found.labels == found.measurements.kernels > found.measurements.total
+        assert 0 < found.skeletons <= found.programs.total
 
 
 def test_training_reads_a_release_and_splits_it_by_its_lineages() -> None:

@@ -9,17 +9,18 @@ import pytest
 
 from hipsynth.core.errors import BadInput
 from hipsynth.profiling.survey import SurveyReport, SurveyRow, collections_page
+from hipsynth.profiling.survey.documents import FolderProvenance, SurveyConditions
 
-CONDITIONS = {
-    "timeout_s": 60.0, "memory_bytes": 8 << 30, "simulator": "v1", "compiler": "clang 22", "headers": "HIP 7",
-    "isolated": True, "provenance": {"name": "some/where", "path": "sub", "commit": "abc1234"},
-}  # fmt: skip
+CONDITIONS = SurveyConditions(
+    "mi250", 60.0, 0.0, False, 8 << 30, False, "v1", "clang 22", "HIP 7", True,
+    FolderProvenance("some/where", "sub", "abc1234", "2026-01-01"),
+)  # fmt: skip
 ROWS = [
     SurveyRow("a.hip", "passed", compiled=True, evidence="PASSED"),
     SurveyRow("b.hip", "ran", compiled=True, warnings=("out of bounds: write of 4 bytes",)),
     SurveyRow("c.hip", "failed", "timeout", "stopped after 60 s | of processor time", compiled=True),
     SurveyRow("d.hip", "failed", "needs_arguments", "exit code 1", compiled=True),
-    SurveyRow("e.hip", "failed", "needs_library", "needs rocBLAS, MPI: mpi.h not found (MPI)"),
+    SurveyRow("e.hip", "failed", "needs_library", "needs rocBLAS, MPI: mpi.h not found", libraries=("rocBLAS", "MPI")),
     SurveyRow("f.hip", "failed", "compile_failed", "f.hip:1:1: error: unknown"),
     SurveyRow("g.cu", "failed", "cuda_source", "CUDA source"),
 ]
@@ -71,12 +72,7 @@ def test_only_the_generated_section_changes(tmp_path: Path) -> None:
 
 
 def test_provenance_is_the_remote_and_commit(tmp_path: Path) -> None:
-    assert collections_page.folder_provenance(tmp_path) == {
-        "name": tmp_path.name,
-        "path": "",
-        "commit": "",
-        "commit_date": "",
-    }
+    assert collections_page.folder_provenance(tmp_path) == FolderProvenance(tmp_path.name, "", "", "")
     inner = tmp_path / "inner"
     inner.mkdir()
     (inner / "file").write_text("x")
@@ -85,4 +81,4 @@ def test_provenance_is_the_remote_and_commit(tmp_path: Path) -> None:
                   [*identity, "commit", "-qm", "one"]):  # fmt: skip
         subprocess.run(["git", *arguments], cwd=tmp_path, check=True)
     found = collections_page.folder_provenance(inner)
-    assert (found["name"], found["path"], len(found["commit"]) >= 7) == ("some/where", "inner", True)
+    assert (found.name, found.path, len(found.commit) >= 7) == ("some/where", "inner", True)

@@ -10,8 +10,9 @@ import pytest
 from hipsynth.core.errors import CompileFailed
 from hipsynth.profiling.survey.build import _classify_failure
 from hipsynth.profiling.survey.build_plan import Invocation
+from hipsynth.profiling.survey.documents import SurveyRow, SurveyTotals
 from hipsynth.profiling.survey.execute import explain_by_absent_file
-from hipsynth.profiling.survey.report import OUTSIDE, SurveyReport, SurveyRow, report_table, row_of
+from hipsynth.profiling.survey.report import OUTSIDE, SurveyReport, report_table, row_of
 from hipsynth.profiling.survey.self_check import RunVerdict, judge_run
 from hipsynth.simulator.api import RunResult
 from hipsynth.simulator.budget_outcome import Spending
@@ -164,10 +165,10 @@ def test_totals_count_only_what_should_run() -> None:
         SurveyRow("e", "failed", "timeout", compiled=True),
     ]
     report = SurveyReport("x", "gfx90a", rows)
-    assert report.totals == {
-        "programs": 5, "compiled": 4, "runnable": 3, "completed": 2, "passed": 1, "self_check_failed": 0,
-        "whole": 2, "shrunk": 0, "kernels": 0, "labels": 0,
-    }  # fmt: skip
+    assert report.totals == SurveyTotals(
+        programs=5, compiled=4, runnable=3, completed=2, passed=1, self_check_failed=0, whole=2, shrunk=0, kernels=0,
+        labels=0,
+    )  # fmt: skip
     assert "66.7 %" in report_table(report) and OUTSIDE["needs_library"] in report_table(report)
     assert row_of({**rows[0].__dict__, "later": 1}) == rows[0]
 

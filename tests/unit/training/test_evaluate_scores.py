@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hipsynth.training.evaluation.documents import PartScores
 from hipsynth.training.evaluation.scores import (
     BOUNDS,
     mean_within,
@@ -33,32 +34,32 @@ def test_a_true_value_of_zero_needs_a_prediction_that_rounds_to_zero() -> None:
 
 def test_missing_predictions_are_wrong_and_missing_truths_left_out() -> None:
     found = score_metric([1.0, 1.0, None], [1.0, None, 1.0])
-    assert found["n"] == 2
-    assert found["within"] == {str(b): 0.5 for b in BOUNDS}
+    assert found.n == 2
+    assert found.within == {str(b): 0.5 for b in BOUNDS}
 
 
 def test_bounds_are_inclusive() -> None:
     truths = [1.0] * 5
     found = score_metric(truths, [1.02, 1.04, 1.06, 1.08, 1.10])
-    assert list(found["within"].values()) == [0.2, 0.4, 0.6, 0.8, 1.0]
+    assert list(found.within.values()) == [0.2, 0.4, 0.6, 0.8, 1.0]
 
 
 def test_rounding_first_gives_higher_scores_for_small_values() -> None:
     found = score_metric([0.0014], [0.0006])
-    assert found["within"]["10"] == 0.0
-    assert found["within_rounded"]["10"] == 1.0
+    assert found.within["10"] == 0.0
+    assert found.within_rounded["10"] == 1.0
 
 
 def test_counts_of_zeros_and_an_infinite_median() -> None:
     found = score_metric([0.0, 0.0, 1.0], [1.0, 1.0, 1.0])
-    assert found["zeros"] == 2
-    assert found["median_rel_error"] is None
+    assert found.zeros == 2
+    assert found.median_rel_error is None
 
 
 def test_empty_splits_have_no_shares() -> None:
     found = score_metrics(["a"], [], [])
-    assert found["n"] == 0
-    assert found["metrics"]["a"]["within"]["10"] is None
+    assert found.n == 0
+    assert found.metrics["a"].within["10"] is None
     assert mean_within(found) is None
 
 
@@ -83,7 +84,7 @@ def test_spearman_sees_monotone_relations() -> None:
 
 def test_a_strict_zero_accepts_no_small_value() -> None:
     found = score_metric([0.0, 0.0, 0.0002], [0.0004, 0.0, 0.0002])
-    assert found["within"]["2"] == 1.0
-    assert found["within_strict"]["2"] == pytest.approx(2 / 3)
-    both = {"metrics": {"a": found}}
+    assert found.within["2"] == 1.0
+    assert found.within_strict["2"] == pytest.approx(2 / 3)
+    both = PartScores(n=3, valid_json=None, metrics={"a": found})
     assert mean_within(both, 2, "within_strict") == pytest.approx(2 / 3)

@@ -97,8 +97,8 @@ def test_renamed_copies_are_asked_once(tmp_path: Path) -> None:
     other = made.sample(2, 0, "gfx942", "-O3")
     summary = export_questions(corpus(tmp_path / "c", [base, copy, other], True), tmp_path / "q.jsonl")
     lines = [json.loads(line) for line in (tmp_path / "q.jsonl").read_text().splitlines()]
-    assert summary["samples"] == len(lines) > 8
-    assert summary["duplicates"] == len(lines) / 2
+    assert summary.samples == len(lines) > 8
+    assert summary.duplicates == len(lines) / 2
     assert len({line["id"] for line in lines}) == len(lines)
     assert all(line["split"]["lineage"] in ("train", "validation", "test") for line in lines)
 

@@ -9,6 +9,7 @@ import training_corpus as made
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hipsynth.training.evaluation.documents import OrderScores
 from hipsynth.training.evaluation.ranking import kendall_tau, rank_variants, slowdown_of_choice
 
 TIMES = st.lists(st.floats(1.0, 1e6), min_size=2, max_size=8)
@@ -45,7 +46,7 @@ def test_groups_of_variants() -> None:
     steps = [replace(s, family="gemm", duration_ns=10.0**i) for i, s in enumerate(hand)]
     samples = [*sizes, *flags, *steps]
     found = rank_variants(samples, {"blind": [1.0] * len(samples), "right": [s.duration_ns for s in samples]})
-    assert {kind: row["groups"] for kind, row in found.items()} == {"sizes": 2, "flags": 3, "steps": 1}
+    assert {kind: row.groups for kind, row in found.items()} == {"sizes": 2, "flags": 3, "steps": 1}
     for row in found.values():
-        assert row["predictors"]["right"] == {"kendall_tau": 1.0, "regret": 0.0}
-        assert row["predictors"]["blind"]["kendall_tau"] == 0.0
+        assert row.predictors["right"] == OrderScores(kendall_tau=1.0, regret=0.0)
+        assert row.predictors["blind"].kendall_tau == 0.0

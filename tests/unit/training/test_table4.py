@@ -104,7 +104,7 @@ def test_copies_share_their_originals_disassembly(monkeypatch: pytest.MonkeyPatc
 def test_a_lookup_repeats_the_papers_figure_where_copies_are_known() -> None:
     tests = collect_sets(POOL, [])
     scores = score_sets(tests, predict_baselines(tests, lambda *_: None))
-    assert scores[RANDOM]["relatives"] > 0.9
+    assert scores[RANDOM].relatives > 0.9
     rows = {who: [float(share) for share in shares] for _, _, _, who, *shares in rows_of_sets(scores)}
     assert rows["nearest neighbour"][0] > 90.0 > rows["constant"][0]
     unrounded, rounded, strict = rows[PRINTED]

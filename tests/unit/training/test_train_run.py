@@ -12,7 +12,7 @@ import needs
 import pytest
 import training_corpus as made
 
-from hipsynth.core.documents import to_json
+from hipsynth.core.documents import document_json, to_json
 from hipsynth.core.errors import BadInput, MissingDependency, UsageError
 from hipsynth.profiling.metrics.definitions import paper_ids
 from hipsynth.training.evaluation.evaluate import evaluate_model, evaluation_table, held_out, save_evaluation
@@ -137,7 +137,7 @@ def test_lora_trains_adapters_alone_and_answers(tmp_path: Path, model: Path) -> 
 
 def test_evaluation_has_the_documented_shape(model: Path, tmp_path: Path) -> None:
     found = evaluate_model(model, SAMPLES + HAND, free_samples=2, disassemble=lambda *_: None)
-    document = json.loads(json.dumps(found.document))
+    document = document_json(found.document)
     assert set(document["splits"]) == {"lineage", "random", "families", "device", "handwritten", "real"}
     assert set(document["baselines"]) == {"constant", "nearest_neighbour", "gradient_boosting"}
     shapes: list[dict[str, Any]] = [*document["splits"].values(), *document["baselines"].values()]
@@ -150,7 +150,7 @@ def test_evaluation_has_the_documented_shape(model: Path, tmp_path: Path) -> Non
             assert {"median_rel_error", "spearman"} <= set(row)
     assert document["splits"]["lineage"]["leak"] == 0.0
     assert document["splits"]["handwritten"]["n"] == len(HAND)
-    text = evaluation_table(document)
+    text = evaluation_table(found.document)
     assert "Split by lineage" in text and "HBM Write Bandwidth" in text
     save_evaluation(found, tmp_path)
     rows = json.loads((tmp_path / "predictions.json").read_text())

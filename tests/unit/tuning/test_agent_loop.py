@@ -71,7 +71,7 @@ def test_what_a_model_finds_is_verified_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     found, requests = driven(APPLY, path)
     assert (found.ended, found.found.status, found.found.speedup, requests) == ("finished", "improved", 2.0, 3)
-    assert found.document()["llm"]["calls"] == 2 and found.tokens == 330 and found.found.diff
+    assert found.document("m", path).calls == 2 and found.tokens == 330 and found.found.diff
     assert [line["kind"] for line in read_trace(path)].count("message") == 7
     again, requests = driven(APPLY, path)
     assert requests == 0 and again.found.text == found.found.text and again.calls == 2

@@ -12,6 +12,7 @@ import pytest
 
 from hipsynth.core.errors import BadInput, HipsynthError
 from hipsynth.tuning.optimize import transformations
+from hipsynth.tuning.optimize.documents import VerificationCheck
 from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, KernelTime, original_name
 from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
@@ -21,7 +22,6 @@ from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations import TRANSFORMATIONS, list_moves
 from hipsynth.tuning.optimize.transformations.jam.jammed_body import jammed
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
-from hipsynth.tuning.optimize.verify import VerificationCheck
 from hipsynth.tuning.trial import Conditions, compare_trials, run_trial, target_of
 from hipsynth.tuning.trial.search_clock import LEAST_RUN_S, Clock
 

@@ -90,11 +90,11 @@ def test_samples_are_made_once_and_parted_by_lineage(tmp_path: Path) -> None:
     items = [ProgramTarget(program, TARGET, 20.0) for program in made]
     said: list[str] = []
     report = collect_chats(items[:2], tmp_path, said.append)
-    each = report["samples"]["train"]
-    assert len(said) == 1 and report["samples"] == {"train": each, "held_out": 0} and each > 2
-    assert each < report["steps"]["train"] < report["programs"] * 100 and report["steps"]["held_out"] == 0
+    each = report.samples["train"]
+    assert len(said) == 1 and report.samples == {"train": each, "held_out": 0} and each > 2
+    assert each < report.steps["train"] < report.programs * 100 and report.steps["held_out"] == 0
     report = collect_chats(items, tmp_path, said.append)
-    assert len(said) == 2 and report["samples"] == {"train": each, "held_out": each}
+    assert len(said) == 2 and report.samples == {"train": each, "held_out": each}
     rows = [[json.loads(line) for line in (tmp_path / f"{s}.jsonl").open()] for s in ("train", "held_out")]
     assert not {row["lineage"] for row in rows[0]} & {row["lineage"] for row in rows[1]}
     before = [(tmp_path / f"{s}.jsonl").read_bytes() for s in ("train", "held_out")]
@@ -103,7 +103,7 @@ def test_samples_are_made_once_and_parted_by_lineage(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     double = [{"samples": [{"digest": "d", **rows[0][0]}] * 2, "reason": ""}]
-    assert write_chats(other, double)["duplicates"] == 1
+    assert write_chats(other, double).duplicates == 1
 
 
 def test_what_gains_nothing_is_not_searched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,10 +119,10 @@ def test_what_gains_nothing_is_not_searched_again(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("hipsynth.tuning.optimize.search.GAIN", 0.99)
     report = collect_chats([ProgramTarget(other, target, 20.0) for target in targets], tmp_path / "first")
     assert searches == ["gfx90a", "gfx942", "gfx90a"]
-    assert report["without"] == {"unchanged": 1, "not_on_first_target": 1}
+    assert report.without == {"unchanged": 1, "not_on_first_target": 1}
     monkeypatch.setattr(Workshop, "moves", lambda self, version: [])
     report = collect_chats([ProgramTarget(program, targets[0], 20.0)], tmp_path / "none")
-    assert report["without"] == {"no_moves": 1} and len(searches) == 3
+    assert report.without == {"no_moves": 1} and len(searches) == 3
 
 
 def test_handwritten_programs_are_held_out() -> None:
@@ -133,4 +133,4 @@ def test_handwritten_programs_are_held_out() -> None:
 
 def test_a_program_that_fails_has_a_reason(tmp_path: Path) -> None:
     report = collect_chats([ProgramTarget(Program("int main() {}", "synthetic", "x"), TARGET, 5.0)], tmp_path)
-    assert report["without"] == {"bad_input": 1} and report["samples"] == {"train": 0, "held_out": 0}
+    assert report.without == {"bad_input": 1} and report.samples == {"train": 0, "held_out": 0}

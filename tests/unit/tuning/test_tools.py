@@ -120,8 +120,8 @@ def test_messages_name_no_folders_of_this_machine() -> None:
 
 
 def test_arguments_have_the_types_of_the_schema() -> None:
-    schema = TOOLS["apply"].schema
-    assert check_arguments(schema, {"program": "v0", "move": 3}) == {"program": "v0", "move": 3}
+    parameters = TOOLS["apply"].parameters
+    assert check_arguments(parameters, {"program": "v0", "move": 3}) == {"program": "v0", "move": 3}
 
 
 def test_a_program_is_improved_with_the_tools(shop: Workshop) -> None:

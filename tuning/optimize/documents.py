@@ -1,0 +1,98 @@
+"""The documents of optimized programs: what `synth optimize --json` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from hipsynth.tuning.optimize.transformation_plan import PlanValue
+
+
+class StepOutcome(StrEnum):
+    """What became of a candidate."""
+
+    KEPT = "kept"
+    NOT_FASTER = "not_faster"
+    FAILED = "failed"  # it does not compile or run
+    WRONG = "wrong"  # a check did not pass
+
+
+@dataclass(frozen=True)
+class SearchStep:
+    """One candidate that was executed: the tree of what was tried is in `parent`, the number of the step it changes
+    (-1: the original). `plan`: the decisions that differ from the original; `changed`: metrics and counters of the
+    kernel, [before, after]."""
+
+    number: int
+    parent: int
+    transformation: str
+    kernel: str
+    plan: Mapping[str, PlanValue]
+    before_ns: float
+    after_ns: float | None
+    kept: bool
+    reason: str
+    outcome: StepOutcome
+    changed: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class VerificationCheck:
+    """One check. `passed` is null where it says nothing, because of `detail`; `error`: the largest relative one."""
+
+    name: str
+    passed: bool | None
+    detail: str = ""
+    error: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedProgram:
+    """Whether a program passed each check (null: not made, or not possible), and the checks."""
+
+    outputs_equal: bool | None
+    other_inputs: bool | None
+    other_sizes: bool | None
+    timed_size: bool | None
+    precision: bool | None
+    stale_memory: bool | None
+    outside_kernels: bool | None
+    checks: tuple[VerificationCheck, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelRun:
+    """How the run of a language model went that drove the tools; `ended`: "finished", or what ended it."""
+
+    ended: str
+    turns: int
+    calls: int
+    failed_calls: int
+    tokens: int
+    model: str
+    trace: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizeDocument:
+    """The document of `synth optimize --json`. `status`: "improved", "unchanged" (nothing found is faster and correct)
+    or "refused" (`reason`). `step`: the last of the steps that led to the result; `uncertainty`: of the speed-up,
+    relative; `refused`: why work-items of a kernel cannot be assigned otherwise. `llm`: with --llm."""
+
+    path: str
+    arch: str
+    flags: str
+    status: str
+    reason: str
+    speedup: float
+    uncertainty: float
+    before_ns: float
+    after_ns: float
+    verified: CheckedProgram
+    step: int
+    steps: tuple[SearchStep, ...]
+    refused: Mapping[str, str]
+    budget_spent_s: float
+    llm: ModelRun | None = None
+    patched: str | None

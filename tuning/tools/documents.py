@@ -1,0 +1,176 @@
+"""What the tools answer: one dataclass for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hipsynth.core.kernel_record import Dim
+from hipsynth.tuning.optimize.transformation_plan import PlanValue
+from hipsynth.tuning.swizzle.documents import SwizzledKernel
+
+
+@dataclass(frozen=True)
+class CompiledProgram:
+    """The name under which a program is kept, and the program that it must behave like: itself for a new one."""
+
+    program: str
+    must_behave_like: str
+
+
+@dataclass(frozen=True)
+class TimedKernel:
+    """One kernel of a measured run; `duration_us` is the total over its launches, metrics are means."""
+
+    name: str
+    duration_us: float
+    launches: int
+    limited_by: str
+    occupancy_limited_by: str
+    grid: Dim
+    block: Dim
+    metrics: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class TimedProgram:
+    """A measured run, its kernels by the time they take."""
+
+    duration_us: float
+    kernels: tuple[TimedKernel, ...]
+
+
+@dataclass(frozen=True)
+class ForecastKernel:
+    """A kernel's predicted time; `unsure`: why not to rely on it."""
+
+    name: str
+    duration_us: float | None
+    limited_by: str
+    unsure: str | None = None
+
+
+@dataclass(frozen=True)
+class ForecastProgram:
+    """The predicted times of a program's kernels."""
+
+    kernels: tuple[ForecastKernel, ...]
+
+
+@dataclass(frozen=True)
+class ComparedPrograms:
+    """How much faster the second program is, and by kernel of the first the metrics and counters that changed, as
+    [before, after]."""
+
+    speedup: float | None
+    before_us: float
+    after_us: float
+    changed: Mapping[str, Mapping[str, tuple[float, float]]]
+
+
+@dataclass(frozen=True)
+class HotLine:
+    """A source line, and what it costs per launch of its kernel; `share`: of the kernel's time (0..1)."""
+
+    kernel: str
+    line: int
+    text: str
+    share: float
+    instructions: int
+    bytes: int
+    stall_cycles: int
+
+
+@dataclass(frozen=True)
+class HotLines:
+    """The source lines that cost most, the most expensive first."""
+
+    lines: tuple[HotLine, ...]
+
+
+@dataclass(frozen=True)
+class ProposedMove:
+    """A transformation that can be applied, by its number. `plan`: what it would decide; `why`: the counter that should
+    move."""
+
+    move: int
+    transformation: str
+    kernel: str
+    plan: Mapping[str, PlanValue]
+    why: str
+
+
+@dataclass(frozen=True)
+class ProposedMoves:
+    """What can be done with a program. `limited`: kernels whose work-items cannot be assigned otherwise, and why."""
+
+    moves: tuple[ProposedMove, ...]
+    limited: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class ChangedProgram:
+    """The name of a program that a move made, and the change as a unified diff."""
+
+    program: str
+    diff: str
+
+
+@dataclass(frozen=True)
+class CheckPassed:
+    """One check of a verification; `passed` is null where it says nothing, because of `detail`."""
+
+    check: str
+    passed: bool | None
+    detail: str
+
+
+@dataclass(frozen=True)
+class VerifiedProgram:
+    """Whether a program does the same as the one it replaces."""
+
+    passed: bool
+    checks: tuple[CheckPassed, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemappedProgram:
+    """What remapping the work-groups gave; `program` and `diff` if the text was changed."""
+
+    program: str | None = None
+    diff: str | None = None
+    kernels: tuple[SwizzledKernel, ...]
+
+
+@dataclass(frozen=True)
+class ToolFailure:
+    """Why a call has no answer."""
+
+    error: str
+    message: str | None = None
+    cause: str | None = None
+    remedy: str | None = None
+
+
+@dataclass(frozen=True)
+class ToolFunction:
+    """`parameters`: a JSON schema."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class ToolDefinition:
+    """A tool as an OpenAI function definition; `type` is "function"."""
+
+    type: str
+    function: ToolFunction
+
+
+@dataclass(frozen=True)
+class ToolTable:
+    """The document of `synth mcp --json`."""
+
+    tools: tuple[ToolDefinition, ...]
