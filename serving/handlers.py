@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,7 +68,7 @@ def predict(request: ProgramRequest) -> PredictDocument:
     host = HostCode.RUN if request.run_host else HostCode.KNOWN
     question = LaunchAssumptions(grid, block, request.values, request.arguments, host, program.project)
     targets = [(target.arch, target.flags, target.device)]
-    results = predict_each(program.text, targets, question, load_predictor(), request.limit_s)
+    results = predict_each(program.text, targets, question, load_predictor(), request.limit_s, request.last_compiled)
     return document_of(program, request.name, load_predictor().path, results)
 
 
@@ -101,17 +100,6 @@ def prepare(request: BuildRequest) -> Prepared:
     return Prepared((target.arch, target.flags))
 
 
-def read_by_model(request: ProgramRequest) -> PredictDocument:
-    """The language model's prediction of a text that does not compile, as a document of `synth predict --json`."""
-    from hipsynth.serving.chat import model_of
-    from hipsynth.training.analytic.documents import UNCOMPILED, document_of
-
-    program, target = program_of(request), target_of(request)
-    answer = model_of(request.model_folder).predict(program.text, target.arch, target.flags, target.device)
-    result = replace(answer, notes=(*answer.notes, UNCOMPILED)).document()
-    return document_of(program, request.name, Path(request.model_folder), [result])
-
-
 def chat(request: ChatRequest) -> ChatAnswer:
     """An answer of the trained language model to chat messages, with its numbers of tokens."""
     from hipsynth.serving.chat import answer_chat
@@ -122,7 +110,6 @@ def chat(request: ChatRequest) -> ChatAnswer:
 PROGRAM_KINDS: Mapping[str, Callable[[ProgramRequest], object]] = {
     "predict": predict,
     "profile": profile,
-    "read_by_model": read_by_model,
 }
 
 

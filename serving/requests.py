@@ -23,8 +23,8 @@ class ProgramRequest(BuildRequest):
 
     `path`, which only the language server sends: the file that holds this text, whose folder the program may include
     from and read. `grid`, `block`, `values`: what to assume of launches. `lines`: also count by source line.
-    `run_host`: a prediction may run the host code to record its launches.
-    `model_folder`: the language model that reads it.
+    `run_host`: a prediction may run the host code to record its launches. `last_compiled`: an earlier version of the
+    text that compiled, for a prediction of one that does not.
     """
 
     source: str
@@ -37,7 +37,7 @@ class ProgramRequest(BuildRequest):
     limit_s: float = PREDICTION_SECONDS
     lines: bool = False
     run_host: bool = True
-    model_folder: str = ""
+    last_compiled: str = ""
 
 
 @dataclass(frozen=True)

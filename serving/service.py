@@ -8,11 +8,11 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypedDict, TypeVar
 
 from hipsynth.core.documents import JsonObject, document_json, from_json
-from hipsynth.core.errors import CompileFailed, ErrorDocument, HipsynthError, MissingDependency
+from hipsynth.core.errors import ErrorDocument, HipsynthError, MissingDependency
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.metrics import paper_ids
 from hipsynth.profiling.reports.documents import ProfileDocument
@@ -118,7 +118,7 @@ class Service:
 
     async def predict(self, body: Predict) -> JsonObject:
         """The document of `synth predict --json`. Raises RequestSuperseded, QueueFull, WorkerLost, WorkerTooSlow or
-        Problem; code that does not compile is answered by the language model, if the server has one."""
+        Problem."""
         return await self._run_newest(body, self._predict_source(body))
 
     async def _predict_source(self, body: Predict) -> JsonObject:
@@ -130,20 +130,9 @@ class Service:
         if (cached := self.cache.get(key)) is not None:
             return cached
         self._prepare_target(body)
-        try:
-            document = await self.predictors.ask("predict", request)
-        except WorkerProblem as problem:
-            if problem.problem.error != CompileFailed.reason or self.settings.model is None:
-                raise
-            document = await self._by_model(request, problem)
+        document = await self.predictors.ask("predict", request)
         self.cache.put(key, document)
         return document
-
-    async def _by_model(self, request: ProgramRequest, problem: WorkerProblem) -> JsonObject:
-        try:
-            return await self.chats.ask("read_by_model", replace(request, model_folder=str(self.settings.model)))
-        except (WorkerProblem, HipsynthError):
-            raise problem from None  # what is wrong is the code, not the model
 
     def _prepare_target(self, build: Build) -> None:
         """Builds the precompiled header of a target that is asked about for the first time."""
@@ -153,9 +142,9 @@ class Service:
         self.targets.add(target)
         self._start_task(self._run_quietly(BuildRequest(arch=build.arch, device=build.device, flags=build.flags)))
 
-    async def _run_quietly(self, wanted: BuildRequest) -> None:
+    async def _run_quietly(self, request: BuildRequest) -> None:
         with contextlib.suppress(WorkerProblem, HipsynthError):
-            await self.executors.ask("prepare", wanted)
+            await self.executors.ask("prepare", request)
 
     async def _run_newest(self, body: Predict, work: Coroutine[object, None, JsonObject]) -> JsonObject:
         """Runs work unless a newer version of its document is known; a newer one ends it with Superseded."""

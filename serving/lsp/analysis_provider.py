@@ -32,6 +32,7 @@ class Query:
     path: str = ""
     limit_s: float = 20.0  # of processor time, for the program to run
     run_host: bool = False
+    last_compiled: str = ""  # an earlier text that compiled
 
 
 class QueryFailed(Exception):
@@ -87,6 +88,7 @@ async def _ask_pool(pool: Pool, kind: str, query: Query, limit_s: float | None =
         limit_s=query.limit_s,
         lines=True,
         run_host=query.run_host,
+        last_compiled=query.last_compiled,
     )
     try:
         return await pool.ask(kind, request, limit_s)

@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from hipsynth.profiling.reports.documents import LineCost, ProfileResult
     from hipsynth.serving.lsp.documents import ComparedKernel
 
+# What a prediction of a text that does not compile is of, in a lens.
+HALF_WRITTEN = {
+    "completed": "does not compile; of a guessed completion",
+    "last_compiled": "does not compile; of the text that compiled last",
+    "text": "does not compile; of its words",
+}
 NOT_TRUSTED = 'execution is off: set the initialization option "execute" for folders that you trust'
 
 
@@ -96,6 +102,7 @@ class OpenDocument:
     predicted: DocumentKernels | None = None
     executed: DocumentKernels | None = None
     baseline: DocumentKernels | None = None  # the prediction of the saved text
+    compiled: str = ""  # the latest text that compiled
     problem: str = ""
     busy: str = ""
     task: asyncio.Task[None] | None = None
@@ -220,6 +227,9 @@ class EditorSession:
         if document.found:
             try:
                 answer = await self.source.predict(self.query(document, document.text))
+                document.problem = HALF_WRITTEN.get(answer.source, "")
+                if answer.source == "program":
+                    document.compiled = document.text
                 document.predicted = DocumentKernels(
                     version, document.text, kernel_results.predicted_facts(answer), Path(answer.model).name
                 )
@@ -231,7 +241,10 @@ class EditorSession:
 
     def query(self, document: OpenDocument, text: str) -> Query:
         o = self.options
-        return Query(text, o.arch, o.flags, o.device, document.path.name, limit_s=o.seconds, run_host=o.execute)
+        return Query(
+            text, o.arch, o.flags, o.device, document.path.name, limit_s=o.seconds, run_host=o.execute,
+            last_compiled=document.compiled,
+        )  # fmt: skip
 
     async def profile(self, uri: str) -> ProfileResult:
         """Executes the current text. Raises QueryFailed: not trusted, not open, or the words of `synth profile`."""

@@ -77,7 +77,7 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def test_a_document_has_one_shape(case: Case) -> None:
     found = json.loads(json.dumps(case.document(), allow_nan=False))
     expected = {"arch", "flags", "device", "model", "metrics", "roofline", "cut_lines", "prompt_tokens", "seconds"}
-    assert set(found) == expected | {"notes", "kernels", "plot"}
+    assert set(found) == expected | {"notes", "kernels", "plot", "source"}
     assert (found["arch"], found["flags"], found["device"]) == TARGET
     assert set(found["metrics"]) <= set(paper_ids())
     assert {"roof", "share", "shares", "points"} == set(found["roofline"])

@@ -58,10 +58,10 @@ def test_messages_that_are_too_long(client: Client) -> None:
         client.ask({"messages": [{"role": "user", "content": "word " * 5000}]})
 
 
-def test_code_that_does_not_compile_is_answered_by_the_model(server: Server) -> None:
-    status, answer = server.ask("POST", "/v1/predict", {**BODY, "source": KERNEL.replace("2 * a[i]", "nothing[i]")})
+def test_code_that_does_not_compile_is_completed(server: Server) -> None:
+    status, answer = server.ask("POST", "/v1/predict", {**BODY, "source": KERNEL.replace("2 * a[i]", "2 * a[i")})
     (result,) = answer["results"]
-    assert status == 200 and len(result["metrics"]) == 12
+    assert status == 200 and result["source"] == "completed" and result["metrics"]["L1_Cache_Bandwidth"] > 0
     assert any("does not compile" in note for note in result["notes"])
 
 

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hipsynth.core.errors import CompileFailed, MissingDependency, TimeLimitReached
+from hipsynth.core.errors import CompileFailed, TimeLimitReached
 from hipsynth.core.program import Program, ProgramRun
 from hipsynth.core.time_limit import PREDICTION_SECONDS, OutOfTime, processor_time_limit, require_time
 from hipsynth.profiling.reports.documents import ProgramIdentity
 from hipsynth.source.names import base_name
+from hipsynth.training.analytic.half_written import compiled_text_of, keep_compiled_text, predict_half_written
 from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
 from hipsynth.training.models.documents import FailedExecution, PredictDocument, PredictionResult, SimulatedKernel
 
 Asked = Sequence[tuple[str, str, str]]  # (arch, flags, device)
-Otherwise = Callable[[str, str, str, str, CompileFailed], PredictionResult]
-UNCOMPILED = "it does not compile: the language model's answer"
 
 
 def document_of(program: Program, path: str, model: Path, results: Sequence[PredictionResult]) -> PredictDocument:
     """The document of a program's predictions by the model at `model`."""
     return PredictDocument(program=ProgramIdentity(program.id, path), model=str(model), results=tuple(results))
-
-
-def raise_failure(text: str, arch: str, flags: str, device: str, failure: CompileFailed) -> PredictionResult:
-    """No answer for code that does not compile."""
-    raise failure
 
 
 def predict_document(
@@ -39,13 +33,14 @@ def predict_document(
     seconds: float = PREDICTION_SECONDS,
 ) -> PredictDocument:
     """Predictions of a program, one per (arch, flags, device). `execute`: "never", "unsure" (where the predictor
-    abstains) or "always" adds what the simulator executes. What does not compile is answered by the trained language
-    model where there is one, and else raises CompileFailed. Other errors: predict_each."""
-    results = predict_each(program.text, targets, question, predictor, seconds, uncompiled_document)
+    abstains) or "always" adds what the simulator executes. Errors: predict_each."""
+    last = compiled_text_of(Path(path))
+    results = predict_each(program.text, targets, question, predictor, seconds, last)
+    if all(result.source == "program" for result in results):
+        keep_compiled_text(Path(path), program.text)
     for number, result in enumerate(results):
         unsure = any(kernel.abstained for kernel in result.kernels)
-        compiles = result.model == str(predictor.path)  # what does not compile has another model's answer
-        if compiles and (execute == "always" or (execute == "unsure" and unsure)):
+        if result.source == "program" and (execute == "always" or (execute == "unsure" and unsure)):
             ran = execute_for_comparison(program, result.arch, result.flags, result.device, question.arguments)
             results[number] = replace(result, executed=ran)
     return document_of(program, path, predictor.path, results)
@@ -57,13 +52,14 @@ def predict_each(
     question: LaunchAssumptions,
     predictor: AnalyticPredictor,
     seconds: float,
-    otherwise: Otherwise = raise_failure,
+    last_compiled: str = "",
 ) -> list[PredictionResult]:
     """A source's predictions, one per (arch, flags, device), within `seconds` of processor time for
     all. Kernels for which there was no time say so (`reason_code` timeout); without any other, raises TimeLimitReached.
-    `otherwise` answers for code that does not compile. Other errors: AnalyticPredictor.predict."""
+    Code that does not compile is answered as half_written.py says; `last_compiled`: the text of the file when it did.
+    Raises UsageError for an unknown arch, device or flag, BadInput for a source without a kernel."""
     with processor_time_limit(seconds):
-        results = [_prediction_document(source, target, question, predictor, otherwise) for target in targets]
+        results = [_prediction_document(source, target, question, predictor, last_compiled) for target in targets]
         codes = [kernel.reason_code for result in results for kernel in result.kernels]
         if codes and all(code == TimeLimitReached.reason for code in codes):
             raise OutOfTime
@@ -75,34 +71,16 @@ def _prediction_document(
     target: tuple[str, str, str],
     question: LaunchAssumptions,
     predictor: AnalyticPredictor,
-    otherwise: Otherwise,
+    last_compiled: str,
 ) -> PredictionResult:
     try:
         require_time()
-        return predictor.predict(source, *target, question).document()
-    except CompileFailed as failure:
-        return otherwise(source, *target, failure)
+        try:
+            return predictor.predict(source, *target, question).document()
+        except CompileFailed as failure:
+            return predict_half_written(source, target, question, predictor, failure, last_compiled)
     except OutOfTime:
         return predictor.unanswered(source, *target).document()
-
-
-def uncompiled_document(text: str, arch: str, flags: str, device: str, failure: CompileFailed) -> PredictionResult:
-    """The language model's answer for code that does not compile; raises the failure where there is no such model, or
-    no time for it."""
-    from hipsynth.training.models.predict import Predictor, find_model
-
-    try:
-        predictor = Predictor.load(find_model())
-        prediction = predictor.predict(text, arch, flags, device)
-    except (MissingDependency, OutOfTime):
-        raise failure from None
-    return replace(prediction, notes=(*prediction.notes, *first_error(failure), UNCOMPILED)).document()
-
-
-def first_error(failure: CompileFailed) -> list[str]:
-    """What the compiler says first."""
-    lines = (line.partition(" error: ")[2] for line in (failure.diagnostics or failure.cause).splitlines())
-    return [f"the compiler: {line}" for line in lines if line][:1]
 
 
 def execute_for_comparison(

@@ -13,6 +13,7 @@ from hipsynth.core.files import write_whole
 from hipsynth.training.analytic.examples import build_examples, preview_samples
 from hipsynth.training.analytic.model import AnalyticModel
 from hipsynth.training.analytic.predict import PREDICTOR
+from hipsynth.training.analytic.text_model import TEXT_MODEL, TextModel
 from hipsynth.training.data.dataset import LEAK_FREE, LabelledSample, require_no_leak, split_samples
 from hipsynth.training.models.model_record import RECORD, ModelRecord
 from hipsynth.training.models.train import Config, finished_already, training_fingerprint, write_training_set
@@ -28,7 +29,8 @@ def train_analytic(
     note: Callable[[str], None] = lambda _: None,
     workers: int = 0,
 ) -> ModelRecord:
-    """Fits the correction to the training and validation parts and writes the model folder `out`; returns its record.
+    """Fits the correction, and the model of texts that do not compile, to the training and validation parts and writes
+    the model folder `out`; returns its record.
 
     Compiles and previews every build once (the build cache makes a second run short). Raises BadInput (too few samples,
     a leak), UsageError (`out` holds another model).
@@ -49,6 +51,7 @@ def train_analytic(
     model = AnalyticModel.fit(learned, about)
     out.mkdir(parents=True, exist_ok=True)
     model.save(out / PREDICTOR)
+    TextModel.fit(used).save(out / TEXT_MODEL.name)
     write_training_set(out, used, Path(BASE))
     record: ModelRecord = {
         "version": 1,

@@ -14,6 +14,7 @@ from hipsynth.simulator.devices import list_architectures
 from hipsynth.simulator.isa.table import Mem, OpcodeRow
 from hipsynth.simulator.isa.table import find_row as opcode
 from hipsynth.source.outline import kernel_names, outline_launches, outline_macros, split_commas
+from hipsynth.source.program_inputs import argument_inputs
 from hipsynth.source.type_sizes import type_bytes
 
 # Instruction classes: feature names, in the order of the feature vector.
@@ -251,8 +252,9 @@ def _fold_constant(node: ast.expr, constants: Mapping[str, int]) -> int | None:
 
 
 def integer_constants(source: str) -> dict[str, int]:
-    """Names with a constant integer value, in order of definition: `const int n = 1 << 20;`, `#define N 64`."""
-    constants: dict[str, int] = {}
+    """Names with an integer value when the program runs without arguments: `const int n = 1 << 20;`, `#define N 64`,
+    `int n = argc > 1 ? atoi(argv[1]) : 1024;`."""
+    constants = {read.name: read.value for read in argument_inputs(source) if read.name and read.value}
     for macro in outline_macros(source):
         value = evaluate_constant(macro.text, constants) if macro.parameters is None else None
         if value is not None:

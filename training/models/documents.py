@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from hipsynth.core.kernel_record import Dim
 from hipsynth.profiling.metrics.roofline import THROUGHPUT, PlottedKernel, RooflinePlot, RooflinePosition
@@ -63,7 +64,8 @@ class FailedExecution:
 class PredictionResult:
     """A program on one target, its kernels in the order of their launches; `metrics` and `roofline` are those of the
     kernel that takes longest. `cut_lines` of the source did not fit a language model, which read `prompt_tokens`.
-    `executed`: what the simulator executed, with --check, or with --defer where the prediction is unsure."""
+    `executed`: what the simulator executed, with --check, or with --defer where the prediction is unsure. `source`:
+    what was predicted, for code that does not compile a completion, the text that compiled last, or its words."""
 
     arch: str
     flags: str
@@ -78,6 +80,7 @@ class PredictionResult:
     kernels: tuple[KernelPrediction, ...]
     plot: RooflinePlot
     executed: tuple[SimulatedKernel | FailedExecution, ...] | None = None
+    source: Literal["program", "completed", "last_compiled", "text"] = "program"
 
 
 @dataclass(frozen=True, kw_only=True)

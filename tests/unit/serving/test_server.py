@@ -341,18 +341,13 @@ def test_compare_gives_ratios() -> None:
 UNCOMPILED = {"error": "compile_failed", "message": "no", "cause": "", "remedy": "", "diagnostics": "kernel.hip:1: no"}
 
 
-def test_code_that_does_not_compile() -> None:
+def test_a_refusal_of_a_worker_is_passed_on() -> None:
     async def test() -> None:
         async def work(kind: str, body: Mapping[str, Any]) -> dict[str, Any]:
-            if kind == "predict":
-                raise WorkerProblem(from_json(ErrorDocument, UNCOMPILED))
-            assert kind == "read_by_model" and body["model_folder"] == "somewhere"
-            return document("by the model")
+            raise WorkerProblem(from_json(ErrorDocument, UNCOMPILED))
 
         answer = await Bench(work).client.ask("POST", "/v1/predict", BODY)
         assert answer.status == 422 and answer.json == UNCOMPILED
-        answer = await Bench(work, model=Path("somewhere")).client.ask("POST", "/v1/predict", BODY)
-        assert answer.status == 200 and answer.json == document("by the model")
 
     run(test)
 
