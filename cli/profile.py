@@ -232,7 +232,7 @@ def _echo_targets(wanted: Sequence[Target], flags: tuple[str, ...]) -> list[Targ
 
 def _profile_program(project: Project, wanted: Sequence[Target], limits: RunLimits, options: MeasurementOptions) -> int:
     from hipsynth.core.program import project_program
-    from hipsynth.profiling.matrix.job import INTERRUPTED, profile_program
+    from hipsynth.profiling.matrix.job import profile_program
     from hipsynth.profiling.reports.budget import budget_notes
     from hipsynth.profiling.reports.describe import exit_code, profile_document
     from hipsynth.profiling.reports.lines import lines_listing
@@ -241,7 +241,7 @@ def _profile_program(project: Project, wanted: Sequence[Target], limits: RunLimi
     program = project_program(project)
     backend, workers = options["backend"], options["workers"]
     results = profile_program(program, wanted, backend, limits, workers, keep_interrupted=True)
-    interrupted = any(result.reason == INTERRUPTED for result in results)
+    interrupted = any(result.reason == Reason.INTERRUPTED for result in results)
     if interrupted and not any(result.kernels for result in results):
         raise KeyboardInterrupt  # there is nothing to show
     if options["as_json"]:

@@ -24,8 +24,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 _OWN = "synth.program_arguments"
 _SOURCES = frozenset({".hip", ".cpp", ".cc", ".cxx", ".c++", ".cu", ".c", ".C"})
 _BUILD_FILE = re.compile(r"(?:GNU)?[Mm]akefile.*|CMakeLists\.txt|.*\.(?:mk|make|sh)")
-_INCOMPLETE = re.compile(r"undefined symbol|fatal error: .* file not found")
-_ACROSS_FILES = re.compile(r"undefined (?:hidden|protected) symbol")
 HINT = "is this the whole program? give its other files too, -I FOLDER, or the folder with its Makefile"
 
 
@@ -114,8 +112,11 @@ def locate_program(
     return replace(program, arguments=arguments, readable=readable)
 
 
-def missing_file_hint(message: str) -> str:
-    """A suggestion if the compiler's diagnostics indicate that files are missing, else ""."""
-    if _ACROSS_FILES.search(message):
+def missing_file_hint(diagnostics: str) -> str:
+    """A suggestion if a compiler's messages indicate that files are missing, else ""."""
+    from hipsynth.toolchain.diagnostics import read_messages
+
+    messages = read_messages(diagnostics)
+    if messages.across_files:
         return "device functions and variables of other files want --flags '-O3 -fgpu-rdc', and those files"
-    return HINT if _INCOMPLETE.search(message) else ""
+    return HINT if messages.incomplete else ""

@@ -14,9 +14,9 @@ class HipsynthError(Exception):
     """
 
     exit_code = 3
-    reason: str = Reason.ERROR  # a Reason, or what a result of one holds
+    reason: Reason = Reason.ERROR
 
-    def __init__(self, what: str, *, cause: str = "", remedy: str = "", reason: str | None = None) -> None:
+    def __init__(self, what: str, *, cause: str = "", remedy: str = "", reason: Reason | None = None) -> None:
         super().__init__(what)
         self.what = what
         self.cause = cause

@@ -17,8 +17,13 @@ class Reason(StrEnum):
 
     @classmethod
     def of(cls, code: str) -> Reason:
-        """The reason with this code. Raises KeyError for any other text."""
-        return cls[code.upper()]
+        """The reason with this code. Raises ValueError for any other text."""
+        for reason in cls:
+            if reason == code:
+                return reason
+        raise ValueError(f"{code!r} is no reason")
+
+    NONE = "", "nothing failed"
 
     # Errors of the command line, of files and of the machine.
     ERROR = "error", "an error without a reason of its own"
@@ -90,6 +95,8 @@ class Reason(StrEnum):
     NEEDS_DEVICES = "needs_devices", "another GPU, or more than one"
     NEEDS_ARGUMENTS = "needs_arguments", "command-line arguments that are not known"
     NEEDS_DATA = "needs_data", "a file that is not in its folder"
+    UNTRUSTED = "untrusted", "a program of a language model, which runs in the simulator alone"
+    UNSUPPORTED = "unsupported", "a source that cannot be changed as wanted"
     NOT_RECORDED = "not_recorded", "a recording has no such program or target"
     NO_PREVIEW = "no_preview", "a launch depends on what only running shows"
 
@@ -108,6 +115,14 @@ class Reason(StrEnum):
     NOT_OPEN = "not_open", "the document is not open"
     ENDPOINT_FAILED = "endpoint_failed", "the endpoint of a language model does not answer"
     RATE_LIMITED = "rate_limited", "the endpoint wants fewer requests"
+    HTTP_FAILED = "http_failed", "an endpoint answers with a status that says failure"
+    UNREACHABLE = "unreachable", "there is no connection to an endpoint"
+    REDIRECTED = "redirected", "an endpoint wants to be asked somewhere else"
+    BAD_ENCODING = "bad_encoding", "an answer is not in UTF-8, or encoded as was not asked for"
+    BAD_JSON = "bad_json", "an answer is not JSON"
+    STREAMED = "streamed", "an endpoint streams although it was not asked to"
+    NO_TEXT = "no_text", "an answer has no text"
+    NOT_ASKED = "not_asked", "asking ended before the turn of a request"
     TOO_LONG = "too_long", "the messages do not fit the model's context"
 
     # Generator, tools and lessons.

@@ -13,6 +13,7 @@ from hipsynth.core.reasons import Reason
 from hipsynth.simulator.api import Artefacts, library_path
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.toolchain import CompileLimits, legacy_headers
+from hipsynth.toolchain.diagnostics import read_messages
 from hipsynth.toolchain.project import CompileUnit, compile_project
 
 _RELOCATABLE = "-fgpu-rdc"
@@ -53,7 +54,7 @@ def build_project(
     try:
         return _build_sources(project, arch, flags, folder, limits)
     except CompileFailed as error:
-        if not legacy_headers.may_help(error.diagnostics):
+        if not read_messages(error.diagnostics).unknown_name:
             raise
         files = [
             replace(file, flags=f"{file.flags} {legacy_headers.older_flags(file.language)}") for file in project.sources

@@ -17,7 +17,7 @@ from hipsynth.core.errors import BadInput
 from hipsynth.core.files import read_regular
 from hipsynth.core.reasons import Reason
 from hipsynth.source import clang
-from hipsynth.source.clang import TU, Kind
+from hipsynth.source.clang import TU, CompilerMessage, Kind
 from hipsynth.source.encoding import find_misplaced
 from hipsynth.source.entities import NOTHING, Entity, Resolver
 from hipsynth.source.functions import FunctionNode, find_functions
@@ -230,20 +230,20 @@ def _view_side(
         with opened as tu:
             errors = tu.errors()
             if errors:
-                return [_read_diagnostic(e.text, e.line, e.column, e.file, path) for e in errors]
+                return [_read_diagnostic(e, path) for e in errors]
             return _read_view(tu, text, preamble, definitions)
     except ValueError as error:
         return [Diagnostic("parser_failed", str(error))]
 
 
-def _read_diagnostic(text: str, line: int, column: int, file: str, path: str) -> Diagnostic:
-    reason = Reason.MISSING_INCLUDE if text.endswith("file not found") else Reason.SYNTAX_ERROR
-    if file not in ("", path):
-        _, problems = load_source(Path(file))
+def _read_diagnostic(message: CompilerMessage, path: str) -> Diagnostic:
+    reason = Reason.MISSING_INCLUDE if message.misses_file else Reason.SYNTAX_ERROR
+    if message.file not in ("", path):
+        _, problems = load_source(Path(message.file))
         if problems and problems[0].reason == Reason.NOT_UTF8:
-            return problems[0].in_file(Path(file))
-        return Diagnostic(reason, f"{file}:{line}:{column}: {text}")
-    return Diagnostic(reason, text, line, column)
+            return problems[0].in_file(Path(message.file))
+        return Diagnostic(reason, f"{message.file}:{message.line}:{message.column}: {message.text}")
+    return Diagnostic(reason, message.text, message.line, message.column)
 
 
 def _read_view(tu: TU, text: bytes, preamble: Preamble | None, definitions: bool) -> _View:
@@ -303,7 +303,7 @@ def list_inclusions(
         with opened as tu:
             errors = tu.errors()
             if errors:
-                return [], [_read_diagnostic(e.text, e.line, e.column, e.file, path) for e in errors]
+                return [], [_read_diagnostic(e, path) for e in errors]
             return tu.inclusions(), []
     except ValueError as error:
         return [], [Diagnostic("parser_failed", str(error))]

@@ -1,15 +1,28 @@
-"""What the compiler says of a text that it rejects, as typed values: the only place that reads its words."""
+"""What compilers and linkers print, as typed values: the only place that reads their words."""
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
+from errno import ENOSPC
 
 _ERROR = re.compile(
     r"^(?P<file>[^\n:]+):(?P<line>\d+):(?P<column>\d+): (?:fatal )?error: (?P<message>[^\n]*)$", re.MULTILINE
 )
 # clang's messages for names that nothing declares
 _UNDECLARED = re.compile(r"(?:use of undeclared identifier|unknown type name|no template named) '(\w+)'")
+_ERROR_LINE = re.compile(r"^.*\berror: (.*)$", re.MULTILINE)
+_MISSING_HEADER = re.compile(r"fatal error: '([^']+)' file not found")
+_ABSENT_LIBRARY = re.compile(r"unable to find library -l(\S+)")
+_UNDEFINED = re.compile(r"undefined (?:symbol|reference)[^:]*: (?:`|')?([^\n'`]+)")
+_ACROSS_FILES = re.compile(r"undefined (?:hidden|protected) symbol")
+_UNKNOWN_NAME = re.compile(
+    r"error: (?:use of undeclared identifier|no matching function for call to|no template named|unknown type name"
+    r"|no (?:member|type|template) named) '"
+)
+_NO_TEXTURES = re.compile(r"error: .* is unavailable: The image/texture API not supported on the device")
+_PRECOMPILED = re.compile(r"precompiled|PCH|AST file")
 
 
 @dataclass(frozen=True)
@@ -35,4 +48,45 @@ def read_compiler_errors(diagnostics: str) -> tuple[CompilerError, ...]:
             named[1] if (named := _UNDECLARED.search(match["message"])) else "",
         )
         for match in _ERROR.finditer(diagnostics)
+    )
+
+
+@dataclass(frozen=True)
+class CompilerMessages:
+    """`errors`: what each error says, without its place, and `lines`: the whole lines. `unknown_name`: a name is not
+    declared. `across_files`: a symbol of the device is used that another file defines. `no_textures`: the device has
+    none. `precompiled_header`: they are about a precompiled header. `disk_full`: there was no space for an output."""
+
+    errors: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+    missing_header: str = ""
+    missing_libraries: tuple[str, ...] = ()
+    undefined_symbols: tuple[str, ...] = ()
+    unknown_name: bool = False
+    across_files: bool = False
+    no_textures: bool = False
+    precompiled_header: bool = False
+    disk_full: bool = False
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether a file of the program seems to be missing."""
+        return bool(self.missing_header or self.undefined_symbols)
+
+
+def read_messages(text: str) -> CompilerMessages:
+    """The facts in the messages of clang and lld, in their order."""
+    matches = list(_ERROR_LINE.finditer(text))
+    header = _MISSING_HEADER.search(text)
+    return CompilerMessages(
+        errors=tuple(match[1].strip() for match in matches),
+        lines=tuple(match[0].strip() for match in matches),
+        missing_header=header[1] if header else "",
+        missing_libraries=tuple(dict.fromkeys(_ABSENT_LIBRARY.findall(text))),
+        undefined_symbols=tuple(dict.fromkeys(name.strip() for name in _UNDEFINED.findall(text))),
+        unknown_name=bool(_UNKNOWN_NAME.search(text)),
+        across_files=bool(_ACROSS_FILES.search(text)),
+        no_textures=bool(_NO_TEXTURES.search(text)),
+        precompiled_header=bool(_PRECOMPILED.search(text)),
+        disk_full=os.strerror(ENOSPC) in text,
     )

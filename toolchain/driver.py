@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from hipsynth.core.errors import BadInput, CompileFailed, HipsynthError, Missing
 from hipsynth.core.files import write_whole
 from hipsynth.core.reasons import Reason
 from hipsynth.toolchain import sandbox
+from hipsynth.toolchain.diagnostics import read_messages
 from hipsynth.toolchain.flags import Flags, parse_flags
 from hipsynth.toolchain.locate import Toolchain
 
@@ -137,9 +137,9 @@ def _ask_driver(toolchain: Toolchain, arguments: Sequence[str], flags: Flags, li
         result = _start_compiler(toolchain, command, folder, limits, ())
     if result.reason == "not_started":
         raise MissingDependency(f"{toolchain.clang} does not run", cause=result.stderr, remedy="run `make setup`")
-    errors = [line for line in result.stderr.splitlines() if re.search(r"\berror: ", line)]
+    errors = read_messages(result.stderr).errors
     if errors or result.status != "ok":
-        messages = "; ".join(line.split("error: ", 1)[-1] for line in errors) or result.stderr.strip()[-300:]
+        messages = "; ".join(errors) or result.stderr.strip()[-300:]
         raise UsageError(
             f"the compiler does not accept the flags {flags.text!r}",
             cause=messages,
@@ -192,7 +192,7 @@ def run_tool(
     if result.reason != "exit_code":
         raise _stopped_error(result, limits, activity)
     messages = _compiler_messages(result)
-    first = next((line for line in messages.splitlines() if "error:" in line), "")
+    first = next(iter(read_messages(messages).lines), "")
     verb = "link" if failure == Reason.LINK_FAILED else "compile"
     error = CompileFailed(f"{activity} does not {verb}", diagnostics=messages, cause=first[:300])
     error.reason = failure

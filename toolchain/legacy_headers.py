@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 # Included by HIP up to release 6 but not by release 7 (rocm.docs.amd.com/projects/HIP, docs-6.4.2, hip_runtime.h).
 _C_HEADERS = ("stdio.h", "string.h", "assert.h")
 _CPP_HEADERS = (*_C_HEADERS, "thread", "algorithm", "cmath", "cstdint", "iostream", "unistd.h")
-_UNKNOWN_NAME = re.compile(
-    r"error: (?:use of undeclared identifier|no matching function for call to|no template named|unknown type name"
-    r"|no (?:member|type|template) named) '"
-)
-
-
-def may_help(diagnostics: str) -> bool:
-    """Whether the diagnostics show an unknown name, which the older headers may declare."""
-    return bool(_UNKNOWN_NAME.search(diagnostics))
 
 
 def older_headers(language: str) -> tuple[str, ...]:

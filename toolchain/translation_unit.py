@@ -13,6 +13,7 @@ from hipsynth.core.errors import BadInput, CompileFailed
 from hipsynth.core.files import SOURCE_BYTES, folder_around, read_regular
 from hipsynth.toolchain import driver, pch
 from hipsynth.toolchain import flags as flag_parser
+from hipsynth.toolchain.diagnostics import read_messages
 from hipsynth.toolchain.driver import CompileLimits
 from hipsynth.toolchain.locate import HERE, Toolchain
 
@@ -120,7 +121,7 @@ def object_of(job: CompileJob, scratch: Path, use_pch: bool) -> tuple[Path, list
     try:
         return *_compile_unit(job, scratch, words or job.template.cc1), words is not None
     except CompileFailed as error:
-        if words is None or not re.search(r"precompiled|PCH|AST file", error.diagnostics):
+        if words is None or not read_messages(error.diagnostics).precompiled_header:
             raise
     pch.forget_header(words)  # the precompiled header is damaged: retry without it
     return *_compile_unit(job, scratch, job.template.cc1), False

@@ -21,10 +21,10 @@ from hipsynth.profiling.backends import equal_builds
 from hipsynth.profiling.backends.protocol import Backend, Target, TargetResult
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.toolchain import sandbox
+from hipsynth.toolchain.diagnostics import read_messages
 
 NO_KERNEL = "the program launched no kernel"
 MESSAGE_CHARS = 2000
-INTERRUPTED = "interrupted"
 NO_KERNEL_YET = "stopped before any kernel had ended"
 BUILD_REASONS = frozenset({Reason.COMPILE_FAILED, Reason.LINK_FAILED})  # equal for all cells of a build
 # Wall-clock margin over the backend's own limit after which the engine ends a worker.
@@ -86,7 +86,7 @@ def _run_cell(job: MatrixJob, target: Target, run: ProgramRun) -> TargetResult:
     except BadInput as error:  # there is no space for the scratch folder
         return failed_result(target, error.reason, str(error))
     return (
-        failed_result(target, INTERRUPTED, NO_KERNEL_YET)
+        failed_result(target, Reason.INTERRUPTED, NO_KERNEL_YET)
         if stop_signal.stop_requested() and not result.kernels
         else result
     )
@@ -99,11 +99,11 @@ def _run_in(job: MatrixJob, target: Target, run: ProgramRun, scratch: Path) -> T
         raise
     except HipsynthError as error:
         details = "\n".join(part for part in (str(error), getattr(error, "diagnostics", "")) if part)
-        full = os.strerror(errno.ENOSPC) in details  # the compiler's words: no fault of the program, to be tried again
-        return failed_result(target, "disk_full" if full else error.reason, details)
+        full = read_messages(details).disk_full  # no fault of the program, to be tried again
+        return failed_result(target, Reason.DISK_FULL if full else error.reason, details)
     except Exception as error:
         return failed_result(
-            target, _os_reason(error) if isinstance(error, OSError) else "internal_error", describe_defect(error)
+            target, _os_reason(error) if isinstance(error, OSError) else Reason.INTERNAL_ERROR, describe_defect(error)
         )
 
 
@@ -115,8 +115,8 @@ def describe_defect(error: Exception) -> str:
     return f"{type(error).__name__}: {error}, at {last.filename}:{last.lineno}"
 
 
-def _os_reason(error: OSError) -> str:
-    return "disk_full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "internal_error"
+def _os_reason(error: OSError) -> Reason:
+    return Reason.DISK_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else Reason.INTERNAL_ERROR
 
 
 @functools.cache
@@ -124,7 +124,7 @@ def _open_cached(spec: str) -> Backend:
     return backends.open_backend(spec)
 
 
-def failed_result(target: Target, reason: str, message: str) -> TargetResult:
+def failed_result(target: Target, reason: Reason, message: str) -> TargetResult:
     """A failed result for a target."""
     return TargetResult(target.arch, target.flags, target.device, status="failed", reason=reason, message=message)
 
@@ -172,7 +172,8 @@ def profile_program(
     if use_outcomes(outcomes, keep) and not keep_interrupted:
         raise KeyboardInterrupt
     return [
-        results.get(index) or failed_result(target, INTERRUPTED, NO_KERNEL_YET) for index, target in enumerate(targets)
+        results.get(index) or failed_result(target, Reason.INTERRUPTED, NO_KERNEL_YET)
+        for index, target in enumerate(targets)
     ]
 
 

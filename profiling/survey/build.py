@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import shutil
 from collections.abc import Sequence
@@ -13,24 +12,16 @@ from hipsynth import toolchain
 from hipsynth.core.errors import BadInput, CompileFailed, HipsynthError
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.survey.build_plan import BuildPlan, SourceUnit, SurveyedProgram
-from hipsynth.profiling.survey.libraries import (
-    PRESENT,
-    absent_libraries,
-    library_of_header,
-    library_of_link,
-    missing_header,
-    undefined_symbols,
-)
+from hipsynth.profiling.survey.libraries import PRESENT, library_of_header, library_of_link
 from hipsynth.profiling.survey.sources import own_headers
 from hipsynth.simulator import api
 from hipsynth.toolchain import CompileLimits, legacy_headers
+from hipsynth.toolchain.diagnostics import read_messages
 from hipsynth.toolchain.flags import OPENMP
 from hipsynth.toolchain.project import CompileUnit, compile_project
 
 DEFAULT_FLAGS = "-O3"
 MESSAGE_CHARS = 1500
-# Compiler error from HIP's headers when a gfx942 kernel reads a texture.
-_NO_IMAGES = re.compile(r"error: .* is unavailable: The image/texture API not supported on the device")
 
 
 @dataclass(frozen=True)
@@ -120,10 +111,10 @@ def _with_written(plan: BuildPlan, folder: Path) -> BuildPlan:
 def _attempt_build(plan: BuildPlan, where: _BuildContext) -> BuildResult:
     """Compiles the plan; on unknown standard names, retries with the headers that HIP included before release 7."""
     built = _compile_plan(plan, where)
-    if built.reason == Reason.COMPILE_FAILED and legacy_headers.may_help(built.diagnostics):
+    if built.reason == Reason.COMPILE_FAILED and read_messages(built.diagnostics).unknown_name:
         units = tuple(_with_older_headers(unit) for unit in plan.units)
         again = _compile_plan(replace(plan, units=units), where)
-        solved = again.reason != Reason.COMPILE_FAILED or not legacy_headers.may_help(again.diagnostics)
+        solved = again.reason != Reason.COMPILE_FAILED or not read_messages(again.diagnostics).unknown_name
         return again if solved else built  # if the retry did not help, the original error is clearer
     return built
 
@@ -148,7 +139,7 @@ def _compile_plan(plan: BuildPlan, where: _BuildContext) -> BuildResult:
         _code_objects(plan, where)
     except CompileFailed as error:
         reason, message = _classify_failure(error, wanted)
-        outside = _header_outside(missing_header(error.diagnostics), plan, where.roots)
+        outside = _header_outside(read_messages(error.diagnostics).missing_header, plan, where.roots)
         if outside:
             message = f"{outside} lies outside the surveyed folder: survey the one above"
         return BuildResult(plan, None, reason, message, error.diagnostics[:MESSAGE_CHARS])
@@ -201,28 +192,29 @@ def _allowed_flags(text: str) -> str:
     return toolchain.allowed_flags(text if " -O" in f" {text}" else f"{DEFAULT_FLAGS} {text}")
 
 
-def _classify_failure(error: CompileFailed, wanted: list[str]) -> tuple[str, str]:
-    if _NO_IMAGES.search(error.diagnostics):
-        return "needs_devices", "uses textures, which this architecture does not have"
-    header = missing_header(error.diagnostics)
+def _classify_failure(error: CompileFailed, wanted: list[str]) -> tuple[Reason, str]:
+    messages = read_messages(error.diagnostics)
+    if messages.no_textures:
+        return Reason.NEEDS_DEVICES, "uses textures, which this architecture does not have"
+    header = messages.missing_header
     library = library_of_header(header) if header else None
     if library is not None:
-        return "needs_library", f"{header} not found ({library.name})"
+        return Reason.NEEDS_LIBRARY, f"{header} not found ({library.name})"
     if header:
-        return "missing_header", f"{header} not found"
+        return Reason.MISSING_HEADER, f"{header} not found"
     if error.reason == Reason.LINK_FAILED:
-        for name in [*absent_libraries(error.diagnostics), *wanted]:
+        for name in [*messages.missing_libraries, *wanted]:
             missing_library = library_of_link(name)
             if missing_library is not None:
-                return "needs_library", f"needs {missing_library.name} (-l{name})"
-        missing = undefined_symbols(error.diagnostics)
+                return Reason.NEEDS_LIBRARY, f"needs {missing_library.name} (-l{name})"
+        missing = messages.undefined_symbols
         if wanted:
-            return "needs_library", f"needs {wanted[0]}; undefined: {', '.join(missing[:4])}"
-        return "link_failed", "undefined: " + ", ".join(missing[:6]) if missing else error.cause
+            return Reason.NEEDS_LIBRARY, f"needs {wanted[0]}; undefined: {', '.join(missing[:4])}"
+        return Reason.LINK_FAILED, "undefined: " + ", ".join(missing[:6]) if missing else error.cause
     return error.reason, first_error(error)
 
 
 def first_error(error: HipsynthError) -> str:
     """The first error line of the compiler's diagnostics (at most 300 characters), else the error itself."""
-    lines = getattr(error, "diagnostics", "").splitlines()
-    return next((line.strip()[:300] for line in lines if "error:" in line), str(error)[:300])
+    diagnostics = error.diagnostics if isinstance(error, CompileFailed) else ""
+    return next((line[:300] for line in read_messages(diagnostics).lines), str(error)[:300])

@@ -1,4 +1,4 @@
-"""Identifies missing external libraries from compiler diagnostics: missing headers and undefined symbols."""
+"""Libraries that programs may need, by the names of their headers and of what is linked."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from pathlib import Path
 from typing import Any
 
 TABLE = Path(__file__).with_name("libraries.toml")
-_MISSING_HEADER = re.compile(r"fatal error: '([^']+)' file not found")
-_ABSENT = re.compile(r"unable to find library -l(\S+)")
-_UNDEFINED = re.compile(r"undefined (?:symbol|reference)[^:]*: (?:`|')?([^\n'`]+)")
 # Link names that every system or our own runtime provides; they are never missing.
 PRESENT = re.compile(
     r"(?:m|pthread|dl|rt|c|stdc\+\+|stdc\+\+fs|gcc|gcc_s|amdhip64|hip_hcc|hiprtc|hip::.*|Threads::.*)$"
@@ -71,19 +68,3 @@ def library_of_link(name: str) -> Library | None:
         ),
         None,
     )
-
-
-def missing_header(diagnostics: str) -> str:
-    """The first header that the compiler did not find, or ""."""
-    match = _MISSING_HEADER.search(diagnostics)
-    return match.group(1) if match else ""
-
-
-def absent_libraries(diagnostics: str) -> list[str]:
-    """Names after -l that the linker did not find, in order, without duplicates."""
-    return list(dict.fromkeys(_ABSENT.findall(diagnostics)))
-
-
-def undefined_symbols(diagnostics: str) -> list[str]:
-    """Undefined symbols in the linker's order, without duplicates."""
-    return list(dict.fromkeys(_UNDEFINED.findall(diagnostics)))
