@@ -118,6 +118,8 @@ def _make_decoder(kind: object) -> Decoder:
     if isinstance(kind, type) and is_dataclass(kind):
         decoders = {json_name(name): (name, _make_decoder(part)) for name, part in types_of(kind).items()}
         return functools.partial(_build_document, kind, decoders)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return kind
     # Floats with integral values are written as integers. Any type not listed here is str or a Literal of strings.
     plain: Mapping[object, tuple[type, ...]] = {float: (float, int), int: (int,), bool: (bool,)}
     return functools.partial(_decode_checked, plain.get(kind, (str,)), arguments)

@@ -193,7 +193,7 @@ def run_attached(
     settings = channel.encode_configuration(artefacts, device, limits, count=count, counters=counters)
     sys.stdout.flush()
     start = time.monotonic()
-    reason = message = ""
+    reason, message = Reason.NONE, ""
     code: int | None = None
     with channel.open_channel(settings) as results:
         environment = {**os.environ, **_program_environment(library, scratch, results.fd)}
@@ -213,14 +213,14 @@ def run_attached(
     return replace(result, exit_code=code, wall_s=time.monotonic() - start)
 
 
-def _watch_process(process: subprocess.Popen[bytes], limits: RunLimits) -> tuple[str, str]:
-    """Waits for the end of an attached program; (reason, message) if it exceeded a limit, else ("", "")."""
+def _watch_process(process: subprocess.Popen[bytes], limits: RunLimits) -> tuple[Reason, str]:
+    """Waits for the end of an attached program; (reason, message) if it exceeded a limit, else Reason.NONE and ""."""
     bounds = sandbox.SandboxLimits(**sandbox.time_limits(limits.time_s * 1.1 + 1.0))
     meter = processes.ProcessTimeMeter()
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=processes.SAMPLE_S)
-            return "", ""
+            return Reason.NONE, ""
         pids = processes.living_descendants(process.pid)
         meter.sample(pids)
         late = meter.passed(bounds.cpu_s, bounds.idle_s, bounds.wall_s)
@@ -258,19 +258,17 @@ def _signal_name(number: int | None) -> str:
 
 def _sandbox_failure(
     process: sandbox.SandboxResult, limits: RunLimits, bounds: sandbox.SandboxLimits
-) -> tuple[str, str]:
-    """(reason, message) if the sandbox or a signal ended the program, ("", "") if it exited."""
+) -> tuple[Reason, str]:
+    """(reason, message) if the sandbox or a signal ended the program, Reason.NONE and "" if it exited."""
     if process.status == "timeout":
         return Reason.TIMEOUT, _out_of_time(process.reason, limits)
     if process.reason == "interrupted":
         return Reason.INTERRUPTED, "stopped"
     if process.status == "killed":
-        return KILL_REASONS.get(
-            process.reason, process.reason
-        ), f"stopped by the sandbox: {_describe_limit(process.reason, bounds)}"
+        return KILL_REASONS[process.reason], f"stopped by the sandbox: {_describe_limit(process.reason, bounds)}"
     if process.reason == "signal":
         return Reason.HOST_CRASH, f"the program died of {_signal_name(process.signal)}"
-    return "", ""
+    return Reason.NONE, ""
 
 
 def _too_much(room: int) -> str:
@@ -322,7 +320,7 @@ def _mark_partial(result: RunResult) -> RunResult:
     return replace(result, status="partial", reason=Reason.BUDGET, message=message)
 
 
-def _build_result(results: Channel, reason: str, message: str) -> RunResult:
+def _build_result(results: Channel, reason: Reason, message: str) -> RunResult:
     """Combines the exit of the process with the result document, whose reason takes precedence.
 
     A missing document (the program never called HIP) is an empty result.
@@ -331,7 +329,7 @@ def _build_result(results: Channel, reason: str, message: str) -> RunResult:
         data = results.document()
         document = RunResult("ok") if data is None else program_results.parse_document(data)
     except MalformedDocument as error:
-        return RunResult("failed", "bad_result", f"the program left a result that cannot be used: {error}")
+        return RunResult("failed", Reason.BAD_RESULT, f"the program left a result that cannot be used: {error}")
     if document.status != "ok":
         reason, message = document.reason, document.message
     if reason in (Reason.TIMEOUT, Reason.INTERRUPTED):

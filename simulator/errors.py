@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from hipsynth.core.errors import BadInput
+from hipsynth.core.reasons import Reason
 
+# Reasons of the core (SimError and Runtime::stop): those that have the names of ours, and the others.
+_SAME = (
+    Reason.ASSERTION, Reason.BAD_CODE_OBJECT, Reason.BAD_CONFIGURATION, Reason.DEADLOCK, Reason.ILLEGAL_ACCESS,
+    Reason.INSTRUCTION_LIMIT, Reason.INTERNAL_ERROR, Reason.OUT_OF_MEMORY, Reason.RECORDED, Reason.SETTLED, Reason.TRAP,
+    Reason.UNSUPPORTED_OPCODE, Reason.UNSUPPORTED_SERVICE,
+)  # fmt: skip
+CORE_REASONS: dict[str, Reason] = {
+    **{str(reason): reason for reason in _SAME},
+    "time_limit": Reason.TIMEOUT,
+    "bad_launch": Reason.BAD_CODE_OBJECT,
+    "bad_spec": Reason.BAD_CONFIGURATION,
+}
 REMEDIES = {
     "bad_code_object": "leave sections and notes of code objects to the compiler, and make device arrays smaller",
     "out_of_memory": "make arrays smaller",
@@ -11,10 +24,11 @@ REMEDIES = {
 
 
 class SimError(BadInput):
-    """Device code that the simulator cannot load, or whose execution it ended (exit 3). The native module raises it;
-    `reason` is one of the core's (document.CORE_REASONS), `cause` its message."""
+    """Device code that the simulator cannot load, or whose execution it ended (exit 3). The native module raises it
+    with a reason of the core and its message, which are its `args`; `reason` is ours."""
 
     def __init__(self, reason: str, message: str) -> None:
         remedy = REMEDIES.get(reason, "correct the device code, or its launches")
-        super().__init__("the device code cannot be simulated", cause=message, remedy=remedy, reason=reason)
+        ours = CORE_REASONS.get(reason, Reason.INTERNAL_ERROR)
+        super().__init__("the device code cannot be simulated", cause=message, remedy=remedy, reason=ours)
         self.args = (reason, message)

@@ -13,21 +13,15 @@ from typing import Any, NoReturn
 
 from hipsynth.core.documents import from_json
 from hipsynth.core.kernel_record import KernelRecord
+from hipsynth.core.reasons import Reason
 from hipsynth.simulator import instructions
 from hipsynth.simulator.budget_outcome import Spending
+from hipsynth.simulator.errors import CORE_REASONS
 from hipsynth.simulator.observation import MOST_OUTPUTS, Output
 from hipsynth.simulator.run_result import RunResult
 from hipsynth.simulator.transfers import Transfer
 from hipsynth.source.names import short_name
 
-# Reasons of the core (SimError and Runtime::stop), and their names in corpora where those differ.
-CORE_REASONS = {
-    **{reason: reason for reason in (
-        "assertion", "bad_code_object", "bad_configuration", "deadlock", "illegal_access", "instruction_limit",
-        "internal_error", "out_of_memory", "recorded", "settled", "trap", "unsupported_opcode", "unsupported_service",
-    )},
-    "time_limit": "timeout", "bad_launch": "bad_code_object", "bad_spec": "bad_configuration",
-}  # fmt: skip
 # Bounds on a valid document. The runtime library keeps 64 dispatches and 16 warnings.
 MOST_DISPATCHES, MOST_WARNINGS, MOST_PARTS, MOST_TRANSFERS = 64, 16, 2_000_000, 4
 TEXT_CHARS, KEY_CHARS = 1 << 16, 100
@@ -92,10 +86,10 @@ def _check_texts(value: Any) -> None:
 
 
 def _decode_document(record: Mapping[str, Any]) -> RunResult:
-    reason, count = record["reason"], record["dispatch_count"]
-    if record["status"] == "failed" and reason in CORE_REASONS:
-        reason = CORE_REASONS[reason]
-    elif record["status"] != "ok" or reason:
+    reason, count = CORE_REASONS.get(record["reason"], Reason.NONE), record["dispatch_count"]
+    if (record["status"], bool(reason)) not in (("ok", False), ("failed", True)) or bool(record["reason"]) != bool(
+        reason
+    ):
         raise ValueError("its status or reason is unknown")
     if type(count) is not int or type(record["clock_ns"]) not in (int, float):
         raise TypeError("its clock or its number of dispatches is no number")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hipsynth.core.kernel_record import KernelRecord
+from hipsynth.core.reasons import Reason
 from hipsynth.simulator.budget_outcome import Spending, count_uncomputed
 from hipsynth.simulator.instructions import KernelInstructions
 from hipsynth.simulator.observation import Output
@@ -24,7 +25,7 @@ class RunResult:
     """
 
     status: str
-    reason: str = ""
+    reason: Reason = Reason.NONE
     message: str = ""
     exit_code: int | None = None
     stdout: str = ""

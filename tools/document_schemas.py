@@ -216,7 +216,7 @@ def render_page() -> str:
         "| code | meaning |",
         "|---|---|",
     ]
-    lines += [f"| `{reason}` | {reason.meaning} |" for reason in Reason]
+    lines += [f"| `{reason}` | {reason.meaning} |" for reason in Reason if reason]
     return "\n".join(lines) + "\n"
 
 

@@ -25,6 +25,7 @@ from hipsynth.core.kernel_record import (
     Work,
 )
 from hipsynth.core.program import Program
+from hipsynth.core.reasons import Reason
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
 from hipsynth.profiling.backends.sim import SimBackend, failed_result
@@ -125,15 +126,15 @@ def group_previews(previews: Iterable[Preview], key: Callable[[Preview], Hashabl
     return list(groups.values())
 
 
-def _fault(previews: ProgramPreviews) -> tuple[str, str]:
-    """Why a program has no label: reason and message, or empty texts."""
+def _fault(previews: ProgramPreviews) -> tuple[Reason, str]:
+    """Why a program has no label: reason and message, or Reason.NONE."""
     if previews.failures:
-        return "no_preview", "\n".join(f"{failure.kernel}: {failure.reason}" for failure in previews.failures)
+        return Reason.NO_PREVIEW, "\n".join(f"{failure.kernel}: {failure.reason}" for failure in previews.failures)
     if not previews.previews:
-        return "no_dispatch", "the program launched no kernel"
+        return Reason.NO_DISPATCH, "the program launched no kernel"
     if len(previews.previews) == MOST_PREVIEWS:
-        return "no_preview", f"it makes {MOST_PREVIEWS} launches or more"
-    return "", ""
+        return Reason.NO_PREVIEW, f"it makes {MOST_PREVIEWS} launches or more"
+    return Reason.NONE, ""
 
 
 def _sampling(launches: Sequence[Preview]) -> Sampling:

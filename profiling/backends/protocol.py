@@ -9,6 +9,7 @@ from typing import Protocol
 
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import Program
+from hipsynth.core.reasons import Reason
 from hipsynth.profiling.lines.line_records import KernelLines
 from hipsynth.simulator.budget_outcome import Spending
 from hipsynth.simulator.limits import RunLimits
@@ -36,7 +37,7 @@ class TargetResult:
     flags: str
     device: str
     status: str
-    reason: str = ""
+    reason: Reason = Reason.NONE
     message: str = ""
     exit_code: int | None = None
     stdout: str = ""

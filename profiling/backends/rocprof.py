@@ -100,11 +100,13 @@ class RocprofBackend:
         if self.folder is not None:
             folder = self.folder / _folder_name(program.id, target, program.arguments)
             if not folder.is_dir():
-                return _failed_result(target, "not_recorded", f"no folder {folder.name}")
+                return _failed_result(target, Reason.NOT_RECORDED, f"no folder {folder.name}")
             kernels = read_folder(folder, target.arch, self.version())
             return TargetResult(target.arch, target.flags, target.device, "ok", kernels=kernels)
         if program.origin == "llm":
-            return _failed_result(target, "untrusted", "programs written by a language model run only in the simulator")
+            return _failed_result(
+                target, Reason.UNTRUSTED, "programs written by a language model run only in the simulator"
+            )
         if target.arch not in _gpu_archs():
             raise MissingDependency(
                 f"no {target.arch} GPU on this machine", remedy="choose another --arch, or --backend sim"
@@ -125,11 +127,11 @@ class RocprofBackend:
                     command, cwd=scratch, capture_output=True, text=True, errors="replace", timeout=limits.time_s
                 )
             except subprocess.TimeoutExpired:
-                return _failed_result(target, "timeout", f"no end within {limits.time_s:g} s")
+                return _failed_result(target, Reason.TIMEOUT, f"no end within {limits.time_s:g} s")
             if index == 0:
                 stdout, exit_code = process.stdout[: limits.output_bytes], process.returncode
         if not list(out.rglob("*.csv")):
-            return _failed_result(target, "no_kernel", "the profiler wrote no kernel data")
+            return _failed_result(target, Reason.NO_KERNEL, "the profiler wrote no kernel data")
         kernels = read_folder(out, target.arch, self.version())
         provenance = {"profiler": f"rocprofv3 {_tool_version()}", **self.environment(target)}
         return TargetResult(
@@ -163,7 +165,7 @@ def _folder_name(program_id: str, target: Target, arguments: Sequence[str] = ())
     return capture_name(program_id, target, arguments).removesuffix(".json")
 
 
-def _failed_result(target: Target, reason: str, message: str) -> TargetResult:
+def _failed_result(target: Target, reason: Reason, message: str) -> TargetResult:
     return TargetResult(target.arch, target.flags, target.device, "failed", reason=reason, message=message)
 
 

@@ -121,7 +121,7 @@ class SimBackend:
         reason, message = result.reason, result.message
         if not reason and not result.sampled and (expected := program.expectation()) is not None:
             message = describe_mismatch(expected, result.exit_code, result.stdout)
-            reason = Reason.WRONG_RESULT if message else ""
+            reason = Reason.WRONG_RESULT if message else Reason.NONE
             if message and result.output_cut:
                 message += " (its output was cut, so what followed was not compared)"
         if not reason and not result.dispatch_count and not result.transfers:
@@ -204,7 +204,7 @@ def run_in_copy(
     return replace(result, **texts)
 
 
-def failed_result(target: Target, reason: str, message: str, *, provenance: Mapping[str, str]) -> TargetResult:
+def failed_result(target: Target, reason: Reason, message: str, *, provenance: Mapping[str, str]) -> TargetResult:
     return TargetResult(
         target.arch, target.flags, target.device, "failed", reason=reason, message=message, provenance=dict(provenance)
     )

@@ -104,7 +104,7 @@ def folder_programs(
         if reason == NO_MAIN:  # parts of a library, for example
             continue
         if reason:
-            on_bad(BadInput(f"{surveyed.id}: {message}", reason=reason))
+            on_bad(BadInput(f"{surveyed.id}: {message}", reason=Reason.of(reason)))
             continue
         built = try_plans(surveyed, arch, scratch / f"program{number}", (root,), limits)
         arguments = next((call.arguments for call in built.plan.calls), ())

@@ -60,7 +60,7 @@ class _RateLimiter:
                     self.next = time.monotonic() + self.gap
                     return
             self.stop.wait(left)
-        raise NoAnswer("not_asked", "asking ended before its turn")
+        raise NoAnswer(Reason.NOT_ASKED, "asking ended before its turn")
 
     def pause(self, seconds: float) -> None:
         with self.lock:
@@ -140,8 +140,8 @@ def _gather_answers(
             answer = future.result()
         except NoAnswer as error:
             in_a_row += 1
-            answers.failed[error.reason] += 1
-            answers.examples.setdefault(error.reason, f"{request.name}: {error.what}")
+            answers.failed[error.code] += 1
+            answers.examples.setdefault(error.code, f"{request.name}: {error.what}")
             if error.hopeless or in_a_row == GIVE_UP:
                 answers.stopped = error.what
                 if not answers.answers:

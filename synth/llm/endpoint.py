@@ -35,19 +35,23 @@ _HOPELESS = {
 
 
 class NoAnswer(HipsynthError):
-    """A request failed. `again`: asking again may help, after `wait_s` seconds; `hopeless`: no request can succeed."""
+    """A request failed. `again`: asking again may help, after `wait_s` seconds; `hopeless`: no request can succeed.
+
+    `code`: as which it is counted: the reason, or "http_" and the status that says failure."""
 
     def __init__(
         self,
-        reason: str,
+        reason: Reason,
         what: str,
         *,
         again: bool = False,
         wait_s: float = 0.0,
         hopeless: bool = False,
         remedy: str = "",
+        status: int = 0,
     ) -> None:
         super().__init__(what, remedy=remedy, reason=reason)
+        self.code = f"http_{status}" if status else str(reason)
         self.again, self.wait_s, self.hopeless = again, wait_s, hopeless
 
 
@@ -116,7 +120,7 @@ class Client:
         except TimeoutError:
             raise self._late_answer() from None
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise NoAnswer("unreachable", self._clean(f"{type(error).__name__}: {error}"), again=True) from None
+            raise NoAnswer(Reason.UNREACHABLE, self._clean(f"{type(error).__name__}: {error}"), again=True) from None
         if status != 200:
             raise self._make_refusal(status, headers, raw)
         return read_answer(raw, headers.get("Content-Type", ""), headers.get("Content-Encoding", "identity"))
@@ -180,19 +184,26 @@ class Client:
         return connection
 
     def _late_answer(self) -> NoAnswer:
-        return NoAnswer("timeout", f"no whole answer within {self.timeout_s:g} s", again=True, remedy="raise --wait")
+        return NoAnswer(
+            Reason.TIMEOUT, f"no whole answer within {self.timeout_s:g} s", again=True, remedy="raise --wait"
+        )
 
     def _make_refusal(self, status: int, headers: http.client.HTTPMessage, raw: bytes) -> NoAnswer:
         words = " ".join(raw[: 4 * _SHOWN].decode(errors="replace").split())
         problem = self._clean(f"HTTP {status}: {words}"[:_SHOWN])
         if 300 <= status < 400:
             place = headers.get("Location", "another place")
-            return NoAnswer("redirected", f"{problem} to {place[:_SHOWN]}", hopeless=True, remedy="give that --url")
-        reason = Reason.RATE_LIMITED if status == 429 else f"http_{status}"
-        wait = _parse_retry_after(headers.get("Retry-After", ""))
-        hopeless = status in _HOPELESS
+            return NoAnswer(
+                Reason.REDIRECTED, f"{problem} to {place[:_SHOWN]}", hopeless=True, remedy="give that --url"
+            )
         return NoAnswer(
-            reason, problem, again=status in _BUSY, wait_s=wait, hopeless=hopeless, remedy=_HOPELESS.get(status, "")
+            Reason.RATE_LIMITED if status == 429 else Reason.HTTP_FAILED,
+            problem,
+            again=status in _BUSY,
+            wait_s=_parse_retry_after(headers.get("Retry-After", "")),
+            hopeless=status in _HOPELESS,
+            remedy=_HOPELESS.get(status, ""),
+            status=0 if status == 429 else status,
         )
 
     def _clean(self, text: str) -> str:
@@ -220,17 +231,17 @@ def _parse_retry_after(text: str) -> float:
 def read_answer(raw: bytes, kind: str = "", encoding: str = "identity") -> ChatReply:
     """The answer in a body with this Content-Type and Content-Encoding. Raises NoAnswer for anything else."""
     if len(raw) > MOST_BYTES:
-        raise NoAnswer("too_large", f"the answer has more than {MOST_BYTES} bytes")
+        raise NoAnswer(Reason.TOO_LARGE, f"the answer has more than {MOST_BYTES} bytes")
     if encoding not in ("", "identity"):
-        raise NoAnswer("bad_encoding", f"the answer is encoded as {encoding[:40]!r}, which was not asked for")
+        raise NoAnswer(Reason.BAD_ENCODING, f"the answer is encoded as {encoding[:40]!r}, which was not asked for")
     if kind.startswith("text/event-stream") or raw[:5] == b"data:":
-        raise NoAnswer("streamed", "the server streams although `stream` is false")
+        raise NoAnswer(Reason.STREAMED, "the server streams although `stream` is false")
     try:
         document = json.loads(raw.decode())
     except UnicodeDecodeError as error:
-        raise NoAnswer("bad_encoding", f"the answer is not UTF-8: {error}") from None
+        raise NoAnswer(Reason.BAD_ENCODING, f"the answer is not UTF-8: {error}") from None
     except (ValueError, RecursionError) as error:
-        raise NoAnswer("bad_json", f"the answer is not JSON: {str(error)[:_SHOWN]}") from None
+        raise NoAnswer(Reason.BAD_JSON, f"the answer is not JSON: {str(error)[:_SHOWN]}") from None
     try:
         choice = document["choices"][0]
         calls = _parse_calls(choice["message"].get("tool_calls"))
@@ -239,7 +250,7 @@ def read_answer(raw: bytes, kind: str = "", encoding: str = "identity") -> ChatR
             raise TypeError
         text.encode()  # half a surrogate pair cannot be stored
     except (LookupError, TypeError, AttributeError, UnicodeEncodeError):
-        raise NoAnswer("no_text", "the answer lacks the text choices[0].message.content") from None
+        raise NoAnswer(Reason.NO_TEXT, "the answer lacks the text choices[0].message.content") from None
     usage = document.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     finish, model = choice.get("finish_reason"), document.get("model")

@@ -73,4 +73,5 @@ def test_a_text_is_found(code: str) -> None:
 def test_reasons_are_texts_where_they_are_stored() -> None:
     assert json.dumps(to_json({"reason": Reason.TRAP})) == json.dumps({"reason": Reason.TRAP}) == '{"reason": "trap"}'
     assert pickle.loads(pickle.dumps(Reason.TRAP)) is Reason.TRAP and f"{Reason.TRAP:>5}" == " trap"
-    assert UsageError("no").reason == "usage" and all(reason.meaning and CODE.fullmatch(reason) for reason in Reason)
+    assert UsageError("no").reason == "usage" and Reason.of("trap") is Reason.TRAP and not Reason.NONE
+    assert all(reason.meaning and CODE.fullmatch(reason) for reason in Reason if reason)

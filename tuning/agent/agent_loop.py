@@ -128,7 +128,7 @@ class AgentRun:
                 answer = self._ask_model()
             except NoAnswer as error:
                 self.say(f"no answer: {error.what}")
-                return f"endpoint: {error.reason}"
+                return f"endpoint: {error.code}"
             self._keep_entry(_assistant_message(answer), tokens=_count_tokens(answer, self.messages))
             open_calls = list(answer.calls)
             if open_calls:

@@ -49,7 +49,7 @@ class CandidateMeasurement:
     run of every work-group, without the compile."""
 
     status: str
-    reason: str
+    reason: Reason
     message: str
     exit_code: int
     kernels: tuple[KernelTime, ...]

@@ -343,7 +343,7 @@ def _run_mappings(
     try:
         text = _patched_text(source, mappings)
     except BadInput as error:
-        return Trial("failed", "unsupported", str(error))
+        return Trial("failed", Reason.UNSUPPORTED, str(error))
     return run_trial(text, question.target, Conditions(question.arguments, time_s=question.time_s))
 
 

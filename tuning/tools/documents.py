@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hipsynth.core.kernel_record import Dim
+from hipsynth.core.reasons import Reason
 from hipsynth.tuning.optimize.transformation_plan import PlanValue
 from hipsynth.tuning.swizzle.documents import SwizzledKernel
 
@@ -146,7 +147,7 @@ class RemappedProgram:
 class ToolFailure:
     """Why a call has no answer."""
 
-    error: str
+    error: Reason
     message: str | None = None
     cause: str | None = None
     remedy: str | None = None

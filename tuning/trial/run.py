@@ -10,6 +10,7 @@ from typing import Any
 from hipsynth.core.errors import BadInput, CompileFailed
 from hipsynth.core.files import read_regular
 from hipsynth.core.kernel_record import KernelRecord
+from hipsynth.core.reasons import Reason
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import measured_kernels
@@ -68,7 +69,7 @@ class Trial:
     """
 
     status: str
-    reason: str = ""
+    reason: Reason = Reason.NONE
     message: str = ""
     exit_code: int | None = None
     stdout: str = ""

@@ -55,7 +55,18 @@ def test_the_json_contract(hip: Path, recorded: str) -> None:
     keys = ["arch", "flags", "status", "reason", "exit_code", "stdout", "kernels", "device", "message", "plot"]
     assert list(found) == keys
     assert [found[key] for key in list(found)[:6]] == ["gfx90a", flags, "ok", "", 0, "done\n"]
-    names = ["name", "dispatches", "grid", "block", "counters", "metrics", "duration_ns", "backend", "backend_version"]
+    names = [
+        "name",
+        "dispatches",
+        "grid",
+        "block",
+        "same_shape",
+        "counters",
+        "metrics",
+        "duration_ns",
+        "backend",
+        "backend_version",
+    ]
     names += ["extra_metrics", "expected_error", "no_evidence", "bottleneck"]
     names += ["sampled", "groups_simulated", "reused", "error_estimate", "metric_error_estimate"]
     assert [list(one) for one in found["kernels"]] == [names, names]

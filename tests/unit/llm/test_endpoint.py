@@ -73,7 +73,7 @@ def test_a_status_decides_whether_asking_again_helps(
     status: int, headers: dict[str, str], reason: str, again: bool, hopeless: bool
 ) -> None:
     error = _ask(lambda handler, _: handler.send(b"no: " + KEY.encode(), status, **headers))
-    assert (error.reason, error.again, error.hopeless) == (reason, again, hopeless)
+    assert (error.code, error.again, error.hopeless) == (reason, again, hopeless)
     assert error.wait_s == (7 if status == 429 else 0)
 
 

@@ -82,6 +82,7 @@ DOCUMENT = {
     "outputs": [],
     "transfers": [],
     "kernels": [],
+    "shapes": [],
     "dispatches": [],
 }
 
