@@ -11,17 +11,20 @@ import hashlib
 import json
 import math
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 from hipsynth.core.files import write_whole
 from hipsynth.profiling.backends.sim import build_identity
 from hipsynth.profiling.uncertainty import classes, expected_error
 from hipsynth.simulator.native_core import Dispatch
-from studies.validation.frame import FOLDER, ComparisonRow, ComparisonTable, Study, studies
+from studies.validation.frame import FOLDER, KERNELS, ComparisonRow, ComparisonTable, Study, studies
 from studies.validation.timed import TimedTerms, TimedValue
 
+IMPORTED = re.compile(r"^from studies\.validation\.comparisons\.(\w+) import", re.MULTILINE)
 CACHE = FOLDER.resolve().parents[1] / "build" / "leave-one-out"
 TRAFFIC = (
     "FETCH_SIZE, GB", "WRITE_SIZE, GB", "fetch efficiency, %",
@@ -101,11 +104,25 @@ def _timed(study: str, table: ComparisonTable, row: ComparisonRow, timed: TimedV
     )
 
 
+def sources_of(study: str) -> list[Path]:
+    """The files that decide a study's figures besides the simulator: its module and those of other studies that it
+    imports, the kernels that these name, its recording, and what all studies share."""
+    modules, waiting = set[Path](), [FOLDER / "comparisons" / f"{study}.py"]
+    while waiting:
+        module = waiting.pop()
+        if module not in modules:
+            modules.add(module)
+            waiting += [module.with_name(f"{name}.py") for name in IMPORTED.findall(module.read_text())]
+    text = "".join(module.read_text() for module in modules)
+    kernels = [path for path in KERNELS.glob("*.hip") if f'"{path.stem}"' in text]
+    shared = [FOLDER / f"{name}.py" for name in ("bench", "frame", "points", "timed")]
+    return sorted([*modules, *kernels, FOLDER / "recorded" / f"{study}.toml", *shared])
+
+
 def identity(study: str) -> str:
     """Changes with everything that can change a study's figures."""
     digest = hashlib.sha256(build_identity().encode())
-    paths = [FOLDER / "recorded" / f"{study}.toml", *sorted((FOLDER / "comparisons").glob("*.py"))]
-    for path in [*paths, *sorted((FOLDER / "kernels").glob("*.hip"))]:
+    for path in sources_of(study):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 

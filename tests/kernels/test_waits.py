@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from hipsynth.simulator.device import SimDevice
-from studies.validation import bench
+from studies.validation import bench, calls
 from studies.validation.comparisons import kernel_times
+from studies.validation.frame import recorded
 
 STEPS, LINE_BYTES = 64, 128
 
@@ -41,7 +42,7 @@ def test_a_hit_on_a_pending_line_waits_for_it() -> None:
     assert waited(run, "infinity", "hbm") >= 0.6 * 4 * xcds * STEPS  # a quarter if only the first waited
 
 
-def microseconds(call: kernel_times.TimedCall, device: SimDevice) -> float:
+def microseconds(call: calls.TimedCall, device: SimDevice) -> float:
     timed = call.timed()
     return timed.time([run["duration_ns"] for run in timed.runs], device.table.spec()) / 1000
 
@@ -56,11 +57,11 @@ def test_a_sampled_loop_takes_the_time_of_the_full_one(
         return [(launch(steps), 1)]
 
     def time() -> float:
-        with bench.device("mi300a", "kernel_times", "-O2", **kernel_times.OPTIONS) as device:
+        with bench.device("mi300a", "kernel_times", "-O2", **calls.OPTIONS) as device:
             return microseconds(kernel_times.BENCHMARKS[benchmark](device, size), device)
 
     part = time()
-    monkeypatch.setattr(kernel_times, "_in_part", whole)
+    monkeypatch.setattr(kernel_times, "launch_in_part", whole)
     assert part == pytest.approx(time(), rel=0.04)
 
 
@@ -81,10 +82,10 @@ SIZES = {
 
 @pytest.mark.parametrize("name", SIZES)
 def test_small_benchmarks_take_nearly_their_recorded_time(name: str) -> None:
-    recording = kernel_times.recorded("kernel_times", kernel_times.KernelTimes)
+    recording = recorded("kernel_times", calls.BenchmarkTimes)
     (found,) = [benchmark for benchmark in recording.benchmark if benchmark.name == name]
-    (recorded,) = [us for *size, us in found.rows if tuple(size) == SIZES[name]]
-    with bench.device("mi300a", "kernel_times", "-O2", **kernel_times.OPTIONS) as device:
+    (theirs,) = [us for *size, us in found.rows if tuple(size) == SIZES[name]]
+    with bench.device("mi300a", "kernel_times", "-O2", **calls.OPTIONS) as device:
         simulated = microseconds(kernel_times.BENCHMARKS[name](device, *SIZES[name]), device)
     # The product is too fast where it finds its data in the L2: see the study of kernel times.
-    assert simulated == pytest.approx(recorded, rel=0.3 if name == "matrixmultiplication" else 0.2)
+    assert simulated == pytest.approx(theirs, rel=0.3 if name == "matrixmultiplication" else 0.2)

@@ -9,6 +9,10 @@
 extern "C" __global__ void fma_f32(int rounds) {
   for (int i = 0; i < rounds; ++i) asm volatile(REPEAT(256, "v_fma_f32 v1, v2, v3, v1") ::: "v1", "v2", "v3");
 }
+extern "C" __global__ void fma_f32_packed(int rounds) {
+  for (int i = 0; i < rounds; ++i)
+    asm volatile(REPEAT(256, "v_pk_fma_f32 v[2:3], v[4:5], v[6:7], v[2:3]") ::: "v2", "v3", "v4", "v5", "v6", "v7");
+}
 extern "C" __global__ void fma_f64(int rounds) {
   for (int i = 0; i < rounds; ++i)
     asm volatile(REPEAT(256, "v_fma_f64 v[2:3], v[4:5], v[6:7], v[2:3]") ::: "v2", "v3", "v4", "v5", "v6", "v7");
@@ -29,10 +33,12 @@ extern "C" __global__ void matrix_f64(int rounds) {
   for (int i = 0; i < rounds; ++i)
     asm volatile(REPEAT(16, "v_mfma_f64_16x16x4f64 a[0:7], v[2:3], v[4:5], a[0:7]") ::: MATRIX_REGISTERS);
 }
+#ifdef __gfx90a__  // gfx942 has other shapes
 extern "C" __global__ void matrix_i8(int rounds) {
   for (int i = 0; i < rounds; ++i)
     asm volatile(REPEAT(16, "v_mfma_i32_32x32x8i8 a[0:15], v2, v4, a[0:15]") ::: MATRIX_REGISTERS);
 }
+#endif
 // Every lane reads its own word, so all banks are busy; eight reads are in flight per wave.
 extern "C" __global__ void lds(int rounds) {
   __shared__ int tile[1024];

@@ -1,0 +1,129 @@
+"""Empty kernels, FMA loops of one work-group, and chains of dependent stencils on an MI300X."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hipsynth.simulator.native_core import Dispatch
+from studies.validation import bench
+from studies.validation.calls import (
+    FLOAT,
+    OPTIONS,
+    TimedCall,
+    allocate_arrays,
+    call_row,
+    count_groups,
+    launch_in_part,
+)
+from studies.validation.frame import (
+    ComparisonRow,
+    ComparisonTable,
+    TableCheck,
+    features,
+    mean_error,
+    rank_correlation,
+    recorded,
+)
+from studies.validation.points import RecordedPoint
+
+TITLE = "Dispatch, lone waves and launch chains"
+SHOWS = """Three programs on an MI300X. Empty kernels are timed by the host, from the launch to the end of the wait for
+it; only what further groups add to a launch of one is compared, which is the dispatcher's rate. The FMA loop runs four
+independent chains in each work-item of one group: up to 256 work-items are one wave on each SIMD, 1,024 are four. The
+stencil's launches each read what the one before wrote; the recorded chain is the program's first, after a copy of the
+data and a fill. Its figures, and those of the loop, are times between two events. No constant was fitted to these
+programs.
+
+All figures are in the mode of `synth profile`: the L2 is empty when a launch begins. The first two launches of a chain
+are simulated one after the other, then two more that stand for all later ones; loops are simulated at two shorter
+lengths and extrapolated, which is exact.
+
+Known deviations: the dispatcher starts 2.09 groups per ns, ours 2.67. A turn of the loop takes a wave alone on its SIMD
+36 cycles, ours 48, because its branch costs it less; with four waves it takes 48, and so does ours: 16 waves of a CU
+with three scalar instructions each, one per cycle. A launch of a chain over little data takes 2.2 to 2.5 us, ours 3.0;
+one that finds more than 1 MB just written takes longer: 3.8, 6.8, 10.4, 11.7 and 19.0 us with 512, 768, 1024, 1536 and
+2048 columns, ours 3.5, 4.4, 5.8, 9.9 and 15.7."""
+QUICK = False
+
+KERNELS = "launch_chains"
+FEW = 4096  # FMA of a loop from which longer ones are extrapolated
+TILE = 16
+EMPTY_PERCENT, LOOP_PERCENT, CHAIN_PERCENT = 24.0, 26.0, 27.0  # mean errors, a little above what was measured
+LEAST_CORRELATION = 0.95
+
+
+@dataclass(frozen=True)
+class LaunchChains:
+    """The recording. `empty`: work-items per group, groups, us; `fma`: work-items, FMA of each, us; `jacobi`: launches,
+    width, us."""
+
+    device: str
+    source: str
+    empty: tuple[tuple[int, int, float], ...]
+    fma: tuple[tuple[int, int, float], ...]
+    jacobi: tuple[tuple[int, int, float], ...]
+
+
+def tables() -> Iterator[ComparisonTable]:
+    found = recorded(KERNELS, LaunchChains)
+
+    def table(
+        title: str, kernels: str, rows: Sequence[ComparisonRow], runs: Sequence[Dispatch], *checks: TableCheck
+    ) -> ComparisonTable:
+        return ComparisonTable(title, found.device, found.source, tuple(rows), kernels, features(*runs), checks)
+
+    points = list(_empty(found))
+    rows = [point.row() for point in points]
+    runs = [run for point in points for run in point.runs]
+    yield table("empty kernels", "empty kernel", rows, runs, mean_error(rows, EMPTY_PERCENT))
+    loops = [_compare_loop(found.device, *row) for row in found.fma]
+    rows, runs = [row for row, _ in loops], [run for _, used in loops for run in used]
+    yield table("FMA loops of one group", "loop of FMA", rows, runs, mean_error(rows, LOOP_PERCENT))
+    chains = [
+        chain for width in dict.fromkeys(row[1] for row in found.jacobi) for chain in _compare_chains(found, width)
+    ]
+    rows, runs = [row for row, _ in chains], [run for _, used in chains for run in used]
+    correlation = rank_correlation(rows, LEAST_CORRELATION)
+    yield table("chains of stencils", "chain of stencils", rows, runs, mean_error(rows, CHAIN_PERCENT), correlation)
+
+
+def _empty(found: LaunchChains) -> Iterator[RecordedPoint]:
+    """The time of all groups but the first, us."""
+    with bench.device(found.device, KERNELS, "-O2", **OPTIONS) as device:
+        alone: dict[int, tuple[Dispatch, float]] = {}
+        for items, groups, microseconds in found.empty:
+            run = device.launch("nothing", (groups,), (items,), "")
+            if groups == 1:
+                alone[items] = run, microseconds
+            elif groups >= 4096:  # what few groups add is less than the noise
+                first, lone = alone[items]
+                label = f"{items} work-items, {groups} groups"
+                yield RecordedPoint(
+                    "time of further groups, us", label, microseconds - lone, 1000.0, (first, run), inverted=True
+                )
+
+
+def _compare_loop(name: str, items: int, count: int, microseconds: float) -> tuple[ComparisonRow, list[Dispatch]]:
+    with bench.device(name, KERNELS, "-O2", **OPTIONS) as device:
+        (out,) = allocate_arrays(device, FLOAT * items)
+        launched = launch_in_part(
+            device, 0, count, FEW, lambda n: device.launch("fma_chains", (1,), (items,), "Qi", out, n), warm=False
+        )
+        row = call_row(f"{items} work-items, {count} FMA", TimedCall(launched), microseconds, device)
+    return row, [run for run, _ in launched]
+
+
+def _compare_chains(found: LaunchChains, width: int) -> Iterator[tuple[ComparisonRow, list[Dispatch]]]:
+    """The chains of one width: their launches are the same."""
+    with bench.device(found.device, KERNELS, "-O2", **OPTIONS) as device:
+        grids = allocate_arrays(device, *[FLOAT * width**2] * 2)
+        tiles = count_groups(width - 2, TILE)
+        runs = [
+            device.launch("jacobi_2d", (tiles, tiles), (TILE, TILE), "QQi", *(grids if even else grids[::-1]), width)
+            for even in (True, False, True, False)
+        ]
+        for launches, _, microseconds in (row for row in found.jacobi if row[1] == width):
+            later = (launches - 2) / 2
+            call = TimedCall(list(zip(runs, (1.0, 1.0, later, later), strict=True)))
+            yield call_row(f"{launches} launches, width {width}", call, microseconds, device), runs

@@ -1,0 +1,41 @@
+"""What a timed call of a recorded program is made of, and when its study has to run again."""
+
+from __future__ import annotations
+
+import pytest
+
+from hipsynth.simulator import devices
+from studies.leave_one_out import evidence
+from studies.validation.calls import TimedCall, count_groups
+from studies.validation.frame import FOLDER
+
+MI300A = devices.load_device("mi300a").spec()
+
+
+def times_ns(call: TimedCall, *launches: float) -> float:
+    return call.timed().time(launches, MI300A)
+
+
+def test_an_idle_device_begins_late_and_later_launches_are_queued() -> None:
+    two = TimedCall([({}, 1.0), ({}, 3.0)])  # type: ignore[typeddict-item]  # only their number counts here
+    gap = MI300A["issue.chained_launch_ns"] - MI300A["issue.launch_ns"]
+    assert times_ns(two, 5000.0, 7000.0) == pytest.approx(MI300A["issue.event_ns"] + 26_000 + 4 * gap)
+
+
+def test_a_fill_comes_instead_of_the_late_begin_and_a_copy_besides() -> None:
+    run = [({}, 1.0)]
+    filled = TimedCall(run, fills=2)  # type: ignore[arg-type]
+    copied = TimedCall(run, awaited=[58e3])  # type: ignore[arg-type]
+    alone = times_ns(TimedCall(run), 5000.0)  # type: ignore[arg-type]
+    assert times_ns(filled, 5000.0) - alone == 2 * MI300A["host.device_copy_ns"] - MI300A["issue.event_ns"]
+    assert times_ns(copied, 5000.0) - alone == pytest.approx(MI300A["host.copy_ns"] + 1000)
+
+
+def test_groups_cover_all_items() -> None:
+    assert [count_groups(n) for n in (1, 256, 257)] == [1, 1, 2] and count_groups(17, 16) == 2
+
+
+def test_a_study_depends_on_the_studies_and_kernels_that_it_uses() -> None:
+    streams = {path.relative_to(FOLDER).as_posix() for path in evidence.sources_of("streams")}
+    assert {"comparisons/streams.py", "comparisons/vcopy.py", "kernels/streams.hip", "timed.py"} <= streams
+    assert "recorded/streams.toml" in streams and not any("kernel_times" in name for name in streams)
