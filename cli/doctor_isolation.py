@@ -1,4 +1,5 @@
-"""What `synth doctor` says about isolation: seen by a probe that runs in a sandbox, like an untrusted program."""
+"""The isolation section of `synth doctor`: a probe runs in a sandbox, as untrusted programs do, and reports its
+limits."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ class IsolationFact:
 
 
 def isolation_facts() -> list[IsolationFact]:
-    """What the sandbox of this machine enforces. Every line has a problem if there is no sandbox."""
+    """The limits that the sandbox of this machine enforces. Every line has a problem if there is no sandbox."""
     names = ("user of programs", "network", "visible files", "system calls")
     why = bubblewrap.why_unavailable() or ("switched off by HIPSYNTH_SANDBOX" if bubblewrap.switched_off() else "")
     if why:

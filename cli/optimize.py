@@ -1,4 +1,4 @@
-"""`synth optimize`: a faster program, and the proof that it is the same."""
+"""`synth optimize`: rewrites a program to be faster, and verifies that its results are the same."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def drive_model(
     trace: Path,
     say: Callable[[str], None],
 ) -> tuple[OptimizeResult, ModelRun]:
-    """The answer of a model that drives the tools, and what its run used."""
+    """Lets a language model drive the tools; returns its verified result and the resources that the run used."""
     from hipsynth.cli.llm import api_key
     from hipsynth.synth.llm.endpoint import Client
     from hipsynth.tuning.agent.agent_loop import drive_model

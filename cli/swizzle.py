@@ -1,4 +1,4 @@
-"""`synth swizzle`: which work-group computes what, so that neighbours share an L2."""
+"""`synth swizzle`: remaps work-groups so that those that share data run on the same L2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one way from dataclasses to JSON documents and back.
+"""Converts dataclasses to JSON documents and back.
 
 A document is a frozen dataclass of numbers, texts, tuples, mappings and other dataclasses. Its fields are the members
 of the JSON object, in this order; one whose default is None is left out while it is None. An underscore behind a name
@@ -126,7 +126,7 @@ def _make_decoder(kind: object) -> Decoder:
 
 
 def _first_that_fits(decoders: tuple[Decoder, ...], value: object) -> object:
-    """What the first decoder makes of a value that takes it; raises the last one's error if none does."""
+    """Decodes a value by the first decoder that accepts it; raises the last decoder's error if none does."""
     if value is None and _decode_null in decoders:
         return None
     *others, last = [decoder for decoder in decoders if decoder is not _decode_null]

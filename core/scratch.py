@@ -134,7 +134,8 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def _sweep_dead_folders(place: Path) -> None:
-    """Deletes the folders of dead processes of this user. Others delete at the same time: what vanishes is no error."""
+    """Deletes the folders of dead processes of this user. Other processes may delete them at the same time, which is no
+    error."""
     with contextlib.suppress(OSError), os.scandir(place) as entries:
         for entry in entries:
             if entry.name.startswith(PREFIX):
@@ -156,7 +157,7 @@ def _sweep_one(path: Path) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Deletes a folder that untrusted programs may have filled; what cannot be deleted stays, without an error.
+    """Deletes a folder that untrusted programs may have filled; files that cannot be deleted stay, without an error.
 
     Follows no link, opens folders without permissions, and needs neither recursion nor a descriptor per level: a folder
     10,000 levels deep is moved up level by level.

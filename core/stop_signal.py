@@ -1,4 +1,4 @@
-"""Whether this process has been asked to end its work and to return what it has, and by which signal."""
+"""Remembers the signals that asked this process to stop and to return partial results."""
 
 from __future__ import annotations
 

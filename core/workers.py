@@ -226,7 +226,8 @@ class _Pool(Generic[T, R]):
                 worker.end()
 
     def _collect_last_results(self) -> Iterator[ItemOutcome[R]]:
-        """What the workers have of their items; they have a few seconds to tell. A second Ctrl-C ends the wait."""
+        """Partial results of the items in work; workers get a few seconds to send them. A second Ctrl-C ends the
+        wait."""
         for worker in self.busy:
             os.kill(worker.process.pid or 0, signal.SIGUSR1)
         end = time.monotonic() + _LAST_S

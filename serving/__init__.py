@@ -1,1 +1,1 @@
-"""Doors to predictions and profiles for other programs: editors and browsers."""
+"""Predictions and profiles for editors and browsers: the HTTP server, the language server, and MCP."""

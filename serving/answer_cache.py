@@ -1,4 +1,4 @@
-"""Answers by the content of their question: an undone edit costs nothing."""
+"""A cache of answers, keyed by the content of the request, so that undoing an edit costs nothing."""
 
 from __future__ import annotations
 

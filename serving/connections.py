@@ -30,7 +30,7 @@ REQUEST_TIMEOUT = (
 
 
 class ClientTurn(enum.Enum):
-    """What a client has to do next."""
+    """The next step that a client owes the server."""
 
     SEND_HEADERS = enum.auto()
     SEND_BODY = enum.auto()

@@ -1,4 +1,4 @@
-"""What the server answers besides the documents of `synth predict` and `synth profile`."""
+"""Answers of the server other than the documents of `synth predict` and `synth profile`."""
 
 from __future__ import annotations
 

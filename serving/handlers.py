@@ -1,4 +1,4 @@
-"""What a worker process does: a request as JSON in, the verb's document out. Nothing here knows of HTTP.
+"""Handlers of worker processes: take a request as JSON and return the verb's document. Independent of HTTP.
 
 The predictors are imported when they are needed: a worker that only executes programs starts in half the time.
 """

@@ -1,4 +1,4 @@
-"""What every request passes before a route sees it: host, origin, token, size. Pure ASGI: other middleware would hide
+"""Checks of every request before it reaches a route: host, origin, token, size. Pure ASGI: other middleware would hide
 from routes that a client has gone."""
 
 from __future__ import annotations

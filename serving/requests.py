@@ -1,4 +1,4 @@
-"""What a worker process is asked: one dataclass per kind of work."""
+"""Requests to worker processes: one dataclass per kind of work."""
 
 from __future__ import annotations
 

@@ -267,7 +267,7 @@ class _ProgramFields(TypedDict):
 
 
 def _program(body: Build) -> _ProgramFields:
-    """What a request says of its program, for a worker."""
+    """The fields of a request that describe its program, for a worker."""
     return {
         "source": body.source,
         "arch": body.arch,

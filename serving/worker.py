@@ -30,7 +30,7 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 class RequestCancelled(BaseException):
-    """Nobody wants the answer any more."""
+    """The request was cancelled; its answer is no longer needed."""
 
 
 class RequestLoop:

@@ -1,4 +1,4 @@
-"""What became of the launches of a program that ran within a budget (RunLimits.budget_s)."""
+"""Counts of executed, sampled and omitted launches of a program that ran within a budget (RunLimits.budget_s)."""
 
 from __future__ import annotations
 

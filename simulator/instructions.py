@@ -1,4 +1,4 @@
-"""What each instruction of a kernel did in a run, as the simulator counts it (native/core/tally.h)."""
+"""Events per instruction of a kernel, as the simulator counts them (native/core/tally.h)."""
 
 from __future__ import annotations
 

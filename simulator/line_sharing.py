@@ -69,7 +69,7 @@ class LineSharing:
 
 
 def read_sharing(path: Path) -> list[LineSharing]:
-    """What a run left behind. Raises BadInput if it is not what the runtime library writes."""
+    """Reads the sharing file of a run. Raises BadInput if its format is not the runtime library's."""
     data = read_regular(path, MOST_BYTES) if path.exists() else b""
     accesses, at = [], 0
     while at < len(data):

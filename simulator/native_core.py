@@ -1,4 +1,4 @@
-"""The native module as Python sees it: what simulator/native/bindings/module.cpp defines, with its types."""
+"""Types of the native module, which simulator/native/bindings/module.cpp defines."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Dispatch(TypedDict):
 
 
 class TimingEstimate(TypedDict):
-    """What the timing model makes of counted work."""
+    """The timing model's result for counted work."""
 
     duration_ns: float
     busy_cycles: float

@@ -64,7 +64,7 @@ def _readable_path(word: str, folder: Path, readable: frozenset[Path]) -> str:
 
 
 def _resolve_file(path: str | Path) -> Path | None:
-    """The path of a file without links; None for what is no file, or text that is no path."""
+    """The resolved path of a regular file; None for anything else, and for text that is no path."""
     is_file = os.path.isfile(path)  # noqa: PTH113 - false for text that is no path, where Path.is_file raises
     return Path(path).resolve() if is_file else None
 

@@ -1,4 +1,5 @@
-"""What a HIP text declares: the one model of functions, kernels, launches and macros, whichever reader fills it in.
+"""Dataclasses for the functions, kernels, launches and macros of a HIP text; both readers (outline, parser) return
+them.
 
 Positions count characters in an outline (`outline.py`) and bytes in a parsed program (`program.py`).
 """

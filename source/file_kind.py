@@ -1,4 +1,5 @@
-"""What a source file is, by the words in it: whether it has a main(), reads arguments, uses HIP; what it includes."""
+"""Classifies a source file by its text: whether it has a main(), reads arguments or uses HIP, and which files it
+includes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions that a parsed file defines, from libclang's tree: what tokens alone cannot tell."""
+"""The functions that a parsed file defines, read from libclang's syntax tree."""
 
 from __future__ import annotations
 

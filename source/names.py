@@ -1,4 +1,4 @@
-"""Names of kernels: from a signature or a mangled name to what the source calls the kernel."""
+"""Kernel names: converts a mangled name or a signature to the name in the source."""
 
 from __future__ import annotations
 

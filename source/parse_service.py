@@ -1,7 +1,7 @@
 """Parses untrusted programs in a sandbox: one long-lived process of this worker that answers in lines of JSON.
 
 libclang reads any file that a program includes, so it runs where only the headers and the program's own folder exist.
-What comes back is checked, because a program may have taken over the parser.
+Answers are validated, because a hostile program may have taken over the parser.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class ParserSession:
         self.server, self.config, self.root, self.isolate = server, config, root, isolate
 
     def ask(self, name: str, question: Mapping[str, Any], read: Callable[[Mapping[str, Any]], R]) -> R:
-        """What `read` makes of the answer to a question about the program `name`.
+        """Sends a request about the program `name` and decodes the answer by `read`.
 
         Raises ParserLost if the parser crashes, or if `read` rejects its answer with ValueError or the like: then the
         process is ended, too.

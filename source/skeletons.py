@@ -1,4 +1,4 @@
-"""Skeletons of programs: what stays of a source when names and numbers go, to find programs that hardly differ.
+"""Skeletons of programs: the source without names and numbers, to find near-duplicates.
 
 Two forms, both of the device code alone, so that another way to write the host code makes no new program:
 `token_skeleton` is the token stream with numbers and names as numbered places; two programs with the same one are

@@ -246,8 +246,8 @@ class CorpusWriter:
         return shard if _id_within(shard.first, low, high) and _id_within(shard.last, low, high) else None
 
     def _remove_replaced(self, replaced: set[str]) -> None:
-        """Deletes what the manifest just written replaces: the shards of the one before, those of interrupted rewrites
-        whose items are all stored, and unfinished files. Damaged shards move to lost/; other files stay."""
+        """Deletes the files that the new manifest replaces: the shards of the previous one, those of interrupted
+        rewrites whose items are all stored, and unfinished files. Damaged shards move to lost/; other files stay."""
         named = {shard.path for shard in self.manifest.all_shards()}
         for kind in KINDS:
             for path in rebuild.unnamed_files(self.root, kind, named):

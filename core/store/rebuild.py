@@ -1,4 +1,4 @@
-"""What a corpus folder holds: the shards of its manifest or, if that is lost, those in the folder.
+"""Lists the shards of a corpus folder: those of its manifest or, if that is lost, those found in the folder.
 
 A shard's name begins with its first id and ends with its hash, so that the folder alone shows which files are ours and
 whole. An interrupted rewrite leaves shards that overlap; each item then counts in one of them only.

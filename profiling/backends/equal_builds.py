@@ -32,7 +32,7 @@ def share_equal_runs() -> Iterator[None]:
 
 
 def key_of(program: Program, artefacts: Artefacts, device: DeviceTable, limits: RunLimits) -> Key | None:
-    """What the result of a run depends on; None where nothing is shared, or the program reads files of its own."""
+    """The key under which runs share a result; None where sharing is off or the program reads its own files."""
     if _known.get() is None or program.project is not None:
         return None
     files = [artefacts.executable, *(path for module in artefacts.modules for path in module)]

@@ -1,2 +1,2 @@
-"""What can be known of a kernel before it runs: launches as the host code would make them, and the work-groups' machine
+"""Estimates without running kernels as a whole: records the launches of the host code, and interprets the machine
 code interpreted for a small part of the grid."""

@@ -75,7 +75,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Preview:
-    """What the interpretation says of a launch on the whole device."""
+    """The estimate of one launch: counters, work and duration on the whole device."""
 
     launch: DeviceLaunch
     counters: Mapping[str, float]
@@ -99,7 +99,7 @@ class Preview:
 
 @dataclass(frozen=True)
 class ScaledCounts:
-    """What the interpretation of a launch counted, extended to its grid, on the small device."""
+    """Counts of an interpreted launch, extrapolated to its whole grid, still on the small device."""
 
     counters: Mapping[str, float]
     work: Mapping[str, float]
@@ -327,7 +327,7 @@ class Interpreter:
         return relocate_pointers(launch.arguments, moved)
 
     def scale_counts(self, launch: DeviceLaunch, counted: ScaledCounts) -> Preview:
-        """What the timing model makes of the counts on the whole device."""
+        """Converts counts of the small device to an estimate for the whole one by the timing model."""
         work = dict(counted.work)
         groups = math.prod(launch.grid)
         work[BUSIEST] *= self._busiest_share(groups)

@@ -1,4 +1,4 @@
-"""What a launch is for a preview: a kernel, a shape, argument bytes, and the device memory that exists."""
+"""A launch as previews need it: kernel, grid and block, argument bytes, and the allocated device memory."""
 
 from __future__ import annotations
 

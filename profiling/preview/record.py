@@ -45,7 +45,7 @@ HARMLESS: Mapping[str, str] = {
 
 
 class HostCode(StrEnum):
-    """What may be done to learn a program's launches."""
+    """Whether and how a program's host code may run to record its launches."""
 
     RUN = "run"  # its host code is run in the sandbox
     KNOWN = "known"  # nothing is run: what an earlier run recorded
@@ -63,7 +63,7 @@ class Recording:
 
     @property
     def depends_on_results(self) -> bool:
-        """Whether the host had seen what kernels wrote before it made its last launch."""
+        """Whether the host read results of kernels before its last launch."""
         return any(launch.after_read for launch in self.launches)
 
 
@@ -111,7 +111,7 @@ def data_files(project: Project) -> list[tuple[str, int, int]] | None:
 
 
 def host_text(text: str) -> str:
-    """A program's text without what its kernels do."""
+    """A program's text without the bodies of its kernels."""
     kept_lines, at = [], 0
     for kernel in outline_kernels(text):
         start, end = kernel.body
@@ -179,7 +179,7 @@ def run_recording(
 
 @dataclass(frozen=True)
 class RecordingHead:
-    """What is kept of a run besides its launches."""
+    """The part of a stored recording that is not launches."""
 
     reason: str
     message: str
@@ -191,7 +191,7 @@ def _read_recording(head: RecordingHead, data: bytes, signatures: Mapping[str, s
 
 
 def find_recording(run: HostRun, signatures: Mapping[str, str]) -> Recording | None:
-    """What an earlier run of the same host code recorded, perhaps with other code inside kernels; None without one."""
+    """The stored recording of the same host code, whose kernels may have had other bodies; None if there is none."""
     entry = run.entry()
     if entry is None:
         return None

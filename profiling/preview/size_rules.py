@@ -175,7 +175,7 @@ def _is_packed(launch: DeviceLaunch) -> bool:
 
 
 def _constant_parts(launch: DeviceLaunch) -> tuple[object, ...]:
-    """What must be equal for all sizes."""
+    """The parts of a launch that must be equal at all sizes."""
     pointers = tuple(
         (
             offset,

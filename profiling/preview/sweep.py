@@ -132,20 +132,20 @@ class Line:
         sizes = np.array([self._count_scales(i, first) for i in (low, high, *indices)])
         numbers = np.array([self.numbers[i] for i in (low, high, *indices)], dtype=np.float64)[:, None]
         logs = np.log(np.maximum(numbers, 1e-9))
-        linear, power = (_busiest_share(scale) for scale in (numbers, logs))
+        linear, power = (_relative_position(scale) for scale in (numbers, logs))
         per_group = _interpolate_power(ends / sizes[:2], power) * sizes[2:]
         return np.stack([per_group, _interpolate_power(ends, power), ends[0] + linear * (ends[1] - ends[0])])
 
     def _count_scales(self, index: int, like: ScaledCounts) -> list[float]:
-        """What each count of a launch is proportional to: its work-groups, those of its busiest CU, or nothing."""
+        """The scale of each count: the launch's work-groups, those of its busiest CU, or 1."""
         groups = float(math.prod(self.launches[index].grid))
         busiest = float(math.ceil(groups / self.interpreter.small["topology.cus"]))
         sizes = [groups] * len(like.counters) + [busiest if name == BUSIEST else groups for name in like.work]
         return sizes + [1.0] * len(_number_names(like))
 
 
-def _busiest_share(scale: Floats) -> Floats:
-    """How far the numbers after the first two lie between these."""
+def _relative_position(scale: Floats) -> Floats:
+    """The position of each later number between the first two, as a fraction."""
     width = scale[1] - scale[0]
     return (scale[2:] - scale[0]) / width if width else np.full_like(scale[2:], 0.5)
 

@@ -1,4 +1,4 @@
-"""Says what a budget left out, and where the time of a run went."""
+"""Describes which launches a budget left out, and where the time of a run went."""
 
 from __future__ import annotations
 

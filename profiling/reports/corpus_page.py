@@ -144,7 +144,7 @@ def _shown_rows(corpus: Corpus) -> Sequence[StoredRow]:
 
 
 def _corpus_totals(statistics: CorpusStatistics) -> tuple[tuple[str, int], ...]:
-    """What the page says first; without what the corpus has no record of."""
+    """The totals at the top of the page; entries that the corpus does not record are left out."""
     counts = (
         ("programs", statistics.programs.total),
         ("lineages", statistics.programs.lineages),
@@ -281,7 +281,7 @@ def _assemble_page(name: str, data: PageData) -> str:
 
 
 def _fill_template(text: str, parts: Mapping[str, str]) -> str:
-    """The template with its places filled; what is filled in is not searched again."""
+    """Fills the placeholders of the template; inserted text is not searched for placeholders."""
     pieces: Iterable[str] = re.split("(" + "|".join(map(re.escape, parts)) + ")", text)
     return "".join(parts.get(piece, piece) for piece in pieces)
 

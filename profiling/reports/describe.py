@@ -1,4 +1,5 @@
-"""Makes the documents of profiles and runs, and the exit code. The text form is in profiling/reports/terminal.py."""
+"""Converts results of profiles and runs to their JSON documents and the exit code. The text form is in
+profiling/reports/terminal.py."""
 
 from __future__ import annotations
 

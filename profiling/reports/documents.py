@@ -1,4 +1,4 @@
-"""The documents of profiles and runs. What makes them is in profiling/reports/describe.py."""
+"""The documents of profiles and runs. profiling/reports/describe.py fills them in."""
 
 from __future__ import annotations
 

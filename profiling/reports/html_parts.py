@@ -1,4 +1,4 @@
-"""What stand-alone HTML pages are made of: the shared roofline component and data, both inlined."""
+"""Parts of stand-alone HTML pages: the roofline script and data, both inlined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labels of a surveyed program for a corpus: of its own run, and of runs in other sizes, which are short."""
+"""Measures a surveyed program for a corpus: its own run, then short runs at other problem sizes."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def all_labels(survey_run: SurveyRun, scratch: Path) -> Iterator[Labels]:
 
 
 def _print_usage(survey_run: SurveyRun, scratch: Path) -> str:
-    """What the program prints about its arguments, if it takes any."""
+    """The program's usage text, if it takes arguments."""
     text = f"{survey_run.done.stdout}\n{survey_run.done.stderr}"[:USAGE_CHARS]
     if not survey_run.program.reads_arguments:
         return text

@@ -83,7 +83,7 @@ def report_table(report: SurveyReport) -> str:
 
 
 def _budget_lines(report: SurveyReport) -> list[str]:
-    """What the budget left out, and how many kernels were labelled per hour of processor time."""
+    """Launches that the budget left out, and kernels labelled per hour of processor time."""
     conditions = report.conditions
     if conditions is None or not conditions.budget_s:
         return []

@@ -263,7 +263,7 @@ def _shrink_run(
 
 
 def _output_tail(stdout: str, stderr: str, status: str) -> str:
-    """The end of what a failed run printed."""
+    """The last lines that a failed run printed."""
     if status not in ("failed", "partial"):
         return ""
     return "\n".join(part[-OUTPUT_CHARS:].strip() for part in (stdout, stderr) if part.strip())
@@ -278,7 +278,8 @@ def _failed_row(task: _Task, error: Exception | None) -> SurveyRow:
 
 
 def _row_key(program: SurveyedProgram, options: SurveyOptions) -> str:
-    """What a row depends on: plans, sources, architecture, tools. The time limit is looked at separately."""
+    """Hash of everything that a row depends on: plans, sources, architecture, tools. The time limit is compared
+    separately."""
     depends = [program.id, repr((program.plans, program.calls)), options.arch, options.count, options.memory_bytes]
     if options.table.name != devices.default_device(options.arch):
         depends.append(options.table.name)

@@ -1,1 +1,1 @@
-"""How far simulated values are from hardware: expected errors and ranges by class of kernel, measured by studies/."""
+"""Expected errors of simulated values against hardware, by class of kernel; measured by studies/."""

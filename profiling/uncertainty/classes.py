@@ -1,4 +1,4 @@
-"""The class of a kernel: what its time depends on most, from its counters and its duration alone.
+"""Classifies a kernel by the resource that dominates its time, from its counters and its duration alone.
 
 Kernels of one class err alike, so the error of a kernel that was never recorded is taken from recorded ones of its
 class (ranges.toml). studies/leave_one_out/kinds.toml has the classes of the recorded kinds.

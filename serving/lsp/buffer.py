@@ -1,4 +1,5 @@
-"""The text of an open document, edited line by line: an edit costs what it touches, not what the document holds."""
+"""The text of an open document, edited line by line: the cost of an edit depends on its own size, not on the
+document's."""
 
 from __future__ import annotations
 

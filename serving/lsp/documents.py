@@ -1,4 +1,4 @@
-"""What the language server sends besides LSP's own messages: notifications, and answers to commands."""
+"""The language server's own notifications and answers to commands, beyond LSP's messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of each kernel of a document, from the documents of `synth predict` and `synth profile`."""
+"""Results per kernel of an open document, read from the documents of `synth predict` and `synth profile`."""
 
 from __future__ import annotations
 

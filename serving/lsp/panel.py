@@ -1,4 +1,4 @@
-"""What a client's own panel shows of a document: figures and their origin, before and after an edit, and a roofline."""
+"""The content of an editor's panel: figures and their origin, before and after an edit, and a roofline."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ THROUGHPUT = "HBM_GFLOPS"  # the metric that is the height of a kernel's points
 
 
 def panel_document(document: OpenDocument, options: EditorOptions) -> EditorPanel:
-    """What the panel shows of a document, with one entry of `kernels` per definition."""
+    """The panel's content for a document, with one entry of `kernels` per definition."""
     from hipsynth.serving.lsp.documents import EditorPanel, PanelTarget
 
     edited = document.baseline is not None and document.baseline.text != document.text
@@ -38,7 +38,7 @@ def panel_document(document: OpenDocument, options: EditorOptions) -> EditorPane
 
 
 def list_targets() -> EditorTargets:
-    """What can be predicted for."""
+    """The targets that predictions can be made for."""
     from hipsynth.profiling.matrix.targets import load_matrix
     from hipsynth.serving.lsp.documents import EditorTargets, NamedFlags, PredictedDevice
     from hipsynth.simulator.devices import list_devices, load_device
@@ -51,7 +51,7 @@ def list_targets() -> EditorTargets:
 
 
 def _kernel_sides(document: OpenDocument, name: str, edited: bool) -> tuple[KernelFacts | None, ...]:
-    """What is shown of a kernel, the prediction beside an execution, and the prediction of the saved text."""
+    """The columns of a kernel: its prediction, its execution, and the prediction for the saved text."""
     now = document.facts(name)
     guess = document.predicted.kernels.get(name) if document.predicted else None
     current = document.predicted is not None and document.predicted.text == document.text

@@ -1,4 +1,4 @@
-"""What editors show: the text of lenses, hovers and hints, and what is worth a diagnostic. Pure functions."""
+"""Texts that editors show: lenses, hovers, hints and diagnostics. Pure functions."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def kernel_hover(facts: KernelFacts, target: str, model: str) -> str:
 
 
 def line_hover(line: LineCost, kernel: str) -> str:
-    """Markdown for what one line costs."""
+    """Markdown that describes the cost of one line."""
     classes = ", ".join(f"{format_number(n)} {kind}" for kind, n in line.classes.items())
     rows = [
         ("wave instructions", f"{format_number(line.instructions)} ({classes})"),
@@ -109,7 +109,7 @@ def hint_text(line: LineCost) -> str:
 
 
 def kernel_findings(facts: KernelFacts) -> Iterator[Finding]:
-    """What costs a kernel most and can be changed, with the evidence."""
+    """The costs of a kernel that can be changed, largest first, each with its evidence."""
     if facts.occupancy is not None and facts.occupancy <= LOW_OCCUPANCY:
         by = f", limited by {facts.limited_by}" if facts.limited_by else ""
         text = (

@@ -187,7 +187,7 @@ def hints_of(document: OpenDocument, within: types.Range) -> list[types.InlayHin
 
 
 def actions_of(document: OpenDocument, line: int, options: EditorOptions) -> list[types.CodeAction]:
-    """What can be done with the kernel at a line."""
+    """The code actions for the kernel at a line."""
     if not any(kernel.holds(line) for kernel in document.found):
         return []
     commands = [("Compare with the saved file", COMPARE)]

@@ -1,4 +1,4 @@
-"""The open documents: what is known of each, and the work that finds out more."""
+"""The open documents, their latest predictions and profiles, and the tasks that update them."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ _TAKES_STRING = {"extern", "section", "alias", "annotate", "target", "visibility
 
 @dataclass(frozen=True)
 class Texts:
-    """What happens to old names in comments (COMMENTS) and in string literals (STRINGS).
+    """How old names in comments (COMMENTS) and in string literals (STRINGS) are treated.
 
     Rewritten strings change what a program prints, but no device code: only literals of host functions are rewritten.
     """

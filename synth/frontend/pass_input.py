@@ -39,7 +39,7 @@ class BuildConfiguration:
         return tuple(dict.fromkeys(folder for setting in self.settings for folder in setting.includes))
 
     def head(self, number: int) -> bytes:
-        """What stands before file `number`."""
+        """The text that precedes file `number`."""
         return self.settings[number].head if self.settings else b""
 
 

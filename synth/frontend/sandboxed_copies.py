@@ -116,7 +116,7 @@ R = TypeVar("R")
 def _ask_parser(
     request: AugmentRequest, question: Mapping[str, Any], read: Callable[[AugmentInput, Mapping[str, Any]], R]
 ) -> R:
-    """What `read` makes of the parser's answer; one that it rejects with ValueError or the like ends it."""
+    """Decodes the parser's answer by `read`; an invalid answer (ValueError and the like) ends the parser."""
     item, texts = request.item, request.texts
     root = item.root.absolute() if item.root else None
     settings = {"name": item.name, "seed": request.seed, "texts": [texts.comments, texts.strings]}

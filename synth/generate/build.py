@@ -61,7 +61,7 @@ def make_program(
 
 
 def composed_family(family: str, composition: str) -> str:
-    """What a program's record calls its family: the template, and after a slash the composition, if it has one."""
+    """The family in a program's record: the template's name, and after a slash the composition, if it has one."""
     return f"{family}/{composition}" if composition else family
 
 

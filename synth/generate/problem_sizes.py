@@ -70,7 +70,7 @@ def run_at(program: Program, sizes: Mapping[str, int]) -> ProgramRun | None:
 
 
 def expected_output(program: Program, run: ProgramRun) -> Expected | None:
-    """What a generated program must print in a run, from its recorded choices.
+    """The output that a generated program must print in a run, computed from its recorded choices.
 
     None if it is not known: for programs of another origin or of another version of the grammar, for a run whose
     arguments are not those of its parameters, and where the run is too large to be repeated on the host. A renamed copy

@@ -82,7 +82,7 @@ def _draw_program(
 
 @dataclass(frozen=True)
 class GenerationOrder:
-    """What is to be drawn: the arguments of `generate_programs` that every program depends on."""
+    """The arguments of `generate_programs` on which every program depends."""
 
     seed: int
     family: str | None

@@ -21,7 +21,7 @@ LIMIT = 4.0  # a weight changes at most so many times
 
 @dataclass(frozen=True)
 class Label:
-    """What is known of one label: its program's family and parameters, at the sizes of the run; and how welcome more
+    """One label: its program's family and parameters, at the sizes of the run, and how useful more
     such labels are, relative to others."""
 
     family: str

@@ -1,4 +1,4 @@
-"""What to ask a language model: problems x optimisation levels x temperatures, as chat messages made from templates."""
+"""The requests to a language model: problems x optimisation levels x temperatures, as chat messages from templates."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ProblemStatement:
 
 @dataclass(frozen=True)
 class Level:
-    """How far the model is to optimise."""
+    """An optimisation level to ask for."""
 
     name: str
     text: str

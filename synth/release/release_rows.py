@@ -1,4 +1,4 @@
-"""Rows of a corpus as rows of a release, one by one: what is kept, and in which form."""
+"""Converts rows of a corpus to rows of a release: which columns are kept, and in which form."""
 
 from __future__ import annotations
 

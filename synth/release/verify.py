@@ -167,7 +167,8 @@ def _column_differences(stored: Iterable[StoredRow], rebuilt: Iterable[StoredRow
 
 
 def find_leaks(release: Release) -> list[str]:
-    """What is both trained on and tested with, in words; none in a sound release. Compares the sources themselves."""
+    """Descriptions of programs that are both trained on and tested with; empty for a sound release. Compares the
+    sources themselves."""
     texts = {row["id"]: row["text"] for row in release.read("programs").select(["id", "text"]).to_pylist()}
     leaks = []
     programs = {split: _split_programs(release, split) for split in RELEASED}

@@ -1,4 +1,4 @@
-"""What a sandbox shows: read-only paths and one writable folder."""
+"""The mounts of a sandbox: read-only paths and one writable folder."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class CopyIn:
 
 @dataclass
 class CopyOut:
-    """Makes the user's copy of a folder what a job left of it. `before`: files with these stamps have not changed."""
+    """Applies a job's changes of its folder to the user's copy. Files with stamps in `before` have not changed."""
 
     before: dict[str, Stamp]
     left: int = MOST_ENTRIES

@@ -63,7 +63,8 @@ class Workspace:
             raise WorkspaceFull from error
 
     def copy_out(self, folder: Path, before: CopiedFolder) -> bool:
-        """Makes `folder` what the job left of it; False, and no copy, if the job put something else in its place."""
+        """Applies the job's changes to `folder`; returns False without copying if the job replaced the folder
+        itself."""
         self._root.chmod(0o755)  # of which a job may have taken its rights
         with contextlib.ExitStack() as stack:
             place = self.descriptor

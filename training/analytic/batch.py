@@ -45,7 +45,7 @@ class Variant:
     question: LaunchAssumptions
 
     def coordinates(self) -> dict[str, Coordinate]:
-        """What may differ between variants of one build on one device."""
+        """The numbers in which variants of one build on one device may differ, by name."""
         question = self.question
         grid: Coordinate = question.grid
         if question.grid is not None and question.grid[1:] == (1, 1):
@@ -143,7 +143,7 @@ def _one_build(
 def _recordings(
     source: str, interpreter: Interpreter, questions: Sequence[LaunchAssumptions]
 ) -> dict[tuple[str, ...], Recording]:
-    """What the program's runs record, by command line; the questions differ in nothing else that matters to it."""
+    """The recorded launches by command line, the only part of the questions that they depend on."""
     first = questions[0]
 
     def record(line: tuple[str, ...]) -> Recording:

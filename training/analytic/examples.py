@@ -45,7 +45,7 @@ def group_builds(samples: Iterable[LabelledSample]) -> list[BuildSamples]:
 
 
 def preview_build(build: BuildSamples) -> list[PreviewFeatures | None]:
-    """What the preview of each sample's kernel says; None where there is no preview of it."""
+    """The preview features of each sample's kernel; None where it has no preview."""
     try:
         return [
             _seen_of(sample, previews.previews)
@@ -56,7 +56,7 @@ def preview_build(build: BuildSamples) -> list[PreviewFeatures | None]:
 
 
 def previews_of(build: BuildSamples) -> list[ProgramPreviews]:
-    """What is found of the run of each sample. Raises CompileFailed, BadInput."""
+    """The previews of each sample's run. Raises CompileFailed, BadInput."""
     first = build.samples[0]
     code = device_code(first.text, first.arch, first.flags)
     runs = {(sample.text, sample.device): None for sample in build.samples}  # a run has a sample for each kernel
@@ -70,7 +70,7 @@ def _seen_of(sample: LabelledSample, previews: Sequence[Preview]) -> PreviewFeat
 
 
 def preview_features(previews: Sequence[Preview], preview: Preview, sample: LabelledSample) -> PreviewFeatures:
-    """What the previews of a kernel's launches say; the features are those of `preview`."""
+    """The mean quantities of a kernel's launches, with the features of `preview`."""
     bound = max(preview.bounds.values(), default=0.0)
     sway = max(launch.sensitivity for launch in previews if launch.instance == preview.instance)
     averaged = mean_quantities(

@@ -1,4 +1,4 @@
-"""What a preview says of a launch, as numbers for the learned correction."""
+"""Features of a previewed launch for the learned correction."""
 
 from __future__ import annotations
 

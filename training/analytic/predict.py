@@ -137,7 +137,7 @@ class AnalyticPredictor:
         return self.predict_code(source, code, chosen.name, check_flags(flags), question or LaunchAssumptions(), start)
 
     def unanswered(self, source: str, arch: str, flags: str, device: str | None) -> AnalyticPrediction:
-        """What stands in place of a prediction for which there was no time."""
+        """The answer for a kernel whose prediction ran out of time."""
         kernels = tuple(unknown_kernel(out_of_time(name)) for name in kernel_names(source))
         return AnalyticPrediction(arch, flags, device_of(arch, device).name, kernels, 0.0, str(self.path))
 
@@ -226,7 +226,7 @@ def unknown_kernel(failure: PreviewFailure) -> KernelPrediction:
 
 
 def prediction_reasons(preview: Preview) -> tuple[str, ...]:
-    """The facts behind a prediction: the units that take longest, and what keeps them busy."""
+    """The reasons of a prediction: the units that take longest, and the counts that keep them busy."""
     times = sorted(((ns, name) for name, ns in preview.bounds.items() if ns > 0), reverse=True)[:3]
     lines = [f"{name}: {ns / 1000:.3g} us if it were the only limit" for ns, name in times]
     occupancy = preview.occupancy

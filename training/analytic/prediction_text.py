@@ -41,7 +41,7 @@ def prediction_lines(result: PredictionResult, why: bool = False) -> list[str]:
 
 
 def _launch_key(kernel: KernelPrediction | SimulatedKernel) -> tuple[str, Dim | None, Dim | None]:
-    """What a prediction and an execution are compared by: the kernel's instance and the shape of its launch."""
+    """The key by which predictions and executions are compared: the kernel's instance and its launch shape."""
     return kernel.instance, kernel.grid, kernel.block
 
 

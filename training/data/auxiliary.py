@@ -1,4 +1,4 @@
-"""Facts between a source and its metrics, which an answer may say first: launch, work per item, what limits the kernel.
+"""Auxiliary facts that an answer may state before its metrics: launch shape, work per item, limiting unit.
 
 A metric is a formula over few quantities. An answer that names the quantities first gives a model more to learn from
 than the twelve metrics alone, and each value can use those before it. FACTS is the table; the values come from the

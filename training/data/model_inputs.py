@@ -1,4 +1,4 @@
-"""What a model reads besides the source, and how it answers: the part of a recipe that prompts and decoding share."""
+"""The inputs of a model besides the source, and the form of its answers: the recipe's part for prompts and decoding."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def find_placeholders(template: str) -> set[str]:
 
 
 def label_facts(row: StoredRow) -> dict[str, str]:
-    """What is known of a label as words and rounded numbers with units, by the names that questions.toml uses.
+    """The facts of a label as words and rounded numbers with units, by the names that questions.toml uses.
 
     `row`: a row of select_labels with the measurement's `limits` and `occupancy_of` (its occupancy struct).
     """

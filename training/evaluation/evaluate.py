@@ -346,7 +346,7 @@ def evaluation_table(document: EvaluationDocument) -> str:
 
 
 def _own_rows(scored: PredictorScores) -> list[str]:
-    """What only the analytic predictor has: duration, intervals, limiting unit, order of variants."""
+    """Rows that only the analytic predictor has: duration, intervals, limiting unit, order of variants."""
     time = scored.duration
     medians = [_format_percent(d.median_rel_error) for d in (time, *(time.without[name] for name in ALONE))]
     inside = [share for name, share in scored.inside_intervals.items() if name != DURATION]

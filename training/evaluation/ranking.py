@@ -1,4 +1,4 @@
-"""How well a predictor orders the variants of a program by duration: what an optimiser or a flag sweep asks of it."""
+"""Scores how well a predictor orders the variants of a program by duration, as optimisers and flag sweeps need."""
 
 from __future__ import annotations
 

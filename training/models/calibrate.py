@@ -1,4 +1,4 @@
-"""80 % intervals of a language model: how far true values lie from its answers on samples it has not learned."""
+"""Calibrates 80 % intervals of a language model from its errors on samples it was not trained on."""
 
 from __future__ import annotations
 

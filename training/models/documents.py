@@ -1,4 +1,4 @@
-"""The documents of predictions, of whichever predictor: what `synth predict --json` and the server answer."""
+"""The documents of predictions, for `synth predict --json` and the server; the same for every predictor."""
 
 from __future__ import annotations
 

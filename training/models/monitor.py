@@ -1,4 +1,4 @@
-"""What a training run reports while it goes on: progress, a log as JSON lines and for TensorBoard, throughput."""
+"""Progress reports of a training run: a progress line, logs (JSON lines, TensorBoard), throughput."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Throughput:
 
 
 def peak_flops(dtype: torch.dtype) -> float:
-    """Floating-point operations per second of a large matrix product here: what training could reach at most."""
+    """Floating-point operations per second of a large matrix product on this machine: the upper bound for training."""
     import torch
 
     device = "cuda" if torch.cuda.is_available() else "cpu"

@@ -1,4 +1,4 @@
-"""A model at an OpenAI-compatible endpoint drives the tools; what it finds is verified as what a search finds."""
+"""A model at an OpenAI-compatible endpoint drives the tools; its results are verified as those of a search are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said to a model that works with tools; training samples say the same."""
+"""Prompts for a model that works with tools; training samples use the same ones."""
 
 from __future__ import annotations
 

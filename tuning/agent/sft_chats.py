@@ -1,4 +1,4 @@
-"""Training samples: a search's success, told again as a chat in which an assistant works with the tools.
+"""Training samples for supervised fine-tuning: a search's winning steps as a chat of an assistant with the tools.
 
 Every result is what the tools answer, not what the search remembers, so a sample shows what a model will see.
 """
@@ -46,7 +46,7 @@ A = TypeVar("A")
 
 
 class NoLesson(HipsynthError):
-    """A success that cannot be told with the tools."""
+    """The winning steps cannot be expressed as calls of the tools."""
 
     reason = Reason.NO_LESSON
 

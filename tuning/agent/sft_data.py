@@ -1,4 +1,4 @@
-"""Makes training samples over many programs: each is optimized by the search, and its success is told as chats."""
+"""Makes training samples over many programs: each is optimized by the search, and its winning steps become chats."""
 
 from __future__ import annotations
 

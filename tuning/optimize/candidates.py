@@ -1,4 +1,4 @@
-"""What can be tried next: the moves of a state's kernels, each with the text that it gives."""
+"""The candidates of a search step: the moves of a state's kernels, each with the program text after it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def make_candidates(
     tried: Collection[str],
     allow: frozenset[str] = frozenset(),
 ) -> list[tuple[Move, str]]:
-    """Each kernel's moves by turns, those of the slowest kernel first. `origin` is the program without a plan."""
+    """The moves of all kernels in round-robin order, beginning with the slowest kernel. `origin` is the program without
+    a plan."""
     blocks = _launch_blocks(program, origin.found)
     rows = []
     for view in _kernel_views(program, state, origin, allow):

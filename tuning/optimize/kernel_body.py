@@ -1,4 +1,4 @@
-"""A kernel's body as tokens: its local variables, and what pieces of it change."""
+"""A kernel's body as tokens: its local variables, and which variables a range of tokens assigns."""
 
 from __future__ import annotations
 

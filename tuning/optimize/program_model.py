@@ -1,4 +1,4 @@
-"""What a search needs to know of a program: its kernels, how they are launched, and whether work-items depend on their
+"""The model of a program for a search: its kernels, how they are launched, and whether work-items depend on their
 group."""
 
 from __future__ import annotations

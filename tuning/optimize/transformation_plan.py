@@ -1,4 +1,4 @@
-"""What a search decides about one kernel; the emitter turns it into source text."""
+"""The decisions of a search about one kernel, from which the emitter writes source text."""
 
 from __future__ import annotations
 

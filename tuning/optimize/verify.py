@@ -1,4 +1,4 @@
-"""Checks that a faster program is the same program: docs/explanation/honest-gains.md says what each check is for."""
+"""Verifies that a faster program computes the same results; docs/explanation/honest-gains.md explains each check."""
 
 from __future__ import annotations
 

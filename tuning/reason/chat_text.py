@@ -1,4 +1,4 @@
-"""Chats with tool calls as text: what a small model reads and writes, and what of a tool's result it is shown.
+"""Renders chats with tool calls as text for small models, with the results of tools shortened.
 
 The same functions render chats for training and for use, so a model sees the forms that it has learned. TEMPLATE is a
 chat template of transformers in the widespread form (<tool_call>{"name", "arguments"}</tool_call>); it marks what the
@@ -124,7 +124,7 @@ def _brief_moves(answer: ProposedMoves) -> str:
 
 
 def _plan_words(plan: Mapping[str, PlanValue]) -> list[str]:
-    """What a plan changes, as words such as coarsen=2 and shape=64x1x1."""
+    """The decisions of a plan, as words such as coarsen=2 and shape=64x1x1."""
     return [name if value is True else f"{name}={_plan_value(value)}" for name, value in plan.items() if value]
 
 

@@ -62,7 +62,7 @@ class LocalModel:
         return ChatReply(reply_text, "stop", "local", len(ids), len(wrote), text, calls)
 
     def clear(self) -> None:
-        """Forgets the chat, and what was calculated for it with the weights of before."""
+        """Forgets the chat, and the cache that was computed with earlier weights."""
         self.turns.clear()
         self.seen = 0
         self._known, self._cache = [], None

@@ -124,7 +124,7 @@ def train_on_chats(traces: Path, config: Config, out: Path, progress: Progress |
 
 
 def _chat_texts(chats: Sequence[ToolChatRow]) -> list[str]:
-    """What a tokenizer of its own is trained on."""
+    """The texts on which the model's own tokenizer is trained."""
     return [json.dumps(brief_messages(chat["messages"])).replace("\\n", "\n") for chat in chats]
 
 

@@ -1,4 +1,5 @@
-"""Finds the mapping of work-groups that makes each kernel of a program fastest, proves it, and says what the limit is.
+"""Finds the mapping of work-groups that makes each kernel of a program fastest, proves that it is a bijection, and
+computes the limit that no mapping can beat.
 
 The reuse model ranks the whole grammar; the best few run on the simulator, all kernels' at once; the winner's output is
 compared with the original's bit for bit. Everything is deterministic.
@@ -199,7 +200,7 @@ def _kernel_refusal(
 
 
 def _set_ceiling(work: _Work, launch: LineSharing) -> None:
-    """The ceiling, and what is reported of the sharing."""
+    """Sets the ceiling of a kernel and the reported figures of its sharing."""
     reuse, chips, record = work.reuse, work.chips, work.record
     requests = record.counters.get("TCC_HIT", 0.0) + record.counters.get("TCC_MISS", 0.0)
     total_reuse = reuse_of(launch, most_pairs=len(launch.touches) or 1)
@@ -253,7 +254,7 @@ def _rank_mappings(work: _Work, question: SwizzleSettings) -> list[tuple[float, 
 
 
 def _choose_mappings(work: _Work, question: SwizzleSettings, round_: int) -> list[tuple[float, GroupMapping]]:
-    """What runs in a round: first the best by the model, of different kinds; then the best one's neighbours."""
+    """The mappings to run in a round: first the model's best of each kind, then neighbours of the best one."""
     mappings_tried = {trial.mapping for trial in work.answer.history}
     if not work.answer.sharing["shared_lines"] and not question.formula:
         return []

@@ -1,4 +1,4 @@
-"""What an optimizer can do, as tools for language models: one table, limits, and results that are never tracebacks.
+"""The optimizer's steps as tools for language models: one table, limits, and results that are never tracebacks.
 
 >>> from hipsynth.tuning.tools import Workshop, run_tool, tool_definitions
 >>> shop = Workshop(target_of("gfx942"))

@@ -1,4 +1,4 @@
-"""Where tools work: programs by short names, what is known of each, and limits on what a caller may use.
+"""The state that tools work on: programs by short names, their results, and limits on a caller's resources.
 
 Callers name programs, never files: nothing outside the workshop can be read or written through a tool.
 """
@@ -82,7 +82,7 @@ class Workshop:
         self._verified: dict[tuple[str, str, Arguments], Verification] = {}
 
     def again(self) -> Workshop:
-        """A workshop without programs, in which what this one measured and verified is not done again."""
+        """A new workshop without programs that reuses this one's measurements and verifications."""
         other = Workshop(self.target, self.limits, self.journal, self.sizes, self.allow)
         other._evaluations, other._parsed = self._evaluations, self._parsed
         other._verifiers, other._verified = self._verifiers, self._verified
@@ -168,7 +168,7 @@ class Workshop:
         return SearchState(dict(version.plans), version.text, self.ran(version))
 
     def moves(self, version: Version) -> list[tuple[Move, str]]:
-        """What can be done next with a program, in a fixed order: each move and the text that it gives."""
+        """The moves that apply to a program, in a fixed order, each with the program text after it."""
         origin = self.state(self.versions[version.base])
         return make_candidates(self.parsed(version), self.state(version), origin, (version.text,), self.allow)
 

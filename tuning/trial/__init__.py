@@ -1,4 +1,4 @@
-"""Trials: compile a program's text, run it in the sandbox on the simulator, compare what two programs leave behind.
+"""Trials: compile a program's text, run it in the sandbox on the simulator, compare the outputs of two programs.
 
 >>> from hipsynth.tuning.trial import Conditions, compare_trials, run_trial, target_of
 >>> before = run_trial(text, target_of("gfx942"), Conditions(("256",), exact=True))

@@ -1,4 +1,4 @@
-"""Compares what two programs left behind: bit for bit, or within a tolerance that has a reason."""
+"""Compares the outputs of two programs: bit for bit, or within a tolerance that has a reason."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def plan_sites(unit: ParsedUnit, rng: random.Random) -> list[Site]:
 
 
 def _statement_ranges(tokens: Sequence[Token]) -> list[tuple[int, int]]:
-    """The [start, end) ranges of what ends with a semicolon."""
+    """The [start, end) token ranges of statements that end with a semicolon."""
     ranges, first = [], 0
     for i, token in enumerate(tokens):
         if token.text in _ENDS:

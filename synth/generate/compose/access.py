@@ -146,7 +146,7 @@ ACCESSES: dict[str, Access] = {
 
 
 def prepare_values(s: Sketch, values: list[Expr]) -> list[Expr]:
-    """What a kernel does to a value as soon as it has it, while it is still exact: rounding, conversions, checks."""
+    """Applies rounding, conversions and checks to loaded values while they are still exact."""
     x = values[0]
     match s.ctx["prepare"]:
         case "round":

@@ -1,4 +1,5 @@
-"""What the parts of a composed kernel share: the kernel in progress, its buffers, and the place of a work-item."""
+"""The state that the parts of a composed kernel share: the kernel in progress, its buffers, and a work-item's
+position."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def _emit_branch(s: Sketch, p: WorkItemPosition, states: States, values: list[Ex
 
 
 def _other_side(state: Expr) -> Expr:
-    """What the other side of a branch does, within the range of the state."""
+    """The arithmetic of a branch's other side, within the range of the state."""
     if not state.dtype.is_float:
         return state >> 1
     return state * 0.5 + (state.lo + min(state.hi, COMFORT[state.dtype.name][1])) / 4

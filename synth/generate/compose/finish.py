@@ -1,4 +1,5 @@
-"""Finishes: what becomes of results. Each is a context around the launch that yields how to deliver one."""
+"""Finishes: how results are written. Each is a context manager around the launch that yields a function to deliver a
+result."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ TRANSFORMATIONS: Mapping[str, Transformation] = {
 
 
 def list_moves(view: KernelView) -> list[Move]:
-    """All moves from a kernel's plan: the transformations by turns, those that its bottleneck calls for first."""
+    """All moves from a kernel's plan, in round-robin order of the transformations, those for its bottleneck first."""
     limit = view.bottleneck
     rows: list[list[Move]] = []
     plans = {view.plan}

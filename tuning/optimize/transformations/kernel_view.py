@@ -1,4 +1,4 @@
-"""What a transformation sees of a kernel."""
+"""The view of a kernel that transformations get."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a transformation is: when it applies, which plans it offers, and how it changes the source."""
+"""The interface of a transformation: when it applies, which plans it offers, and how it changes the source."""
 
 from __future__ import annotations
 

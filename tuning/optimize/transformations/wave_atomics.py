@@ -1,5 +1,5 @@
-"""One atomic addition per wavefront and address, where each lane wants the place that its own would have given it: a
-queue, a compaction."""
+"""Wave-aggregated atomics: one atomic addition per wavefront and address, from which each lane computes the value that
+its own addition would have returned (queues, compactions)."""
 
 from __future__ import annotations
 
