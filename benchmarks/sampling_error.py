@@ -1,4 +1,4 @@
-"""How far sampled grids are from exact ones: the table of docs/explanation/sampling.md.
+"""How far sampled grids are from exact ones: the table of docs/log/sampling.md.
 
 Usage: python benchmarks/sampling_error.py [--size 49152] [--above 40000000] [kernel ...]
        python benchmarks/sampling_error.py --large
