@@ -70,7 +70,7 @@ class Scripted(LocalModel):
         super().__init__(None, tokenizer, context)
         self.answers = answers
 
-    def _written(self, ids: list[int]) -> tuple[list[int], list[float]]:
+    def _write_answer(self, ids: list[int]) -> tuple[list[int], list[float]]:
         text = self.answers[min(len(self.turns), len(self.answers) - 1)]
         wrote = self.tokenizer(f"{text}<|im_end|>", add_special_tokens=False)["input_ids"]
         return wrote, [-1.0] * len(wrote)
@@ -230,11 +230,11 @@ def test_an_answers_kernels_take_the_place_of_the_programs() -> None:
 
 MANY_GPUS = """
 from pathlib import Path
-from hipsynth.training.models.trainer import arguments, prepare_deepspeed
+from hipsynth.training.models.trainer import prepare_deepspeed, training_arguments
 from hipsynth.training.models.train import load_config
 config = load_config("tools-coder-7b")
 prepare_deepspeed(config)
-made = arguments(config, Path("checkpoints"), 4000)
+made = training_arguments(config, Path("checkpoints"), 4000)
 assert config.task == "tools" and made.deepspeed.endswith("zero3.json") and made.bf16
 assert made.hf_deepspeed_config.is_zero3() and made.max_steps == 2000
 """
