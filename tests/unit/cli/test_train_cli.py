@@ -130,10 +130,10 @@ def test_the_report_shows_bottlenecks_and_expected_errors() -> None:
     from hipsynth.training.evaluation.report import _expected_errors, _limit_shares
 
     (chart,) = _limit_shares({"gfx90a": {"hbm": 3, "launch": 1}})
-    assert [(row["unit"], row["share"]) for row in chart["rows"]] == [("HBM bandwidth", 75), ("launch overhead", 25)]
+    assert [(row.unit, row.share) for row in chart.rows] == [("HBM bandwidth", 75), ("launch overhead", 25)]
     found = _expected_errors([replace(sample, backend="sim") for sample in made.samples(3, 2)])
-    assert found["devices"] == ["mi250", "mi300x"]
-    assert all(len(row["cells"]) == 2 for row in found["rows"]) and len(found["rows"]) == 12 + 1
+    assert found.devices == ("mi250", "mi300x")
+    assert all(len(row.cells) == 2 for row in found.rows) and len(found.rows) == 12 + 1
 
 
 def test_bad_input_is_a_clear_error(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
