@@ -178,9 +178,9 @@ def _source_model(
     program: Program, file: Path, targets: list[tuple[str, str, str]], model: Path, as_json: bool
 ) -> None:
     from hipsynth.training.analytic.documents import document_of
-    from hipsynth.training.models.predict import Predictor, find_model, prediction_table
+    from hipsynth.training.models.predict import Predictor, prediction_table
 
-    predictor = Predictor.load(find_model(model))
+    predictor = Predictor.load(model)
     answers = [predictor.predict(program.text, arch, flag_text, device) for arch, flag_text, device in targets]
     if as_json:
         print_json(document_of(program, str(file), predictor.path, [prediction.document() for prediction in answers]))

@@ -18,7 +18,6 @@ from hipsynth.core.cache import cache_dir
 from hipsynth.core.errors import BadInput, MissingDependency
 from hipsynth.core.files import replace_atomically
 from hipsynth.training.models.model_record import ModelRecord
-from hipsynth.training.models.quantise import PACKED, unpack_model
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -144,8 +143,6 @@ def load_trained(path: Path, record: ModelRecord) -> tuple[PreTrainedModel, PreT
 
             base, _ = load_base(str(record["base"]))
             model = PeftModel.from_pretrained(base, str(path)).merge_and_unload()
-        elif (path / PACKED).exists():
-            model = unpack_model(path)
         else:
             model = AutoModelForCausalLM.from_pretrained(str(path), dtype=torch.float32)
     except Exception as error:  # transformers, peft and safetensors raise different errors for a damaged file

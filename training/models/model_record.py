@@ -63,7 +63,6 @@ class ModelRecord(TypedDict, total=False):
     rollouts: list[RolloutFigures]
     previewed: int
     thresholds: dict[str, float]
-    intervals: dict[str, list[float]]
     versions: dict[str, str]
 
 

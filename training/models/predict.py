@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from hipsynth.core.errors import BadInput, MissingDependency
-from hipsynth.core.reasons import Reason
 from hipsynth.profiling import metrics as table
 from hipsynth.profiling.metrics import roofline
-from hipsynth.profiling.metrics.uncertainty import WIDEST
 from hipsynth.simulator.devices import device_of
 from hipsynth.source.outline import kernel_names
 from hipsynth.toolchain import check_flags
@@ -26,10 +23,7 @@ from hipsynth.training.models.decode import AnswerDecoder, DecodedAnswer
 from hipsynth.training.models.documents import KernelPrediction, PredictionResult
 from hipsynth.training.models.model_record import RECORD, ModelRecord, model_record
 
-MODEL_VARIABLE = "HIPSYNTH_MODEL"
-MODEL_PLACES = ("out/model", "demo-out/model", "model")  # below the current folder; the newest is used
 DURATION_FACT = "duration_ns"  # of data.auxiliary
-SHIPPED = Path(__file__).parent / "shipped"  # used where there is none; its card is README.md there
 
 
 @dataclass(frozen=True)
@@ -48,7 +42,6 @@ class Prediction:
     notes: tuple[str, ...] = ()
     kernel: str = ""  # the kernel that is meant, or all if the source has several
     facts: Mapping[str, auxiliary.Value] = field(default_factory=dict)
-    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # 80 %, by metric and DURATION_FACT
 
     def document(self) -> PredictionResult:
         """The prediction as the documents have it."""
@@ -69,18 +62,12 @@ class Prediction:
 
     def _main_kernel(self) -> KernelPrediction:
         """The heaviest kernel, which is the one that a language model answers for."""
-        low, high = self.intervals.get(DURATION_FACT, (1.0, 1.0))
-        width = math.log(high / low) / 2 if high > low > 0 else 0.0
-        unsure = f"read from the source alone, the duration is uncertain by a factor of {math.exp(width):.0f}"
         duration = self.facts.get(DURATION_FACT)
         return KernelPrediction(
             name=self.kernel,
             metrics=self.metrics,
             duration_ns=None if isinstance(duration, str) else duration,
-            intervals=self.intervals,
-            abstained=width > WIDEST,
-            reason=unsure if width > WIDEST else "",
-            reason_code=Reason.UNCERTAIN if width > WIDEST else "",
+            intervals={},
             grid=None,
             block=None,
             bottleneck=str(self.facts.get("bottleneck", "")),
@@ -160,10 +147,7 @@ class Predictor:
             model=str(self.path),
             notes=tuple(self._make_notes(arch, flags, answer)),
             kernel=" or ".join(kernel_names(source)),
-            facts=(facts := auxiliary_facts(answer)),
-            intervals=value_intervals(
-                {**values_known, DURATION_FACT: facts.get(DURATION_FACT)}, self.record.get("intervals", {})
-            ),
+            facts=auxiliary_facts(answer),
         )
 
     def _make_notes(self, arch: str, flags: str, answer: DecodedAnswer) -> list[str]:
@@ -199,46 +183,9 @@ def auxiliary_facts(answer: DecodedAnswer) -> dict[str, auxiliary.Value]:
     return {key: value for key, value in read.items() if value is not None}
 
 
-def value_intervals(
-    values: Mapping[str, auxiliary.Value | None], calibrated: Mapping[str, Sequence[float]]
-) -> dict[str, tuple[float, float]]:
-    """The ends of the values' intervals, from what models.calibrate() measured."""
-    intervals = {}
-    for name, (low, high) in calibrated.items():
-        value = values.get(name)
-        if not isinstance(value, float):
-            continue
-        row = table.metric_table().metrics.get(name)
-        if row is not None and row.kind == "hit_rate":
-            intervals[name] = max(row.range[0], value + low), min(row.range[1], value + high)
-        else:
-            intervals[name] = value * low, value * high
-    return intervals
-
-
 def physical_values(values: Mapping[str, float | None]) -> dict[str, float | None]:
     """Converts normalised values to physical units, in the order of the paper's tables."""
     return {metric: table.denormalise_metric(metric, values.get(metric)) for metric in table.paper_ids()}
-
-
-def find_model(stated_folder: Path | None = None) -> Path:
-    """The model folder: `stated_folder`, else $HIPSYNTH_MODEL, else the newest of MODEL_PLACES, else SHIPPED; raises
-    MissingDependency if none."""
-    if stated_folder is not None:
-        return stated_folder
-    variable = os.environ.get(MODEL_VARIABLE)
-    if variable:
-        return Path(variable)
-    paths = [Path(folder) for folder in MODEL_PLACES if (Path(folder) / RECORD).exists()]
-    if not paths and (SHIPPED / RECORD).exists():
-        return SHIPPED
-    if not paths:
-        raise MissingDependency(
-            "no trained model found",
-            cause=f"--model was not given, {MODEL_VARIABLE} is not set, and no model is in {', '.join(MODEL_PLACES)}",
-            remedy="run `synth train CORPUS --config tiny-cpu --out out/model`, or name a model with --model",
-        )
-    return max(paths, key=lambda path: (path / RECORD).stat().st_mtime)
 
 
 def prediction_table(prediction: Prediction) -> str:

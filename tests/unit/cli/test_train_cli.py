@@ -138,8 +138,6 @@ def test_the_report_shows_bottlenecks_and_expected_errors() -> None:
 
 def test_bad_input_is_a_clear_error(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(work)
-    monkeypatch.delenv("HIPSYNTH_MODEL", raising=False)
-    monkeypatch.setattr("hipsynth.training.models.predict.MODEL_PLACES", ())
     kernel, corpus = work / "kernel.hip", work / "corpus"
     (work / "empty.hip").write_text("int main() { return 0; }\n")
     cases: list[tuple[type[Exception], list[object]]] = [

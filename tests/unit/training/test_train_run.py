@@ -17,7 +17,7 @@ from hipsynth.core.errors import BadInput, MissingDependency, UsageError
 from hipsynth.profiling.metrics.definitions import paper_ids
 from hipsynth.training.evaluation.evaluate import evaluate_model, evaluation_table, held_out, save_evaluation
 from hipsynth.training.models.monitor import keep_lines
-from hipsynth.training.models.predict import Predictor, find_model, prediction_table
+from hipsynth.training.models.predict import Predictor, prediction_table
 from hipsynth.training.models.train import (
     config_names,
     load_config,
@@ -192,22 +192,10 @@ def test_bad_questions_are_rejected(model: Path) -> None:
         predictor.predict("int main() { return 0; }", "gfx90a", "-O3")
 
 
-def test_models_are_found_in_the_documented_places(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("HIPSYNTH_MODEL", raising=False)
-    monkeypatch.setattr("hipsynth.training.models.predict.SHIPPED", tmp_path / "nowhere")
-    with pytest.raises(MissingDependency, match="no trained model") as error:
-        find_model()
+def test_a_folder_without_a_model_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(MissingDependency, match="no finished model") as error:
+        Predictor.load(tmp_path / "elsewhere")
     assert "synth train" in error.value.remedy
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "model").symlink_to(model)
-    assert find_model() == Path("out/model")
-    monkeypatch.setenv("HIPSYNTH_MODEL", "elsewhere")
-    assert find_model() == Path("elsewhere")
-    with pytest.raises(MissingDependency, match="no finished model"):
-        Predictor.load(Path("elsewhere"))
 
 
 def test_a_damaged_record_is_bad_input(tmp_path: Path) -> None:

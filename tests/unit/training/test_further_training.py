@@ -1,0 +1,44 @@
+"""A model that goes on from another one knows what that one has learned."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import needs
+import pytest
+import training_corpus as made
+
+from hipsynth.training.data.dataset import canonical_id, split_samples
+from hipsynth.training.evaluation.evaluate import held_out
+from hipsynth.training.models.train import TEXT_DIGITS, TRAINING_SET, train_model
+
+needs.package("torch")
+needs.package("transformers")
+
+SAMPLES = made.samples(18, 2)
+TOY = made.toy_config()
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    out = tmp_path_factory.mktemp("base") / "model"
+    train_model(Path("corpus"), TOY, out, samples=SAMPLES)
+    yield out
+
+
+def test_what_a_base_has_learned_is_not_tested_on(model: Path, tmp_path: Path) -> None:
+    """A second stage's model remembers the programs of the first, also apart from their names."""
+    parts = split_samples(SAMPLES)
+    second = [replace(s, text=s.text.replace("main()", "main(void)")) for s in parts["train"][:8]]
+    out = tmp_path / "second"
+    train_model(Path("corpus"), replace(TOY, base=str(model), max_steps=1), out, samples=[*second, *parts["lineage"]])
+    known = json.loads((out / TRAINING_SET).read_text())
+    first = json.loads((model / TRAINING_SET).read_text())
+    assert set(first["texts"]) < set(known["texts"]) and set(first["keys"]) <= set(known["keys"])
+    renamed = replace(parts["train"][-1], lineage=parts["lineage"][0].lineage, program_id="another")
+    assert canonical_id(renamed.text)[:TEXT_DIGITS] in first["texts"]
+    _, tested, _ = held_out(out, [*parts["lineage"], renamed])
+    assert len(tested["lineage"]) == len(parts["lineage"]) and renamed not in tested["lineage"]
