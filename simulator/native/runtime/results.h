@@ -108,7 +108,7 @@ class Results {
   std::map<std::pair<size_t, Shape>, size_t> shape_index_;  // position in totals_, shape -> position in shapes_
   std::vector<ShapeTotal> shapes_;                          // in the order of their first launches
   bool several_shapes_ = false;                             // of some kernel
-  std::map<std::string, size_t> spending_index_;  // kernel symbol -> position in spending_
+  std::map<std::string, size_t> spending_index_;            // kernel symbol -> position in spending_
   std::vector<Spending> spending_;
   const InstructionTally* tally_ = nullptr;
   std::string instructions_;        // rendered: kernels with their instructions
