@@ -12,7 +12,7 @@ from hipsynth.profiling.preview.interpret import Preview
 from hipsynth.profiling.preview.programs import ProgramPreviews, device_code, preview_program
 from hipsynth.source.names import short_name
 from hipsynth.training.analytic.features import launch_features, preview_quantities
-from hipsynth.training.analytic.model import SWAY, Example
+from hipsynth.training.analytic.model import SENSITIVITY, Example
 from hipsynth.training.analytic.quantities import NAMES, Quantities, metric_quantities
 from hipsynth.training.data.dataset import LabelledSample
 
@@ -72,11 +72,12 @@ def _seen_of(sample: LabelledSample, previews: Sequence[Preview]) -> PreviewFeat
 def preview_features(previews: Sequence[Preview], preview: Preview, sample: LabelledSample) -> PreviewFeatures:
     """The mean quantities of a kernel's launches, with the features of `preview`."""
     bound = max(preview.bounds.values(), default=0.0)
-    sway = max(launch.sensitivity for launch in previews if launch.instance == preview.instance)
+    sensitivity = max(launch.sensitivity for launch in previews if launch.instance == preview.instance)
     averaged = mean_quantities(
         [preview_quantities(launch, sample.arch) for launch in launches_of(previews, preview, sample)]
     )
-    return PreviewFeatures(launch_features(preview, sample.device) | {SWAY: sway}, averaged, preview.bottleneck, bound)
+    features = launch_features(preview, sample.device) | {SENSITIVITY: sensitivity}
+    return PreviewFeatures(features, averaged, preview.bottleneck, bound)
 
 
 def launches_of(previews: Sequence[Preview], preview: Preview, sample: LabelledSample) -> list[Preview]:

@@ -51,7 +51,7 @@ def launch_features(preview: Preview, device: str) -> dict[str, float]:
         "atomics": _safe_log2(preview.counters.get("TCC_ATOMIC", 0.0) / items),
         "barriers": _safe_log2(preview.work.get("barriers", 0.0) / items),
         "guessed": float(preview.guessed),
-        "sway": preview.sensitivity,
+        "sensitivity": preview.sensitivity,
     }
     return values
 

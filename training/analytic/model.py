@@ -24,7 +24,7 @@ from hipsynth.training.analytic.trees import Trees
 VERSION = 1
 MOST_BYTES = 40 << 20
 COVERED = 0.8  # share of true values that an interval should hold
-DURATION, SWAY = "duration_ns", "sway"
+DURATION, SENSITIVITY = "duration_ns", "sensitivity"
 FOLDS = 5
 THRESHOLDS = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, math.inf)
 MOST_LOSS = 0.2
@@ -142,7 +142,7 @@ class AnalyticModel:
             name: np.maximum(1e-4, self.factors[name] * model.predict(table)) for name, model in self.widths.items()
         }
         if DURATION in widths:  # data that nobody knows yet changes it by as much
-            widths[DURATION] = np.maximum(widths[DURATION], [row.get(SWAY, 0.0) for row in rows])
+            widths[DURATION] = np.maximum(widths[DURATION], [row.get(SENSITIVITY, 0.0) for row in rows])
         corrected = []
         for i, (q, arch) in enumerate(zip(previewed, archs, strict=True)):
             fixed = correct_quantities(q, {name: ratios[name][i] for name in NAMES})
