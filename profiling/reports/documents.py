@@ -91,7 +91,6 @@ class ProfiledKernel:
     dispatches: int
     grid: Dim
     block: Dim
-    same_shape: bool
     counters: Mapping[str, float]
     metrics: Mapping[str, float | None]
     duration_ns: float
@@ -106,6 +105,7 @@ class ProfiledKernel:
     reused: int | None
     error_estimate: Mapping[str, float]
     metric_error_estimate: Mapping[str, float]
+    same_shape: bool
     registers: Registers | None = None
     lines: tuple[LineCost, ...] | None = None
     loops: tuple[LoopCost, ...] | None = None

@@ -185,7 +185,7 @@ def test_the_profile_document_keeps_the_contract(folder: Path, simulator: None) 
         (kernel,) = one["kernels"]
         contract = "name dispatches grid block counters metrics duration_ns backend backend_version"
         extensions = "extra_metrics expected_error no_evidence bottleneck sampled groups_simulated reused"
-        extensions += " error_estimate metric_error_estimate"
+        extensions += " error_estimate metric_error_estimate same_shape"
         assert list(kernel) == [*contract.split(), *extensions.split()]
         assert (kernel["name"], kernel["grid"], kernel["block"]) == ("k", [1, 1, 1], [256, 1, 1])
         assert kernel["counters"]["SQ_WAVES"] == 4 and len(kernel["metrics"]) == 12

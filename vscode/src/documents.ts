@@ -206,7 +206,6 @@ export interface ProfiledKernel {
   dispatches: number;
   grid: [number, number, number];
   block: [number, number, number];
-  same_shape: boolean;
   counters: Record<string, number>;
   metrics: Record<string, number | null>;
   duration_ns: number;
@@ -221,6 +220,7 @@ export interface ProfiledKernel {
   reused: number | null;
   error_estimate: Record<string, number>;
   metric_error_estimate: Record<string, number>;
+  same_shape: boolean;
   registers?: Registers;
   lines?: LineCost[];
   loops?: LoopCost[];

@@ -60,7 +60,6 @@ def test_the_json_contract(hip: Path, recorded: str) -> None:
         "dispatches",
         "grid",
         "block",
-        "same_shape",
         "counters",
         "metrics",
         "duration_ns",
@@ -68,7 +67,7 @@ def test_the_json_contract(hip: Path, recorded: str) -> None:
         "backend_version",
     ]
     names += ["extra_metrics", "expected_error", "no_evidence", "bottleneck"]
-    names += ["sampled", "groups_simulated", "reused", "error_estimate", "metric_error_estimate"]
+    names += ["sampled", "groups_simulated", "reused", "error_estimate", "metric_error_estimate", "same_shape"]
     assert [list(one) for one in found["kernels"]] == [names, names]
     first = found["kernels"][0]
     assert (first["name"], first["dispatches"]) == ("first", 2)
