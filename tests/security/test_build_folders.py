@@ -141,7 +141,7 @@ def test_answers_that_name_other_folders(tmp_path: Path, outside: Path) -> None:
     index = {"objects": [{"kind": "codemodel", "jsonFile": "model.json"}]}
     for name, document in (("index-1.json", index), ("model.json", model), ("target.json", target)):
         (replies / name).write_text(json.dumps(document))
-    assert [found.source for found in run._read_reply()[0]] == [tmp_path] and run._reply()[1] == ["x"]
+    assert [found.source for found in run._read_reply()[0]] == [tmp_path] and run._read_reply()[1] == ["x"]
     for place in (str(outside), "..", "/etc", "out/../../.."):
         (replies / "target.json").write_text(json.dumps({**target, "paths": {"source": place, "build": "."}}))
         found, _, _ = run._read_reply()
