@@ -16,8 +16,7 @@ Examples:
   synth export corpus --format questions --out questions.jsonl
 
 One sample per program, architecture and flag set, labelled with the metrics of the kernel with the largest total time.
-fixed3 prints values as in the paper (0.459), sig3 keeps three significant digits, exp3 puts the exponent first
-(-1459 is 4.59e-1).
+fixed3 prints values as in the paper (0.459), sig3 keeps three significant digits.
 `questions` asks what limits the kernel, how it uses memory, and where to begin, with answers from the label.
 """
 
@@ -35,7 +34,7 @@ fixed3 prints values as in the paper (0.459), sig3 keeps three significant digit
 @click.option("--out", type=NamedPath(path_type=Path), required=True, help="File to write.")
 @click.option(
     "--digits",
-    type=click.Choice(["fixed3", "sig3", "exp3"]),
+    type=click.Choice(["fixed3", "sig3"]),
     default="sig3",
     show_default=True,
     help="How values are written.",

@@ -15,7 +15,6 @@ from hipsynth.cli.options import NamedPath, json_option
 from hipsynth.cli.output import Progress, print_json, print_note
 
 if TYPE_CHECKING:
-    from hipsynth.training.models.model_record import ModelRecord
     from hipsynth.training.models.train import Config
 
 EPILOG = """\b
@@ -23,8 +22,6 @@ Examples:
   synth train corpus --config analytic --out model
   synth train corpus --config tiny-cpu --out model
   synth train corpus --config smollm2 --out model --max-steps 200
-  synth train corpus --config source --out model
-  synth train corpus --config grpo --base model --out reinforced
   synth train traces --config tools-smollm2 --out agent
   synth train traces --config tools-grpo --base agent --out practised
   synth train corpus --config paper --base /models/Llama-3.2-3B-Instruct --out model
@@ -76,9 +73,6 @@ def command(
     if as_json:
         print_json({"model": str(out), **record})
         return
-    if config.method == "grpo":
-        _show_rewards(out, record)
-        return
     valid = record["valid_loss"]
     counts = record["samples"]
     click.echo(f"{out}: {record['status']}, {record['steps']} steps of {config.name} on {counts['train']} samples")
@@ -128,14 +122,6 @@ def _train_tools(traces: Path, config: Config, out: Path, as_json: bool) -> None
     click.echo(f"  {record['tokens_per_sample']} tokens per chat; too long: {record['too_long']['train']}")
     valid = "" if record["valid_loss"] is None else f", held out {record['valid_loss']:.3f}"
     click.echo(f"  training loss {record['train_loss']:.3f}{valid}")
-
-
-def _show_rewards(out: Path, record: ModelRecord) -> None:
-    click.echo(f"{out}: {record['status']}, {record['steps']} steps; reward and share of values within 10 %")
-    before, after = record["scores"]["before"], record["scores"]["after"]
-    for part in before:
-        figures = [f"{s[part]['reward']:.3f}, {100 * s[part]['within_10']:.1f} %" for s in (before, after)]
-        click.echo(f"  {part:<8} {figures[0]} before, {figures[1]} after")
 
 
 def _train_analytic(corpus: Path, config: Config, out: Path, backend: str | None, as_json: bool) -> None:

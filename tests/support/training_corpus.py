@@ -81,14 +81,6 @@ def metrics(family: str, dtype: str, steps: int, n: int, arch: str, flags: str) 
     }
 
 
-def facts(values: dict[str, float], n: int, block: int) -> dict[str, float | str]:
-    """Auxiliary facts that fit the source and the made-up metrics."""
-    busy = values["L1_Cache_GFLOPS"] > 0
-    launch: dict[str, float | str] = {"work_groups": n // block, "group_size": block, "bytes_per_item": 8.0}
-    work = {"flops_per_item": 2.0 if busy else 0.0, "vl1d_accesses_per_item": 0.125, "stride": "unit"}
-    return launch | work | {"occupancy": 1.0, "bottleneck": "valu" if busy else "hbm", "duration_ns": 1000.0 + n}
-
-
 def sample(index: int, copy: int, arch: str, flags: str, origin: str = "synthetic") -> LabelledSample:
     """Build `copy` (0: the base, else renamed) of base program `index` on one target."""
     family = sorted(BODIES)[index % 3]
@@ -116,7 +108,6 @@ def sample(index: int, copy: int, arch: str, flags: str, origin: str = "syntheti
         metrics=values,
         duration_ns=1000.0 + n,
         backend="made-up",
-        facts=facts(values, n, block),
     )
 
 

@@ -23,7 +23,6 @@ from hipsynth.core.errors import BadInput
 from hipsynth.core.store import Corpus, splits_of
 from hipsynth.profiling.metrics.definitions import answer_ids, extra_ids, normalise_metric
 from hipsynth.source.arguments import run_text
-from hipsynth.training.data import auxiliary
 from hipsynth.training.data.samples import no_labels, select_labels
 
 PARTS = {  # split of the store -> part; "other" is in none
@@ -59,7 +58,6 @@ class LabelledSample:
     backend: str = ""
     arguments: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)
-    facts: Mapping[str, auxiliary.Value] = field(default_factory=dict)  # see data.auxiliary
 
     @property
     def key(self) -> str:
@@ -249,5 +247,4 @@ def _build_sample(row: Mapping[str, Any], program: Mapping[str, Any]) -> Labelle
             **{metric: row.get(metric) for metric in extra_ids()},
             "name": program["name"],
         },
-        facts=auxiliary.facts_of(row),
     )

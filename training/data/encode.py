@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NotRequired, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from hipsynth.core.errors import BadInput
 from hipsynth.profiling.metrics.definitions import answer_ids
 from hipsynth.source.model_view import cut_source, view_source
-from hipsynth.training.data import auxiliary, prompt
+from hipsynth.training.data import prompt
 from hipsynth.training.data.dataset import LabelledSample
-from hipsynth.training.data.model_inputs import ANY_TARGET, PromptOptions, launch_lines
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -36,7 +35,7 @@ class Skeleton:
 
 def split_answer(answer: str) -> tuple[Skeleton, list[str]]:
     """The skeleton and the value texts of an answer as `prompt.render_answer` formats it."""
-    names = "|".join(re.escape(key) for key in (*auxiliary.KEYS, *answer_ids()))
+    names = "|".join(re.escape(key) for key in answer_ids())
     literals, order, values, at = [], [], [], 0
     for match in re.finditer(rf'"({names})": "([^"]*)"', answer):
         literals.append(answer[at : match.start(2)])
@@ -46,16 +45,14 @@ def split_answer(answer: str) -> tuple[Skeleton, list[str]]:
     return Skeleton((*literals, answer[at:]), tuple(order)), values
 
 
-def answer_skeleton(arch: str, flags: str, fmt: str, facts: bool = False) -> Skeleton:
-    """The skeleton of the answer for an architecture, flags and number format, with or without auxiliary facts."""
-    nothing: dict[str, auxiliary.Value] = {key: auxiliary.CHOICES.get(key, (0.0,))[0] for key in auxiliary.KEYS}
-    blank = prompt.render_answer(dict.fromkeys(answer_ids(), 0.0), arch, flags, fmt, nothing if facts else None)
-    return split_answer(blank)[0]
+def answer_skeleton(arch: str, flags: str, fmt: str) -> Skeleton:
+    """The skeleton of the answer for an architecture, flags and number format."""
+    return split_answer(prompt.render_answer(dict.fromkeys(answer_ids(), 0.0), arch, flags, fmt))[0]
 
 
-def answer_atoms(fmt: str, facts: bool = False) -> list[str]:
+def answer_atoms(fmt: str) -> list[str]:
     """The texts between two values. They are the same in every answer, so a new tokenizer makes each a single token."""
-    return list(answer_skeleton("gfx90a", "-O3", fmt, facts).literals[1:-1])
+    return list(answer_skeleton("gfx90a", "-O3", fmt).literals[1:-1])
 
 
 @dataclass(frozen=True)
@@ -70,49 +67,32 @@ class EncodedQuestion:
     answer_head: int  # number of tokens at the end of the prefix that belong to the answer
 
 
-class TrainingExample(TypedDict):
-    """An encoded sample, by token: ids, labels (-100 where nothing is learned), and for values side by side stage,
-    branch and position (see `token_places`). `cut_lines`: source lines that did not fit."""
+class TokenRow(TypedDict):
+    """An encoded sample, by token: ids and labels (-100 where nothing is learned)."""
 
     input_ids: list[int]
     labels: list[int]
-    stage: NotRequired[list[int]]
-    branch: NotRequired[list[int]]
-    position_ids: NotRequired[list[int]]
-    cut_lines: NotRequired[int]
+
+
+class TrainingExample(TokenRow):
+    """With the number of source lines that did not fit the context."""
+
+    cut_lines: int
 
 
 class Encoder:
-    """Encodes programs for one tokenizer, number format, context length (in tokens), view of sources and options.
+    """Encodes programs for one tokenizer, number format, context length (in tokens) and view of sources.
 
     Prompt, literals and values are tokenised separately in both training and decoding, so that decoding with a forced
     skeleton uses exactly the token sequences of training.
     """
 
-    def __init__(
-        self,
-        tokenizer: PreTrainedTokenizerBase,
-        fmt: str,
-        context: int,
-        view: str = "whole",
-        options: PromptOptions | None = None,
-    ) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, fmt: str, context: int, view: str = "whole") -> None:
         self.tokenizer = tokenizer
         self.fmt = fmt
         self.context = context
         self.view = view
-        self.options = options or PromptOptions()
-        self.order = answer_skeleton("", "", fmt, self.options.auxiliary).order
         self._cache: dict[str, list[int]] = {}
-
-    @property
-    def stages(self) -> list[list[int]]:
-        """The answer's values (indices into `order`) by stage: one each, or in parallel those that do not use each
-        other."""
-        if not self.options.parallel:
-            return [[slot] for slot in range(len(self.order))]
-        stage = [auxiliary.STAGE.get(key, auxiliary.LAST_STAGE) for key in self.order]
-        return [[k for k, of in enumerate(stage) if of == s] for s in sorted(set(stage))]
 
     def ids(self, text: str) -> list[int]:
         """The token ids of a text, without special tokens."""
@@ -145,11 +125,7 @@ class Encoder:
         Raises BadInput if the source does not fit even when cut to one line.
         """
         text, left_out = view_source(source, self.view)
-        if self.options.launches:
-            text = launch_lines(source, arch) + text
-        if not self.options.targets:
-            arch = flags = ANY_TARGET
-        form = answer_skeleton(arch, flags, self.fmt, self.options.auxiliary)
+        form = answer_skeleton(arch, flags, self.fmt)
         head = self.cached(form.literals[0])
         literals = [self.cached(text) for text in form.literals[1:]]
         room = self.context - len(head) - sum(map(len, literals)) - VALUE_TOKENS * len(form.order) - 1
@@ -181,20 +157,10 @@ class Encoder:
         return best
 
     def example(self, sample: LabelledSample) -> TrainingExample:
-        """A training example: `input_ids`, `labels` (loss on the answer only) and `cut_lines`; in parallel also
-        `stage`, `branch` and `position_ids` of each token (see `token_places`), and no loss on the texts between the
-        values.
-
-        Raises ValueError if the answer needs facts that the sample's label does not have.
-        """
+        """A training example: `input_ids`, `labels` (loss on the answer only) and `cut_lines`."""
         encoded = self.encode(sample.text, sample.arch, sample.flags)
-        if self.options.auxiliary and not sample.facts:
-            raise ValueError("the label has no auxiliary facts")
-        facts = sample.facts if self.options.auxiliary else None
-        _, texts = split_answer(prompt.render_answer(sample.metrics, sample.arch, sample.flags, self.fmt, facts))
+        _, texts = split_answer(prompt.render_answer(sample.metrics, sample.arch, sample.flags, self.fmt))
         values = [self.cached(text) for text in texts]
-        if self.options.parallel:
-            return self._encode_parallel(encoded, values)
         ids = list(encoded.prefix)
         for value, literal in zip(values, encoded.literals, strict=True):
             ids += value + literal
@@ -202,73 +168,24 @@ class Encoder:
         start = len(encoded.prefix) - encoded.answer_head
         return {"input_ids": ids, "labels": [IGNORED] * start + ids[start:], "cut_lines": encoded.cut_lines}
 
-    def _encode_parallel(self, encoded: EncodedQuestion, values: Sequence[list[int]]) -> TrainingExample:
-        before = [[], *encoded.literals[:-1]]
-        branches = [[before[slot] + values[slot] for slot in stage] for stage in self.stages]
-        learned = [[len(values[slot]) for slot in stage] for stage in self.stages]
-        ids, labels = list(encoded.prefix), [IGNORED] * len(encoded.prefix)
-        stage_of, branch_of, position = token_places(len(ids), [[len(b) for b in stage] for stage in branches])
-        for tokens, counts in zip(branches, learned, strict=True):
-            for branch, count in zip(tokens, counts, strict=True):
-                ids += branch
-                labels += [IGNORED] * (len(branch) - count) + branch[len(branch) - count :]
-        return {
-            "input_ids": ids,
-            "labels": labels,
-            "cut_lines": encoded.cut_lines,
-            "stage": stage_of,
-            "branch": branch_of,
-            "position_ids": position,
-        }
 
-
-def token_places(prefix: int, lengths: Sequence[Sequence[int]]) -> tuple[list[int], list[int], list[int]]:
-    """(stage, branch, position) of every token of a prefix (stage 0) and of branches with these lengths by stage.
-
-    A token sees earlier stages and what precedes it in its own branch; all branches of a stage begin at one position.
-    """
-    stages, branches, positions, start = [0] * prefix, [0] * prefix, list(range(prefix)), prefix
-    for s, members in enumerate(lengths, start=1):
-        for b, length in enumerate(members):
-            stages += [s] * length
-            branches += [b] * length
-            positions += range(start, start + length)
-        start += max(members)
-    return stages, branches, positions
-
-
-def chat_text(sample: LabelledSample, fmt: str, view: str = "whole", options: PromptOptions | None = None) -> str:
+def chat_text(sample: LabelledSample, fmt: str, view: str = "whole") -> str:
     """A sample's prompt and the first literal of its answer as plain text, to train a new tokenizer on."""
     text, _ = view_source(sample.text, view)
-    if options and options.launches:
-        text = launch_lines(sample.text, sample.arch) + text
     messages = "\n".join(m["content"] for m in prompt.prompt_messages(text, sample.arch, sample.flags))
-    return (
-        messages
-        + "\n"
-        + answer_skeleton(sample.arch, sample.flags, fmt, bool(options and options.auxiliary)).literals[0]
-    )
+    return f"{messages}\n{answer_skeleton(sample.arch, sample.flags, fmt).literals[0]}"
 
 
-HIDDEN = 1 << 20  # the stage of padding: later than all others, so that nothing sees it
-
-
-def pad_batch(examples: Iterable[TrainingExample], pad_id: int) -> dict[str, list[list[int]]]:
-    """Right-pads a batch: `input_ids`, `attention_mask`, `labels`, and `stage`, `branch` and `position_ids` if the
-    examples have them; each (batch, longest example)."""
+def pad_batch(examples: Iterable[TokenRow], pad_id: int) -> dict[str, list[list[int]]]:
+    """Right-pads a batch: `input_ids`, `attention_mask` and `labels`, each (batch, longest example)."""
     batch = list(examples)
     width = max(len(e["input_ids"]) for e in batch)
 
     def filled(columns: Sequence[list[int]], by: int) -> list[list[int]]:
         return [column + [by] * (width - len(column)) for column in columns]
 
-    rows = {
+    return {
         "input_ids": filled([e["input_ids"] for e in batch], pad_id),
         "labels": filled([e["labels"] for e in batch], IGNORED),
+        "attention_mask": filled([[1] * len(e["input_ids"]) for e in batch], 0),
     }
-    if "stage" in batch[0]:
-        rows["stage"] = filled([e["stage"] for e in batch], HIDDEN)
-        rows["branch"] = filled([e["branch"] for e in batch], 0)
-        rows["position_ids"] = filled([e["position_ids"] for e in batch], 0)
-    mask = [[1] * len(e["input_ids"]) + [0] * (width - len(e["input_ids"])) for e in batch]
-    return {**rows, "attention_mask": mask}

@@ -1,8 +1,7 @@
 """Formats questions and answers as in the paper's Figure 3, and parses a model's answers.
 
-Values are normalised to the ranges of the metric table and printed as strings, in a format of data.numbers: `fixed3`
-(the paper's: three decimals), `sig3` (three significant digits, which preserves small values) or `exp3` (the exponent
-first, then three digits). An answer may say the facts of data.auxiliary before the metrics.
+Values are normalised to the ranges of the metric table and printed as strings, in a format of data.number_formats:
+`fixed3` (the paper's: three decimals) or `sig3` (three significant digits, which preserves small values).
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hipsynth.profiling import metrics
-from hipsynth.training.data import auxiliary
 from hipsynth.training.data.number_formats import format_number, read_number
 
 SYSTEM = "You are an expert GPU programmer and profiler. Given a code, you will predict its performance counters."
@@ -40,22 +38,12 @@ def answer_lead(arch: str, flags: str) -> str:
     return LEAD.format(arch=arch, flags=flags)
 
 
-def answer_fields(
-    values: Mapping[str, float],
-    arch: str,
-    flags: str,
-    digits: str = "sig3",
-    facts: Mapping[str, auxiliary.Value] | None = None,
-) -> dict[str, str]:
-    """The answer's JSON object: `facts`, if given, and the metrics in the paper's order. `values` are in physical units
-    by metric id.
+def answer_fields(values: Mapping[str, float], arch: str, flags: str, digits: str = "sig3") -> dict[str, str]:
+    """The answer's JSON object: the metrics in the paper's order. `values` are in physical units by metric id.
 
     Raises ValueError if a value cannot be normalised to a finite number that the format can write.
     """
     fields = {FLAGS_KEY: flags, ARCH_KEY: arch}
-    for key in auxiliary.KEYS if facts else ():
-        value = (facts or {})[key]
-        fields[key] = value if isinstance(value, str) else format_number(value, digits)
     for metric in metrics.answer_ids():
         share = metrics.normalise_metric(metric, values[metric])
         if share is None or not math.isfinite(share):
@@ -64,15 +52,9 @@ def answer_fields(
     return fields
 
 
-def render_answer(
-    values: Mapping[str, float],
-    arch: str,
-    flags: str,
-    digits: str = "sig3",
-    facts: Mapping[str, auxiliary.Value] | None = None,
-) -> str:
+def render_answer(values: Mapping[str, float], arch: str, flags: str, digits: str = "sig3") -> str:
     """The assistant message: `answer_lead` and the JSON object of `answer_fields` in a code fence."""
-    body = json.dumps(answer_fields(values, arch, flags, digits, facts), indent=2, ensure_ascii=False)
+    body = json.dumps(answer_fields(values, arch, flags, digits), indent=2, ensure_ascii=False)
     return f"{answer_lead(arch, flags)}```json\n{body}\n```"
 
 
@@ -87,23 +69,20 @@ def sample_messages(
     arch: str,
     flags: str,
     digits: str = "sig3",
-    facts: Mapping[str, auxiliary.Value] | None = None,
 ) -> list[dict[str, str]]:
     """The messages of a training sample: system, user and assistant."""
-    assistant = {"role": "assistant", "content": render_answer(values, arch, flags, digits, facts)}
+    assistant = {"role": "assistant", "content": render_answer(values, arch, flags, digits)}
     return [*prompt_messages(code, arch, flags), assistant]
 
 
 @dataclass(frozen=True)
 class ParsedAnswer:
-    """A parsed answer: `values` in physical units by metric id; `errors` lists why it is not valid; `facts` as
-    data.auxiliary names them."""
+    """A parsed answer: `values` in physical units by metric id; `errors` lists why it is not valid."""
 
     values: Mapping[str, float] = field(default_factory=dict)
     arch: str | None = None
     flags: str | None = None
     errors: tuple[str, ...] = ()
-    facts: Mapping[str, auxiliary.Value] = field(default_factory=dict)
 
     @property
     def valid(self) -> bool:
@@ -111,8 +90,8 @@ class ParsedAnswer:
 
 
 def parse_answer(text: str, *, arch: str | None = None, flags: str | None = None, digits: str = "sig3") -> ParsedAnswer:
-    """Parses a model's answer. It is valid if it is one JSON object with exactly the fourteen keys, numeric metrics,
-    and none or all of the auxiliary facts.
+    """Parses a model's answer. It is valid if it is one JSON object with exactly the fourteen keys and numeric
+    metrics.
 
     If `arch` or `flags` is given, the answer must repeat it. Values that can be parsed are returned even if the answer
     as a whole is not valid.
@@ -123,27 +102,21 @@ def parse_answer(text: str, *, arch: str | None = None, flags: str | None = None
         return ParsedAnswer(errors=(f"not JSON: {error}",))
     if not isinstance(document, dict):
         return ParsedAnswer(errors=("not a JSON object",))
-    auxiliary_keys = auxiliary.KEYS if any(key in document for key in auxiliary.KEYS) else ()
-    keys = (FLAGS_KEY, ARCH_KEY, *auxiliary_keys, *metrics.answer_ids())
+    keys = (FLAGS_KEY, ARCH_KEY, *metrics.answer_ids())
     errors = [f"missing key {key}" for key in keys if key not in document]
     errors += [f"unknown key {key}" for key in document if key not in keys]
     values: dict[str, float] = {}
-    facts: dict[str, auxiliary.Value] = {}
     for key in (key for key in keys[2:] if key in document):
-        value = _parse_value(key, document[key], digits)
+        value = _parse_number(document[key], digits)
         if value is None:
-            errors.append(
-                f"{key}: {document[key]!r} is not a {'number' if key not in auxiliary.CHOICES else 'known word'}"
-            )
-        elif key in auxiliary_keys:
-            facts[key] = value
-        elif not isinstance(value, str):
+            errors.append(f"{key}: {document[key]!r} is not a number")
+        else:
             values[key] = metrics.denormalise_metric(key, value) or 0.0
     for key, expected in ((ARCH_KEY, arch), (FLAGS_KEY, flags)):
         if key in document and expected is not None and document[key] != expected:
             errors.append(f"{key}: {document[key]!r} instead of {expected!r}")
     return ParsedAnswer(
-        values, _text_or_none(document.get(ARCH_KEY)), _text_or_none(document.get(FLAGS_KEY)), tuple(errors), facts
+        values, _text_or_none(document.get(ARCH_KEY)), _text_or_none(document.get(FLAGS_KEY)), tuple(errors)
     )
 
 
@@ -163,12 +136,6 @@ def _reject_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(set(keys)) != len(keys):
         raise ValueError("a key occurs twice")
     return dict(pairs)
-
-
-def _parse_value(key: str, value: object, digits: str) -> auxiliary.Value | None:
-    if key in auxiliary.CHOICES:
-        return next((word for word in auxiliary.CHOICES[key] if word == value), None)
-    return _parse_number(value, digits)
 
 
 def _parse_number(value: object, digits: str) -> float | None:

@@ -22,10 +22,10 @@ from hipsynth.core.errors import BadInput
 from hipsynth.core.files import whole_file
 from hipsynth.core.store import Corpus, StoredRow
 from hipsynth.profiling.metrics.bottleneck import unit_name
-from hipsynth.training.data import auxiliary
 from hipsynth.training.data.dataset import canonical_id
 from hipsynth.training.data.documents import QuestionExport
 from hipsynth.training.data.samples import FACTS, no_labels, select_labels, with_sources
+from hipsynth.training.data.work_facts import work_facts
 
 DETAILS = ("limits", "occupancy")  # columns that label rows leave out
 
@@ -83,19 +83,15 @@ def _hit_rates(row: StoredRow) -> dict[str, str]:
 
 
 def _work_facts(row: StoredRow) -> dict[str, str]:
-    row_facts = auxiliary.facts_of(row)
-    if not row_facts:
+    work = work_facts(row)
+    if work is None:
         return {}
-    facts = {"flops": _format_amount(row_facts["flops_per_item"]), "bytes": _format_amount(row_facts["bytes_per_item"])}
-    facts["accesses"] = _format_amount(row_facts["vl1d_accesses_per_item"])
-    access = load_texts()["strides"].get(row_facts["stride"])
+    amounts = {"flops": work.flops_per_item, "bytes": work.bytes_per_item, "accesses": work.lookups_per_item}
+    facts = {name: f"{amount:.3g}" for name, amount in amounts.items()}
+    access = load_texts()["strides"].get(work.stride)
     intensity = row.get("HBM_Arithmetic_Intensity")
     facts |= {"access": access} if access else {}
     return facts | ({"intensity": f"{intensity:.3g}"} if intensity is not None else {})
-
-
-def _format_amount(value: auxiliary.Value) -> str:
-    return f"{float(value):.3g}"
 
 
 def _format_share(share: float) -> str:

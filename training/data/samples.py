@@ -18,10 +18,10 @@ from hipsynth.profiling import metrics
 from hipsynth.simulator import label_model
 from hipsynth.simulator.devices import default_device, load_device
 from hipsynth.source.arguments import run_text
-from hipsynth.training.data import auxiliary
 from hipsynth.training.data.documents import ChatExport
 from hipsynth.training.data.number_formats import DIGITS
 from hipsynth.training.data.prompt import sample_messages
+from hipsynth.training.data.work_facts import COUNTERS, ITEMS, with_counters
 
 # A program may launch several kernels. Its label is the kernel with the largest total time (duration x dispatches;
 # of equals, the one launched first): the kernel to optimise.
@@ -54,9 +54,8 @@ def select_labels(
     versions of backend, compiler or headers, only the most frequent one is used.
     """
     plain = [part.name for part in measurements.schema if not _is_large(part.type)]
-    plain = [name for name in plain if name != "occupancy"]
-    extra = ("bottleneck", "occupancy", auxiliary.ITEMS, *auxiliary.COUNTERS)
-    rows = auxiliary.with_counters(_with_bottleneck(measurements)).select([*plain, *extra]).to_pylist()
+    extra = ("bottleneck", ITEMS, *COUNTERS)
+    rows = with_counters(_with_bottleneck(measurements)).select([*plain, *extra]).to_pylist()
     backends = sorted({row["backend"] for row in rows})
     if backend is None and len(backends) > 1:
         raise UsageError(

@@ -162,7 +162,7 @@ class ScoredLanguageModel:
         return [normalised_values(a) for a in self.predictor.answers([(s.text, s.arch, s.flags) for s in samples])]
 
     def valid_share(self, part: Sequence[LabelledSample]) -> tuple[float | None, int]:
-        if not part or self.predictor.decoder.encoder.options.parallel:  # such a model decodes into a skeleton only
+        if not part:
             return None, 0
         texts = self.predictor.decoder.free([(s.text, s.arch, s.flags) for s in part])
         targets = [(s.arch, s.flags, self.record["format"]) for s in part]

@@ -1,18 +1,13 @@
-"""Decodes answers: with a forced skeleton and a grammar for values (always valid), or greedily without constraints.
-
-The values of a stage (Encoder.stages) are decoded side by side as branches of one sequence: a branch sees the question,
-earlier stages and itself. A model that was trained without stages has one value per stage, which is the usual order.
-"""
+"""Decodes answers: with a forced skeleton and a grammar for values (always valid), or greedily without constraints."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hipsynth.training.data import auxiliary
-from hipsynth.training.data.encode import HIDDEN, EncodedQuestion, Encoder
-from hipsynth.training.data.number_formats import Automaton, number_format, word_automaton
+from hipsynth.training.data.encode import EncodedQuestion, Encoder
+from hipsynth.training.data.number_formats import START, Automaton, number_format
 
 if TYPE_CHECKING:
     import torch
@@ -43,46 +38,16 @@ class DecodedAnswer:
 
 
 @dataclass
-class _Branch:
-    """One value being decoded: its index in the answer's order, where its next token goes, and its grammar's state."""
-
-    slot: int
-    stage: int
-    number: int
-    position: int
-    state: str = "start"
-    text: str = ""
-    done: bool = False
-
-
-@dataclass
 class _Row:
-    """State of one answer in a batch. `pending`: (token, stage, branch, position) of tokens that the model has not
-    read; `last`: the index in `pending` after which each open branch goes on."""
+    """State of one answer in a batch: the value being written (its index in the answer's order, its text so far, its
+    grammar's state), and `pending`, the tokens that the model has not read; none are left when the answer ends."""
 
     encoded: EncodedQuestion
     answer: DecodedAnswer
-    pending: list[tuple[int, int, int, int]]
-    start: int
-    stage: int = 0
-    branches: list[_Branch] = field(default_factory=list)
-    last: dict[int, int] = field(default_factory=dict)
-
-    def put(self, branch: _Branch, tokens: Sequence[int]) -> None:
-        """Queues tokens at the end of a branch."""
-        for token in tokens:
-            self.pending.append((token, branch.stage, branch.number, branch.position))
-            branch.position += 1
-        self.last[branch.number] = len(self.pending) - 1
-
-    def begin(self, slots: Sequence[int]) -> None:
-        """Opens the next stage's branches, each with the text that precedes its value."""
-        self.start = max((branch.position for branch in self.branches), default=self.start)
-        self.stage += 1
-        self.branches = [_Branch(slot, self.stage, number, self.start) for number, slot in enumerate(slots)]
-        self.last = {}
-        for branch in self.branches:
-            self.put(branch, self.encoded.literals[branch.slot - 1] if branch.slot else ())
+    pending: list[int]
+    slot: int = 0
+    text: str = ""
+    state: str = START
 
 
 Moves = dict[str, dict[int, str]]  # grammar state -> {allowed token id: next state}
@@ -94,16 +59,12 @@ class AnswerDecoder:
     def __init__(self, model: PreTrainedModel, encoder: Encoder) -> None:
         self.model = model.eval()
         self.encoder = encoder
-        self.stages = encoder.stages
         texts = encoder.tokenizer.batch_decode(
             [[i] for i in range(len(encoder.tokenizer))], clean_up_tokenization_spaces=False
         )
         number = number_format(encoder.fmt)
-        grammars = {"": (number.automaton, number.final)}
-        if encoder.options.auxiliary:
-            grammars |= {key: word_automaton(choices) for key, choices in auxiliary.CHOICES.items()}
-        self.final = {key: final for key, (_, final) in grammars.items()}
-        self.moves = {key: _token_moves(automaton, texts) for key, (automaton, _) in grammars.items()}
+        self.final = number.final
+        self.moves = _token_moves(number.automaton, texts)
 
     def forced(self, questions: Sequence[tuple[str, str, str]], batch: int = 16) -> list[DecodedAnswer]:
         """Answers (source, arch, flags) questions, `batch` at a time; the model generates only the values, restricted
@@ -122,9 +83,10 @@ class AnswerDecoder:
         rows = [self._make_row(encoded) for encoded in batch]
         session = _Session(self.model, len(rows))
         with torch.inference_mode():
-            while any(row.last for row in rows):
-                for row, scores in zip(rows, session.read(rows), strict=True):
-                    self._advance_branches(row, scores)
+            while any(row.pending for row in rows):
+                for row, scores in zip(rows, session.read([row.pending for row in rows]), strict=True):
+                    if row.pending:
+                        self._choose_token(row, scores)
         return [row.answer for row in rows]
 
     def _make_row(self, encoded: EncodedQuestion) -> _Row:
@@ -132,50 +94,36 @@ class AnswerDecoder:
         answer = DecodedAnswer(
             fmt=self.encoder.fmt, cut_lines=encoded.cut_lines, left_out=encoded.left_out, prompt_tokens=size
         )
-        row = _Row(encoded, answer, [(token, 0, 0, at) for at, token in enumerate(encoded.prefix)], size)
-        row.begin(self.stages[0])
-        return row
+        return _Row(encoded, answer, list(encoded.prefix))
 
-    def _advance_branches(self, row: _Row, scores: Mapping[int, torch.Tensor]) -> None:
-        """Gives each open branch its next token; after the last one of a stage, opens the next stage."""
-        row.pending, row.last = [], {}
-        for number, logits in scores.items():
-            self._choose_token(row, row.branches[number], logits)
-        if row.branches and all(branch.done for branch in row.branches):
-            if row.stage < len(self.stages):
-                row.begin(self.stages[row.stage])
-            else:
-                row.branches = []
-
-    def _choose_token(self, row: _Row, branch: _Branch, scores: torch.Tensor) -> None:
-        """Takes the best-scored token that the grammar allows, or ends the value."""
+    def _choose_token(self, row: _Row, scores: torch.Tensor) -> None:
+        """Takes the best-scored token that the grammar allows, or ends the value and begins the next one."""
         import torch
 
-        key = row.encoded.order[branch.slot]
-        grammar = key if key in self.moves else ""
-        allowed, final = self.moves[grammar][branch.state], self.final[grammar]
+        allowed = self.moves[row.state]
         tokens = list(allowed)
-        if branch.state in final:
-            tokens.append(row.encoded.literals[branch.slot][0])
+        if row.state in self.final:
+            tokens.append(row.encoded.literals[row.slot][0])
         picked = tokens[int(torch.argmax(scores[torch.tensor(tokens)]))]
+        row.pending = []
         if picked in allowed:
-            branch.state = allowed[picked]
-            branch.text += self.encoder.text([picked])
-            row.put(branch, [picked])
+            row.state = allowed[picked]
+            row.text += self.encoder.text([picked])
+            row.pending = [picked]
             row.answer.generated_tokens += 1
-            if branch.state not in final or self.moves[grammar][branch.state]:
+            if row.state not in self.final or self.moves[row.state]:
                 return
-        row.answer.values[key] = branch.text
-        branch.done = True
-        row.last.pop(branch.number, None)
+        row.answer.values[row.encoded.order[row.slot]] = row.text
+        row.pending += row.encoded.literals[row.slot]
+        row.slot, row.text, row.state = row.slot + 1, "", START
+        if row.slot == len(row.encoded.order):
+            row.pending = []
 
     def free(self, questions: Sequence[tuple[str, str, str]], batch: int = 16, new_tokens: int = 400) -> list[str]:
         """Answer texts by greedy decoding without constraints (to measure the share of valid JSON).
 
         At most `new_tokens` tokens are generated per answer.
         """
-        if self.encoder.options.parallel:
-            raise ValueError("a model with parallel values learns no text between them: only forced decoding exists")
         encoded = [self.encoder.encode(*q) for q in questions]
         prompts = [e.prefix[: len(e.prefix) - e.answer_head] for e in encoded]
         # At most twice the length of a correct answer; a longer one is not valid anyway.
@@ -223,53 +171,35 @@ class AnswerDecoder:
 
 
 class _Session:
-    """The model's cache for one batch, with stage and branch of every token in it."""
+    """The model's cache for one batch whose rows read different numbers of tokens at a time."""
 
     def __init__(self, model: PreTrainedModel, rows: int) -> None:
         import torch
         from transformers import DynamicCache
 
         self.model, self.cache = model, DynamicCache()
-        self.places = torch.zeros((rows, 0, 2), dtype=torch.long)  # stage and branch of each token read
+        self.mask = torch.zeros((rows, 0), dtype=torch.long)  # 0 for the padding behind a row's tokens
 
-    def read(self, rows: Sequence[_Row]) -> list[dict[int, torch.Tensor]]:
-        """Reads the pending tokens of all rows; returns by row the scores after each branch that goes on."""
+    def read(self, rows: Sequence[Sequence[int]]) -> torch.Tensor:
+        """Reads each row's tokens; returns the scores after each row's last one, (rows, vocabulary)."""
         import torch
 
-        width = max(len(row.pending) for row in rows)
-        filler = (0, HIDDEN, 0, 0)
-        table = torch.tensor([row.pending + [filler] * (width - len(row.pending)) for row in rows])
-        self.places = torch.cat([self.places, table[:, :, 1:3]], dim=1)
+        width = max(map(len, rows))
+        tokens = torch.tensor([[*row, *[0] * (width - len(row))] for row in rows])
+        real = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
+        start = self.mask.sum(dim=1, keepdim=True)
+        self.mask = torch.cat([self.mask, real], dim=1)
         device = self.model.device
         hidden = self.model.get_decoder()(
-            input_ids=table[:, :, 0].to(device),
-            attention_mask=visibility_mask(self.places[:, :, 0], self.places[:, :, 1], width).to(device),
-            position_ids=table[:, :, 3].to(device),
+            input_ids=tokens.to(device),
+            attention_mask=self.mask.to(device),
+            position_ids=(start + torch.arange(width)).to(device),
             past_key_values=self.cache,
             use_cache=True,
         ).last_hidden_state
-        wanted = [(r, number, at) for r, row in enumerate(rows) for number, at in row.last.items()]
-        picked = hidden[[r for r, _, _ in wanted], [at for _, _, at in wanted]]
-        logits = self.model.get_output_embeddings()(picked).float().cpu()
-        caches: list[dict[int, torch.Tensor]] = [{} for _ in rows]
-        for (r, number, _), scores in zip(wanted, logits, strict=True):
-            caches[r][number] = scores
-        return caches
-
-
-def visibility_mask(stage: torch.Tensor, branch: torch.Tensor, queries: int) -> torch.Tensor:
-    """Which tokens the last `queries` ones of each row see: earlier stages, and earlier tokens of their own branch.
-
-    `stage`, `branch`: (rows, tokens); returns a boolean mask (rows, 1, queries, tokens). Padding has the stage HIDDEN.
-    """
-    import torch
-
-    size = stage.shape[1]
-    order = torch.arange(size, device=stage.device)
-    past = order[None, :] <= order[size - queries :, None]
-    own_stage, mine = stage[:, size - queries :, None], branch[:, size - queries :, None]
-    same = (stage[:, None, :] == own_stage) & (branch[:, None, :] == mine)
-    return (past & ((stage[:, None, :] < own_stage) | same))[:, None]
+        last = hidden[range(len(rows)), [max(len(row) - 1, 0) for row in rows]]
+        scores: torch.Tensor = self.model.get_output_embeddings()(last).float().cpu()
+        return scores
 
 
 def _token_moves(grammar: Automaton, texts: Sequence[str]) -> Moves:

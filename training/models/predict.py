@@ -6,7 +6,7 @@ import contextlib
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from hipsynth.core.errors import BadInput, MissingDependency
@@ -15,15 +15,11 @@ from hipsynth.profiling.metrics import roofline
 from hipsynth.simulator.devices import device_of
 from hipsynth.source.outline import kernel_names
 from hipsynth.toolchain import check_flags
-from hipsynth.training.data import auxiliary
 from hipsynth.training.data.encode import Encoder
-from hipsynth.training.data.model_inputs import PromptOptions
 from hipsynth.training.data.number_formats import read_number
 from hipsynth.training.models.decode import AnswerDecoder, DecodedAnswer
 from hipsynth.training.models.documents import KernelPrediction, PredictionResult
 from hipsynth.training.models.model_record import RECORD, ModelRecord, model_record
-
-DURATION_FACT = "duration_ns"  # of data.auxiliary
 
 
 @dataclass(frozen=True)
@@ -41,7 +37,6 @@ class Prediction:
     model: str
     notes: tuple[str, ...] = ()
     kernel: str = ""  # the kernel that is meant, or all if the source has several
-    facts: Mapping[str, auxiliary.Value] = field(default_factory=dict)
 
     def document(self) -> PredictionResult:
         """The prediction as the documents have it."""
@@ -62,18 +57,15 @@ class Prediction:
 
     def _main_kernel(self) -> KernelPrediction:
         """The heaviest kernel, which is the one that a language model answers for."""
-        duration = self.facts.get(DURATION_FACT)
         return KernelPrediction(
             name=self.kernel,
             metrics=self.metrics,
-            duration_ns=None if isinstance(duration, str) else duration,
+            duration_ns=None,
             intervals={},
             grid=None,
             block=None,
-            bottleneck=str(self.facts.get("bottleneck", "")),
-            why=tuple(
-                f"{key}: {value if isinstance(value, str) else f'{value:g}'}" for key, value in self.facts.items()
-            ),
+            bottleneck="",
+            why=(),
             occupancy=None,
         )
 
@@ -111,8 +103,7 @@ class Predictor:
         from hipsynth.training.models.base import load_trained
 
         model, tokenizer = load_trained(path, record)
-        options = PromptOptions.of(record["config"])
-        encoder = Encoder(tokenizer, record["format"], record["context"], record["view"], options)
+        encoder = Encoder(tokenizer, record["format"], record["context"], record["view"])
         return cls(path, record, AnswerDecoder(model, encoder))
 
     def answers(self, questions: Sequence[tuple[str, str, str]]) -> list[DecodedAnswer]:
@@ -147,7 +138,6 @@ class Predictor:
             model=str(self.path),
             notes=tuple(self._make_notes(arch, flags, answer)),
             kernel=" or ".join(kernel_names(source)),
-            facts=auxiliary_facts(answer),
         )
 
     def _make_notes(self, arch: str, flags: str, answer: DecodedAnswer) -> list[str]:
@@ -174,13 +164,6 @@ def normalised_values(answer: DecodedAnswer) -> dict[str, float | None]:
     for metric in table.answer_ids():
         normalised[metric] = read_number(answer.values.get(metric, ""), answer.fmt)
     return normalised
-
-
-def auxiliary_facts(answer: DecodedAnswer) -> dict[str, auxiliary.Value]:
-    """The auxiliary facts that an answer says, by key; empty for a model that says none."""
-    texts = {key: answer.values[key] for key in auxiliary.KEYS if key in answer.values}
-    read = {key: text if key in auxiliary.CHOICES else read_number(text, answer.fmt) for key, text in texts.items()}
-    return {key: value for key, value in read.items() if value is not None}
 
 
 def physical_values(values: Mapping[str, float | None]) -> dict[str, float | None]:

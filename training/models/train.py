@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 
 from hipsynth.core.documents import from_json
-from hipsynth.core.errors import BadInput, MissingDependency, UsageError
+from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.core.files import RESULT_BYTES, SOURCE_BYTES, read_regular, write_whole
 from hipsynth.source.model_view import VIEWS
 from hipsynth.training.data.dataset import (
@@ -30,8 +30,7 @@ from hipsynth.training.data.dataset import (
     split_samples,
 )
 from hipsynth.training.data.encode import Encoder, answer_atoms, chat_text
-from hipsynth.training.data.model_inputs import PromptOptions
-from hipsynth.training.data.number_formats import DIGITS, number_format
+from hipsynth.training.data.number_formats import DIGITS
 from hipsynth.training.models.base import TinyShape, load_base, torch_or_missing
 from hipsynth.training.models.model_record import RECORD, ModelRecord, model_record
 from hipsynth.training.models.monitor import Progress
@@ -39,7 +38,6 @@ from hipsynth.training.models.trainer import adapt_model, fit_model, package_ver
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 TRAINING_SET = "training_set.json"
-LEARNED = ("train", "valid")
 TEXT_DIGITS = 16  # of a hash
 VALID_SAMPLES = 64  # for the validation loss at the end of training only
 
@@ -51,14 +49,10 @@ class Config:
     name: str
     base: str
     task: str = "predict"  # "predict": counters from source | "tools": optimizing with tools (see tuning.reason)
-    method: str = "lora"  # "lora" | "full" | "grpo" (see models.reinforce; `base` is then a trained model's folder)
-    format: str = "sig3"  # how numbers are printed: a row of data.numbers.FORMATS
+    method: str = "lora"  # "lora" | "full" | "grpo" (tools only; `base` is then a trained model's folder)
+    format: str = "sig3"  # how numbers are printed: a row of data.number_formats.FORMATS
     context: int = 2048  # tokens; longer sources are cut
     view: str = "whole"  # part of a source that the model reads: "whole" | "kernels" (and launches)
-    targets: bool = True  # the four switches of data.inputs.Options
-    launches: bool = False
-    auxiliary: bool = False
-    parallel: bool = False
     epochs: float = 1.0
     max_steps: int = 50_000  # training ends at `epochs` or `max_steps`, whichever comes first
     batch: int = 2  # per device
@@ -122,8 +116,8 @@ def parse_config(table: Mapping[str, object], path: Path) -> Config:
     for key, allowed in choices.items():
         if getattr(config, key) not in allowed:
             raise UsageError(f"{path}: {key} = {getattr(config, key)!r}", remedy=f"one of: {', '.join(allowed)}")
-    if config.parallel and not number_format(config.format).width:
-        raise UsageError(f"{path}: parallel values need a number format of one width", remedy='set format = "exp3"')
+    if config.method == "grpo" and config.task != "tools":
+        raise UsageError(f'{path}: method = "grpo" is for models that use tools', remedy='set task = "tools"')
     if config.deepspeed and not Path(config.deepspeed).is_absolute():
         config = replace(config, deepspeed=str(path.parent / config.deepspeed))
     return config
@@ -150,45 +144,10 @@ def train_model(
     for name in LEAK_FREE:
         require_no_leak(parts["train"], parts[name])
     fingerprint = training_fingerprint(config, parts["train"])
-    if config.auxiliary:
-        parts = {name: [s for s in part if s.facts] if name in LEARNED else part for name, part in parts.items()}
-        if not parts["train"]:
-            raise BadInput(
-                f"{corpus}: no label has the auxiliary facts that this recipe learns",
-                cause="only the simulator counts bytes and FLOPs exactly",
-                remedy="train on simulated labels, or with auxiliary = false",
-            )
     if (existing := finished_already(out, fingerprint)) is not None:
         return existing
     torch_or_missing()
-    if config.method == "grpo":
-        return _run_grpo(config, out, parts, fingerprint, progress)
     return _run_supervised(config, out, parts, fingerprint, progress)
-
-
-def _run_grpo(
-    config: Config, out: Path, parts: Mapping[str, list[LabelledSample]], fingerprint: str, progress: Progress | None
-) -> ModelRecord:
-    from hipsynth.training.models.grpo import continue_with_grpo
-
-    base = model_record(Path(config.base))
-    if base is None:
-        raise MissingDependency(
-            f"{config.base}: no finished model there",
-            remedy="train one first, for example with --config tiny-cpu, and name it with --base",
-        )
-    record: ModelRecord = {
-        "version": 1,
-        "status": "finished",
-        "fingerprint": fingerprint,
-        "base": config.base,
-        "samples": {name: len(part) for name, part in parts.items()},
-        "leak": {name: measure_leak(parts["train"], parts[name]).share for name in TEST_PARTS},
-        "versions": package_versions(),
-    }
-    record.update(continue_with_grpo(config, out, parts, base, progress))
-    _finish_folder(out, record, parts["train"])
-    return record
 
 
 def _finish_folder(out: Path, record: ModelRecord, learned: Sequence[LabelledSample]) -> None:
@@ -219,11 +178,10 @@ def _run_supervised(
 
     prepare_deepspeed(config)
     set_seed(config.seed)
-    options = PromptOptions.of(asdict(config))
-    texts = (chat_text(s, config.format, config.view, options) for s in parts["train"])
-    atoms = answer_atoms(config.format, config.auxiliary)
+    texts = (chat_text(s, config.format, config.view) for s in parts["train"])
+    atoms = answer_atoms(config.format)
     model, tokenizer = load_base(config.base, texts, atoms, config.tiny, config.context)
-    encoder = Encoder(tokenizer, config.format, config.context, config.view, options)
+    encoder = Encoder(tokenizer, config.format, config.context, config.view)
     encoded = [encoder.example(s) for s in parts["train"]], [encoder.example(s) for s in parts["valid"][:VALID_SAMPLES]]
     run, first = fit_model(config, out, adapt_model(config, model), tokenizer, encoded, fingerprint, progress)
     record: ModelRecord = {

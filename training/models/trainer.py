@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from hipsynth.core.errors import MissingDependency
-from hipsynth.training.data.encode import TrainingExample, pad_batch
-from hipsynth.training.models.decode import visibility_mask
+from hipsynth.training.data.encode import TokenRow, TrainingExample, pad_batch
 from hipsynth.training.models.model_record import ModelRecord
 from hipsynth.training.models.monitor import FLOPS_PER_TOKEN, Progress, Throughput, peak_flops, training_monitor
 
@@ -61,7 +60,7 @@ def fit_model(
     last = last_checkpoint(folder)
     result = trainer.train(resume_from_checkpoint=str(last) if last else None)
     speed = throughput.tokens_per_second
-    losses = trainer.evaluate(cast("Dataset[TrainingExample]", valid)) if valid else {}
+    losses = trainer.evaluate(cast("Dataset[TokenRow]", valid)) if valid else {}
     trainer.save_model(str(out))
     if first:
         tokenizer.save_pretrained(out)
@@ -78,11 +77,9 @@ def fit_model(
     }, first
 
 
-def without_count(example: TrainingExample) -> TrainingExample:
+def without_count(example: TrainingExample) -> TokenRow:
     """An example as the model takes it: without the number of source lines that were cut."""
-    columns = example.copy()
-    columns.pop("cut_lines", None)
-    return columns
+    return {"input_ids": example["input_ids"], "labels": example["labels"]}
 
 
 def adapt_model(config: Config, model: PreTrainedModel) -> PreTrainedModel:
@@ -168,17 +165,13 @@ def early_stop(config: Config) -> list[TrainerCallback]:
     return [EarlyStoppingCallback(early_stopping_patience=config.patience)] if config.patience else []
 
 
-def batch_collator(pad_id: int, throughput: Throughput) -> Callable[[list[TrainingExample]], dict[str, torch.Tensor]]:
+def batch_collator(pad_id: int, throughput: Throughput) -> Callable[[list[TokenRow]], dict[str, torch.Tensor]]:
     """A function that pads a batch of examples and makes its tensors."""
     import torch
 
-    def collate(batch: list[TrainingExample]) -> dict[str, torch.Tensor]:
+    def collate(batch: list[TokenRow]) -> dict[str, torch.Tensor]:
         throughput.count(sum(len(row["input_ids"]) for row in batch))
-        rows = {name: torch.tensor(row) for name, row in pad_batch(batch, pad_id).items()}
-        if "stage" in rows:
-            stage, branch = rows.pop("stage"), rows.pop("branch")
-            rows["attention_mask"] = visibility_mask(stage, branch, stage.shape[1])
-        return rows
+        return {name: torch.tensor(row) for name, row in pad_batch(batch, pad_id).items()}
 
     return collate
 

@@ -13,7 +13,6 @@ import training_corpus as made
 from hipsynth.core.errors import BadInput
 from hipsynth.core.store import Corpus, CorpusItem, CorpusWriter
 from hipsynth.profiling.metrics.bottleneck import UNITS
-from hipsynth.training.data.auxiliary import COUNTERS, STRIDES
 from hipsynth.training.data.dataset import LabelledSample
 from hipsynth.training.data.questions import (
     answerable_questions,
@@ -22,6 +21,7 @@ from hipsynth.training.data.questions import (
     label_facts,
     load_texts,
 )
+from hipsynth.training.data.work_facts import COUNTERS, STRIDES
 
 ROW: dict[str, Any] = {
     **dict.fromkeys(COUNTERS, 64.0),
