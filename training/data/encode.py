@@ -177,15 +177,20 @@ def chat_text(sample: LabelledSample, fmt: str, view: str = "whole") -> str:
 
 
 def pad_batch(examples: Iterable[TokenRow], pad_id: int) -> dict[str, list[list[int]]]:
-    """Right-pads a batch: `input_ids`, `attention_mask` and `labels`, each (batch, longest example)."""
+    """Right-pads a batch: `input_ids`, each (batch, longest example), and `labels`, (batch, columns from the one before
+    the first label to the end). A causal model sees no padding on its right, so there is no attention mask."""
     batch = list(examples)
     width = max(len(e["input_ids"]) for e in batch)
+    first = min(first_label(e["labels"]) for e in batch)
+    start = max(first - 1, 0)  # the token whose successor is learned
 
     def filled(columns: Sequence[list[int]], by: int) -> list[list[int]]:
         return [column + [by] * (width - len(column)) for column in columns]
 
-    return {
-        "input_ids": filled([e["input_ids"] for e in batch], pad_id),
-        "labels": filled([e["labels"] for e in batch], IGNORED),
-        "attention_mask": filled([[1] * len(e["input_ids"]) for e in batch], 0),
-    }
+    labels = filled([e["labels"] for e in batch], IGNORED)
+    return {"input_ids": filled([e["input_ids"] for e in batch], pad_id), "labels": [row[start:] for row in labels]}
+
+
+def first_label(labels: Sequence[int]) -> int:
+    """The place of the first token that counts in the loss; that of the last token, if none does."""
+    return next((at for at, label in enumerate(labels) if label != IGNORED), len(labels) - 1)

@@ -132,7 +132,7 @@ def training_arguments(config: Config, folder: Path, samples: int) -> TrainingAr
         use_cpu=on_cpu,
         dataloader_pin_memory=not on_cpu,
         train_sampling_strategy="group_by_length",
-        remove_unused_columns=False,  # the collator makes the mask of values side by side from stage and branch
+        remove_unused_columns=False,  # the rows have what the collator reads, and nothing else
         save_steps=config.save_steps,
         save_total_limit=2,
         eval_strategy="steps" if config.patience else "no",
@@ -165,13 +165,18 @@ def early_stop(config: Config) -> list[TrainerCallback]:
     return [EarlyStoppingCallback(early_stopping_patience=config.patience)] if config.patience else []
 
 
-def batch_collator(pad_id: int, throughput: Throughput) -> Callable[[list[TokenRow]], dict[str, torch.Tensor]]:
-    """A function that pads a batch of examples and makes its tensors."""
+def batch_collator(pad_id: int, throughput: Throughput) -> Callable[[list[TokenRow]], dict[str, torch.Tensor | int]]:
+    """A function that pads a batch of examples and makes the model's arguments.
+
+    Logits are computed only from the first learned token on: most tokens are a prompt, and a vocabulary is wide.
+    """
     import torch
 
-    def collate(batch: list[TokenRow]) -> dict[str, torch.Tensor]:
+    def collate(batch: list[TokenRow]) -> dict[str, torch.Tensor | int]:
         throughput.count(sum(len(row["input_ids"]) for row in batch))
-        return {name: torch.tensor(row) for name, row in pad_batch(batch, pad_id).items()}
+        rows = pad_batch(batch, pad_id)
+        tensors: dict[str, torch.Tensor | int] = {name: torch.tensor(row) for name, row in rows.items()}
+        return {**tensors, "logits_to_keep": len(rows["labels"][0])}
 
     return collate
 

@@ -20,14 +20,15 @@ from hipsynth.training.data.encode import (
     answer_atoms,
     answer_skeleton,
     chat_text,
-    pad_batch,
     split_answer,
 )
 from hipsynth.training.data.number_formats import FORMATS, format_number
 from hipsynth.training.data.prompt import parse_answer, render_answer
 from hipsynth.training.models.base import TinyShape, tiny_model, train_tokenizer
 from hipsynth.training.models.decode import AnswerDecoder, advance_automaton
+from hipsynth.training.models.monitor import Throughput
 from hipsynth.training.models.predict import Predictor
+from hipsynth.training.models.trainer import batch_collator
 
 GRAMMARS = {name: form.automaton for name, form in FORMATS.items()}
 FINAL = {name: form.final for name, form in FORMATS.items()}
@@ -141,9 +142,8 @@ def test_decoding_agrees_with_training() -> None:
     text = answer_skeleton(sample.arch, sample.flags, "fixed3").fill(answer.values)
     read = parse_answer(text, arch=sample.arch, flags=sample.flags, digits="fixed3")
     example = encoder("fixed3").example(replace(sample, metrics=read.values))
-    rows = {name: torch.tensor(row) for name, row in pad_batch([example, example], 0).items()}
     with torch.inference_mode():
-        logits = decoder("fixed3").model(rows["input_ids"], attention_mask=rows["attention_mask"]).logits[0]
+        logits = decoder("fixed3").model(torch.tensor([example["input_ids"]])).logits[0]
     figures, checked = encoder("fixed3").ids("0123456789"), 0
     start = len(encoder("fixed3").encode(sample.text, sample.arch, sample.flags).prefix)
     for at, label in enumerate(example["labels"]):
@@ -151,6 +151,23 @@ def test_decoding_agrees_with_training() -> None:
             assert max(figures, key=lambda token: float(logits[at - 1, token])) == label
             checked += 1
     assert checked >= 12
+
+
+def test_a_padded_batch_has_the_loss_of_its_examples_alone() -> None:
+    """Though logits are computed only from the first learned token of the batch on, and padding is not masked."""
+    torch: Any = needs.package("torch")
+    model, pad = decoder("fixed3").model, encoder("fixed3").tokenizer.pad_token_id
+    examples = sorted((encoder("fixed3").example(s) for s in made.samples(6, 1)), key=lambda e: len(e["input_ids"]))
+    batch = [examples[0], examples[-1]]
+    assert len(batch[0]["input_ids"]) != len(batch[1]["input_ids"])
+    weights = [sum(label != IGNORED for label in example["labels"]) for example in batch]
+    with torch.inference_mode():
+        arguments = batch_collator(pad, Throughput())(batch)
+        together = model(**arguments).loss
+        alone = [model(torch.tensor([e["input_ids"]]), labels=torch.tensor([e["labels"]])).loss for e in batch]
+    expected = sum(float(loss) * weight for loss, weight in zip(alone, weights, strict=True)) / sum(weights)
+    assert float(together) == pytest.approx(expected, rel=1e-5)
+    assert arguments["logits_to_keep"] < arguments["input_ids"].shape[1] / 2
 
 
 def test_unconstrained_decoding_returns_one_text_per_question() -> None:
