@@ -35,6 +35,7 @@ VERBS = {
     "predict": "Predict the twelve metrics of a HIP file.",
     "lsp": "Show predictions and profiles of HIP kernels in an editor (LSP).",
     "optimize": "Search for a faster program that does the same, and prove both.",
+    "verify": "Check that a changed program does the same as the original.",
     "serve": "Serve predictions and profiles over HTTP, and the workbench page.",
     "swizzle": "Remap work-groups to a GPU's chiplets, with a proof.",
     "mcp": "Offer the optimizer's tools to language models (MCP).",

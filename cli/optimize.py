@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import click
 
 from hipsynth.cli.options import Duration, NamedPath, json_option, one_arch_option, one_device_option
 from hipsynth.cli.output import print_json
+from hipsynth.cli.programs import read_source, split_run_arguments
 from hipsynth.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -102,17 +102,14 @@ def command(
     ARGS after `--` are the program's arguments in the runs that are timed.
     """
     from hipsynth.core.errors import BadInput
-    from hipsynth.core.files import SOURCE_BYTES, read_regular, write_whole
+    from hipsynth.core.files import write_whole
     from hipsynth.toolchain import sandbox
     from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
     from hipsynth.tuning.trial import target_of
 
     sandbox.require_sandbox()
-    try:
-        text = read_regular(file, SOURCE_BYTES).decode()
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{file}: is not UTF-8", cause=str(error), remedy="give a HIP source file") from None
-    sizes = [tuple(shlex.split(check)) for check in checks]
+    text = read_source(file)
+    sizes = [split_run_arguments("--check", check) for check in checks]
     request = OptimizeRequest(
         text, target_of(arch, flags, device), budget, arguments, sizes, journal, frozenset(allowed)
     )

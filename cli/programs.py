@@ -14,6 +14,7 @@ import click
 
 from hipsynth.cli.options import NamedPath
 from hipsynth.core.errors import BadInput, UsageError
+from hipsynth.core.reasons import Reason
 
 if TYPE_CHECKING:
     from hipsynth.core.program import Project
@@ -59,6 +60,26 @@ def source_options(function: F) -> F:
 
 def with_defines(flags: str, defines: Sequence[str]) -> str:
     return shlex.join([*shlex.split(flags), *(f"-D{text}" for text in defines)]) if defines else flags
+
+
+def read_source(path: Path) -> str:
+    """The text of one HIP file. Raises BadInput if it cannot be read or is not UTF-8."""
+    from hipsynth.core.files import SOURCE_BYTES, read_regular
+
+    try:
+        return read_regular(path, SOURCE_BYTES).decode()
+    except UnicodeDecodeError as error:
+        raise BadInput(
+            f"{path}: is not UTF-8", cause=str(error), remedy="give a HIP source file", reason=Reason.NOT_UTF8
+        ) from None
+
+
+def split_run_arguments(option: str, text: str) -> tuple[str, ...]:
+    """The arguments of one run, as a shell splits them. Raises UsageError for an open quote."""
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise UsageError(f"{option} {text!r}: {error}", remedy="close the quotes") from None
 
 
 def split_argv(argv: Sequence[str]) -> tuple[list[Path], tuple[str, ...]]:

@@ -19,7 +19,8 @@ EXIT_CODES = {
     UsageError.exit_code: "invalid command line: an unknown verb, option, architecture, flag or device",
     BadInput.exit_code: "a file, program or corpus cannot be used; `run`: the simulator stopped the program",
     MissingDependency.exit_code: "a compiler, backend, sandbox or package is not installed",
-    PartialFailure.exit_code: "some items failed (all are listed); the others are finished and stored",
+    PartialFailure.exit_code: "some items failed (all are listed), the others are finished and stored; `verify`: a "
+    "check failed",
     128 + signal.SIGINT: "interrupted by Ctrl-C (143: by SIGTERM); finished work is kept",
 }
 INTRODUCTION = """# Command line

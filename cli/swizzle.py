@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 import click
 
 from hipsynth.cli.options import Duration, NamedPath, json_option, one_arch_option, one_device_option, timeout_option
 from hipsynth.cli.output import print_json, print_note
-from hipsynth.core.errors import BadInput, UsageError
-from hipsynth.core.reasons import Reason
+from hipsynth.cli.programs import read_source, split_run_arguments
+from hipsynth.core.errors import UsageError
 
 EPILOG = """\b
 Examples:
@@ -67,21 +66,17 @@ def command(
     as_json: bool,
 ) -> int:
     """Remap a kernel's work-groups to a GPU's chiplets, with a proof."""
-    from hipsynth.core.files import SOURCE_BYTES, read_regular
     from hipsynth.simulator import devices
     from hipsynth.tuning.swizzle import report
     from hipsynth.tuning.swizzle.search import SwizzleSettings, search_mappings
     from hipsynth.tuning.trial import target_of
 
-    try:
-        text = read_regular(file, SOURCE_BYTES).decode()
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{file} is not UTF-8", cause=str(error), reason=Reason.NOT_UTF8) from None
+    text = read_source(file)
     devices.device_of(arch, device)
     chosen = out or file.with_name(f"{file.stem}.swizzled.hip")
     if chosen.exists() and chosen.samefile(file):
         raise UsageError(f"--out {chosen} is the program itself", remedy="name another file")
-    checked = None if check_args is None else tuple(shlex.split(check_args))
+    checked = None if check_args is None else split_run_arguments("--check-args", check_args)
     question = SwizzleSettings(target_of(arch, flags, device), args, checked, tries, mapping, kernels, timeout, budget)
     result = search_mappings(text, question, print_note)
     changed = result.text != text

@@ -36,7 +36,7 @@ from hipsynth.training.data.documents import ChatExport, QuestionExport
 from hipsynth.training.evaluation.documents import EvaluationDocument, ReportSummary
 from hipsynth.training.models.documents import PredictDocument, VariantDocument
 from hipsynth.tuning.agent.sft_data import CollectionSummary
-from hipsynth.tuning.optimize.documents import OptimizeDocument
+from hipsynth.tuning.optimize.documents import OptimizeDocument, VerifyDocument
 from hipsynth.tuning.swizzle.documents import SwizzleDocument
 from hipsynth.tuning.tools import documents as tools
 
@@ -63,6 +63,7 @@ DOCUMENTS = (
     PublishedDocument("profile-folder", MatrixSummary, "`synth profile --json` of a folder"),
     PublishedDocument("run", RunDocument, "`synth run --json`"),
     PublishedDocument("optimize", OptimizeDocument, "`synth optimize --json`"),
+    PublishedDocument("verify", VerifyDocument, "`synth verify --json`"),
     PublishedDocument("swizzle", SwizzleDocument, "`synth swizzle --json`"),
     PublishedDocument("survey", SurveyDocument, "`synth survey --json` of one folder and architecture"),
     PublishedDocument("surveys", SurveyCollection, "`synth survey --json` of several"),
@@ -87,7 +88,7 @@ DOCUMENTS = (
     PublishedDocument("tool-propose", tools.ProposedMoves, "the tool `propose`"),
     PublishedDocument("tool-apply", tools.ChangedProgram, "the tool `apply`"),
     PublishedDocument("tool-compare", tools.ComparedPrograms, "the tool `compare`"),
-    PublishedDocument("tool-run-and-verify", tools.VerifiedProgram, "the tool `run_and_verify`"),
+    PublishedDocument("tool-run-and-verify", tools.VerifiedProgram, "the tools `run_and_verify` and `verify`"),
     PublishedDocument("tool-swizzle", tools.RemappedProgram, "the tool `swizzle`"),
     PublishedDocument("tool-failure", tools.ToolFailure, "every tool whose call fails"),
     PublishedDocument("error", ErrorDocument, "every verb with `--json` that fails, every error of the server"),

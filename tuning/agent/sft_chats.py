@@ -26,7 +26,8 @@ from hipsynth.tuning.agent.prompts import (
 )
 from hipsynth.tuning.agent.trace import TraceLine
 from hipsynth.tuning.optimize.documents import SearchStep, StepOutcome
-from hipsynth.tuning.optimize.optimize import RUN_TIME_S, OptimizeRequest, OptimizeResult
+from hipsynth.tuning.optimize.evaluate import RUN_TIME_S
+from hipsynth.tuning.optimize.optimize import OptimizeRequest, OptimizeResult
 from hipsynth.tuning.tools import Workshop, WorkshopLimits, run_tool, tool_definitions
 from hipsynth.tuning.tools.documents import (
     ChangedProgram,

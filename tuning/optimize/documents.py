@@ -48,6 +48,20 @@ class VerificationCheck:
 
 
 @dataclass(frozen=True, kw_only=True)
+class VerifyDocument:
+    """The document of `synth verify --json`. `verified`: no check failed, and outputs were compared; `speedup`: how
+    many times as fast the changed program is, null unless it is verified."""
+
+    original: str
+    changed: str
+    arch: str
+    flags: str
+    verified: bool
+    checks: tuple[VerificationCheck, ...]
+    speedup: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class CheckedProgram:
     """Whether a program passed each check (null: not made, or not possible), and the checks."""
 

@@ -19,6 +19,7 @@ from hipsynth.tuning.optimize.transformation_plan import Shape
 from hipsynth.tuning.trial import Conditions, Trial, run_trial
 from hipsynth.tuning.trial.search_clock import Clock
 
+RUN_TIME_S = 120.0  # processor time of one measured run
 COMPILE_S = 0.8  # price of one compile
 EFFORT = 0.3  # of sampling a large grid: a run takes hardly longer than with less, and its time is a third as uncertain
 PER_WAVE_INSTRUCTION_S = 5e-8

@@ -15,22 +15,15 @@ from hipsynth.profiling.backends.protocol import Target
 from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
 from hipsynth.tuning.optimize.candidates import SearchState
 from hipsynth.tuning.optimize.documents import ModelRun, OptimizeDocument, SearchStep
-from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator
-from hipsynth.tuning.optimize.kernel_body import uses_atomic_results
-from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
+from hipsynth.tuning.optimize.evaluate import RUN_TIME_S, CandidateMeasurement, Evaluator
+from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.optimize.search import AT_ONCE, GAIN, Search
-from hipsynth.tuning.optimize.transformations.fast_math import ALLOWED_BY
-from hipsynth.tuning.optimize.verification_sizes import Arguments, candidate_arguments
-from hipsynth.tuning.optimize.verify import Verification, Verifier
-from hipsynth.tuning.trial import BIT_FOR_BIT, Tolerance
+from hipsynth.tuning.optimize.verification_sizes import Arguments
+from hipsynth.tuning.optimize.verify import Verification
+from hipsynth.tuning.optimize.verify_change import prepare_verifier
 from hipsynth.tuning.trial.search_clock import Clock
 
-RUN_TIME_S = 120.0  # processor time of one measured run
 SETTLED = 0.05  # relative uncertainty of a speed-up below which runs are not repeated
-# Sums in another order, and multiply-adds that the compiler fuses elsewhere, change the last bits of each addition.
-TOLERANCES = {"float": 2e-5, "double": 1e-12, "half": 4e-3}
-FAST_TOLERANCE = 1e-3
-REASON = "sums in another order, or other fused multiply-adds"
 
 
 @dataclass(frozen=True)
@@ -99,9 +92,7 @@ def optimize_program(request: OptimizeRequest, say: Callable[[str], None] = lamb
     """
     target, clock = request.target, Clock(request.budget_s)
     program = read_program(request.text, target.arch)
-    sizes = list(request.sizes) or candidate_arguments(request.text)
-    ordered = any(uses_atomic_results(program, kernel) for kernel in program.kernels)
-    verifier = Verifier(request.text, target, sizes, program_tolerance(program, request.allow), clock, ordered)
+    verifier = prepare_verifier(program, target, request.sizes, request.allow, clock)
     evaluator = Evaluator(target, request.arguments, RUN_TIME_S, request.journal, clock)
     predict = duration_predictor(target, request.arguments)
     search = Search(
@@ -166,17 +157,6 @@ def _build_result(
 def ratio_uncertainty(measurement: CandidateMeasurement, other: CandidateMeasurement) -> float:
     """Of the ratio of two durations, relative."""
     return math.hypot(measurement.error, other.error)
-
-
-def program_tolerance(program: ParsedProgram, allow: frozenset[str] = frozenset()) -> Tolerance:
-    """The tolerance for the widest floating-point type that the kernels point to; none if they point to integers."""
-    bases = " ".join(parameter.base for kernel in program.kernels for parameter in kernel.parameters)
-    for kind, words in (("double", ("double",)), ("float", ("float",)), ("half", ("half", "_Float16"))):
-        if any(word in bases for word in words):
-            if ALLOWED_BY in allow:
-                return Tolerance(kind, max(FAST_TOLERANCE, TOLERANCES[kind]), f"{REASON}; approximate functions")
-            return Tolerance(kind, TOLERANCES[kind], REASON)
-    return BIT_FOR_BIT
 
 
 def duration_predictor(target: Target, arguments: Arguments) -> Callable[[str], float | None]:

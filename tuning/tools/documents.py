@@ -128,7 +128,7 @@ class CheckPassed:
 
 @dataclass(frozen=True)
 class VerifiedProgram:
-    """Whether a program does the same as the one it replaces."""
+    """Whether a program does the same as the one it replaces, or as another one."""
 
     passed: bool
     checks: tuple[CheckPassed, ...]

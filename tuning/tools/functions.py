@@ -207,6 +207,16 @@ def run_and_verify(shop: Workshop, program: ProgramName) -> VerifiedProgram:
     return VerifiedProgram(verified.passed, tuple(CheckPassed(c.name, c.passed, c.detail) for c in verified.checks))
 
 
+def verify(
+    shop: Workshop,
+    original: Annotated[str, "name of the program whose results are right"],
+    changed: Annotated[str, "name of the program that must do the same"],
+) -> VerifiedProgram:
+    """Check that one program does the same as another one, with the reason where it does not."""
+    verified = shop.verified(shop.version(changed), shop.version(original).name)
+    return VerifiedProgram(verified.passed, tuple(CheckPassed(c.name, c.passed, c.detail) for c in verified.checks))
+
+
 def swizzle(shop: Workshop, program: ProgramName) -> RemappedProgram:
     """Remap the work-groups of a program's kernels to the GPU's chiplets, with a proof of each mapping."""
     version = shop.version(program)

@@ -15,13 +15,11 @@ from hipsynth.core.reasons import Reason
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.tuning.optimize.candidates import SearchState, make_candidates
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator
-from hipsynth.tuning.optimize.kernel_body import uses_atomic_results
-from hipsynth.tuning.optimize.optimize import program_tolerance
 from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
 from hipsynth.tuning.optimize.transformation_plan import Move, Plans, TransformationPlan
 from hipsynth.tuning.optimize.verification_sizes import Arguments
-from hipsynth.tuning.optimize.verification_sizes import candidate_arguments as sizes_of
 from hipsynth.tuning.optimize.verify import Verification, Verifier
+from hipsynth.tuning.optimize.verify_change import prepare_verifier
 
 
 class ToolRefusal(HipsynthError):
@@ -176,16 +174,15 @@ class Workshop:
         text = self.versions[root].text
         if text not in self._verifiers:
             program = read_program(text, self.target.arch)
-            sizes, allowed = list(self.sizes) or sizes_of(text), program_tolerance(program, self.allow)
-            ordered = any(uses_atomic_results(program, kernel) for kernel in program.kernels)
-            self._verifiers[text] = Verifier(text, self.target, sizes, allowed, ordered_by_atomics=ordered)
+            self._verifiers[text] = prepare_verifier(program, self.target, self.sizes, self.allow)
         return self._verifiers[text]
 
-    def verified(self, version: Version) -> Verification:
-        """All checks of a program against its root, made once. Raises BadInput if the root cannot be parsed."""
-        root = self.versions[version.root]
+    def verified(self, version: Version, original: str = "") -> Verification:
+        """All checks of a program against `original`, by default its root, made once. Raises BadInput if that cannot be
+        parsed, ToolRefusal if it does not run."""
+        root = self.version(original or version.root)
         key = root.text, version.text, root.arguments
         if key not in self._verified:
             timed = self.ran(root), self.ran(replace(version, arguments=root.arguments))
-            self._verified[key] = self.verifier(version.root).full(version.text, timed)
+            self._verified[key] = self.verifier(root.name).full(version.text, timed)
         return self._verified[key]

@@ -80,6 +80,7 @@ _ALL = (
     Tool("apply", functions.apply),
     Tool("compare", functions.compare),
     Tool("run_and_verify", functions.run_and_verify),
+    Tool("verify", functions.verify),
     Tool("swizzle", functions.swizzle),
 )
 TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in _ALL}

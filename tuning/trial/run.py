@@ -121,7 +121,8 @@ def run_trial(text: str, target: Target, conditions: Conditions | None = None) -
             )
         except (CompileFailed, BadInput) as error:
             words = [str(error), getattr(error, "diagnostics", "")]
-            return Trial("failed", error.reason, "\n".join(filter(None, words)))
+            message = "\n".join(filter(None, words)).replace(f"{scratch}/", "")
+            return Trial("failed", error.reason, message)
         folder = job / "run"
         folder.mkdir()
         observation = conditions.observation()

@@ -25,6 +25,7 @@ MISSING = {
     "evaluate": ("{none}", "{none}"),
     "predict": ("{none}.hip",),
     "optimize": ("{none}.hip",),
+    "verify": ("{none}.hip", "{file}"),
     "swizzle": ("{none}.hip",),
     "traces": ("{none}", "--out", "{none}-traces"),
     "serve": ("--port", "0", "--model", "{none}"),
@@ -83,7 +84,7 @@ def test_an_option_means_the_same_on_every_verb() -> None:
         found = [options(verb)[name] for verb in VERBS if name in options(verb)]
         assert len(found) > 1 and len({(o.help, tuple(o.secondary_opts)) for o in found}) == 1, name
     with_arch = {verb for verb in VERBS if "--arch" in options(verb)}
-    assert {"run", "profile", "survey", "predict", "llm", "optimize", "swizzle", "mcp", "traces"} == with_arch
+    assert {"run", "profile", "survey", "predict", "llm", "optimize", "verify", "swizzle", "mcp", "traces"} == with_arch
     assert all("--device" in options(verb) for verb in with_arch)
     assert all("--sandbox" in options(verb) for verb in ("run", "profile", "survey"))
 

@@ -1,0 +1,89 @@
+"""`synth verify`: checks that a changed program does the same as the original."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hipsynth.cli.options import NamedPath, json_option, one_arch_option, one_device_option
+from hipsynth.cli.output import print_json
+from hipsynth.cli.programs import read_source, split_run_arguments
+from hipsynth.core.errors import PartialFailure
+
+if TYPE_CHECKING:
+    from hipsynth.tuning.optimize.verify_change import VerifyResult
+
+EPILOG = """\b
+Examples:
+  synth verify gemm.hip faster.hip
+  synth verify gemm.hip faster.hip --arch gfx90a -- 2048
+  synth verify gemm.hip faster.hip --check 96 --check 100
+  synth verify gemm.hip faster.hip --json
+
+Both programs run in the sandbox, on the simulator. What they compute is compared at small sizes, where every work-group
+runs: with their own inputs, inputs drawn again, poisoned memory, other sizes; and at the size that is timed.
+
+Exits with 0 if every check that could be made passed, 5 if one failed (the reason is printed), and 3 if nothing can be
+compared, because a file cannot be read or the original does not run.
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("original", type=NamedPath(path_type=Path), metavar="ORIGINAL")
+@click.argument("changed", type=NamedPath(path_type=Path), metavar="CHANGED")
+@click.argument("arguments", nargs=-1, metavar="[-- ARGS...]")
+@one_arch_option
+@one_device_option
+@click.option("--flags", default="-O3", show_default=True, help="Compiler flags.")
+@click.option(
+    "--check", "checks", multiple=True, metavar="ARGS", help="Arguments of a small run to verify; repeatable."
+)
+@click.option(
+    "--allow", "allowed", multiple=True, type=click.Choice(["fast-math"]), help="Changes of results; repeatable."
+)
+@json_option
+def command(
+    original: Path,
+    changed: Path,
+    arguments: tuple[str, ...],
+    arch: str,
+    device: str,
+    flags: str,
+    checks: tuple[str, ...],
+    allowed: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Check that the program CHANGED does the same as ORIGINAL, and say how much faster it is.
+
+    ARGS after `--` are the programs' arguments in the runs that are timed.
+    """
+    from hipsynth.toolchain import sandbox
+    from hipsynth.tuning.optimize.verify_change import VerifyRequest, verify_change
+    from hipsynth.tuning.trial import target_of
+
+    sandbox.require_sandbox()
+    sizes = [split_run_arguments("--check", check) for check in checks]
+    request = VerifyRequest(
+        read_source(original), read_source(changed), target_of(arch, flags, device), arguments, sizes,
+        frozenset(allowed),
+    )  # fmt: skip
+    result = verify_change(request)
+    if as_json:
+        print_json(result.document(original, changed, arch, flags))
+    else:
+        click.echo(verification_summary(result))
+    return 0 if result.verification.passed else PartialFailure.exit_code
+
+
+def verification_summary(result: VerifyResult) -> str:
+    """Each check and what it found, for a terminal."""
+    words = {True: "passed", False: "FAILED", None: "not possible"}
+    lines = [
+        f"{check.name.replace('_', ' ')}: {words[check.passed]}{f' ({check.detail})' if check.detail else ''}"
+        for check in result.verification.checks
+    ]
+    if result.speedup is None:
+        return "\n".join([*lines, "not verified"])
+    return "\n".join([*lines, f"verified; {result.speedup:.2f} times as fast"])

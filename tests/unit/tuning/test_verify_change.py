@@ -1,0 +1,89 @@
+"""`synth verify`: does the verb answer as its contract says, and with which exit code?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hipsynth.cli.main import main
+from hipsynth.tuning.tools import Workshop, run_tool
+from hipsynth.tuning.trial import target_of
+
+PROGRAM = r"""
+#include <hip/hip_runtime.h>
+#include <cstdlib>
+#include <vector>
+__global__ void twice(const float* in, float* out, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = in[i] + in[i];
+}
+int main(int argc, char** argv) {
+  const int n = argc > 1 ? std::atoi(argv[1]) : 4096;
+  std::vector<float> host(n, 3.0f), back(n);
+  float *in, *out;
+  if (hipMalloc(&in, n * 4) || hipMalloc(&out, n * 4)) return 1;
+  (void)hipMemcpy(in, host.data(), n * 4, hipMemcpyHostToDevice);
+  twice<<<(n + 63) / 64, 64>>>(in, out, n);
+  (void)hipMemcpy(back.data(), out, n * 4, hipMemcpyDeviceToHost);
+  return back[0] < 0;
+}
+"""
+SAME = PROGRAM.replace("in[i] + in[i]", "2.0f * in[i]")
+OTHER = PROGRAM.replace("in[i] + in[i]", "6.0f")
+
+
+def verify(tmp_path: Path, original: str, changed: str, *words: str) -> int:
+    for name, text in (("a.hip", original), ("b.hip", changed)):
+        (tmp_path / name).write_text(text)
+    with pytest.raises(SystemExit) as caught:
+        main(["verify", str(tmp_path / "a.hip"), str(tmp_path / "b.hip"), *words, "--json"])
+    return int(caught.value.code or 0)
+
+
+def test_a_program_that_does_the_same_is_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert verify(tmp_path, PROGRAM, SAME, "--check", "100", "--check", "70") == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["verified"] is True and answer["speedup"] == pytest.approx(1.0, abs=0.1)
+    assert {check["name"] for check in answer["checks"]} > {"outputs_equal", "other_inputs", "other_sizes"}
+    assert all(check["passed"] is True and "detail" in check for check in answer["checks"])
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [(OTHER, "differs"), (PROGRAM.replace("= in[i]", "= ins[i]"), "compile_failed"), ("", "no_kernel: build")],
+)
+def test_a_refused_program_exits_with_5_and_the_reason(
+    changed: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert verify(tmp_path, PROGRAM, changed, "--check", "100") == 5
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["verified"] is False and answer["speedup"] is None
+    assert reason in next(check["detail"] for check in answer["checks"] if check["passed"] is False)
+
+
+@pytest.mark.parametrize(
+    ("original", "words", "code"),
+    [
+        ("int main() { return 0; }", (), 3),
+        ("int main( {", (), 3),
+        (PROGRAM.replace("return back[0] < 0", "abort()"), (), 3),
+        (PROGRAM, ("--check", "'100"), 2),
+        (PROGRAM, ("--check", "-1"), 3),
+    ],
+)
+def test_an_original_that_is_no_reference_is_bad_input(
+    original: str, words: tuple[str, ...], code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert verify(tmp_path, original, SAME, *words) == code
+    assert set(json.loads(capsys.readouterr().out)) >= {"error", "message", "cause", "remedy"}
+
+
+def test_the_tool_compares_any_two_programs() -> None:
+    shop = Workshop(target_of("gfx942"), sizes=(("100",),))
+    for text in (PROGRAM, SAME, OTHER):
+        shop.add(text)
+    assert run_tool(shop, "verify", {"original": "v0", "changed": "v1"}).document["passed"]
+    assert not run_tool(shop, "verify", {"original": "v0", "changed": "v2"}).document["passed"]
+    assert run_tool(shop, "verify", {"original": "v0", "changed": "v9"}).document["error"] == "unknown_program"
