@@ -25,6 +25,7 @@ VERBS = {
     "llm": "Ask a language model for programs; keep those that work.",
     "augment": "Rename and flatten programs; copies keep the lineage.",
     "profile": "Compile for each arch and flag set, execute, count; one program or a corpus.",
+    "compare": "Compare two programs, profiles, revisions, flag sets or devices.",
     "run": "Run an unmodified HIP program on the CPU.",
     "survey": "Report which HIP programs of a folder compile, run and pass here.",
     "stats": "Count and describe the contents of a corpus.",

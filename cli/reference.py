@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import click
 
+from hipsynth.cli.compare import SLOWER_EXIT
 from hipsynth.cli.main import VERBS, InternalError, cli
 from hipsynth.core.cache import REPOSITORY
 from hipsynth.core.errors import BadInput, MissingDependency, PartialFailure, UsageError
@@ -21,6 +22,7 @@ EXIT_CODES = {
     MissingDependency.exit_code: "a compiler, backend, sandbox or package is not installed",
     PartialFailure.exit_code: "some items failed (all are listed), the others are finished and stored; `verify`: a "
     "check failed",
+    SLOWER_EXIT: "`compare`: slower than --fail-if-slower allows",
     128 + signal.SIGINT: "interrupted by Ctrl-C (143: by SIGTERM); finished work is kept",
 }
 INTRODUCTION = """# Command line

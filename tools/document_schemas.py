@@ -21,6 +21,7 @@ from hipsynth.cli.doctor_checks import DoctorDocument
 from hipsynth.core.documents import Json, JsonObject
 from hipsynth.core.errors import ErrorDocument
 from hipsynth.core.reasons import Reason
+from hipsynth.profiling.compare.documents import CompareDocument
 from hipsynth.profiling.matrix.collect import MatrixSummary
 from hipsynth.profiling.reports.documents import CorpusStatistics, ProfileDocument, RunDocument
 from hipsynth.profiling.survey.documents import SurveyCollection, SurveyDocument
@@ -61,6 +62,7 @@ DOCUMENTS = (
     PublishedDocument("variant", VariantDocument, "a line of `synth predict --sweep --json` and `--variants`"),
     PublishedDocument("profile", ProfileDocument, "`synth profile --json` of one program"),
     PublishedDocument("profile-folder", MatrixSummary, "`synth profile --json` of a folder"),
+    PublishedDocument("compare", CompareDocument, "`synth compare --json`"),
     PublishedDocument("run", RunDocument, "`synth run --json`"),
     PublishedDocument("optimize", OptimizeDocument, "`synth optimize --json`"),
     PublishedDocument("verify", VerifyDocument, "`synth verify --json`"),

@@ -38,6 +38,7 @@ ALLOWED |= {
     "profiling.matrix": _MATRIX,
     "profiling.uncertainty": ("core", "simulator.devices", "profiling.metrics"),
     "profiling.reports": _REPORTS,
+    "profiling.compare": (*_REPORTS, "profiling.reports"),
     "profiling.survey": (*_REPORTS, "profiling.matrix"),
     "synth.release": (*_MATRIX, "profiling.matrix", "synth.generate"),
     "synth.llm": (*_MATRIX, "profiling.matrix"),

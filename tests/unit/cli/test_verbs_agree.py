@@ -16,6 +16,7 @@ MISSING = {
     "llm": ("--url", "http://127.0.0.1:9", "--model", "m", "--out", "{file}/below"),
     "augment": ("{none}",),
     "profile": ("{none}.hip",),
+    "compare": ("{none}.hip", "{none}.hip"),
     "run": ("{none}.hip",),
     "survey": ("{none}",),
     "stats": ("{none}",),
@@ -84,7 +85,19 @@ def test_an_option_means_the_same_on_every_verb() -> None:
         found = [options(verb)[name] for verb in VERBS if name in options(verb)]
         assert len(found) > 1 and len({(o.help, tuple(o.secondary_opts)) for o in found}) == 1, name
     with_arch = {verb for verb in VERBS if "--arch" in options(verb)}
-    assert {"run", "profile", "survey", "predict", "llm", "optimize", "verify", "swizzle", "mcp", "traces"} == with_arch
+    assert {
+        "run",
+        "profile",
+        "compare",
+        "survey",
+        "predict",
+        "llm",
+        "optimize",
+        "verify",
+        "swizzle",
+        "mcp",
+        "traces",
+    } == with_arch
     assert all("--device" in options(verb) for verb in with_arch)
     assert all("--sandbox" in options(verb) for verb in ("run", "profile", "survey"))
 

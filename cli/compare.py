@@ -1,0 +1,209 @@
+"""`synth compare`: what differs between two programs, profiles, revisions, flag sets or devices."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hipsynth.cli.options import (
+    ARCHS,
+    NamedPath,
+    device_option,
+    json_option,
+    sandbox_option,
+    timeout_option,
+    workers_option,
+)
+from hipsynth.cli.output import print_json, print_note
+from hipsynth.cli.programs import ProgramCommand, locate_program, source_options, split_argv, with_defines
+from hipsynth.core.errors import BadInput, HipsynthError, UsageError
+from hipsynth.simulator.devices import DEFAULT_ARCH
+
+if TYPE_CHECKING:
+    from hipsynth.profiling.backends.protocol import Target, TargetResult
+    from hipsynth.profiling.reports.documents import ProfileDocument
+    from hipsynth.simulator.limits import RunLimits
+
+SLOWER_EXIT = 6
+EPILOG = """\b
+Examples:
+  synth compare naive.hip tiled.hip
+  synth compare before.json after.json               # documents of `synth profile --json`
+  synth compare HEAD~1:kernel.hip kernel.hip --fail-if-slower 5%
+  synth compare kernel.hip --flags=-O3 --flags="-O3 -ffast-math"
+  synth compare kernel.hip --device mi300x --device mi250x --html compared.html
+  synth compare a.hip b.hip --arch gfx90a --json -- 4096
+
+A and B are HIP files, program folders, profile documents (FILE.json) or git revisions of a file (REV:FILE, with the
+headers that it includes in quotes). --arch, --device and --flags given twice are A's and B's; once, both's.
+
+Kernels are paired by name and launch shape, then by name, then by order; those without a counterpart are listed.
+
+Exit codes: 0 ok, 2 usage, 3 bad input, 4 toolchain missing, 6 slower than --fail-if-slower allows.
+"""
+
+
+class Percentage(click.ParamType[float]):
+    """A number of per cent: `5%` or `5`."""
+
+    name = "percentage"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        match = re.fullmatch(r"(\d{1,6}(?:\.\d+)?) ?%?", str(value).strip())
+        if not match:
+            self.fail(f"{value!r} is no percentage: give one such as 5% or 2.5%.", param, ctx)
+        return float(match[1])
+
+
+@click.command(cls=ProgramCommand, epilog=EPILOG)
+@click.argument("argv", nargs=-1, required=True, metavar="A [B] [-- ARGS...]")
+@source_options
+@click.option("--arch", "archs", multiple=True, show_default=DEFAULT_ARCH, help=f"{ARCHS}; twice: A's and B's.")
+@device_option
+@click.option("--flags", multiple=True, show_default="-O3", help="Compiler flags, quoted; twice: A's and B's.")
+@click.option("--exact", is_flag=True, help="Run every grid in full.")
+@click.option("--counters", is_flag=True, help="List all counters that changed.")
+@click.option("--html", type=NamedPath(dir_okay=False, path_type=Path), help="Also write the comparison as a page.")
+@click.option(
+    "--fail-if-slower",
+    "slower_limit",
+    type=Percentage(),
+    metavar="5%",
+    help="Exit with 6 if a kernel of B, or all together, take longer than A's by more than this.",
+)
+@sandbox_option
+@workers_option
+@timeout_option
+@json_option
+def command(
+    argv: tuple[str, ...],
+    defines: tuple[str, ...],
+    includes: tuple[str, ...],
+    project: Path | None,
+    archs: tuple[str, ...],
+    devices: tuple[str, ...],
+    flags: tuple[str, ...],
+    exact: bool,
+    counters: bool,
+    html: Path | None,
+    slower_limit: float | None,
+    sandboxed: bool,
+    workers: int,
+    timeout: float,
+    as_json: bool,
+) -> int:
+    """Compare the kernels of A and B: durations with their uncertainty, why they changed, metrics and counters.
+
+    ARGS after `--` are passed to both programs, which run in the sandbox. Without B, A is compared with itself under
+    two architectures, devices or flag sets.
+    """
+    from hipsynth.core.files import write_whole
+    from hipsynth.core.scratch import scratch_folder
+    from hipsynth.profiling.compare.differ import compare_profiles
+    from hipsynth.profiling.compare.page import comparison_page
+    from hipsynth.profiling.compare.text import comparison_lines
+    from hipsynth.simulator.limits import SAMPLING_UNITS, RunLimits
+    from hipsynth.toolchain import sandbox
+
+    first, second, arguments = _two_sides(argv, max(map(len, (archs, devices, flags))))
+    if project is not None:
+        raise UsageError("--project is for one program", remedy="give the folders of the two programs as A and B")
+    if sandboxed:
+        sandbox.require_sandbox()
+    else:
+        click.echo("warning: programs run with your rights on files and network; only limits hold", err=True)
+    limits = RunLimits(time_s=timeout, sampling_units=0 if exact else SAMPLING_UNITS, isolate=sandboxed)
+    targets = [_targets_of(number, archs, devices, flags, defines) for number in (0, 1)]
+    profiles = []
+    for side, wanted in zip((first, second), targets, strict=True):
+        scratch = click.get_current_context().with_resource(scratch_folder())
+        print_note(f"profiling {side} ...")
+        profiles.append(_profile_side(side, wanted, arguments, includes, limits, workers, scratch))
+    document = compare_profiles(profiles[0], profiles[1], (first, second), slower_limit)
+    if html is not None:
+        write_whole(html, comparison_page(document))
+    if as_json:
+        print_json(document)
+    else:
+        click.echo("\n".join(comparison_lines(document, counters)))
+    for line in document.slower:
+        click.echo(f"slower than allowed: {line}", err=True)
+    return SLOWER_EXIT if document.slower else 0
+
+
+def _two_sides(argv: Sequence[str], variants: int) -> tuple[str, str, tuple[str, ...]]:
+    """(A, B, arguments of both programs)."""
+    if variants > 2:
+        raise UsageError("more than two targets", remedy="give --arch, --device and --flags at most twice")
+    sides = list(argv)
+    _, arguments = split_argv([sides[0]])
+    if not all(sides):
+        raise UsageError("A or B is empty", remedy="give files, folders, profile documents or REV:FILE")
+    if len(sides) > 2:
+        problem = f"three things to compare: {sides[2]}"
+        raise UsageError(problem, remedy="put the programs' arguments behind --, and several files into a folder")
+    if len(sides) == 1 and variants < 2:
+        raise UsageError("nothing to compare it with", remedy="give B, or --flags, --device or --arch twice")
+    return sides[0], sides[-1], arguments
+
+
+def _targets_of(
+    number: int, archs: Sequence[str], devices: Sequence[str], flags: Sequence[str], defines: Sequence[str]
+) -> Sequence[Target]:
+    """The targets of A (0) or B (1)."""
+    from hipsynth.profiling.matrix.targets import select_targets
+
+    arch, device, own_flags = (
+        values[min(number, len(values) - 1)] if values else "" for values in (archs, devices, flags)
+    )
+    chosen = (arch,) if arch else () if device else (DEFAULT_ARCH,)
+    wanted, excluded = select_targets(chosen, (with_defines(own_flags or "-O3", defines),), (device,) if device else ())
+    if not wanted:
+        raise UsageError(f"this target is excluded: {excluded[0][1]}", remedy="give other flags or another device")
+    return wanted
+
+
+def _profile_side(
+    side: str,
+    wanted: Sequence[Target],
+    arguments: tuple[str, ...],
+    includes: Sequence[str],
+    limits: RunLimits,
+    workers: int,
+    scratch: Path,
+) -> ProfileDocument:
+    """The profile of A or B: read, or measured. Raises BadInput if no target has one."""
+    from hipsynth.core.program import project_program
+    from hipsynth.profiling.compare.sides import checkout_file, read_profile, split_revision
+    from hipsynth.profiling.matrix.job import profile_program
+    from hipsynth.profiling.reports.describe import profile_document
+    from hipsynth.simulator.build import compile_limits
+
+    if side.endswith(".json"):
+        return read_profile(Path(side))
+    revision = split_revision(side)
+    path = Path(side) if revision is None else checkout_file(*revision, scratch)
+    limits_of_compiler = compile_limits(limits)
+    project = locate_program([path], arguments, wanted[0].arch, includes=includes, limits=limits_of_compiler)
+    program = project_program(project)
+    results = profile_program(program, wanted, "sim", limits, workers)
+    if failed := [result for result in results if not result.kernels]:
+        raise _failure(side, failed[0])
+    return profile_document(program.id, side, results)
+
+
+def _failure(side: str, result: TargetResult) -> HipsynthError:
+    reason = result.reason.meaning if result.reason else "it launches no kernel"
+    cause = result.message or reason
+    return BadInput(
+        f"{side} cannot be profiled: {reason}",
+        cause=cause,
+        remedy=f"synth profile {side}",
+        reason=result.reason or None,
+    )

@@ -1,0 +1,251 @@
+"""Compares two profile documents: durations with their uncertainty, causes, metrics and counters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from hipsynth.profiling.compare.documents import (
+    ChangeCause,
+    CompareDocument,
+    ComparedSide,
+    DurationPair,
+    KernelPair,
+    Pairing,
+    QuantityPair,
+    TargetName,
+    TargetPair,
+    Verdict,
+)
+from hipsynth.profiling.compare.pairing import pair_kernels, pair_targets
+from hipsynth.profiling.metrics.bottleneck import unit_name
+from hipsynth.profiling.metrics.uncertainty import DURATION as DURATION_METRIC
+from hipsynth.profiling.reports.documents import ProfiledKernel, ProfileDocument, ProfileResult
+
+# Two kernels of one device: the model errs alike on both, so that their ratio is more certain than either. 80 % of the
+# ratios of recorded kernels of one study are within FLOOR and OF_CHANGE times the change (both natural logarithms,
+# added as independent errors); tests/unit/compare/test_pair_errors.py computes that share from the validation pages.
+FLOOR, OF_CHANGE = 0.05, 0.20
+UNKNOWN_RANGE = 0.5  # of a duration on a device without recordings
+LIMITING = 0.5  # units with at least this share of the largest bound may explain a change
+NOTABLE = 0.02  # smallest relative change of a counter that explains one
+
+
+@dataclass(frozen=True)
+class _Explanation:
+    """A counter that explains the time of units, and what it counts."""
+
+    units: tuple[str, ...]
+    counter: str
+    title: str
+
+
+EXPLANATIONS = (
+    _Explanation(("hbm", "infinity", "fabric", "write_back"), "TCC_MISS", "L2 misses"),
+    _Explanation(("l2",), "TCC_REQ", "L2 requests"),
+    _Explanation(("vl1d",), "TCP_TOTAL_CACHE_ACCESSES", "vL1D look-ups"),
+    _Explanation(("lds",), "SQ_LDS_BANK_CONFLICT", "LDS bank conflicts"),
+    _Explanation(("lds",), "SQ_INSTS_LDS", "LDS instructions"),
+    _Explanation(("valu",), "SQ_INSTS_VALU", "vector instructions"),
+    _Explanation(("mfma",), "SQ_INSTS_MFMA", "matrix instructions"),
+    _Explanation(("salu",), "SQ_INSTS_SALU", "scalar instructions"),
+    _Explanation(("atomics",), "TCC_ATOMIC", "atomics"),
+    _Explanation(("dispatch",), "SQ_WAVES", "waves"),
+    _Explanation(("latency",), "SQ_INSTS_VMEM", "vector memory instructions"),
+)
+
+
+def compare_profiles(
+    first: ProfileDocument,
+    second: ProfileDocument,
+    names: tuple[str, str] | None = None,
+    slower_limit_percent: float | None = None,
+) -> CompareDocument:
+    """What differs between two profiles. `names`: as the user gave them, by default their paths;
+    `slower_limit_percent`: how much longer a kernel, or all together, may take before `slower` names it."""
+    name_a, name_b = names or (first.program.path, second.program.path)
+    pairs, only_a, only_b = pair_targets(first.results, second.results)
+    targets = tuple(_compare_target(a, b) for a, b in pairs)
+    slower = () if slower_limit_percent is None else tuple(_list_slower(targets, slower_limit_percent))
+    return CompareDocument(
+        ComparedSide(name_a, first.program.id),
+        ComparedSide(name_b, second.program.id),
+        targets,
+        tuple(map(_target_name, only_a)),
+        tuple(map(_target_name, only_b)),
+        slower_limit_percent,
+        slower,
+    )
+
+
+def _target_name(result: ProfileResult) -> TargetName:
+    return TargetName(result.arch, result.device, result.flags)
+
+
+def _list_slower(targets: Sequence[TargetPair], limit: float) -> Iterator[str]:
+    for target in targets:
+        where = f"{target.b.arch} ({target.b.device}) {target.b.flags}"
+        for kernel in target.kernels:
+            if kernel.duration.change_percent > limit:
+                yield f"{kernel.name_b} on {where}: {kernel.summary}"
+        if target.total is not None and target.total.change_percent > limit:
+            yield f"all kernels on {where}: slower by {target.total.change_percent:.3g} %"
+
+
+def _compare_target(a: ProfileResult, b: ProfileResult) -> TargetPair:
+    pairs, only_a, only_b = pair_kernels(a.kernels, b.kernels)
+    same_device = a.device == b.device
+    kernels = tuple(_compare_kernels(x, y, by, same_device) for x, y, by in pairs)
+    total = None
+    if a.kernels and b.kernels:
+        sums = [sum(kernel.duration_ns * kernel.dispatches for kernel in side.kernels) for side in (a, b)]
+        total = _compare_durations(sums[0], sums[1], _total_uncertainty(a.kernels, b.kernels, same_device))
+    return TargetPair(
+        _target_name(a),
+        _target_name(b),
+        total,
+        kernels,
+        tuple(kernel.name for kernel in only_a),
+        tuple(kernel.name for kernel in only_b),
+    )
+
+
+def _compare_kernels(a: ProfiledKernel, b: ProfiledKernel, paired_by: Pairing, same_device: bool) -> KernelPair:
+    sigma = _ratio_uncertainty(a, b, same_device)
+    duration = _compare_durations(a.duration_ns, b.duration_ns, sigma)
+    causes = tuple(_find_causes(a, b))
+    return KernelPair(
+        name=a.name,
+        name_b=b.name,
+        paired_by=paired_by,
+        grid_a=a.grid,
+        grid_b=b.grid,
+        block_a=a.block,
+        block_b=b.block,
+        dispatches_a=a.dispatches,
+        dispatches_b=b.dispatches,
+        duration=duration,
+        causes=causes,
+        limit_a=a.bottleneck.summary if a.bottleneck else "",
+        limit_b=b.bottleneck.summary if b.bottleneck else "",
+        metrics=_pair_quantities({**a.metrics, **a.extra_metrics}, {**b.metrics, **b.extra_metrics}),
+        counters={n: pair for n, pair in _pair_quantities(a.counters, b.counters).items() if pair.a != pair.b},
+        summary=describe_change(duration, causes),
+    )
+
+
+def _pair_quantities(a: Mapping[str, float | None], b: Mapping[str, float | None]) -> dict[str, QuantityPair]:
+    pairs = {}
+    for name in [*a, *(name for name in b if name not in a)]:
+        x, y = a.get(name), b.get(name)
+        pairs[name] = QuantityPair(x, y, None if not x or y is None else 100 * (y / x - 1))
+    return pairs
+
+
+def _compare_durations(a_ns: float, b_ns: float, sigma: float | None) -> DurationPair:
+    """`sigma`: the uncertainty of the ratio's logarithm."""
+    if a_ns <= 0 or b_ns <= 0:  # a program may have forged it
+        return DurationPair(a_ns, b_ns, 0.0, 0.0, None, "uncertain")
+    ratio = b_ns / a_ns
+    uncertainty = None if sigma is None else 100 * ratio * math.expm1(sigma)
+    verdict: Verdict = "faster" if ratio < 1 else "slower"
+    if ratio == 1:
+        verdict = "equal"
+    elif sigma is not None and abs(math.log(ratio)) <= sigma:
+        verdict = "uncertain"
+    return DurationPair(a_ns, b_ns, 1 / ratio, 100 * (ratio - 1), uncertainty, verdict)
+
+
+def _ratio_uncertainty(a: ProfiledKernel, b: ProfiledKernel, same_device: bool) -> float | None:
+    """The uncertainty of the logarithm of two simulated durations' ratio; None if one was measured."""
+    if a.bottleneck is None or b.bottleneck is None or not a.duration_ns > 0 or not b.duration_ns > 0:
+        return None
+    if same_device and a.counters == b.counters and a.duration_ns == b.duration_ns:
+        return 0.0  # the model says the same of both, whatever it errs by
+    sampling = [float(kernel.error_estimate.get(DURATION_METRIC, 0.0)) for kernel in (a, b)]
+    if same_device:
+        model = [FLOOR, OF_CHANGE * abs(math.log(b.duration_ns / a.duration_ns))]
+    else:  # another device errs in its own way
+        model = [_duration_range(a), _duration_range(b)]
+    return math.hypot(*sampling, *model)
+
+
+def _duration_range(kernel: ProfiledKernel) -> float:
+    """The relative error that 8 of 10 durations of the kernel's class stay within."""
+    error = (kernel.expected_error or {}).get(DURATION_METRIC)
+    if error is None:
+        return UNKNOWN_RANGE
+    return (error.median if error.range is None else error.range) / 100
+
+
+def _total_uncertainty(
+    first: Sequence[ProfiledKernel], second: Sequence[ProfiledKernel], same_device: bool
+) -> float | None:
+    """As _ratio_uncertainty(), of all launches together."""
+    if any(kernel.bottleneck is None for kernel in [*first, *second]):
+        return None
+    sums, errors = [], list[float]()
+    for kernels in (first, second):
+        times = [kernel.duration_ns * kernel.dispatches for kernel in kernels]
+        sums.append(sum(times))
+        parts = zip(times, kernels, strict=True)
+        if not sums[-1] > 0:
+            return None
+        errors += [t / sums[-1] * float(kernel.error_estimate.get(DURATION_METRIC, 0.0)) for t, kernel in parts]
+    if sums[0] == sums[1] and [k.counters for k in first] == [k.counters for k in second] and same_device:
+        return 0.0
+    if same_device:
+        return math.hypot(*errors, FLOOR, OF_CHANGE * abs(math.log(sums[1] / sums[0])))
+    return math.hypot(*errors, max(map(_duration_range, first)), max(map(_duration_range, second)))
+
+
+def _find_causes(a: ProfiledKernel, b: ProfiledKernel) -> Iterator[ChangeCause]:
+    """The units whose time changed most in the direction of the duration, among those that limited the slower one."""
+    if a.bottleneck is None or b.bottleneck is None or a.duration_ns == b.duration_ns:
+        return
+    times = [{bound.unit: bound.ns for bound in kernel.bottleneck.bounds} for kernel in (a, b) if kernel.bottleneck]
+    is_faster = b.duration_ns < a.duration_ns
+    slow, fast = times if is_faster else reversed(times)
+    largest = max(slow.values(), default=0.0)
+    saved = {unit: ns - fast.get(unit, 0.0) for unit, ns in slow.items() if ns >= LIMITING * largest}
+    for unit, gain in sorted(saved.items(), key=lambda item: -item[1])[:2]:
+        if gain <= NOTABLE * max(a.duration_ns, b.duration_ns):
+            continue
+        counter, text = _explain_unit(unit, a.counters, b.counters, is_faster)
+        yield ChangeCause(unit, unit_name(unit), times[0].get(unit, 0.0), times[1].get(unit, 0.0), counter, text)
+
+
+def _explain_unit(unit: str, a: Mapping[str, float], b: Mapping[str, float], is_faster: bool) -> tuple[str, str]:
+    """(counter, words) for a change of a unit's time; without a counter that changed as the time did, ("", words)."""
+    best: tuple[float, str, str] | None = None
+    for row in EXPLANATIONS:
+        before, after = a.get(row.counter, 0.0), b.get(row.counter, 0.0)
+        larger = max(before, after)
+        if unit not in row.units or not larger or (after < before) != is_faster:
+            continue
+        size = abs(after - before) / larger
+        if size >= NOTABLE and (best is None or size > best[0]):
+            change = f"{100 * (after / before - 1):+.0f} %" if before else f"{after:,.0f}, before none"
+            best = (size, row.counter, f"{'fewer' if is_faster else 'more'} {row.title} ({change})")
+    if best is not None:
+        return best[1], best[2]
+    return "", f"{'less' if is_faster else 'more'} time at {unit_name(unit)}"
+
+
+def describe_change(duration: DurationPair, causes: Sequence[ChangeCause] = ()) -> str:
+    """A change of duration in words: "faster by 12 ± 3 %, from fewer L2 misses (-40 %)"."""
+    if duration.verdict == "equal":
+        return "the same duration"
+    size = f"{abs(duration.change_percent):.3g}"
+    error = duration.uncertainty_percent
+    text = size if error is None else f"{size} ± {_short_number(error)}"
+    word = "faster" if duration.change_percent < 0 else "slower"
+    reasons = f", from {' and '.join(cause.text for cause in causes)}" if causes else ""
+    if duration.verdict == "uncertain":
+        return f"no certain change: {word} by {text} %{reasons}"
+    return f"{word} by {text} %{reasons}"
+
+
+def _short_number(value: float) -> str:
+    return f"{value:.2g}" if value < 10 else f"{value:.0f}"

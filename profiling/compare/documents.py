@@ -1,0 +1,120 @@
+"""The document of `synth compare`. profiling/compare/differ.py fills it in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from hipsynth.core.kernel_record import Dim
+
+Verdict = Literal["faster", "slower", "equal", "uncertain"]
+Pairing = Literal["launch", "name", "order"]
+
+
+@dataclass(frozen=True)
+class QuantityPair:
+    """A metric or counter in A and B (null: unknown), and its change in per cent of A; null where A has none."""
+
+    a: float | None
+    b: float | None
+    change_percent: float | None
+
+
+@dataclass(frozen=True)
+class DurationPair:
+    """Two durations in ns, how many times as fast B is, and how much longer B takes in per cent of A (negative: less).
+
+    `uncertainty_percent`: what 8 of 10 changes are nearer to the hardware than, in per cent of A; null for measured
+    durations. `verdict`: "uncertain" if the change is smaller than that.
+    """
+
+    a_ns: float
+    b_ns: float
+    speedup: float
+    change_percent: float
+    uncertainty_percent: float | None
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class ChangeCause:
+    """Why a duration changed: a unit of the timing model, the time in ns that it alone needs in A and B, and the
+    counter that explains it, "" if none does."""
+
+    unit: str
+    name: str
+    a_ns: float
+    b_ns: float
+    counter: str
+    text: str
+
+
+@dataclass(frozen=True)
+class KernelPair:
+    """A kernel of A and its counterpart in B, found by name and launch shape, by name, or by its place in the order.
+
+    `metrics` has all metrics, `counters` those that changed; `limit_a` and `limit_b` say what limits each, "" if that
+    is not known. `summary`: the change of the duration in words.
+    """
+
+    name: str
+    name_b: str
+    paired_by: Pairing
+    grid_a: Dim
+    grid_b: Dim
+    block_a: Dim
+    block_b: Dim
+    dispatches_a: int
+    dispatches_b: int
+    duration: DurationPair
+    causes: tuple[ChangeCause, ...]
+    limit_a: str
+    limit_b: str
+    metrics: Mapping[str, QuantityPair]
+    counters: Mapping[str, QuantityPair]
+    summary: str
+
+
+@dataclass(frozen=True)
+class TargetName:
+    """A target of one of the two profiles."""
+
+    arch: str
+    device: str
+    flags: str
+
+
+@dataclass(frozen=True)
+class TargetPair:
+    """A target of A beside one of B. `total`: of all launches of all kernels, null if one side has none; `only_a` and
+    `only_b`: kernels without a counterpart."""
+
+    a: TargetName
+    b: TargetName
+    total: DurationPair | None
+    kernels: tuple[KernelPair, ...]
+    only_a: tuple[str, ...]
+    only_b: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ComparedSide:
+    """One of the two: what was given, and the program's id."""
+
+    source: str
+    program: str
+
+
+@dataclass(frozen=True)
+class CompareDocument:
+    """The document of `synth compare --json`. `only_a` and `only_b`: targets without a counterpart; `slower`: what is
+    slower than --fail-if-slower allows (`slower_limit_percent`), [] without it."""
+
+    a: ComparedSide
+    b: ComparedSide
+    targets: tuple[TargetPair, ...]
+    only_a: tuple[TargetName, ...]
+    only_b: tuple[TargetName, ...]
+    slower_limit_percent: float | None
+    slower: tuple[str, ...]

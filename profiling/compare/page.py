@@ -1,0 +1,73 @@
+"""A comparison as one HTML page that needs nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hipsynth.profiling.compare.differ import describe_change
+from hipsynth.profiling.compare.documents import CompareDocument, DurationPair, KernelPair, TargetName, TargetPair
+from hipsynth.profiling.compare.text import LEGEND, Row, counter_rows, metric_rows
+from hipsynth.profiling.reports.numbers import format_quantity
+from hipsynth.profiling.reports.pages import escape, render_page
+
+
+def comparison_page(document: CompareDocument) -> str:
+    """The page of a comparison: verdict and durations first, then what changed, then all counters."""
+    parts = [
+        f"<header><h1>Compared</h1><p>A: <code>{escape(document.a.source)}</code></p>",
+        f"<p>B: <code>{escape(document.b.source)}</code></p></header><main>",
+    ]
+    for target in document.targets:
+        parts += _target_parts(target)
+    for side, targets in (("A", document.only_a), ("B", document.only_b)):
+        parts += [f"<p>Only {side} was profiled for {_name_target(target)}.</p>" for target in targets]
+    parts.append(f'<p class="soft">{escape(LEGEND)}</p></main>')
+    return render_page(f"{document.a.source} and {document.b.source} compared", "\n".join(parts))
+
+
+def _name_target(target: TargetName) -> str:
+    return escape(f"{target.arch} ({target.device}) {target.flags}")
+
+
+def _target_parts(target: TargetPair) -> Iterator[str]:
+    same = target.a == target.b
+    both = _name_target(target.a) if same else f"A on {_name_target(target.a)}, B on {_name_target(target.b)}"
+    yield f"<section><h2>{both}</h2>"
+    if target.total is not None and len(target.kernels) + len(target.only_a) + len(target.only_b) > 1:
+        yield f"<p>All kernels: {_duration_text(target.total)}; {_verdict_text(target.total, '')}</p>"
+    for kernel in target.kernels:
+        yield from _kernel_parts(kernel)
+    for side, names in (("A", target.only_a), ("B", target.only_b)):
+        yield from (f"<p>Only in {side}: <code>{escape(name)}</code></p>" for name in names)
+    yield "</section>"
+
+
+def _verdict_text(pair: DurationPair, text: str) -> str:
+    return f'<span class="verdict {pair.verdict}">{escape(text or describe_change(pair))}</span>'
+
+
+def _duration_text(pair: DurationPair) -> str:
+    return escape(f"{format_quantity(pair.a_ns, 'ns')} → {format_quantity(pair.b_ns, 'ns')}")
+
+
+def _kernel_parts(kernel: KernelPair) -> Iterator[str]:
+    name = kernel.name if kernel.name == kernel.name_b else f"{kernel.name} → {kernel.name_b} (paired by order)"
+    yield f'<article class="card"><h3><code>{escape(name)}</code></h3>'
+    yield f"<p>{_verdict_text(kernel.duration, kernel.summary)}</p>"
+    speed = "" if kernel.duration.verdict == "equal" else f" <small>{kernel.duration.speedup:.2f}x as fast</small>"
+    yield f'<p class="duration">{_duration_text(kernel.duration)}{speed}</p>'
+    for side, limit in (("A", kernel.limit_a), ("B", kernel.limit_b)):
+        if limit:
+            yield f"<p>{side} {escape(limit)}</p>"
+    rows, counters = list(metric_rows(kernel)), list(counter_rows(kernel, True))
+    if rows:
+        yield _table_text("Metrics that changed", rows)
+    if counters:
+        yield f"<details><summary>Counters that changed</summary>{_table_text('', counters)}</details>"
+    yield "</article>"
+
+
+def _table_text(caption: str, rows: Sequence[Row]) -> str:
+    head = "<thead><tr><th></th><th>A</th><th>B</th><th>change</th></tr></thead>"
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f'<div class="wide"><table><caption>{caption}</caption>{head}<tbody>{body}</tbody></table></div>'

@@ -1,0 +1,130 @@
+"""A comparison as text for terminals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hipsynth.profiling import metrics
+from hipsynth.profiling.compare.differ import describe_change
+from hipsynth.profiling.compare.documents import CompareDocument, DurationPair, KernelPair, QuantityPair, TargetName
+from hipsynth.profiling.reports.numbers import format_number, format_quantity, unit_prefix
+
+SHOWN = 0.5  # per cent: smaller changes of a quantity are not listed
+# The same number under several names, and the duration, which is the first line.
+REPEATED = frozenset({"L1_Cache_GFLOPS", "L2_Cache_GFLOPS", "Duration"})
+Row = tuple[str, str, str, str]
+LEGEND = (
+    "±: 8 of 10 ratios of recorded kernels on one device are nearer to the hardware; between devices, their own ranges."
+)
+
+
+def comparison_lines(document: CompareDocument, counters: bool = False) -> list[str]:
+    """All targets and kernels. `counters`: all that changed, instead of those that explain a duration."""
+    lines = [f"A: {document.a.source}", f"B: {document.b.source}"]
+    for target in document.targets:
+        lines += ["", _target_text(target.a, target.b)]
+        for kernel in target.kernels:
+            lines += ["", *_kernel_lines(kernel, counters)]
+        for side, names in (("A", target.only_a), ("B", target.only_b)):
+            lines += [f"only in {side}: {name}" for name in names]
+        if target.total is not None and len(target.kernels) + len(target.only_a) + len(target.only_b) > 1:
+            lines += ["", f"all kernels: {_duration_text(target.total)}", f"  {describe_change(target.total)}"]
+    for side, targets in (("A", document.only_a), ("B", document.only_b)):
+        lines += [f"only {side} was profiled for {_name_target(target)}" for target in targets]
+    if any(kernel.duration.uncertainty_percent for target in document.targets for kernel in target.kernels):
+        lines += ["", LEGEND]
+    return lines
+
+
+def _name_target(target: TargetName) -> str:
+    return f"{target.arch} ({target.device})  {target.flags}"
+
+
+def _target_text(a: TargetName, b: TargetName) -> str:
+    return _name_target(a) if a == b else f"A on {_name_target(a)}  |  B on {_name_target(b)}"
+
+
+def _duration_text(pair: DurationPair) -> str:
+    times = "" if pair.verdict == "equal" else f"  ({pair.speedup:.2f}x as fast)"
+    return f"{format_quantity(pair.a_ns, 'ns')} -> {format_quantity(pair.b_ns, 'ns')}{times}"
+
+
+def _kernel_lines(kernel: KernelPair, counters: bool) -> Iterator[str]:
+    name = kernel.name if kernel.name == kernel.name_b else f"{kernel.name} -> {kernel.name_b} (paired by order)"
+    yield f"{name}  {_shape_text(kernel)}"
+    yield f"  {kernel.summary}"
+    yield f"  {_duration_text(kernel.duration)}"
+    if kernel.limit_a or kernel.limit_b:
+        if kernel.limit_a == kernel.limit_b:
+            yield f"  both {kernel.limit_a}"
+        else:
+            yield f"  A {kernel.limit_a}"
+            yield f"  B {kernel.limit_b}"
+    rows = [*metric_rows(kernel), *counter_rows(kernel, counters)]
+    if rows:
+        yield from _table([("", "A", "B", "change"), *rows])
+
+
+def _shape_text(kernel: KernelPair) -> str:
+    shapes = [
+        f"grid {'x'.join(map(str, grid))} block {'x'.join(map(str, block))} {times} x"
+        for grid, block, times in (
+            (kernel.grid_a, kernel.block_a, kernel.dispatches_a),
+            (kernel.grid_b, kernel.block_b, kernel.dispatches_b),
+        )
+    ]
+    return " -> ".join(dict.fromkeys(shapes))
+
+
+def metric_rows(kernel: KernelPair) -> Iterator[Row]:
+    """(name and unit, A, B, change) of each metric that changed."""
+    table = metrics.metric_table().metrics
+    for name, pair in kernel.metrics.items():
+        if name in REPEATED or name not in table or not is_notable(pair):
+            continue
+        unit = table[name].unit
+        factor, prefixed = unit_prefix([value for value in (pair.a, pair.b) if value is not None], unit)
+        title = f"{name} {prefixed}".strip()
+        yield title, _cell_text(pair.a, factor), _cell_text(pair.b, factor), change_text(pair, unit)
+
+
+def counter_rows(kernel: KernelPair, all_of_them: bool) -> Iterator[Row]:
+    """(name, A, B, change) of the counters that explain the duration, or of all that changed."""
+    causes = {cause.counter for cause in kernel.causes}
+    for name, pair in kernel.counters.items():
+        if name in causes or (all_of_them and is_notable(pair)):
+            yield (
+                name,
+                _cell_text(pair.a, 1, is_count=True),
+                _cell_text(pair.b, 1, is_count=True),
+                change_text(pair, ""),
+            )
+
+
+def is_notable(pair: QuantityPair) -> bool:
+    """Whether a quantity changed by so much that it is listed."""
+    if pair.a is None or pair.b is None:
+        return pair.a != pair.b
+    return pair.a != pair.b and (pair.change_percent is None or abs(pair.change_percent) >= SHOWN)
+
+
+def change_text(pair: QuantityPair, unit: str) -> str:
+    """The change of a quantity: points of percentages, else per cent."""
+    if pair.a is None or pair.b is None:
+        return ""
+    if unit == "%":
+        return f"{pair.b - pair.a:+.3g} pt"
+    return "new" if pair.change_percent is None else f"{pair.change_percent:+.3g} %"
+
+
+def _cell_text(value: float | None, factor: float, is_count: bool = False) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if is_count else format_number(value / factor)
+
+
+def _table(rows: Sequence[Row]) -> Iterator[str]:
+    sizes = [max(len(row[column]) for row in rows) for column in range(4)]
+    for row in rows:
+        cells = "".join(f"  {text:>{size}}" for text, size in zip(row[1:], sizes[1:], strict=True))
+        yield f"    {row[0]:<{sizes[0]}}{cells}".rstrip()
