@@ -50,6 +50,7 @@ Examples:
   synth profile gemm.hip --effort 8 --timeout 300 -- 4096
   synth profile solver.hip --budget 30s              # whatever it does: what does not fit is estimated or left out
   synth profile vcopy.hip --lines                    # what each source line and loop costs
+  synth profile vcopy.hip --what-if                  # what removing a cause is worth at most
   synth profile main.cpp kernels.cpp -Iinclude -DN=64 -- input.txt
   synth profile heat/src/main.cpp --project heat     # as its Makefile or CMake file builds it
   synth profile programs --out corpus
@@ -76,6 +77,7 @@ class MeasurementOptions(TypedDict):
     exact: bool
     counters: bool | None
     output: bool
+    what_if: bool
     retry_failed: bool
     repair: bool
     as_json: bool
@@ -124,6 +126,7 @@ class MeasurementOptions(TypedDict):
 )
 @budget_option
 @click.option("--lines", is_flag=True, help="Attribute counters and time to source lines and loops.")
+@click.option("--what-if", is_flag=True, help="Say what removing each cause of time is worth at most.")
 @click.option("--exact", is_flag=True, help="Run every grid in full, and check the programs' results.")
 @sandbox_option
 @workers_option
@@ -159,7 +162,8 @@ def command(
     from hipsynth.toolchain import sandbox
 
     check_engine(options["engine"])
-    _check_choices(options["backend"], budget, per_kernel, lines and out is not None, lines)
+    of_one = lines or options["what_if"]
+    _check_choices(options["backend"], budget, per_kernel, of_one and out is not None, of_one)
     options["timeout"] = time_within(budget, options["timeout"])
     if sandboxed and options["backend"] == "sim":  # the other backends do not start programs in a sandbox
         sandbox.require_sandbox()
@@ -200,14 +204,15 @@ def command(
     return _profile_program(program, _echo_targets(wanted, flags), limits, options)
 
 
-def _check_choices(backend: str, budget: float, per_kernel: int, lines_of_many: bool, lines: bool) -> None:
+def _check_choices(backend: str, budget: float, per_kernel: int, many: bool, of_one: bool) -> None:
     """Raises UsageError for options that exclude each other."""
     if budget and per_kernel:
         raise UsageError("--budget excludes --per-kernel", remedy="drop --per-kernel: a budget decides what is counted")
     if budget and backend != "sim":
         raise UsageError("--budget needs the simulator", cause="a device is not slower", remedy="drop one of them")
-    if lines_of_many or (lines and backend != "sim"):
-        raise UsageError("--lines is for one program on the simulator", remedy="drop --lines, or --out and --backend")
+    if many or (of_one and backend != "sim"):
+        problem = "--lines and --what-if are for one program on the simulator"
+        raise UsageError(problem, remedy="drop them, or --out and --backend")
 
 
 def _sampling_units(sample: str, exact: bool, effort: float | None, default: int) -> int:
@@ -237,6 +242,7 @@ def _profile_program(project: Project, wanted: Sequence[Target], limits: RunLimi
     from hipsynth.profiling.reports.describe import exit_code, profile_document
     from hipsynth.profiling.reports.lines import lines_listing
     from hipsynth.profiling.reports.terminal import render_results
+    from hipsynth.profiling.reports.what_if import what_if_listing
 
     program = project_program(project)
     backend, workers = options["backend"], options["workers"]
@@ -245,11 +251,13 @@ def _profile_program(project: Project, wanted: Sequence[Target], limits: RunLimi
     if interrupted and not any(result.kernels for result in results):
         raise KeyboardInterrupt  # there is nothing to show
     if options["as_json"]:
-        print_json(profile_document(program.id, str(project.sources[0].path), results))
+        print_json(profile_document(program.id, str(project.sources[0].path), results, options["what_if"]))
     else:
         click.echo(render_results(results, terminal_width(), options["counters"]))
         if limits.lines:
             click.echo("\n" + lines_listing(results, terminal_width()))
+        if options["what_if"]:
+            click.echo("\n" + what_if_listing(results))
         for result in results if options["output"] else ():
             click.echo(
                 f"\n{result.arch} ({result.device})  {result.flags}: output of the program\n{result.stdout}".rstrip()

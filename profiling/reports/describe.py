@@ -25,17 +25,21 @@ from hipsynth.profiling.reports.documents import (
     ProgramIdentity,
     RunDocument,
 )
+from hipsynth.profiling.reports.what_if import answer_what_if
 from hipsynth.profiling.uncertainty import expected_error
 from hipsynth.simulator import devices
 from hipsynth.simulator.api import RunResult
 
 
-def profile_document(program: str, path: str, results: Sequence[TargetResult]) -> ProfileDocument:
-    """The profile of a program, given by its id and path."""
-    return ProfileDocument(ProgramIdentity(program, path), tuple(map(result_document, results)))
+def profile_document(
+    program: str, path: str, results: Sequence[TargetResult], what_if: bool = False
+) -> ProfileDocument:
+    """The profile of a program, given by its id and path; with `what_if`, what removing each cause is worth."""
+    documents = tuple(result_document(result, what_if) for result in results)
+    return ProfileDocument(ProgramIdentity(program, path), documents)
 
 
-def result_document(result: TargetResult) -> ProfileResult:
+def result_document(result: TargetResult, what_if: bool = False) -> ProfileResult:
     """One entry of `results` of a profile; metrics are the paper's twelve, in physical units."""
     lines = {line.symbol: line for line in result.lines}
     plotted = [roofline.PlottedKernel(kernel.name, kernel.metrics, kernel.source.kind) for kernel in result.launches]
@@ -50,7 +54,7 @@ def result_document(result: TargetResult) -> ProfileResult:
         exit_code=result.exit_code,
         stdout=result.stdout,
         kernels=tuple(
-            kernel_document(kernel_result, result.device, lines.get(kernel_result.symbol))
+            kernel_document(kernel_result, result.device, lines.get(kernel_result.symbol), what_if)
             for kernel_result in result.launches
         ),
         device=result.device,
@@ -59,7 +63,9 @@ def result_document(result: TargetResult) -> ProfileResult:
     )
 
 
-def kernel_document(kernel: KernelRecord, device: str, lines: KernelLines | None = None) -> ProfiledKernel:
+def kernel_document(
+    kernel: KernelRecord, device: str, lines: KernelLines | None = None, what_if: bool = False
+) -> ProfiledKernel:
     """One kernel of a profile, with `lines` those of --lines."""
     simulated = kernel.source.kind == "executed"
     errors = uncertainty.metric_error_bounds(kernel.error_estimate)
@@ -88,6 +94,7 @@ def kernel_document(kernel: KernelRecord, device: str, lines: KernelLines | None
         lines=tuple(LineCost(line.file, line.line, **vars(line.amounts)) for line in lines.lines) if lines else None,
         loops=_loops(lines) if lines else None,
         lines_without=lines.outside if lines else None,
+        what_if=answer_what_if(kernel, device) if what_if else None,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import ClassVar
 
 from hipsynth.core.documents import json_name
@@ -71,6 +72,39 @@ class LoopCost(Amounts, _Extent):
     """What a loop costs, per dispatch: lines `line` to `last`, `depth` 1 for an outermost one, `passes` of waves."""
 
 
+class WhatIfCause(StrEnum):
+    """A cause of time that `--what-if` removes."""
+
+    MEMORY = "memory"
+    COALESCING = "coalescing"
+    L1_MISSES = "l1_misses"
+    L2_MISSES = "l2_misses"
+    LATENCY = "latency"
+    OCCUPANCY = "occupancy"
+    LDS_CONFLICTS = "lds_conflicts"
+    LDS = "lds"
+    ATOMICS = "atomics"
+    BARRIERS = "barriers"
+    BRANCHES = "branches"
+    VECTOR_ALU = "vector_alu"
+    MATRIX_CORES = "matrix_cores"
+    SCALAR_UNIT = "scalar_unit"
+    WAVE_LAUNCH = "wave_launch"
+    LAUNCH_OVERHEAD = "launch_overhead"
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """What removing a cause is worth at most: the duration without it, and what that saves in ns and in per cent of
+    the duration. `title`: what is assumed. What several are worth does not add up."""
+
+    cause: WhatIfCause
+    title: str
+    duration_ns: float
+    worth_ns: float
+    worth_percent: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProfiledKernel:
     """One kernel of a profile in one launch shape, in the order of first launches: counters and duration (ns) are means
@@ -84,7 +118,7 @@ class ProfiledKernel:
     and `metric_error_estimate` (metric -> error in its unit) the error that it adds, which 9 of 10 stay below; `reused`
     dispatches repeated earlier ones (docs/explanation/repeated-launches.md). With --lines: `registers`, `lines`,
     `loops`, and in `lines_without` the events that no instruction was seen to cause; they are of the kernel's launches
-    in all shapes.
+    in all shapes. With --what-if: `what_if`, the most first.
     """
 
     name: str
@@ -110,6 +144,7 @@ class ProfiledKernel:
     lines: tuple[LineCost, ...] | None = None
     loops: tuple[LoopCost, ...] | None = None
     lines_without: tuple[str, ...] | None = None
+    what_if: tuple[WhatIf, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

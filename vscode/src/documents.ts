@@ -225,6 +225,7 @@ export interface ProfiledKernel {
   lines?: LineCost[];
   loops?: LoopCost[];
   lines_without?: string[];
+  what_if?: WhatIf[];
 }
 
 export interface Registers {
@@ -243,4 +244,15 @@ export interface RooflinePlot {
   axes: Axes;
   points: PlottedPoint[];
   unplotted: string[];
+}
+
+export interface WhatIf {
+  cause: WhatIfCause;
+  title: string;
+  duration_ns: number;
+  worth_ns: number;
+  worth_percent: number;
+}
+
+export interface WhatIfCause {
 }
