@@ -95,8 +95,8 @@ def command(
     """Predict the metrics of the kernels in FILE without executing them as a whole.
 
     The default predictor compiles the program, runs its host code to learn the launches, interprets a few work-groups,
-    and corrects the result by what labels taught. A language model (`--model`) reads the source alone. ARGS after `--`
-    are the program's command line.
+    and corrects the result by what labels taught. A language model (`--model`) reads the source alone, or calls tools
+    where it was trained to. ARGS after `--` are the program's command line.
     """
     from hipsynth.core.program import Project, SourceFile, load_program
     from hipsynth.core.time_limit import processor_time_limit
@@ -177,13 +177,24 @@ def _parse_values(values: tuple[str, ...]) -> dict[str, float]:
 def _source_model(
     program: Program, file: Path, targets: list[tuple[str, str, str]], model: Path, as_json: bool
 ) -> None:
+    from hipsynth.profiling.backends.protocol import Target
     from hipsynth.training.analytic.documents import document_of
+    from hipsynth.training.models.model_record import model_record
     from hipsynth.training.models.predict import Predictor, prediction_table
+    from hipsynth.tuning.prediction.agent import PredictionAgent
+    from hipsynth.tuning.prediction.live import predict_program
+    from hipsynth.tuning.prediction.train import TASK
 
-    predictor = Predictor.load(model)
-    answers = [predictor.predict(program.text, arch, flag_text, device) for arch, flag_text, device in targets]
+    record = model_record(model)
+    if record is not None and record.get("task") == TASK:
+        agent = PredictionAgent.load(model)
+        questions = [Target(arch, flag_text, device) for arch, flag_text, device in targets]
+        answers = [predict_program(agent, model, program, target) for target in questions]
+    else:
+        predictor = Predictor.load(model)
+        answers = [predictor.predict(program.text, arch, flag_text, device) for arch, flag_text, device in targets]
     if as_json:
-        print_json(document_of(program, str(file), predictor.path, [prediction.document() for prediction in answers]))
+        print_json(document_of(program, str(file), model, [prediction.document() for prediction in answers]))
         return
     click.echo("\n\n".join(prediction_table(prediction) for prediction in answers))
 

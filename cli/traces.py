@@ -1,8 +1,9 @@
-"""`synth traces`: training samples in which an assistant optimizes programs with tools."""
+"""`synth traces`: training samples in which an assistant optimizes programs, or predicts counters, with tools."""
 
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from hipsynth.cli.options import Duration, NamedPath, arch_option, device_option, json_option
-from hipsynth.cli.output import print_json
-from hipsynth.core.errors import BadInput
+from hipsynth.cli.output import print_json, print_note
+from hipsynth.core.errors import BadInput, UsageError
 
 if TYPE_CHECKING:
     from hipsynth.core.program import Program
@@ -22,6 +23,7 @@ Examples:
   synth traces gemm_naive.hip stencil.hip --arch gfx942 --out traces
   synth traces programs --limit 100 --out traces --json      # 100 programs; later runs go on
   synth traces work/gemm.trace.jsonl --out traces            # the run of a model
+  synth traces corpus --task predict --out predictions       # chats that predict counters, of a labelled corpus
 
 Each program is optimized by the search. Its success becomes chats with tool calls in the form of transformers, in
 OUT/train.jsonl and OUT/held_out.jsonl: a lineage is in one of them, and what is handwritten is held out.
@@ -38,7 +40,13 @@ BOTH = ("gfx90a", "gfx942")
     "--budget", type=Duration(1.0, 3600.0), default=20.0, show_default="20s", metavar="30s|2m",
     help="Work of each search, in seconds at fixed prices.",
 )  # fmt: skip
-@click.option("--limit", type=click.IntRange(min=1), help="Only the first programs, this many.  [default: all]")
+@click.option(
+    "--limit", type=click.IntRange(min=1), help="Only the first programs or samples, this many.  [default: all]"
+)
+@click.option(
+    "--task", type=click.Choice(["optimize", "predict"]), default="optimize", show_default=True,
+    help="What the assistant does. `predict` takes one corpus, and goes on after an interruption.",
+)  # fmt: skip
 @click.option("--out", required=True, type=NamedPath(file_okay=False, path_type=Path), help="Folder to write.")
 @json_option
 def command(
@@ -48,10 +56,11 @@ def command(
     flags: str,
     budget: float,
     limit: int | None,
+    task: str,
     out: Path,
     as_json: bool,
 ) -> None:
-    """Turn the search's successes, and those of models, into training samples.
+    """Turn the search's successes, those of models, or a corpus' labels into training samples.
 
     A SOURCE is a HIP file, a folder of `synth generate`, a folder with HIP files, or the trace of a model's run.
     """
@@ -61,6 +70,9 @@ def command(
     from hipsynth.tuning.trial import target_of
 
     sandbox.require_sandbox()
+    if task == "predict":
+        _predict_traces(sources, limit, out, as_json)
+        return
     runs = [path for path in sources if path.suffix == ".jsonl"]
     programs = itertools.islice(
         (program for path in sources if path not in runs for program in programs_of(path)), limit
@@ -77,6 +89,20 @@ def command(
     click.echo(f"{report.programs} programs; samples: {counts}; duplicates left out: {report.duplicates}")
     for reason, number in sorted(report.without.items()):
         click.echo(f"without a sample: {number} {reason}")
+
+
+def _predict_traces(sources: tuple[Path, ...], limit: int | None, out: Path, as_json: bool) -> None:
+    from hipsynth.tuning.prediction.traces import make_traces
+
+    if len(sources) != 1:
+        raise UsageError("--task predict takes one corpus", remedy="run it once for each, into folders of their own")
+    report = make_traces(sources[0], out, os.cpu_count() or 1, limit, print_note)
+    if as_json:
+        print_json(report)
+        return
+    click.echo(f"{report.samples} samples, {report.without_preview} of them without a preview")
+    for calls, number in report.chats.items():
+        click.echo(f"chats with {calls}: {number}")
 
 
 def programs_of(path: Path) -> Iterator[Program]:

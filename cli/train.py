@@ -23,6 +23,7 @@ Examples:
   synth train corpus --config tiny-cpu --out model
   synth train corpus --config smollm2 --out model --max-steps 200
   synth train traces --config tools-smollm2 --out agent
+  synth train predictions --config predict-tools-tiny --out agent
   synth train traces --config tools-grpo --base agent --out practised
   synth train corpus --config paper --base /models/Llama-3.2-3B-Instruct --out model
   torchrun --nproc_per_node 8 -m hipsynth.cli.main train corpus --config paper --out model
@@ -52,7 +53,8 @@ def command(
 ) -> None:
     """Train a predictor on CORPUS: the correction of the default one (`--config analytic`), or a causal language model.
 
-    The recipes tools-* train a model that optimizes with tools, and take a folder of `synth traces` as CORPUS.
+    The recipes tools-* train a model that optimizes with tools, predict-tools-tiny one that predicts with tools; both
+    take a folder of `synth traces` as CORPUS.
 
     Training of a language model writes checkpoints; after an interruption, run the same command again to continue.
     """
@@ -64,6 +66,9 @@ def command(
     config = replace(config, **{key: value for key, value in changes.items() if value is not None})
     if config.task == "tools":
         _train_tools(corpus, config, out, as_json)
+        return
+    if config.task == "predict-with-tools":
+        _train_to_predict(corpus, config, out, as_json)
         return
     if config.base == "analytic":
         _train_analytic(corpus, config, out, backend, as_json)
@@ -122,6 +127,20 @@ def _train_tools(traces: Path, config: Config, out: Path, as_json: bool) -> None
     click.echo(f"  {record['tokens_per_sample']} tokens per chat; too long: {record['too_long']['train']}")
     valid = "" if record["valid_loss"] is None else f", held out {record['valid_loss']:.3f}"
     click.echo(f"  training loss {record['train_loss']:.3f}{valid}")
+
+
+def _train_to_predict(traces: Path, config: Config, out: Path, as_json: bool) -> None:
+    from hipsynth.tuning.prediction.train import train_to_predict
+
+    with show_progress("train") as progress:
+        record = train_to_predict(traces, config, out, progress)
+    if as_json:
+        print_json({"model": str(out), **record})
+        return
+    counts = record["samples"]
+    click.echo(f"{out}: {record['status']}, {record['steps']} steps of {config.name} on {counts['train']} chats")
+    valid = "" if record["valid_loss"] is None else f", held-out lineages {record['valid_loss']:.3f}"
+    click.echo(f"  {record['tokens_per_sample']} tokens per chat; training loss {record['train_loss']:.3f}{valid}")
 
 
 def _train_analytic(corpus: Path, config: Config, out: Path, backend: str | None, as_json: bool) -> None:

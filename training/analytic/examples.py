@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hipsynth.core.errors import BadInput, HipsynthError
@@ -24,8 +24,8 @@ class PreviewFeatures:
     """What the preview of a sample's launch says: features and quantities for the correction, the unit that limits it,
     and the time that this unit alone takes."""
 
-    features: dict[str, float]
-    quantities: dict[str, float]
+    features: Mapping[str, float]
+    quantities: Mapping[str, float]
     bottleneck: str
     bound_ns: float
 

@@ -56,7 +56,7 @@ class Example:
     """A labelled launch: features and quantities of its preview, the true quantities, and its kind of program."""
 
     features: Mapping[str, float]
-    previewed: Quantities
+    previewed: Mapping[str, float]
     truth: Quantities
     arch: str
     family: str
@@ -129,7 +129,7 @@ class AnalyticModel:
     # --- prediction
 
     def predict(
-        self, rows: Sequence[Mapping[str, float]], previewed: Sequence[Quantities], archs: Sequence[str]
+        self, rows: Sequence[Mapping[str, float]], previewed: Sequence[Mapping[str, float]], archs: Sequence[str]
     ) -> list[CorrectedPrediction]:
         """Corrected predictions for previews, given their features, quantities and architectures."""
         if not rows:

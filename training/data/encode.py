@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
@@ -133,28 +133,10 @@ class Encoder:
         return EncodedQuestion(ids + head, literals, form.order, cut, left_out, len(head))
 
     def _fit_context(self, source: str, arch: str, flags: str, room: int) -> tuple[list[int], int]:
-        def attempt(keep: int) -> tuple[list[int], int]:
-            text, cut = cut_source(source, keep)
-            return self.ids(self.chat(prompt.prompt_messages(text, arch, flags))), cut
+        def encode(text: str) -> list[int]:
+            return self.ids(self.chat(prompt.prompt_messages(text, arch, flags)))
 
-        low, high = 1, len(source.splitlines())
-        ids, cut = attempt(high)
-        if len(ids) <= room:
-            return ids, cut
-        best = attempt(low)
-        if len(best[0]) > room:
-            raise BadInput(
-                f"the program does not fit a context of {self.context} tokens even when cut to one line",
-                remedy="break its long lines, or use a model with a longer context",
-            )
-        while high - low > 1:
-            middle = (low + high) // 2
-            encoded = attempt(middle)
-            if len(encoded[0]) <= room:
-                low, best = middle, encoded
-            else:
-                high = middle
-        return best
+        return fit_lines(source, room, self.context, encode)
 
     def example(self, sample: LabelledSample) -> TrainingExample:
         """A training example: `input_ids`, `labels` (loss on the answer only) and `cut_lines`."""
@@ -167,6 +149,36 @@ class Encoder:
         ids.append(self.tokenizer.eos_token_id)
         start = len(encoded.prefix) - encoded.answer_head
         return {"input_ids": ids, "labels": [IGNORED] * start + ids[start:], "cut_lines": encoded.cut_lines}
+
+
+def fit_lines(source: str, room: int, context: int, encode: Callable[[str], list[int]]) -> tuple[list[int], int]:
+    """The tokens of a source that is cut to as many lines as `room` tokens have place for, and how many were cut.
+
+    Raises BadInput if it does not fit even when cut to one line; `context`: what its message says of the model.
+    """
+
+    def attempt(keep: int) -> tuple[list[int], int]:
+        text, cut = cut_source(source, keep)
+        return encode(text), cut
+
+    low, high = 1, len(source.splitlines())
+    ids, cut = attempt(high)
+    if len(ids) <= room:
+        return ids, cut
+    best = attempt(low)
+    if len(best[0]) > room:
+        raise BadInput(
+            f"the program does not fit a context of {context} tokens even when cut to one line",
+            remedy="break its long lines, or use a model with a longer context",
+        )
+    while high - low > 1:
+        middle = (low + high) // 2
+        encoded = attempt(middle)
+        if len(encoded[0]) <= room:
+            low, best = middle, encoded
+        else:
+            high = middle
+    return best
 
 
 def chat_text(sample: LabelledSample, fmt: str, view: str = "whole") -> str:

@@ -69,7 +69,10 @@ class AnswerDecoder:
     def forced(self, questions: Sequence[tuple[str, str, str]], batch: int = 16) -> list[DecodedAnswer]:
         """Answers (source, arch, flags) questions, `batch` at a time; the model generates only the values, restricted
         to the grammar."""
-        encoded = [self.encoder.encode(*q) for q in questions]
+        return self.complete([self.encoder.encode(*q) for q in questions], batch)
+
+    def complete(self, encoded: Sequence[EncodedQuestion], batch: int = 16) -> list[DecodedAnswer]:
+        """The values of encoded questions, as forced()."""
         order = sorted(range(len(encoded)), key=lambda i: len(encoded[i].prefix))
         answers: list[DecodedAnswer] = [DecodedAnswer() for _ in encoded]
         for part in _split_chunks(order, batch):

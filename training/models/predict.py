@@ -37,6 +37,7 @@ class Prediction:
     model: str
     notes: tuple[str, ...] = ()
     kernel: str = ""  # the kernel that is meant, or all if the source has several
+    duration_ns: float | None = None  # of a model that answers it
 
     def document(self) -> PredictionResult:
         """The prediction as the documents have it."""
@@ -60,7 +61,7 @@ class Prediction:
         return KernelPrediction(
             name=self.kernel,
             metrics=self.metrics,
-            duration_ns=None,
+            duration_ns=self.duration_ns,
             intervals={},
             grid=None,
             block=None,
@@ -179,6 +180,8 @@ def prediction_table(prediction: Prediction) -> str:
         value = prediction.metrics.get(metric)
         value_text = "-" if value is None else f"{value:,.0f}" if abs(value) >= 10000 else f"{value:.4g}"
         lines.append(f"  {facts[metric].title:<26} {value_text:>12} {facts[metric].unit}")
+    if prediction.duration_ns is not None:
+        lines.append(f"  {'Duration':<26} {prediction.duration_ns / 1000:>12.4g} us")
     lines += ["", *draw_roofline(prediction), "", f"  {roofline.describe_position(prediction.position)}"]
     lines += [f"  note: {note}" for note in prediction.notes]
     lines.append(f"  {prediction.prompt_tokens} tokens read, answered in {prediction.seconds:.2f} s")

@@ -48,7 +48,7 @@ class Config:
 
     name: str
     base: str
-    task: str = "predict"  # "predict": counters from source | "tools": optimizing with tools (see tuning.reason)
+    task: str = "predict"  # | "tools": optimizing (tuning.reason) | "predict-with-tools" (tuning.prediction)
     method: str = "lora"  # "lora" | "full" | "grpo" (tools only; `base` is then a trained model's folder)
     format: str = "sig3"  # how numbers are printed: a row of data.number_formats.FORMATS
     context: int = 2048  # tokens; longer sources are cut
@@ -107,7 +107,7 @@ def parse_config(table: Mapping[str, object], path: Path) -> Config:
     except (TypeError, ValueError) as error:
         raise UsageError(f"{path}: {error}") from error
     choices: dict[str, Sequence[str]] = {
-        "task": ("predict", "tools"),
+        "task": ("predict", "tools", "predict-with-tools"),
         "method": ("lora", "full", "grpo"),
         "format": tuple(DIGITS),
         "view": tuple(VIEWS),

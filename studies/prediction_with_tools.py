@@ -1,0 +1,274 @@
+"""Scores a model that predicts with tools beside the same weights without tools, and beside fixed ways to use them.
+
+    python -m studies.prediction_with_tools MODEL OUTCOMES [--most N] [--page]
+
+MODEL: a folder of `synth train --config predict-tools-tiny`. OUTCOMES: a file of previews, to which those that are
+missing are added; calls are replayed from it and from the labels of corpus/release/v1 and HANDWRITTEN (--handwritten, a
+corpus of `synth profile corpus/handwritten --flags=-O3 --out HANDWRITTEN`). --most: samples of a test set. --page
+writes the tables and the picture of docs/explanation/prediction-with-tools.md. All figures are simulated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+import statistics
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("svg")
+import matplotlib.pyplot as plt
+
+from hipsynth.core.files import write_whole
+from hipsynth.profiling.metrics.uncertainty import WIDEST
+from hipsynth.simulator.devices import load_device
+from hipsynth.training.analytic.examples import PreviewFeatures
+from hipsynth.training.analytic.model import DURATION as DURATION_NS
+from hipsynth.training.analytic.model import AnalyticModel
+from hipsynth.training.analytic.predict import SHIPPED
+from hipsynth.training.data.dataset import LabelledSample, hash_share, load_samples, split_samples
+from hipsynth.training.models.model_record import model_record
+from hipsynth.tuning.prediction.agent import PredictionAgent
+from hipsynth.tuning.prediction.chat import Question
+from hipsynth.tuning.prediction.outcomes import collect_outcomes, sample_id
+from hipsynth.tuning.prediction.policy import WITHIN, best_way, reward_of, share_within
+from hipsynth.tuning.prediction.tools import DURATION, VALUES, RecordedTools, label_values, price_table
+
+ROOT = Path(__file__).resolve().parents[1]
+RELEASE = ROOT / "corpus" / "release" / "v1"
+PAGE = ROOT / "docs" / "explanation" / "prediction-with-tools.md"
+PICTURE = ROOT / "docs" / "images" / "prediction-with-tools.svg"
+BLOCK = re.compile(r"(<!-- tables: [^>]* -->\n).*?(<!-- end -->)", re.DOTALL)
+LEANS = (-6.0, -4.0, -3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0)
+TITLES = {"lineage": "unseen lineages", "families": "unseen families", "handwritten": "handwritten programs"}
+MODEL, ALONE, PREVIEW, EXECUTE, DEFER, HINDSIGHT = (
+    "model with tools",
+    "same weights, no tools",
+    "always preview",
+    "always execute",
+    "preview, and execute as `--defer` does",
+    "cheapest right way, known afterwards",
+)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """One answer: the share of its values within 10 % of the label, its duration's relative error, its calls, the share
+    that the model expected to be right, and whether its last call is that of the best way."""
+
+    share: float
+    duration_error: float
+    calls: tuple[str, ...]
+    sure: float | None
+    as_best: bool
+
+
+@dataclass(frozen=True)
+class TestSample:
+    """A sample of a test set with its preview and the width of its predicted duration's interval."""
+
+    sample: LabelledSample
+    preview: PreviewFeatures | None
+    unsure: bool  # `--defer` would execute it
+
+
+@dataclass(frozen=True)
+class WayScores:
+    """One row: means over a test set. `price_s`: seconds at the tools' prices; `wrong_calls`: share of answers whose
+    last call is not that of the best way; `stated`: what the model expected to be right, in the mean."""
+
+    way: str
+    within: float
+    duration: float
+    price_s: float
+    calls: float
+    executed: float
+    reward: float
+    wrong_calls: float
+    stated: float | None
+
+
+def answered(test: TestSample, values: Mapping[str, float], calls: tuple[str, ...], sure: float | None) -> Answered:
+    truth = label_values(test.sample)
+    error = abs(values[DURATION] / truth[DURATION] - 1)
+    last = calls[-1] if calls else ""
+    best = best_way(test.sample, test.preview).calls[-1]
+    return Answered(share_within(values, truth), error, calls, sure, last == best)
+
+
+def follow(test: TestSample, calls: tuple[str, ...]) -> Answered:
+    """The answer of these calls: the values of the last one that measured."""
+    tools = RecordedTools(test.sample, test.preview)
+    replies = [tools.call(name).values for name in calls]
+    values = next((values for values in reversed(replies) if values is not None), dict.fromkeys(VALUES, 0.0))
+    return answered(test, values, calls, None)
+
+
+def fixed_ways() -> dict[str, Callable[[TestSample], tuple[str, ...]]]:
+    """The calls of each way to use the tools that no model chose."""
+    return {
+        PREVIEW: lambda test: ("preview",),
+        EXECUTE: lambda test: ("execute",),
+        DEFER: lambda test: ("preview", "execute") if test.unsure else ("preview",),
+        HINDSIGHT: lambda test: best_way(test.sample, test.preview).calls,
+    }
+
+
+def ask(agent: PredictionAgent, tests: Sequence[TestSample], with_tools: bool, lean: float = 0.0) -> list[Answered]:
+    """The model's answers."""
+    questions = [
+        (Question.of(test.sample), RecordedTools(test.sample, test.preview) if with_tools else None) for test in tests
+    ]
+    answers = agent.answer(questions, lean)
+    return [
+        answered(test, answer.values, answer.calls, answer.sure if with_tools else None)
+        for test, answer in zip(tests, answers, strict=True)
+    ]
+
+
+def scores_of(way: str, answers: Sequence[Answered]) -> WayScores:
+    table = price_table()
+    mean = statistics.fmean
+    stated = [answer.sure for answer in answers if answer.sure is not None]
+    return WayScores(
+        way,
+        mean(answer.share for answer in answers),
+        mean(answer.duration_error <= WITHIN for answer in answers),
+        mean(table.price(answer.calls) for answer in answers),
+        mean(len(answer.calls) for answer in answers),
+        mean("execute" in answer.calls for answer in answers),
+        mean(reward_of(answer.share, answer.calls) for answer in answers),
+        mean(not answer.as_best for answer in answers),
+        mean(stated) if stated else None,
+    )
+
+
+def collect_tests(
+    parts: Mapping[str, Sequence[LabelledSample]], outcomes: Path, most: int
+) -> dict[str, list[TestSample]]:
+    """The test sets, `most` samples of each, with their previews."""
+    model, tests = AnalyticModel.load(SHIPPED), {}
+    for name, part in parts.items():
+        chosen = sorted(part, key=lambda sample: hash_share(sample_id(sample)))[:most]
+        previews = collect_outcomes(chosen, outcomes, 2, lambda line: print(line, file=sys.stderr))
+        tests[name] = [
+            TestSample(sample, previews[sample_id(sample)], _is_unsure(model, sample, previews[sample_id(sample)]))
+            for sample in chosen
+        ]
+    return tests
+
+
+def _is_unsure(model: AnalyticModel, sample: LabelledSample, preview: PreviewFeatures | None) -> bool:
+    """Whether the default predictor abstains, which makes `--defer` execute."""
+    if preview is None:
+        return True
+    arch = load_device(sample.device).arch
+    low, high = model.predict([preview.features], [preview.quantities], [arch])[0].intervals[DURATION_NS]
+    return low <= 0 or (high / low) ** 0.5 > math.exp(WIDEST)
+
+
+def calibration(answers: Sequence[Answered]) -> list[tuple[str, int, float]]:
+    """(stated share, answers, mean share that is right) by what the model stated."""
+    groups: dict[str, list[float]] = {}
+    for answer in answers:
+        if answer.sure is not None:
+            groups.setdefault(f"{answer.sure:.1f}", []).append(answer.share)
+    return [(stated, len(shares), statistics.fmean(shares)) for stated, shares in sorted(groups.items())]
+
+
+def draw(curves: Mapping[str, Sequence[WayScores]], fixed: Mapping[str, Sequence[WayScores]]) -> None:
+    """Accuracy over price: the model as it leans to answering or to further calls, beside the fixed ways."""
+    plt.rcParams.update({"svg.hashsalt": "hipsynth", "svg.fonttype": "none", "font.family": "sans-serif"})
+    figure, axes = plt.subplots(1, len(curves), figsize=(4.2 * len(curves), 3.6), sharey=True, squeeze=False)
+    marks = {PREVIEW: "s", EXECUTE: "^", DEFER: "D", HINDSIGHT: "*"}
+    for axis, (name, curve) in zip(axes[0], curves.items(), strict=True):
+        ordered = sorted(curve, key=lambda row: row.price_s)
+        axis.plot([row.price_s for row in ordered], [100 * row.within for row in ordered], "o-", ms=3, label=MODEL)
+        for row in fixed[name]:
+            if row.way in marks:
+                axis.plot([row.price_s], [100 * row.within], marks[row.way], ls="none", label=row.way.replace("`", ""))
+        axis.set_title(TITLES[name])
+        axis.set_xlabel("seconds at the tools' prices, mean")
+        axis.grid(alpha=0.3)
+    axes[0][0].set_ylabel("values within 10 % of the label, %")
+    axes[0][-1].legend(fontsize=7, loc="lower right")
+    figure.tight_layout()
+    figure.savefig(PICTURE, metadata={"Date": None})
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
+
+
+def row_of(row: WayScores) -> list[str]:
+    stated = "" if row.stated is None else f"{100 * row.stated:.1f}"
+    shares = [f"{100 * row.within:.1f}", f"{100 * row.duration:.1f}", f"{row.price_s:.2f}", f"{row.calls:.2f}"]
+    return [row.way, *shares, f"{100 * row.executed:.0f}", f"{row.reward:.3f}", f"{100 * row.wrong_calls:.0f}", stated]
+
+
+def tables(
+    sets: Mapping[str, Sequence[WayScores]],
+    sizes: Mapping[str, int],
+    sure: Sequence[tuple[str, int, float]],
+    about: str,
+) -> str:
+    """The page's tables."""
+    head = (
+        "way", "within 10 %, %", "durations within 10 %, %", "price, s", "calls", "executed, %", "reward",
+        "other last call than the best, %", "stated, %",
+    )  # fmt: skip
+    parts = [f"\n{about}\n"]
+    for name, ways in sets.items():
+        title = f"**{TITLES[name].capitalize()}**, {sizes[name]} samples:\n"
+        parts += [title, markdown(head, [row_of(way) for way in ways])]
+    rows = [(stated, str(count), f"{100 * share:.1f}") for stated, count, share in sure]
+    parts += ["How sure the model says it is, all sets together:\n", markdown(("stated", "answers", "right, %"), rows)]
+    return "\n".join(parts)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("outcomes", type=Path)
+    parser.add_argument("--handwritten", type=Path)
+    parser.add_argument("--most", type=int, default=250)
+    parser.add_argument("--page", action="store_true", help=f"write the tables into {PAGE.relative_to(ROOT)}")
+    options = parser.parse_args(arguments)
+    parts = {name: part for name, part in split_samples(load_samples(RELEASE)).items() if name in TITLES and part}
+    if options.handwritten:
+        parts["handwritten"] = load_samples(options.handwritten)
+    tests = collect_tests(parts, options.outcomes, options.most)
+    agent = PredictionAgent.load(options.model)
+    sets: dict[str, list[WayScores]] = {}
+    curves, all_answers = {}, []
+    for name, part in tests.items():
+        print(name, len(part), file=sys.stderr, flush=True)
+        answers = ask(agent, part, True)
+        all_answers += answers
+        rows = [scores_of(MODEL, answers), scores_of(ALONE, ask(agent, part, False))]
+        sets[name] = rows + [
+            scores_of(way, [follow(test, calls(test)) for test in part]) for way, calls in fixed_ways().items()
+        ]
+        curves[name] = [scores_of(MODEL, ask(agent, part, True, lean)) for lean in LEANS]
+    record = model_record(options.model) or {}
+    about = (
+        f"{record.get('parameters', 0):,} parameters, {record.get('steps', 0):,} steps on "
+        f"{record.get('samples', {}).get('train', 0):,} chats of {len(record.get('lineages', []))} lineages."
+    )
+    text = tables(sets, {name: len(part) for name, part in tests.items()}, calibration(all_answers), about)
+    print(text)
+    print(json.dumps({name: [asdict(row) for row in rows] for name, rows in curves.items()}), file=sys.stderr)
+    if options.page:
+        draw(curves, sets)
+        write_whole(PAGE, BLOCK.sub(lambda block: block[1] + text + block[2], PAGE.read_text()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,202 @@
+"""Predicting with tools: prices, the cheapest right way, what counts in the loss, and answers that are always valid."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import needs
+import pytest
+import training_corpus as made
+
+from hipsynth.core.errors import BadInput, MissingDependency
+from hipsynth.training.analytic.examples import BuildSamples, PreviewFeatures
+from hipsynth.training.analytic.quantities import metric_quantities
+from hipsynth.training.data.dataset import LabelledSample
+from hipsynth.training.data.encode import IGNORED
+from hipsynth.tuning.prediction import outcomes as outcomes_module
+from hipsynth.tuning.prediction.agent import PredictionAgent, calls_of
+from hipsynth.tuning.prediction.chat import ANSWER_KEYS, Question, answer_literals, encode_chat, pieces_of
+from hipsynth.tuning.prediction.outcomes import OUTCOMES, collect_outcomes, read_outcomes, sample_id
+from hipsynth.tuning.prediction.policy import best_way, ways_of
+from hipsynth.tuning.prediction.tools import (
+    TOOLS,
+    VALUES,
+    RecordedTools,
+    label_values,
+    price_table,
+    value_texts,
+)
+from hipsynth.tuning.prediction.traces import chats_of, make_chat, read_chats, write_chats
+
+FACTS = {"vgprs": 12.0, "lds": -40.0, "occupancy": 0.5, "groups": 10.0, "block": 8.0, "buffers": 20.0}
+TRUST = {"run_share": 0.01, "by_data": 1.0, "guessed": 0.0, "sensitivity": math.log(2.0), "missed_buffers": 1.0}
+
+
+def labelled(index: int = 1) -> LabelledSample:
+    return replace(made.samples(4, 1)[index], duration_ns=5000.0)
+
+
+def preview_of(sample: LabelledSample, wrong: float = 1.0) -> PreviewFeatures:
+    """A preview that counts as the label does, and takes `wrong` times as long."""
+    truth = metric_quantities(sample.metrics, sample.duration_ns, sample.arch)
+    quantities = truth | {"duration": truth["duration"] * wrong}
+    return PreviewFeatures(FACTS | TRUST, quantities, "hbm", 0.9 * quantities["duration"])
+
+
+def test_the_preview_is_best_where_it_is_right_and_executing_where_it_is_not() -> None:
+    sample = labelled()
+    assert best_way(sample, preview_of(sample)).calls == ("preview",)
+    assert best_way(sample, preview_of(sample, wrong=3.0)).calls == ("execute",)
+    assert best_way(sample, None).calls == ("execute",)
+
+
+def test_rewards_are_shares_less_prices() -> None:
+    sample, table = labelled(), price_table()
+    way = ways_of(sample, preview_of(sample))["preview", "execute"]
+    assert way.share == 1.0
+    assert way.reward == pytest.approx(1 - table.price_weight * (table.preview.price_s + table.execute.price_s))
+    assert [row.price_s for row in table.rows().values()] == sorted(row.price_s for row in table.rows().values())
+
+
+def test_tools_say_what_a_preview_knows() -> None:
+    sample = labelled()
+    tools = RecordedTools(sample, preview_of(sample))
+    assert json.loads(tools.call("compile").text) == {"vgprs": "12", "lds_bytes": "0", "occupancy": "0.50"}
+    assert json.loads(tools.call("launches").text) == {"groups": "1024", "items": "256", "megabytes": "1.05"}
+    preview = json.loads(tools.call("preview").text)
+    assert (preview["data_decides"], preview["other_data"], preview["explains"]) == ("yes", "2.0", "0.90")
+    assert {name: preview[name] for name in VALUES} == value_texts(label_values(sample))
+    assert json.loads(RecordedTools(sample, None).call("preview").text) == {"error": "no_preview"}
+
+
+def test_a_losing_first_call_and_a_guess_of_the_source_are_not_learned() -> None:
+    sample = labelled()
+    straight, detour = list(chats_of(sample, preview_of(sample, wrong=3.0)))[:2]
+    assert [call.name for call in straight.calls] == ["execute"]
+    assert [call.name for call in detour.calls] == ["preview", "execute"]
+    moves = [piece for piece in pieces_of(detour) if piece.text.startswith("<tool_call>")]
+    assert [piece.learned for piece in moves] == [False, True]
+    alone = make_chat(sample, RecordedTools(sample, None), (), with_tools=False)
+    learned = {piece.text: piece.learned for piece in pieces_of(alone)}
+    assert not pieces_of(alone)[-2].learned  # how sure it is: nothing tells
+    assert learned[alone.answer[VALUES[0]]]
+
+
+def test_chats_are_read_as_they_were_written(tmp_path: Path) -> None:
+    samples = made.samples(6, 1)
+    previews = {
+        sample_id(s): preview_of(s, wrong) for s, wrong in zip(samples, [1.0, 3.0] * len(samples), strict=False)
+    }
+    report = write_chats(samples, previews, tmp_path)
+    chats = read_chats(tmp_path)
+    assert sum(report.chats.values()) == len(chats)
+    assert chats == [chat for sample in samples for chat in chats_of(sample, previews[sample_id(sample)])]
+    row = json.loads((tmp_path / "chats.jsonl").read_text().splitlines()[0])
+    assert row["messages"][0]["role"] == "user" and row["messages"][1]["tool_calls"][0]["function"]["name"] in TOOLS
+    assert set(json.loads(row["messages"][-1]["content"])) == set(ANSWER_KEYS)
+    (tmp_path / "chats.jsonl").write_text('{"text": 1}\n')
+    with pytest.raises(BadInput, match="line 1 is no chat"):
+        read_chats(tmp_path)
+
+
+def fake_previews(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Previews without a compiler; returns the programs that were previewed, in this process."""
+    seen: list[str] = []
+
+    def preview_build(build: BuildSamples) -> list[PreviewFeatures | None]:
+        seen.extend(sample.program_id for sample in build.samples)
+        return [preview_of(sample) for sample in build.samples]
+
+    class Outcome:
+        error = None
+
+        def __init__(self, index: int, value: object) -> None:
+            self.index, self.value = index, value
+
+        def get(self) -> Any:
+            return self.value
+
+    def run_here(function: Any, jobs: Any, *_: object) -> Any:
+        return (Outcome(i, function(job)) for i, job in enumerate(jobs))
+
+    monkeypatch.setattr(outcomes_module, "preview_build", preview_build)
+    monkeypatch.setattr(outcomes_module, "map_unordered", run_here)
+    return seen
+
+
+def test_previews_are_computed_once_and_an_interrupted_line_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, samples, path = fake_previews(monkeypatch), made.samples(4, 1), tmp_path / OUTCOMES
+    first = collect_outcomes(samples[:3], path, 1)
+    assert len(seen) == 3
+    with path.open("a") as file:
+        file.write('\n{"sample": "cut o')
+    second = collect_outcomes(samples[:4], path, 1)
+    assert len(seen) == 4 and {key: second[key] for key in first} == first
+    assert set(read_outcomes(path)) == {sample_id(sample) for sample in samples[:4]}
+    path.write_text('{"sample": 3}\n')
+    with pytest.raises(BadInput, match="no file of outcomes"):
+        read_outcomes(path)
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory: pytest.TempPathFactory) -> PredictionAgent:
+    needs.package("torch")
+    from hipsynth.tuning.prediction.train import train_to_predict
+
+    folder = tmp_path_factory.mktemp("predict")
+    samples = made.samples(8, 1)
+    write_chats(samples, {sample_id(s): preview_of(s) for s in samples}, folder)
+    config = made.toy_config(task="predict-with-tools", context=1024)
+    train_to_predict(folder, config, folder / "model")
+    return PredictionAgent.load(folder / "model")
+
+
+def test_every_answer_is_valid_whatever_the_weights_say(agent: PredictionAgent) -> None:
+    """The model made two steps, so its answers mean nothing; their form is held."""
+    samples = [labelled(i) for i in range(4)]
+    answers = agent.answer([(Question.of(s), RecordedTools(s, preview_of(s))) for s in samples])
+    for answer in answers:
+        assert set(answer.values) == set(VALUES) and all(math.isfinite(v) and v >= 0 for v in answer.values.values())
+        assert 0 <= answer.sure <= 1
+        assert answer.price_s == price_table().price(answer.calls)
+        assert len(set(answer.calls)) == len(answer.calls)
+        assert all(sum(d.probabilities.values()) == pytest.approx(1) for d in answer.decisions)
+
+
+def test_leaning_moves_the_trade_of_price_for_accuracy(agent: PredictionAgent) -> None:
+    sample = labelled()
+    question = Question.of(sample), RecordedTools(sample, preview_of(sample))
+    assert agent.answer([question], lean=1e6)[0].calls == ()
+    assert set(agent.answer([question], lean=-1e6)[0].calls) == set(TOOLS)
+    assert agent.answer([(question[0], None)], lean=-1e6)[0].calls == ()
+
+
+def test_training_and_answering_read_the_same_tokens(agent: PredictionAgent) -> None:
+    """Up to the first value of an answer without tools, and up to the reply of a first call."""
+    sample = labelled()
+    question, tools = Question.of(sample), RecordedTools(sample, preview_of(sample))
+    alone = make_chat(sample, tools, (), with_tools=False)
+    row = encode_chat(agent.tokenizer, question, pieces_of(alone), 1024, False)
+    asked = agent._discuss(question, None, 0.0).ids
+    assert row["input_ids"][: len(asked)] == asked
+    assert row["labels"][len(asked) - 1] != IGNORED
+    called = agent._discuss(question, tools, -1e6)
+    order = calls_of(called.decisions)
+    row = encode_chat(agent.tokenizer, question, pieces_of(make_chat(sample, tools, order)), 1024, True)
+    assert row["input_ids"][: len(called.ids)] == called.ids
+
+
+def test_a_model_of_another_kind_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(MissingDependency, match="predicts with tools"):
+        PredictionAgent.load(tmp_path)
+
+
+def test_the_answer_is_json_with_every_key_once() -> None:
+    document = json.loads("1".join(answer_literals()).removesuffix("<|im_end|>"))
+    assert list(document) == list(ANSWER_KEYS)

@@ -1,0 +1,6 @@
+"""A model that predicts counters and durations by calling tools: compiler, recorded launches, preview, execution.
+
+tools.toml has the tools and their prices. `outcomes` computes what each tool answers for labelled samples, `policy`
+finds the cheapest way to a right answer, `traces` makes training chats of it, `train` and `agent` train a model and
+let it answer.
+"""

@@ -1,0 +1,151 @@
+"""Lets a trained model answer questions with tools. Calls, keys and numbers are held to their forms, so every answer is
+valid JSON; which tool is called, when to answer, and every digit are the model's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hipsynth.core.errors import MissingDependency
+from hipsynth.training.data.encode import EncodedQuestion, Encoder
+from hipsynth.training.models.base import load_trained
+from hipsynth.training.models.decode import AnswerDecoder
+from hipsynth.training.models.model_record import RECORD, ModelRecord, model_record
+from hipsynth.tuning.prediction.chat import (
+    ANSWER,
+    ANSWER_KEYS,
+    Question,
+    answer_literals,
+    encode_question,
+    move_texts,
+    tool_text,
+)
+from hipsynth.tuning.prediction.tools import FORMAT, SURE, TOOLS, VALUES, PredictionTools, price_table
+from hipsynth.tuning.prediction.train import TASK
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+NORMAL_LEAN = 0.0  # added to the log-probability of answering, beside calling another tool
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A move that the model made, with the probabilities of all that it could make."""
+
+    move: str
+    probabilities: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class ToolPrediction:
+    """An answer. `values`: milliseconds, and metrics as shares of their range; `sure`: the share of them that the model
+    expects to be within 10 %; `price_s`: of its calls."""
+
+    values: Mapping[str, float]
+    sure: float
+    decisions: tuple[Decision, ...]
+    cut_lines: int
+    prompt_tokens: int
+
+    @property
+    def calls(self) -> tuple[str, ...]:
+        """The tools that were called, in their order."""
+        return calls_of(self.decisions)
+
+    @property
+    def price_s(self) -> float:
+        return price_table().price(self.calls)
+
+
+def calls_of(decisions: Iterable[Decision]) -> tuple[str, ...]:
+    """The tools that were called, in their order."""
+    return tuple(decision.move for decision in decisions if decision.move != ANSWER)
+
+
+@dataclass
+class _Chat:
+    """A chat that goes on: its tokens so far, and the moves made."""
+
+    ids: list[int]
+    decisions: tuple[Decision, ...]
+    cut_lines: int
+    question_tokens: int
+
+
+class PredictionAgent:
+    """A model folder of `synth train --config predict-tools-tiny`, or another recipe with its task."""
+
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, record: ModelRecord) -> None:
+        self.model, self.tokenizer, self.context = model, tokenizer, record["context"]
+        self.decoder = AnswerDecoder(model, Encoder(tokenizer, FORMAT, self.context, "kernels"))
+        self.moves = {name: self._tokens(text) for name, text in move_texts().items()}
+        self.literals = [self._tokens(text) for text in answer_literals()]
+
+    @classmethod
+    def load(cls, path: Path) -> PredictionAgent:
+        """Loads a finished model folder. Raises MissingDependency if there is none, BadInput if it is damaged."""
+        record = model_record(path)
+        if record is None or record.get("task") != TASK:
+            raise MissingDependency(
+                f"{path}: no model that predicts with tools there",
+                cause=f"no file {RECORD} with the task {TASK}",
+                remedy="run `synth traces --task predict` and `synth train TRACES --config predict-tools-tiny`",
+            )
+        return cls(*load_trained(path, record), record)
+
+    def answer(
+        self,
+        questions: Sequence[tuple[Question, PredictionTools | None]],
+        lean: float = NORMAL_LEAN,
+    ) -> list[ToolPrediction]:
+        """Answers questions with their tools, or from the source alone where there are none. `lean` makes answering
+        likelier (or, if negative, further calls): the model's trade of price for accuracy."""
+        chats = [self._discuss(question, tools, lean) for question, tools in questions]
+        encoded = [EncodedQuestion(chat.ids, self.literals[1:], ANSWER_KEYS, chat.cut_lines, 0, 0) for chat in chats]
+        answers = []
+        for chat, decoded in zip(chats, self.decoder.complete(encoded), strict=True):
+            values = {name: float(decoded.values[name]) for name in VALUES}
+            sure = min(1.0, float(decoded.values[SURE]))
+            answers.append(ToolPrediction(values, sure, chat.decisions, chat.cut_lines, chat.question_tokens))
+        return answers
+
+    def _discuss(self, question: Question, tools: PredictionTools | None, lean: float) -> _Chat:
+        """The chat up to the first value of the answer."""
+        ids, cut = encode_question(self.tokenizer, question, self.context, tools is not None)
+        chat = _Chat(ids, (), cut, len(ids))
+        open_moves = [ANSWER] if tools is None else [*TOOLS, ANSWER]
+        while True:
+            decision = self._decide(chat.ids, open_moves, lean)
+            chat.decisions += (decision,)
+            chat.ids = [*chat.ids, *self.moves[decision.move]]
+            if decision.move == ANSWER or tools is None:
+                return chat
+            open_moves.remove(decision.move)
+            chat.ids += self._tokens(tool_text(tools.call(decision.move).text))
+
+    def _decide(self, ids: Sequence[int], moves: Sequence[str], lean: float) -> Decision:
+        """The likeliest of the moves, each as a sequence of tokens."""
+        if len(moves) == 1:
+            return Decision(moves[0], {moves[0]: 1.0})
+        scores = {name: self._log_probability(ids, self.moves[name]) for name in moves}
+        scores[ANSWER] += lean
+        top = max(scores.values())
+        weights = {name: math.exp(score - top) for name, score in scores.items()}
+        total = math.fsum(weights.values())
+        return Decision(max(scores, key=lambda name: scores[name]), {name: w / total for name, w in weights.items()})
+
+    def _log_probability(self, ids: Sequence[int], following: Sequence[int]) -> float:
+        import torch
+
+        with torch.inference_mode():
+            read = torch.tensor([[*ids, *following[:-1]]], device=self.model.device)
+            logits = self.model(read, logits_to_keep=len(following)).logits[0]
+            rows = torch.log_softmax(logits.float(), dim=-1)
+            return float(rows[range(len(following)), list(following)].sum())
+
+    def _tokens(self, text: str) -> list[int]:
+        return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])

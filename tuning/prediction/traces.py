@@ -1,0 +1,128 @@
+"""Training chats in which an assistant predicts counters with tools, made of a corpus: `synth traces --task predict`.
+
+A chat takes the cheapest way to a right answer, which the labels tell (policy.py). Where that is to execute at once, a
+second chat previews first, as a model may not know it yet; its first call does not count in the loss. Every fourth
+sample is also answered from the source alone, so that the same weights can be asked without tools.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from hipsynth.core.documents import JsonObject, from_json
+from hipsynth.core.errors import BadInput
+from hipsynth.core.files import open_regular, write_whole
+from hipsynth.training.analytic.examples import PreviewFeatures
+from hipsynth.training.data.dataset import LabelledSample, hash_share, load_samples, split_samples
+from hipsynth.training.data.number_formats import format_number
+from hipsynth.tuning.prediction.chat import PredictionChat, ToolCallResult
+from hipsynth.tuning.prediction.outcomes import MOST_BYTES, OUTCOMES, collect_outcomes, sample_id
+from hipsynth.tuning.prediction.policy import best_way, share_within
+from hipsynth.tuning.prediction.tools import FORMAT, SURE, RecordedTools, label_values, price_table, value_texts
+
+CHATS = "chats.jsonl"
+FROM_SOURCE = 0.25  # of the samples are answered without tools, too
+
+
+@dataclass(frozen=True)
+class TracesReport:
+    """What `synth traces --task predict` wrote: samples with and without a preview, and chats by their calls."""
+
+    samples: int
+    without_preview: int
+    chats: Mapping[str, int]
+
+
+def tool_schemas() -> list[JsonObject]:
+    """The tools as JSON schemas, for chat templates; none has parameters."""
+    parameters: JsonObject = {"type": "object", "properties": {}}
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": name,
+                "description": f"{row.description} {row.price_s:g} s.",
+                "parameters": parameters,
+            },
+        }
+        for name, row in price_table().rows().items()
+    ]
+
+
+def chats_of(sample: LabelledSample, preview: PreviewFeatures | None) -> Iterator[PredictionChat]:
+    """The training chats of a sample."""
+    tools, best = RecordedTools(sample, preview), best_way(sample, preview)
+    yield make_chat(sample, tools, best.calls)
+    if best.calls[0] != "preview" and preview is not None:
+        yield make_chat(sample, tools, ("preview", *best.calls), learned_from=1)
+    if hash_share(f"from source:{sample.key}") < FROM_SOURCE:
+        yield make_chat(sample, tools, (), with_tools=False)
+
+
+def make_chat(
+    sample: LabelledSample,
+    tools: RecordedTools,
+    names: Sequence[str],
+    learned_from: int = 0,
+    with_tools: bool = True,
+) -> PredictionChat:
+    """The chat with these calls; its answer repeats the last values, or the label's where no tool was called."""
+    truth = label_values(sample)
+    replies = [tools.call(name) for name in names]
+    values = next((reply.values for reply in reversed(replies) if reply.values is not None), truth)
+    sure = format_number(round(share_within(values, truth), 1), FORMAT)
+    calls = tuple(ToolCallResult(name, reply.text) for name, reply in zip(names, replies, strict=True))
+    answer = {**value_texts(values), SURE: sure}
+    about = (sample.text, sample.arch, sample.flags, sample.lineage)
+    return PredictionChat(*about, calls, answer, learned_from, bool(names), with_tools)
+
+
+def make_traces(
+    corpus: Path, out: Path, workers: int, most: int | None = None, note: Callable[[str], None] = lambda _: None
+) -> TracesReport:
+    """Writes CHATS of the training part of a corpus, or of `most` of its samples, into the folder `out`; repeating an
+    interrupted call goes on. Raises BadInput for a corpus without training samples, MissingDependency without a
+    compiler or sandbox."""
+    samples = sorted(split_samples(load_samples(corpus))["train"], key=lambda s: hash_share(sample_id(s)))[:most]
+    if not samples:
+        raise BadInput(f"{corpus}: no samples in the training part", remedy="profile more programs into the corpus")
+    previews = collect_outcomes(samples, out / OUTCOMES, workers, note)
+    return write_chats(samples, previews, out)
+
+
+def write_chats(
+    samples: Iterable[LabelledSample], previews: Mapping[str, PreviewFeatures | None], out: Path
+) -> TracesReport:
+    """Writes the chats of samples, whose previews are known, as JSON lines."""
+    rows, count, kinds = [], 0, Counter[str]()
+    for sample in samples:
+        count += 1
+        for chat in chats_of(sample, previews[sample_id(sample)]):
+            kinds[" ".join(call.name for call in chat.calls) or "from the source"] += 1
+            tools = tool_schemas() if chat.with_tools else []
+            rows.append(json.dumps({**asdict(chat), "messages": chat.messages(), "tools": tools}))
+    out.mkdir(parents=True, exist_ok=True)
+    write_whole(out / CHATS, "\n".join(rows) + "\n")
+    return TracesReport(count, sum(preview is None for preview in previews.values()), dict(sorted(kinds.items())))
+
+
+def read_chats(folder: Path) -> list[PredictionChat]:
+    """The chats of a folder. Raises BadInput if it has none, or for a damaged line."""
+    chats = []
+    with open_regular(folder / CHATS, MOST_BYTES) as file:
+        for number, line in enumerate(file, 1):
+            try:
+                row = json.loads(line)
+                chats.append(
+                    from_json(PredictionChat, {k: v for k, v in row.items() if k not in ("messages", "tools")})
+                )
+            except (TypeError, ValueError, AttributeError, RecursionError) as error:
+                problem = f"{folder / CHATS}: line {number} is no chat"
+                raise BadInput(problem, cause=str(error), remedy="run `synth traces --task predict` again") from error
+    if not chats:
+        raise BadInput(f"{folder}: no chats to train on", remedy="give `synth traces` a larger corpus")
+    return chats
