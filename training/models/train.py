@@ -32,7 +32,8 @@ from hipsynth.training.data.dataset import (
 from hipsynth.training.data.encode import Encoder, answer_atoms, chat_text
 from hipsynth.training.data.number_formats import DIGITS
 from hipsynth.training.models.base import TinyShape, load_base, torch_or_missing
-from hipsynth.training.models.model_record import RECORD, ModelRecord, model_record
+from hipsynth.training.models.model_card import finish_folder
+from hipsynth.training.models.model_record import ModelRecord, model_record
 from hipsynth.training.models.monitor import Progress
 from hipsynth.training.models.trainer import adapt_model, fit_model, package_versions, prepare_deepspeed
 
@@ -153,7 +154,7 @@ def train_model(
 def _finish_folder(out: Path, record: ModelRecord, learned: Sequence[LabelledSample]) -> None:
     """Writes the training set and, last, the record; removes checkpoints."""
     write_training_set(out, learned, Path(str(record["base"])))
-    write_whole(out / RECORD, json.dumps(record, indent=1))
+    finish_folder(out, record)
     shutil.rmtree(out / "checkpoints", ignore_errors=True)
 
 

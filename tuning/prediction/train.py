@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from hipsynth.core.files import write_whole
 from hipsynth.source.model_view import view_source
 from hipsynth.training.data.encode import TrainingExample
 from hipsynth.training.models.base import load_base, torch_or_missing
-from hipsynth.training.models.model_record import RECORD, ModelRecord
+from hipsynth.training.models.model_card import finish_folder
+from hipsynth.training.models.model_record import ModelRecord
 from hipsynth.training.models.monitor import Progress
 from hipsynth.training.models.train import Config, finished_already
 from hipsynth.training.models.trainer import adapt_model, fit_model, package_versions, prepare_deepspeed
@@ -77,7 +77,7 @@ def train_to_predict(traces: Path, config: Config, out: Path, progress: Progress
     }
     record.update(run)
     if first:
-        write_whole(out / RECORD, json.dumps(record, indent=1))
+        finish_folder(out, record)
     return record
 
 

@@ -7,7 +7,6 @@ The reward is the logarithm of the verified speed-up. Wrong outputs, lowered pre
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -16,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from hipsynth.core.errors import HipsynthError, MissingDependency
-from hipsynth.core.files import write_whole
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.training.models.base import load_trained, torch_or_missing
-from hipsynth.training.models.model_record import RECORD, ModelRecord, RolloutFigures, model_record
+from hipsynth.training.models.model_card import finish_folder
+from hipsynth.training.models.model_record import ModelRecord, RolloutFigures, model_record
 from hipsynth.training.models.monitor import Progress
 from hipsynth.training.models.train import Config
 from hipsynth.training.models.trainer import computes_bf16, package_versions
@@ -148,7 +147,7 @@ def train_with_grpo(
         "rollouts": kept_rows,
         "versions": package_versions(),
     }
-    write_whole(out / RECORD, json.dumps(record, indent=1))
+    finish_folder(out, record)
     return record
 
 

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.core.errors import BadInput
-from hipsynth.core.files import open_regular, write_whole
+from hipsynth.core.files import open_regular
 from hipsynth.training.data.encode import IGNORED, TrainingExample
 from hipsynth.training.models.base import load_base, torch_or_missing
-from hipsynth.training.models.model_record import RECORD, ModelRecord
+from hipsynth.training.models.model_card import finish_folder
+from hipsynth.training.models.model_record import ModelRecord
 from hipsynth.training.models.monitor import Progress
 from hipsynth.training.models.train import Config, finished_already
 from hipsynth.training.models.trainer import adapt_model, fit_model, package_versions, prepare_deepspeed
@@ -119,7 +120,7 @@ def train_on_chats(traces: Path, config: Config, out: Path, progress: Progress |
     }
     record.update(run)
     if first:
-        write_whole(out / RECORD, json.dumps(record, indent=1))
+        finish_folder(out, record)
     return record
 
 
