@@ -15,6 +15,7 @@ from hipsynth.cli.options import NamedPath, json_option
 from hipsynth.cli.output import Progress, print_json, print_note
 
 if TYPE_CHECKING:
+    from hipsynth.training.models.model_record import ModelRecord
     from hipsynth.training.models.train import Config
 
 EPILOG = """\b
@@ -24,6 +25,7 @@ Examples:
   synth train corpus --config smollm2 --out model --max-steps 200
   synth train traces --config tools-smollm2 --out agent
   synth train predictions --config predict-tools-tiny --out agent
+  synth train predictions --config predict-tools-grpo --base agent --out practised
   synth train traces --config tools-grpo --base agent --out practised
   synth train corpus --config paper --base /models/Llama-3.2-3B-Instruct --out model
   torchrun --nproc_per_node 8 -m hipsynth.cli.main train corpus --config paper --out model
@@ -118,9 +120,7 @@ def _train_tools(traces: Path, config: Config, out: Path, as_json: bool) -> None
         print_json({"model": str(out), **record})
         return
     if config.method == "grpo":
-        rewards = [row["reward"] for row in record["rollouts"]]
-        mean = sum(rewards) / max(1, len(rewards))
-        click.echo(f"{out}: {record['steps']} steps, {len(rewards)} runs, mean reward {mean:.3f}")
+        click.echo(rollouts_text(out, record))
         return
     counts = record["samples"]
     click.echo(f"{out}: {record['status']}, {record['steps']} steps of {config.name} on {counts['train']} chats")
@@ -129,13 +129,28 @@ def _train_tools(traces: Path, config: Config, out: Path, as_json: bool) -> None
     click.echo(f"  training loss {record['train_loss']:.3f}{valid}")
 
 
+def rollouts_text(out: Path, record: ModelRecord) -> str:
+    """How reinforcement went."""
+    rewards = [row["reward"] for row in record["rollouts"]]
+    quarter = max(1, len(rewards) // 4)
+    first, last = (sum(part) / len(part) for part in (rewards[:quarter], rewards[-quarter:]))
+    return (
+        f"{out}: {record['steps']} steps, {len(rewards)} runs; mean reward of the first quarter {first:.3f}, "
+        f"of the last {last:.3f}"
+    )
+
+
 def _train_to_predict(traces: Path, config: Config, out: Path, as_json: bool) -> None:
+    from hipsynth.tuning.prediction.reinforce import reinforce
     from hipsynth.tuning.prediction.train import train_to_predict
 
     with show_progress("train") as progress:
-        record = train_to_predict(traces, config, out, progress)
+        record = (reinforce if config.method == "grpo" else train_to_predict)(traces, config, out, progress)
     if as_json:
         print_json({"model": str(out), **record})
+        return
+    if config.method == "grpo":
+        click.echo(rollouts_text(out, record))
         return
     counts = record["samples"]
     click.echo(f"{out}: {record['status']}, {record['steps']} steps of {config.name} on {counts['train']} chats")

@@ -50,7 +50,7 @@ class Config:
     name: str
     base: str
     task: str = "predict"  # | "tools": optimizing (tuning.reason) | "predict-with-tools" (tuning.prediction)
-    method: str = "lora"  # "lora" | "full" | "grpo" (tools only; `base` is then a trained model's folder)
+    method: str = "lora"  # "lora" | "full" | "grpo" (with tools only; `base` is then a trained model's folder)
     format: str = "sig3"  # how numbers are printed: a row of data.number_formats.FORMATS
     context: int = 2048  # tokens; longer sources are cut
     view: str = "whole"  # part of a source that the model reads: "whole" | "kernels" (and launches)
@@ -117,7 +117,7 @@ def parse_config(table: Mapping[str, object], path: Path) -> Config:
     for key, allowed in choices.items():
         if getattr(config, key) not in allowed:
             raise UsageError(f"{path}: {key} = {getattr(config, key)!r}", remedy=f"one of: {', '.join(allowed)}")
-    if config.method == "grpo" and config.task != "tools":
+    if config.method == "grpo" and config.task == "predict":
         raise UsageError(f'{path}: method = "grpo" is for models that use tools', remedy='set task = "tools"')
     if config.deepspeed and not Path(config.deepspeed).is_absolute():
         config = replace(config, deepspeed=str(path.parent / config.deepspeed))

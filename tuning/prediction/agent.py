@@ -4,8 +4,8 @@ valid JSON; which tool is called, when to answer, and every digit are the model'
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from hipsynth.tuning.prediction.chat import (
     move_texts,
     tool_text,
 )
-from hipsynth.tuning.prediction.tools import FORMAT, SURE, TOOLS, VALUES, PredictionTools, price_table
+from hipsynth.tuning.prediction.tools import FORMAT, SURE, TOOLS, VALUES, PredictionTools, ToolReply, price_table
 from hipsynth.tuning.prediction.train import TASK
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class Decision:
 
     move: str
     probabilities: Mapping[str, float]
+    log_probabilities: list[float] = field(default_factory=list)  # of the move's tokens, among all texts
 
 
 @dataclass(frozen=True)
@@ -66,14 +67,34 @@ def calls_of(decisions: Iterable[Decision]) -> tuple[str, ...]:
     return tuple(decision.move for decision in decisions if decision.move != ANSWER)
 
 
+Choice = Callable[[Mapping[str, float]], str]  # takes a move, given the probabilities of all that are open
+
+
+def likeliest(lean: float) -> Choice:
+    """Takes the likeliest move; `lean` is added to the log-probability of answering."""
+
+    def choose(probabilities: Mapping[str, float]) -> str:
+        return max(probabilities, key=lambda name: math.log(max(probabilities[name], 1e-300)) + lean * (name == ANSWER))
+
+    return choose
+
+
 @dataclass
-class _Chat:
+class Discussion:
     """A chat that goes on: its tokens so far, and the moves made."""
 
     ids: list[int]
     decisions: tuple[Decision, ...]
     cut_lines: int
     question_tokens: int
+    last: ToolReply | None = None  # the last one that measured
+    # What came after the question: tokens, with their log-probabilities where the model wrote them.
+    turns: list[tuple[list[int], list[float] | None]] = field(default_factory=list)
+
+    def add(self, tokens: list[int], scores: list[float] | None) -> None:
+        """Appends a move or a reply."""
+        self.ids = [*self.ids, *tokens]
+        self.turns.append((tokens, scores))
 
 
 class PredictionAgent:
@@ -104,7 +125,7 @@ class PredictionAgent:
     ) -> list[ToolPrediction]:
         """Answers questions with their tools, or from the source alone where there are none. `lean` makes answering
         likelier (or, if negative, further calls): the model's trade of price for accuracy."""
-        chats = [self._discuss(question, tools, lean) for question, tools in questions]
+        chats = [self.discuss(question, tools, likeliest(lean)) for question, tools in questions]
         encoded = [EncodedQuestion(chat.ids, self.literals[1:], ANSWER_KEYS, chat.cut_lines, 0, 0) for chat in chats]
         answers = []
         for chat, decoded in zip(chats, self.decoder.complete(encoded), strict=True):
@@ -113,39 +134,42 @@ class PredictionAgent:
             answers.append(ToolPrediction(values, sure, chat.decisions, chat.cut_lines, chat.question_tokens))
         return answers
 
-    def _discuss(self, question: Question, tools: PredictionTools | None, lean: float) -> _Chat:
-        """The chat up to the first value of the answer."""
+    def discuss(self, question: Question, tools: PredictionTools | None, choose: Choice) -> Discussion:
+        """The chat up to the first value of the answer; without tools the answer is the only move."""
         ids, cut = encode_question(self.tokenizer, question, self.context, tools is not None)
-        chat = _Chat(ids, (), cut, len(ids))
+        chat = Discussion(ids, (), cut, len(ids))
         open_moves = [ANSWER] if tools is None else [*TOOLS, ANSWER]
         while True:
-            decision = self._decide(chat.ids, open_moves, lean)
+            decision = self._decide(chat.ids, open_moves, choose)
             chat.decisions += (decision,)
-            chat.ids = [*chat.ids, *self.moves[decision.move]]
+            chat.add(self.moves[decision.move], decision.log_probabilities)
             if decision.move == ANSWER or tools is None:
                 return chat
             open_moves.remove(decision.move)
-            chat.ids += self._tokens(tool_text(tools.call(decision.move).text))
+            reply = tools.call(decision.move)
+            chat.last = chat.last if reply.values is None else reply
+            chat.add(self._tokens(tool_text(reply.text)), None)
 
-    def _decide(self, ids: Sequence[int], moves: Sequence[str], lean: float) -> Decision:
-        """The likeliest of the moves, each as a sequence of tokens."""
-        if len(moves) == 1:
-            return Decision(moves[0], {moves[0]: 1.0})
-        scores = {name: self._log_probability(ids, self.moves[name]) for name in moves}
-        scores[ANSWER] += lean
-        top = max(scores.values())
-        weights = {name: math.exp(score - top) for name, score in scores.items()}
+    def _decide(self, ids: Sequence[int], moves: Sequence[str], choose: Choice) -> Decision:
+        """One of the moves, each a sequence of tokens whose probability the model gives."""
+        scores = {name: self._log_probabilities(ids, self.moves[name]) for name in moves}
+        sums = {name: math.fsum(row) for name, row in scores.items()}
+        top = max(sums.values())
+        weights = {name: math.exp(total - top) for name, total in sums.items()}
         total = math.fsum(weights.values())
-        return Decision(max(scores, key=lambda name: scores[name]), {name: w / total for name, w in weights.items()})
+        probabilities = {name: weight / total for name, weight in weights.items()}
+        move = choose(probabilities)
+        return Decision(move, probabilities, scores[move])
 
-    def _log_probability(self, ids: Sequence[int], following: Sequence[int]) -> float:
+    def _log_probabilities(self, ids: Sequence[int], following: Sequence[int]) -> list[float]:
         import torch
 
         with torch.inference_mode():
             read = torch.tensor([[*ids, *following[:-1]]], device=self.model.device)
             logits = self.model(read, logits_to_keep=len(following)).logits[0]
             rows = torch.log_softmax(logits.float(), dim=-1)
-            return float(rows[range(len(following)), list(following)].sum())
+            scores: list[float] = rows[range(len(following)), list(following)].tolist()
+            return scores
 
     def _tokens(self, text: str) -> list[int]:
         return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])

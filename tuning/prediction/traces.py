@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from hipsynth.core.documents import JsonObject, from_json
 from hipsynth.core.errors import BadInput
@@ -22,9 +23,19 @@ from hipsynth.training.data.number_formats import format_number
 from hipsynth.tuning.prediction.chat import PredictionChat, ToolCallResult
 from hipsynth.tuning.prediction.outcomes import MOST_BYTES, OUTCOMES, collect_outcomes, sample_id
 from hipsynth.tuning.prediction.policy import best_way, share_within
-from hipsynth.tuning.prediction.tools import FORMAT, SURE, RecordedTools, label_values, price_table, value_texts
+from hipsynth.tuning.prediction.tools import (
+    FORMAT,
+    SURE,
+    TOOLS,
+    RecordedTools,
+    ToolReply,
+    label_values,
+    price_table,
+    value_texts,
+)
 
-CHATS = "chats.jsonl"
+CHATS, QUESTIONS = "chats.jsonl", "questions.jsonl"
+T = TypeVar("T")
 FROM_SOURCE = 0.25  # of the samples are answered without tools, too
 
 
@@ -35,6 +46,30 @@ class TracesReport:
     samples: int
     without_preview: int
     chats: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class RecordedQuestion:
+    """A question with what every tool answers, and the true values: all that reinforcement needs. A chat's calls are
+    answered from it."""
+
+    text: str
+    arch: str
+    flags: str
+    lineage: str
+    replies: Mapping[str, ToolReply]
+    truth: Mapping[str, float]
+
+    @classmethod
+    def of(cls, sample: LabelledSample, preview: PreviewFeatures | None) -> RecordedQuestion:
+        """The question of a labelled sample."""
+        tools = RecordedTools(sample, preview)
+        replies = {name: tools.call(name) for name in TOOLS}
+        return cls(sample.text, sample.arch, sample.flags, sample.lineage, replies, label_values(sample))
+
+    def call(self, name: str) -> ToolReply:
+        """As PredictionTools.call()."""
+        return self.replies[name]
 
 
 def tool_schemas() -> list[JsonObject]:
@@ -98,31 +133,42 @@ def write_chats(
     samples: Iterable[LabelledSample], previews: Mapping[str, PreviewFeatures | None], out: Path
 ) -> TracesReport:
     """Writes the chats of samples, whose previews are known, as JSON lines."""
-    rows, count, kinds = [], 0, Counter[str]()
+    rows, questions, kinds = [], [], Counter[str]()
     for sample in samples:
-        count += 1
+        questions.append(json.dumps(asdict(RecordedQuestion.of(sample, previews[sample_id(sample)]))))
         for chat in chats_of(sample, previews[sample_id(sample)]):
             kinds[" ".join(call.name for call in chat.calls) or "from the source"] += 1
             tools = tool_schemas() if chat.with_tools else []
             rows.append(json.dumps({**asdict(chat), "messages": chat.messages(), "tools": tools}))
     out.mkdir(parents=True, exist_ok=True)
+    write_whole(out / QUESTIONS, "\n".join(questions) + "\n")
     write_whole(out / CHATS, "\n".join(rows) + "\n")
-    return TracesReport(count, sum(preview is None for preview in previews.values()), dict(sorted(kinds.items())))
+    return TracesReport(
+        len(questions), sum(preview is None for preview in previews.values()), dict(sorted(kinds.items()))
+    )
 
 
 def read_chats(folder: Path) -> list[PredictionChat]:
     """The chats of a folder. Raises BadInput if it has none, or for a damaged line."""
-    chats = []
-    with open_regular(folder / CHATS, MOST_BYTES) as file:
+    return _read_lines(folder / CHATS, PredictionChat, ("messages", "tools"))
+
+
+def read_questions(folder: Path) -> list[RecordedQuestion]:
+    """The questions of a folder. Raises BadInput if it has none, or for a damaged line."""
+    return _read_lines(folder / QUESTIONS, RecordedQuestion)
+
+
+def _read_lines(path: Path, kind: type[T], derived: Sequence[str] = ()) -> list[T]:
+    """The documents of a file of JSON lines, without the keys that are derived from the others."""
+    documents = []
+    with open_regular(path, MOST_BYTES) as file:
         for number, line in enumerate(file, 1):
             try:
                 row = json.loads(line)
-                chats.append(
-                    from_json(PredictionChat, {k: v for k, v in row.items() if k not in ("messages", "tools")})
-                )
+                documents.append(from_json(kind, {key: value for key, value in row.items() if key not in derived}))
             except (TypeError, ValueError, AttributeError, RecursionError) as error:
-                problem = f"{folder / CHATS}: line {number} is no chat"
+                problem = f"{path}: line {number} is no {kind.__name__}"
                 raise BadInput(problem, cause=str(error), remedy="run `synth traces --task predict` again") from error
-    if not chats:
-        raise BadInput(f"{folder}: no chats to train on", remedy="give `synth traces` a larger corpus")
-    return chats
+    if not documents:
+        raise BadInput(f"{path}: nothing to train on", remedy="give `synth traces` a larger corpus")
+    return documents

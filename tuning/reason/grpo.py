@@ -8,21 +8,21 @@ The reward is the logarithm of the verified speed-up. Wrong outputs, lowered pre
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from importlib import import_module
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING
 
 from hipsynth.core.errors import HipsynthError, MissingDependency
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.training.models.base import load_trained, torch_or_missing
+from hipsynth.training.models.base import load_trained
+from hipsynth.training.models.grpo import Rollout, grpo_trainer
 from hipsynth.training.models.model_card import finish_folder
 from hipsynth.training.models.model_record import ModelRecord, RolloutFigures, model_record
 from hipsynth.training.models.monitor import Progress
 from hipsynth.training.models.train import Config
-from hipsynth.training.models.trainer import computes_bf16, package_versions
+from hipsynth.training.models.trainer import package_versions
 from hipsynth.tuning.agent.agent_loop import AgentResult, AgentSettings, drive_model
 from hipsynth.tuning.optimize.optimize import OptimizeRequest, OptimizeResult
 from hipsynth.tuning.reason.local_model import LocalModel, Turn
@@ -30,42 +30,12 @@ from hipsynth.tuning.reason.sft import TASK, read_chats, source_of
 from hipsynth.tuning.trial import target_of
 
 if TYPE_CHECKING:
-    from transformers import (
-        PreTrainedModel,
-        PreTrainedTokenizerBase,
-        Trainer,
-        TrainerControl,
-        TrainerState,
-        TrainingArguments,
-    )
+    from transformers import PreTrainedModel
 
 CALLS = 8  # that a run may make
 SECONDS = 240.0  # of a run
 TEMPERATURE = 0.9
 MOST_REWARD = math.log(16.0)
-
-
-@dataclass(frozen=True)
-class Rollout:
-    """A run of the model as one sequence: the first question, then what the model wrote (`own` 1) and what was told
-    to it (0), with log-probabilities (0 for what was told), and the reward."""
-
-    prompt: list[int]
-    tokens: list[int]
-    own: list[int]
-    logprobs: list[float]
-    reward: float
-    ended: str
-
-
-class RolloutBatch(TypedDict):
-    """What trl's trainer takes of rollouts, in the order of the prompts; `env_mask`: 1 for what the model wrote."""
-
-    prompt_ids: list[list[int]]
-    completion_ids: list[list[int]]
-    logprobs: list[list[float]]
-    env_mask: list[list[int]]
-    reward: list[float]
 
 
 def reward_of(result: OptimizeResult | None) -> float:
@@ -128,7 +98,14 @@ def train_with_grpo(
     programs = training_questions(traces)[:most]
     model, tokenizer = load_trained(Path(config.base), base)
     kept_rows: list[RolloutFigures] = []
-    trainer = _grpo_trainer(config, out, (model, tokenizer), programs, int(base["context"]), kept_rows, progress)
+    context = int(base["context"])
+    arch_of = {row["prompt"]: row["arch"] for row in programs}
+
+    def run(policy: PreTrainedModel, text: str) -> Rollout:
+        return roll_out(LocalModel(policy, tokenizer, context, TEMPERATURE), text, target_of(arch_of[text]))
+
+    prompts = [row["prompt"] for row in programs]
+    trainer = grpo_trainer(config, out, (model, tokenizer), prompts, context, (run, TEMPERATURE), kept_rows, progress)
     trainer.train()
     trainer.save_model(str(out))
     tokenizer.save_pretrained(out)
@@ -157,96 +134,3 @@ def training_questions(traces: Path) -> list[dict[str, str]]:
     for chat in read_chats(traces)["train"]:
         questions.setdefault((chat["program"], chat["arch"]), {"prompt": source_of(chat), "arch": str(chat["arch"])})
     return list(questions.values())
-
-
-def _grpo_trainer(
-    config: Config,
-    out: Path,
-    loaded: tuple[PreTrainedModel, PreTrainedTokenizerBase],
-    programs: Sequence[Mapping[str, str]],
-    context: int,
-    rows: list[RolloutFigures],
-    progress: Progress | None,
-) -> Trainer:
-    torch = torch_or_missing()
-    try:
-        datasets: Any = import_module("datasets")
-        trl: Any = import_module("trl")
-    except ImportError as error:
-        remedy = 'install the extra: pip install "hipsynth[rl]"'
-        raise MissingDependency("reinforcement needs trl", cause=str(error), remedy=remedy) from error
-    from transformers import PrinterCallback, TrainerCallback
-
-    arch_of = {row["prompt"]: row["arch"] for row in programs}
-
-    class ShowPractice(TrainerCallback):
-        def on_step_end(
-            self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
-        ) -> None:
-            if progress is not None:
-                progress(state.global_step, state.max_steps, "")
-
-    on_cpu = not torch.cuda.is_available()
-    arguments = trl.GRPOConfig(
-        output_dir=str(out / "checkpoints"),
-        per_device_train_batch_size=config.batch,
-        num_generations=config.generations,
-        gradient_accumulation_steps=config.accumulate,
-        max_completion_length=context,
-        max_steps=config.max_steps,
-        learning_rate=config.lr,
-        lr_scheduler_type="constant",
-        temperature=TEMPERATURE,
-        beta=config.keep,
-        seed=config.seed,
-        use_cpu=on_cpu,
-        bf16=not on_cpu and computes_bf16(),
-        dataloader_pin_memory=not on_cpu,
-        save_strategy="no",
-        logging_steps=1,
-        report_to=[],
-        disable_tqdm=True,
-    )
-    trainer: Trainer = trl.GRPOTrainer(
-        model=_adapt_model(config, loaded[0]),
-        processing_class=loaded[1],
-        reward_funcs=lambda completions, reward, **_: list(reward),
-        args=arguments,
-        train_dataset=datasets.Dataset.from_list([{"prompt": row["prompt"]} for row in programs]),
-        rollout_func=_rollout_function(loaded[1], arch_of, context, rows),
-        callbacks=[ShowPractice()],
-    )
-    trainer.remove_callback(PrinterCallback)
-    return trainer
-
-
-def _adapt_model(config: Config, model: PreTrainedModel) -> PreTrainedModel:
-    from hipsynth.training.models.trainer import adapt_model
-
-    return adapt_model(config, model) if config.lora_r else model
-
-
-def _rollout_function(
-    tokenizer: PreTrainedTokenizerBase, arch_of: Mapping[str, str], context: int, rows: list[RolloutFigures]
-) -> Callable[[list[str], Trainer], RolloutBatch]:
-    """trl's rollout function: one run of the model for each prompt that it gets (prompts come repeated)."""
-
-    def run(prompts: list[str], trainer: Trainer) -> RolloutBatch:
-        model = trainer.accelerator.unwrap_model(trainer.model)
-        was_training = model.training
-        local = LocalModel(model.eval(), tokenizer, context, TEMPERATURE)
-        rollouts = [roll_out(local, text, target_of(arch_of[text])) for text in prompts]
-        model.train(was_training)
-        rows.extend(
-            {"reward": rollout.reward, "ended": rollout.ended, "tokens": sum(rollout.own)} for rollout in rollouts
-        )
-        filler = tokenizer.eos_token_id
-        return {
-            "prompt_ids": [rollout.prompt or [filler] for rollout in rollouts],
-            "completion_ids": [rollout.tokens or [filler] for rollout in rollouts],
-            "logprobs": [rollout.logprobs or [0.0] for rollout in rollouts],
-            "env_mask": [rollout.own or [0] for rollout in rollouts],
-            "reward": [rollout.reward for rollout in rollouts],
-        }
-
-    return run

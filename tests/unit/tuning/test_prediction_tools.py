@@ -18,10 +18,11 @@ from hipsynth.training.analytic.quantities import metric_quantities
 from hipsynth.training.data.dataset import LabelledSample
 from hipsynth.training.data.encode import IGNORED
 from hipsynth.tuning.prediction import outcomes as outcomes_module
-from hipsynth.tuning.prediction.agent import PredictionAgent, calls_of
+from hipsynth.tuning.prediction.agent import PredictionAgent, calls_of, likeliest
 from hipsynth.tuning.prediction.chat import ANSWER_KEYS, Question, answer_literals, encode_chat, pieces_of
 from hipsynth.tuning.prediction.outcomes import OUTCOMES, collect_outcomes, read_outcomes, sample_id
-from hipsynth.tuning.prediction.policy import best_way, ways_of
+from hipsynth.tuning.prediction.policy import best_way, reward_of, ways_of
+from hipsynth.tuning.prediction.reinforce import reinforce, roll_out
 from hipsynth.tuning.prediction.tools import (
     TOOLS,
     VALUES,
@@ -30,7 +31,8 @@ from hipsynth.tuning.prediction.tools import (
     price_table,
     value_texts,
 )
-from hipsynth.tuning.prediction.traces import chats_of, make_chat, read_chats, write_chats
+from hipsynth.tuning.prediction.traces import RecordedQuestion, chats_of, make_chat, read_chats, write_chats
+from hipsynth.tuning.prediction.train import train_to_predict
 
 FACTS = {"vgprs": 12.0, "lds": -40.0, "occupancy": 0.5, "groups": 10.0, "block": 8.0, "buffers": 20.0}
 TRUST = {"run_share": 0.01, "by_data": 1.0, "guessed": 0.0, "sensitivity": math.log(2.0), "missed_buffers": 1.0}
@@ -99,7 +101,7 @@ def test_chats_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert row["messages"][0]["role"] == "user" and row["messages"][1]["tool_calls"][0]["function"]["name"] in TOOLS
     assert set(json.loads(row["messages"][-1]["content"])) == set(ANSWER_KEYS)
     (tmp_path / "chats.jsonl").write_text('{"text": 1}\n')
-    with pytest.raises(BadInput, match="line 1 is no chat"):
+    with pytest.raises(BadInput, match="line 1 is no PredictionChat"):
         read_chats(tmp_path)
 
 
@@ -147,8 +149,6 @@ def test_previews_are_computed_once_and_an_interrupted_line_is_made_again(
 @pytest.fixture(scope="module")
 def agent(tmp_path_factory: pytest.TempPathFactory) -> PredictionAgent:
     needs.package("torch")
-    from hipsynth.tuning.prediction.train import train_to_predict
-
     folder = tmp_path_factory.mktemp("predict")
     samples = made.samples(8, 1)
     write_chats(samples, {sample_id(s): preview_of(s) for s in samples}, folder)
@@ -183,13 +183,45 @@ def test_training_and_answering_read_the_same_tokens(agent: PredictionAgent) -> 
     question, tools = Question.of(sample), RecordedTools(sample, preview_of(sample))
     alone = make_chat(sample, tools, (), with_tools=False)
     row = encode_chat(agent.tokenizer, question, pieces_of(alone), 1024, False)
-    asked = agent._discuss(question, None, 0.0).ids
+    asked = agent.discuss(question, None, likeliest(0.0)).ids
     assert row["input_ids"][: len(asked)] == asked
     assert row["labels"][len(asked) - 1] != IGNORED
-    called = agent._discuss(question, tools, -1e6)
+    called = agent.discuss(question, tools, likeliest(-1e6))
     order = calls_of(called.decisions)
     row = encode_chat(agent.tokenizer, question, pieces_of(make_chat(sample, tools, order)), 1024, True)
     assert row["input_ids"][: len(called.ids)] == called.ids
+
+
+def test_reinforcement_rewards_right_values_less_their_price(agent: PredictionAgent, tmp_path: Path) -> None:
+    """A run is one sequence: what the model wrote is marked, and its reward is what the policy says of its calls."""
+    from random import Random
+
+    sample = labelled()
+    question = RecordedQuestion.of(sample, preview_of(sample, wrong=3.0))
+    for seed in range(6):
+        rollout = roll_out(agent, question, Random(seed))
+        calls = tuple(rollout.ended.split()[:-1])
+        measured = [name for name in calls if name in ("preview", "execute")]
+        share = 0.0 if not measured else ways_of(sample, preview_of(sample, wrong=3.0))[(measured[-1],)].share
+        assert rollout.reward == pytest.approx(reward_of(share, calls))
+        assert len(rollout.tokens) == len(rollout.own) == len(rollout.logprobs)
+        assert all((logprob < 0) == bool(own) for own, logprob in zip(rollout.own, rollout.logprobs, strict=True))
+
+
+def test_reinforcement_takes_steps_and_keeps_what_the_model_is(tmp_path: Path) -> None:
+    needs.package("trl")
+    samples = made.samples(4, 1)
+    write_chats(samples, {sample_id(s): preview_of(s) for s in samples}, tmp_path)
+    config = made.toy_config(task="predict-with-tools", context=1024)
+    train_to_predict(tmp_path, config, tmp_path / "model")
+    practice = replace(
+        config, method="grpo", base=str(tmp_path / "model"), max_steps=1, batch=2, generations=2, lora_r=0
+    )
+    record = reinforce(tmp_path, practice, tmp_path / "practised")
+    assert record["steps"] == 1 and len(record["rollouts"]) == 2
+    assert PredictionAgent.load(tmp_path / "practised").answer([(Question.of(samples[0]), None)])[0].calls == ()
+    with pytest.raises(MissingDependency, match="no model that predicts with tools"):
+        reinforce(tmp_path, replace(practice, base=str(tmp_path)), tmp_path / "other")
 
 
 def test_a_model_of_another_kind_is_refused(tmp_path: Path) -> None:

@@ -19,12 +19,13 @@ from hipsynth.core.program import Program
 from hipsynth.synth.llm.endpoint import NoAnswer
 from hipsynth.training.data.encode import IGNORED
 from hipsynth.training.models.base import load_base
+from hipsynth.training.models.grpo import Rollout
 from hipsynth.training.models.train import load_config
 from hipsynth.tuning.agent.prompts import DONE
 from hipsynth.tuning.agent.sft_chats import split_of
 from hipsynth.tuning.agent.sft_data import ProgramTarget, collect_chats
 from hipsynth.tuning.reason.chat_text import TEMPLATE, brief_messages, calls_in
-from hipsynth.tuning.reason.grpo import Rollout, roll_out, train_with_grpo, training_questions
+from hipsynth.tuning.reason.grpo import roll_out, train_with_grpo, training_questions
 from hipsynth.tuning.reason.kernel_rewrite import kernels_in, replace_kernels
 from hipsynth.tuning.reason.local_model import LocalModel
 from hipsynth.tuning.reason.sft import SPECIAL, encode_chat, read_chats, train_on_chats

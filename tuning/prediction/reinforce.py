@@ -1,0 +1,84 @@
+"""Reinforcement of a model that predicts with tools (GRPO): a run earns its share of right values, less its price.
+
+Calls are answered from the questions of a traces folder, so a run takes as long as the model reads. Only the moves are
+the model's here: values are those of the last reply that measured, which the model has learned to copy.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hipsynth.core.errors import MissingDependency
+from hipsynth.training.models.base import load_trained
+from hipsynth.training.models.grpo import Rollout, grpo_trainer
+from hipsynth.training.models.model_card import finish_folder
+from hipsynth.training.models.model_record import ModelRecord, RolloutFigures, model_record
+from hipsynth.training.models.monitor import Progress
+from hipsynth.training.models.train import Config
+from hipsynth.training.models.trainer import package_versions
+from hipsynth.tuning.prediction.agent import PredictionAgent, calls_of
+from hipsynth.tuning.prediction.chat import Question
+from hipsynth.tuning.prediction.policy import reward_of, share_within
+from hipsynth.tuning.prediction.traces import RecordedQuestion, read_questions
+from hipsynth.tuning.prediction.train import TASK
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+TEMPERATURE = 1.0
+
+
+def reinforce(traces: Path, config: Config, out: Path, progress: Progress | None = None) -> ModelRecord:
+    """Goes on with the model in the folder `config.base` on the questions of a traces folder; writes the model folder
+    `out` and returns its record. Raises MissingDependency without trl or a base, BadInput without questions."""
+    base = model_record(Path(config.base))
+    if base is None or base.get("task") != TASK:
+        remedy = "run `synth train TRACES --config predict-tools-tiny --out MODEL` first, and name it with --base"
+        raise MissingDependency(f"{config.base}: no model that predicts with tools there", remedy=remedy)
+    questions = {str(number): question for number, question in enumerate(read_questions(traces))}
+    model, tokenizer = load_trained(Path(config.base), base)
+    draw, rows = random.Random(config.seed), list[RolloutFigures]()
+
+    def run(policy: PreTrainedModel, number: str) -> Rollout:
+        return roll_out(PredictionAgent(policy, tokenizer, base), questions[number], draw)
+
+    context = int(base["context"])
+    trainer = grpo_trainer(
+        config, out, (model, tokenizer), list(questions), context, (run, TEMPERATURE), rows, progress
+    )
+    trainer.train()
+    trainer.save_model(str(out))
+    tokenizer.save_pretrained(out)
+    record: ModelRecord = {
+        **base,
+        "config": asdict(config),
+        "base": config.base,
+        "steps": trainer.state.global_step,
+        "rollouts": rows,
+        "versions": package_versions(),
+    }
+    finish_folder(out, record)
+    return record
+
+
+def roll_out(agent: PredictionAgent, question: RecordedQuestion, draw: random.Random) -> Rollout:
+    """One run whose moves are drawn by their probabilities; `ended`: the moves, the answer last."""
+
+    def choose(probabilities: Mapping[str, float]) -> str:
+        return draw.choices(list(probabilities), list(probabilities.values()))[0]
+
+    chat = agent.discuss(Question(question.text, question.arch, question.flags), question, choose)
+    values = chat.last.values if chat.last is not None else None
+    share = 0.0 if values is None else share_within(values, question.truth)
+    tokens, own, logprobs = [], [], []
+    for written, scores in chat.turns:
+        tokens += written
+        own += [0 if scores is None else 1] * len(written)
+        logprobs += scores or [0.0] * len(written)
+    reward = reward_of(share, calls_of(chat.decisions))
+    moves = " ".join(decision.move for decision in chat.decisions)
+    return Rollout(chat.ids[: chat.question_tokens], tokens, own, logprobs, reward, moves)
