@@ -1,4 +1,4 @@
-"""Scores a model that predicts with tools beside the same weights without tools, and beside fixed ways to use them.
+"""Scores a model that predicts with tools beside the same weights without tools, and beside fixed plans to use them.
 
     python -m studies.prediction_with_tools MODEL OUTCOMES [--most N] [--page]
 
@@ -37,7 +37,7 @@ from hipsynth.training.models.model_record import model_record
 from hipsynth.tuning.prediction.agent import PredictionAgent
 from hipsynth.tuning.prediction.chat import Question
 from hipsynth.tuning.prediction.outcomes import collect_outcomes, sample_id
-from hipsynth.tuning.prediction.policy import WITHIN, best_way, reward_of, share_within
+from hipsynth.tuning.prediction.policy import WITHIN, best_plan, reward_of, share_within
 from hipsynth.tuning.prediction.tools import DURATION, VALUES, RecordedTools, label_values, price_table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -53,14 +53,14 @@ MODEL, ALONE, PREVIEW, EXECUTE, DEFER, HINDSIGHT = (
     "always preview",
     "always execute",
     "preview, and execute as `--defer` does",
-    "cheapest right way, known afterwards",
+    "cheapest right plan, known afterwards",
 )
 
 
 @dataclass(frozen=True)
 class Answered:
     """One answer: the share of its values within 10 % of the label, its duration's relative error, its calls, the share
-    that the model expected to be right, and whether its last call is that of the best way."""
+    that the model expected to be right, and whether its last call is that of the best plan."""
 
     share: float
     duration_error: float
@@ -79,11 +79,11 @@ class TestSample:
 
 
 @dataclass(frozen=True)
-class WayScores:
+class PlanScores:
     """One row: means over a test set. `price_s`: seconds at the tools' prices; `wrong_calls`: share of answers whose
-    last call is not that of the best way; `stated`: what the model expected to be right, in the mean."""
+    last call is not that of the best plan; `stated`: what the model expected to be right, in the mean."""
 
-    way: str
+    plan: str
     within: float
     duration: float
     price_s: float
@@ -98,7 +98,7 @@ def answered(test: TestSample, values: Mapping[str, float], calls: tuple[str, ..
     truth = label_values(test.sample)
     error = abs(values[DURATION] / truth[DURATION] - 1)
     last = calls[-1] if calls else ""
-    best = best_way(test.sample, test.preview).calls[-1]
+    best = best_plan(test.sample, test.preview).calls[-1]
     return Answered(share_within(values, truth), error, calls, sure, last == best)
 
 
@@ -110,13 +110,13 @@ def follow(test: TestSample, calls: tuple[str, ...]) -> Answered:
     return answered(test, values, calls, None)
 
 
-def fixed_ways() -> dict[str, Callable[[TestSample], tuple[str, ...]]]:
-    """The calls of each way to use the tools that no model chose."""
+def fixed_plans() -> dict[str, Callable[[TestSample], tuple[str, ...]]]:
+    """The calls of each plan to use the tools that no model chose."""
     return {
         PREVIEW: lambda test: ("preview",),
         EXECUTE: lambda test: ("execute",),
         DEFER: lambda test: ("preview", "execute") if test.unsure else ("preview",),
-        HINDSIGHT: lambda test: best_way(test.sample, test.preview).calls,
+        HINDSIGHT: lambda test: best_plan(test.sample, test.preview).calls,
     }
 
 
@@ -132,12 +132,12 @@ def ask(agent: PredictionAgent, tests: Sequence[TestSample], with_tools: bool, l
     ]
 
 
-def scores_of(way: str, answers: Sequence[Answered]) -> WayScores:
+def scores_of(plan: str, answers: Sequence[Answered]) -> PlanScores:
     table = price_table()
     mean = statistics.fmean
     stated = [answer.sure for answer in answers if answer.sure is not None]
-    return WayScores(
-        way,
+    return PlanScores(
+        plan,
         mean(answer.share for answer in answers),
         mean(answer.duration_error <= WITHIN for answer in answers),
         mean(table.price(answer.calls) for answer in answers),
@@ -182,8 +182,8 @@ def calibration(answers: Sequence[Answered]) -> list[tuple[str, int, float]]:
     return [(stated, len(shares), statistics.fmean(shares)) for stated, shares in sorted(groups.items())]
 
 
-def draw(curves: Mapping[str, Sequence[WayScores]], fixed: Mapping[str, Sequence[WayScores]]) -> None:
-    """Accuracy over price: the model as it leans to answering or to further calls, beside the fixed ways."""
+def draw(curves: Mapping[str, Sequence[PlanScores]], fixed: Mapping[str, Sequence[PlanScores]]) -> None:
+    """Accuracy over price: the model as it leans to answering or to further calls, beside the fixed plans."""
     plt.rcParams.update({"svg.hashsalt": "hipsynth", "svg.fonttype": "none", "font.family": "sans-serif"})
     figure, axes = plt.subplots(1, len(curves), figsize=(4.2 * len(curves), 3.6), sharey=True, squeeze=False)
     marks = {PREVIEW: "s", EXECUTE: "^", DEFER: "D", HINDSIGHT: "*"}
@@ -191,8 +191,10 @@ def draw(curves: Mapping[str, Sequence[WayScores]], fixed: Mapping[str, Sequence
         ordered = sorted(curve, key=lambda row: row.price_s)
         axis.plot([row.price_s for row in ordered], [100 * row.within for row in ordered], "o-", ms=3, label=MODEL)
         for row in fixed[name]:
-            if row.way in marks:
-                axis.plot([row.price_s], [100 * row.within], marks[row.way], ls="none", label=row.way.replace("`", ""))
+            if row.plan in marks:
+                axis.plot(
+                    [row.price_s], [100 * row.within], marks[row.plan], ls="none", label=row.plan.replace("`", "")
+                )
         axis.set_title(TITLES[name])
         axis.set_xlabel("seconds at the tools' prices, mean")
         axis.grid(alpha=0.3)
@@ -207,27 +209,27 @@ def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
 
 
-def row_of(row: WayScores) -> list[str]:
+def row_of(row: PlanScores) -> list[str]:
     stated = "" if row.stated is None else f"{100 * row.stated:.1f}"
     shares = [f"{100 * row.within:.1f}", f"{100 * row.duration:.1f}", f"{row.price_s:.2f}", f"{row.calls:.2f}"]
-    return [row.way, *shares, f"{100 * row.executed:.0f}", f"{row.reward:.3f}", f"{100 * row.wrong_calls:.0f}", stated]
+    return [row.plan, *shares, f"{100 * row.executed:.0f}", f"{row.reward:.3f}", f"{100 * row.wrong_calls:.0f}", stated]
 
 
 def tables(
-    sets: Mapping[str, Sequence[WayScores]],
+    sets: Mapping[str, Sequence[PlanScores]],
     sizes: Mapping[str, int],
     sure: Sequence[tuple[str, int, float]],
     about: str,
 ) -> str:
     """The page's tables."""
     head = (
-        "way", "within 10 %, %", "durations within 10 %, %", "price, s", "calls", "executed, %", "reward",
+        "plan", "within 10 %, %", "durations within 10 %, %", "price, s", "calls", "executed, %", "reward",
         "other last call than the best, %", "stated, %",
     )  # fmt: skip
     parts = [f"\n{about}\n"]
-    for name, ways in sets.items():
+    for name, plans in sets.items():
         title = f"**{TITLES[name].capitalize()}**, {sizes[name]} samples:\n"
-        parts += [title, markdown(head, [row_of(way) for way in ways])]
+        parts += [title, markdown(head, [row_of(plan) for plan in plans])]
     rows = [(stated, str(count), f"{100 * share:.1f}") for stated, count, share in sure]
     parts += ["How sure the model says it is, all sets together:\n", markdown(("stated", "answers", "right, %"), rows)]
     return "\n".join(parts)
@@ -246,7 +248,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parts["handwritten"] = load_samples(options.handwritten)
     tests = collect_tests(parts, options.outcomes, options.most)
     agent = PredictionAgent.load(options.model)
-    sets: dict[str, list[WayScores]] = {}
+    sets: dict[str, list[PlanScores]] = {}
     curves, all_answers = {}, []
     for name, part in tests.items():
         print(name, len(part), file=sys.stderr, flush=True)
@@ -254,7 +256,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         all_answers += answers
         rows = [scores_of(MODEL, answers), scores_of(ALONE, ask(agent, part, False))]
         sets[name] = rows + [
-            scores_of(way, [follow(test, calls(test)) for test in part]) for way, calls in fixed_ways().items()
+            scores_of(plan, [follow(test, calls(test)) for test in part]) for plan, calls in fixed_plans().items()
         ]
         curves[name] = [scores_of(MODEL, ask(agent, part, True, lean)) for lean in LEANS]
     record = model_record(options.model) or {}

@@ -75,6 +75,16 @@ ALLOWED |= {
         "tuning.agent",
         "synth.llm",
     ),
+    "tuning.prediction": (
+        *_TRAINING,
+        "profiling.matrix",
+        "training.data",
+        "training.models",
+        "training.analytic",
+        "training.evaluation",
+        "tuning.agent",
+        "synth.llm",
+    ),
     "serving.mcp": ("core", "tuning.tools"),
     "cli": ROOMS[:-1],
 }

@@ -51,23 +51,23 @@ def collect_outcomes(
 
     Goes on after an interruption. Raises BadInput for a damaged file, MissingDependency without a compiler or sandbox.
     """
-    known = read_outcomes(path)
-    missing = [sample for sample in samples if sample_id(sample) not in known]
+    previews = read_outcomes(path)
+    missing = [sample for sample in samples if sample_id(sample) not in previews]
     jobs = group_builds(missing)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
-        for done, outcome in enumerate(map_unordered(preview_build, jobs, workers, "local", JOB_SECONDS), 1):
+        for finished, outcome in enumerate(map_unordered(preview_build, jobs, workers, "local", JOB_SECONDS), 1):
             if isinstance(outcome.error, MissingDependency):
                 raise outcome.error
             build = jobs[outcome.index]
             lost = isinstance(outcome.error, HipsynthError)  # its worker ended
             rows = _outcomes_of(build, [None] * len(build.samples) if lost else outcome.get())
-            known |= {row.sample: row.preview for row in rows}
+            previews |= {row.sample: row.preview for row in rows}
             file.writelines("\n" + json.dumps(asdict(row)) for row in rows)
             file.flush()
-            if done % 50 == 0:
-                note(f"previewed {done} of {len(jobs)} builds")
-    return {sample_id(sample): known[sample_id(sample)] for sample in samples}
+            if finished % 50 == 0:
+                note(f"previewed {finished} of {len(jobs)} builds")
+    return {sample_id(sample): previews[sample_id(sample)] for sample in samples}
 
 
 def _outcomes_of(build: BuildSamples, previews: Iterable[PreviewFeatures | None]) -> list[PreviewOutcome]:
@@ -77,9 +77,9 @@ def _outcomes_of(build: BuildSamples, previews: Iterable[PreviewFeatures | None]
 def read_outcomes(path: Path) -> dict[str, PreviewFeatures | None]:
     """The previews of a file by sample_id; a line that was cut is left out, a missing file has none. Raises BadInput
     for a file that is no file of outcomes."""
-    known: dict[str, PreviewFeatures | None] = {}
+    previews: dict[str, PreviewFeatures | None] = {}
     if not path.exists():
-        return known
+        return previews
     with open_regular(path, MOST_BYTES) as file:
         for line in file:
             if not line.strip():
@@ -94,8 +94,8 @@ def read_outcomes(path: Path) -> dict[str, PreviewFeatures | None]:
                 raise BadInput(
                     f"{path} is no file of outcomes", cause=str(error), remedy="name another folder"
                 ) from error
-            known[row.sample] = row.preview
-    return known
+            previews[row.sample] = row.preview
+    return previews
 
 
 def previewed_metrics(preview: PreviewFeatures, arch: str) -> Mapping[str, float | None]:

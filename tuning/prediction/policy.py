@@ -1,4 +1,4 @@
-"""The cheapest way to a right answer, known afterwards: what a model is taught to find beforehand."""
+"""The cheapest plan to a right answer, known afterwards: what a model is taught to find beforehand."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from hipsynth.training.evaluation.scores import relative_error
 from hipsynth.tuning.prediction.tools import VALUES, RecordedTools, label_values, price_table
 
 WITHIN = 0.10
-WAYS: tuple[tuple[str, ...], ...] = (("preview",), ("execute",), ("preview", "execute"))
+PLANS: tuple[tuple[str, ...], ...] = (("preview",), ("execute",), ("preview", "execute"))
 
 
 @dataclass(frozen=True)
-class Way:
+class CallPlan:
     """Calls in their order, the share of values within 10 % of the label that the last one gives, and the reward: that
     share, less the price of the calls."""
 
@@ -35,18 +35,18 @@ def reward_of(share: float, calls: tuple[str, ...]) -> float:
     return share - table.price_weight * table.price(calls)
 
 
-def ways_of(sample: LabelledSample, preview: PreviewFeatures | None) -> dict[tuple[str, ...], Way]:
-    """WAYS of a sample with what each is worth; one whose last call fails has a share of 0."""
+def evaluate_plans(sample: LabelledSample, preview: PreviewFeatures | None) -> dict[tuple[str, ...], CallPlan]:
+    """PLANS of a sample with what each is worth; one whose last call fails has a share of 0."""
     tools, truth = RecordedTools(sample, preview), label_values(sample)
-    ways: dict[tuple[str, ...], Way] = {}
-    for calls in WAYS:
+    plans: dict[tuple[str, ...], CallPlan] = {}
+    for calls in PLANS:
         values = tools.call(calls[-1]).values
         share = 0.0 if values is None else share_within(values, truth)
-        ways[calls] = Way(calls, share, reward_of(share, calls))
-    return ways
+        plans[calls] = CallPlan(calls, share, reward_of(share, calls))
+    return plans
 
 
-def best_way(sample: LabelledSample, preview: PreviewFeatures | None) -> Way:
-    """The way with the highest reward; of equals the first of WAYS."""
-    ways = ways_of(sample, preview)
-    return max(ways.values(), key=lambda way: way.reward)
+def best_plan(sample: LabelledSample, preview: PreviewFeatures | None) -> CallPlan:
+    """The plan with the highest reward; of equals the first of PLANS."""
+    plans = evaluate_plans(sample, preview)
+    return max(plans.values(), key=lambda plan: plan.reward)

@@ -74,11 +74,11 @@ def roll_out(agent: PredictionAgent, question: RecordedQuestion, draw: random.Ra
     chat = agent.discuss(Question(question.text, question.arch, question.flags), question, choose)
     values = chat.last.values if chat.last is not None else None
     share = 0.0 if values is None else share_within(values, question.truth)
-    tokens, own, logprobs = [], [], []
+    tokens, written_mask, logprobs = [], [], []
     for written, scores in chat.turns:
         tokens += written
-        own += [0 if scores is None else 1] * len(written)
+        written_mask += [0 if scores is None else 1] * len(written)
         logprobs += scores or [0.0] * len(written)
     reward = reward_of(share, calls_of(chat.decisions))
     moves = " ".join(decision.move for decision in chat.decisions)
-    return Rollout(chat.ids[: chat.question_tokens], tokens, own, logprobs, reward, moves)
+    return Rollout(chat.ids[: chat.question_tokens], tokens, written_mask, logprobs, reward, moves)

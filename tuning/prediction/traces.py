@@ -1,6 +1,6 @@
 """Training chats in which an assistant predicts counters with tools, made of a corpus: `synth traces --task predict`.
 
-A chat takes the cheapest way to a right answer, which the labels tell (policy.py). Where that is to execute at once, a
+A chat takes the cheapest plan to a right answer, which the labels tell (policy.py). Where that is to execute at once, a
 second chat previews first, as a model may not know it yet; its first call does not count in the loss. Every fourth
 sample is also answered from the source alone, so that the same weights can be asked without tools.
 """
@@ -22,7 +22,7 @@ from hipsynth.training.data.dataset import LabelledSample, hash_share, load_samp
 from hipsynth.training.data.number_formats import format_number
 from hipsynth.tuning.prediction.chat import PredictionChat, ToolCallResult
 from hipsynth.tuning.prediction.outcomes import MOST_BYTES, OUTCOMES, collect_outcomes, sample_id
-from hipsynth.tuning.prediction.policy import best_way, share_within
+from hipsynth.tuning.prediction.policy import best_plan, share_within
 from hipsynth.tuning.prediction.tools import (
     FORMAT,
     SURE,
@@ -90,7 +90,7 @@ def tool_schemas() -> list[JsonObject]:
 
 def chats_of(sample: LabelledSample, preview: PreviewFeatures | None) -> Iterator[PredictionChat]:
     """The training chats of a sample."""
-    tools, best = RecordedTools(sample, preview), best_way(sample, preview)
+    tools, best = RecordedTools(sample, preview), best_plan(sample, preview)
     yield make_chat(sample, tools, best.calls)
     if best.calls[0] != "preview" and preview is not None:
         yield make_chat(sample, tools, ("preview", *best.calls), learned_from=1)

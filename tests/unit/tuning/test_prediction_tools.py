@@ -1,4 +1,4 @@
-"""Predicting with tools: prices, the cheapest right way, what counts in the loss, and answers that are always valid."""
+"""Predicting with tools: prices, the cheapest right plan, what counts in the loss, answers that are always valid."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hipsynth.tuning.prediction import outcomes as outcomes_module
 from hipsynth.tuning.prediction.agent import PredictionAgent, calls_of, likeliest
 from hipsynth.tuning.prediction.chat import ANSWER_KEYS, Question, answer_literals, encode_chat, pieces_of
 from hipsynth.tuning.prediction.outcomes import OUTCOMES, collect_outcomes, read_outcomes, sample_id
-from hipsynth.tuning.prediction.policy import best_way, reward_of, ways_of
+from hipsynth.tuning.prediction.policy import best_plan, evaluate_plans, reward_of
 from hipsynth.tuning.prediction.reinforce import reinforce, roll_out
 from hipsynth.tuning.prediction.tools import (
     TOOLS,
@@ -51,16 +51,16 @@ def preview_of(sample: LabelledSample, wrong: float = 1.0) -> PreviewFeatures:
 
 def test_the_preview_is_best_where_it_is_right_and_executing_where_it_is_not() -> None:
     sample = labelled()
-    assert best_way(sample, preview_of(sample)).calls == ("preview",)
-    assert best_way(sample, preview_of(sample, wrong=3.0)).calls == ("execute",)
-    assert best_way(sample, None).calls == ("execute",)
+    assert best_plan(sample, preview_of(sample)).calls == ("preview",)
+    assert best_plan(sample, preview_of(sample, wrong=3.0)).calls == ("execute",)
+    assert best_plan(sample, None).calls == ("execute",)
 
 
 def test_rewards_are_shares_less_prices() -> None:
     sample, table = labelled(), price_table()
-    way = ways_of(sample, preview_of(sample))["preview", "execute"]
-    assert way.share == 1.0
-    assert way.reward == pytest.approx(1 - table.price_weight * (table.preview.price_s + table.execute.price_s))
+    plan = evaluate_plans(sample, preview_of(sample))["preview", "execute"]
+    assert plan.share == 1.0
+    assert plan.reward == pytest.approx(1 - table.price_weight * (table.preview.price_s + table.execute.price_s))
     assert [row.price_s for row in table.rows().values()] == sorted(row.price_s for row in table.rows().values())
 
 
@@ -202,7 +202,7 @@ def test_reinforcement_rewards_right_values_less_their_price(agent: PredictionAg
         rollout = roll_out(agent, question, Random(seed))
         calls = tuple(rollout.ended.split()[:-1])
         measured = [name for name in calls if name in ("preview", "execute")]
-        share = 0.0 if not measured else ways_of(sample, preview_of(sample, wrong=3.0))[(measured[-1],)].share
+        share = 0.0 if not measured else evaluate_plans(sample, preview_of(sample, wrong=3.0))[(measured[-1],)].share
         assert rollout.reward == pytest.approx(reward_of(share, calls))
         assert len(rollout.tokens) == len(rollout.own) == len(rollout.logprobs)
         assert all((logprob < 0) == bool(own) for own, logprob in zip(rollout.own, rollout.logprobs, strict=True))
