@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -58,10 +59,18 @@ def preview_build(build: BuildSamples) -> list[PreviewFeatures | None]:
 def previews_of(build: BuildSamples) -> list[ProgramPreviews]:
     """The previews of each sample's run. Raises CompileFailed, BadInput."""
     first = build.samples[0]
-    code = device_code(first.text, first.arch, first.flags)
-    runs = {(sample.text, sample.device): None for sample in build.samples}  # a run has a sample for each kernel
-    previews = {(text, device): preview_program(text, code, device) for text, device in runs}
-    return [previews[sample.text, sample.device] for sample in build.samples]
+    code = device_code(first.program_text or first.text, first.arch, first.flags)
+    runs = dict.fromkeys(map(_run_of, build.samples))  # a run has a sample for each kernel
+    previews = {run: preview_program(run[0], code, run[1], run[2]) for run in runs}
+    return [previews[_run_of(sample)] for sample in build.samples]
+
+
+def _run_of(sample: LabelledSample) -> tuple[str, str, tuple[str, ...]]:
+    """Text, device and arguments of the run that a sample's label is of. Sizes of one program share its text, so that
+    its host code is compiled once."""
+    if not sample.program_text:
+        return sample.text, sample.device, ()
+    return sample.program_text, sample.device, tuple(shlex.split(sample.arguments))
 
 
 def _seen_of(sample: LabelledSample, previews: Sequence[Preview]) -> PreviewFeatures | None:

@@ -42,7 +42,7 @@ RANDOM_SHARE = 0.10  # of the samples of training lineages
 @dataclass(frozen=True)
 class LabelledSample:
     """One run of a build on one device, with its metrics in physical units by metric id. `text` has the run's arguments
-    as defaults."""
+    as defaults; `program_text`, if not empty, is the program that is run with them."""
 
     program_id: str
     lineage: str
@@ -57,6 +57,7 @@ class LabelledSample:
     duration_ns: float = 0.0
     backend: str = ""
     arguments: str = ""
+    program_text: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -235,6 +236,7 @@ def _build_sample(row: Mapping[str, Any], program: Mapping[str, Any]) -> Labelle
         origin=row["origin"],
         text=run_text(program["text"], row["arguments"]),
         arguments=row["arguments"],
+        program_text=program["text"],
         arch=row["arch"],
         flags=row["flags"],
         device=row["device"],
