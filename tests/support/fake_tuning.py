@@ -37,6 +37,11 @@ def full(
     return Verification((VerificationCheck("outputs_equal", "wrong" not in text, "a copy differs"),))
 
 
+def predicted(text: str) -> float | None:
+    """Previews expect what is measured, but know nothing of restricted pointers."""
+    return None if "__restrict__" in text else 100.0 / (1.5 if "at_x < 4; " in text else 1)
+
+
 def without_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Evaluator, "__call__", measure)
     monkeypatch.setattr(Verifier, "full", full)
@@ -45,4 +50,5 @@ def without_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hipsynth.tuning.tools.tool_session.read_program", parsed)
     monkeypatch.setattr("hipsynth.tuning.optimize.optimize.read_program", parsed)
     monkeypatch.setattr("hipsynth.tuning.optimize.optimize.duration_predictor", lambda *_: lambda text: None)
+    monkeypatch.setattr("hipsynth.tuning.tools.tool_session.duration_predictor", lambda *_: predicted)
     monkeypatch.setattr("hipsynth.tuning.tools.functions.build_text", lambda *_: (None, 0))

@@ -211,7 +211,8 @@ def replay_steps(chat: ToolChat, path: Sequence[SearchStep], detour: SearchStep 
 
 def _try_move(chat: ToolChat, words: str, row: ProposedMove, now: str) -> tuple[str, str]:
     """Applies a proposed move; the new program's name, and what it gained in words."""
-    thought = f"{words}{row.transformation} on {row.kernel} ({row.why}): I try it."
+    expected = "" if row.gain is None else f", expected {row.gain:.2f} times as fast"
+    thought = f"{words}{row.transformation} on {row.kernel} ({row.why}{expected}): I try it."
     program = chat.use(thought, ChangedProgram, "apply", program=now, move=row.move).program
     gained = chat.use("Did that make it faster?", ComparedPrograms, "compare", before=now, after=program)
     return program, f"It is {gained.speedup or 1.0:.2f} times as fast{_describe_changes(gained, row.kernel)}"

@@ -119,7 +119,8 @@ def _brief_moves(answer: ProposedMoves) -> str:
     lines = []
     for row in rows:
         words = [word for word in _plan_words(row.plan) if (row.kernel, word) not in common]
-        lines.append(" ".join([str(row.move), row.transformation, *[row.kernel] * (len(each) > 1), *words]))
+        gain = [] if row.gain is None else [f"gain={row.gain:g}"]
+        lines.append(" ".join([str(row.move), row.transformation, *[row.kernel] * (len(each) > 1), *words, *gain]))
     return "\n".join(lines) or "no moves"
 
 

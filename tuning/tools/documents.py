@@ -92,13 +92,14 @@ class HotLines:
 @dataclass(frozen=True)
 class ProposedMove:
     """A transformation that can be applied, by its number. `plan`: what it would decide; `why`: the counter that should
-    move."""
+    move; `gain`: the speed-up of the whole program that a preview of a few work-groups expects, null if it has none."""
 
     move: int
     transformation: str
     kernel: str
     plan: Mapping[str, PlanValue]
     why: str
+    gain: float | None = None
 
 
 @dataclass(frozen=True)

@@ -161,15 +161,32 @@ def hot_lines(
     return HotLines(tuple(rows[: max(1, min(most, MOST_LINES))]))
 
 
-def propose(shop: Workshop, program: ProgramName) -> ProposedMoves:
-    """List the transformations that can be applied to a program, by number, those for its bottleneck first."""
+def propose(
+    shop: Workshop,
+    program: ProgramName,
+    preview: Annotated[int, "how many of the first moves to preview for their gain; 0 for none"] = 12,
+) -> ProposedMoves:
+    """List the transformations that can be applied to a program, by number, those with the largest expected gain first,
+    then those for its bottleneck."""
     version = shop.version(program)
-    rows = tuple(
-        ProposedMove(number, move.transformation, move.kernel, move.plan.decisions(), move.why)
-        for number, (move, _) in enumerate(shop.moves(version)[:MOST_MOVES])
-    )
+    rows = [
+        ProposedMove(
+            number,
+            move.transformation,
+            move.kernel,
+            move.plan.decisions(),
+            move.why,
+            _round_gain(shop.expected_gain(version, text)) if number < preview else None,
+        )
+        for number, (move, text) in enumerate(shop.moves(version)[:MOST_MOVES])
+    ]
+    rows.sort(key=lambda row: -(row.gain or 0.0))
     fixed = {k.name: k.together or k.fixed for k in shop.parsed(version).kernels if not k.independent}
-    return ProposedMoves(rows, fixed or None)
+    return ProposedMoves(tuple(rows), fixed or None)
+
+
+def _round_gain(gain: float | None) -> float | None:
+    return None if gain is None else round(gain, 2)
 
 
 def apply(

@@ -15,6 +15,7 @@ from hipsynth.core.reasons import Reason
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.tuning.optimize.candidates import SearchState, make_candidates
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator
+from hipsynth.tuning.optimize.optimize import duration_predictor
 from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
 from hipsynth.tuning.optimize.transformation_plan import Move, Plans, TransformationPlan
 from hipsynth.tuning.optimize.verification_sizes import Arguments
@@ -75,6 +76,7 @@ class Workshop:
         self.calls, self.seconds = 0, 0.0
         # What is known of texts, whatever they are called.
         self._evaluations: dict[tuple[str, Arguments], CandidateMeasurement] = {}
+        self._predictions: dict[tuple[str, Arguments], float | None] = {}
         self._parsed: dict[str, ParsedProgram] = {}
         self._verifiers: dict[str, Verifier] = {}
         self._verified: dict[tuple[str, str, Arguments], Verification] = {}
@@ -83,6 +85,7 @@ class Workshop:
         """A new workshop without programs that reuses this one's measurements and verifications."""
         other = Workshop(self.target, self.limits, self.journal, self.sizes, self.allow)
         other._evaluations, other._parsed = self._evaluations, self._parsed
+        other._predictions = self._predictions
         other._verifiers, other._verified = self._verifiers, self._verified
         return other
 
@@ -169,6 +172,18 @@ class Workshop:
         """The moves that apply to a program, in a fixed order, each with the program text after it."""
         origin = self.state(self.versions[version.base])
         return make_candidates(self.parsed(version), self.state(version), origin, (version.text,), self.allow)
+
+    def expected_gain(self, version: Version, changed: str) -> float | None:
+        """The speed-up of a version by a changed text, as previews of both expect; None where one has no preview."""
+        before, after = (self._predicted(text, version.arguments) for text in (version.text, changed))
+        return before / after if before and after else None
+
+    def _predicted(self, text: str, arguments: Arguments) -> float | None:
+        """The predicted duration of all kernels in nanoseconds, asked for once."""
+        key = text, arguments
+        if key not in self._predictions:
+            self._predictions[key] = duration_predictor(self.target, arguments)(text)
+        return self._predictions[key]
 
     def verifier(self, root: str) -> Verifier:
         text = self.versions[root].text
