@@ -24,6 +24,7 @@ Examples:
   synth predict kernel.hip --grid 4096 --block 256 --value n=1048576
   synth predict kernel.hip --sweep arg1=1024:1048576:2 --sweep block=64,128,256
   synth predict kernel.hip --arch gfx90a --arch gfx942 --model out/model --json
+  synth predict kernel.hip --arch gfx942 --tools
 """
 MOST_SIDE = 1 << 31
 
@@ -72,6 +73,7 @@ class ShapeType(click.ParamType[tuple[int, int, int]]):
 @click.option("--check", is_flag=True, help="Also execute the program in the simulator, and show both.")
 @click.option("--defer", is_flag=True, help="Execute the program where the prediction is unsure.")
 @click.option("--model", type=NamedPath(path_type=Path), help="Model folder.  [default: the shipped predictor]")
+@click.option("--tools", is_flag=True, help="Ask the shipped language model, which decides what to preview or execute.")
 @timeout_of("Seconds of processor time for all predictions together, compilers included.")
 @json_option
 def command(
@@ -89,6 +91,7 @@ def command(
     check: bool,
     defer: bool,
     model: Path | None,
+    tools: bool,
     timeout: float,
     as_json: bool,
 ) -> None:
@@ -105,7 +108,11 @@ def command(
     from hipsynth.toolchain import check_flags
     from hipsynth.training.analytic.documents import predict_document
     from hipsynth.training.analytic.predict import LaunchAssumptions, is_analytic
+    from hipsynth.tuning.prediction.agent import SHIPPED_AGENT
 
+    if tools and model is not None:
+        raise UsageError("--tools asks the shipped model", remedy="drop --tools, or --model")
+    model = SHIPPED_AGENT if tools else model
     program = load_program(file)
     project = Project((SourceFile(file),), file.resolve().parent, arguments, named_files(arguments, Path.cwd()))
     targets = resolve_devices(archs, devices)
@@ -121,7 +128,7 @@ def command(
         return
     if model is not None and not is_analytic(model):
         if check or defer or why or question != LaunchAssumptions(project=project):
-            raise UsageError("a language model reads the source alone", remedy="drop --model, or the other options")
+            raise UsageError("a language model decides itself what it looks at", remedy="drop the other options")
         with processor_time_limit(timeout):
             _source_model(program, file, questions, model, as_json)
         return

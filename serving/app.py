@@ -42,7 +42,7 @@ from hipsynth.serving.documents import (
 )
 from hipsynth.serving.pool import WorkerProblem
 from hipsynth.serving.prometheus import RequestMeter
-from hipsynth.serving.schema import Chat, Compare, Predict, Profile
+from hipsynth.serving.schema import Chat, Compare, Predict, Profile, Verify
 from hipsynth.serving.service import JobState, Service
 from hipsynth.serving.worker import problem_of
 from hipsynth.simulator import devices
@@ -163,6 +163,11 @@ def _add_work(app: FastAPI, service: Service) -> None:
     async def profile(body: Profile) -> AcceptedJob:
         """Starts a job that executes the program in the simulator."""
         return AcceptedJob(job=service.submit(body).id)
+
+    @app.post("/v1/verify", status_code=202, response_model=AcceptedJob)
+    async def verify(body: Verify) -> AcceptedJob:
+        """Starts a job that checks whether a changed program does the same, and how much faster it is."""
+        return AcceptedJob(job=service.submit_verification(body).id)
 
     @app.get("/v1/jobs/{job}", response_model=JobDocument)
     async def job_state(job: str, wait_s: Annotated[float, Query(ge=0, le=30)] = 0) -> Response:

@@ -10,6 +10,7 @@ from hipsynth.core.errors import ErrorDocument
 from hipsynth.profiling.metrics.roofline import RooflinePlot
 from hipsynth.profiling.reports.documents import ProfileDocument
 from hipsynth.training.models.documents import PredictDocument
+from hipsynth.tuning.optimize.documents import VerifyDocument
 
 
 @dataclass(frozen=True)
@@ -21,13 +22,14 @@ class AcceptedJob:
 
 @dataclass(frozen=True, kw_only=True)
 class JobDocument:
-    """`state`: queued, running, done, failed or cancelled; `document` as of `synth profile --json` when done."""
+    """`state`: queued, running, done, failed or cancelled; `document`, when done, as of `synth profile --json` or
+    `synth verify --json`."""
 
     job: str
     state: str
     elapsed_s: float
     limit_s: float
-    document: ProfileDocument | None
+    document: ProfileDocument | VerifyDocument | None
     problem: ErrorDocument | None
 
 

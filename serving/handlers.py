@@ -18,7 +18,7 @@ from hipsynth.profiling.matrix.job import MatrixJob, open_backend, run_job
 from hipsynth.profiling.reports.describe import profile_document
 from hipsynth.profiling.reports.documents import ProfileDocument
 from hipsynth.serving.limits import MOST_KERNELS
-from hipsynth.serving.requests import BuildRequest, ChatRequest, ProgramRequest
+from hipsynth.serving.requests import BuildRequest, ChatRequest, ProgramRequest, VerificationRequest
 from hipsynth.simulator.devices import device_of
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.source.outline import count_kernel_marks
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hipsynth.serving.documents import ChatAnswer, Prepared
     from hipsynth.training.analytic.predict import AnalyticPredictor
     from hipsynth.training.models.documents import PredictDocument
+    from hipsynth.tuning.optimize.documents import VerifyDocument
 
 WARM = "#include <hip/hip_runtime.h>\n__global__ void warm%d(float* a) { a[threadIdx.x] = 0; }\n"
 
@@ -90,6 +91,16 @@ def profile(request: ProgramRequest) -> ProfileDocument:
     return profile_document(program.id, request.name, results)
 
 
+def verify(request: VerificationRequest) -> VerifyDocument:
+    """The document of `synth verify --json`. Raises BadInput for an original that has no kernel or does not run."""
+    from hipsynth.tuning.optimize.verify_change import VerifyRequest, verify_change
+
+    program, target = program_of(request), target_of(request)
+    sandbox.require_sandbox()
+    question = VerifyRequest(request.original, program.text, target, request.arguments)
+    return verify_change(question).document(Path("original.hip"), Path(request.name), target.arch, target.flags)
+
+
 def prepare(request: BuildRequest) -> Prepared:
     """Makes later compiles for a target fast: its precompiled header is built at its second use."""
     from hipsynth.serving.documents import Prepared
@@ -117,6 +128,8 @@ def answer(kind: str, body: object) -> object:
     """The document of a request as it came: `body` is the JSON form of a dataclass of serving/requests.py."""
     if kind == "chat":
         return chat(from_json(ChatRequest, body))
+    if kind == "verify":
+        return verify(from_json(VerificationRequest, body))
     if kind == "prepare":
         return prepare(from_json(BuildRequest, body))
     return PROGRAM_KINDS[kind](from_json(ProgramRequest, body))

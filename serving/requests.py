@@ -40,6 +40,13 @@ class ProgramRequest(BuildRequest):
     last_compiled: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class VerificationRequest(ProgramRequest):
+    """Whether the program of `source` does the same as `original`."""
+
+    original: str
+
+
 @dataclass(frozen=True)
 class ChatMessage:
     role: str

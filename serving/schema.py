@@ -99,6 +99,14 @@ class Profile(Build, Document):
     lines: bool = False
 
 
+class Verify(Build):
+    """Whether the program of `source` does the same as `original`; `arguments`: of the measured runs. `limit_s` as of
+    Profile, for all runs together."""
+
+    original: Annotated[str, StringConstraints(max_length=SOURCE_BYTES)]
+    limit_s: Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)] | None = None
+
+
 class Compare(Strict):
     """Two predictions side by side."""
 

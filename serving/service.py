@@ -20,11 +20,12 @@ from hipsynth.serving.answer_cache import Cache, key_of
 from hipsynth.serving.documents import ChatAnswer, Comparison, JobDocument, MetricRatio
 from hipsynth.serving.limits import DOCUMENTS, ServerSettings, wall_limit
 from hipsynth.serving.pool import Pool, QueueFull, WorkerProblem, elapsed_seconds
-from hipsynth.serving.requests import BuildRequest, ChatMessage, ChatRequest, ProgramRequest
-from hipsynth.serving.schema import Build, Chat, Predict, Profile
+from hipsynth.serving.requests import BuildRequest, ChatMessage, ChatRequest, ProgramRequest, VerificationRequest
+from hipsynth.serving.schema import Build, Chat, Predict, Profile, Verify
 from hipsynth.serving.worker import problem_of
 from hipsynth.simulator.devices import DEFAULT_ARCH
 from hipsynth.training.models.documents import KernelPrediction, PredictDocument
+from hipsynth.tuning.optimize.documents import VerifyDocument
 
 DEFAULT_BUILD = BuildRequest(arch=DEFAULT_ARCH)
 MOST_TARGETS = 64
@@ -186,30 +187,42 @@ class Service:
     # --- jobs
 
     def submit(self, body: Profile) -> JobState:
-        """Starts a job; one of an older version of the same document is cancelled. Raises QueueFull."""
+        """Starts a job that executes a program; one of an older version of the same document is cancelled. Raises
+        QueueFull."""
+        limit = self._job_limit(body.limit_s)
+        job = self._start_job("profile", ProgramRequest(**_program(body), limit_s=limit, lines=body.lines))
+        if body.document is not None and job.task is not None:
+            self._track_document(f"job {body.document}", body.version, job.task)
+        return job
+
+    def submit_verification(self, body: Verify) -> JobState:
+        """Starts a job that verifies a changed program. Raises QueueFull."""
+        limit = self._job_limit(body.limit_s)
+        return self._start_job("verify", VerificationRequest(**_program(body), limit_s=limit, original=body.original))
+
+    def _job_limit(self, wanted_s: float | None) -> float:
+        return min(wanted_s or self.settings.execute_s, self.settings.execute_s)
+
+    def _start_job(self, kind: str, request: ProgramRequest) -> JobState:
         waiting = sum(job.state == "queued" for job in self.jobs.values())
         if waiting >= self.settings.jobs:
             raise QueueFull(
                 "too many jobs wait", cause="the job queue is full", remedy="try again later, or cancel some"
             )
-        limit = min(body.limit_s or self.settings.execute_s, self.settings.execute_s)
-        request = ProgramRequest(**_program(body), limit_s=limit, lines=body.lines)
-        job = JobState(secrets.token_hex(12), limit)
+        job = JobState(secrets.token_hex(12), request.limit_s)
         self.jobs[job.id] = job
         self._forget_old_jobs()
-        job.task = self._start_task(self._execute_job(job, request))
+        job.task = self._start_task(self._execute_job(job, kind, request))
         job.task.add_done_callback(lambda _: job.ended())
-        if body.document is not None:
-            self._track_document(f"job {body.document}", body.version, job.task)
         return job
 
-    async def _execute_job(self, job: JobState, request: ProgramRequest) -> None:
-        key = key_of("profile", request)
+    async def _execute_job(self, job: JobState, kind: str, request: ProgramRequest) -> None:
+        key = key_of(kind, request)
         try:
             document = self.cache.get(key)
             if document is None:
-                document = await self._execute_request(job, request)
-                if all(result.status == "ok" for result in from_json(ProfileDocument, document).results):
+                document = await self._execute_request(job, kind, request)
+                if _is_repeatable(kind, document):
                     self.cache.put(key, document)
             job.state, job.document = "done", document
         except WorkerProblem as problem:
@@ -217,9 +230,9 @@ class Service:
         except HipsynthError as error:
             job.state, job.problem = "failed", problem_of(error)
 
-    async def _execute_request(self, job: JobState, request: ProgramRequest) -> JsonObject:
+    async def _execute_request(self, job: JobState, kind: str, request: ProgramRequest) -> JsonObject:
         return await self.executors.ask(
-            "profile", request, wall_limit(job.limit_s), lambda: setattr(job, "state", "running")
+            kind, request, wall_limit(job.limit_s), lambda: setattr(job, "state", "running")
         )
 
     async def job(self, name: str, wait_s: float) -> JobState | None:
@@ -255,6 +268,13 @@ class Service:
         messages = tuple(ChatMessage(message.role, message.content) for message in body.messages)
         request = ChatRequest(str(self.settings.model), messages, body.max_tokens)
         return from_json(ChatAnswer, await self.chats.ask("chat", request))
+
+
+def _is_repeatable(kind: str, document: JsonObject) -> bool:
+    """Whether an answer is the same next time: what failed may have been short of time or memory."""
+    if kind == "verify":
+        return from_json(VerifyDocument, document).verified is True
+    return all(result.status == "ok" for result in from_json(ProfileDocument, document).results)
 
 
 class _ProgramFields(TypedDict):

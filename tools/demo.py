@@ -2,8 +2,8 @@
 
 Generates programs for two problem sizes each, augments them, simulates their machine code for both architectures and
 three flag sets, stores the corpus, trains a small model, scores it against baselines, predicts one of the handwritten
-programs with it and with the shipped predictor, and writes an HTML report. Every stage is one `synth` command, printed
-before it runs. When restarted, it skips finished stages and resumes an interrupted one.
+programs with it, with the shipped predictor and with a model that calls tools, and writes an HTML report. Every stage
+is one `synth` command, printed before it runs. When restarted, it skips finished stages and resumes an interrupted one.
 """
 
 from __future__ import annotations
@@ -74,6 +74,10 @@ def stages(out: Path, programs: int) -> list[Stage]:
         Stage(
             "the shipped predictor's answer, beside the executed figures",
             ("predict", LISTING, "--arch", "gfx942", "--flags=-O3 -ffast-math", "--check"),
+        ),
+        Stage(
+            "a model that decides which tools to call",
+            ("predict", LISTING, "--arch", "gfx942", "--flags=-O3 -ffast-math", "--tools"),
         ),
         Stage("write the report", ("report", corpus, "--model", model, "--out", str(out / "report.html"))),
     ]

@@ -147,6 +147,12 @@ def test_a_job_is_the_document_of_synth_profile(server: Server, file: Path) -> N
     assert without_times(done["document"]) == wanted and wanted["results"][0]["kernels"]
 
 
+def test_a_changed_program_is_verified(server: Server) -> None:
+    _, accepted = server.ask("POST", "/v1/verify", {**BODY, "original": KERNEL, "source": KERNEL + "// changed\n"})
+    document = server.until(accepted["job"], ("done", "failed"))["document"]
+    assert document["verified"] is True and document["speedup"] == pytest.approx(1.0, abs=0.05)
+
+
 def test_mistakes_are_told(server: Server) -> None:
     foreign = {**BODY, "source": '#include "/etc/passwd"\n' + KERNEL}
     status, told = server.ask("POST", "/v1/predict", foreign)

@@ -46,7 +46,7 @@ ALLOWED |= {
     "training.models": (*_TRAINING, "training.data"),
     "training.analytic": (*_TRAINING, "training.data", "training.models"),
     "training.evaluation": (*_TRAINING, "training.data", "training.models", "training.analytic"),
-    "serving": (*_TRAINING, "training"),
+    "serving": (*_TRAINING, "training", "tuning.optimize"),
     "tuning.trial": _MATRIX,
     "tuning.optimize": (*_TRAINING, "training.analytic", "tuning.trial"),
     "tuning.swizzle": (*_TRAINING, "training.analytic", "tuning.trial"),

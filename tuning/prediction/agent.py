@@ -29,6 +29,7 @@ from hipsynth.tuning.prediction.train import TASK
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+SHIPPED_AGENT = Path(__file__).with_name("shipped")  # made by the commands of docs/explanation/prediction-with-tools.md
 NORMAL_LEAN = 0.0  # added to the log-probability of answering, beside calling another tool
 
 

@@ -325,6 +325,27 @@ def test_jobs() -> None:
     run(test)
 
 
+def test_a_verification_is_a_job_and_only_a_sure_answer_is_kept() -> None:
+    async def test() -> None:
+        answers = iter([False, True])
+
+        async def work(kind: str, body: Mapping[str, Any]) -> dict[str, Any]:
+            assert kind == "verify" and (body["original"], body["source"]) == ("before", BODY["source"])
+            about = {"original": "o", "changed": "k", "arch": "gfx90a", "flags": "-O3", "checks": [], "speedup": None}
+            return {**about, "verified": next(answers)}
+
+        bench = Bench(work)
+        for verified in (False, True, True):
+            accepted = await bench.client.ask("POST", "/v1/verify", {**BODY, "original": "before"})
+            assert accepted.status == 202
+            state = await bench.client.ask("GET", f"/v1/jobs/{accepted.json['job']}?wait_s=30")
+            assert (state.json["state"], state.json["document"]["verified"]) == ("done", verified)
+        assert len(bench.asked) == 2
+        assert (await bench.client.ask("POST", "/v1/verify", BODY)).status == 422
+
+    run(test)
+
+
 def test_compare_gives_ratios() -> None:
     async def test() -> None:
         async def work(_: str, body: Mapping[str, Any]) -> dict[str, Any]:
