@@ -46,7 +46,6 @@ ALLOWED |= {
     "training.models": (*_TRAINING, "training.data"),
     "training.analytic": (*_TRAINING, "training.data", "training.models"),
     "training.evaluation": (*_TRAINING, "training.data", "training.models", "training.analytic"),
-    "serving": (*_TRAINING, "training", "tuning.optimize"),
     "tuning.trial": _MATRIX,
     "tuning.optimize": (*_TRAINING, "training.analytic", "tuning.trial"),
     "tuning.swizzle": (*_TRAINING, "training.analytic", "tuning.trial"),
@@ -85,6 +84,7 @@ ALLOWED |= {
         "tuning.agent",
         "synth.llm",
     ),
+    "serving": (*_TRAINING, "training", "tuning.optimize"),
     "serving.mcp": ("core", "tuning.tools"),
     "cli": ROOMS[:-1],
 }

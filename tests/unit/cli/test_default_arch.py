@@ -32,12 +32,12 @@ def test_the_default_is_an_architecture() -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_for_one_architecture_takes_the_default(verb: str) -> None:
-    """Of the verbs that may take several, `survey` alone takes one; `show_default` is what its help says."""
+    """Of the verbs that may take several, `survey` and `compare` take one; `show_default` is what its help says."""
     command = cli.get_command(click.Context(cli), verb)
     assert command is not None
     for option in command.params:
         if isinstance(option, click.Option) and "--arch" in option.opts:
-            expected = DEFAULT_ARCH if verb == "survey" or not option.multiple else "both"
+            expected = DEFAULT_ARCH if verb in ("compare", "survey") or not option.multiple else "both"
             assert expected == (option.show_default if option.multiple else option.default)
 
 
