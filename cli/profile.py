@@ -50,6 +50,7 @@ Examples:
   synth profile gemm.hip --effort 8 --timeout 300 -- 4096
   synth profile solver.hip --budget 30s              # whatever it does: what does not fit is estimated or left out
   synth profile vcopy.hip --lines                    # what each source line and loop costs
+  synth profile vcopy.hip --html vcopy.html          # one page: limits, memory chart, roofline, source lines
   synth profile vcopy.hip --what-if                  # what removing a cause is worth at most
   synth profile main.cpp kernels.cpp -Iinclude -DN=64 -- input.txt
   synth profile heat/src/main.cpp --project heat     # as its Makefile or CMake file builds it
@@ -78,6 +79,7 @@ class MeasurementOptions(TypedDict):
     counters: bool | None
     output: bool
     what_if: bool
+    html: Path | None
     retry_failed: bool
     repair: bool
     as_json: bool
@@ -126,6 +128,7 @@ class MeasurementOptions(TypedDict):
 )
 @budget_option
 @click.option("--lines", is_flag=True, help="Attribute counters and time to source lines and loops.")
+@click.option("--html", type=NamedPath(dir_okay=False, path_type=Path), help="Also write the profile as one page.")
 @click.option("--what-if", is_flag=True, help="Say what removing each cause of time is worth at most.")
 @click.option("--exact", is_flag=True, help="Run every grid in full, and check the programs' results.")
 @sandbox_option
@@ -162,7 +165,7 @@ def command(
     from hipsynth.toolchain import sandbox
 
     check_engine(options["engine"])
-    of_one = lines or options["what_if"]
+    of_one = lines or options["what_if"] or options["html"] is not None
     _check_choices(options["backend"], budget, per_kernel, of_one and out is not None, of_one)
     options["timeout"] = time_within(budget, options["timeout"])
     if sandboxed and options["backend"] == "sim":  # the other backends do not start programs in a sandbox
@@ -177,7 +180,7 @@ def command(
         largest_error=CORPUS_ERROR if coarse and effort is None else 0.0,
         per_kernel=per_kernel,
         budget_s=budget,
-        lines=lines,
+        lines=lines or options["html"] is not None,
         isolate=sandboxed,
     )
     paths, own_arguments = split_argv(argv)
@@ -201,7 +204,7 @@ def command(
             raise
         problem = f"{error.what} (a folder of programs for a corpus needs --out)"
         raise UsageError(problem, cause=error.cause, remedy=error.remedy or "name the program's files") from None
-    return _profile_program(program, _echo_targets(wanted, flags), limits, options)
+    return _profile_program(program, _echo_targets(wanted, flags), limits, lines, options)
 
 
 def _check_choices(backend: str, budget: float, per_kernel: int, many: bool, of_one: bool) -> None:
@@ -211,7 +214,7 @@ def _check_choices(backend: str, budget: float, per_kernel: int, many: bool, of_
     if budget and backend != "sim":
         raise UsageError("--budget needs the simulator", cause="a device is not slower", remedy="drop one of them")
     if many or (of_one and backend != "sim"):
-        problem = "--lines and --what-if are for one program on the simulator"
+        problem = "--lines, --html and --what-if are for one program on the simulator"
         raise UsageError(problem, remedy="drop them, or --out and --backend")
 
 
@@ -235,12 +238,16 @@ def _echo_targets(wanted: Sequence[Target], flags: tuple[str, ...]) -> list[Targ
     return [replace(target, flags=checked.get(target.flags, target.flags)) for target in wanted]
 
 
-def _profile_program(project: Project, wanted: Sequence[Target], limits: RunLimits, options: MeasurementOptions) -> int:
+def _profile_program(
+    project: Project, wanted: Sequence[Target], limits: RunLimits, lines: bool, options: MeasurementOptions
+) -> int:
+    from hipsynth.core.files import write_whole
     from hipsynth.core.program import project_program
     from hipsynth.profiling.matrix.job import profile_program
     from hipsynth.profiling.reports.budget import budget_notes
     from hipsynth.profiling.reports.describe import exit_code, profile_document
     from hipsynth.profiling.reports.lines import lines_listing
+    from hipsynth.profiling.reports.profile_page import profile_page
     from hipsynth.profiling.reports.terminal import render_results
     from hipsynth.profiling.reports.what_if import what_if_listing
 
@@ -250,11 +257,13 @@ def _profile_program(project: Project, wanted: Sequence[Target], limits: RunLimi
     interrupted = any(result.reason == Reason.INTERRUPTED for result in results)
     if interrupted and not any(result.kernels for result in results):
         raise KeyboardInterrupt  # there is nothing to show
+    if options["html"] is not None:
+        write_whole(options["html"], profile_page(str(project.sources[0].path), results))
     if options["as_json"]:
         print_json(profile_document(program.id, str(project.sources[0].path), results, options["what_if"]))
     else:
         click.echo(render_results(results, terminal_width(), options["counters"]))
-        if limits.lines:
+        if lines:
             click.echo("\n" + lines_listing(results, terminal_width()))
         if options["what_if"]:
             click.echo("\n" + what_if_listing(results))

@@ -220,12 +220,18 @@ def plot_kernels(device: str, kernels: Sequence[PlottedKernel]) -> RooflinePlot:
     return RooflinePlot(
         device=device,
         title=load_device(device).title,
-        bandwidths=tuple(Bandwidth(level, rate) for level, rate in limits.bandwidth.items()),
+        bandwidths=_list_roofs(device, limits),
         peaks=tuple(ComputePeak(name, rate) for name, rate in sorted(peaks.items(), key=lambda item: -item[1])),
         axes=Axes((leftmost, rightmost), (highest - 7, highest)),
         points=plotted,
         unplotted=tuple(dict.fromkeys(k.name for k in kernels if (k.name, k.series, k.kind) not in plotted_keys)),
     )
+
+
+def _list_roofs(device: str, limits: Ceilings) -> tuple[Bandwidth, ...]:
+    """The memory levels' roofs, the fastest first, with that of the Infinity Cache where the device has one."""
+    rates = {**limits.bandwidth, "Infinity Cache": load_device(device)["fabric.infinity_cache_gbps"]}
+    return tuple(Bandwidth(level, rate) for level, rate in sorted(rates.items(), key=lambda row: -row[1]) if rate)
 
 
 def _plotted_points(kernel: PlottedKernel, limits: Ceilings) -> list[PlottedPoint]:

@@ -12,8 +12,8 @@ from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import TargetResult
 from hipsynth.profiling.metrics import bottleneck, roofline, uncertainty
 from hipsynth.profiling.reports.numbers import format_number, format_percent, format_quantity, unit_prefix
+from hipsynth.profiling.reports.rates import level_rates
 from hipsynth.profiling.uncertainty import expected_error
-from hipsynth.simulator import devices
 
 # Not in the table: the three GFLOP/s metrics are the same number, and the duration is printed above the table.
 HIDDEN = {"L1_Cache_GFLOPS", "L2_Cache_GFLOPS", "Duration"}
@@ -230,49 +230,14 @@ def _resource_text(kernel: KernelRecord) -> str:
 
 def _peak_lines(column: Column) -> Iterator[str]:
     """Achieved and peak rate of each level that the kernel uses."""
-    device, values = column.result.device, column.kernel.metrics
-    limits = roofline.device_ceilings(device)
-    achieved = {
-        **_memory_traffic(column),
-        "L2": values.get("Exact_L2_Bandwidth"),
-        "L1": _vl1d_traffic(column),
-        "LDS": values.get("Exact_LDS_Bandwidth"),
-    }
-    peaks = {**limits.bandwidth, **_other_peaks(device)}
-    for level, gbps in achieved.items():
-        if gbps:
-            yield _of_peak(level, gbps, peaks[level], "GB/s")
-    gflops = values.get(roofline.THROUGHPUT)
-    if gflops and not column.kernel.counters.get("SQ_INSTS_MFMA"):
-        kind = _number_format(column.kernel.counters)
-        yield _of_peak(kind, gflops, limits.compute[kind], "GFLOP/s")
-
-
-def _vl1d_traffic(column: Column) -> float | None:
-    """GB/s of the vL1D as its peak is counted: a look-up moves what the vL1D moves in a cycle. (The paper's metric
-    counts 128 B on gfx942, twice that.)"""
-    look_ups = column.kernel.counters.get("TCP_TOTAL_CACHE_ACCESSES")
-    width = devices.load_device(column.result.device)["vl1d.bytes_per_cycle"]
-    return None if look_ups is None else look_ups * float(width) / column.kernel.duration_ns
-
-
-def _memory_traffic(column: Column) -> dict[str, float | None]:
-    """GB/s of the HBM, and separately of the Infinity Cache if the device has one and the backend reports it."""
-    parts = [column.kernel.metrics.get(name) for name in roofline.LEVELS["HBM"][0]]
-    known_parts = [part for part in parts if part is not None]
-    fabric = sum(known_parts) if len(known_parts) == len(parts) else None
-    beyond = column.kernel.traffic
-    if beyond is None or not devices.load_device(column.result.device)["fabric.infinity_cache_gbps"]:
-        return {"HBM": fabric}
-    hbm = (beyond.hbm_read_bytes + beyond.hbm_write_bytes) / column.kernel.duration_ns
-    return {"HBM": hbm, "Infinity Cache": fabric}
-
-
-def _other_peaks(device: str) -> dict[str, float]:
-    """Peak GB/s of all LDS together (four bytes per bank and cycle) and of the Infinity Cache (0: none)."""
-    arch = devices.load_device(device)
-    lds = 4 * arch["lds.banks"] * arch["topology.cus"] * arch["clock.core_mhz"] / 1000
-    return {"LDS": lds, "Infinity Cache": arch["fabric.infinity_cache_gbps"]}
+    kernel, device = column.kernel, column.result.device
+    for rate in level_rates(kernel, device):
+        if rate.gbps:
+            yield _of_peak(rate.level, rate.gbps, rate.peak, "GB/s")
+    gflops = kernel.metrics.get(roofline.THROUGHPUT)
+    if gflops and not kernel.counters.get("SQ_INSTS_MFMA"):
+        kind = _number_format(kernel.counters)
+        yield _of_peak(kind, gflops, roofline.device_ceilings(device).compute[kind], "GFLOP/s")
 
 
 def _number_format(counters: Mapping[str, float]) -> str:

@@ -110,7 +110,8 @@ function roofs(document, place) {
   document.bandwidths.forEach(({ level, gbps }, index) => {
     const start = Math.max(x0, floor / gbps), end = Math.min(x1, top / gbps);
     parts.push(line("roof", start, start * gbps, end, end * gbps, place));
-    const at = start * 1.3, below = index > 0; // the two caches' roofs may be close: one name above, one below
+    // Two caches' roofs may be close, and so may the Infinity Cache's and the HBM's: one name above, one below.
+    const at = start * 1.3, below = index % 2 === 1 || index === document.bandwidths.length - 1;
     parts.push(`<text class="roof-label" transform="translate(${x(at).toFixed(1)} ${y(at * gbps).toFixed(1)}) ` +
       `rotate(${slope.toFixed(2)})" dy="${below ? 14 : -5}">${LEVEL_NAMES[level] ?? escape(level)} ${quantity(gbps, "B/s")}</text>`);
   });
