@@ -11,6 +11,7 @@ from typing import Any, ClassVar, TypeVar
 import click
 from click.core import ParameterSource
 
+from hipsynth.core.errors import UsageError
 from hipsynth.simulator.devices import DEFAULT_ARCH
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -144,3 +145,33 @@ caches_option = click.option(
     show_default="--caches",
     help="Simulate caches. Without: same program output, faster runs, less accurate times.",
 )
+
+
+MOST_SIDE = 1 << 31
+
+
+class ShapeType(click.ParamType[tuple[int, int, int]]):
+    """X, X,Y or X,Y,Z as three numbers."""
+
+    name = "X[,Y[,Z]]"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int, int]:
+        if isinstance(value, tuple):
+            x, y, z = value
+            return x, y, z
+        parts = str(value).split(",")
+        if not 1 <= len(parts) <= 3 or not all(part.isdecimal() and 0 < int(part) < MOST_SIDE for part in parts):
+            self.fail(f"{value!r} is not a shape such as 256 or 16,16")
+        x, y, z = [*map(int, parts), 1, 1][:3]
+        return x, y, z
+
+
+def parse_values(values: tuple[str, ...]) -> dict[str, float]:
+    values_by_name: dict[str, float] = {}
+    for text in values:
+        name, _, number = text.partition("=")
+        try:
+            values_by_name[name.strip()] = int(number, 0) if number.strip().lstrip("-").isalnum() else float(number)
+        except ValueError as error:
+            raise UsageError(f"--value {text}", cause="not NAME=NUMBER", remedy="for example --value n=4096") from error
+    return values_by_name

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hipsynth.cli.options import NamedPath, arch_option, device_option, json_option, timeout_of
+from hipsynth.cli.options import (
+    NamedPath,
+    ShapeType,
+    arch_option,
+    device_option,
+    json_option,
+    parse_values,
+    timeout_of,
+)
 from hipsynth.cli.output import print_json
 from hipsynth.core.documents import to_json
 from hipsynth.core.errors import UsageError
@@ -26,23 +34,6 @@ Examples:
   synth predict kernel.hip --arch gfx90a --arch gfx942 --model out/model --json
   synth predict kernel.hip --arch gfx942 --tools
 """
-MOST_SIDE = 1 << 31
-
-
-class ShapeType(click.ParamType[tuple[int, int, int]]):
-    """X, X,Y or X,Y,Z as three numbers."""
-
-    name = "X[,Y[,Z]]"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int, int]:
-        if isinstance(value, tuple):
-            x, y, z = value
-            return x, y, z
-        parts = str(value).split(",")
-        if not 1 <= len(parts) <= 3 or not all(part.isdecimal() and 0 < int(part) < MOST_SIDE for part in parts):
-            self.fail(f"{value!r} is not a shape such as 256 or 16,16")
-        x, y, z = [*map(int, parts), 1, 1][:3]
-        return x, y, z
 
 
 @click.command(epilog=EPILOG)
@@ -119,7 +110,7 @@ def command(
     for flag_text in flags:
         check_flags(flag_text)
     questions = [(arch, flag_text, device) for arch, device in targets for flag_text in flags]
-    question = LaunchAssumptions(grid, block, _parse_values(values), arguments, project=project)
+    question = LaunchAssumptions(grid, block, parse_values(values), arguments, project=project)
     if sweeps or listed is not None:
         if check or defer or why or (model is not None and not is_analytic(model)) or (sweeps and listed is not None):
             raise UsageError("variants are predicted by the default predictor alone", remedy="drop the other options")
@@ -168,17 +159,6 @@ def open_analytic(model: Path | None) -> AnalyticPredictor:
     from hipsynth.training.analytic.predict import PREDICTOR, SHIPPED, AnalyticPredictor
 
     return AnalyticPredictor.load(SHIPPED if model is None else model if model.is_file() else model / PREDICTOR)
-
-
-def _parse_values(values: tuple[str, ...]) -> dict[str, float]:
-    values_by_name: dict[str, float] = {}
-    for text in values:
-        name, _, number = text.partition("=")
-        try:
-            values_by_name[name.strip()] = int(number, 0) if number.strip().lstrip("-").isalnum() else float(number)
-        except ValueError as error:
-            raise UsageError(f"--value {text}", cause="not NAME=NUMBER", remedy="for example --value n=4096") from error
-    return values_by_name
 
 
 def _source_model(

@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
+from hipsynth.cli.harness import complete_project, name_original
 from hipsynth.cli.options import (
     FiniteRange,
     NamedPath,
+    ShapeType,
     arch_option,
     budget_option,
     device_option,
     engine_option,
     json_option,
+    parse_values,
     sandbox_option,
     time_within,
     timeout_option,
@@ -48,6 +51,7 @@ Examples:
   synth profile vcopy.hip --arch gfx942 --flags "-O3 -ffast-math" --json
   synth profile gemm.hip --exact -- 512
   synth profile gemm.hip --effort 8 --timeout 300 -- 4096
+  synth profile kernel.hip --value n=65536           # no main(): one is made from the kernels' signatures
   synth profile solver.hip --budget 30s              # whatever it does: what does not fit is estimated or left out
   synth profile vcopy.hip --lines                    # what each source line and loop costs
   synth profile vcopy.hip --html vcopy.html          # one page: limits, memory chart, roofline, source lines
@@ -78,6 +82,9 @@ class MeasurementOptions(TypedDict):
     exact: bool
     counters: bool | None
     output: bool
+    grid: tuple[int, int, int] | None
+    block: tuple[int, int, int] | None
+    values: tuple[str, ...]
     what_if: bool
     html: Path | None
     retry_failed: bool
@@ -128,6 +135,9 @@ class MeasurementOptions(TypedDict):
 )
 @budget_option
 @click.option("--lines", is_flag=True, help="Attribute counters and time to source lines and loops.")
+@click.option("--grid", type=ShapeType(), help="Work-groups of each launch of kernels without main().")
+@click.option("--block", type=ShapeType(), help="Work-items of a work-group of kernels without main().")
+@click.option("--value", "values", multiple=True, metavar="NAME=N", help="An argument of kernels without main().")
 @click.option("--html", type=NamedPath(dir_okay=False, path_type=Path), help="Also write the profile as one page.")
 @click.option("--what-if", is_flag=True, help="Say what removing each cause of time is worth at most.")
 @click.option("--exact", is_flag=True, help="Run every grid in full, and check the programs' results.")
@@ -250,17 +260,23 @@ def _profile_program(
     from hipsynth.profiling.reports.profile_page import profile_page
     from hipsynth.profiling.reports.terminal import render_results
     from hipsynth.profiling.reports.what_if import what_if_listing
+    from hipsynth.source.harness import HarnessChoices
 
-    program = project_program(project)
+    path = str(project.sources[0].path)
+    choices = HarnessChoices(options["grid"], options["block"], parse_values(options["values"]))
     backend, workers = options["backend"], options["workers"]
+    is_recorded = backend.startswith("recorded")  # what was recorded is found by the program's text
+    completed = project if is_recorded else complete_project(project, choices)
+    program = project_program(completed)
     results = profile_program(program, wanted, backend, limits, workers, keep_interrupted=True)
+    results = name_original(results, completed, project)
     interrupted = any(result.reason == Reason.INTERRUPTED for result in results)
     if interrupted and not any(result.kernels for result in results):
         raise KeyboardInterrupt  # there is nothing to show
     if options["html"] is not None:
-        write_whole(options["html"], profile_page(str(project.sources[0].path), results))
+        write_whole(options["html"], profile_page(path, results))
     if options["as_json"]:
-        print_json(profile_document(program.id, str(project.sources[0].path), results, options["what_if"]))
+        print_json(profile_document(program.id, path, results, options["what_if"]))
     else:
         click.echo(render_results(results, terminal_width(), options["counters"]))
         if lines:

@@ -12,7 +12,7 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
@@ -100,6 +100,9 @@ def use_outcomes(outcomes: Iterator[ItemOutcome[R]], use: Callable[[ItemOutcome[
             for outcome in outcomes:
                 use(outcome)
         return True
+    finally:
+        if isinstance(outcomes, Generator):
+            outcomes.close()  # an error of `use` ends the workers, too
     return False
 
 

@@ -1,0 +1,164 @@
+"""A main() for kernels without one: buffers, values and launches made from their signatures."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from hipsynth.core.errors import BadInput, UsageError
+from hipsynth.core.reasons import Reason
+from hipsynth.source.declarations import FunctionDeclaration, FunctionParameter
+from hipsynth.source.outline import blank_opaque, outline_kernels
+
+Shape = tuple[int, int, int]
+ITEMS = 1 << 20  # work-items of a launch whose shape nobody gave: they fill every device
+SIDE = 1 << 10  # of two dimensions
+FLAT_BLOCK, SQUARE_BLOCK = (256, 1, 1), (16, 16, 1)
+MOST_BYTES = 1 << 30  # of a buffer's elements, of 8 bytes at most
+_MAIN = re.compile(r"\bmain\s*\(")
+_SECOND = re.compile(r"\b(?:threadIdx|blockIdx|hipThreadIdx|hipBlockIdx)(?:\.|_)y\b")
+_INTEGER = re.compile(r"\b(?:int|unsigned|long|short|size_t|ptrdiff_t|u?int(?:8|16|32|64)_t)\b")
+HEAD = """
+// The rest was made from the signatures above: they have no main().
+#include <hip/hip_runtime.h>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+namespace hipsynth_harness {
+template <class T> T make_value(double value) {
+  if constexpr (std::is_arithmetic_v<T>) return static_cast<T>(value); else return T{};
+}
+template <class T> T* make_buffer(size_t count) {
+  std::vector<T> host(count);
+  for (size_t i = 0; i < count; ++i) {
+    if constexpr (std::is_floating_point_v<T>) host[i] = static_cast<T>(1 + 0.125 * (i % 7));
+    else if constexpr (std::is_integral_v<T>) host[i] = static_cast<T>(i % (sizeof(T) > 2 ? count : 100));
+    else std::memset(static_cast<void*>(&host[i]), 0, sizeof(T));
+  }
+  T* device = nullptr;
+  if (hipMalloc(reinterpret_cast<void**>(&device), count * sizeof(T)) != hipSuccess) return nullptr;
+  (void)hipMemcpy(device, host.data(), count * sizeof(T), hipMemcpyHostToDevice);
+  return device;
+}
+}  // namespace hipsynth_harness
+"""
+
+
+@dataclass(frozen=True)
+class HarnessChoices:
+    """What the user chose of the launches: work-groups, work-items, arguments by name."""
+
+    grid: Shape | None = None
+    block: Shape | None = None
+    values: Mapping[str, float] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.grid or self.block or self.values)
+
+
+@dataclass(frozen=True)
+class HarnessedProgram:
+    """The text with its main(), and for each kernel a line that says what was assumed."""
+
+    text: str
+    notes: tuple[str, ...]
+
+
+def lacks_main(text: str) -> bool:
+    """Whether a text has kernels and no main()."""
+    return not _MAIN.search(blank_opaque(text)) and bool(outline_kernels(text))
+
+
+def add_harness(text: str, choices: HarnessChoices) -> HarnessedProgram:
+    """Adds a main() behind the text, whose lines keep their numbers; it launches each kernel once.
+
+    Raises UsageError for values of no argument, BadInput for kernels whose arguments cannot be made.
+    """
+    kernels = [kernel for kernel in outline_kernels(text) if kernel.defined]
+    _check_names(kernels, choices.values or {})
+    launches, notes = [], []
+    for kernel in kernels:
+        launch, note = _write_launch(kernel, blank_opaque(text)[slice(*kernel.body)], choices)
+        launches.append(launch)
+        notes.append(note)
+    body = "\n".join(launches)
+    main = f"int main() {{\n{body}\n  return hipDeviceSynchronize() == hipSuccess ? 0 : 1;\n}}\n"
+    return HarnessedProgram(f"{text.rstrip()}\n{HEAD}{main}", tuple(notes))
+
+
+def _check_names(kernels: list[FunctionDeclaration], values: Mapping[str, float]) -> None:
+    names = [parameter.name for kernel in kernels for parameter in kernel.parameters if parameter.name]
+    for name in values:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 1)
+            cause = f"did you mean {near[0]}?" if near else ""
+            remedy = f"arguments: {', '.join(dict.fromkeys(names)) or 'none'}"
+            raise UsageError(f"--value {name}: no kernel has an argument of this name", cause=cause, remedy=remedy)
+
+
+def _write_launch(kernel: FunctionDeclaration, body: str, choices: HarnessChoices) -> tuple[str, str]:
+    """(the launch in C++, what was assumed)."""
+    if kernel.template:
+        problem = f"{kernel.name} is a template, and there is no main() that says of what"
+        raise BadInput(problem, remedy="add a main() that launches it", reason=Reason.NO_MAIN)
+    integers = [p for p in kernel.parameters if not p.base and _INTEGER.search(p.type) and "*" not in p.text]
+    flat = not _SECOND.search(body)
+    block = choices.block or (FLAT_BLOCK if flat else SQUARE_BLOCK)
+    side = ITEMS if flat and len(integers) < 2 else SIDE
+    numbers = {p.name: (choices.values or {}).get(p.name, float(side)) for p in integers}
+    grid = choices.grid or _fill_grid(flat, block, numbers)
+    items = math.prod(grid) * math.prod(block)
+    elements = int(max(items, math.prod(sorted(numbers.values())[-2:]) if numbers else 0, 1))
+    if elements * 8 > MOST_BYTES:
+        problem = f"{kernel.name}: buffers of {elements:,} elements are too large"
+        raise BadInput(problem, remedy="give smaller --grid, --block or --value", reason=Reason.NO_MAIN)
+    arguments = ", ".join(_make_argument(kernel, p, numbers, choices.values or {}, elements) for p in kernel.parameters)
+    launch = f"  {kernel.name}<<<dim3({_join(grid)}), dim3({_join(block)})>>>({arguments});"
+    chosen = [f"{name} = {value:.15g}" for name, value in numbers.items()]
+    buffers = [p.name for p in kernel.parameters if p.base]
+    if buffers:
+        chosen.append(f"{', '.join(buffers)} of {elements:,} elements")
+    shape = f"{' x '.join(map(str, grid))} work-groups of {' x '.join(map(str, block))}"
+    return launch, f"no main(): {kernel.name} is launched with {'; '.join([shape, *chosen])}"
+
+
+def _fill_grid(flat: bool, block: Shape, numbers: Mapping[str, float]) -> Shape:
+    """A work-item for each element of the largest one or two numbers; without numbers, as many as fill a device."""
+    largest = sorted(numbers.values())[-2:]
+    if flat:
+        count = largest[0] if len(largest) == 1 else ITEMS
+        return (max(1, math.ceil(count / math.prod(block))), 1, 1)
+    width, height = (largest[-1], largest[0]) if largest else (SIDE, SIDE)
+    return (max(1, math.ceil(width / block[0])), max(1, math.ceil(height / block[1])), 1)
+
+
+def _make_argument(
+    kernel: FunctionDeclaration,
+    parameter: FunctionParameter,
+    numbers: Mapping[str, float],
+    values: Mapping[str, float],
+    elements: int,
+) -> str:
+    is_simple = not any(sign in parameter.text for sign in ("(", "[", "&", "..."))
+    if parameter.base and is_simple:
+        kind = "char" if parameter.base == "void" else parameter.base
+        return f"hipsynth_harness::make_buffer<{kind}>({elements}ull)"
+    if not is_simple or "*" in parameter.text:
+        problem = f"{kernel.name}: nothing can be made for its argument {parameter.text}"
+        raise BadInput(problem, remedy="add a main() that launches it", reason=Reason.NO_MAIN)
+    number = numbers.get(parameter.name, values.get(parameter.name, 1.5))
+    kind = re.sub(r"\bconst\b", "", parameter.type).strip()
+    return f"hipsynth_harness::make_value<{kind}>({number:.17g})"
+
+
+def _join(shape: Shape) -> str:
+    return ", ".join(map(str, shape))
+
+
+def note_lines(program: HarnessedProgram) -> Iterator[str]:
+    """What was assumed, and how to choose."""
+    yield from program.notes
+    yield "choose with --grid, --block and --value NAME=N"

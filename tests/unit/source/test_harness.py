@@ -1,0 +1,68 @@
+"""A main() for kernels without one: what is launched, with which values, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from hipsynth.core.errors import BadInput, UsageError
+from hipsynth.source.harness import HarnessChoices, add_harness, lacks_main
+
+SAXPY = "__global__ void saxpy(int n, float a, const float* x, float* y) { y[threadIdx.x] = a * x[0]; }\n"
+IMAGE = (
+    "__global__ void blur(const float* in, float* out, int width, int height) { int y = blockIdx.y; out[y] = in[y]; }\n"
+)
+
+
+def test_what_lacks_a_main() -> None:
+    assert lacks_main(SAXPY) and lacks_main(SAXPY + '// int main() {}\nconst char* s = "main()";\n')
+    assert not lacks_main(SAXPY + "int main() { return 0; }\n")
+    assert not lacks_main("void helper() {}\n"), "a file without kernels is no kernel without main()"
+
+
+def test_one_number_is_the_length() -> None:
+    made = add_harness(SAXPY, HarnessChoices())
+    assert made.text.startswith(SAXPY), "lines keep their numbers"
+    assert "saxpy<<<dim3(4096, 1, 1), dim3(256, 1, 1)>>>" in made.text
+    assert "make_buffer<float>(1048576ull)" in made.text and "make_value<int>(1048576)" in made.text
+    assert made.notes == (
+        "no main(): saxpy is launched with 4096 x 1 x 1 work-groups of 256 x 1 x 1; n = 1048576; "
+        "x, y of 1,048,576 elements",
+    )
+
+
+def test_a_value_sets_grid_and_buffers() -> None:
+    made = add_harness(SAXPY, HarnessChoices(values={"n": 1000, "a": 2.5}))
+    assert "<<<dim3(4, 1, 1), dim3(256, 1, 1)>>>" in made.text and "make_value<float>(2.5)" in made.text
+    assert "make_buffer<float>(1024ull)" in made.text, "an element for each work-item"
+
+
+def test_two_dimensions() -> None:
+    made = add_harness(IMAGE, HarnessChoices())
+    assert "<<<dim3(64, 64, 1), dim3(16, 16, 1)>>>" in made.text and "make_buffer<float>(1048576ull)" in made.text
+    chosen = add_harness(IMAGE, HarnessChoices(grid=(2, 3, 1), block=(8, 8, 1), values={"width": 10, "height": 10}))
+    assert "<<<dim3(2, 3, 1), dim3(8, 8, 1)>>>" in chosen.text and "make_buffer<float>(384ull)" in chosen.text
+
+
+def test_a_wrong_name_gets_a_near_one() -> None:
+    with pytest.raises(UsageError) as caught:
+        add_harness(IMAGE, HarnessChoices(values={"widht": 3}))
+    assert caught.value.cause == "did you mean width?" and "in, out, width, height" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("template <class T> __global__ void f(T* a) { a[0] = T(); }\n", "template"),
+        ("__global__ void f(float** a) { a[0][0] = 1; }\n", "nothing can be made"),
+        ("__global__ void f(void (*g)(int)) { g(1); }\n", "nothing can be made"),
+    ],
+)
+def test_what_cannot_be_made_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(BadInput, match=problem) as caught:
+        add_harness(text, HarnessChoices())
+    assert caught.value.remedy and caught.value.reason == "no_main"
+
+
+def test_buffers_have_a_limit() -> None:
+    with pytest.raises(BadInput, match="too large"):
+        add_harness(SAXPY, HarnessChoices(values={"n": 1e12}))
