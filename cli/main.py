@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import errno
 import importlib
 import json
@@ -56,6 +57,8 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
+            if near := difflib.get_close_matches(cmd_name, VERBS, 1):
+                ctx.fail(f"No such verb '{cmd_name}': did you mean {near[0]}?")
             return None
         command = importlib.import_module(f"hipsynth.cli.{cmd_name}").command
         assert isinstance(command, click.Command)
@@ -67,7 +70,7 @@ class LazyGroup(click.Group):
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="hipsynth")
+@click.version_option(None, "-V", "--version", package_name="hipsynth")
 def cli() -> None:
     """Generate HIP kernels, execute their AMD machine code on the CPU, count what the hardware
     counts, and learn to predict it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from hipsynth.core.program import Program
     from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
     from hipsynth.training.models.documents import PredictionResult
+_PROGRAM_WORD = re.compile(r"arg\d+")
 EPILOG = """\b
 Examples:
   synth predict kernel.hip --arch gfx942 --flags "-O3 -ffast-math"
@@ -96,6 +98,7 @@ def command(
     from hipsynth.core.time_limit import processor_time_limit
     from hipsynth.profiling.matrix.targets import resolve_devices
     from hipsynth.simulator.run_folder import named_files
+    from hipsynth.source.harness import check_argument_names
     from hipsynth.toolchain import check_flags
     from hipsynth.training.analytic.documents import predict_document
     from hipsynth.training.analytic.predict import LaunchAssumptions, is_analytic
@@ -111,6 +114,10 @@ def command(
         check_flags(flag_text)
     questions = [(arch, flag_text, device) for arch, device in targets for flag_text in flags]
     question = LaunchAssumptions(grid, block, parse_values(values), arguments, project=project)
+    swept = {text.partition("=")[0].strip() for text in sweeps} - {"grid", "block"}
+    check_argument_names(
+        program.text, [*question.values, *(name for name in swept if not _PROGRAM_WORD.fullmatch(name))]
+    )
     if sweeps or listed is not None:
         if check or defer or why or (model is not None and not is_analytic(model)) or (sweeps and listed is not None):
             raise UsageError("variants are predicted by the default predictor alone", remedy="drop the other options")

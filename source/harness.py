@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.core.reasons import Reason
 from hipsynth.source.declarations import FunctionDeclaration, FunctionParameter
-from hipsynth.source.outline import blank_opaque, outline_kernels
+from hipsynth.source.outline import blank_opaque, outline_kernels, without_comments
 
 Shape = tuple[int, int, int]
 ITEMS = 1 << 20  # work-items of a launch whose shape nobody gave: they fill every device
@@ -20,6 +20,7 @@ FLAT_BLOCK, SQUARE_BLOCK = (256, 1, 1), (16, 16, 1)
 MOST_BYTES = 1 << 30  # of a buffer's elements, of 8 bytes at most
 _MAIN = re.compile(r"\bmain\s*\(")
 _SECOND = re.compile(r"\b(?:threadIdx|blockIdx|hipThreadIdx|hipBlockIdx)(?:\.|_)y\b")
+_ELSEWHERE = re.compile(r'^[ \t]*#[ \t]*(?:define\b.*__global__|include[ \t]*")', re.MULTILINE)
 _INTEGER = re.compile(r"\b(?:int|unsigned|long|short|size_t|ptrdiff_t|u?int(?:8|16|32|64)_t)\b")
 HEAD = """
 // The rest was made from the signatures above: they have no main().
@@ -78,7 +79,7 @@ def add_harness(text: str, choices: HarnessChoices) -> HarnessedProgram:
     Raises UsageError for values of no argument, BadInput for kernels whose arguments cannot be made.
     """
     kernels = [kernel for kernel in outline_kernels(text) if kernel.defined]
-    _check_names(kernels, choices.values or {})
+    check_argument_names(text, choices.values or {})
     launches, notes = [], []
     for kernel in kernels:
         launch, note = _write_launch(kernel, blank_opaque(text)[slice(*kernel.body)], choices)
@@ -89,14 +90,18 @@ def add_harness(text: str, choices: HarnessChoices) -> HarnessedProgram:
     return HarnessedProgram(f"{text.rstrip()}\n{HEAD}{main}", tuple(notes))
 
 
-def _check_names(kernels: list[FunctionDeclaration], values: Mapping[str, float]) -> None:
-    names = [parameter.name for kernel in kernels for parameter in kernel.parameters if parameter.name]
-    for name in values:
-        if name not in names:
-            near = difflib.get_close_matches(name, names, 1)
-            cause = f"did you mean {near[0]}?" if near else ""
-            remedy = f"arguments: {', '.join(dict.fromkeys(names)) or 'none'}"
-            raise UsageError(f"--value {name}: no kernel has an argument of this name", cause=cause, remedy=remedy)
+def check_argument_names(text: str, names: Iterable[str], others: Collection[str] = ()) -> None:
+    """Raises UsageError for a name that is neither an argument of a kernel nor one of `others`. Texts with macros or
+    headers of their own may have kernels that are not seen here: any of their words counts."""
+    known_names = [parameter.name for kernel in outline_kernels(text) for parameter in kernel.parameters]
+    words = set(re.findall(r"\w+", without_comments(text))) if _ELSEWHERE.search(text) else set()
+    for name in names:
+        if name in known_names or name in others or name in words:
+            continue
+        near = difflib.get_close_matches(name, [*known_names, *others], 1)
+        cause = f"did you mean {near[0]}?" if near else ""
+        remedy = f"arguments: {', '.join(dict.fromkeys(filter(None, known_names))) or 'none'}"
+        raise UsageError(f"{name}: no kernel has an argument of this name", cause=cause, remedy=remedy)
 
 
 def _write_launch(kernel: FunctionDeclaration, body: str, choices: HarnessChoices) -> tuple[str, str]:

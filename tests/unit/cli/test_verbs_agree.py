@@ -105,3 +105,18 @@ def test_an_option_means_the_same_on_every_verb() -> None:
 def test_the_reference_page_is_fresh() -> None:
     assert PAGE.read_text() == render_page(), "run: python -m hipsynth.cli.reference"
     assert set(EXIT_CODES) >= {0, 1, 2, 3, 4, 5}
+
+
+def test_a_misspelled_verb_gets_a_near_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("profle", "k.hip") == 2
+    assert "did you mean profile?" in capsys.readouterr().err
+    assert run("-V") == 0 and "hipsynth" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--value", "--sweep"])
+def test_predict_refuses_names_that_no_kernel_has(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "k.hip").write_text("__global__ void f(float* in, int length) { in[length] = 1; }\n")
+    assert run("predict", str(tmp_path / "k.hip"), option, "lenght=3") == 2
+    assert "did you mean length?" in capsys.readouterr().err

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hipsynth.core.errors import BadInput, UsageError
-from hipsynth.source.harness import HarnessChoices, add_harness, lacks_main
+from hipsynth.source.harness import HarnessChoices, add_harness, check_argument_names, lacks_main
 
 SAXPY = "__global__ void saxpy(int n, float a, const float* x, float* y) { y[threadIdx.x] = a * x[0]; }\n"
 IMAGE = (
@@ -66,3 +66,11 @@ def test_what_cannot_be_made_is_refused(text: str, problem: str) -> None:
 def test_buffers_have_a_limit() -> None:
     with pytest.raises(BadInput, match="too large"):
         add_harness(SAXPY, HarnessChoices(values={"n": 1e12}))
+
+
+def test_names_of_kernels_that_a_macro_or_header_makes_are_not_refused() -> None:
+    check_argument_names("#define K(f) __global__ void f(int size) {}\nK(a)\n", ["size"])
+    check_argument_names('#include "kernels.h"\nint main() { int size; }\n', ["size"])
+    for text in (SAXPY + "// size\n", '#include "kernels.h"\n'):
+        with pytest.raises(UsageError, match="no kernel has"):
+            check_argument_names(text, ["size"])
