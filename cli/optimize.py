@@ -33,7 +33,8 @@ sizes, where every work-group runs: its own inputs, inputs drawn again, poisoned
 program is written to --out, by default NAME.optimized.hip in this folder, and nothing else is changed.
 
 The budget is in seconds at fixed prices, so the same command finds the same program on every machine that keeps up with
-them; on a slower one, the answer is there after 1.2 times the budget. With --journal, what was measured is kept in that
+them; on a slower one, the answer is there after 1.2 times the budget, or after --clock, and says that the clock ended
+the search. The speed-up is also given at other shapes of the problem. With --journal, what was measured is kept in that
 folder, and an interrupted search goes on where it was.
 
 With --llm, a language model drives the tools of `synth mcp` instead; what it finds is verified in the same way. Its run
@@ -51,6 +52,10 @@ ANSWER_S = 300.0  # of one answer
 @click.option(
     "--budget", type=Duration(1.0, 24 * 3600.0), default=60.0, show_default="60s", metavar="30s|2m",
     help="Work of the search, in seconds at fixed prices.",
+)  # fmt: skip
+@click.option(
+    "--clock", type=Duration(1.0, 24 * 3600.0), default=0.0, show_default="1.2 times the budget", metavar="30s|2m",
+    help="Longest time on the clock, for machines that are slower than the prices.",
 )  # fmt: skip
 @click.option(
     "--check", "checks", multiple=True, metavar="ARGS", help="Arguments of a small run to verify; repeatable."
@@ -84,6 +89,7 @@ def command(
     device: str,
     flags: str,
     budget: float,
+    clock: float,
     checks: tuple[str, ...],
     allowed: tuple[str, ...],
     url: str | None,
@@ -111,7 +117,7 @@ def command(
     text = read_source(file)
     sizes = [split_run_arguments("--check", check) for check in checks]
     request = OptimizeRequest(
-        text, target_of(arch, flags, device), budget, arguments, sizes, journal, frozenset(allowed)
+        text, target_of(arch, flags, device), budget, arguments, sizes, journal, clock, frozenset(allowed)
     )
     say: Callable[[str], None] = (lambda line: None) if as_json else click.echo
     about = None
@@ -159,6 +165,11 @@ def drive_model(
 def result_summary(result: OptimizeResult, patched: Path) -> str:
     """What the search found, for a terminal; `patched`: where the faster program was written."""
     lines = [f"kernel {name}: only hints and unrolling, because {why}" for name, why in result.refused.items()]
+    ended = {
+        "budget": "the search ended with its budget; a larger one may find more",
+        "clock": "the clock ended the search before its budget was used; --clock gives it more time",
+    }
+    lines += [ended[result.ended]] if result.ended in ended else []
     if result.status != "improved":
         return "\n".join([*lines, f"{result.status}: {result.reason}"])
     lines += [result.diff.rstrip(), ""]
@@ -170,4 +181,8 @@ def result_summary(result: OptimizeResult, patched: Path) -> str:
     )
     if result.uncertainty:
         lines.append(f"uncertainty of that, as the grid was sampled: {100 * result.uncertainty:.1f} %")
+    for shape in result.shapes[1:]:
+        lines.append(
+            f"at {' '.join(shape.arguments) or 'no arguments'} ({shape.kind}): {shape.speedup:.2f} times as fast"
+        )
     return "\n".join([*lines, f"patched program: {patched}"])

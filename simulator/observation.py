@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
 
 RECORD_FILE = "hipsynth-outputs.bin"  # in the program's folder
@@ -10,14 +11,35 @@ MOST_OUTPUTS = 4098  # the runtime library keeps 4096, one digest of what came a
 MOST_RECORDED = 256 << 20  # bytes
 
 
+class Family(IntEnum):
+    """What the floating-point numbers of inputs become, from those that a program made (native/runtime/redraw.h)."""
+
+    SCALED = 0  # each by 0.75 to 1.25, as in all families; signs and zeros stay
+    SIGNS = 1  # half of the signs are other ones
+    WIDE = 2  # by a power of two between 2^-6 and 2^6
+    ZEROS = 3  # a quarter are zero
+    REPEATED = 4  # all are one of them
+    SORTED = 5  # in ascending order
+    OUTLIERS = 6  # one in a hundred is 4096 times as large
+    LARGE = 7  # all are 256 times as large
+    SMALL = 8  # all are 2^-20 times as large; some are denormal
+    INFINITE = 9  # a few are infinite
+
+
+LDS_FILL = 0xFF  # the byte that fills a work-group's LDS where memory is poisoned: NaNs, and no index
+
+
 @dataclass(frozen=True)
 class Observation:
     """`outputs`: digest every copy to the host, and every allocation when it is freed or the program ends.
 
     `record_bytes`: also keep up to so many of these bytes. `redraw`: not 0, a seed by which the inputs of kernels are
-    drawn again: floating-point numbers are scaled by 0.75 to 1.25 each; with `redraw_integers`, other data is permuted
-    unless it is non-decreasing. `poison`: not 0, the 32-bit word that fills new allocations. `watch`: also report how
-    often the host had written device memory directly.
+    drawn again, as numbers of a `family`; with `redraw_integers`, other data is resampled, or permuted if its numbers
+    are all different, unless it is non-decreasing. `nudge`: not 0, a seed by which the last bit of each number moves.
+    `poison`: not 0, the 32-bit word that fills new allocations; the LDS is filled, too. `poison_every`: not 0, also
+    fill what kernels had written after every so many launches. `watch`: also report how often the host had written
+    device memory directly; `guard`: end the program where the host reads or writes it. `races`: warn of accesses to
+    one word that nothing puts in order.
     """
 
     outputs: bool = True
@@ -26,9 +48,23 @@ class Observation:
     redraw_integers: bool = False
     poison: int = 0
     watch: bool = False
+    family: Family = Family.SCALED
+    nudge: int = 0
+    poison_every: int = 0
+    guard: bool = False
+    races: bool = False
 
     def entries(self, folder: Path) -> list[tuple[str, object]]:
         """The entries of a run's configuration, for a program that runs in `folder`."""
+        optional: list[tuple[str, int]] = [
+            ("watch", self.watch),
+            ("family", self.family),
+            ("nudge", self.nudge),
+            ("poison_every", self.poison_every),
+            ("lds_fill", LDS_FILL if self.poison else 0),
+            ("guard", self.guard),
+            ("races", self.races),
+        ]
         return [
             ("outputs", int(self.outputs)),
             ("record_bytes", min(self.record_bytes, MOST_RECORDED)),
@@ -36,7 +72,8 @@ class Observation:
             ("redraw", self.redraw),
             ("redraw_integers", int(self.redraw_integers)),
             ("poison", self.poison),
-        ] + ([("watch", 1)] if self.watch else [])
+            *((name, int(value)) for name, value in optional if value),
+        ]
 
 
 @dataclass(frozen=True)

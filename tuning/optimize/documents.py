@@ -18,6 +18,26 @@ class StepOutcome(StrEnum):
     WRONG = "wrong"  # a check did not pass
 
 
+class SearchEnd(StrEnum):
+    """What ended a search."""
+
+    BUDGET = "budget"  # its work, at fixed prices: the same on every machine
+    CLOCK = "clock"  # the machine was too slow for that: another one may find more
+    NOTHING_LEFT = "nothing left"
+
+
+@dataclass(frozen=True)
+class ShapeSpeedup:
+    """The speed-up of the answer at one shape of the problem. `kind`: "timed" is the one that was asked for, "checked"
+    one whose outputs were compared, "drawn" one that the search never saw."""
+
+    arguments: tuple[str, ...]
+    kind: str
+    before_ns: float
+    after_ns: float
+    speedup: float
+
+
 @dataclass(frozen=True)
 class SearchStep:
     """One candidate that was executed: the tree of what was tried is in `parent`, the number of the step it changes
@@ -72,6 +92,8 @@ class CheckedProgram:
     precision: bool | None
     stale_memory: bool | None
     outside_kernels: bool | None
+    races: bool | None
+    repeated_launches: bool | None
     checks: tuple[VerificationCheck, ...]
 
 
@@ -92,7 +114,8 @@ class ModelRun:
 class OptimizeDocument:
     """The document of `synth optimize --json`. `status`: "improved", "unchanged" (nothing found is faster and correct)
     or "refused" (`reason`). `step`: the last of the steps that led to the result; `uncertainty`: of the speed-up,
-    relative; `refused`: why work-items of a kernel cannot be assigned otherwise. `llm`: with --llm."""
+    relative; `refused`: why work-items of a kernel cannot be assigned otherwise. `ended`: what ended the search;
+    `shapes`: the speed-up at each shape that was timed, of an improved program. `llm`: with --llm."""
 
     path: str
     arch: str
@@ -108,5 +131,7 @@ class OptimizeDocument:
     steps: tuple[SearchStep, ...]
     refused: Mapping[str, str]
     budget_spent_s: float
+    ended: SearchEnd
+    shapes: tuple[ShapeSpeedup, ...]
     llm: ModelRun | None = None
     patched: str | None

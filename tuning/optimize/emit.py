@@ -18,6 +18,8 @@ from hipsynth.tuning.optimize.transformations.split_loops.shared_loops import LA
 
 _COORDINATES = "const dim3 threadIdx, const dim3 blockIdx, const dim3 blockDim, const dim3 gridDim"
 _GROUPS = "unsigned lane_groups_x, unsigned lane_groups_y, unsigned lane_groups_z"  # of the original launch
+_DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.M)
+_WORD = re.compile(r"[A-Za-z_]\w*")
 _NUMBERS = re.compile(r"[\d\s,()*]*|dim3\([\d\s,*]*\)")
 
 
@@ -36,8 +38,15 @@ def emit_program(program: ParsedProgram, plans: Plans, blocks: dict[str, Shape])
         edits += _Writer(program, kernel, plan, blocks.get(kernel.name, (1, 1, 1))).edits()
     if helpers:
         start = min(kernel.start for kernel in program.kernels)
-        edits = _join_insertions([*edits, Edit(start, start, "".join(sorted(helpers)))])
+        text = _avoid_macros("".join(sorted(helpers)), program.text)
+        edits = _join_insertions([*edits, Edit(start, start, text)])
     return apply_edits(program.text.encode(), edits).decode()
+
+
+def _avoid_macros(text: str, program: str) -> str:
+    """A helper's text whose own names are none of the program's macros, such as N."""
+    macros = set(_DEFINED.findall(program))
+    return _WORD.sub(lambda word: f"{word[0]}_own" if word[0] in macros else word[0], text)
 
 
 def _join_insertions(edits: Sequence[Edit]) -> list[Edit]:

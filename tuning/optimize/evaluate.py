@@ -56,6 +56,7 @@ class CandidateMeasurement:
     kernels: tuple[KernelTime, ...]
     price: float
     exact_s: float = 0.0
+    copied_bytes: int = 0  # to the host
     arguments: tuple[str, ...] = ()
 
     @property
@@ -97,9 +98,10 @@ class Evaluator:
         journal: Path | None,
         clock: Clock | None = None,
         effort: float = EFFORT,
+        units: int = SAMPLING_UNITS,
     ) -> None:
         self.target, self.journal, self.clock = target, journal, clock or Clock()
-        self.conditions = Conditions(arguments, effort=effort, units=SAMPLING_UNITS, time_s=time_s)
+        self.conditions = Conditions(arguments, effort=effort, units=units, time_s=time_s)
         self.setting = json.dumps([asdict(target), asdict(self.conditions), build_identity()])
 
     def __call__(self, text: str) -> CandidateMeasurement:
@@ -130,7 +132,8 @@ def measurement_of_trial(trial: Trial) -> CandidateMeasurement:
     price = COMPILE_S + sum(map(_execution_price, trial.kernels))
     exact = sum(_launch_instructions(kernel) * kernel.dispatches * PER_WAVE_INSTRUCTION_S for kernel in trial.kernels)
     code = -1 if trial.exit_code is None else trial.exit_code
-    return CandidateMeasurement(trial.status, trial.reason, trial.message[:2000], code, kernels, price, exact)
+    copied = sum(transfer.bytes for transfer in trial.transfers if transfer.kind == "device_to_host")
+    return CandidateMeasurement(trial.status, trial.reason, trial.message[:2000], code, kernels, price, exact, copied)
 
 
 def _kernel_time(kernel: KernelRecord) -> KernelTime:

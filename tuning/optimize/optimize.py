@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import difflib
-import functools
-import math
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hipsynth.core.errors import HipsynthError
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
 from hipsynth.tuning.optimize.candidates import SearchState
-from hipsynth.tuning.optimize.documents import ModelRun, OptimizeDocument, SearchStep
+from hipsynth.tuning.optimize.confirm import ConfirmedTimings, ratio_uncertainty, time_shapes
+from hipsynth.tuning.optimize.documents import ModelRun, OptimizeDocument, SearchEnd, SearchStep, ShapeSpeedup
 from hipsynth.tuning.optimize.evaluate import RUN_TIME_S, CandidateMeasurement, Evaluator
 from hipsynth.tuning.optimize.program_model import read_program
-from hipsynth.tuning.optimize.search import AT_ONCE, GAIN, Search
+from hipsynth.tuning.optimize.search import GAIN, Search
 from hipsynth.tuning.optimize.verification_sizes import Arguments
 from hipsynth.tuning.optimize.verify import Verification
 from hipsynth.tuning.optimize.verify_change import prepare_verifier
-from hipsynth.tuning.trial.search_clock import Clock
+from hipsynth.tuning.trial.search_clock import LATEST, Clock
 
-SETTLED = 0.05  # relative uncertainty of a speed-up below which runs are not repeated
+_WHY_NOTHING = {
+    SearchEnd.BUDGET: "the runs of the original took the whole budget; give a larger one, or smaller sizes",
+    SearchEnd.CLOCK: "the machine took the whole budget for the runs of the original",
+    SearchEnd.NOTHING_LEFT: "no transformation applies",
+}
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class OptimizeRequest:
     arguments: Arguments = ()
     sizes: Sequence[Arguments] = ()
     journal: Path | None = None
+    clock_s: float = 0.0  # when the answer must be there, on the clock; 0: after LATEST times the budget
     allow: frozenset[str] = frozenset()  # "fast-math": approximate functions, and a tolerance to match
 
 
@@ -55,6 +58,8 @@ class OptimizeResult:
     refused: dict[str, str]  # kernel -> why its work-items cannot be assigned otherwise
     uncertainty: float = 0.0  # of the speed-up, relative
     step: int = -1  # the last of the steps that led to the result
+    ended: SearchEnd = SearchEnd.NOTHING_LEFT
+    shapes: tuple[ShapeSpeedup, ...] = ()
 
     @property
     def speedup(self) -> float:
@@ -79,6 +84,8 @@ class OptimizeResult:
             steps=self.steps,
             refused=self.refused,
             budget_spent_s=round(self.spent_s, 2),
+            ended=self.ended,
+            shapes=self.shapes,
             llm=llm,
             patched=None if patched is None else str(patched),
         )
@@ -90,7 +97,7 @@ def optimize_program(request: OptimizeRequest, say: Callable[[str], None] = lamb
     Raises BadInput for a source without a kernel, HipsynthError (reason of the run)
     for a program that does not run.
     """
-    target, clock = request.target, Clock(request.budget_s)
+    target, clock = request.target, Clock(request.clock_s / LATEST if request.clock_s else request.budget_s)
     program = read_program(request.text, target.arch)
     verifier = prepare_verifier(program, target, request.sizes, request.allow, clock)
     evaluator = Evaluator(target, request.arguments, RUN_TIME_S, request.journal, clock)
@@ -104,36 +111,24 @@ def optimize_program(request: OptimizeRequest, say: Callable[[str], None] = lamb
         verification = Verification((verifier.quick(request.text),))
         return _build_result("refused", why, None, search, verification, request.text, refused)
     states = search.run()
-    precise = functools.cache(Evaluator(target, request.arguments, RUN_TIME_S, request.journal, clock, effort=1.0))
-    for state in states[:-1]:
-        timed = before, after = (
-            (states[-1].found, state.found)
-            if clock.late
-            else confirm_faster(states[-1].found, state, precise, request.text)
-        )
+    timings = ConfirmedTimings(target, request.arguments, request.journal, clock)
+    for state in timings.rank_states(states[:-1]):
+        timed = before, after = timings.confirm_pair(request.text, states[-1].found, state)
         if after.duration_ns * (1 + GAIN + ratio_uncertainty(before, after)) > before.duration_ns:
             continue
         verification = verifier.full(state.text, timed)
         say(f"verified: {verification.failure or 'every check passed'}")
         if verification.passed:
-            return _build_result("improved", "", timed, search, verification, request.text, refused, state)
+            improved = _build_result("improved", "", timed, search, verification, request.text, refused, state)
+            return replace(improved, shapes=time_shapes(verifier, state.text, timed, clock))
         if clock.late:
             break
     verification = Verification((verifier.quick(request.text),))
     first = states[-1].found
     reason = "nothing that was tried is faster and correct"
+    if not search.steps:
+        reason = f"nothing was tried: {_WHY_NOTHING[search.ended]}"
     return _build_result("unchanged", reason, (first, first), search, verification, request.text, refused)
-
-
-def confirm_faster(
-    first: CandidateMeasurement, state: SearchState, precise: Callable[[str], CandidateMeasurement], original: str
-) -> tuple[CandidateMeasurement, CandidateMeasurement]:
-    """The runs of the original and of a state: made once more, of more groups, where sampling left their ratio open."""
-    if ratio_uncertainty(first, state.found) <= SETTLED:
-        return first, state.found
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        before, after = pool.map(precise, (original, state.text))
-    return (before, after) if before.ok and after.ok else (first, state.found)
 
 
 def _build_result(
@@ -151,12 +146,7 @@ def _build_result(
     lines = difflib.unified_diff(original.splitlines(True), text.splitlines(True), "original", "optimized")
     unsure = ratio_uncertainty(*timed) if timed and best else 0.0
     return OptimizeResult(status, reason, before, after, verification, tuple(search.steps), text, "".join(lines),
-                     search.spent_s, refused, unsure, best.step if best else -1)  # fmt: skip
-
-
-def ratio_uncertainty(measurement: CandidateMeasurement, other: CandidateMeasurement) -> float:
-    """Of the ratio of two durations, relative."""
-    return math.hypot(measurement.error, other.error)
+                     search.spent_s, refused, unsure, best.step if best else -1, search.ended)  # fmt: skip
 
 
 def duration_predictor(target: Target, arguments: Arguments) -> Callable[[str], float | None]:

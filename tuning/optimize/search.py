@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from hipsynth.core.errors import HipsynthError
 from hipsynth.tuning.optimize.candidates import SearchState, make_candidates
-from hipsynth.tuning.optimize.documents import SearchStep, StepOutcome, VerificationCheck
+from hipsynth.tuning.optimize.documents import SearchEnd, SearchStep, StepOutcome, VerificationCheck
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, changed_metrics
 from hipsynth.tuning.optimize.kernel_fusion import find_fusions
 from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
@@ -46,6 +46,7 @@ class Search:
     joined: dict[str, int] = field(default_factory=dict)  # kernels made of several -> of how many; `check` knows it
     steps: list[SearchStep] = field(default_factory=list)
     spent_s: float = 0.0
+    ended: SearchEnd = SearchEnd.NOTHING_LEFT
     _slowest_s: float = 0.0  # on the clock: the longest that a candidate took
     _predictions: dict[str, float | None] = field(default_factory=dict)
 
@@ -67,6 +68,7 @@ class Search:
             states = self._run_round(beam, texts, origin)
             beam_states += states
             beam = sorted([*beam, *states], key=lambda state: state.found.duration_ns)[:BEAM]
+        self.ended = self._find_end()
         return sorted(beam_states, key=lambda state: state.found.duration_ns)
 
     def _fuse_launches(self, origin: SearchState) -> list[SearchState]:
@@ -98,6 +100,11 @@ class Search:
     def _is_over(self) -> bool:
         return self.spent_s >= self.budget_s or self.clock.over(self._slowest_s)
 
+    def _find_end(self) -> SearchEnd:
+        if self.spent_s >= self.budget_s:
+            return SearchEnd.BUDGET
+        return SearchEnd.CLOCK if self.clock.over(self._slowest_s) else SearchEnd.NOTHING_LEFT
+
     def _time_run(self, text: str) -> tuple[CandidateMeasurement, float]:
         """A run, and how long it took on the clock."""
         began = self.clock.spent_s
@@ -122,9 +129,11 @@ class Search:
         for state in beam:
             for move, text in make_candidates(self.program, state, origin, tried, self.allow):
                 options.append((0.0, len(options), state, move, text))
+        evident = [option for option in options if option[3].evident]
+        ranked = self._rank_options([option for option in options if not option[3].evident])
         kept_states = []
         for option, (timed, check, took_s) in self._run_batches(
-            self._rank_options(options)[:PER_ROUND], self._try_candidate, self._is_over
+            (evident + ranked)[:PER_ROUND], self._try_candidate, self._is_over
         ):
             tried.add(option[4])
             self._charge_work(timed, took_s)

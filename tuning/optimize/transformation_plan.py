@@ -74,3 +74,4 @@ class Move:
     kernel: str
     plan: TransformationPlan
     why: str  # what limits the kernel, and the counter that should move
+    evident: bool = False  # the source shows that it helps: it is executed whatever is predicted

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 
 from hipsynth.source.arguments import default_arguments
 
 _CHECK = re.compile(r"^// check:[ \t]*(.*)$", re.M)
 SCALES = (16, 64)
+LARGE = 256
 Arguments = tuple[str, ...]
+
+
+def _scaled_down(values: Sequence[int], scale: int) -> list[int]:
+    """Sizes above 256 are divided by `scale`; where there are none, those above 16 by less: they may be edges of a
+    cube, or of a long loop."""
+    if max(values) > LARGE:
+        return [max(1, value // scale) if value > LARGE else value for value in values]
+    return [max(16, value * 8 // scale) if value > 16 else value for value in values]
 
 
 def candidate_arguments(text: str) -> list[Arguments]:
@@ -18,7 +28,7 @@ def candidate_arguments(text: str) -> list[Arguments]:
     values = default_arguments(text)
     if values:
         for scale in SCALES:
-            small = [max(1, value // scale) if value > 256 else value for value in values]
+            small = _scaled_down(values, scale)
             sizes_found.append(tuple(map(str, small)))
             sizes_found.append(tuple(str(value + 3 if value > 16 else value) for value in small))
     sizes_found.append(())

@@ -14,13 +14,14 @@ from hipsynth.tuning.optimize.kernel_body import uses_atomic_results
 from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
 from hipsynth.tuning.optimize.transformations.fast_math import ALLOWED_BY
 from hipsynth.tuning.optimize.verification_sizes import Arguments, candidate_arguments
-from hipsynth.tuning.optimize.verify import Verification, Verifier
+from hipsynth.tuning.optimize.verify import MOST_EXACT_S, Verification, Verifier
 from hipsynth.tuning.trial import BIT_FOR_BIT, Tolerance
 from hipsynth.tuning.trial.search_clock import Clock
 
 # Sums in another order, and multiply-adds that the compiler fuses elsewhere, change the last bits of each addition.
 TOLERANCES = {"float": 2e-5, "double": 1e-12, "half": 4e-3}
 FAST_TOLERANCE = 1e-3
+PATIENT_S = 60.0  # price up to which outputs are compared at the timed size where no search waits
 REASON = "sums in another order, or other fused multiply-adds"
 
 
@@ -74,8 +75,8 @@ def verify_change(request: VerifyRequest) -> VerifyResult:
         raise BadInput(
             "the original does not run", cause=f"{before.reason}: {before.message[:1000]}", reason=before.reason
         )
-    verifier = prepare_verifier(read_program(request.original, request.target.arch), request.target, request.sizes,
-                                request.allow)  # fmt: skip
+    program = read_program(request.original, request.target.arch)
+    verifier = prepare_verifier(program, request.target, request.sizes, request.allow, most_exact_s=PATIENT_S)
     if not verifier.sizes:
         raise BadInput(
             "the original fails, or runs too long in full, at every size that was tried",
@@ -99,6 +100,7 @@ def prepare_verifier(
     sizes: Sequence[Arguments] = (),
     allow: frozenset[str] = frozenset(),
     clock: Clock | None = None,
+    most_exact_s: float = MOST_EXACT_S,
 ) -> Verifier:
     """A verifier of changes to a program; `sizes`: argument lists of small runs, () finds them."""
     return Verifier(
@@ -108,6 +110,7 @@ def prepare_verifier(
         program_tolerance(program, allow),
         clock or Clock(),
         any(uses_atomic_results(program, kernel) for kernel in program.kernels),
+        most_exact_s=most_exact_s,
     )
 
 

@@ -20,7 +20,7 @@ from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
 from hipsynth.tuning.optimize.transformation_plan import Move, Plans, TransformationPlan
 from hipsynth.tuning.optimize.verification_sizes import Arguments
 from hipsynth.tuning.optimize.verify import Verification, Verifier
-from hipsynth.tuning.optimize.verify_change import prepare_verifier
+from hipsynth.tuning.optimize.verify_change import PATIENT_S, prepare_verifier
 
 
 class ToolRefusal(HipsynthError):
@@ -189,7 +189,9 @@ class Workshop:
         text = self.versions[root].text
         if text not in self._verifiers:
             program = read_program(text, self.target.arch)
-            self._verifiers[text] = prepare_verifier(program, self.target, self.sizes, self.allow)
+            self._verifiers[text] = prepare_verifier(
+                program, self.target, self.sizes, self.allow, most_exact_s=PATIENT_S
+            )
         return self._verifiers[text]
 
     def verified(self, version: Version, original: str = "") -> Verification:

@@ -6,7 +6,14 @@
 >>> compare_trials(before, after).equal
 """
 
-from hipsynth.tuning.trial.compare import BIT_FOR_BIT, Tolerance, TrialComparison, compare_trials, differing_outputs
+from hipsynth.tuning.trial.compare import (
+    BIT_FOR_BIT,
+    Tolerance,
+    TrialComparison,
+    compare_trials,
+    differing_outputs,
+    same_allocations,
+)
 from hipsynth.tuning.trial.run import Conditions, Trial, run_trial, target_of
 
 __all__ = [
@@ -18,5 +25,6 @@ __all__ = [
     "compare_trials",
     "differing_outputs",
     "run_trial",
+    "same_allocations",
     "target_of",
 ]

@@ -17,7 +17,7 @@ from hipsynth.profiling.backends.sim import measured_kernels
 from hipsynth.simulator import api, devices
 from hipsynth.simulator.build import build_text, compile_limits
 from hipsynth.simulator.limits import SAMPLING_UNITS, RunLimits
-from hipsynth.simulator.observation import RECORD_FILE, Observation, Output
+from hipsynth.simulator.observation import RECORD_FILE, Family, Observation, Output
 from hipsynth.simulator.transfers import Transfer
 from hipsynth.toolchain import check_flags, sandbox
 
@@ -45,6 +45,11 @@ class Conditions:
     redraw_integers: bool = False
     poison: int = 0
     watch: bool = False
+    family: Family = Family.SCALED
+    nudge: int = 0
+    poison_every: int = 0
+    guard: bool = False
+    races: bool = False
     effort: float = 1.0
     units: int = SAMPLING_UNITS
     time_s: float = 60.0
@@ -52,13 +57,31 @@ class Conditions:
 
     def limits(self) -> RunLimits:
         units = 0 if self.exact else self.units
-        return RunLimits(self.time_s, output_bytes=OUTPUT_BYTES, sampling_units=units, effort=self.effort)
+        return RunLimits(
+            self.time_s,
+            output_bytes=OUTPUT_BYTES,
+            sampling_units=units,
+            effort=self.effort,
+            reuse=not self.races,  # every launch is to be executed
+        )
 
     def observation(self) -> Observation | None:
         """Digests cost time in proportion to the memory, and those of a sampled run mean nothing."""
-        if not (self.exact or self.redraw or self.poison or self.watch):
+        if not (self.exact or self.redraw or self.poison or self.watch or self.guard or self.races):
             return None
-        return Observation(self.exact, self.record_bytes, self.redraw, self.redraw_integers, self.poison, self.watch)
+        return Observation(
+            self.exact,
+            self.record_bytes,
+            self.redraw,
+            self.redraw_integers,
+            self.poison,
+            self.watch,
+            self.family,
+            self.nudge,
+            self.poison_every,
+            self.guard,
+            self.races,
+        )
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ namespace hipsynth {
 void Engine::release_barrier(WorkGroup* g) {
   if (g->at_barrier == 0 || g->at_barrier + g->ended < g->waves) return;
   g->at_barrier = 0;
+  ++g->phase;
   Cu& cu = cus_[g->cu];
   met_.clear();
   for (size_t i = 0; i < cu.waves.size(); ++i) {
@@ -51,6 +52,7 @@ void Engine::arrive_at_grid(Resident* r, const Step& s) {
   at_grid_.push_back(r);
   if (at_grid_.size() < wanted) return;
   leave_together(at_grid_);
+  if (c_.accesses) c_.accesses->clear();
   for (Resident* waiting : std::exchange(at_grid_, {})) {
     waiting->state = WaveState::ready;
     Cu& cu = cus_[waiting->group->cu];

@@ -128,7 +128,8 @@ Context Device::Impl::context(const Launch& launch, const LaunchPlan& plan, Kern
           .scratch_base = plan.scratch_lane_bytes ? runtime.scratch(1) : 0,
           .clock = clock,
           .realtime_ticks = spec.clock.realtime_mhz / spec.clock.core_mhz,
-          .strict_bounds = options.strict_bounds};
+          .strict_bounds = options.strict_bounds,
+          .lds_fill = options.lds_fill};
 }
 
 // `out`: where accesses are recorded, or null. `count`: whether the memory hierarchy is modelled if the device does
@@ -144,6 +145,8 @@ Execution Device::Impl::execute(const Launch& launch, const LaunchPlan& plan, Fo
     tally->begin(launch, initial.program, *hierarchy);
     initial.tally = tally.get();
   }
+  accesses.clear();
+  if (options.races && !functional_run) initial.accesses = &accesses;
   const PreparedLaunch prepared{
       .launch = launch,
       .plan = plan,
@@ -208,6 +211,7 @@ Dispatch Device::Impl::record(const Launch& launch, const LaunchPlan& plan, Exec
   d.printf_output = std::move(e->text.output);
   d.printf_errors = std::move(e->text.errors);
   d.out_of_bounds = e->out_of_bounds.count;
+  d.first_race = accesses.take();
   d.first_out_of_bounds = std::move(e->out_of_bounds.first);
   d.sampling = std::move(e->sampling);
   count_and_time(launch, plan, *e, &d);

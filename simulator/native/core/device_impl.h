@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/access_log.h"
 #include "core/hostcall.h"
 #include "core/launch.h"
 #include "core/reach.h"
@@ -42,6 +43,7 @@ struct Device::Impl {
   std::map<KernelKey, Reach> reached;
   std::map<KernelKey, KernelSlice> slices;
   std::map<KernelKey, KernelTraits> traits;
+  AccessLog accesses;
   Footprint footprint;
   Repeats repeats;
   struct Shape {

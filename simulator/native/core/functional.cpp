@@ -66,6 +66,7 @@ class FunctionalEngine::Worker {
         footprint_(c_.memory),
         runs_(c_.program.steps.size() + 1),
         first_slot_(number * plan_.occupancy.waves_per_group) {
+    c_.accesses = nullptr;
     c_.footprint = engine.freedom_ == Freedom::order ? &footprint_ : nullptr;
     pool.prepare(plan_.initial.rows);
     for (uint32_t i = 0; i < plan_.occupancy.waves_per_group; ++i) waves_.push_back(pool.take());
@@ -107,7 +108,7 @@ void FunctionalEngine::Worker::start(uint64_t number) {
                static_cast<uint32_t>(number / grid.x / grid.y)};
   group_.waves = plan_.occupancy.waves_per_group;
   group_.ended = group_.at_barrier = 0;
-  group_.lds.assign(c_.strict_bounds ? plan_.lds_bytes : plan_.lds_room, 0);
+  group_.lds.assign(c_.strict_bounds ? plan_.lds_bytes : plan_.lds_room, c_.lds_fill);
   for (uint32_t i = 0; i < group_.waves; ++i) {
     start_wave(c_.arch, plan_, launch_, c_.scratch_base, {&group_, i, first_slot_ + i}, waves_[i]);
     set_up_rows(plan_, waves_[i]);

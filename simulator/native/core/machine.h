@@ -151,6 +151,8 @@ struct DeviceOptions {
   uint32_t sampling_units = 0;         // large grids: sampling units between the first and the last; 0: no sampling
   uint64_t sample_above = 60'000'000;  // a dispatch with at most this much work (sampling/sampler.cpp) runs exactly
   bool strict_bounds = true;  // false: out-of-bounds accesses to memory that hardware has mapped only give a warning
+  bool races = false;         // look for accesses to one word that nothing puts in order (core/access_log.h)
+  uint8_t lds_fill = 0;       // the byte that fills a work-group's LDS when it begins
   bool host_calls = false;    // kernels may call host functions
   uint32_t per_kernel = 0;    // launches of a kernel and shape that are counted, later ones only run; 0: all
   bool reuse = true;          // dispatches that must have the counters of an earlier one get them without being counted

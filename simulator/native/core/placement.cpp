@@ -35,7 +35,7 @@ bool Engine::place(uint32_t xcd, uint64_t number) {
                    0,
                    0,
                    std::move(g->lds)};
-    if (!replay_) g->lds.assign(c_.strict_bounds ? plan_.lds_bytes : plan_.lds_room, 0);
+    if (!replay_) g->lds.assign(c_.strict_bounds ? plan_.lds_bytes : plan_.lds_room, c_.lds_fill);
     if (sampler_) sampler_->placed(number, g);
     if (recorder_) g->bucket = recorder_->bucket_of(number);
     if (replay_) g->group_index = replay_->traces.group_index.of(number);

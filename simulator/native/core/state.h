@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/access_log.h"
 #include "core/machine.h"
 #include "core/program.h"
 #include "memory/hierarchy.h"
@@ -34,6 +35,7 @@ struct WorkGroup {
   Dim3 id;
   uint32_t cu = 0, waves = 0, ended = 0, at_barrier = 0;
   std::vector<uint8_t> lds;
+  uint32_t phase = 0;                     // barriers that its waves have passed
   uint32_t stratum = 0, bucket = 0;       // sampled grids: where its executions are counted
   std::array<uint64_t, 4> group_index{};  // mixed-radix group index, for replay (sampling/trace.h)
   bool probe = false;         // a functional probe: executed without memory modelling to measure its amount of work
@@ -177,6 +179,7 @@ struct Context {
   HostServices& host;
   const Step* steps;                  // the steps being executed: the whole program or its backward slice
   MemoryModel* model;                 // the memory model in use; never null
+  AccessLog* accesses = nullptr;      // where the words are kept that waves use; null: nowhere
   Footprint* footprint = nullptr;     // where accesses to device memory are recorded; null: nowhere
   InstructionTally* tally = nullptr;  // where the events of each instruction are counted; null: nowhere
   Latencies latency{};
@@ -186,6 +189,7 @@ struct Context {
   uint64_t clock = 0;               // value that s_memtime reads
   double realtime_ticks = 0;        // ticks of the s_memrealtime counter per cycle
   bool strict_bounds = true;
+  uint8_t lds_fill = 0;  // what a work-group finds in its LDS
   EngineCounts counts{};
   OutOfBounds out_of_bounds{};        // accesses that were let pass
   std::array<uint8_t, 64> dropped{};  // target of LDS accesses out of bounds: loads read zero and stores have no effect

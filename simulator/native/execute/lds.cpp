@@ -66,6 +66,11 @@ bool move_block(Resident& r, const Step& s, uint32_t bytes, uint64_t offset, uin
   return store_block(bytes, row, lds.data() + offset);
 }
 
+void log_lanes(Context& c, const Resident& r, const Step& s, uint64_t exec, const uint64_t* offset, uint32_t bytes) {
+  const auto use = s.inst->op->mem.kind == MemKind::load ? AccessLog::Use::read : AccessLog::Use::write;
+  for_lanes(exec, [&](uint32_t lane) { c.accesses->lds(c, r, s, use, offset[lane], bytes); });
+}
+
 void access_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
   const Inst& in = *s.inst;
   const MemDesc& m = in.op->mem;
@@ -89,8 +94,13 @@ void access_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
       offset[lane] = address[lane] + base;  // wraps at 32 bits: the base may be "negative"
       difference |= offset[lane] ^ (offset[0] + uint64_t{lane} * bytes);
     }
-    if (difference == 0 && move_block(r, s, bytes, offset[0], row)) continue;
+    if (c.accesses) log_lanes(c, r, s, exec, offset, bytes);
+    if (difference == 0 && move_block(r, s, bytes, offset[0], row)) {
+      if (c.accesses) c.accesses->settle();
+      continue;
+    }
     move_lanes(c, r, s, bytes, offset, row);
+    if (c.accesses) c.accesses->settle();
   }
 }
 
@@ -120,6 +130,7 @@ void atomic_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
       const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
       uint64_t data = lane_value(first, lane, bytes), other = second ? lane_value(second, lane, bytes) : 0;
       if (compare_first) std::swap(data, other);
+      if (c.accesses) c.accesses->lds(c, r, s, AccessLog::Use::atomic, offset[lane], bytes);
       const uint64_t old = s.atomic(lds_pointer(c, r, s, lane, offset[lane], bytes), data, other);
       if (result) set_lane_value(result, lane, bytes, old);
     }

@@ -208,7 +208,21 @@ void record_access(Footprint* out, const Step& s, const Lanes& l) {
   if (kind != MemKind::load) add(Footprint::writes);
 }
 
+// Tells the log which words the lanes use; accesses that other groups are to see are treated as atomic.
+void log_access(Context& c, const Resident& r, const Step& s, const Lanes& l) {
+  if (l.interleaved) return;
+  const Inst& in = *s.inst;
+  const MemKind kind = in.op->mem.kind;
+  const bool seen = kind == MemKind::atomic || in.glc || in.sc0 || in.sc1;
+  const auto use = seen ? AccessLog::Use::atomic : kind == MemKind::load ? AccessLog::Use::read : AccessLog::Use::write;
+  for_lanes(l.exec | l.partial, [&](uint32_t lane) {
+    const uint64_t address = l.contiguous ? l.address[0] + uint64_t{lane} * s.lane_bytes : l.address[lane];
+    c.accesses->device(c, r, s, use, address, l.partial >> lane & 1 ? 4 * l.inside[lane] : s.lane_bytes);
+  });
+}
+
 void count_access(Context& c, Resident& r, const Step& s, const Lanes& l) {
+  if (c.accesses) log_access(c, r, s, l);
   if (c.footprint) record_access(c.footprint, s, l);
   ++r.outstanding_vm;
   const bool returns = s.inst->dst.kind != OperandKind::none;
@@ -395,6 +409,7 @@ void execute_flat(Context& c, Resident& r, const Step& s) {
     check_bounds(c, r, s, &global);
     count_access(c, r, s, global);
     move_data(c, r, s, o, global);
+    if (c.accesses) c.accesses->settle();
   }
 }
 
@@ -428,6 +443,7 @@ void execute_vector_memory(Context& c, Resident& r, const Step& s) {
   if (s.idle_data) return;
   move_data(c, r, s, o, l);
   if (l.partial) move_partial(c, r, s, o, l);
+  if (c.accesses) c.accesses->settle();
 }
 
 }  // namespace hipsynth

@@ -56,8 +56,8 @@ const std::map<std::string, Setter>& setters() {
       {"record_bytes",
        [](Config& c, const std::string& v) { c.trial.record_bytes = static_cast<uint64_t>(number(v)); }},
       {"record_path", [](Config& c, const std::string& v) { c.trial.record_path = v; }},
-      {"redraw", [](Config& c, const std::string& v) { c.trial.redraw = static_cast<uint64_t>(number(v)); }},
-      {"redraw_integers", [](Config& c, const std::string& v) { c.trial.redraw_integers = number(v) != 0; }},
+      {"redraw", [](Config& c, const std::string& v) { c.trial.redraw.seed = static_cast<uint64_t>(number(v)); }},
+      {"redraw_integers", [](Config& c, const std::string& v) { c.trial.redraw.integers = number(v) != 0; }},
       {"sharing_path", [](Config& c, const std::string& v) { c.sharing.path = v; }},
       {"sharing_touches",
        [](Config& c, const std::string& v) { c.sharing.limits.most_touches = static_cast<uint64_t>(number(v)); }},
@@ -69,6 +69,16 @@ const std::map<std::string, Setter>& setters() {
       {"launches_bytes",
        [](Config& c, const std::string& v) { c.recorder.most_bytes = static_cast<uint64_t>(number(v)); }},
       {"watch", [](Config& c, const std::string& v) { c.trial.watch = number(v) != 0; }},
+      {"family",
+       [](Config& c, const std::string& v) {
+         c.trial.redraw.family = static_cast<Family>(static_cast<uint32_t>(number(v)) % kFamilies);
+       }},
+      {"nudge", [](Config& c, const std::string& v) { c.trial.redraw.nudge = static_cast<uint64_t>(number(v)); }},
+      {"poison_every",
+       [](Config& c, const std::string& v) { c.trial.poison_every = static_cast<uint32_t>(number(v)); }},
+      {"guard", [](Config& c, const std::string& v) { c.trial.guard = number(v) != 0; }},
+      {"races", [](Config& c, const std::string& v) { c.options.races = number(v) != 0; }},
+      {"lds_fill", [](Config& c, const std::string& v) { c.options.lds_fill = static_cast<uint8_t>(number(v)); }},
       {"poison", [](Config& c, const std::string& v) { c.trial.poison = static_cast<uint32_t>(number(v)); }},
   };
   return table;

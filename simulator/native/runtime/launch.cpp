@@ -40,6 +40,12 @@ void warn_of_out_of_bounds(Runtime& rt, const KernelInfo& kernel, const Dispatch
   rt.results.warn(message);
 }
 
+// Names the first race of each kernel, where they are looked for.
+void warn_of_race(Runtime& rt, const KernelInfo& kernel, const Dispatch& done) {
+  if (done.first_race.empty() || !rt.racing_kernels.insert(kernel.symbol).second) return;
+  rt.results.warn("race: " + done.first_race);
+}
+
 hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
   const KernelInfo& kernel = *request.kernel->info;
   bind_managed(rt, *request.kernel->module);
@@ -72,12 +78,14 @@ hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
   rt.running = nullptr;
   print(done.printf_output, done.printf_errors);
   warn_of_out_of_bounds(rt, kernel, done);
+  warn_of_race(rt, kernel, done);
   const dim3 &g = request.grid, &b = request.block;
   double room = resident_workgroups(rt, kernel, b.x * b.y * b.z, request.dynamic_lds) * rt.spec().topology.cus;
   rt.occupy(Timeline::Engine::compute, static_cast<double>(g.x) * g.y * g.z / std::max(room, 1.0),
             std::max(0.0, done.duration_ns + rt.launch_gap()));
   rt.results.add_device_time(processor_seconds() - start);
   rt.results.add(kernel, done);
+  rt.trial.after_launch();
   rt.trial.after_operation();
   if (rt.config.settled_launches != 0 && rt.results.since_new() >= rt.config.settled_launches) {
     rt.stop("settled", std::to_string(rt.results.since_new()) + " launches in a row brought no new kernel or shape");

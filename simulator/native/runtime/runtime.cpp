@@ -261,6 +261,11 @@ hipError_t call(const std::function<hipError_t(Runtime&)>& body) {
     told = true;
     return finish(hipErrorNoDevice);
   }
+  const struct Opened {
+    Trial& trial;
+    explicit Opened(Trial& t) : trial(t) { trial.open(); }
+    ~Opened() { trial.close(); }
+  } opened(rt.trial);
   try {
     return finish(body(rt));
   } catch (const SimError& error) {

@@ -92,6 +92,7 @@ class Runtime {
 
   std::recursive_mutex mutex;
   Config config;
+  std::set<std::string> racing_kernels;  // symbols of kernels already reported for a race
   std::set<std::string> warned_kernels;  // symbols of kernels already reported for out-of-bounds accesses
   Results results;
   Trial trial;

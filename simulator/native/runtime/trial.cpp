@@ -1,97 +1,25 @@
 #include "trial.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
+#include "redraw.h"
+
 namespace hipsynth::runtime {
 namespace {
 
 constexpr size_t kKeptEntries = 4096;  // later ones are digested together
-constexpr size_t kLeastInput = 32;     // bytes; smaller inputs are sizes and flags rather than data
 
-uint64_t mix(uint64_t x) {  // splitmix64
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-  x = (x ^ x >> 27) * 0x94d049bb133111eb;
-  return x ^ x >> 31;
-}
-
-template <typename T>
-T load(const char* data, size_t i) {
-  T value;
-  std::memcpy(&value, data + i * sizeof(T), sizeof(T));
-  return value;
-}
-
-// Whether all elements are floating-point numbers between 2^-range and 2^range, or zero, and some are not zero.
-template <typename T>
-bool floats(const char* data, size_t bytes, int mantissa, int bias, int range) {
-  bool any = false;
-  if (bytes % sizeof(T) != 0) return false;
-  for (size_t i = 0; i < bytes / sizeof(T); ++i) {
-    const T magnitude = static_cast<T>(load<T>(data, i) << 1) >> 1;
-    const int exponent = static_cast<int>(magnitude >> mantissa) - bias;
-    if (magnitude != 0 && (exponent < -range || exponent > range)) return false;
-    any = any || magnitude != 0;
-  }
-  return any;
-}
-
-// Single-precision numbers with short mantissas also pass for pairs of halves, but then the lower half is zero.
-bool halves(const char* data, size_t bytes) {
-  if (bytes % 4 != 0 || !floats<uint16_t>(data, bytes, 10, 15, 10)) return false;
-  for (size_t i = 0; i < bytes / 2; i += 2) {
-    if (load<uint16_t>(data, i) != 0) return true;
-  }
-  return false;
-}
-
-double factor(uint64_t seed, size_t i) { return 0.75 + 0.5 * static_cast<double>(mix(seed ^ mix(i)) >> 11) * 0x1p-53; }
-
-template <typename T>
-void scale(char* data, size_t bytes, uint64_t seed) {
-  for (size_t i = 0; i < bytes / sizeof(T); ++i) {
-    const T value = static_cast<T>(static_cast<double>(load<T>(data, i)) * factor(seed, i));
-    std::memcpy(data + i * sizeof(T), &value, sizeof(T));
-  }
-}
-
-bool sorted(const char* data, size_t bytes) {
-  for (size_t i = 1; i < bytes / 4; ++i) {
-    if (load<uint32_t>(data, i) < load<uint32_t>(data, i - 1)) return false;
-  }
-  return true;
-}
-
-// The size of the elements that are permuted: words if all are small numbers, else pieces that hold whole elements.
-size_t piece(const char* data, size_t bytes) {
-  bool words = bytes % 4 == 0, doubles = bytes % 8 == 0;
-  for (size_t i = 0; words && i < bytes / 4; ++i) words = load<uint32_t>(data, i) < 1u << 24;
-  for (size_t i = 0; doubles && i < bytes / 8; ++i) doubles = load<uint64_t>(data, i) < 1ull << 40;
-  return words ? 4 : doubles ? 8 : 16;
-}
-
-void permute(char* data, size_t bytes, uint64_t seed) {
-  const size_t size = piece(data, bytes), count = bytes / size;
-  for (size_t i = count; i > 1; --i) {
-    const size_t other = mix(seed + i) % i;
-    std::swap_ranges(data + (i - 1) * size, data + i * size, data + other * size);
-  }
+void fill(char* data, size_t bytes, uint32_t word) {
+  for (size_t i = 0; i < bytes; ++i) data[i] = static_cast<char>(word >> 8 * (i % 4));
 }
 
 }  // namespace
-
-void redraw(char* data, size_t bytes, uint64_t seed, bool integers) {
-  if (bytes < kLeastInput) return;
-  if (halves(data, bytes)) return scale<_Float16>(data, bytes, seed);
-  if (floats<uint32_t>(data, bytes, 23, 127, 60)) return scale<float>(data, bytes, seed);
-  if (floats<uint64_t>(data, bytes, 52, 1023, 60)) return scale<double>(data, bytes, seed);
-  if (integers && !sorted(data, bytes)) permute(data, bytes, seed);
-}
 
 void Trial::Digest::add(const char* data, size_t bytes) {
   bytes_ += bytes;
@@ -137,11 +65,9 @@ uint64_t Trial::record(const char* data, size_t bytes) {
 
 void Trial::allocated(void* p, size_t bytes, bool device) {
   if (!on() || p == nullptr) return;
-  if (options_.poison != 0) {
-    for (size_t i = 0; i < bytes; ++i) static_cast<char*>(p)[i] = static_cast<char>(options_.poison >> 8 * (i % 4));
-  }
+  if (options_.poison != 0) fill(static_cast<char*>(p), bytes, options_.poison);
   const auto start = reinterpret_cast<uint64_t>(p);
-  Buffer& buffer = buffers_[start] = {allocations_++, bytes, false, device, ""};
+  Buffer& buffer = buffers_[start] = {.index = allocations_++, .bytes = bytes, .drawn = false, .device = device};
   if (options_.watch && device) buffer.state = digest_of(start, buffer);
 }
 
@@ -178,19 +104,57 @@ void Trial::end_of_copy() {
 }
 
 void Trial::copied_to_device(char* data, size_t bytes, bool continues) {
-  if (options_.redraw == 0) return;
+  if (!options_.redraw.on()) return;
   inputs_ += !continues;
-  redraw(data, bytes, mix(options_.redraw ^ mix(inputs_)), options_.redraw_integers);
+  redraw(data, bytes, options_.redraw, mix(inputs_));
   const auto after = buffers_.upper_bound(reinterpret_cast<uint64_t>(data));
   if (after != buffers_.begin()) std::prev(after)->second.drawn = true;
 }
 
 void Trial::before_launch() {
-  if (options_.redraw == 0) return;
+  poison_written();
+  if (!options_.redraw.on()) return;
   for (auto& [start, buffer] : buffers_) {
     if (std::exchange(buffer.drawn, true)) continue;
-    const uint64_t seed = mix(options_.redraw ^ mix(~buffer.index));
-    redraw(reinterpret_cast<char*>(start), buffer.bytes, seed, options_.redraw_integers);
+    redraw(reinterpret_cast<char*>(start), buffer.bytes, options_.redraw, mix(~buffer.index));
+  }
+}
+
+void Trial::after_launch() { note_changes(true); }
+
+void Trial::poison_written() {
+  if (options_.poison_every == 0) return;
+  if (launches_ != 0 && launches_ % options_.poison_every == 0) {
+    for (auto& [start, buffer] : buffers_) {
+      if (buffer.by_kernel) fill(reinterpret_cast<char*>(start), buffer.bytes, options_.poison);
+    }
+  }
+  ++launches_;
+  note_changes(true);
+}
+
+void Trial::note_changes(bool by_kernel) {
+  if (options_.poison_every == 0) return;
+  for (auto& [start, buffer] : buffers_) {
+    if (!buffer.device) continue;
+    std::string now = digest_of(start, buffer);
+    if (now == buffer.contents) continue;
+    buffer.contents = std::move(now);
+    buffer.by_kernel = by_kernel;
+  }
+}
+
+void Trial::open() {
+  if (options_.guard && calls_++ == 0) protect(PROT_READ | PROT_WRITE);
+}
+
+void Trial::close() {
+  if (options_.guard && --calls_ == 0) protect(PROT_NONE);
+}
+
+void Trial::protect(int protection) {
+  for (const auto& [start, buffer] : buffers_) {
+    if (buffer.device) ::mprotect(reinterpret_cast<void*>(start), buffer.bytes, protection);
   }
 }
 
@@ -210,6 +174,7 @@ void Trial::before_operation() {
 }
 
 void Trial::after_operation() {
+  note_changes(false);
   if (!options_.watch) return;
   for (auto& [start, buffer] : buffers_) {
     if (buffer.device) buffer.state = digest_of(start, buffer);
@@ -218,6 +183,7 @@ void Trial::after_operation() {
 
 std::string Trial::render() {
   if (!options_.outputs) return "";
+  open();
   release_all();
   if (options_.watch) entries_.push_back({"host_writes", 0, host_writes_, 0, ""});
   if (rest_.bytes() != 0) entries_.push_back({"rest", 0, rest_.bytes(), 0, rest_.text()});

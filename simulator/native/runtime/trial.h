@@ -8,26 +8,27 @@
 #include <string>
 #include <vector>
 
+#include "redraw.h"
+
 namespace hipsynth::runtime {
 
 struct TrialOptions {
   bool outputs = false;       // digest copies to the host, and each allocation when it is freed or the program ends
   uint64_t record_bytes = 0;  // also write up to so many of these bytes to `record_path`, in the order of the digests
   std::string record_path;
-  uint64_t redraw = 0;           // not 0: a seed by which the inputs of kernels are drawn again
-  bool redraw_integers = false;  // also permute inputs that are not floating-point numbers
-  uint32_t poison = 0;           // not 0: the word that fills new allocations
-  bool watch = false;            // report how often the host had written device memory directly
+  Redraw redraw;
+  uint32_t poison = 0;        // not 0: the word that fills new allocations
+  uint32_t poison_every = 0;  // not 0: also, every so many launches, what kernels had written to device memory
+  bool watch = false;         // report how often the host had written device memory directly
+  bool guard = false;         // end the program where the host reads or writes device memory directly
 };
-
-// Changes an input without changing its kind: scales floating-point numbers by 0.75 to 1.25, keeping sign and zeros,
-// and, if `integers`, permutes everything else except non-decreasing sequences, which may be offsets.
-void redraw(char* data, size_t bytes, uint64_t seed, bool integers);
 
 class Trial {
  public:
   void configure(const TrialOptions& options) { options_ = options; }
-  bool on() const { return options_.outputs || options_.redraw != 0 || options_.poison != 0 || options_.watch; }
+  bool on() const {
+    return options_.outputs || options_.redraw.on() || options_.poison != 0 || options_.watch || options_.guard;
+  }
 
   void allocated(void* p, size_t bytes, bool device);  // `device`: the host may not touch it
   void released(const void* p);                        // call while the contents still exist
@@ -35,8 +36,13 @@ class Trial {
   void copied_to_host(const char* data, size_t bytes);              // one row of a copy
   void copied_to_device(char* data, size_t bytes, bool continues);  // one row; `continues`: not the first of its copy
   void end_of_copy();
-  // Draws again what the host wrote directly, such as managed memory, since it was allocated.
+  // Draws again what the host wrote directly, such as managed memory, since it was allocated; poisons what kernels
+  // wrote.
   void before_launch();
+  void after_launch();
+  // Where calls of the API begin and end: in between, device memory may be accessed.
+  void open();
+  void close();
   // Around everything that may write device memory.
   void before_operation();
   void after_operation();
@@ -46,9 +52,11 @@ class Trial {
   struct Buffer {
     uint64_t index;
     size_t bytes;
-    bool drawn;  // its input has been drawn again, or a kernel may have written it
-    bool device;
-    std::string state;  // digest after the last operation, if it is watched
+    bool drawn = false;         // its input has been drawn again, or a kernel may have written it
+    bool device = false;        // the host may not touch it
+    std::string state = "";     // digest after the last operation, if it is watched
+    bool by_kernel = false;     // the last change was a kernel's; known if those are poisoned
+    std::string contents = "";  // digest when changes were last looked for
   };
   class Digest {
    public:
@@ -68,12 +76,17 @@ class Trial {
   uint64_t record(const char* data, size_t bytes);
   static std::string digest_of(uint64_t start, const Buffer& buffer);
   void check(uint64_t start, const Buffer& buffer);
+  void protect(int protection);
+  void poison_written();
+  void note_changes(bool by_kernel);
 
   TrialOptions options_;
   std::map<uint64_t, Buffer> buffers_;  // live allocations by address
   std::vector<Entry> entries_;
   Digest copy_, rest_;  // the copy in progress; what came after the entries that are kept
   uint64_t allocations_ = 0, copies_ = 0, inputs_ = 0, copy_recorded_ = 0, recorded_ = 0;
+  uint64_t launches_ = 0;
+  unsigned calls_ = 0;        // of the API that are in progress
   uint64_t host_writes_ = 0;  // times that a watched buffer had changed
   std::FILE* file_ = nullptr;
 };

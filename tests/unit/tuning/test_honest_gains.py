@@ -83,7 +83,7 @@ CHEATS = {
         "outside_kernels",
         "copies and fills move more",
     ),
-    "a launch left out": (PROGRAM.replace(LAUNCH, "", 1), "outputs_equal", "fewer kernels"),
+    "a launch left out": (PROGRAM.replace(LAUNCH, "", 1), "repeated_launches", "fewer kernels"),
     "part of the output left out": (body(BODY.replace("i < n", "i < n / 2", 1)), "outputs_equal", "differs"),
     "a narrower type within the tolerance": (
         body(BODY.replace("in[i] * 0.5f", "(float)(_Float16)((_Float16)in[i] * (_Float16)0.5f)")),
@@ -141,7 +141,7 @@ def test_an_honest_program_passes_every_check(verifier: Verifier) -> None:
     assert found.passed and all(check.passed for check in found.checks), found
     assert document_json(found.document()) | {"checks": []} == {
         "outputs_equal": True, "other_inputs": True, "other_sizes": True, "timed_size": None, "precision": True,
-        "stale_memory": True, "outside_kernels": True, "checks": [],
+        "stale_memory": True, "outside_kernels": True, "races": True, "repeated_launches": True, "checks": [],
     }  # fmt: skip
 
 
@@ -161,5 +161,7 @@ def test_nothing_compared_is_not_verified() -> None:
 def test_sizes_come_from_the_header_and_the_defaults() -> None:
     assert candidate_arguments(PROGRAM) == [("256",), ("259",), ("64",), ("67",), ()]
     assert candidate_arguments("// check: 96 40\n")[0] == ("96", "40")
+    cube = "int n = argc > 1 ? std::atoi(argv[1]) : 128, k = argc > 2 ? atoi(argv[2]) : 9;"
+    assert candidate_arguments(cube) == [("64", "9"), ("67", "9"), ("16", "9"), ()]
     shifted = "int n = argc > 1 ? std::atoi(argv[1]) : 1 << 20, k = argc > 2 ? atoi(argv[2]) : 16;"
     assert candidate_arguments(shifted)[:2] == [("65536", "16"), ("65539", "16")]

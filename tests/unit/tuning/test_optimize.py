@@ -22,6 +22,7 @@ from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations import TRANSFORMATIONS, list_moves
 from hipsynth.tuning.optimize.transformations.jam.jammed_body import jammed
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
+from hipsynth.tuning.optimize.transformations.unit_strides import count_unit_strides
 from hipsynth.tuning.trial import Conditions, compare_trials, run_trial, target_of
 from hipsynth.tuning.trial.search_clock import LEAST_RUN_S, Clock
 
@@ -129,6 +130,33 @@ def test_statements_nest(program: ParsedProgram) -> None:
         parse_statements(program.tokens, kernel.first, kernel.last - 1)
 
 
+DEPTHWISE = """#include <hip/hip_runtime.h>
+__global__ void depthwise(const float* in, float* out, int channels, int width) {
+  const int c = blockIdx.x * blockDim.x + threadIdx.x;
+  const int x = blockIdx.y * blockDim.y + threadIdx.y;
+  if (c >= channels || x >= width) return;
+  float sum = 0;
+  for (int k = 0; k < 3; ++k) {
+    const int at = x + k;
+    sum += in[c * (width + 2) + at];
+  }
+  out[c * width + x] = sum;
+}
+int main() { depthwise<<<dim3(4, 64), dim3(16, 16)>>>(nullptr, nullptr, 64, 1024); }
+"""
+
+
+def test_lanes_along_memory_are_tried_first() -> None:
+    """The subscripts show that neighbours along y touch neighbouring elements: that is tried whatever is predicted."""
+    found = read_program(DEPTHWISE, "gfx942")
+    view = KernelView(found, found.kernels[0], TransformationPlan(), "vl1d", (4, 64, 1), (16, 16, 1))
+    assert count_unit_strides(view) == {1: 2}
+    evident = [move for move in list_moves(view) if move.evident]
+    assert [(move.transformation, move.plan.lanes) for move in evident] == [("lane_order", 1)]
+    turned = replace(view, plan=evident[0].plan)
+    assert not [move for move in list_moves(turned) if move.evident]
+
+
 def test_a_jam_shares_what_does_not_differ(program: ParsedProgram) -> None:
     text = jammed(program, program.kernels[0], {1: 2}).text
     assert text.count("for (int t") == 1 and "sum_y0 +=" in text and "sum_y1 +=" in text
@@ -224,7 +252,11 @@ def test_moves_fit_the_kernel(program: ParsedProgram) -> None:
 
 
 def test_a_transformation_is_a_file_a_row_of_the_table_and_a_row_of_the_page() -> None:
-    files = {found.name for found in pkgutil.iter_modules(transformations.__path__)} - {"transformation", "kernel_view"}
+    files = {found.name for found in pkgutil.iter_modules(transformations.__path__)} - {
+        "transformation",
+        "kernel_view",
+        "unit_strides",
+    }
     page = (ROOT / "docs" / "how-to" / "optimize.md").read_text()
     rows = dict(re.findall(r"(?m)^\| `(\w+)` \| .* \| `(\w+)` \|$", page))
     assert files == set(TRANSFORMATIONS)

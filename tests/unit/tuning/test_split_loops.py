@@ -73,6 +73,20 @@ def edits(found: ParsedProgram) -> list[str]:
     return [edit.text for edit in split_edits(Body(found, found.kernels[0]), 16)]
 
 
+def test_helpers_avoid_the_names_of_macros() -> None:
+    """`#define N` and `#define T` are common; the helpers' template parameters have these names, too."""
+    text = TALLY.replace("#include <cstdlib>", "#include <cstdlib>\n#define N 45\n#define T 64")
+    text = text.replace("columns = 45", "columns = N").replace("(n + 63) / 64, 64>>>", "(n + T - 1) / T, T>>>")
+    plans = {"rows": TransformationPlan((256, 1, 1), split=16)}
+    changed = emit_program(program(text), plans, {"rows": (64, 1, 1)})
+    assert "template <int N_own, typename T_own>" in changed and "sum_of_lanes<16>(sum)" in changed
+    runs = [
+        run_trial(one, target_of("gfx942"), Conditions(exact=True, record_bytes=1 << 20)) for one in (text, changed)
+    ]
+    assert runs[1].ok, runs[1].message
+    assert compare_trials(*runs, Tolerance("float", 2e-5, "a test")).equal
+
+
 def test_loops_are_dealt_out_and_joined() -> None:
     text = emit_program(program(TALLY), {"rows": TransformationPlan((256, 1, 1), split=16)}, {"rows": (64, 1, 1)})
     assert "for (int c = ends[row] + static_cast<decltype(c)>(lane_part) * (2); c < columns; c += 16 * (2))" in text

@@ -136,7 +136,7 @@ def test_failures_are_results(original: Trial) -> None:
     [
         ({"exit_code": 1}, "exit code 1"),
         ({"stdout": "x"}, "prints"),
-        ({"kernels": ()}, "fewer"),
+        ({"kernels": ()}, "no kernel"),
         ({"outputs": ()}, "copy 0 is in only one"),
     ],
 )

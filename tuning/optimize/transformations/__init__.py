@@ -55,7 +55,9 @@ def list_moves(view: KernelView) -> list[Move]:
             if plan not in plans:
                 plans.add(plan)
                 for_it = f"limited by {limit}" if limit in transformation.helps else "for any limit"
-                rows[-1].append(Move(name, view.kernel.name, plan, f"{for_it}; should change {transformation.counter}"))
+                why = f"{for_it}; should change {transformation.counter}"
+                evident = transformation.is_evident(view, plan)
+                rows[-1].append(Move(name, view.kernel.name, plan, why, evident))
     turns = itertools.zip_longest(*rows)
     return [move for turn in turns for move in turn if move is not None]
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 from hipsynth.tuning.optimize.transformations.transformation import MEMORY, Transformation
+from hipsynth.tuning.optimize.transformations.unit_strides import count_unit_strides
 
 
 def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
@@ -30,4 +31,12 @@ def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
             )
 
 
-TRANSFORMATION = Transformation(MEMORY, "TCP_TOTAL_CACHE_ACCESSES", list_plans)
+def runs_along_memory(view: KernelView, plan: TransformationPlan) -> bool:
+    """Whether more accesses are to neighbouring elements along the plan's axis than along that of the lanes now. Of
+    the shapes for an axis, the first one is enough."""
+    strides = count_unit_strides(view)
+    first = next(other for other in list_plans(view) if other.lanes == plan.lanes)
+    return plan == first and strides[plan.lanes] > strides[view.plan.lanes]
+
+
+TRANSFORMATION = Transformation(MEMORY, "TCP_TOTAL_CACHE_ACCESSES", list_plans, runs_along_memory)

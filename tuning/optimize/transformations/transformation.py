@@ -30,7 +30,8 @@ class Transformation:
     """One transformation. Where `is_planned` holds for a plan, the emitter applies the parts from `edit_body` on.
 
     `helps`: what limits kernels that it is for, () for any. `counter`: what it should change. `list_plans`: the plans
-    that it offers for a kernel, none where it does not apply. `edit_body`: edits within the kernel's body; raises
+    that it offers for a kernel, none where it does not apply. `is_evident`: whether the source shows that a plan of it
+    helps. `edit_body`: edits within the kernel's body; raises
     NotUnderstood. `edit_jammed`: the same for the text of work-items that are executed together. `helper`: source
     before the first kernel. `parameter`: what the function of one work-item is passed, (declaration, value). `first`
     and `last`: statements of the kernel before and after its work-items.
@@ -39,6 +40,7 @@ class Transformation:
     helps: tuple[str, ...]
     counter: str
     list_plans: ListPlans
+    is_evident: Callable[[KernelView, TransformationPlan], bool] = lambda view, plan: False
     is_planned: Callable[[TransformationPlan], bool] = lambda plan: False
     edit_body: EditBody = leave_body
     edit_jammed: Callable[[str], str] = lambda text: text

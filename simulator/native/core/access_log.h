@@ -1,0 +1,58 @@
+// Which waves used which words of memory in a launch, to find pairs of accesses that nothing puts in order.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace hipsynth {
+
+struct Context;
+struct Resident;
+struct Step;
+
+class AccessLog {
+ public:
+  enum class Use : uint8_t { read, write, atomic };
+
+  // Call when a launch begins, and where all of its waves meet.
+  void clear();
+  // One lane's access to device memory. Accesses that other groups are to see (sc1, glc) count as atomic.
+  void device(const Context& c, const Resident& r, const Step& s, Use use, uint64_t address, uint32_t bytes);
+  // The same in the work-group's LDS.
+  void lds(const Context& c, const Resident& r, const Step& s, Use use, uint64_t offset, uint32_t bytes);
+  // Call after an instruction has moved its data: writes of what was there already are no race.
+  void settle();
+  // The first race since `take` was called last, in words; "" if there is none.
+  std::string take();
+
+ private:
+  struct Touch {
+    uint64_t group = 0, time = 0;
+    uint32_t wave = 0, phase = 0;
+    bool done = false, atomic = false, shared = false;  // shared: others of the same phase did the same before
+  };
+  struct Word {
+    Touch write, read;
+  };
+  struct Pending {
+    const uint8_t* at;
+    uint8_t before[4];
+    uint32_t bytes;
+    std::string text;
+  };
+  void use_word(const Context& c, const Resident& r, const Step& s, Use use, uint64_t key, const uint8_t* at,
+                uint32_t bytes);
+  bool unordered(const Touch& earlier, const Touch& now) const;
+  void found(const Context& c, const Step& s, const Touch& earlier, const Touch& now, const char* what,
+             const uint8_t* at, uint32_t bytes);
+
+  std::unordered_map<uint64_t, Word> words_;
+  std::unordered_map<uint64_t, uint64_t> atomics_;  // by group: when it used an atomic last
+  std::vector<Pending> pending_;                    // writes of the instruction in progress
+  uint64_t time_ = 0;
+  std::string first_;
+};
+
+}  // namespace hipsynth

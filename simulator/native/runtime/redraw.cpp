@@ -1,0 +1,192 @@
+// Inputs drawn again: what makes up an input is recognised by its bytes, and each kind is changed in its own way.
+#include "redraw.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace hipsynth::runtime {
+
+uint64_t mix(uint64_t x) {  // splitmix64
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+  x = (x ^ x >> 27) * 0x94d049bb133111eb;
+  return x ^ x >> 31;
+}
+
+namespace {
+
+constexpr size_t kLeastInput = 32;  // bytes; smaller inputs are sizes and flags rather than data
+
+template <typename T>
+T load(const char* data, size_t i) {
+  T value;
+  std::memcpy(&value, data + i * sizeof(T), sizeof(T));
+  return value;
+}
+
+// Whether all elements are floating-point numbers between 2^-range and 2^range, or zero, and some are not zero.
+template <typename T>
+bool floats(const char* data, size_t bytes, int mantissa, int bias, int range) {
+  bool any = false;
+  if (bytes % sizeof(T) != 0) return false;
+  for (size_t i = 0; i < bytes / sizeof(T); ++i) {
+    const T magnitude = static_cast<T>(load<T>(data, i) << 1) >> 1;
+    const int exponent = static_cast<int>(magnitude >> mantissa) - bias;
+    if (magnitude != 0 && (exponent < -range || exponent > range)) return false;
+    any = any || magnitude != 0;
+  }
+  return any;
+}
+
+// Single-precision numbers with short mantissas also pass for pairs of halves, but then the lower half is zero.
+bool halves(const char* data, size_t bytes) {
+  if (bytes % 4 != 0 || !floats<uint16_t>(data, bytes, 10, 15, 10)) return false;
+  for (size_t i = 0; i < bytes / 2; i += 2) {
+    if (load<uint16_t>(data, i) != 0) return true;
+  }
+  return false;
+}
+
+double factor(uint64_t seed, size_t i) { return 0.75 + 0.5 * static_cast<double>(mix(seed ^ mix(i)) >> 11) * 0x1p-53; }
+
+bool sorted(const char* data, size_t bytes) {
+  for (size_t i = 1; i < bytes / 4; ++i) {
+    if (load<uint32_t>(data, i) < load<uint32_t>(data, i - 1)) return false;
+  }
+  return true;
+}
+
+// The size of the elements that are permuted: words if all are small numbers, else pieces that hold whole elements.
+size_t piece(const char* data, size_t bytes) {
+  bool words = bytes % 4 == 0, doubles = bytes % 8 == 0;
+  for (size_t i = 0; words && i < bytes / 4; ++i) words = load<uint32_t>(data, i) < 1u << 24;
+  for (size_t i = 0; doubles && i < bytes / 8; ++i) doubles = load<uint64_t>(data, i) < 1ull << 40;
+  return words ? 4 : doubles ? 8 : 16;
+}
+
+void permute(char* data, size_t bytes, uint64_t seed) {
+  const size_t size = piece(data, bytes), count = bytes / size;
+  for (size_t i = count; i > 1; --i) {
+    const size_t other = mix(seed + i) % i;
+    std::swap_ranges(data + (i - 1) * size, data + i * size, data + other * size);
+  }
+}
+
+// A number between 0 and 1 that depends on the seed, a purpose and an index alone.
+double chance(uint64_t seed, uint64_t purpose, size_t i) {
+  return static_cast<double>(mix(seed ^ mix(i) ^ purpose << 56) >> 11) * 0x1p-53;
+}
+
+// One number of a family, from the number that was there.
+double member(Family family, double x, uint64_t seed, size_t i, size_t count, double tiny) {
+  const double scaled = x * factor(seed, i);
+  switch (family) {
+    case Family::scaled:
+      return scaled;
+    case Family::signs:
+      return chance(seed, 1, i) < 0.5 ? -scaled : scaled;
+    case Family::wide:
+      return std::ldexp(scaled, static_cast<int>(chance(seed, 2, i) * 13) - 6);
+    case Family::zeros:
+      return chance(seed, 3, i) < 0.25 ? 0.0 : scaled;
+    case Family::outliers:
+      return chance(seed, 4, i) < 0.01 ? 4096 * scaled : scaled;
+    case Family::large:
+      return 256 * scaled;
+    case Family::small:
+      return chance(seed, 5, i) < 0.06 ? std::copysign(tiny, x) : std::ldexp(scaled, -20);
+    case Family::infinite:
+      return chance(seed, 6, i) < 0.004 || i == mix(seed) % count ? std::copysign(HUGE_VAL, x) : scaled;
+    case Family::repeated:
+    case Family::sorted:
+      return scaled;  // then copied or put in order
+  }
+  return scaled;
+}
+
+template <typename T>
+void draw(char* data, size_t bytes, uint64_t seed, Family family, double largest, double tiny) {
+  const size_t count = bytes / sizeof(T);
+  std::vector<double> all(count);
+  for (size_t i = 0; i < count; ++i) {
+    const double x = static_cast<double>(load<T>(data, i));
+    const double drawn = member(family, x, seed, i, count, tiny);
+    all[i] = std::isinf(drawn) ? drawn : std::clamp(drawn, -largest, largest);
+  }
+  if (family == Family::sorted) std::sort(all.begin(), all.end());
+  if (family == Family::repeated) std::fill(all.begin(), all.end(), all[mix(seed) % count]);
+  for (size_t i = 0; i < count; ++i) {
+    const T value = static_cast<T>(all[i]);
+    std::memcpy(data + i * sizeof(T), &value, sizeof(T));
+  }
+}
+
+// Whether words are all different and small: then they may be places, of which two must not become equal.
+bool places(const char* data, size_t bytes) {
+  std::vector<uint32_t> words(bytes / 4);
+  std::memcpy(words.data(), data, words.size() * 4);
+  std::sort(words.begin(), words.end());
+  const bool distinct = std::adjacent_find(words.begin(), words.end()) == words.end();
+  return distinct && words.back() < 2 * words.size();
+}
+
+// Every element becomes one that was there, so that sums, counts and extremes change and no index leaves its range.
+void resample(char* data, size_t bytes, uint64_t seed, Family family) {
+  const size_t size = piece(data, bytes), count = bytes / size;
+  const std::vector<char> before(data, data + count * size);
+  for (size_t i = 0; i < count; ++i) {
+    const size_t from = family == Family::repeated ? mix(seed) % count : mix(seed ^ mix(i)) % count;
+    std::memcpy(data + i * size, before.data() + from * size, size);
+  }
+  if (family != Family::sorted || size != 4) return;
+  std::vector<uint32_t> words(count);
+  std::memcpy(words.data(), data, count * size);
+  std::sort(words.begin(), words.end());
+  std::memcpy(data, words.data(), count * size);
+}
+
+enum class Kind { halves, floats, doubles, other };
+
+Kind kind_of(const char* data, size_t bytes) {
+  if (halves(data, bytes)) return Kind::halves;
+  if (floats<uint32_t>(data, bytes, 23, 127, 60)) return Kind::floats;
+  return floats<uint64_t>(data, bytes, 52, 1023, 60) ? Kind::doubles : Kind::other;
+}
+
+template <typename T>
+void shake(char* data, size_t bytes, uint64_t seed, double step) {
+  for (size_t i = 0; i < bytes / sizeof(T); ++i) {
+    const double x = static_cast<double>(load<T>(data, i));
+    const T value = static_cast<T>(x + x * step * (chance(seed, 7, i) < 0.5 ? -1 : 1));
+    std::memcpy(data + i * sizeof(T), &value, sizeof(T));
+  }
+}
+
+void redraw_integers(char* data, size_t bytes, uint64_t seed, Family family) {
+  if (sorted(data, bytes)) return;
+  if (family == Family::scaled || places(data, bytes)) return permute(data, bytes, seed);
+  resample(data, bytes, seed, family);
+}
+
+}  // namespace
+
+void redraw(char* data, size_t bytes, const Redraw& how, uint64_t seed) {
+  if (bytes < kLeastInput) return;
+  const Kind kind = kind_of(data, bytes);
+  if (how.seed != 0) {
+    const uint64_t own = mix(how.seed ^ seed);
+    if (kind == Kind::halves) draw<_Float16>(data, bytes, own, how.family, 60000, 0x1p-20);
+    if (kind == Kind::floats) draw<float>(data, bytes, own, how.family, 1e30, 0x1p-140);
+    if (kind == Kind::doubles) draw<double>(data, bytes, own, how.family, 1e300, 0x1p-1040);
+    if (kind == Kind::other && how.integers) redraw_integers(data, bytes, own, how.family);
+  }
+  if (how.nudge == 0) return;
+  const uint64_t own = mix(how.nudge ^ mix(seed));
+  if (kind == Kind::halves) shake<_Float16>(data, bytes, own, 0x1p-10);
+  if (kind == Kind::floats) shake<float>(data, bytes, own, 0x1p-23);
+  if (kind == Kind::doubles) shake<double>(data, bytes, own, 0x1p-52);
+}
+
+}  // namespace hipsynth::runtime

@@ -1,0 +1,65 @@
+"""Programs that only seem to do the same: is each refused with its reason, and are honest changes let pass?"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+
+import pytest
+from cheats import CHEATS, HONEST, PROGRAMS, TEXTS, Change
+
+from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, measurement_of_trial
+from hipsynth.tuning.optimize.program_model import read_program
+from hipsynth.tuning.optimize.verify import Verifier
+from hipsynth.tuning.optimize.verify_change import prepare_verifier
+from hipsynth.tuning.trial import run_trial, target_of
+
+TARGET = target_of("gfx942")
+
+
+@functools.cache
+def verifier_of(program: str) -> Verifier:
+    return prepare_verifier(read_program(PROGRAMS[program], "gfx942"), TARGET, [("200",), ("333",)])
+
+
+@functools.cache
+def measure(text: str) -> CandidateMeasurement:
+    trial = run_trial(text, TARGET)
+    assert trial.ok, trial.message
+    return measurement_of_trial(trial)
+
+
+@pytest.mark.parametrize("name", CHEATS)
+def test_a_cheat_is_refused_with_its_reason(name: str) -> None:
+    cheat = CHEATS[name]
+    timed = (measure(PROGRAMS[cheat.program]), measure(cheat.text)) if cheat.timed else None
+    if timed and cheat.long:  # as if outputs could not be compared there
+        timed = replace(timed[0], exact_s=1e3), timed[1]
+    found = verifier_of(cheat.program).full(cheat.text, timed)
+    assert not found.passed, found
+    [failed] = [check for check in found.checks if check.passed is False]
+    assert failed.name == (cheat.check or failed.name) and cheat.reason in failed.detail, found
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_work_of_the_host_is_refused(name: str) -> None:
+    text, check, reason = TEXTS[name]
+    found = verifier_of("total").full(text)
+    assert [(c.name, reason in c.detail) for c in found.checks if c.passed is False] == [(check, True)], found
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_an_honest_change_passes(name: str) -> None:
+    change: Change = HONEST[name]
+    found = verifier_of(change.program).full(change.text, (measure(PROGRAMS[change.program]), measure(change.text)))
+    assert found.passed, found
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_does_the_same_as_itself(program: str) -> None:
+    found = verifier_of(program).full(PROGRAMS[program] + "\n")
+    assert found.passed and not [check for check in found.checks if check.passed is False], found
+
+
+def test_there_are_many_kinds() -> None:
+    assert len(CHEATS) + len(TEXTS) >= 25

@@ -1,0 +1,71 @@
+"""Which of the kept programs is the fastest, at which shapes, and what ended a search."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fake_tuning import TEXT, parsed
+
+from hipsynth.tuning.optimize.candidates import SearchState
+from hipsynth.tuning.optimize.confirm import ConfirmedTimings, draw_shapes
+from hipsynth.tuning.optimize.documents import SearchEnd
+from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, KernelTime
+from hipsynth.tuning.optimize.search import Search
+from hipsynth.tuning.trial import target_of
+from hipsynth.tuning.trial.search_clock import Clock
+
+
+def timed(ns: float, error: float, exact_s: float = 1.0) -> CandidateMeasurement:
+    kernel = KernelTime("k", ns, 1, "latency", "", (1, 1, 1), (64, 1, 1), True, error=error)
+    return CandidateMeasurement("ok", "", "", 0, (kernel,), 1.0, exact_s)
+
+
+def timings(precise: dict[str, CandidateMeasurement], exact: dict[str, CandidateMeasurement]) -> ConfirmedTimings:
+    made = ConfirmedTimings(target_of("gfx942"), (), None, Clock())
+    made.precise, made.exact = precise.__getitem__, exact.__getitem__
+    return made
+
+
+def test_states_that_may_be_the_fastest_are_timed_again() -> None:
+    """The first one seems faster, but by less than is uncertain; the third cannot be the fastest."""
+    states = [SearchState({}, name, timed(*row)) for name, row in
+              {"one": (100.0, 0.3), "two": (110.0, 0.2), "three": (400.0, 0.1)}.items()]  # fmt: skip
+    ranked = timings({"one": timed(120.0, 0.01), "two": timed(90.0, 0.01)}, {}).rank_states(states)
+    assert [state.text for state in ranked] == ["two", "one", "three"] and ranked[0].found.duration_ns == 90.0
+    sure = [replace(state, found=timed(state.found.duration_ns, 0.0)) for state in states]
+    assert timings({}, {}).rank_states(sure) == sure
+
+
+def test_a_gain_that_sampling_leaves_open_is_timed_in_full_where_that_is_cheap() -> None:
+    first, state = timed(500.0, 1.25), SearchState({}, "new", timed(100.0, 0.1))
+    unsure = {"old": timed(510.0, 0.9), "new": timed(100.0, 0.1)}
+    sure = {"old": timed(505.0, 0.0), "new": timed(101.0, 0.0)}
+    assert timings(unsure, sure).confirm_pair("old", first, state) == (sure["old"], sure["new"])
+    dear = {name: replace(row, exact_s=100.0) for name, row in unsure.items()}
+    assert timings(dear, sure).confirm_pair("old", first, state) == (dear["old"], dear["new"])
+    settled = SearchState({}, "new", timed(100.0, 0.01))
+    assert timings({}, {}).confirm_pair("old", timed(500.0, 0.01), settled)[0].duration_ns == 500.0
+
+
+def test_drawn_shapes_are_longer_along_one_axis_and_shorter_along_another() -> None:
+    sizes = {"m": 4096, "n": 1024, "k": 9}
+    text = ", ".join(f"{name} = argc > {at} ? atoi(argv[{at}]) : {size}" for at, (name, size) in
+                     enumerate(sizes.items(), 1))  # fmt: skip
+    assert draw_shapes(text, ()) == [("512", "8192", "9"), ("32768", "128", "9")]
+    assert draw_shapes(text, ("100", "2048")) == [("100", "256")]
+    assert draw_shapes("int main() {}", ()) == []
+
+
+@pytest.mark.parametrize(
+    ("spent", "seconds", "end"),
+    [(0.0, 0.0, SearchEnd.NOTHING_LEFT), (60.0, 5.0, SearchEnd.BUDGET), (10.0, 90.0, SearchEnd.CLOCK)],
+)
+def test_what_ended_a_search_is_named(spent: float, seconds: float, end: SearchEnd) -> None:
+    now = [0.0]
+    clock = Clock(60.0, now=lambda: now[0])
+    search = Search(
+        parsed(TEXT, "gfx942"), lambda text: timed(1.0, 0.0), lambda text: None, lambda text: None, 60.0, clock=clock
+    )
+    search.spent_s, now[0] = spent, seconds
+    assert search._find_end() == end

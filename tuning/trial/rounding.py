@@ -1,0 +1,104 @@
+"""Do two arrays of floating-point numbers differ by rounding alone?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+TYPES = {"float": np.float32, "double": np.float64, "half": np.float16}
+# Rounding leaves most numbers nearly as they are, also small ones beside large ones. Of those above a NOISE-th of the
+# tolerance, at most SHARE may differ by more than OWN of themselves, or OWN_TOLERANCES times the tolerance.
+NOISE, SHARE, OWN, OWN_TOLERANCES = 16, 0.01, 0.01, 50
+# Where the last bit of every input has been moved, a number may differ by so many times what that changed in it, which
+# leaves room for sums of many terms in another order. FEW numbers may differ by more, where a comparison decides.
+ROUNDINGS = {"float": 256.0, "double": 256.0, "half": 16.0}
+FEW = 0.001
+QUIET_NANS = {"float": 0x7FC00000, "double": 0x7FF8000000000000, "half": 0x7E00}
+
+
+@dataclass(frozen=True)
+class NumberDifference:
+    """`error`: the largest difference, relative to the largest number; `reason`: why that is no rounding, or ""."""
+
+    error: float
+    reason: str = ""
+
+
+def compare_numbers(
+    before: bytes, after: bytes, kind: str, relative: float, nudged: Sequence[bytes] = ()
+) -> NumberDifference:
+    """Compares numbers of a kind. `nudged`: the first ones as they become when the inputs' last bits are moved: then
+    each number has an allowance of its own."""
+    if len(before) != len(after) or len(before) % np.dtype(TYPES[kind]).itemsize:
+        return NumberDifference(0.0, f"differs, and not only in numbers of type {kind}")
+    ours, theirs = (np.frombuffer(data, TYPES[kind]) for data in (before, after))
+    differs: Array = ~_same_words(ours, theirs, kind)
+    finite: Array = np.isfinite(ours) & np.isfinite(theirs)
+    if _are_integers(ours) or not finite[differs].all():
+        return NumberDifference(0.0, f"differs, and not only in numbers of type {kind}")
+    x, y = ours[finite].astype(np.float64), theirs[finite].astype(np.float64)
+    if not len(x):
+        return NumberDifference(0.0)
+    largest = max(float(np.abs(x).max()), float(np.finfo(np.float64).tiny))
+    error = float(np.abs(x - y).max()) / largest
+    scale = _response(ours, kind, nudged)
+    if scale is None:
+        return NumberDifference(error, _normwise_reason(x, y, error, relative))
+    return NumberDifference(error, _elementwise_reason(x, y, scale[finite], relative, ROUNDINGS[kind]))
+
+
+def _same_words(ours: Array, theirs: Array, kind: str) -> Array:
+    """Which numbers are the same, bit for bit; quiet NaNs of either sign are the same."""
+    word = np.dtype(f"u{ours.dtype.itemsize}")
+    a, b = ours.view(word), theirs.view(word)
+    unsigned = word.type((1 << (8 * word.itemsize - 1)) - 1)
+    quiet = word.type(QUIET_NANS[kind])
+    same: Array = (a == b) | (((a & unsigned) == quiet) & ((b & unsigned) == quiet))
+    return same
+
+
+def _are_integers(numbers: Array) -> bool:
+    """Whether these are rather integers: read as floating-point numbers, small integers are denormal."""
+    finite = np.abs(numbers[np.isfinite(numbers)])
+    return bool(len(finite)) and 0 < finite.max() < np.finfo(numbers.dtype).smallest_normal
+
+
+def _response(ours: Array, kind: str, nudged: Sequence[bytes]) -> Array | None:
+    """How far each number moved when the last bits of the inputs did; None if that is not known, or none moved."""
+    others = [np.frombuffer(data, TYPES[kind]) for data in nudged if len(data) == ours.nbytes]
+    if not others:
+        return None
+    with np.errstate(invalid="ignore"):
+        moved: Array = np.max([np.abs(other.astype(np.float64) - ours.astype(np.float64)) for other in others], axis=0)
+    moved[~np.isfinite(moved)] = np.inf  # whether it is a number at all depends on the last bits
+    return moved if (moved[np.isfinite(moved)] > 0).any() else None
+
+
+def _elementwise_reason(x: Array, y: Array, scale: Array, relative: float, roundings: float) -> str:
+    moved = scale[np.isfinite(scale) & (scale > 0)]
+    usual = float(np.median(moved)) if len(moved) else 0.0
+    allowed = np.maximum(relative * np.abs(x), roundings * np.maximum(scale, usual))
+    difference = np.abs(x - y)
+    beyond: Array = difference > allowed
+    if not beyond.any():
+        return ""
+    largest = float(np.abs(x).max())
+    worst = float(difference[beyond].max())
+    if worst > relative * largest:
+        return f"differs by {worst / max(largest, float(np.finfo(np.float64).tiny)):.2g} of its largest number"
+    if beyond.sum() > max(1, FEW * len(x)):
+        return f"differs by more than rounding explains in {int(beyond.sum())} of its {len(x)} numbers"
+    return ""
+
+
+def _normwise_reason(x: Array, y: Array, error: float, relative: float) -> str:
+    if error > relative:
+        return f"differs by {error:.2g} of its largest number"
+    size = np.maximum(np.abs(x), np.abs(y))
+    counted = size > size.max() * relative / NOISE
+    differs = np.abs(x - y)[counted] > max(OWN, OWN_TOLERANCES * relative) * size[counted]
+    return "differs in many of its small numbers" if differs.sum() > max(1, SHARE * counted.sum()) else ""
