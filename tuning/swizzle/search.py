@@ -324,12 +324,12 @@ def _duration_uncertainty(kernel: KernelRecord, other: KernelRecord) -> float:
 
 
 def _is_better(after: KernelRecord, than: KernelRecord, original: bool) -> bool:
-    """Whether a kernel is faster by more than is uncertain, or hits more in the L2 in the same time, as far as can be
-    told. Between mappings, the faster one of two with equal hits is better, too."""
+    """Whether a kernel is faster by more than is uncertain, or hits more in the L2 and is not slower. Between mappings,
+    the faster one of two with equal hits is better, too."""
     now, then = after.duration_ns or 0.0, than.duration_ns or 0.0
     margin = max(LEAST_GAIN, _duration_uncertainty(after, than))
     points = (after.metrics.get(HIT_RATE) or 0.0) - (than.metrics.get(HIT_RATE) or 0.0)
-    if now < then * (1 - margin) or (points > LEAST_POINTS and now < then * (1 + margin)):
+    if now < then * (1 - margin) or (points > LEAST_POINTS and now <= then):
         return True
     return not original and now < then and points > -LEAST_POINTS
 
@@ -433,10 +433,25 @@ def _conclude_work(work: _Work) -> None:
         answer.uncertainty = _duration_uncertainty(after, work.record)
         order = mapping.numbers(work.grid)
         answer.sharing["lines_by_xcd_after"] = work.reuse.lines_by_xcd(order, work.chips)
+        _raise_ceiling(answer, after)
         answer.reason = _explain_bound(work, after)
     elif not answer.reason:
         answer.status, answer.reason = "ceiling", _explain_bound(work, work.record)
         answer.outputs_equal, answer.proof = True, prove_bijection(GroupMapping(), work.grid)
+
+
+def _raise_ceiling(answer: KernelSwizzle, after: KernelRecord) -> None:
+    """The ceiling of a mapping that makes more requests than the original, for which it was computed. One that is
+    exceeded all the same is an estimate."""
+    requests = [record.counters.get("TCC_HIT", 0.0) + record.counters.get("TCC_MISS", 0.0)
+                for record in (answer.before, after) if record is not None]  # fmt: skip
+    if answer.ceiling is None or len(requests) < 2 or not requests[1]:
+        return
+    least = (1 - answer.ceiling / 100) * requests[0]
+    answer.ceiling = max(answer.ceiling, 100 * (1 - least / requests[1]))
+    hits = float(after.metrics.get(HIT_RATE) or 0.0)
+    if hits > answer.ceiling:
+        answer.ceiling, answer.exact_ceiling = hits, False
 
 
 def _explain_bound(work: _Work, record: KernelRecord) -> str:
