@@ -54,6 +54,8 @@ Examples:
   synth profile kernel.hip --value n=65536           # no main(): one is made from the kernels' signatures
   synth profile solver.hip --budget 30s              # whatever it does: what does not fit is estimated or left out
   synth profile vcopy.hip --lines                    # what each source line and loop costs
+  synth profile solver.hip --top 3 --metric "L2*"    # some kernels, some metrics and counters
+  synth profile solver.hip --csv --kernel jacobi
   synth profile vcopy.hip --html vcopy.html          # one page: limits, memory chart, roofline, source lines
   synth profile vcopy.hip --what-if                  # what removing a cause is worth at most
   synth profile main.cpp kernels.cpp -Iinclude -DN=64 -- input.txt
@@ -85,6 +87,10 @@ class MeasurementOptions(TypedDict):
     grid: tuple[int, int, int] | None
     block: tuple[int, int, int] | None
     values: tuple[str, ...]
+    kernel_pattern: str
+    top: int | None
+    metric_pattern: str
+    as_csv: bool
     what_if: bool
     html: Path | None
     retry_failed: bool
@@ -138,6 +144,16 @@ class MeasurementOptions(TypedDict):
 @click.option("--grid", type=ShapeType(), help="Work-groups of each launch of kernels without main().")
 @click.option("--block", type=ShapeType(), help="Work-items of a work-group of kernels without main().")
 @click.option("--value", "values", multiple=True, metavar="NAME=N", help="An argument of kernels without main().")
+@click.option("--kernel", "kernel_pattern", default="", metavar="NAME", help="Only kernels with this in their name.")
+@click.option("--top", type=click.IntRange(min=1), metavar="N", help="Only the N kernels that take most time.")
+@click.option(
+    "--metric",
+    "metric_pattern",
+    default="",
+    metavar="PATTERN",
+    help="Only metrics and counters that match, in tables and CSV.",
+)
+@click.option("--csv", "as_csv", is_flag=True, help="Print metrics and counters as CSV.")
 @click.option("--html", type=NamedPath(dir_okay=False, path_type=Path), help="Also write the profile as one page.")
 @click.option("--what-if", is_flag=True, help="Say what removing each cause of time is worth at most.")
 @click.option("--exact", is_flag=True, help="Run every grid in full, and check the programs' results.")
@@ -256,12 +272,16 @@ def _profile_program(
     from hipsynth.profiling.matrix.job import profile_program
     from hipsynth.profiling.reports.budget import budget_notes
     from hipsynth.profiling.reports.describe import exit_code, profile_document
+    from hipsynth.profiling.reports.filters import check_metric_pattern, select_kernels, write_csv
     from hipsynth.profiling.reports.lines import lines_listing
     from hipsynth.profiling.reports.profile_page import profile_page
     from hipsynth.profiling.reports.terminal import render_results
     from hipsynth.profiling.reports.what_if import what_if_listing
     from hipsynth.source.harness import HarnessChoices
 
+    check_metric_pattern(options["metric_pattern"])
+    if options["as_csv"] and options["as_json"]:
+        raise UsageError("--csv excludes --json", remedy="give one of them")
     path = str(project.sources[0].path)
     choices = HarnessChoices(options["grid"], options["block"], parse_values(options["values"]))
     backend, workers = options["backend"], options["workers"]
@@ -269,7 +289,7 @@ def _profile_program(
     completed = project if is_recorded else complete_project(project, choices)
     program = project_program(completed)
     results = profile_program(program, wanted, backend, limits, workers, keep_interrupted=True)
-    results = name_original(results, completed, project)
+    results = select_kernels(name_original(results, completed, project), options["kernel_pattern"], options["top"] or 0)
     interrupted = any(result.reason == Reason.INTERRUPTED for result in results)
     if interrupted and not any(result.kernels for result in results):
         raise KeyboardInterrupt  # there is nothing to show
@@ -277,8 +297,10 @@ def _profile_program(
         write_whole(options["html"], profile_page(path, results))
     if options["as_json"]:
         print_json(profile_document(program.id, path, results, options["what_if"]))
+    elif options["as_csv"]:
+        click.echo(write_csv(results, options["metric_pattern"]), nl=False)
     else:
-        click.echo(render_results(results, terminal_width(), options["counters"]))
+        click.echo(render_results(results, terminal_width(), options["counters"], options["metric_pattern"]))
         if lines:
             click.echo("\n" + lines_listing(results, terminal_width()))
         if options["what_if"]:

@@ -11,6 +11,7 @@ from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import TargetResult
 from hipsynth.profiling.metrics import bottleneck, roofline, uncertainty
+from hipsynth.profiling.reports.filters import matches_name
 from hipsynth.profiling.reports.numbers import format_number, format_percent, format_quantity, unit_prefix
 from hipsynth.profiling.reports.rates import level_rates
 from hipsynth.profiling.uncertainty import expected_error
@@ -67,8 +68,11 @@ class Column:
         return error if unit == "points" or not value else 100 * error / abs(value)
 
 
-def render_results(results: Sequence[TargetResult], width: int = 120, counters: bool | None = None) -> str:
-    """All kernels of all targets; tables are wrapped at about `width` columns.
+def render_results(
+    results: Sequence[TargetResult], width: int = 120, counters: bool | None = None, pattern: str = ""
+) -> str:
+    """All kernels of all targets; tables are wrapped at about `width` columns, and have the metrics and counters that
+    match `pattern`.
 
     `counters`: whether to show counters; None: only if there are at most FEW kernels.
     """
@@ -82,14 +86,14 @@ def render_results(results: Sequence[TargetResult], width: int = 120, counters: 
     full = len(names) <= FEW if counters is None else counters
     for name in names:
         columns = [Column(result, kernel) for result in results for kernel in result.kernels if kernel.name == name]
-        lines += ["", *_kernel_lines(name, columns, width, full)]
+        lines += ["", *_kernel_lines(name, columns, width, full or bool(pattern), pattern)]
     for result in results:
         if result.transfers:
             lines += ["", *_transfer_lines(result)]
     simulated = any(kernel.source.kind == "executed" for result in results for kernel in result.kernels)
     if simulated:
         lines += ["", *LEGEND]
-    if counters is None and not full:
+    if counters is None and not full and not pattern:
         lines.append("Counters of every kernel: --counters")
     return "\n".join(lines).strip("\n")
 
@@ -130,7 +134,7 @@ def _overview_lines(results: Sequence[TargetResult], names: Sequence[str]) -> It
         yield f"{name:<{width}}" + "".join(f"  {text:>{size}}" for text in cells)
 
 
-def _kernel_lines(name: str, columns: Sequence[Column], width: int, counters: bool) -> Iterator[str]:
+def _kernel_lines(name: str, columns: Sequence[Column], width: int, counters: bool, pattern: str) -> Iterator[str]:
     shapes = dict.fromkeys(_launch_shape(column.kernel) for column in columns)
     yield f"{name}  " + "; ".join(shapes)
     for column in columns:
@@ -138,7 +142,7 @@ def _kernel_lines(name: str, columns: Sequence[Column], width: int, counters: bo
     fitting = max(1, (width - TABLE_LABEL) // TABLE_CELL)
     for first in range(0, len(columns), fitting):
         yield ""
-        yield from _metric_table(columns[first : first + fitting], counters)
+        yield from _metric_table(columns[first : first + fitting], counters, pattern)
 
 
 def _launch_shape(kernel: KernelRecord) -> str:
@@ -255,7 +259,7 @@ def _of_peak(name: str, value: float, peak: float, unit: str) -> str:
     return f"{name} {reached} of {possible} {peak_text} ({format_percent(value / peak)})"
 
 
-def _metric_table(columns: Sequence[Column], counters: bool) -> Iterator[str]:
+def _metric_table(columns: Sequence[Column], counters: bool, pattern: str) -> Iterator[str]:
     """Table of the paper's metrics, our metrics and counters, one column per target."""
     facts = metrics.metric_table().metrics
     own_metrics = [metric for metric in metrics.extra_ids() if facts[metric].source.startswith("own")]
@@ -264,7 +268,11 @@ def _metric_table(columns: Sequence[Column], counters: bool) -> Iterator[str]:
         list(_metric_rows(columns, own_metrics)),
         list(_counter_rows(columns)) if counters else [],
     ]
+    blocks = [[row for row in block if matches_name(row[0], pattern)] for block in blocks]
     rows = [row for block in blocks for row in block]
+    if not rows:
+        yield "    (nothing of this kernel matches)"
+        return
     names, units = (max(len(row[i]) for row in rows) for i in (0, 1))
     values, errors = ([max(len(row[2][n][i]) for row in rows) for n in range(len(columns))] for i in (0, 1))
     heads = [[column.title for column in columns], [column.result.flags for column in columns]]
@@ -274,7 +282,7 @@ def _metric_table(columns: Sequence[Column], counters: bool) -> Iterator[str]:
             cells = "".join(f"  {text:>{size}}" for text, size in zip(head, sizes, strict=True))
             yield " " * (names + units + 5) + cells
     for block in filter(None, blocks):
-        if block is not blocks[0]:
+        if block is not next(filter(None, blocks)):
             yield ""
         for name, unit, row in block:
             parts = [f"{cell[0]:>{v}} {cell[1]:<{e}}" for cell, v, e in zip(row, values, errors, strict=True)]

@@ -224,3 +224,26 @@ def test_options_behind_the_dashes_are_the_programs(hip: Path, recorded: str) ->
     assert not done.stdout.startswith("{")
     words = [line.split()[1] for line in done.stderr.splitlines() if line.startswith("warning: ")]
     assert words == ["--flags", "--json"], "only names of synth's own long options"
+
+
+def test_some_kernels_and_some_metrics(hip: Path, recorded: str) -> None:
+    asked = [str(hip), "--backend", recorded, "--arch", "gfx90a", "--flags", "-O3 -ffast-math"]
+    document = json.loads(run(*asked, "--kernel", "SEC", "--json").stdout)
+    assert [one["name"] for one in document["results"][0]["kernels"]] == ["second"]
+    document = json.loads(run(*asked, "--top", "1", "--json").stdout)
+    assert [one["name"] for one in document["results"][0]["kernels"]] == ["first"], "it was launched twice"
+    text = run(*asked, "--kernel", "first", "--metric", "tcc_*miss").stdout
+    assert "TCC_MISS" in text and "131,082" in text and "L1_Cache_Hit_Rate" not in text and "second" not in text
+    for option, name in (("--kernel", "secnod"), ("--metric", "L2_Cache_Hitrate")):
+        failed = run(*asked, option, name).exception
+        assert isinstance(failed, UsageError) and failed.cause.startswith("did you mean ")
+
+
+def test_csv_has_a_row_for_each_quantity(hip: Path, recorded: str) -> None:
+    asked = [str(hip), "--backend", recorded, "--arch", "gfx90a", "--csv"]
+    head, *rows = [line.split(",") for line in run(*asked).stdout.splitlines()]
+    assert head[:4] == ["arch", "device", "flags", "kernel"] and all(len(row) == len(head) for row in rows)
+    values = {row[7]: row[8] for row in rows}
+    assert float(values["TCC_MISS"]) == VCOPY_GFX90A["TCC_MISS"] and float(values["duration_ns"]) == 15840
+    assert len(run(*asked, "--metric", "TCC_MISS").stdout.splitlines()) == 2
+    assert isinstance(run(*asked, "--json").exception, UsageError)
