@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from cheats import CHEATS, HONEST, PROGRAMS, TEXTS, Change
@@ -12,9 +13,12 @@ from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, measurement_
 from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.optimize.verify import Verifier
 from hipsynth.tuning.optimize.verify_change import prepare_verifier
+from hipsynth.tuning.tools import Workshop
 from hipsynth.tuning.trial import run_trial, target_of
 
 TARGET = target_of("gfx942")
+HANDWRITTEN = Path(__file__).parents[3] / "corpus" / "handwritten"
+NAIVE = ["gemm_naive", "softmax_row_per_thread", "histogram_global_atomics", "kmeans_global_atomics"]
 
 
 @functools.cache
@@ -63,3 +67,18 @@ def test_a_program_does_the_same_as_itself(program: str) -> None:
 
 def test_there_are_many_kinds() -> None:
     assert len(CHEATS) + len(TEXTS) >= 25
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", NAIVE)
+def test_no_move_of_the_search_is_taken_for_a_cheat(name: str) -> None:
+    """The first plan of each transformation on handwritten programs."""
+    [path] = HANDWRITTEN.glob(f"*/{name}.hip")
+    shop = Workshop(TARGET)
+    version = shop.add(path.read_text())
+    texts = {move.transformation: text for move, text in reversed(shop.moves(version))}
+    verifier = shop.verifier(version.name)
+    assert len(texts) > 4
+    for transformation, text in texts.items():
+        found = verifier.full(text)
+        assert found.passed, (transformation, found)

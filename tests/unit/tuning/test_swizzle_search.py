@@ -213,3 +213,24 @@ def test_the_verb_writes_the_program_and_a_patch(tmp_path: Path) -> None:
     assert kernel["ceiling"]["L2_Cache_Hit_Rate"] > kernel["before"]["L2_Cache_Hit_Rate"]
     assert Path(found["patched"]).name == "a.swizzled.hip" and "swizzled_k" in Path(found["patched"]).read_text()
     assert Path(found["patch"]).read_text().startswith("--- a/a.hip")
+
+
+def counted(duration_ns: float, hits: float, requests: float = 1000.0) -> KernelRecord:
+    counters = {"TCC_HIT": hits / 100 * requests, "TCC_MISS": (1 - hits / 100) * requests}
+    return KernelRecord("k", 1, (8, 1, 1), (64, 1, 1), duration_ns, counters, metrics={search.HIT_RATE: hits})
+
+
+def test_more_hits_are_no_improvement_of_a_kernel_that_is_slower() -> None:
+    assert not search._is_better(counted(76.8, 94.2), counted(76.5, 91.6), original=True)
+    assert search._is_better(counted(76.5, 94.2), counted(76.5, 91.6), original=True)
+    assert search._is_better(counted(70.0, 91.6), counted(76.5, 91.6), original=True)
+
+
+def test_an_exceeded_ceiling_is_no_exact_one() -> None:
+    """The ceiling is that of the original's requests: a mapping that makes more of them has a higher one."""
+    answer = KernelSwizzle("k", before=counted(1.0, 59.9), ceiling=72.45)
+    search._raise_ceiling(answer, counted(1.0, 72.54, requests=1010.0))
+    assert answer.exact_ceiling and answer.ceiling == pytest.approx(100 * (1 - 275.5 / 1010))
+    answer = KernelSwizzle("k", before=counted(1.0, 59.9), ceiling=72.45)
+    search._raise_ceiling(answer, counted(1.0, 72.54))
+    assert not answer.exact_ceiling and answer.ceiling == 72.54
