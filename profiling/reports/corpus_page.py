@@ -39,7 +39,7 @@ CHARTS: tuple[tuple[str, str, str, int], ...] = (
     ("Intensity at HBM", "FLOP/B", "HBM_Arithmetic_Intensity", 2),
     ("Performance", "GFLOP/s", "HBM_GFLOPS", 2),
     ("L2 bandwidth", "GB/s", "L2_Cache_Bandwidth", 2),
-    ("HBM read bandwidth", "GB/s", "L2_Fabric_Read_BW", 2),
+    ("Fabric read bandwidth", "GB/s", "L2_Fabric_Read_BW", 2),
 )
 COLUMNS = ("program_id", "arguments", "arch", "device", "flags", "family", "kernel", "dispatches", "grid", "block")
 

@@ -158,6 +158,15 @@ def test_interrupted_workers_return_what_they_have(tmp_path: Path) -> None:
     assert child.communicate(timeout=20)[0] == "-1\n-1\ninterrupted\n", "the third was not begun"
 
 
+def test_an_error_of_the_use_ends_the_workers() -> None:
+    def raise_error(outcome: ItemOutcome[int]) -> None:
+        outcome.get()
+
+    with pytest.raises(BadInput, match="item 15"):
+        use_outcomes(map_unordered(work, [15, 17], workers=2, collect_interrupted=True), raise_error)
+    assert not multiprocessing.active_children()
+
+
 def test_an_interruption_between_two_outcomes() -> None:
     seen: list[int] = []
 

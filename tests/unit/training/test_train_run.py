@@ -151,7 +151,7 @@ def test_evaluation_has_the_documented_shape(model: Path, tmp_path: Path) -> Non
     assert document["splits"]["lineage"]["leak"] == 0.0
     assert document["splits"]["handwritten"]["n"] == len(HAND)
     text = evaluation_table(found.document)
-    assert "Split by lineage" in text and "HBM Write Bandwidth" in text
+    assert "Split by lineage" in text and "Fabric Write Bandwidth" in text
     save_evaluation(found, tmp_path)
     rows = json.loads((tmp_path / "predictions.json").read_text())
     assert len(rows) == sum(scored["n"] for scored in document["splits"].values())
