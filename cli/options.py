@@ -16,7 +16,7 @@ from hipsynth.simulator.devices import DEFAULT_ARCH
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-ARCHS = "gfx90a or gfx942"
+ARCHS = "gfx90a, gfx942 or gfx950"
 
 
 class FiniteRange(click.FloatRange):
@@ -106,7 +106,7 @@ def timeout_of(meaning: str) -> Callable[[F], F]:
 timeout_option = timeout_of("Seconds of processor time per program, independent of machine load.")
 
 
-def arch_option(default: str = "both") -> Callable[[F], F]:
+def arch_option(default: str = "gfx90a and gfx942") -> Callable[[F], F]:
     """The repeatable --arch option, passed as `archs`, () if not given; `default` describes the default in the help."""
     return click.option(
         "--arch",

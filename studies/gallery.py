@@ -85,7 +85,7 @@ def section(steps: Sequence[Step], found: Mapping[str, Mapping[str, Figures]]) -
     titles = [title for title, *_ in FIGURES]
     head = ["step", titles[0], "bottleneck", "L2 hits", *titles[1:]]
     lines = [f"## {steps[0].problem}", "", *map(described, steps)]
-    for arch in devices.list_architectures():
+    for arch in devices.recorded_architectures():
         device = devices.default_device(arch)
         lines += ["", f"{arch} ({device}):", "", f"| {' | '.join(head)} |", "|---|" + "---:|" * (len(head) - 1)]
         lines += [row(s, found[s.name][arch], found[s.after][arch] if s.after else None) for s in steps]
@@ -98,7 +98,7 @@ def by_problem() -> dict[str, list[Step]]:
 
 def profiled(steps: Sequence[Step]) -> dict[str, dict[str, Figures]]:
     """The figures of programs, by name and architecture."""
-    return {s.name: {arch: handwritten.figures(s, arch) for arch in devices.list_architectures()} for s in steps}
+    return {s.name: {arch: handwritten.figures(s, arch) for arch in devices.recorded_architectures()} for s in steps}
 
 
 def sections(page: str) -> dict[str, str]:

@@ -25,7 +25,7 @@ from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.backends.protocol import Target, TargetResult
 from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.profiling.metrics import bottleneck
-from hipsynth.simulator.devices import default_device, list_architectures
+from hipsynth.simulator.devices import default_device, recorded_architectures
 from hipsynth.simulator.limits import RunLimits
 
 CORPUS = Path(__file__).resolve().parents[1] / "corpus" / "handwritten"
@@ -149,7 +149,7 @@ def figures(step: Step, arch: str) -> Figures:
 def complaints(step: Step, found: Mapping[str, Figures], before: Mapping[str, Figures] | None) -> list[str]:
     """Where the figures per architecture contradict the header of `step`; `before`: those of the step before it."""
     problems = []
-    for arch in list_architectures():
+    for arch in recorded_architectures():
         mine = found[arch]
         if mine.bound != step.bound.get(arch):
             problems.append(f"{step.name} on {arch}: bound by {mine.bound}, the header says {step.bound.get(arch)}")

@@ -28,7 +28,7 @@ from hipsynth.core.store import Corpus
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.matrix.collect import MatrixOptions, collect_matrix
 from hipsynth.simulator.build import build_program
-from hipsynth.simulator.devices import default_device, list_architectures
+from hipsynth.simulator.devices import default_device, recorded_architectures
 from hipsynth.simulator.limits import CORPUS_EFFORT, CORPUS_UNITS, RunLimits
 from hipsynth.simulator.opcodes import count_opcodes
 from hipsynth.source.declarations import KERNEL_MARK
@@ -138,9 +138,9 @@ PLACES: Mapping[str, Callable[[Mapping[str, Any]], int]] = {  # bins: powers of 
 def code_of(programs: Sequence[Program]) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, float]]]:
     """By architecture, of each opcode: its mean share of the instructions of a program, and the share of programs that
     have it. One unrolled program can have more instructions than all others, so each counts the same."""
-    mean: dict[str, dict[str, float]] = {arch: {} for arch in list_architectures()}
-    presence: dict[str, dict[str, float]] = {arch: {} for arch in list_architectures()}
-    for program, arch in itertools.product(programs, list_architectures()):
+    mean: dict[str, dict[str, float]] = {arch: {} for arch in recorded_architectures()}
+    presence: dict[str, dict[str, float]] = {arch: {} for arch in recorded_architectures()}
+    for program, arch in itertools.product(programs, recorded_architectures()):
         with scratch_folder() as scratch:
             built, _ = build_program(program, arch, "-O3", scratch / "build")
             opcodes = count_opcodes(path for _, path in built.modules)
@@ -187,11 +187,11 @@ def write_table(listing: Path, surveyed: Path) -> None:
         lines = [line for line in csv.DictReader(file) if line["mnemonic"] != PADDING]
     counted = {
         arch: {line["mnemonic"]: int(line[f"{arch}_static"]) for line in lines if int(line[f"{arch}_static"])}
-        for arch in list_architectures()
+        for arch in recorded_architectures()
     }
     present = {
         arch: {line["mnemonic"]: int(line[f"{arch}_programs"]) for line in lines if int(line[f"{arch}_programs"])}
-        for arch in list_architectures()
+        for arch in recorded_architectures()
     }
     corpus = Corpus.open(surveyed)
     rows = rows_of(corpus)

@@ -45,7 +45,9 @@ def build_tree(say: Say = lambda _line: None, *, wheels: Path | None = None) -> 
     if wheels is None and os.environ.get("HIPSYNTH_WHEELS"):
         wheels = Path(os.environ["HIPSYNTH_WHEELS"])
     with replace_atomically(tree, is_finished=lambda found: locate.read_manifest(found) is not None) as fresh:
-        taken_wheels = {spec["name"]: _take_wheel(spec, fresh, wheels, say) for spec in locate.read_inputs()["wheels"]}
+        taken_wheels = _reuse_older(tree, fresh) or {
+            spec["name"]: _take_wheel(spec, fresh, wheels, say) for spec in locate.read_inputs()["wheels"]
+        }
         _version_file(fresh)
         _control_bitcode(fresh)
         manifest = _build_manifest(fresh, taken_wheels)
@@ -58,6 +60,31 @@ def _remove_older(tree: Path) -> None:
     for other in tree.parent.glob("tree-*"):
         if other != tree and other.suffix != PARTIAL:  # may belong to another process
             shutil.rmtree(other, ignore_errors=True)
+
+
+def _reuse_older(tree: Path, fresh: Path) -> dict[str, int]:
+    """Copies what the wheels gave from a tree of another recipe, such as one with fewer architectures, if it has the
+    same wheels; returns the number of files of each wheel, or nothing."""
+    specs = locate.read_inputs()["wheels"]
+    wanted = {spec["name"]: (spec["version"], spec["sha256"]) for spec in specs}
+    targets = [target for spec in specs for target in spec["take"].values()]
+    for other in sorted(tree.parent.glob("tree-*")):
+        manifest = None if other.suffix == PARTIAL else locate.read_manifest(other)
+        wheels = manifest["wheels"] if manifest else []
+        same = {wheel["name"]: (wheel["version"], wheel["sha256"]) for wheel in wheels} == wanted
+        if same and all((other / target).exists() for target in targets):
+            for target in targets:
+                _copy_path(other / target, fresh / target)
+            return {wheel["name"]: wheel["files"] for wheel in wheels}
+    return {}
+
+
+def _copy_path(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir():
+        shutil.copytree(source, target, dirs_exist_ok=True)
+    else:
+        shutil.copy2(source, target)
 
 
 def file_sha256(path: Path) -> str:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hipsynth.core.files import write_whole
-from hipsynth.simulator.devices import list_architectures
+from hipsynth.simulator.devices import recorded_architectures
 from hipsynth.toolchain import sandbox
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -43,7 +43,7 @@ class Stage:
 def stages(out: Path, programs: int) -> list[Stage]:
     """The stages in order, for `programs` base programs, with all outputs under `out`."""
     base, varied, corpus, model = (str(out / name) for name in ("programs", "augmented", "corpus", "model"))
-    matrix = [f"--arch={arch}" for arch in list_architectures()] + [f"--flags={flags}" for flags in FLAG_SETS]
+    matrix = [f"--arch={arch}" for arch in recorded_architectures()] + [f"--flags={flags}" for flags in FLAG_SETS]
     return [
         Stage(
             "generate base programs",

@@ -33,7 +33,8 @@ def strip_comments(disassembly: str) -> str:
 
 def head(arch: str) -> bytes:
     """Launch parameters of the `launch` target: struct Parameters of simulator/native/fuzz/launch.cpp."""
-    return struct.pack("<4B4H6I", arch == "gfx942", 15, 15, 0, 1024, 64, 0x3F0, 0, 2, 1, 1, 64, 1, 1)
+    number = devices.list_architectures().index(arch)
+    return struct.pack("<4B4H6I", number, 15, 15, 0, 1024, 64, 0x3F0, 0, 2, 1, 1, 64, 1, 1)
 
 
 def bundle(arch: str, elf: bytes) -> bytes:
@@ -54,15 +55,15 @@ def seeds(folder: Path) -> None:
     """Writes the architecture tables and one seed per test kernel, architecture and target."""
     for target in TARGETS:
         (folder / target).mkdir(parents=True, exist_ok=True)
-    for device in ("mi250", "mi300x"):
-        table = devices.load_device(device)
+    for number, arch in enumerate(devices.list_architectures()):
+        table = devices.device_of(arch)
         (folder / f"{table.arch}.txt").write_text("".join(f"{k} {float(v)!r}\n" for k, v in table.spec().items()))
         for source in SOURCES:
             compiled = toolchain.compile_device(
                 ROOT / "tests" / "kernels" / source, table.arch, "-O1", folder / "build" / table.arch
             )
             text, elf = compiled.disassembly.read_text(), compiled.code_object.read_bytes()
-            first = bytes([table.arch == "gfx942"])
+            first = bytes([number])
             name = f"{Path(source).stem}-{table.arch}"
             packed = first + struct.pack("<I", len(text.encode())) + text.encode() + elf
             (folder / "object" / name).write_bytes(packed)

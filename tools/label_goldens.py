@@ -3,6 +3,7 @@
     python -m tools.label_goldens             # labels all programs of tests/golden/labels again, prints what moved
     python -m tools.label_goldens --write     # records them; refused if labels moved and their version did not rise
     python -m tools.label_goldens --draw      # draws the programs anew, then records the same labels with them
+    python -m tools.label_goldens --add DEVICE ...    # adds labels of more devices; all others stay as they are
 
 What moved under a new version is added to docs/reference/label-versions.md. The texts of the programs are kept, so that
 another grammar changes no label; those of the part "quick" are labelled by `make test`, all by `make test-full`.
@@ -44,6 +45,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "tests" / "golden" / "labels"
 PAGE = ROOT / "docs" / "reference" / "label-versions.md"
 PARTS = {"quick": 2, "full": 2}  # programs of each family
+ADDED = {"quick": 3, "full": 6}  # every how many programs are labelled on a device that is added
 COMPOSED = 3  # times as many of the family whose programs differ most
 SEED = 31
 RARE = ("mfma", "salu", "write_back")  # limits of few programs
@@ -140,6 +142,12 @@ def rare_limits() -> Iterator[Drawn]:
         yield Drawn("quick", program, (row["device"],))
 
 
+def add_devices(names: Sequence[str]) -> list[Drawn]:
+    """A part of the programs once more, for the given devices."""
+    chosen = [drawn_program for part, step in ADDED.items() for drawn_program in list_programs(part)[::step]]
+    return [replace(drawn_program, devices=tuple(names)) for drawn_program in chosen]
+
+
 def write_programs(drawn: Iterable[Drawn]) -> None:
     """Stores the programs of the record."""
     rows = [
@@ -195,13 +203,17 @@ def label_rows(job: MatrixJob, results: Sequence[TargetResult]) -> list[tuple[tu
 
 def label_programs(part: str, batch: slice = slice(None), workers: int = 1) -> list[tuple[tuple[str, ...], Facts]]:
     """Labels the programs of a part (a batch of them) as a corpus would, executed and previewed."""
-    jobs = [
-        drawn_program.job(backend) for drawn_program in list_programs(part)[batch] for backend in ("sim", "preview")
-    ]
+    return label_drawn(list_programs(part)[batch], workers)
+
+
+def label_drawn(drawn: Sequence[Drawn], workers: int = 1) -> list[tuple[tuple[str, ...], Facts]]:
+    """(key columns, facts) of each label of these programs, executed and previewed."""
+    jobs = [(choice.part, choice.job(backend)) for choice in drawn for backend in ("sim", "preview")]
     rows = []
-    for outcome in map_unordered(run_job, jobs, workers, "local", 3600.0):
-        rows += label_rows(jobs[outcome.index], outcome.get())
-    return [((part, *key), facts) for key, facts in rows]
+    for outcome in map_unordered(run_job, [job for _, job in jobs], workers, "local", 3600.0):
+        part, job = jobs[outcome.index]
+        rows += [((part, *key), facts) for key, facts in label_rows(job, outcome.get())]
+    return rows
 
 
 def digest_facts(facts: Facts, names: Sequence[str]) -> str:
@@ -215,7 +227,11 @@ def make_goldens(rows: Iterable[tuple[tuple[str, ...], Facts]], names: Mapping[s
         _parse_golden((*key, *(_show_value(facts.get(name)) for name in SHOWN), digest_facts(facts, names[key[5]])))
         for key, facts in rows
     ]
-    return sorted(goldens, key=lambda one: (one.part != "quick", one.family, one.key))
+    return sorted(goldens, key=_order_of)
+
+
+def _order_of(label: Golden) -> tuple[bool, str, tuple[str, ...]]:
+    return label.part != "quick", label.family, label.key
 
 
 def _show_value(value: Any) -> str:
@@ -310,13 +326,16 @@ def may_write(record: GoldenRecord, pairs: Sequence[tuple[Golden | None, Golden 
 
 
 def add_to_page(pairs: Sequence[tuple[Golden | None, Golden | None]], all_labels: int, why: str) -> None:
-    """Adds the section of the present versions to the page."""
-    title = f"## {label_model.preview_version()}"
-    text = PAGE.read_text()
-    head, _, _ = text.partition(title)
+    """Adds what moved to the section of the present versions, which is the last one of the page."""
     listed = [f"- {line_of(*pair)}" for pair in pairs[:: max(1, len(pairs) // MOST_LISTED)]]
-    body = [title, "", why, "", *summarise_moves(pairs, all_labels), "", "Some of them:", "", *listed, ""]
-    PAGE.write_text(head.rstrip() + "\n\n" + "\n".join(body))
+    write_to_page([*([why, ""] if why else []), *summarise_moves(pairs, all_labels), "", "Some of them:", "", *listed])
+
+
+def write_to_page(body: Sequence[str]) -> None:
+    """Adds lines to the section of the present versions, which is the last one of the page; what it says stays."""
+    title, text = f"## {label_model.preview_version()}", PAGE.read_text().rstrip()
+    head = [] if title in text.splitlines() else [title, ""]
+    PAGE.write_text("\n".join([text, "", *head, *body]) + "\n")
 
 
 # --- the command ----------------------------------------------------------------------------------------------------
@@ -326,10 +345,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="record the labels")
     parser.add_argument("--draw", action="store_true", help="draw the programs anew")
+    parser.add_argument("--add", nargs="+", metavar="DEVICE", help="add labels of these devices")
     parser.add_argument("--why", default="", help="what the new version changes, for the page")
     parser.add_argument("--part", choices=PARTS, action="append", help="only look at this part")
     parser.add_argument("--workers", type=int, default=1)
     options = parser.parse_args()
+    if options.add:
+        add_labels(options.add, options.workers)
+        return 0
     if options.draw:
         write_programs(_keep_affordable(draw_programs(), options.workers))
     parts = tuple(options.part or PARTS)
@@ -354,6 +377,20 @@ def main() -> int:
         add_to_page(pairs, len(record.labels), options.why)
     write_goldens(_make_record(make_goldens(rows, names), names))
     return 0
+
+
+def add_labels(names: Sequence[str], workers: int) -> None:
+    """Adds labels of more devices to the record, their programs and a line on the page. No version rises."""
+    record, added = read_goldens(), add_devices(names)
+    write_programs([*list_programs("quick"), *list_programs("full"), *added])
+    rows = label_drawn(added, workers)
+    known = {
+        backend: [*listed, *sorted({name for key, facts in rows if key[5] == backend for name in facts} - set(listed))]
+        for backend, listed in record.names.items()
+    }  # new names come last: the digests of the other labels stay
+    labels = sorted([*record.labels, *make_goldens(rows, known)], key=_order_of)
+    write_goldens(replace(record, names=known, labels=labels))
+    write_to_page([f"{len(rows)} labels of {', '.join(names)} were added; no other label moved."])
 
 
 def _make_record(labels: Sequence[Golden], names: Mapping[str, Sequence[str]]) -> GoldenRecord:

@@ -20,7 +20,7 @@ from hipsynth.simulator.transfers import Transfer
 class Target:
     """One cell of the matrix: an architecture, a device and the compiler flags."""
 
-    arch: str  # "gfx90a" | "gfx942"
+    arch: str  # "gfx90a" | "gfx942" | "gfx950"
     flags: str  # as given on the command line, e.g. "-O3 -ffast-math"
     device: str  # name of a table in simulator/devices, e.g. "mi250"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from hipsynth.core.errors import UsageError
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.simulator.devices import default_device, list_architectures, load_device
+from hipsynth.simulator.devices import default_device, load_device, recorded_architectures
 from hipsynth.toolchain import check_flags
 
 TABLE_PATH = Path(__file__).with_name("matrix.toml")
@@ -74,7 +74,7 @@ def resolve_flags(flag_texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def resolve_devices(archs: Sequence[str], devices: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """(arch, device) pairs for the given devices, or for the default device of each architecture."""
+    """(arch, device) pairs for the given devices, or for the default device of each architecture with recordings."""
     for arch in archs:
         default_device(arch)
     arch_of_device = {device: load_device(device).arch for device in devices}
@@ -84,7 +84,7 @@ def resolve_devices(archs: Sequence[str], devices: Sequence[str]) -> tuple[tuple
                 f"device {device} is {arch}, which --arch leaves out",
                 remedy=f"add --arch {arch}, or drop --device {device}",
             )
-    wanted = list(archs) or ([] if devices else list_architectures())
+    wanted = list(archs) or ([] if devices else recorded_architectures())
     pairs = []
     for arch in dict.fromkeys([*wanted, *arch_of_device.values()]):
         named = [device for device in arch_of_device if arch_of_device[device] == arch]
@@ -95,7 +95,9 @@ def resolve_devices(archs: Sequence[str], devices: Sequence[str]) -> tuple[tuple
 def select_targets(
     archs: Sequence[str] = (), flags: Sequence[str] = (), devices: Sequence[str] = ()
 ) -> tuple[tuple[Target, ...], tuple[tuple[Target, str], ...]]:
-    """The targets to profile, and the excluded ones with their reasons. Default: all architectures, @default flags.
+    """The targets to profile, and the excluded ones with their reasons.
+
+    Default: the architectures with recordings, @default flags.
 
     Raises UsageError, listing the valid values, for an unknown architecture, flag, tag or device.
     """

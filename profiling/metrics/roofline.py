@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hipsynth.simulator.devices import DeviceTable, load_device
+from hipsynth.simulator.devices import DeviceTable, list_architectures, load_device
 
 LANES = 64
 # level -> (bandwidth metrics that are summed, intensity metric)
@@ -24,6 +24,7 @@ LEVELS: Mapping[str, tuple[tuple[str, ...], str]] = {
 THROUGHPUT = "HBM_GFLOPS"
 MATRIX_TABLE = Path(__file__).resolve().parents[2] / "simulator" / "isa" / "mfma.toml"  # shapes and cycles
 MATRIX_NAMES = {"f64": "FP64", "f32": "FP32", "xf32": "TF32", "f16": "FP16", "bf16": "BF16", "fp8": "FP8"}
+MX_NAMES = {"cycles": "FP8", "narrow_cycles": "FP6, FP4"}  # of instructions whose formats are modifiers
 
 
 @dataclass(frozen=True)
@@ -250,13 +251,14 @@ def matrix_peaks(device: str) -> dict[str, float]:
 @functools.cache
 def _matrix_rates(arch: str) -> dict[str, float]:
     """Floating-point operations per cycle of one matrix unit, by number format."""
-    table = tomllib.loads(MATRIX_TABLE.read_text())["mfma"]
-    column = ("gfx90a", "gfx942").index(arch)
+    table = tomllib.loads(MATRIX_TABLE.read_text())
+    column = list_architectures().index(arch)
+    listed = [(MATRIX_NAMES.get(row["types"][0]), row["shape"], row["cycles"]) for row in table["mfma"].values()]
+    listed += [(name, row["shape"], row[key]) for row in table["mx"].values() for key, name in MX_NAMES.items()]
     rates: dict[str, float] = {}
-    for row in table.values():
-        name, cycles = MATRIX_NAMES.get(row["types"][0]), row["cycles"][column]
-        if name and cycles:
-            rates[name] = max(rates.get(name, 0.0), 2 * math.prod(row["shape"]) / cycles)
+    for name, shape, cycles in listed:
+        if name and cycles[column]:
+            rates[name] = max(rates.get(name, 0.0), 2 * math.prod(shape) / cycles[column])
     return rates
 
 

@@ -56,7 +56,7 @@ def _memory_traffic(kernel: KernelRecord, device: str) -> dict[str, float | None
 
 
 def _other_peaks(device: str) -> dict[str, float]:
-    """Peak GB/s of all LDS together (four bytes per bank and cycle) and of the Infinity Cache (0: none)."""
+    """Peak GB/s of all LDS together and of the Infinity Cache (0: none)."""
     arch = devices.load_device(device)
-    lds = 4 * arch["lds.banks"] * arch["topology.cus"] * arch["clock.core_mhz"] / 1000
+    lds = arch["lds.bytes_per_cycle"] * arch["topology.cus"] * arch["clock.core_mhz"] / 1000
     return {"LDS": lds, "Infinity Cache": arch["fabric.infinity_cache_gbps"]}

@@ -174,7 +174,9 @@ def _verdict_lines(column: Column) -> Iterator[str]:
     peaks = list(_peak_lines(column))
     if peaks:
         yield f"    {', '.join(peaks)}"
-    if simulated and column.unseen:
+    if simulated and column.unseen == [expected_error.NO_RECORDING]:
+        yield f"    * {expected_error.NO_RECORDING} ({column.result.arch}): every range is a guess"
+    elif simulated and column.unseen:
         unlike = ", ".join(column.unseen)
         yield f"    * unlike every recorded {column.result.arch} kernel: {unlike}; errors may be larger"
 

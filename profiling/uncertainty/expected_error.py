@@ -32,6 +32,9 @@ SORTS = (TIME, L2_HIT, L1_HIT, TRAFFIC) = ("time", "L2 hit rate", "vL1D hit rate
 HITS = {"L2_Cache_Hit_Rate": L2_HIT, "L1_Cache_Hit_Rate": L1_HIT}
 BY_TIME = ("IPC", "SQ_BUSY_CU_CYCLES")  # these depend on the duration, too
 BY_TRAFFIC = ("TCC_MISS", "TCC_EA", "TCC_BUBBLE", "HBM_Arithmetic_Intensity")  # beginnings of names
+NO_RECORDING = "no recording of this architecture"
+# Ranges of architectures without recordings, by sort: guesses. A duration may be off by a factor of two.
+GUESSED = {TIME: (100.0, "%"), L2_HIT: (20.0, "points"), L1_HIT: (10.0, "points"), TRAFFIC: (50.0, "%")}
 ALWAYS_EXACT = ("SQ_INSTS", "SQ_WAVES", "SQ_ITEMS", "SQ_THREAD_CYCLES", "SQ_ACTIVE_INST", "VALU_Active_Threads")
 
 
@@ -128,8 +131,22 @@ def duration_class(duration_ns: float) -> str:
     return f"{metrics.DURATION} {'below' if duration_ns < SHORT_NS else 'from'} {SHORT_NS / 1000:g} us"
 
 
+def is_recorded(device: str) -> bool:
+    """Whether anything that ran on the device's architecture was compared with its simulation."""
+    return devices.load_device(device).arch in devices.recorded_architectures()
+
+
+def _guessed_error(quantity: str, device: str) -> ErrorRow | None:
+    """The error of an architecture without recordings; None for counts that follow from the machine code."""
+    size, unit = GUESSED.get(sort_of(quantity) or "", (0.0, ""))
+    return ErrorRow(quantity, devices.load_device(device).arch, device, unit, 0, size, size, (), ()) if unit else None
+
+
 def expected(quantity: str, device: str, duration_ns: float) -> ErrorRow | None:
-    """Expected error of a metric or counter of a kernel on a device; None if it was never compared to hardware."""
+    """Expected error of a metric or counter of a kernel on a device; None if it was never compared to hardware, a guess
+    (n = 0) if nothing of its architecture was."""
+    if not is_recorded(device):
+        return _guessed_error(quantity, device)
     errors = table().errors
     facts = metrics.metric_table().metrics.get(quantity)
     timed = facts is not None and facts.kind in TIMED
@@ -195,6 +212,10 @@ def expected_range(quantity: str, device: str, counters: Mapping[str, float], du
     if sort is None:
         return None
     kernel_class = class_of(quantity, counters, duration_ns)
+    if not is_recorded(device):
+        size, unit = GUESSED[sort]
+        arch = devices.load_device(device).arch
+        return ErrorRange(kernel_class, sort, arch, kinds=0, figures=0, range=size, wide=True, alone=None, unit=unit)
     return ranges().get((kernel_class, sort, devices.load_device(device).arch))
 
 
@@ -208,7 +229,10 @@ def features(counters: Mapping[str, float]) -> frozenset[str]:
 
 
 def without_evidence(counters: Mapping[str, float], device: str, duration_ns: float) -> list[str]:
-    """What no recorded kernel of the architecture has but this one does: features in FEATURES order, length class."""
+    """What no recorded kernel of the architecture has but this one does: features in FEATURES order, length class.
+    Of an architecture without recordings: NO_RECORDING."""
+    if not is_recorded(device):
+        return [NO_RECORDING]
     arch = devices.load_device(device).arch
     used = features(counters) - table().features.get(arch, frozenset())
     titles = [feature.title for feature in FEATURES if feature.title in used]
@@ -222,5 +246,7 @@ def covered(quantity: str, unseen: Iterable[str]) -> bool:
     facts = metrics.metric_table().metrics.get(quantity)
     if quantity.startswith(ALWAYS_EXACT):
         return True
+    if NO_RECORDING in unseen:
+        return False
     timed = facts is not None and (facts.kind in TIMED or quantity == "IPC")
     return not (set(unseen) if timed else MEMORY & set(unseen))

@@ -1,7 +1,8 @@
 """Device tables: one TOML file per device, every number with its source; architectures.toml has the facts that all
 devices of an architecture share.
 
-A table may inherit from another one and list only the differences. Sources that begin with `fit` mark constants fitted
+A table may inherit from another one and list only the differences; from a device of another architecture, it names its
+own, and what it does not list is a guess. Sources that begin with `fit` mark constants fitted
 to recorded counters or times of that device; all others come from documents or measurements.
 """
 
@@ -18,7 +19,7 @@ from hipsynth.core.errors import BadInput, UsageError
 
 FOLDER = Path(__file__).parent
 ARCHITECTURES = FOLDER / "architectures.toml"
-DEFAULT_ARCH = "gfx942"  # where a user names none and only one is wanted: the newest that is modelled, MI300X
+DEFAULT_ARCH = "gfx942"  # where a user names none and only one is wanted: the newest with recordings, MI300X
 _HEAD = ("name", "title", "arch", "inherits")
 
 
@@ -56,6 +57,11 @@ class DeviceTable:
 
 def list_architectures() -> list[str]:
     return list(_load_architectures())
+
+
+def recorded_architectures() -> list[str]:
+    """Those with recordings, which are meant where a user names none."""
+    return [arch for arch, facts in _load_architectures().items() if facts["recorded"]]
 
 
 def load_architectures(path: Path = ARCHITECTURES) -> dict[str, dict[str, Fact]]:
@@ -123,12 +129,19 @@ def load_device(name: str) -> DeviceTable:
     sections = _parse_sections(document)
     if base is not None and (unknown := set(sections) - set(base.constants)):
         raise BadInput(f"{path.name}: {', '.join(sorted(unknown))} not in the inherited table")
-    return DeviceTable(
-        name=document["name"],
-        title=document["title"],
-        arch=document["arch"] if base is None else base.arch,
-        constants=sections if base is None else {**base.constants, **sections},
-    )
+    arch = document.get("arch", base.arch if base else "")
+    inherited = _inherited_constants(base, arch) if base else {}
+    return DeviceTable(document["name"], document["title"], arch, {**inherited, **sections})
+
+
+def _inherited_constants(base: DeviceTable, arch: str) -> Mapping[str, DeviceConstant]:
+    """The constants of the table inherited from; for another architecture they are guesses, whatever their source."""
+    if base.arch == arch:
+        return base.constants
+    return {
+        key: DeviceConstant(constant.value, f"guess: as on the {base.name}; there {constant.source}")
+        for key, constant in base.constants.items()
+    }
 
 
 def device_of(arch: str, device: str | None = None) -> DeviceTable:

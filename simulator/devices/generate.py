@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a script 
 from hipsynth.core.errors import BadInput
 from hipsynth.simulator.devices import Fact, default_device, load_architectures, load_device
 
-PYTHON_ONLY = {"default_device"}
+PYTHON_ONLY = {"default_device", "recorded"}
 CPP_TYPES: dict[type, str] = {bool: "bool", int: "uint32_t", str: "const char*"}
 
 

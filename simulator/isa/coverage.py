@@ -12,13 +12,14 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from hipsynth.simulator.isa.table import ARCHS, HERE, OpcodeRow, load_rows
 
 RANKS = HERE / "common_opcodes.csv"
+RANKED = tuple(arch for arch in ARCHS if f"{arch}_rank" in RANKS.read_text().partition("\n")[0])
 REPORT = HERE.parents[1] / "docs" / "reference" / "isa.md"
 
 PSEUDO_CODE = "AMD's pseudo-code"
@@ -27,17 +28,19 @@ MANUAL = "ISA manual"
 # Plain ALU opcodes that the pseudo-code omits, describes only in a comment, or computes with unintended roundings.
 HOST_ORACLE = frozenset({
     "s_quadmask_b32", "s_quadmask_b64", "s_wqm_b32", "s_wqm_b64", "v_accvgpr_mov_b32", "v_accvgpr_read_b32",
-    "v_accvgpr_write_b32", "v_cos_f16", "v_cos_f32", "v_cvt_norm_i16_f16", "v_cvt_norm_u16_f16",
-    "v_cvt_off_f32_i4", "v_cvt_pknorm_i16_f16", "v_cvt_pknorm_i16_f32", "v_cvt_pknorm_u16_f16",
-    "v_cvt_pknorm_u16_f32", "v_cvt_pkrtz_f16_f32", "v_cvt_rpi_i32_f32", "v_div_fmas_f32", "v_div_fmas_f64",
-    "v_exp_f16", "v_exp_f32", "v_exp_legacy_f32", "v_fma_mix_f32", "v_fract_f16", "v_fract_f32", "v_fract_f64",
-    "v_frexp_exp_i16_f16", "v_frexp_exp_i32_f32", "v_frexp_exp_i32_f64", "v_ldexp_f16", "v_ldexp_f32",
-    "v_ldexp_f64", "v_lerp_u8", "v_log_f16", "v_log_f32", "v_log_legacy_f32", "v_mac_f16", "v_mac_f32",
-    "v_mad_f16", "v_mad_f32", "v_mad_legacy_f32", "v_madak_f16", "v_madak_f32", "v_madmk_f16", "v_madmk_f32",
-    "v_mqsad_pk_u16_u8", "v_msad_u8", "v_perm_b32", "v_qsad_pk_u16_u8", "v_rcp_f32", "v_rcp_iflag_f32", "v_rndne_f16",
-    "v_rndne_f32", "v_rndne_f64", "v_rsq_f16", "v_rsq_f32", "v_rsq_f64", "v_sad_hi_u8", "v_sad_u16", "v_sad_u32",
-    "v_sad_u8", "v_sat_pk_u8_i16", "v_sin_f16", "v_sin_f32", "v_sqrt_f16", "v_sqrt_f32", "v_sqrt_f64",
-    "v_trig_preop_f64",
+    "v_accvgpr_write_b32", "v_ashr_pk_i8_i32", "v_ashr_pk_u8_i32", "v_cos_f16", "v_cos_f32", "v_cvt_f32_bf16",
+    "v_cvt_norm_i16_f16", "v_cvt_norm_u16_f16", "v_cvt_off_f32_i4", "v_cvt_pk_bf16_f32", "v_cvt_pk_f16_f32",
+    "v_cvt_pknorm_i16_f16", "v_cvt_pknorm_i16_f32", "v_cvt_pknorm_u16_f16", "v_cvt_pknorm_u16_f32",
+    "v_cvt_pkrtz_f16_f32", "v_cvt_rpi_i32_f32", "v_div_fmas_f32", "v_div_fmas_f64", "v_dot2_f32_bf16",
+    "v_dot2c_f32_bf16", "v_exp_f16", "v_exp_f32", "v_exp_legacy_f32", "v_fma_mix_f32", "v_fract_f16",
+    "v_fract_f32", "v_fract_f64", "v_frexp_exp_i16_f16", "v_frexp_exp_i32_f32", "v_frexp_exp_i32_f64",
+    "v_ldexp_f16", "v_ldexp_f32", "v_ldexp_f64", "v_lerp_u8", "v_log_f16", "v_log_f32", "v_log_legacy_f32",
+    "v_mac_f16", "v_mac_f32", "v_mad_f16", "v_mad_f32", "v_mad_legacy_f32", "v_madak_f16", "v_madak_f32",
+    "v_madmk_f16", "v_madmk_f32", "v_maximum3_f32", "v_minimum3_f32", "v_mqsad_pk_u16_u8", "v_msad_u8",
+    "v_perm_b32", "v_pk_maximum3_f16", "v_pk_minimum3_f16", "v_qsad_pk_u16_u8", "v_rcp_f32", "v_rcp_iflag_f32",
+    "v_rndne_f16", "v_rndne_f32", "v_rndne_f64", "v_rsq_f16", "v_rsq_f32", "v_rsq_f64", "v_sad_hi_u8",
+    "v_sad_u16", "v_sad_u32", "v_sad_u8", "v_sat_pk_u8_i16", "v_sin_f16", "v_sin_f32", "v_sqrt_f16",
+    "v_sqrt_f32", "v_sqrt_f64", "v_trig_preop_f64",
 })  # fmt: skip
 # Opcodes with a dedicated test against a computed reference: name pattern -> test.
 OF_THEIR_OWN = {
@@ -46,6 +49,13 @@ OF_THEIR_OWN = {
     r"v_mqsad_u32_u8": "test_special_opcodes.py::test_four_masked_sums_of_absolute_differences",
     r"v_(readlane|writelane|readfirstlane)_b32": "test_cross_lane.py::test_single_lanes",
     r"v_swap_b32": "test_cross_lane.py::test_swaps",
+    r"v_permlane(16|32)_swap_b32": "test_cdna4_opcodes.py::test_groups_of_lanes_change_places",
+    r"v_bitop3_b(16|32)": "test_cdna4_opcodes.py::test_any_function_of_three_bits",
+    r"v_cvt_scalef32_(?!sr_).*": "test_cdna4_opcodes.py::test_scaled_conversions",
+    r"v_cvt_scalef32_sr_.*": "test_cdna4_opcodes.py::test_scaled_conversions_with_random_bits",
+    r"v_cvt_sr_b?f16_f32": "test_cdna4_opcodes.py::test_stochastic_halves",
+    r"v_mfma(_scale)?_f32_.*_f8f6f4": "test_cdna4_matrices.py",
+    r"ds_read_b\d+_tr_b\d+": "test_cdna4_memory.py::test_reads_that_transpose",
     r"s_[gs]etreg_b32": "test_cross_lane.py::test_fields_of_mode",
     r"ds_b?permute_b32": "test_cross_lane.py::test_permutes",
     r"ds_swizzle_b32": "test_cross_lane.py::test_swizzles",
@@ -67,6 +77,9 @@ GAPS = {
     "than to nearest, `v_div_fmas` may round twice in the denormal range.",
     "random bits": "Stochastic conversions to 8 bits add the upper random bits and truncate; the published pseudo-code "
     "would round once more and lose the carry of the mantissa.",
+    "small floats": "Scaled conversions to formats without NaN turn one into the largest value with its sign; values "
+    "that are too large become the largest one in these formats and, under FP16_OVFL, in those of 8 bits. Random bits "
+    "are used as by the other stochastic conversions. None of this is published.",
     "float atomic": "Float atomics round to nearest regardless of MODE; a minimum or maximum with a NaN keeps the old "
     "value, as published. Additions of f32 in memory flush denormals on gfx90a; all others keep them.",
     "clock": "`s_memtime` advances by four cycles per executed wave instruction, `s_memrealtime` 16 times slower: "
@@ -125,6 +138,7 @@ def gap_of(row: OpcodeRow) -> str:
         "v_dot2_f32": "dot rounding",
         "v_dot2c_f32": "dot rounding",
         "v_cvt_sr_": "random bits",
+        "v_cvt_scalef32_": "small floats",
     }
     known_gap = next((gap for prefix, gap in prefixes.items() if name.startswith(prefix)), "")
     return "last bit" if row.rate == "trans" else known_gap
@@ -178,7 +192,7 @@ def ranked_coverage(ranks: Path = RANKS) -> list[OpcodeCoverage]:
     entries = []
     with ranks.open(newline="") as file:
         for line in csv.DictReader(file):
-            by_arch = {a: int(line[f"{a}_rank"]) if line[f"{a}_rank"] else None for a in ARCHS}
+            by_arch = {a: int(line.get(f"{a}_rank") or 0) or None for a in ARCHS}
             entries.append(_coverage_entry(line["mnemonic"], by_arch, rows.get(line["mnemonic"])))
     return entries
 
@@ -193,6 +207,10 @@ def full_coverage() -> list[OpcodeCoverage]:
 
 def executing_opcodes(entries: Iterable[OpcodeCoverage], arch: str) -> list[OpcodeCoverage]:
     return [e for e in entries if e.ranks[arch] is not None and e.state == "executes"]
+
+
+def _and_list(names: Sequence[str]) -> str:
+    return ", ".join(names[:-1]) + f" and {names[-1]}"
 
 
 def _summary_table(entries: list[OpcodeCoverage]) -> list[str]:
@@ -213,9 +231,9 @@ def render_report() -> str:
     lines = [
         "# Instructions",
         "",
-        "Generated by `python -m hipsynth.simulator.isa.coverage --write`. Every opcode of gfx90a and gfx942 that",
+        f"Generated by `python -m hipsynth.simulator.isa.coverage --write`. Every opcode of {_and_list(ARCHS)} that",
         "the project knows: whether it executes, its test (in `tests/differential`) and the reference of that test.",
-        "Ranks are by number of programs that use an opcode.",
+        "Ranks are by number of programs that use an opcode, where that was counted.",
         "",
         *_summary_table(entries),
         "",
@@ -237,12 +255,12 @@ def render_report() -> str:
         "",
         "## Executed",
         "",
-        "| opcode | on | rank gfx90a | rank gfx942 | test | compared with | gap |",
-        "|---|---|---:|---:|---|---|---|",
+        f"| opcode | on | {' | '.join(f'rank {arch}' for arch in RANKED)} | test | compared with | gap |",
+        "|---|---|" + "---:|" * len(RANKED) + "---|---|---|",
     ]
     for e in entries:
         if e.state == "executes":
-            ranks = " | ".join(str(e.ranks[a] or "") for a in ARCHS)
+            ranks = " | ".join(str(e.ranks[a] or "") for a in RANKED)
             lines.append(f"| `{e.mnemonic}` | {', '.join(e.archs)} | {ranks} | {e.test} | {e.oracle} | {e.gap} |")
     return "\n".join(lines) + "\n"
 

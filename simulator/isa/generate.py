@@ -38,6 +38,7 @@ TYPES = {
     "pk_f16s": "PkF16S",
     "pk_u16": "PkU16",
     "pk_i16": "PkI16",
+    "pk_bf16": "PkBf16",
     "pk_f32": "PkF32",
     "pk_b32": "PkU32",
     "mask": "Mask",
@@ -63,7 +64,9 @@ MFMA_COUNTER = {
     "fp8": "F8",
     "bf8": "F8",
     "f64": "F64",
+    "mx": "F8",
 }
+NARROW_COUNTER = "F6F4"  # of matrix instructions whose formats are modifiers, without an operand of 8 bits
 FILE_HEAD = "// Generated from simulator/isa/*.toml by generate.py.\n"
 
 
@@ -71,7 +74,7 @@ def operand_slots(row: OpcodeRow) -> dict[str, str]:
     """Slot letter -> type name of each typed operand, with implied operands (c=d, x=vcc) resolved."""
     slots: dict[str, str] = {}
     for token in row.sig.split():
-        if m := re.fullmatch(r"([deabcx])\??:(\w+)", token):
+        if m := re.fullmatch(r"([deabcxy])\??:(\w+)", token):
             slots[m[1]] = m[2]
     for token in row.sig.split():
         if token == "c=d":
@@ -151,6 +154,9 @@ def salu_struct(row: OpcodeRow, struct: str) -> str:
 
 def mfma_call(row: OpcodeRow) -> str:
     assert row.mfma is not None
+    if row.mfma.narrow_cycles:
+        m, _, k, _ = row.mfma.shape
+        return f"mx_mfma<{m}, {k}, {_bool_literal(row.mfma.scaled)}>"
     types = ", ".join(MATRIX_TYPES[t] for t in row.mfma.types)
     m, n, k, blocks = row.mfma.shape
     return f"smfmac<{types}, {m}, {n}, {k}>" if row.mfma.sparse else f"mfma<{types}, {m}, {n}, {k}, {blocks}>"
@@ -270,6 +276,9 @@ def op_info(row: OpcodeRow) -> str:
         fields["mfma_cycles"] = "{" + ", ".join(map(str, row.mfma.cycles)) + "}"
         fields["mfma_mops"] = str(2 * m * n * k * blocks // 512)
         fields["mfma_type"] = f'"{MFMA_COUNTER[row.mfma.types[0]]}"'
+        if row.mfma.narrow_cycles:
+            fields["narrow_cycles"] = "{" + ", ".join(map(str, row.mfma.narrow_cycles)) + "}"
+            fields["narrow_type"] = f'"{NARROW_COUNTER}"'
     fields |= {"flops": str(row.flops), "mem": _mem_literal(row.mem)}
     fields |= {"signature": f'"{row.sig}"', "refused": f'"{row.refused}"'}
     return _aggregate_literal(fields, _NO_OP)

@@ -39,8 +39,14 @@ class Mem:
 class Mfma:
     shape: tuple[int, int, int, int]  # M, N, K, blocks
     types: tuple[str, str, str]  # A, B, accumulator
-    cycles: tuple[int, int]  # on gfx90a and gfx942; 0: the architecture does not have it
+    cycles: tuple[int, ...]  # by architecture; 0: it does not have the instruction
     sparse: bool = False  # A holds two of every four elements along K
+    narrow_cycles: tuple[int, ...] = ()  # if modifiers name the formats of A and B: with none of 8 bits
+    scaled: bool = False  # each block of 32 elements of A and B has an exponent
+
+    @property
+    def archs(self) -> tuple[str, ...]:
+        return tuple(arch for arch, cycles in zip(ARCHS, self.cycles, strict=True) if cycles)
 
 
 @dataclass(frozen=True)
@@ -106,7 +112,9 @@ _STORES = _DWORDS | {
     "short": (2, 1, False, 0),
     "short_d16_hi": (2, 1, False, 2),
 }
-_LDS_LOADS = {k: v for k, v in _LOADS.items() if k in ("dword", "ubyte", "sbyte", "ushort", "sshort")}
+_LDS_LOADS = {
+    k: v for k, v in _LOADS.items() if k in ("dword", "dwordx3", "dwordx4", "ubyte", "sbyte", "ushort", "sshort")
+}
 _DS_WORDS = {"b32": (4, 1, False, 0), "b64": (8, 1, False, 0), "b96": (4, 3, False, 0), "b128": (4, 4, False, 0)}
 _DS_LOADS = _DS_WORDS | {
     "u8": (1, 1, False, 0),
@@ -364,24 +372,39 @@ def _smfmac_rows(entries: Mapping[str, Any], unit: str) -> Iterator[OpcodeRow]:
             n * k * _ELEMENT_BITS[mfma.types[1]] // 2048,
         )
         sig = f"d:acc{acc} a:mat{a} b:mat{b} c:quad1"
-        yield OpcodeRow(name, unit, sig, ("gfx942",), mfma=mfma, partial=True, **_MATRIX)
+        yield OpcodeRow(name, unit, sig, mfma.archs, mfma=mfma, partial=True, **_MATRIX)
+
+
+def _mx_rows(entries: Mapping[str, Any], unit: str) -> Iterator[OpcodeRow]:
+    """Matrix instructions with the formats of A and B as modifiers, and the same with scales of blocks of elements."""
+    for name, entry in entries.items():
+        m, n, k, blocks = entry["shape"]
+        acc = m * n // 64
+        for scaled in (False, True):
+            types = ("mx", "mx", "f32")
+            narrow_cycles = tuple(entry["narrow_cycles"])
+            mfma = Mfma((m, n, k, blocks), types, tuple(entry["cycles"]), False, narrow_cycles, scaled)
+            sig = f"d:acc{acc} a:mx8 b:mx8 c:acc{acc}" + (" x:b32 y:b32" if scaled else "")
+            full = name.replace("v_mfma_", "v_mfma_scale_") if scaled else name
+            yield OpcodeRow(full, unit, sig, mfma.archs, mfma=mfma, **_MATRIX)
 
 
 def _mfma_rows(entries: Mapping[str, Any], unit: str) -> Iterator[OpcodeRow]:
     for name, entry in entries.items():
         mfma = Mfma(tuple(entry["shape"]), tuple(entry["types"]), tuple(entry["cycles"]))
-        archs = tuple(a for a, c in zip(ARCHS, mfma.cycles, strict=True) if c)
+        archs = mfma.archs
+        later = tuple(arch for arch in archs if arch != "gfx90a")
         sig = _mfma_signature(mfma)
         names = [name]
         plain = mfma.types[0] == mfma.types[1] and mfma.types[0] not in ("fp8", "bf8")
-        if "gfx942" in archs and plain:  # LLVM writes the gfx942 forms with separators and the number of blocks
+        if later and plain:  # LLVM writes the forms since gfx942 with separators and the number of blocks
             m, n, k, blocks = mfma.shape
             block = f"_{blocks}b" if blocks > 1 else ""
             names.append(f"v_mfma_{mfma.types[2]}_{m}x{n}x{k}{block}_{mfma.types[0]}")
         for n_, alias in enumerate(dict.fromkeys(names)):
             if n_ and alias in entries:
                 continue
-            yield OpcodeRow(alias, unit, sig, archs if n_ == 0 else ("gfx942",), mfma=mfma, **_MATRIX)
+            yield OpcodeRow(alias, unit, sig, archs if n_ == 0 else later, mfma=mfma, **_MATRIX)
 
 
 @cache
@@ -414,6 +437,7 @@ def load_rows(folder: Path = HERE) -> list[OpcodeRow]:
             rows += list(_expand_family(entry, unit))
         rows += list(_mfma_rows(data.get("mfma", {}), unit))
         rows += list(_smfmac_rows(data.get("smfmac", {}), unit))
+        rows += list(_mx_rows(data.get("mx", {}), unit))
     mnemonics: set[str] = set()
     for row in rows:
         if row.name in mnemonics:

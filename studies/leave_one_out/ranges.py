@@ -21,7 +21,7 @@ Divided = Mapping[str, Sequence[Figure]]
 def ranges(left_out: Divided, sorts: Sequence[str] = SORTS) -> list[ErrorRange]:
     """A range for every class, sort and architecture for which anything of that sort was recorded."""
     ranges_found = []
-    for arch in devices.list_architectures():
+    for arch in devices.recorded_architectures():
         places = devices.devices_of(arch)
         for sort in sorts:
             if part(left_out, sort, places):

@@ -208,7 +208,7 @@ def _counters(found: Evidence, quantities: Sequence[str]) -> Iterator[str]:
 
 
 def _missing(found: Evidence, main: Iterable[str]) -> Iterator[str]:
-    for arch in devices.list_architectures():
+    for arch in devices.recorded_architectures():
         bare = [name for name in main if (name, arch) not in found.errors]
         seen = found.features.get(arch, frozenset())
         unseen = [feature.title for feature in expected_error.FEATURES if feature.title not in seen]

@@ -18,7 +18,7 @@ from hipsynth.synth.generate.matrix import MatrixInstruction
 from hipsynth.synth.generate.traversal import live_names
 from hipsynth.synth.generate.types import BOOL, F32, F64, I32, I64, U32, U64, DType, IRError
 
-WAVE = 64  # lanes of a wavefront on gfx90a and gfx942
+WAVE = 64  # lanes of a wavefront on every architecture that is modelled
 MAX_BLOCK = 1024
 MAX_LDS = 65536
 MAX_PRIVATE = 512  # bytes

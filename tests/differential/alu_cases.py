@@ -52,6 +52,8 @@ def _edges(kind: str) -> list[int]:
         return [e | 0xABCD0000 for e in EDGES_F16]
     if kind == "pk_f16":
         return [e | f << 16 for e, f in zip(EDGES_F16, EDGES_F16[7:] + EDGES_F16[:7], strict=True)]
+    if kind == "pk_bf16":
+        return [e >> 16 | f & 0xFFFF0000 for e, f in zip(EDGES_F32, EDGES_F32[5:] + EDGES_F32[:5], strict=True)]
     if kind == "pk_f32":
         return [e | f << 32 for e, f in zip(EDGES_F32, EDGES_F32[5:] + EDGES_F32[:5], strict=True)]
     if width_of(kind) == 64:
@@ -354,6 +356,61 @@ def _toward_zero(v: V) -> int:
     return bits - 1 if abs(V(bits, "f", 16).number) > abs(x) else bits
 
 
+def _bf16(bits: int) -> float:
+    return float(V((bits & 0xFFFF) << 16, "f", 32).number)
+
+
+def _to_bf16(v: V) -> int:
+    """The nearest bfloat16 by exact comparison of the two around a float; ties to even; a NaN keeps its upper bits."""
+    x = _f(v)
+    if math.isnan(x):
+        return v.bits >> 16 | 0x40
+    low = v.bits >> 16
+    if math.isinf(x) or v.bits & 0xFFFF == 0:
+        return low
+    rest = v.bits & 0xFFFF
+    return low + (rest > 0x8000 or (rest == 0x8000 and low & 1))
+
+
+def _extreme(largest: bool, width: int) -> Callable[[V, V, V], V]:
+    """IEEE 754-2019 minimum or maximum of three: NaN if one is NaN, -0 below +0."""
+
+    def run(a: V, b: V, c: V) -> V:
+        found = 0
+        for shift in range(0, 32, width):
+            parts = [V(v.bits >> shift & ((1 << width) - 1), "f", width) for v in (a, b, c)]
+            if any(math.isnan(_f(v)) for v in parts):
+                found |= make(math.nan, "f", width).bits << shift
+                continue
+            order = sorted(parts, key=lambda v: (_f(v), math.copysign(1.0, _f(v))))
+            found |= order[-1 if largest else 0].bits << shift
+        return V(found, "f" if width == 32 else "u", 32)
+
+    return run
+
+
+def _dot2_bf16(start_last: bool) -> Callable[[V, V, V], V]:
+    """The published steps, each rounded to f32."""
+
+    def run(a: V, b: V, c: V) -> V:
+        products = [(_bf16(a.bits), _bf16(b.bits)), (_bf16(a.bits >> 16), _bf16(b.bits >> 16))]
+        total = 0.0 if start_last else float(V(c.bits, "f", 32).number)
+        for n, (x, y) in enumerate(products):
+            bits = make(x * y, "f", 32).bits if start_last and n == 0 else fma_bits(x, y, total, 32)
+            total = float(V(bits, "f", 32).number)
+        return make(np.float32(total) + np.float32(_f(V(c.bits, "f", 32))), "f", 32) if start_last else V(bits, "f", 32)
+
+    return run
+
+
+def _shifted_bytes(low: int, high: int) -> Callable[[V, V, V], V]:
+    def run(a: V, b: V, c: V) -> V:
+        x, y = (max(low, min(high, int(v.number) >> (c.bits & 31))) & 0xFF for v in (a, b))
+        return V(x | y << 8, "u", 16)
+
+    return run
+
+
 # Opcodes whose pseudo-code is missing, only a comment, or adds intermediate roundings that hardware does not do.
 HOST: dict[str, Callable[..., V]] = {
     "v_accvgpr_read_b32": _identity,
@@ -418,6 +475,17 @@ HOST: dict[str, Callable[..., V]] = {
     "v_sqrt_f32": _without_denormals(lambda v: _root(v, False)),
     **{f"v_rsq_f{n}": lambda v: _root(v, True) for n in (16, 64)},
     "v_rsq_f32": _without_denormals(lambda v: _root(v, True)),
+    "v_cvt_f32_bf16": lambda a: V((a.bits & 0xFFFF) << 16, "f", 32),
+    "v_cvt_pk_bf16_f32": lambda a, b: V(_to_bf16(a) | _to_bf16(b) << 16, "u", 32),
+    "v_cvt_pk_f16_f32": lambda a, b: V(make(_f(a), "f", 16).bits | make(_f(b), "f", 16).bits << 16, "u", 32),
+    "v_minimum3_f32": _extreme(False, 32),
+    "v_maximum3_f32": _extreme(True, 32),
+    "v_pk_minimum3_f16": _extreme(False, 16),
+    "v_pk_maximum3_f16": _extreme(True, 16),
+    "v_dot2_f32_bf16": _dot2_bf16(True),
+    "v_dot2c_f32_bf16": _dot2_bf16(False),
+    "v_ashr_pk_i8_i32": _shifted_bytes(-128, 127),
+    "v_ashr_pk_u8_i32": _shifted_bytes(0, 255),
 }
 
 # Units in the last place that a result may differ: functions computed in a wider format and rounded once.
@@ -447,7 +515,12 @@ PATCHES: dict[str, list[tuple[str, str]]] = {
 
 
 # Result types for comparison where the table only says bits.
-RESULT_KINDS = {"v_cvt_pkrtz_f16_f32": "pk_f16"}
+RESULT_KINDS = {"v_cvt_pkrtz_f16_f32": "pk_f16", "v_cvt_pk_f16_f32": "pk_f16"}
+
+
+def usual_arch(row: OpcodeRow) -> str:
+    """The architecture on which an opcode is tested: gfx950 has other 8-bit floats (test_cdna4_opcodes.py)."""
+    return "gfx942" if "gfx942" in row.archs else row.archs[-1]
 
 
 def same(got: int, want: int, kind: str, ulps: int) -> bool:

@@ -13,13 +13,17 @@ SPECIALS += ("src_private_limit", "src_pops_exiting_wave_id")
 NAMED_SGPRS = {102: "flat_scratch", 104: "xnack_mask", 106: "vcc", 126: "exec"}
 SELECTS = ("BYTE_0", "BYTE_1", "BYTE_2", "BYTE_3", "WORD_0", "WORD_1", "DWORD")
 UNUSED = ("UNUSED_PAD", "UNUSED_SEXT", "UNUSED_PRESERVE")
-SOURCES = "abcx"
+SOURCES = "abcxy"
 PLACES = {"d": "dst", "e": "sdst"} | {s: f"src{i}" for i, s in enumerate(SOURCES)}
 INLINE_F64 = {struct.unpack("<Q", struct.pack("<d", x))[0] for x in (0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 4.0, -4.0)}
 INLINE_F64 |= {0x3FC45F306DC9C882}
 REALS = ("0.5", "-0.5", "1.0", "-1.0", "2.0", "-2.0", "4.0", "-4.0")
 INLINE_F32 = {struct.unpack("<I", struct.pack("<f", float(x)))[0]: x for x in REALS} | {0x3E22F983: "0.15915494"}
 INLINE_F16 = {struct.unpack("<H", struct.pack("<e", float(x)))[0]: x for x in REALS} | {0x3118: "0.15915494"}
+
+# Their destination is one of four bytes, which takes two bits of op_sel.
+BYTE_SELECTS = ("v_cvt_sr_fp8", "v_cvt_sr_bf8", "v_cvt_scalef32_sr_fp8", "v_cvt_scalef32_sr_bf8")
+BYTE_SELECTS += ("v_cvt_scalef32_pk_fp4", "v_cvt_scalef32_sr_pk_fp4")
 
 Fields = dict[str, Any]
 
@@ -100,7 +104,10 @@ def dpp_control(ctrl: int) -> str:
 def _selects(row: OpcodeRow, m: Fields, sources: int) -> list[str]:
     """op_sel and the packed signs."""
     kinds = [kind for _, kind, _ in slots(row)]
-    if any(k.startswith("pk_") for k in kinds) or "mix" in kinds:
+    if row.mfma is not None and row.mfma.scaled:
+        return [f"op_sel:{_bits(m['op_sel'], 3)}", f"op_sel_hi:{_bits(m['op_sel_hi'], 3)}"]
+    scaled = row.name.startswith("v_cvt_scalef32_")  # whose op_sel is not that of packed operands
+    if (not scaled and any(k.startswith("pk_") for k in kinds)) or "mix" in kinds:
         ones = (1 << sources) - 1
         default_high = 0 if "mix" in kinds else ones
         out = [f"op_sel:{_bits(m['op_sel'], sources)}"] if m["op_sel"] else []
@@ -110,7 +117,7 @@ def _selects(row: OpcodeRow, m: Fields, sources: int) -> list[str]:
     if not m["op_sel"]:
         low = "neg" if row.mfma is not None else "neg_lo"
         return [f"{name}:{_bits(m[of], sources)}" for name, of in ((low, "neg_lo"), ("neg_hi", "neg_hi")) if m[of]]
-    if row.name.startswith("v_cvt_sr_"):
+    if row.name.startswith(BYTE_SELECTS):
         return [f"op_sel:{_bits(m['op_sel'], 4)}"]
     low = m["op_sel"] & ((1 << sources) - 1)
     return [f"op_sel:{_bits(low | (m['op_sel'] >> 3) << sources, sources + 1)}"]
@@ -131,10 +138,13 @@ def modifiers(row: OpcodeRow, fields: Fields) -> list[str]:
     out += _selects(row, m, sum(s in SOURCES for s in places))
     out += ["clamp"] * m["clamp"] + [("", "mul:2", "mul:4", "div:2")[m["omod"]]] * (m["omod"] != 0)
     out += _sdwa(row, fields) if m["sdwa"] else []
+    if row.name.startswith("v_permlane"):  # their bound_ctrl is not that of DPP
+        return out + ["bound_ctrl:1"] * (m["dpp"] is not None) + ["fi:1"] * m["fi"]
     if m["dpp"] is not None:
         ctrl, rows, banks, bound = m["dpp"]
         out += [dpp_control(ctrl), f"row_mask:{rows:#x}", f"bank_mask:{banks:#x}"] + ["bound_ctrl:1"] * bound
     out += [f"{name}:{m[name]}" for name in ("cbsz", "abid", "blgp") if m[name]]
+    out += [f"bitop3:{m['bitop3']:#x}"] if m["bitop3"] else []
     out += [f"dmask:{m['dmask']:#x}"] if m["dmask"] else []
     flags = set(m["flags"])
     out += [f for f in ("idxen", "offen") if f in flags]

@@ -19,6 +19,7 @@ from alu_cases import (
     as_values,
     plan,
     same,
+    usual_arch,
     values,
     width_of,
 )
@@ -122,7 +123,7 @@ def run_vector(row: OpcodeRow, batch: int) -> list[str]:
                 vgprs[p.places[slot] + 1] = [v >> 32 for v in lanes]
     for slot, mask in masks.items():
         sgprs[p.places[slot] : p.places[slot] + 2] = [mask & 0xFFFFFFFF, mask >> 32]
-    arch = row.archs[-1]
+    arch = usual_arch(row)
     after = _core.alu_run(arch, p.text, sgprs, vgprs)
     bad = []
     for n in range(LANES):
@@ -173,7 +174,7 @@ def check_scalar(row: OpcodeRow, p: Plan, lane: Lane, expected: Lane) -> list[st
     sgprs[EXEC : EXEC + 2] = 0xFFFFFFFF
     for slot, place in p.places.items():
         sgprs[place : place + 2] = [lane[slot] & 0xFFFFFFFF, (lane[slot] >> 32) & 0xFFFFFFFF]
-    after = _core.alu_run(row.archs[-1], p.text, sgprs, vgprs, scc=bool(lane["scc"]))
+    after = _core.alu_run(usual_arch(row), p.text, sgprs, vgprs, scc=bool(lane["scc"]))
     bad = []
     shown = {s: hex(v) for s, v in lane.items()}
     if "d" in p.types:

@@ -17,7 +17,7 @@ from hipsynth.simulator import _core, devices
 
 LANES = 64
 DWORDS = 512
-BOTH = pytest.mark.parametrize("arch", ["gfx90a", "gfx942"])
+EVERY = pytest.mark.parametrize("arch", devices.list_architectures())
 HEAD = """
 s_load_dwordx4 s[4:7], s[0:1], 0x0
 s_load_dwordx2 s[8:9], s[0:1], 0x10
@@ -74,7 +74,7 @@ def registers(count: int) -> str:
     return "v20" if count == 1 else f"v[20:{19 + count}]"
 
 
-@BOTH
+@EVERY
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 @pytest.mark.parametrize("records", [0, 100, 101, 103, 256, 260])
 def test_raw_buffers_check_each_dword(arch: str, count: int, records: int) -> None:
@@ -97,7 +97,7 @@ def test_raw_buffers_check_each_dword(arch: str, count: int, records: int) -> No
     assert (memory == stored).all()
 
 
-@BOTH
+@EVERY
 def test_narrow_accesses_and_atomics_at_the_end_of_a_raw_buffer(arch: str) -> None:
     at = offsets(0, 2)
     data = np.arange(1000, 1000 + DWORDS, dtype=np.uint32)
@@ -111,7 +111,7 @@ def test_narrow_accesses_and_atomics_at_the_end_of_a_raw_buffer(arch: str) -> No
     assert (memory.view(np.uint64) == pairs).all()
 
 
-@BOTH
+@EVERY
 def test_structured_buffers_check_the_index(arch: str) -> None:
     """A stride of 20 bytes; the offset may leave the record."""
     at = np.zeros((LANES, 2), np.uint32)
@@ -122,7 +122,7 @@ def test_structured_buffers_check_the_index(arch: str) -> None:
         assert got[lane, :2].tolist() == ([first, first + 1] if lane < 40 else [0, 0])
 
 
-@BOTH
+@EVERY
 @pytest.mark.parametrize("field", [0, 1, 2, 3])
 def test_swizzled_buffers_interleave_the_records(arch: str, field: int) -> None:
     """Records of 8 bytes in groups of 8 to 64: dword k of all records of a group lies side by side."""
@@ -137,7 +137,7 @@ def test_swizzled_buffers_interleave_the_records(arch: str, field: int) -> None:
         assert got[lane, :2].tolist() == ([1000 + first, 1000 + first + group] if index < 60 else [0, 0])
 
 
-@BOTH
+@EVERY
 def test_the_lane_number_can_be_the_index(arch: str) -> None:
     _, got = run(arch, "buffer_load_dword v20, off, s[12:15], 0", offsets(), (12 << 16, 50, 1 << 23))
     assert got[:, 0].tolist() == [1000 + 3 * i if i < 50 else 0 for i in range(LANES)]
@@ -154,7 +154,7 @@ def straight(arch: str, space: str, size: str) -> str:
     return f"{name} v2, {'s[4:5]' if space == 'global' else 'off'} offset:12 {flag}"
 
 
-@BOTH
+@EVERY
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("space", ["global", "buffer", "scratch"])
 def test_loads_into_the_lds(arch: str, space: str, size: str) -> None:

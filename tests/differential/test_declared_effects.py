@@ -20,7 +20,7 @@ core = needs.core()
 VCC, M0, EXEC = 106, 124, 126
 FULL = 0xFFFFFFFF
 DWORDS = {"b64": 2, "u64": 2, "i64": 2, "f64": 2, "f64bits": 2, "pk_f32": 2, "pk_b32": 2, "mask": 2}
-FIRST = {"d": 64, "e": 20, "a": 8, "b": 40, "c": 48}  # v0 is left for lane numbers
+FIRST = {"d": 64, "e": 20, "a": 8, "b": 40, "c": 48, "x": 56, "y": 57}  # v0 is left for lane numbers
 TRIALS = 16
 HALVES = ("d:f16", "d:i16", "d:u16", "d:b16")
 
@@ -37,7 +37,7 @@ def rows_of(arch: str) -> list[OpcodeRow]:
 
 
 def operand(row: OpcodeRow, slot: str, kind: str) -> str:
-    tuple_of = re.fullmatch(r"(?:mat|acc|wide|quad)(\d+)", kind)
+    tuple_of = re.fullmatch(r"(?:mat|mx|acc|wide|quad)(\d+)", kind)
     width = int(tuple_of[1]) if tuple_of else DWORDS.get(kind, 1)
     scalar = row.unit == "salu" or kind == "mask"
     scalar |= (row.name.startswith("v_read") and slot == "d") or (row.name.endswith("lane_b32") and slot == "b")
@@ -138,6 +138,8 @@ def keeps_old_bits(arch: str, text: str, row: OpcodeRow) -> bool:
     """Whether the destination's old value shows in the result, with all lanes on."""
     before = start(row, 0)
     before.s[EXEC : EXEC + 2] = FULL
+    if row.mfma is not None:  # numbers in every format: a NaN among so many factors would hide the old value
+        before.v[: FIRST["d"]] &= 0x38383838
     other = State(before.s, before.v.copy(), before.scc)
     other.v[FIRST["d"] :] ^= FULL
     first = slice(FIRST["d"], FIRST["d"] + 1)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from alu_cases import EDGES_INT
+from alu_cases import EDGES_INT, usual_arch
 from wave_helpers import LANES, Wave
 
 from hipsynth.simulator.isa.table import OpcodeRow, load_rows
@@ -159,7 +159,7 @@ def carry(exact: int, kind: str) -> bool:
 def test_results_saturate(name: str) -> None:
     row, (kind, exact) = ROWS[name], EXACT[name]
     w = wave(name)
-    after = w.run(text(row, "clamp"), row.archs[-1])
+    after = w.run(text(row, "clamp"), usual_arch(row))
     wide, flags = kind.endswith("64"), slots(row)
     for n in range(LANES):
         a, b = int(w.v[4][n]), int(w.v[8][n])
@@ -176,7 +176,7 @@ def test_results_saturate(name: str) -> None:
 def test_both_halves_saturate(name: str) -> None:
     row, (kind, exact) = ROWS[name], PACKED[name]
     w = wave(name)
-    after = w.run(text(row, "clamp"), row.archs[-1])
+    after = w.run(text(row, "clamp"), usual_arch(row))
     for n in range(LANES):
         for shift in (0, 16):
             a, b, c = (int(w.v[r][n]) >> shift & 0xFFFF for r in (4, 8, 12))
@@ -187,7 +187,7 @@ def test_both_halves_saturate(name: str) -> None:
 def test_sums_of_windows_saturate(name: str, masked: bool) -> None:
     row = ROWS[name]
     w = wave(name)
-    after = w.run(text(row, "clamp"), row.archs[-1])
+    after = w.run(text(row, "clamp"), usual_arch(row))
     for n in range(LANES):
         a, c, got = (int(r[n]) | int(s[n]) << 32 for r, s in ((w.v[4], w.v[5]), (w.v[12], w.v[13]), after.v[40:42]))
         for k in range(4):
@@ -200,7 +200,7 @@ def test_results_that_always_fit_are_not_clamped() -> None:
     assert len(fitting) > 50
     for row in fitting:
         w = wave(row.name)
-        one, other = (w.run(text(row, tail), row.archs[-1]) for tail in ("", "clamp"))
+        one, other = (w.run(text(row, tail), usual_arch(row)) for tail in ("", "clamp"))
         assert np.array_equal(one.v[40:42], other.v[40:42]), row.name
 
 

@@ -19,7 +19,7 @@ from hipsynth.simulator import _core
 from hipsynth.simulator.isa.table import ARCHS, OpcodeRow, load_rows
 
 ROWS = {r.name: r for r in load_rows() if r.executes}
-VGPRS = {"d": 40, "a": 4, "b": 8, "c": 12, "x": 16}
+VGPRS = {"d": 40, "a": 4, "b": 8, "c": 12, "x": 16, "y": 24}
 SGPRS = {"d": 48, "e": 50, "a": 52, "b": 56, "c": 60, "x": 64}
 CONSTANTS = ("0", "5", "-16", "64", "0x12345678", "0xffff8000")
 REALS = ("1.0", "-4.0", "0.5", "0.15915494309189532")
@@ -41,13 +41,14 @@ DPP = (
     "row_bcast:31 row_mask:0xf bank_mask:0xf",
     "row_newbcast:7 row_mask:0xf bank_mask:0xf",
 )
-FLAGS = {"gfx90a": ("", "glc", "slc", "glc slc scc"), "gfx942": ("", "sc0", "sc1", "nt", "sc0 sc1 nt")}
+FLAGS = {"gfx90a": ("", "glc", "slc", "glc slc scc")}
+FLAGS |= dict.fromkeys(("gfx942", "gfx950"), ("", "sc0", "sc1", "nt", "sc0 sc1 nt"))
 NOT_WRITTEN = {"target"}  # branches: their operand becomes an instruction index, test_isa_decode.py checks those
 
 
 def width(row: OpcodeRow, slot: str, kind: str) -> int:
     """Dwords of a register operand."""
-    if found := re.fullmatch(r"(mat|acc|wide|quad)(\d+)", kind):
+    if found := re.fullmatch(r"(mat|mx|acc|wide|quad)(\d+)", kind):
         return int(found[2])
     if kind in ("b64", "u64", "i64", "f64", "f64bits", "pk_f32", "pk_b32", "mask"):
         return 2
@@ -83,6 +84,8 @@ def others(row: OpcodeRow, slot: str, kind: str) -> list[str]:
         return [tuple_of("s", 20, count), "ttmp[2:3]" if count == 2 else "vcc_hi"]  # registers alone
     if row.mfma is not None:  # the assembler takes scalars here that its own disassembler does not know
         return [tuple_of("a", 4, count), tuple_of("v", 256 - count, count), "0", "-16", "64", *REALS]
+    if row.name.startswith("v_cvt_scalef32_"):  # likewise; constants are refused
+        return [tuple_of("v", 256 - count, count), *([f"-{here}", f"|{here}|"] if count == 1 else [])]
     out = [tuple_of("s", 20, count), *CONSTANTS, *REALS, *(PAIRS if count == 2 else SCALARS)]
     out += [tuple_of("v", 252, count), tuple_of("a", 4, count)]
     if row.unit == "valu":
@@ -145,7 +148,7 @@ def alu_forms(row: OpcodeRow) -> Iterator[str]:
 
 
 def select_forms(row: OpcodeRow) -> Iterator[str]:
-    count = sum(slot in "abcx" for slot, _, _ in llvm_syntax.slots(row))
+    count = sum(slot in "abcxy" for slot, _, _ in llvm_syntax.slots(row))
     for n in (count, count + 1, 4):
         for value in range(1, 1 << n):
             bits = ",".join(str(value >> k & 1) for k in range(n))
@@ -156,7 +159,10 @@ def select_forms(row: OpcodeRow) -> Iterator[str]:
                 yield with_operand(row, tail=f"neg_hi:[{bits}] clamp")
                 yield with_operand(row, tail=f"neg:[{bits}]")
     if row.mfma is not None:
-        for tail in ("cbsz:1 abid:1", "cbsz:2 abid:3", "blgp:5", "cbsz:1", "cbsz:1 blgp:3"):
+        tails = ("cbsz:1 abid:1", "cbsz:2 abid:3", "blgp:5", "cbsz:1", "cbsz:1 blgp:3")
+        if row.mfma.narrow_cycles:  # formats of other widths need other registers
+            tails = ("cbsz:1", "blgp:1", "cbsz:1 blgp:1")
+        for tail in tails:
             yield with_operand(row, tail=tail)
         yield with_operand(row, changed=("c", "1.0"))
         for slot in "dabc":

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from alu_cases import usual_arch
 from wave_helpers import LANES, Wave
 
 from hipsynth.simulator.isa.table import Mfma, OpcodeRow, load_rows
@@ -98,7 +99,7 @@ def multiply(row: OpcodeRow, suffix: str = "") -> tuple[np.ndarray, np.ndarray, 
     d, ta, tb, _ = row.sig.split()
     dst = registers(d, D)
     operands = f"{dst}, {registers(ta, A)}, {registers(tb, B)}"
-    after = w.run(f"{row.name} {operands}, 0{suffix}\n{row.name} {operands}, {dst}{suffix}", arch=row.archs[-1])
+    after = w.run(f"{row.name} {operands}, 0{suffix}\n{row.name} {operands}, {dst}{suffix}", arch=usual_arch(row))
     return a, b, accumulator(row.mfma, after, D)
 
 

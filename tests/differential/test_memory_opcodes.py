@@ -21,7 +21,7 @@ from hipsynth.simulator.isa.table import OpcodeRow, load_rows
 
 LANES = 64
 STEP = 16  # bytes of memory and of operands that each lane has
-DEVICES = {"gfx90a": "mi250", "gfx942": "mi300x"}
+DEVICES = {arch: devices.default_device(arch) for arch in devices.list_architectures()}
 ROWS = {r.name: r for r in load_rows() if r.mem.kind in ("load", "store", "atomic") and r.executes}
 ATOMICS = sorted(
     n
@@ -91,7 +91,7 @@ def statement(row: OpcodeRow, arch: str) -> str:
     if row.mem.kind == "atomic":
         double = row.mem.op.startswith("cmpswap") and row.unit == "vmem"
         data = vector(4, 2 * size if double else size)
-    returns = {"gfx90a": " glc", "gfx942": " sc0"}[arch] if row.mem.kind == "atomic" else ""
+    returns = (" glc" if arch == "gfx90a" else " sc0") if row.mem.kind == "atomic" else ""
     first = f"{result}, " if row.mem.kind != "store" else ""
     second = f", {data}" if row.mem.kind != "load" else ""
     space = row.mem.space

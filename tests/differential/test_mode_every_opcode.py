@@ -15,7 +15,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from alu_cases import EDGES_INT
+from alu_cases import EDGES_INT, usual_arch
 from exact_floats import (
     F16,
     F32,
@@ -106,7 +106,7 @@ def run(case: Case, mode: Mode) -> list[str]:
         first = 40 if case.accumulates and k == len(case.sources) - 1 else 4 * (k + 1)
         set_lanes(w, first, values, source if isinstance(source, Format) else F32)
     fmt = case.result if isinstance(case.result, Format) else Format(case.result, 0, 0)
-    got = get_lanes(w.run(case.text(), ROWS[case.name].archs[-1], mode.bits), 40, fmt)
+    got = get_lanes(w.run(case.text(), usual_arch(ROWS[case.name]), mode.bits), 40, fmt)
     bad = []
     for n in range(LANES):
         values = [row[n] for row in lanes]
@@ -409,7 +409,7 @@ def test_min_max_and_median_of_three(name: str, t: str) -> None:
     text = f"{full} {register(40, fmt)}, " + ", ".join(register(4 * (k + 1), fmt) for k in range(3))
     low, high = extreme(-1, fmt), extreme(1, fmt)
     for mode in MODES:
-        got = get_lanes(w.run(text, ROWS[full].archs[-1], mode.bits), 40, fmt)
+        got = get_lanes(w.run(text, usual_arch(ROWS[full]), mode.bits), 40, fmt)
         for n in range(LANES):
             a, b, c = (v[n] if mode.keeps(fmt, False) else flush(v[n], fmt) for v in values)
             if name == "med3" and all(decode(x, fmt).kind != "nan" for x in (a, b, c)):  # as published

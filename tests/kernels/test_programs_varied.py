@@ -1,4 +1,4 @@
-"""Programs as people write them (solvers, sorts, transforms, fractals) check their results on both architectures."""
+"""Programs as people write them (solvers, sorts, transforms, fractals) check their results on every architecture."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ PROGRAMS = {
     "linked_list": "linked list ok",
     "clocks": "clocks ok",
 }
+NEWER = ("fp8", "half_axpy", "tiled_gemm", "fft")  # quickly run on gfx950, too
 OPENMP = Path("/usr/lib/llvm-22/lib/libomp.so")
-ARCHS = ("gfx90a", "gfx942")
+ARCHS = ("gfx90a", "gfx942", "gfx950")
 FLAGS = ("-O0", "-O3", "-O3 -ffast-math")
 
 
@@ -42,6 +43,16 @@ def check(name: str, arch: str, flags: str, scratch: Path) -> None:
 @pytest.mark.parametrize(("name", "arch"), [(name, ARCHS[i % 2]) for i, name in enumerate(PROGRAMS)])
 def test_program(name: str, arch: str, tmp_path: Path) -> None:
     check(name, arch, "-O3", tmp_path)
+
+
+@pytest.mark.parametrize("name", NEWER)
+def test_program_on_gfx950(name: str, tmp_path: Path) -> None:
+    check(name, "gfx950", "-O3", tmp_path)
+
+
+def test_matrix_instructions_of_cdna4(tmp_path: Path) -> None:
+    done = run("cdna4_matrix", tmp_path, arch="gfx950")
+    assert (done.status, done.stdout) == ("ok", "cdna4 matrix ok\n"), (done.message, done.stdout)
 
 
 @pytest.mark.parametrize("name", ["conv2d", "linked_list"])

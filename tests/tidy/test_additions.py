@@ -87,7 +87,7 @@ ARCHITECTURES = "simulator/devices/architectures.toml"
 def test_an_architecture_is_one_section(tree: Path) -> None:
     table, before = tree / ARCHITECTURES, generated(tree)
     text = table.read_text()
-    section = text[text.index("[gfx942]") :].replace("[gfx942]", "[gfx950]")
+    section = text[text.index("[gfx950]") :].replace("[gfx950]", "[gfx960]")
     old = append(table, section)
     # Opcodes that name no architecture are on all of them; matrix instructions give the cycles of each.
     header = subprocess.run(
@@ -98,7 +98,7 @@ def test_an_architecture_is_one_section(tree: Path) -> None:
     )
     assert header.returncode == 0
     added = (tree / "more" / "architectures.h").read_text()
-    assert "{ gfx90a, gfx942, gfx950 }" in added and "kArchs = 3" in added and '.name = "gfx950"' in added
+    assert "{ gfx90a, gfx942, gfx950, gfx960 }" in added and "kArchs = 4" in added and '.name = "gfx960"' in added
     table.write_text(old)
     assert generated(tree) == before
 
@@ -110,7 +110,9 @@ def test_an_architecture_fact_is_one_row_for_each(tree: Path) -> None:
     append(table, row)
     with pytest.raises(subprocess.CalledProcessError):
         generated(tree)  # gfx90a lacks it
-    table.write_text(text.replace("[gfx942]", row + "\n[gfx942]") + row)
+    for arch in ("gfx942", "gfx950"):
+        text_with_rows = table.read_text().replace(f"[{arch}]", f"{row}\n[{arch}]")
+        table.write_text(text_with_rows)
     assert "  bool speaks_fp4;\n" in generated(tree)["architectures.h"]
     table.write_text(text)
     assert generated(tree) == before

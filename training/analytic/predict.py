@@ -12,7 +12,7 @@ from hipsynth.core.errors import BadInput, MissingDependency, UsageError
 from hipsynth.core.program import Project
 from hipsynth.core.reasons import Reason
 from hipsynth.core.time_limit import OutOfTime
-from hipsynth.profiling.metrics import roofline
+from hipsynth.profiling.metrics import metric_table, roofline
 from hipsynth.profiling.metrics.uncertainty import WIDEST
 from hipsynth.profiling.preview.interpret import (
     BUFFER,
@@ -40,6 +40,7 @@ from hipsynth.profiling.preview.programs import (
     out_of_time,
 )
 from hipsynth.profiling.preview.record import HostCode, Recording
+from hipsynth.profiling.uncertainty.expected_error import NO_RECORDING, TIMED, is_recorded
 from hipsynth.simulator.devices import DeviceTable, device_of, load_device
 from hipsynth.source.names import base_name
 from hipsynth.source.outline import kernel_names, parameter_names
@@ -156,6 +157,8 @@ class AnalyticPredictor:
         kernels = [*self._predict_kernels(previews.previews, device), *map(unknown_kernel, previews.failures)]
         arch = load_device(device).arch
         seconds = time.monotonic() - start
+        if not is_recorded(device):
+            notes = [*notes, f"{NO_RECORDING} ({arch}): durations are guesses within a factor of two"]
         return AnalyticPrediction(arch, flags, device, tuple(kernels), seconds, str(self.path), tuple(notes))
 
     def _predict_kernels(self, previews: Sequence[Preview], device: str) -> list[KernelPrediction]:
@@ -163,7 +166,22 @@ class AnalyticPredictor:
         rows = [launch_features(preview, device) for preview in previews]
         quantities = [preview_quantities(preview, arch) for preview in previews]
         fixed = self.model.predict(rows, quantities, [arch] * len(previews))
-        return [describe_kernel(p, c.metrics, c.duration_ns, c.intervals) for p, c in zip(previews, fixed, strict=True)]
+        kernels = [
+            describe_kernel(p, c.metrics, c.duration_ns, c.intervals) for p, c in zip(previews, fixed, strict=True)
+        ]
+        return kernels if is_recorded(device) else [_widen_intervals(kernel) for kernel in kernels]
+
+
+def _widen_intervals(kernel: KernelPrediction) -> KernelPrediction:
+    """The prediction for an architecture without recordings: whatever depends on time may be off by a factor of two."""
+    values = {**kernel.metrics, DURATION: kernel.duration_ns}
+    timed = {DURATION, *(name for name, facts in metric_table().metrics.items() if facts.kind in TIMED)}
+    wide = {
+        name: (min(low, value / 2), max(high, 2 * value)) if name in timed and value else (low, high)
+        for name, (low, high) in kernel.intervals.items()
+        for value in (values.get(name),)
+    }
+    return replace(kernel, intervals=wide)
 
 
 def compile_for_preview(source: str, arch: str, flags: str, device: str | None) -> tuple[Code, DeviceTable]:

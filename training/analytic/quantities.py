@@ -10,7 +10,8 @@ Quantities = dict[str, float]
 # Per launch: nanoseconds, floating-point operations, vL1D look-ups, requests from vL1D to L2, requests at the L2, its
 # misses, and bytes read and written over the fabric.
 NAMES = ("duration", "flops", "lookups", "l1_requests", "l2_requests", "l2_misses", "fabric_read", "fabric_write")
-LINE = {"gfx90a": 64, "gfx942": 128}  # bytes of a look-up in the vL1D bandwidth (profiling/metrics/metrics.toml)
+# Bytes of a look-up in the vL1D bandwidth (profiling/metrics/metrics.toml).
+LINE = {"gfx90a": 64, "gfx942": 128, "gfx950": 128}
 L1_BYTES, L2_BYTES = 64, 128  # of a look-up or request in intensities, and of a request in the L2 bandwidth
 
 

@@ -73,6 +73,8 @@ nb::dict modifiers(const Inst& in) {
   d["cbsz"] = in.cbsz;
   d["abid"] = in.abid;
   d["blgp"] = in.blgp;
+  d["bitop3"] = in.bitop3;
+  d["fi"] = in.fi;
   d["dmask"] = in.dmask;
   d["format"] = in.format;
   const std::pair<const char*, bool> flags[] = {
@@ -161,6 +163,7 @@ nb::dict alu_run(const std::string& arch, const std::string& text, Sgprs sgprs, 
   w.scc = scc;
   w.mode.set_bits(mode);
   w.mode.flush_products = traits(r.code.arch).flushes_products;
+  w.mode.ocp_fp8 = traits(r.code.arch).ocp_fp8;
   for (size_t i = 0; i < r.code.insts.size(); ++i) {
     const Inst& in = r.code.insts[i];
     if (in.fn == nullptr) throw std::invalid_argument("not an ALU instruction: " + r.code.text[i]);

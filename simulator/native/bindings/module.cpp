@@ -222,7 +222,7 @@ void bind_isa(nb::module_& m);  // isa_bindings.cpp
 }
 
 NB_MODULE(_core, m) {
-  m.doc() = "Executes gfx90a and gfx942 machine code and counts what the hardware counts.";
+  m.doc() = "Executes AMDGPU machine code (gfx90a, gfx942, gfx950) and counts what the hardware counts.";
   // One of the tool's typed errors: SimError(reason, message).
   static nb::object error = nb::module_::import_("hipsynth.simulator.errors").attr("SimError");
   m.attr("SimError") = error;

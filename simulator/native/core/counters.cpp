@@ -77,6 +77,7 @@ constexpr MatrixCounters kMatrix[] = {
     {"I8", Counter::SQ_INSTS_VALU_MFMA_I8, Counter::SQ_INSTS_VALU_MFMA_MOPS_I8},
     {"XF32", Counter::SQ_INSTS_VALU_MFMA_XF32, Counter::SQ_INSTS_VALU_MFMA_MOPS_XF32, false},
     {"F8", Counter::SQ_INSTS_VALU_MFMA_F8, Counter::SQ_INSTS_VALU_MFMA_MOPS_F8, false},
+    {"F6F4", Counter::SQ_INSTS_VALU_MFMA_F6F4, Counter::SQ_INSTS_VALU_MFMA_MOPS_F6F4, false},
 };
 
 // Counters that are sums of others in every one of 99 recorded dispatches (a copy on three devices, mixbench and a fill
@@ -115,13 +116,14 @@ const std::vector<Sum>& sums() {
 
 using Counters = CounterSet;
 
-void count_valu(const OpInfo& op, double n, Counters* out) {
+void count_valu(const Inst& inst, double n, Counters* out) {
   Counters& k = *out;
+  const OpInfo& op = *inst.op;
   k[Counter::SQ_INSTS_VALU] += n;
   if (op.count != Count::other) k[kValuCounters[static_cast<size_t>(op.count)]] += n;
   if (op.rate != Rate::mfma) return;
   for (const MatrixCounters& matrix : kMatrix) {
-    if (matrix.type != op.mfma_type) continue;
+    if (matrix.type != matrix_type(inst)) continue;
     k[matrix.instructions] += n;
     k[matrix.operations] += n * op.mfma_mops;
   }
@@ -235,7 +237,7 @@ IssueCounts issue_counts(const Program& program, const std::vector<Executed>& ex
     } else if (op.rate != Rate::mfma) {
       issue.valu_by_rate[static_cast<size_t>(op.rate)] += times;
     } else {
-      issue.mfma_cycles += times * op.mfma_cycles[static_cast<size_t>(program.module->code().arch)];
+      issue.mfma_cycles += times * matrix_cycles(*program.steps[i].inst, program.module->code().arch);
     }
   }
   return issue;
@@ -260,7 +262,7 @@ void count_instructions(const Program& program, const EngineCounts& e, const std
     if (vector) count_vector(op, n, static_cast<double>(lanes), &k);
     switch (op.unit) {
       case Unit::valu:
-        count_valu(op, n, &k);
+        count_valu(*program.steps[i].inst, n, &k);
         count_lanes(op, n, static_cast<double>(lanes), &k);
         break;
       case Unit::salu:

@@ -68,6 +68,7 @@ struct Device::Impl {
         options(o),
         memory(o.memory_bytes, o.sampling_units > 0),
         runtime(memory),
+        bank_costs(static_cast<uint32_t>(s.lds.banks), static_cast<uint32_t>(s.lds.bytes_per_cycle)),
         chooser(options),
         footprint(memory),
         budget(o.budget_s),

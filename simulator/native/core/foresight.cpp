@@ -20,7 +20,8 @@ void Foresight::look_at(const Step* steps, size_t n, uint32_t accum_offset) {
 }
 
 void Foresight::add(const Step& s, Rows* rows) const {
-  for (const Operand* o : {&s.inst->src[0], &s.inst->src[1], &s.inst->src[2], &s.inst->src[3], &s.inst->dst}) {
+  const Inst& in = *s.inst;
+  for (const Operand* o : {&in.src[0], &in.src[1], &in.src[2], &in.src[3], &in.src[4], &in.dst}) {
     if (o->kind != OperandKind::vgpr && o->kind != OperandKind::agpr) continue;
     const uint32_t first = o->reg + (o->kind == OperandKind::agpr ? accum_offset_ : 0);
     for (uint32_t row = first; row < first + o->dwords && rows->n < kRows; ++row) {

@@ -98,6 +98,8 @@ struct MemDesc {
   bool compares() const {
     return op == MemOp::cmpswap_b32 || op == MemOp::cmpswap_b64 || op == MemOp::cmpswap_f32 || op == MemOp::cmpswap_f64;
   }
+  // LDS reads after which a lane has elements that other lanes addressed.
+  bool transposes() const { return op >= MemOp::transposed_16 && op <= MemOp::transposed_8; }
   // Typed buffers. Their assembler text names all operand registers, unlike that of images.
   bool typed_buffer() const { return op == MemOp::format || op == MemOp::format_named; }
 };
@@ -129,7 +131,10 @@ struct OpInfo {
   uint16_t mfma_cycles[kArchs] = {};  // by Arch: passes * 4, matrix instructions only
   uint32_t mfma_mops = 0;             // SQ_INSTS_VALU_MFMA_MOPS_* units (512 FLOPs each) per instruction
   const char* mfma_type = "";         // "F16", "BF16", "F32", "F64", "I8"
-  uint8_t flops = 0;                  // floating-point operations of one active lane, matrix instructions excepted
+  // The same where cbsz and blgp name the operands' formats, if neither has 8 bits; "": they do not name them.
+  uint16_t narrow_cycles[kArchs] = {};
+  const char* narrow_type = "";
+  uint8_t flops = 0;  // floating-point operations of one active lane, matrix instructions excepted
   MemDesc mem{};
   const char* signature = "";  // typed operands as in the table, e.g. "d:f32 a:f32 b:f32"
   const char* refused = "";    // why the row is known but cannot execute; empty: it can
@@ -153,7 +158,7 @@ struct Inst {
   const OpInfo* op = nullptr;
   AluHandler fn = nullptr;  // chosen at decode: op->handler or a specialised variant of it
   Operand dst, sdst;        // sdst: carry-out / vcc destination / second result
-  Operand src[4];
+  Operand src[5];
   bool plain = false;  // only vector registers (no AGPRs), scalars and constants, and no modifiers
   bool clamp = false;
   uint8_t omod = 0;  // 0 none, 1 *2, 2 *4, 3 /2
@@ -162,6 +167,8 @@ struct Inst {
   uint8_t sdwa_dst_sel = 6, sdwa_dst_unused = 0;  // unused: 0 pad, 1 sext, 2 preserve
   Dpp dpp{};
   uint8_t cbsz = 0, abid = 0, blgp = 0;  // MFMA
+  uint8_t bitop3 = 0;                    // truth table of v_bitop3_*
+  bool fi = false;                       // v_permlane*_swap: reads inactive lanes
   int64_t imm = 0;                       // branch target (instruction index), simm16, waitcnt, memory offset, hwreg
   int32_t offset0 = 0, offset1 = 0;      // ds_read2-style offsets
   bool glc = false, slc = false, scc = false, sc0 = false, sc1 = false, nt = false, lds = false, gds = false;
@@ -172,6 +179,20 @@ struct Inst {
   uint64_t address = 0;  // byte address in the code object
   uint8_t size = 4;      // bytes
 };
+
+// Formats of 8, 8, 6, 6 and 4 bits: what cbsz and blgp of f8f6f4 instructions name.
+inline constexpr uint8_t kMxFormats = 5;
+inline constexpr uint8_t kMxDwords[kMxFormats] = {8, 8, 6, 6, 4};  // of a lane's 32 elements
+inline bool has_narrow_operands(const Inst& in) {
+  return in.op->narrow_type[0] != '\0' && kMxDwords[in.cbsz] < 8 && kMxDwords[in.blgp] < 8;
+}
+inline uint32_t matrix_cycles(const Inst& in, Arch arch) {
+  const auto i = static_cast<size_t>(arch);
+  return has_narrow_operands(in) ? in.op->narrow_cycles[i] : in.op->mfma_cycles[i];
+}
+inline const char* matrix_type(const Inst& in) {
+  return has_narrow_operands(in) ? in.op->narrow_type : in.op->mfma_type;
+}
 
 // "s_trap 2" ends a wave (LLVM, AMDGPUUsage); higher numbers have no effect without a debugger.
 constexpr int64_t kAbortTrap = 2;

@@ -128,6 +128,7 @@ void set_mode(Arch arch, const KernelInfo& k, Wave* w) {
   const uint32_t r = k.rsrc1;
   w->mode.set_bits((r >> 12 & 0xff) | (r >> 21 & 1) << 8 | (r >> 23 & 1) << 9 | (r >> 26 & 1) << 23);
   w->mode.flush_products = traits(arch).flushes_products;
+  w->mode.ocp_fp8 = traits(arch).ocp_fp8;
 }
 
 // Sets the user SGPRs in the order of the guide's table "SGPR Register Set Up Order". Returns their number.

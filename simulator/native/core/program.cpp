@@ -35,10 +35,11 @@ void resolve(const Inst& inst, Arch arch, Step* step) {
   if (op.mem.kind == MemKind::atomic) step->atomic = atomic_of(op, arch);
 }
 
-uint32_t issue_cycles(const Spec& spec, Arch arch, const OpInfo& op) {
+uint32_t issue_cycles(const Spec& spec, Arch arch, const Inst& inst) {
+  const OpInfo& op = *inst.op;
   double cycles = spec.issue.wave_cycles;
   if (op.unit == Unit::valu) {
-    if (op.rate == Rate::mfma) return op.mfma_cycles[static_cast<size_t>(arch)];
+    if (op.rate == Rate::mfma) return matrix_cycles(inst, arch);
     cycles = op.rate == Rate::trans       ? spec.issue.trans_cycles
              : op.rate == Rate::f64       ? spec.issue.f64_cycles
              : op.rate == Rate::int64_mul ? spec.issue.int64_mul_cycles
@@ -63,7 +64,7 @@ std::unique_ptr<Program> make_program(const Module& module, const Spec& spec) {
     if (!code.refused.contains(index)) resolve(inst, code.arch, &step);
     program->steps.push_back(step);
     program->issued.push_back(cycles);
-    cycles += issue_cycles(spec, code.arch, *inst.op);
+    cycles += issue_cycles(spec, code.arch, inst);
   }
   program->issued.push_back(cycles);
   program->steps.push_back(Step{nullptr, nullptr, nullptr, Action::trap});  // running past the end traps

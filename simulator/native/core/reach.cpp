@@ -80,7 +80,7 @@ class Walk {
   void registers(const Inst& in) {
     indexed_ |= in.op->indexes == Indexes::vgpr;
     if (in.op->indexes == Indexes::sgpr) sgprs_ = kScalarRegs;
-    for (const Operand* o : {&in.dst, &in.src[0], &in.src[1], &in.src[2], &in.src[3]}) {
+    for (const Operand* o : {&in.dst, &in.src[0], &in.src[1], &in.src[2], &in.src[3], &in.src[4]}) {
       if (o == &in.src[0] && in.op->mem.space == MemSpace::image && !in.op->mem.typed_buffer()) {
         images_ = true;  // checked at execution, when the image is known
         continue;

@@ -28,6 +28,9 @@ Spec make_spec(const SpecTable& table) {
   if (spec.topology.xcds < 1 || spec.topology.cus < spec.topology.xcds) {
     throw SimError("bad_spec", "device table: no compute units");
   }
+  if (spec.lds.banks < 1 || spec.lds.banks > 64 || spec.lds.bytes_per_cycle < 16 || spec.lds.bytes_per_cycle > 128) {
+    throw SimError("bad_spec", "device table: an LDS of 1 to 64 banks delivers 16 to 128 bytes per cycle");
+  }
   return spec;
 }
 

@@ -217,6 +217,9 @@ void out_of_bounds_access(Context& c, const Resident& r, const Step& s, const Fa
 void out_of_bounds_in_lds(Context& c, const Resident& r, const Step& s, const Fault& fault);
 [[noreturn]] void throw_illegal_access(const Context& c, const Resident& r, const Step& s, const Fault& fault);
 
+// The LDS address in M0.
+inline uint32_t lds_base(Arch arch, const Wave& w) { return w.sgpr[kM0] & ((1u << traits(arch).lds_address_bits) - 1); }
+
 // Register row of a VGPR or AGPR operand; null for other operands.
 inline uint32_t* operand_row(Wave& w, const Operand& o, uint32_t offset = 0) {
   if (o.kind == OperandKind::vgpr) return w.row(o.reg + offset);

@@ -34,6 +34,8 @@ struct FpMode {
   // Not a field of MODE: matrix and dot instructions of gfx90a flush denormal 16-bit inputs and f32 results regardless
   // of MODE (AMD: "MI200 MFMA behavior specifics"; gfx942 does not).
   bool flush_products = false;
+  // Nor this: floats of 8 bits are those of the OCP, not the "fnuz" ones.
+  bool ocp_fp8 = false;
 
   // The MODE register's value.
   uint32_t bits() const {
@@ -52,7 +54,7 @@ struct FpMode {
 };
 
 // One wavefront. VGPRs are rows of 64 lanes; AGPR k is row `accum_offset + k` of the same unified register file (up to
-// 512 rows on gfx90a and gfx942).
+// 512 rows on CDNA2 to CDNA4).
 struct Wave {
   std::array<uint32_t, kScalarRegs> sgpr{};
   uint32_t* vgpr = nullptr;  // [rows][kLanes], owned by the work-group's register pool

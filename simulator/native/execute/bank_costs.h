@@ -1,4 +1,4 @@
-// Bank conflicts: the cost of one LDS instruction on the 32 banks of a CU.
+// Bank conflicts: the cost of one LDS instruction on the banks of a CU.
 #pragma once
 
 #include <array>
@@ -21,15 +21,16 @@ struct BankCost {
   uint32_t cycles = 0, conflicts = 0, repeats = 0;  // repeats: atomic accesses to a dword shared with other lanes
 };
 
-// The LDS serves 32 banks per cycle. Lanes are processed in groups that fill the banks once (32 lanes of a dword, 16 of
-// eight bytes, 8 of sixteen); each further distinct dword in a bank costs one more cycle. Recorded: groups without an
-// active lane take their cycle too.
-BankCost bank_cost(const LdsAccess& access);
+// The LDS delivers 128 bytes per cycle. Lanes are processed in groups of as many bytes (32 lanes of a dword, 16 of
+// eight bytes, 8 of sixteen); each further distinct dword of a group in one of the 32 or 64 banks costs one more cycle.
+// Recorded: groups without an active lane take their cycle too.
+BankCost bank_cost(const LdsAccess& access, uint32_t banks, uint32_t bytes_per_cycle);
 
 // The same with a cache: the cost does not change if all addresses move by whole dwords, as they usually do from wave
 // to wave and from iteration to iteration of a loop.
 class BankCosts {
  public:
+  BankCosts(uint32_t banks, uint32_t bytes_per_cycle) : banks_(banks), bytes_per_cycle_(bytes_per_cycle) {}
   // `key` identifies the static instruction; instructions that share an entry only evict each other's last pattern.
   const BankCost& of(size_t key, const LdsAccess& access);
 
@@ -42,6 +43,7 @@ class BankCosts {
     bool atomic = false;
     BankCost cost;
   };
+  uint32_t banks_, bytes_per_cycle_;
   std::vector<Known> known_ = std::vector<Known>(kPlaces);
 };
 

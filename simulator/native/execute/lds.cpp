@@ -28,9 +28,9 @@ void count(Context& c, const Step& s, const LdsAccess& access) {
 
 // Every lane's address. Without an address register, lane i accesses dword i from M0 on; `own` then holds the
 // addresses.
-const uint32_t* addresses_of(Wave& w, const Inst& in, uint32_t* own) {
+const uint32_t* addresses_of(Arch arch, Wave& w, const Inst& in, uint32_t* own) {
   if (const uint32_t* row = operand_row(w, in.src[0])) return row;
-  for (uint32_t i = 0; i < kLanes; ++i) own[i] = (w.sgpr[kM0] & 0xffff) + 4 * i;
+  for (uint32_t i = 0; i < kLanes; ++i) own[i] = lds_base(arch, w) + 4 * i;
   return own;
 }
 
@@ -71,11 +71,42 @@ void log_lanes(Context& c, const Resident& r, const Step& s, uint64_t exec, cons
   for_lanes(exec, [&](uint32_t lane) { c.accesses->lds(c, r, s, use, offset[lane], bytes); });
 }
 
+// Bits of an element of a read that transposes, else 0.
+uint32_t transposed_bits(MemOp op) {
+  return op == MemOp::transposed_16  ? 16
+         : op == MemOp::transposed_8 ? 8
+         : op == MemOp::transposed_6 ? 6
+         : op == MemOp::transposed_4 ? 4
+                                     : 0;
+}
+
+// Within 16 lanes, the lanes' data in turn are rows of 16 elements; lane i gets element i of every row. (Measured on
+// MI350: every lane's own address counts, and nothing crosses the 16 lanes.)
+void transpose_rows(uint32_t width, uint32_t dwords, uint64_t exec, const uint32_t* loaded, uint32_t* row) {
+  const uint32_t elements = 32 * dwords / width, lanes_of_row = 16 / elements;
+  const auto element = [&](uint32_t lane, uint32_t n) {
+    const uint32_t bit = n * width, word = bit / 32, shift = bit % 32;
+    uint64_t v = loaded[word * kLanes + lane];
+    if (shift + width > 32) v |= static_cast<uint64_t>(loaded[(word + 1) * kLanes + lane]) << 32;
+    return static_cast<uint32_t>(v >> shift) & ((1u << width) - 1);
+  };
+  for_lanes(exec, [&](uint32_t lane) {
+    const uint32_t first = lane & ~15u, column = lane & 15u;
+    uint32_t words[4] = {};
+    for (uint32_t k = 0; k < elements; ++k) {
+      const uint32_t v = element(first + k * lanes_of_row + column / elements, column % elements), bit = k * width;
+      words[bit / 32] |= v << bit % 32;
+      if (bit % 32 + width > 32) words[bit / 32 + 1] |= v >> (32 - bit % 32);
+    }
+    for (uint32_t k = 0; k < dwords; ++k) row[k * kLanes + lane] = words[k];
+  });
+}
+
 void access_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
   const Inst& in = *s.inst;
   const MemDesc& m = in.op->mem;
   uint32_t own[kLanes];
-  const uint32_t* address = addresses_of(r.wave, in, own);
+  const uint32_t* address = addresses_of(c.arch, r.wave, in, own);
   if (m.two_addr && !s.idle_data && address != own) {  // the first half of a read2 may overwrite them
     std::copy_n(address, kLanes, own);
     address = own;
@@ -95,6 +126,13 @@ void access_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
       difference |= offset[lane] ^ (offset[0] + uint64_t{lane} * bytes);
     }
     if (c.accesses) log_lanes(c, r, s, exec, offset, bytes);
+    if (const uint32_t width = transposed_bits(m.op)) {
+      uint32_t loaded[3 * kLanes] = {};
+      move_lanes(c, r, s, bytes, offset, loaded);
+      transpose_rows(width, bytes / 4, exec, loaded, row);
+      if (c.accesses) c.accesses->settle();
+      continue;
+    }
     if (difference == 0 && move_block(r, s, bytes, offset[0], row)) {
       if (c.accesses) c.accesses->settle();
       continue;
@@ -109,7 +147,7 @@ void atomic_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
   const MemDesc& m = in.op->mem;
   const uint32_t bytes = m.elem_bytes;
   uint32_t own[kLanes];
-  const uint32_t* address = addresses_of(r.wave, in, own);
+  const uint32_t* address = addresses_of(c.arch, r.wave, in, own);
   if (m.two_addr && address != own) {  // the first result may overwrite them
     std::copy_n(address, kLanes, own);
     address = own;
@@ -140,7 +178,7 @@ void atomic_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
 // ds_append and ds_consume: change one counter, at M0, by the number of active lanes; all lanes get the old value.
 void append_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
   const Inst& in = *s.inst;
-  const uint64_t at = (r.wave.sgpr[kM0] & 0xffff) + static_cast<uint64_t>(in.offset0);
+  const uint64_t at = lds_base(c.arch, r.wave) + static_cast<uint64_t>(in.offset0);
   uint8_t* p = lds_pointer(c, r, s, 0, at, 4);
   const auto lanes = static_cast<uint32_t>(std::popcount(exec));
   const uint32_t old = load32(p), fresh = in.op->mem.op == MemOp::add_u32 ? old + lanes : old - lanes;

@@ -343,10 +343,10 @@ void atomic_lanes(Wave& w, const Step& s, const Operands& o, const Lanes& l) {
   }
 }
 
-// Loads into the LDS: lane i's element is stored at M0 + offset + 4 i (CDNA3 ISA, section 9.1.9), as zero if it is
-// outside the buffer.
+// Loads into the LDS: lane i's element is stored at M0 + offset + i times its size,
+// at least 4 (CDNA3 ISA, section 9.1.9), as zero if it is outside the buffer.
 void load_to_lds(Context& c, Resident& r, const Step& s, const Lanes& l) {
-  const uint64_t base = (r.wave.sgpr[kM0] & 0xffff) + static_cast<uint64_t>(s.inst->imm);
+  const uint64_t base = lds_base(c.arch, r.wave) + static_cast<uint64_t>(s.inst->imm);
   for (uint64_t rest = l.exec | l.dropped; rest; rest &= rest - 1) {
     const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
     uint32_t value[4] = {};

@@ -27,13 +27,13 @@ uint8_t* pages(const std::vector<uint8_t>& image) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace hipsynth;
   if (size == 0) return 0;
-  const bool newer = data[0] & 1;
+  const Arch arch = fuzz::choose_arch(data[0]);
   const std::vector<uint8_t> image(data + 1, data + size);
   runtime::image_size(pages(image));
-  const std::vector<uint8_t> elf = runtime::extract_elf(image, newer ? "gfx942" : "gfx90a");
+  const std::vector<uint8_t> elf = runtime::extract_elf(image, traits(arch).name);
   if (elf.size() > image.size()) std::abort();
   if (elf.empty()) return 0;
-  Device& device = fuzz::device(newer ? Arch::gfx942 : Arch::gfx90a);
+  Device& device = fuzz::device(arch);
   fuzz::attempt([&] { Module::load(device.arch(), device.memory(), elf, "s_endpgm\n"); });
   return 0;
 }

@@ -15,17 +15,20 @@ namespace hipsynth::fuzz {
 // "key value" lines of $HIPSYNTH_FUZZ_TABLES/<arch>.txt, written by tools/fuzz.py.
 inline SpecTable read_table(Arch arch) {
   const char* folder = std::getenv("HIPSYNTH_FUZZ_TABLES");
-  std::ifstream file(std::string(folder ? folder : ".") + (arch == Arch::gfx90a ? "/gfx90a.txt" : "/gfx942.txt"));
+  std::ifstream file(std::string(folder ? folder : ".") + "/" + traits(arch).name + ".txt");
   SpecTable table;
   std::string key;
   for (double value = 0; file >> key >> value;) table[key] = value;
   return table;
 }
 
+// The architecture that a byte of the input chooses.
+inline Arch choose_arch(uint8_t byte) { return static_cast<Arch>(byte % kArchs); }
+
 // One device per architecture, recreated from time to time so that memory does not accumulate.
 inline Device& device(Arch arch) {
-  static std::unique_ptr<Device> devices[2];
-  static uint64_t uses[2] = {};
+  static std::unique_ptr<Device> devices[kArchs];
+  static uint64_t uses[kArchs] = {};
   constexpr uint64_t kUses = 512;
   const auto i = static_cast<size_t>(arch);
   if (uses[i]++ % kUses == 0) {

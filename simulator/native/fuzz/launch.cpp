@@ -116,7 +116,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < kHead) return 0;
   Parameters p;
   std::memcpy(&p, data, kHead);
-  Device& device = fuzz::device(p.arch & 1 ? Arch::gfx942 : Arch::gfx90a);
+  Device& device = fuzz::device(fuzz::choose_arch(p.arch));
   KernelInfo k;
   k.symbol = k.name = "kernel";
   k.vgprs = 8 * ((p.vgprs & 63) + 1);

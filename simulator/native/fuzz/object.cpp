@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   text_bytes = static_cast<uint32_t>(std::min<size_t>(text_bytes, size - kHead));
   const std::string text(reinterpret_cast<const char*>(data) + kHead, text_bytes);
   const std::vector<uint8_t> elf(data + kHead + text_bytes, data + size);
-  Device& device = fuzz::device(data[0] & 1 ? Arch::gfx942 : Arch::gfx90a);
+  Device& device = fuzz::device(fuzz::choose_arch(data[0]));
   fuzz::attempt([&] {
     const std::unique_ptr<Module> module = Module::load(device.arch(), device.memory(), elf, text);
     int launches = 0;

@@ -25,14 +25,15 @@ const OpInfo& refused_op() {
 
 Type type_of(std::string_view t) {
   static const std::unordered_map<std::string_view, Type> kTypes = {
-      {"b16", Type::b16},     {"u16", Type::b16},     {"i16", Type::b16},      {"h16", Type::f16},
-      {"f16", Type::f16},     {"f16s", Type::f16},    {"pk_f16s", Type::pk16}, {"b32", Type::b32},
-      {"u32", Type::b32},     {"i32", Type::b32},     {"f32bits", Type::f32},  {"f32", Type::f32},
-      {"f64bits", Type::f64}, {"b64", Type::b64},     {"u64", Type::b64},      {"i64", Type::i64},
-      {"f64", Type::f64},     {"b128", Type::b128},   {"pk_f16", Type::pk16},  {"pk_u16", Type::pk16},
-      {"pk_i16", Type::pk16}, {"pk_f32", Type::pk32}, {"pk_b32", Type::pk32},  {"mask", Type::mask},
-      {"mix", Type::mix},     {"mat", Type::mat},     {"acc", Type::acc},      {"quad", Type::acc},
-      {"wide", Type::wide},   {"addr", Type::addr},   {"saddr", Type::saddr}};
+      {"b16", Type::b16},     {"u16", Type::b16},       {"i16", Type::b16},      {"h16", Type::f16},
+      {"f16", Type::f16},     {"f16s", Type::f16},      {"pk_f16s", Type::pk16}, {"b32", Type::b32},
+      {"u32", Type::b32},     {"i32", Type::b32},       {"f32bits", Type::f32},  {"f32", Type::f32},
+      {"f64bits", Type::f64}, {"b64", Type::b64},       {"u64", Type::b64},      {"i64", Type::i64},
+      {"f64", Type::f64},     {"b128", Type::b128},     {"pk_f16", Type::pk16},  {"pk_u16", Type::pk16},
+      {"pk_i16", Type::pk16}, {"pk_bf16", Type::pkb16}, {"pk_f32", Type::pk32},  {"pk_b32", Type::pk32},
+      {"mask", Type::mask},   {"mix", Type::mix},       {"mat", Type::mat},      {"mx", Type::mx},
+      {"acc", Type::acc},     {"quad", Type::acc},      {"wide", Type::wide},    {"addr", Type::addr},
+      {"saddr", Type::saddr}};
   const auto it = kTypes.find(t);
   return it == kTypes.end() ? Type::b32 : it->second;
 }
@@ -132,6 +133,8 @@ bool Decoder::one_operand(const SlotSpec& spec, std::string_view s, Inst& in) {
       return parse_operand(s, spec.type, in.src[2]);
     case Slot::src3:
       return parse_operand(s, spec.type, in.src[3]);
+    case Slot::src4:
+      return parse_operand(s, spec.type, in.src[4]);
     case Slot::hwreg:
       return parse_hwreg(s, in.imm);
     case Slot::sendmsg:
@@ -371,10 +374,10 @@ void Decoder::finish() {
 
 Signature parse_signature(const OpInfo& op) {
   static const std::unordered_map<std::string_view, Slot> kSlots = {
-      {"d", Slot::dst},           {"e", Slot::sdst},      {"a", Slot::src0},          {"b", Slot::src1},
-      {"c", Slot::src2},          {"x", Slot::src3},      {"k", Slot::imm},           {"target", Slot::target},
-      {"waitcnt", Slot::waitcnt}, {"hwreg", Slot::hwreg}, {"sendmsg", Slot::sendmsg}, {"gpridx", Slot::gpridx},
-      {"soff", Slot::soffset}};
+      {"d", Slot::dst},         {"e", Slot::sdst},          {"a", Slot::src0},      {"b", Slot::src1},
+      {"c", Slot::src2},        {"x", Slot::src3},          {"y", Slot::src4},      {"k", Slot::imm},
+      {"target", Slot::target}, {"waitcnt", Slot::waitcnt}, {"hwreg", Slot::hwreg}, {"sendmsg", Slot::sendmsg},
+      {"gpridx", Slot::gpridx}, {"soff", Slot::soffset}};
   Signature sig;
   std::string_view s = op.signature;
   while (!s.empty()) {
@@ -387,14 +390,14 @@ Signature parse_signature(const OpInfo& op) {
     spec.optional = name.ends_with('?');
     if (spec.optional) name.remove_suffix(1);
     spec.slot = kSlots.at(name);
-    if (token.starts_with("mat") || token.starts_with("acc") || token.starts_with("wide") ||
+    if (token.starts_with("mat") || token.starts_with("mx") || token.starts_with("acc") || token.starts_with("wide") ||
         token.starts_with("quad")) {
       const size_t digits = token.find_first_of("0123456789");
       spec.dwords = static_cast<uint8_t>(text::integer(token.substr(digits)).value_or(0));
       token = token.substr(0, digits);
     }
     spec.type = type_of(token);
-    sig.packed |= spec.type == Type::pk16 || spec.type == Type::pk32;
+    sig.packed |= spec.type == Type::pk16 || spec.type == Type::pkb16 || spec.type == Type::pk32;
     sig.mix |= spec.type == Type::mix;
     if (spec.slot == Slot::dst) {
       sig.has_result = true;

@@ -113,7 +113,7 @@ void apply_packed(const Inst& in, int k, Cls cls, bool floating, uint32_t* p) {
   const uint32_t flip_lo = floating && ((in.neg_lo >> k) & 1) ? 1u : 0u;
   const uint32_t flip_hi = floating && ((in.neg_hi >> k) & 1) ? 1u : 0u;
   for (int i = 0; i < kLanes; ++i) {
-    if (cls == Cls::pk16) {
+    if (cls != Cls::pk32) {
       const uint32_t lo = (lo_high ? p[i] >> 16 : p[i]) & 0xffffu, hi = (hi_high ? p[i] >> 16 : p[i]) & 0xffffu;
       p[i] = (lo ^ flip_lo << 15) | (hi ^ flip_hi << 15) << 16;
     } else {
@@ -135,7 +135,7 @@ uint64_t fetch(const Wave& w, const Inst& in, const Shape& s, int k, Cls cls, Sc
   uint64_t enabled = exec;
   if (in.dpp.present && k == 0) enabled = apply_dpp(in, p, s.rows[k], exec);
   if (in.sdwa && k < 2) apply_sdwa_source(in.src[k], p);
-  if (cls == Cls::pk16 || cls == Cls::pk32) {
+  if (cls == Cls::pk16 || cls == Cls::pkb16 || cls == Cls::pk32) {
     apply_packed(in, k, cls, s.floating, p);
   } else if (cls == Cls::f32 && ((in.neg_lo >> k) & 1)) {
     apply_sign(p, cls, true, false);

@@ -2,7 +2,9 @@
 #pragma once
 
 #include "isa/mfma.h"
+#include "isa/mx_mfma.h"
 #include "isa/salu.h"
+#include "isa/scaled.h"
 #include "isa/special.h"
 #include "isa/table.h"
 #include "isa/valu.h"
@@ -62,10 +64,10 @@ inline uint32_t half_class(uint32_t h) {
   if (e != 0) return s ? 8u : 256u;
   return m != 0 ? (s ? 16u : 128u) : (s ? 32u : 64u);
 }
-inline uint32_t half_toward_zero(float x) {
-  const uint32_t h = float_to_half(x);
-  const bool away = std::fabs(half_to_float(h)) > std::fabs(x);
-  return away && x - x == 0.0f ? h - 1 : h;
+// The clamp bit on a result that is converted to fewer bits.
+inline float unit_interval(float x, const FpMode& mode) {
+  if (x != x) return mode.dx10_clamp ? 0.0f : x;
+  return x <= 0.0f ? 0.0f : x > 1.0f ? 1.0f : x;
 }
 inline uint32_t norm_i16(float x) {
   const float c = x != x ? 0.0f : x < -1.0f ? -1.0f : x > 1.0f ? 1.0f : x;

@@ -8,13 +8,14 @@
 #include "core/wave.h"
 #include "division.h"
 #include "numerics.h"
+#include "small_floats.h"
 
 namespace HIPSYNTH_ISA {
 
 using hipsynth::kLanes;
 
 // Sign-bit handling and conversion class of an operand; determines neg/abs/sext, clamp, omod and op_sel.
-enum class Cls : uint8_t { bits32, bits64, f16, f32, f64, i16, u16, pk16, pk32, mask };
+enum class Cls : uint8_t { bits32, bits64, f16, f32, f64, i16, u16, pk16, pkb16, pk32, mask };
 
 struct U32 {
   using T = uint32_t;
@@ -91,6 +92,11 @@ struct PkF16S : PkF16 {
   static T load(const uint32_t* p, int i) {
     return {half_to_float_exact(p[i] & 0xffffu), half_to_float_exact(p[i] >> 16)};
   }
+};
+struct PkBf16 : U32 {
+  using T = Two<float>;
+  static constexpr Cls kCls = Cls::pkb16;
+  static T load(const uint32_t* p, int i) { return {bf16_to_float(p[i] & 0xffffu), bf16_to_float(p[i] >> 16)}; }
 };
 struct PkU16 : U32 {
   using T = Two<uint32_t>;

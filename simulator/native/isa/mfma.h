@@ -45,12 +45,31 @@ struct MfI8 {
 struct MfFp8 {
   using V = float;
   static constexpr int kBits = 8;
-  static V get(uint64_t v) { return fp8_to_f32(static_cast<uint32_t>(v), 3, 8); }
+  static V get(uint64_t v) { return fp8_to_float(static_cast<uint32_t>(v), false); }
+};
+struct MfOcpFp8 : MfFp8 {
+  static V get(uint64_t v) { return fp8_to_float(static_cast<uint32_t>(v), true); }
 };
 struct MfBf8 {
   using V = float;
   static constexpr int kBits = 8;
-  static V get(uint64_t v) { return fp8_to_f32(static_cast<uint32_t>(v), 2, 16); }
+  static V get(uint64_t v) { return bf8_to_float(static_cast<uint32_t>(v), false); }
+};
+struct MfOcpBf8 : MfBf8 {
+  static V get(uint64_t v) { return bf8_to_float(static_cast<uint32_t>(v), true); }
+};
+// Floats of 8 bits as the OCP defines them.
+template <class Ty>
+struct OcpType {
+  using T = Ty;
+};
+template <>
+struct OcpType<MfFp8> {
+  using T = MfOcpFp8;
+};
+template <>
+struct OcpType<MfBf8> {
+  using T = MfOcpBf8;
 };
 struct MfF64 {
   using V = double;
@@ -168,11 +187,14 @@ struct Elements {
   alignas(64) V v[kPerLane][kLanes];
 };
 template <class Ty, int kPerLane>
-void unpack_operand(const uint32_t* p, bool negate, int blgp, Elements<typename Ty::V, kPerLane>* out) {
+void unpack_operand(const uint32_t* p, bool ocp, bool negate, int blgp, Elements<typename Ty::V, kPerLane>* out) {
   using V = typename Ty::V;
   for (int n = 0; n < kPerLane; ++n) {
     V* row = out->v[n];
-    unpack_elements<Ty>(p, n, row);
+    if (ocp)
+      unpack_elements<typename OcpType<Ty>::T>(p, n, row);
+    else
+      unpack_elements<Ty>(p, n, row);
     if (negate) {
       for (int lane = 0; lane < kLanes; ++lane) row[lane] = -row[lane];
     }
@@ -209,8 +231,9 @@ void mfma(Wave& w, const Inst& in) {
   static_assert(M == N);
   constexpr bool kDouble = Acc::kBits == 64;  // these have sign modifiers where the others have lane broadcasts
   Elements<V, kPerLane> a, b;
-  unpack_operand<TA>(w.row(row_index(w, in.src[0])), kDouble && (in.neg_lo & 1), 0, &a);
-  unpack_operand<TB>(w.row(row_index(w, in.src[1])), kDouble && (in.neg_lo & 2), kDouble ? 0 : in.blgp, &b);
+  unpack_operand<TA>(w.row(row_index(w, in.src[0])), w.mode.ocp_fp8, kDouble && (in.neg_lo & 1), 0, &a);
+  unpack_operand<TB>(w.row(row_index(w, in.src[1])), w.mode.ocp_fp8, kDouble && (in.neg_lo & 2), kDouble ? 0 : in.blgp,
+                     &b);
   Row acc[kBlocks][M];  // all of C is read before D is written, because they may overlap
   for (int blk = 0; blk < kBlocks; ++blk) {
     for (int i = 0; i < M; ++i) {
@@ -258,8 +281,8 @@ void smfmac(Wave& w, const Inst& in) {
   constexpr int kPerLaneA = M * (K / 2) / kLanes, kPerLaneB = N * K / kLanes;
   Elements<V, kPerLaneA> a;
   Elements<V, kPerLaneB> b;
-  unpack_operand<TA>(w.row(row_index(w, in.src[0])), false, 0, &a);
-  unpack_operand<TB>(w.row(row_index(w, in.src[1])), false, 0, &b);
+  unpack_operand<TA>(w.row(row_index(w, in.src[0])), w.mode.ocp_fp8, false, 0, &a);
+  unpack_operand<TB>(w.row(row_index(w, in.src[1])), w.mode.ocp_fp8, false, 0, &b);
   alignas(64) uint32_t buffer[kLanes];
   const uint32_t* indices = source<U32>(w, in.src[2], buffer);
   constexpr uint32_t kIndexBits = 2 * kPerLaneA;

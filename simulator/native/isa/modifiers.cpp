@@ -220,6 +220,10 @@ bool parse_number(std::string_view name, std::string_view value, const Inst& old
     in.abid = static_cast<uint8_t>(*v & 15);
   } else if (name == "blgp") {
     in.blgp = static_cast<uint8_t>(*v & 7);
+  } else if (name == "bitop3") {
+    in.bitop3 = static_cast<uint8_t>(*v & 255);
+  } else if (name == "fi") {
+    in.fi = *v != 0;
   } else {
     return false;
   }

@@ -32,6 +32,25 @@ inline uint32_t float_to_bf16(float x) {
   return x != x ? (b >> 16) | 0x40u : (b + 0x7fffu + ((b >> 16) & 1u)) >> 16;
 }
 
+// The nearest half, ties to even, whatever the host's rounding direction.
+inline uint32_t half_nearest(float x) {
+  const uint32_t b = bits(x), sign_bit = b >> 16 & 0x8000u, a = b & 0x7fffffffu;
+  if (a > 0x7f800000u) return sign_bit | 0x7e00u | (a >> 13 & 0x3ffu);
+  if (a >= 0x47800000u) return sign_bit | 0x7c00u;
+  if (a >= 0x38800000u) return sign_bit | ((a - 0x38000000u + 0xfffu + (a >> 13 & 1u)) >> 13);
+  const uint32_t shift = 126 - (a >> 23);  // of the mantissa, to units of the smallest subnormal
+  if (shift > 24) return sign_bit;
+  const uint32_t m = (a & 0x7fffffu) | 0x800000u, low = m >> shift;
+  return sign_bit | ((m + (1u << (shift - 1)) - 1 + (low & 1u)) >> shift);
+}
+inline uint32_t half_toward_zero(float x) {
+  const uint32_t h = float_to_half(x);
+  const bool away = std::fabs(half_to_float(h)) > std::fabs(x);
+  return away && x - x == 0.0f ? h - 1 : h;
+}
+// The sequence of v_prng_b32.
+inline uint32_t next_random(uint32_t x) { return x << 1 ^ (x >> 31 ? 197u : 0u); }
+
 inline uint32_t exponent(float x) { return (bits(x) >> 23) & 0xffu; }
 inline uint32_t exponent(double x) { return static_cast<uint32_t>(bits(x) >> 52) & 0x7ffu; }
 inline bool sign(float x) { return bits(x) >> 31; }
@@ -62,6 +81,15 @@ inline T vmin(T a, T b, bool ieee) {
   r = a != a ? b : r;
   r = ieee && signalling(b) ? quiet(b) : r;
   return ieee && signalling(a) ? quiet(a) : r;
+}
+// IEEE 754-2019 minimum and maximum: a NaN wins, quieted; -0 < +0.
+inline float minimum(float a, float b) {
+  const float r = a < b || (a == b && sign(a)) ? a : b;
+  return a != a ? quiet(a) : b != b ? quiet(b) : r;
+}
+inline float maximum(float a, float b) {
+  const float r = a > b || (a == b && !sign(a)) ? a : b;
+  return a != a ? quiet(a) : b != b ? quiet(b) : r;
 }
 template <class T>
 inline T vmed3(T a, T b, T c, bool ieee) {

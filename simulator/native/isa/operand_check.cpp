@@ -34,12 +34,22 @@ const Operand* operand_of(const Inst& in, Slot slot) {
       return &in.src[2];
     case Slot::src3:
       return &in.src[3];
+    case Slot::src4:
+      return &in.src[4];
     default:
       return nullptr;
   }
 }
 
-bool one_row(Type t) { return t == Type::b32 || t == Type::f32 || t == Type::b16 || t == Type::f16 || t == Type::pk16; }
+// Operands whose format is a modifier: as many registers as the format needs.
+bool mx_ok(const Inst& in, Slot slot, const Operand& o) {
+  const uint8_t format = slot == Slot::src0 ? in.cbsz : in.blgp;
+  return format < kMxFormats && vectors(o, kMxDwords[format]);
+}
+
+bool one_row(Type t) {
+  return t == Type::b32 || t == Type::f32 || t == Type::b16 || t == Type::f16 || t == Type::pk16 || t == Type::pkb16;
+}
 
 // Widths of ALU operands; wide types were already checked during parsing.
 bool alu_widths_ok(const Inst& in, const Signature& sig) {
@@ -47,6 +57,10 @@ bool alu_widths_ok(const Inst& in, const Signature& sig) {
     const Operand* o = operand_of(in, s.slot);
     if (o == nullptr || absent(*o)) continue;
     if (in.op->unit == Unit::salu && vector(*o)) return false;
+    if (s.type == Type::mx) {
+      if (!mx_ok(in, s.slot, *o)) return false;
+      continue;
+    }
     if (s.dwords != 0 && vector(*o) && o->dwords != s.dwords) return false;
     if (s.dwords != 0 && !vector(*o) && s.slot != Slot::src2) return false;
     if (one_row(s.type) && (vector(*o) || scalar(*o)) && o->dwords != 1) return false;
@@ -58,7 +72,8 @@ bool valu_ok(const Inst& in, const Signature& sig) {
   const std::string_view name = in.op->name;
   if (name == "v_readlane_b32") return vector(in.src[0]) && scalar(in.dst);
   if (name == "v_readfirstlane_b32") return scalar(in.dst);
-  if (name == "v_swap_b32") return vector(in.dst) && vector(in.src[0]);
+  if (in.op->exchanges) return vector(in.dst) && vector(in.src[0]);
+  if (name.starts_with("v_cvt_scalef32_") && in.src[0].kind == OperandKind::constant) return false;  // of which format?
   if (sig.has_result && !vector(in.dst)) return false;
   return absent(in.sdst) || scalars(in.sdst, 2);
 }
@@ -99,10 +114,11 @@ bool result_ok(const Inst& in) {
   return m.to_lds || in.lds ? absent(in.dst) : vectors(in.dst, dwords);
 }
 
-// Loads directly into the LDS: whole elements of at most a dword, and not through FLAT.
+// Loads directly into the LDS: whole elements of at most a dword, or (gfx950) three or four dwords; not through FLAT.
 bool fits_lds(const Inst& in) {
   const MemDesc& m = in.op->mem;
-  return m.kind == MemKind::load && m.elem_bytes * m.count <= 4 && m.d16 == 0 && m.space != MemSpace::flat;
+  const uint32_t bytes = uint32_t{m.elem_bytes} * m.count;
+  return m.kind == MemKind::load && bytes <= 16 && bytes != 8 && m.d16 == 0 && m.space != MemSpace::flat;
 }
 
 bool flat_ok(const Inst& in) {
@@ -193,7 +209,7 @@ bool unit_ok(const Inst& in, const Signature& sig) {
 }  // namespace
 
 bool operands_ok(const Inst& in, const Signature& sig) {
-  for (const Operand* o : {&in.dst, &in.sdst, &in.src[0], &in.src[1], &in.src[2], &in.src[3]}) {
+  for (const Operand* o : {&in.dst, &in.sdst, &in.src[0], &in.src[1], &in.src[2], &in.src[3], &in.src[4]}) {
     if (scalar(*o) && o->reg + o->dwords > kScalarRegs) return false;
   }
   return unit_ok(in, sig);

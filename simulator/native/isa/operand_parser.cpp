@@ -126,7 +126,9 @@ bool parse_constant(std::string_view s, Type type, Operand& out) {
   double value = 0;
   const auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), value);
   if (error != std::errc{} || end != s.data() + s.size()) return false;
-  if (is_half(type)) {
+  if (type == Type::pkb16) {
+    out.value = std::bit_cast<uint32_t>(static_cast<float>(value)) >> 16;
+  } else if (is_half(type)) {
     out.value = std::bit_cast<uint16_t>(static_cast<_Float16>(value));
   } else if (is_wide(type)) {
     out.value = std::bit_cast<uint64_t>(value);
@@ -166,6 +168,7 @@ bool width_fits(Type type, const Operand& o) {
     case Type::f16:
     case Type::f32:
     case Type::pk16:
+    case Type::pkb16:
     case Type::mix:
       return o.dwords == 1;
     case Type::b64:

@@ -61,18 +61,62 @@ void mix(Wave& w, const Inst& in) {
   blend(dst, r, w.exec());
 }
 
-template <int kMantissa, int kBias>
-void stochastic_fp8(Wave& w, const Inst& in) {
+void stochastic_fp8(Wave& w, const Inst& in, const FloatFormat& format) {
   alignas(64) uint32_t ba[kLanes], bb[kLanes], r[kLanes];
   const uint32_t* a = source<F32>(w, in.src[0], ba);
   const uint32_t* b = source<U32>(w, in.src[1], bb);
   uint32_t* dst = w.row(row_index(w, in.dst));
   const uint32_t shift = ((in.op_sel >> 2) & 3u) * 8u;
   for (int i = 0; i < kLanes; ++i) {
-    const uint32_t v = f32_to_fp8_stochastic(f32(a[i]), kMantissa, kBias, b[i], w.mode.fp16_ovfl);
+    const uint32_t v = float_to_small_stochastic(f32(a[i]), format, b[i], w.mode.fp16_ovfl);
     r[i] = (dst[i] & ~(0xffu << shift)) | v << shift;
   }
   blend(dst, r, w.exec());
+}
+
+// Adds as many upper random bits as the result drops from the f32 mantissa, then truncates, to the half that op_sel
+// names. An infinity or NaN is only shortened.
+template <class Convert>
+void stochastic_half(Wave& w, const Inst& in, uint32_t dropped, Convert convert) {
+  alignas(64) uint32_t ba[kLanes], bb[kLanes], r[kLanes];
+  const uint32_t* a = source<F32>(w, in.src[0], ba);
+  const uint32_t* b = source<U32>(w, in.src[1], bb);
+  uint32_t* dst = w.row(row_index(w, in.dst));
+  const uint32_t shift = in.op_sel & 8 ? 16 : 0;
+  for (int i = 0; i < kLanes; ++i) {
+    const bool special = exponent(f32(a[i])) == 255;
+    const uint32_t v = convert(special ? a[i] : a[i] + (b[i] >> (32 - dropped)));
+    r[i] = (dst[i] & ~(0xffffu << shift)) | v << shift;
+  }
+  blend(dst, r, w.exec());
+}
+
+// v_permlane*_swap: the odd groups of `kGroup` lanes of the destination and the even ones of the source change places.
+// An inactive lane gets nothing; what is read from one is its value (fi), 0 (bound_ctrl), or nothing.
+template <int kGroup>
+void swap_groups(Wave& w, const Inst& in) {
+  uint32_t *odd = w.row(row_index(w, in.dst)), *even = w.row(row_index(w, in.src[0]));
+  const uint64_t exec = w.exec();
+  const auto pass = [&](int from, int to, uint32_t value, uint32_t* into) {
+    if (!(exec >> to & 1)) return;
+    const bool readable = in.fi || (exec >> from & 1);
+    if (readable || in.dpp.bound_ctrl) into[to] = readable ? value : 0;
+  };
+  for (int lane = 0; lane < kLanes; ++lane) {
+    if (lane & kGroup) continue;
+    const uint32_t up = even[lane], down = odd[lane + kGroup];
+    pass(lane, lane + kGroup, up, odd);
+    pass(lane + kGroup, lane, down, even);
+  }
+}
+
+// Any function of three bits: bit 4 a + 2 b + c of the table is its value.
+uint32_t apply_truth_table(uint32_t table, uint32_t a, uint32_t b, uint32_t c) {
+  const auto choose = [&](uint32_t when0, uint32_t when1) { return (~c & when0) | (c & when1); };
+  const auto bit = [&](int k) { return 0u - (table >> k & 1u); };
+  const uint32_t a0 = (~b & choose(bit(0), bit(1))) | (b & choose(bit(2), bit(3)));
+  const uint32_t a1 = (~b & choose(bit(4), bit(5))) | (b & choose(bit(6), bit(7)));
+  return (~a & a0) | (a & a1);
 }
 
 struct HwField {
@@ -116,8 +160,37 @@ void swap_rows(Wave& w, const Inst& in) {
 void fma_mix(Wave& w, const Inst& in) { mix<-1>(w, in); }
 void fma_mixlo(Wave& w, const Inst& in) { mix<0>(w, in); }
 void fma_mixhi(Wave& w, const Inst& in) { mix<1>(w, in); }
-void cvt_sr_fp8(Wave& w, const Inst& in) { stochastic_fp8<3, 8>(w, in); }
-void cvt_sr_bf8(Wave& w, const Inst& in) { stochastic_fp8<2, 16>(w, in); }
+void cvt_sr_fp8(Wave& w, const Inst& in) { stochastic_fp8(w, in, fp8_format(w.mode.ocp_fp8)); }
+void cvt_sr_bf8(Wave& w, const Inst& in) { stochastic_fp8(w, in, bf8_format(w.mode.ocp_fp8)); }
+
+void cvt_sr_f16(Wave& w, const Inst& in) {
+  stochastic_half(w, in, 13, [](uint32_t v) { return half_toward_zero(f32(v)); });
+}
+void cvt_sr_bf16(Wave& w, const Inst& in) {
+  stochastic_half(w, in, 16, [](uint32_t v) { return f32(v) != f32(v) ? float_to_bf16(f32(v)) : v >> 16; });
+}
+void permlane16_swap(Wave& w, const Inst& in) { swap_groups<16>(w, in); }
+void permlane32_swap(Wave& w, const Inst& in) { swap_groups<32>(w, in); }
+void bitop3_b32(Wave& w, const Inst& in) {
+  alignas(64) uint32_t ba[kLanes], bb[kLanes], bc[kLanes], r[kLanes];
+  const uint32_t *a = source<U32>(w, in.src[0], ba), *b = source<U32>(w, in.src[1], bb);
+  const uint32_t* c = source<U32>(w, in.src[2], bc);
+  for (int i = 0; i < kLanes; ++i) r[i] = apply_truth_table(in.bitop3, a[i], b[i], c[i]);
+  blend(w.row(row_index(w, in.dst)), r, w.exec());
+}
+void bitop3_b16(Wave& w, const Inst& in) {
+  alignas(64) uint32_t ba[kLanes], bb[kLanes], bc[kLanes], r[kLanes];
+  const uint32_t *a = source<U32>(w, in.src[0], ba), *b = source<U32>(w, in.src[1], bb);
+  const uint32_t* c = source<U32>(w, in.src[2], bc);
+  const auto half = [&](int k, uint32_t v) { return (in.op_sel >> k & 1 ? v >> 16 : v) & 0xffffu; };
+  uint32_t* dst = w.row(row_index(w, in.dst));
+  const uint32_t shift = in.op_sel & 8 ? 16 : 0;
+  for (int i = 0; i < kLanes; ++i) {
+    const uint32_t v = apply_truth_table(in.bitop3, half(0, a[i]), half(1, b[i]), half(2, c[i])) & 0xffffu;
+    r[i] = (dst[i] & ~(0xffffu << shift)) | v << shift;
+  }
+  blend(dst, r, w.exec());
+}
 
 void s_getreg(Wave& w, const Inst& in) {
   const HwField f = hw_field(in.imm);

@@ -20,17 +20,34 @@ enum class Type : uint8_t {
   f64,
   i64,
   pk16,
+  pkb16,
   pk32,
   mask,
   mix,
   mat,
+  mx,
   acc,
   wide,
   addr,
   saddr,
 };
 // Destination of a parsed operand.
-enum class Slot : uint8_t { dst, sdst, src0, src1, src2, src3, imm, target, waitcnt, hwreg, sendmsg, gpridx, soffset };
+enum class Slot : uint8_t {
+  dst,
+  sdst,
+  src0,
+  src1,
+  src2,
+  src3,
+  src4,
+  imm,
+  target,
+  waitcnt,
+  hwreg,
+  sendmsg,
+  gpridx,
+  soffset
+};
 
 struct SlotSpec {
   Slot slot = Slot::dst;

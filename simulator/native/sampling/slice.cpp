@@ -141,6 +141,7 @@ Effects memory_effects(const Inst& in, const LiveMemory& live) {
   const bool partial = m.d16 != 0 || in.dst.kind == OperandKind::none;
   define(&e, in.dst, partial ? Write::partial : Write::masked);
   if (m.d16 != 0) use(&e, in.dst);
+  e.reads_all_lanes = m.transposes();
   return e;
 }
 

@@ -12,9 +12,13 @@ from hipsynth.synth.generate.builder import WAVE
 
 
 def test_every_architecture_has_a_default_device_of_its_own() -> None:
-    assert devices.list_architectures() == ["gfx90a", "gfx942"]
+    assert devices.list_architectures() == ["gfx90a", "gfx942", "gfx950"]
     for arch in devices.list_architectures():
         assert devices.load_device(devices.default_device(arch)).arch == arch
+
+
+def test_an_architecture_without_recordings_is_meant_only_by_name() -> None:
+    assert devices.recorded_architectures() == ["gfx90a", "gfx942"]
 
 
 def test_generated_programs_know_the_wavefront() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hipsynth.core.errors import UsageError
+from hipsynth.profiling.metrics.roofline import matrix_peaks
 from hipsynth.simulator import devices
 
 
@@ -24,6 +25,26 @@ def test_an_inherited_table_restates_only_differences() -> None:
     base, derived = devices.load_device("mi300x"), devices.load_device("mi300a")
     assert derived["topology.cus"] == 228 != base["topology.cus"]
     assert derived["l2.bytes"] == base["l2.bytes"]
+
+
+def test_what_a_device_of_another_architecture_inherits_is_a_guess() -> None:
+    base, derived = devices.load_device("mi300x"), devices.load_device("mi350x")
+    assert (base.arch, derived.arch) == ("gfx942", "gfx950")
+    inherited = derived.constants["l2.latency_cycles"]
+    assert inherited.value == base["l2.latency_cycles"] and inherited.source.startswith("guess: as on the mi300x")
+    assert not any(constant.fitted for constant in derived.constants.values())
+
+
+@pytest.mark.parametrize(("name", "tera"), [("mi350x", 2306.9), ("mi355x", 2516.6), ("mi325x", 1307.4)])
+def test_matrix_peaks_are_those_of_the_data_sheets(name: str, tera: float) -> None:
+    """Dense FP16: 2.3, 2.5 and 1.3 PFLOP/s; eight bits twice, six and four bits four times as much on CDNA4."""
+    peaks = matrix_peaks(name)
+    assert peaks["FP16 matrix"] == pytest.approx(1000 * tera, rel=1e-3)
+    assert peaks["FP8 matrix"] == 2 * peaks["FP16 matrix"]
+    if devices.load_device(name).arch == "gfx950":
+        assert peaks["FP6, FP4 matrix"] == 4 * peaks["FP16 matrix"]
+        assert peaks["FP64 matrix"] == pytest.approx(78.6e3 * peaks["FP16 matrix"] / 2516.6e3, rel=1e-3)
+        assert "TF32 matrix" not in peaks
 
 
 @pytest.mark.parametrize("name", ["h100", "../mi250", ""])

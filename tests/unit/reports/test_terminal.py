@@ -94,6 +94,18 @@ def test_the_document_of_a_simulated_kernel() -> None:
     assert found["no_evidence"] == []
 
 
+def test_ranges_of_an_architecture_without_recordings_are_guesses() -> None:
+    one = simulated({"hbm": 80}, "gfx942")
+    text = terminal.render_results([replace(result(target("gfx942"), one), arch="gfx950", device="mi350x")])
+    assert "no recording of this architecture (gfx950): every range is a guess" in text
+    assert "± 100 % ~ *" in text and "unlike every recorded" not in text
+    found = describe.expected_errors(one, "mi350x")
+    bandwidth, hits = found["L2_Fabric_Read_BW"], found["L2_Cache_Hit_Rate"]
+    assert bandwidth is not None and (bandwidth.range, bandwidth.n, bandwidth.range_wide) == (100.0, 0, True)
+    assert hits is not None and (hits.range, hits.unit, hits.covered) == (20.0, "points", False)
+    assert describe.expected_errors(one, "mi325x")["L2_Fabric_Read_BW"] != bandwidth
+
+
 def test_the_range_printed_is_that_of_the_class(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a stream, and of a kernel of a class with too few recordings; counters without a range keep their median."""
     text = """[[range]]

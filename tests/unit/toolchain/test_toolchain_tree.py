@@ -69,7 +69,7 @@ def test_a_tree_holds_the_files_in_the_table_and_records_them(
     built = build_tree(wheels=tmp_path / "wheels")
     files = {path.relative_to(built).as_posix() for path in built.rglob("*") if path.is_file()}
     assert {"include/hip/deep/a.h", "include/hip/old.h", "amdgcn/bitcode/ocml.bc", "amdgcn/bitcode/opencl.bc"} <= files
-    assert {f"amdgcn/bitcode/oclc_isa_version_{name}.bc" for name in ("90a", "942")} <= files
+    assert {f"amdgcn/bitcode/oclc_isa_version_{name}.bc" for name in ("90a", "942", "950")} <= files
     assert not any("huge" in name for name in files)
     assert (built / "share/hip/version").read_text().splitlines()[0] == "HIP_VERSION_MAJOR=7"
     manifest = json.loads((built / "manifest.json").read_text())
@@ -119,6 +119,34 @@ def test_an_existing_tree_is_reused(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(header_tree, "_take_wheel", never)
     assert locate.read_manifest(build_tree()) is not None
+
+
+def test_another_architecture_needs_no_wheel_again(
+    empty_cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A tree of the same wheels is reused for what they gave; one of other wheels is not."""
+    rows = fake_wheels(tmp_path / "wheels")
+    use_table(monkeypatch, rows)
+    old = build_tree(wheels=tmp_path / "wheels")
+    header = (old / "include/hip/deep/a.h").read_text()
+    table = dict(locate.read_inputs())
+    monkeypatch.setattr(locate, "read_inputs", lambda: table | {"archs": {**table["archs"], "gfx908": 9008}})
+
+    def never(*_: object) -> int:
+        raise AssertionError("a wheel is taken although a tree holds its files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(header_tree, "_take_wheel", never)
+        built = build_tree()
+    assert built != old and not old.exists()
+    assert (built / "include/hip/deep/a.h").read_text() == header
+    assert (built / "amdgcn/bitcode/oclc_isa_version_908.bc").exists()
+    assert [wheel["files"] for wheel in json.loads((built / "manifest.json").read_text())["wheels"]] == [3, 1]
+    newer = [rows[0] | {"version": "2.0"}, rows[1]]
+    monkeypatch.setattr(locate, "read_inputs", lambda: table | {"wheels": newer})
+    monkeypatch.setattr(header_tree, "_take_wheel", never)
+    with pytest.raises(AssertionError):
+        build_tree()
 
 
 def test_the_same_wheels_make_the_same_tree(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

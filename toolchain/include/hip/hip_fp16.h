@@ -107,7 +107,7 @@ HIPSYNTH_FP16_FN __half atomicAdd(__half* address, __half value) {
 }
 // One packed instruction, for ordinary device memory only.
 HIPSYNTH_FP16_FN __half2 unsafeAtomicAdd(__half2* address, __half2 value) {
-#if defined(__gfx90a__) || defined(__gfx942__)
+#if defined(__gfx90a__) || defined(__gfx942__) || defined(__gfx950__)
   using packed = __attribute__((address_space(1))) __2f16;
   __2f16 old = __builtin_amdgcn_global_atomic_fadd_v2f16((packed*)address,
                                                          hipsynth_fp16::from_bits<__2f16>(hipsynth_fp16::bits(value)));

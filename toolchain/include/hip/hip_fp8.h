@@ -1,6 +1,6 @@
 // 8-bit floats with the names of HIP's public API: E4M3 and E5M2, as in OCP's specification and as FNUZ (one zero, no
-// infinity, bias one higher), which is what gfx942 computes with. A value is its 8 bits. gfx942 converts FNUZ by its
-// own instructions, everything else is converted bit by bit: round to nearest even, subnormals kept.
+// infinity, bias one higher), which is what gfx942 computes with; gfx950 computes with OCP's. A value is its 8 bits. Both
+// convert their own formats by instructions, everything else is converted bit by bit: round to nearest even, subnormals kept.
 #ifndef HIPSYNTH_HIP_FP8_H
 #define HIPSYNTH_HIP_FP8_H
 
@@ -16,6 +16,10 @@
 #define HIP_FP8_TYPE_FNUZ 1
 #define HIP_FP8_TYPE_OCP 0
 #define HIP_FP8_CVT_FAST_PATH 1
+#elif defined(__gfx950__)
+#define HIP_FP8_TYPE_FNUZ 0
+#define HIP_FP8_TYPE_OCP 1
+#define HIP_FP8_CVT_FAST_PATH 1
 #else
 #define HIP_FP8_TYPE_FNUZ 1
 #define HIP_FP8_TYPE_OCP 1
@@ -29,6 +33,16 @@ typedef unsigned short __hip_fp8x2_storage_t;
 typedef unsigned int __hip_fp8x4_storage_t;
 
 namespace hipsynth_fp8 {
+
+// The formats of the instructions, their largest values as floats, and the first float that saturation leaves alone:
+// an infinity becomes OCP's largest value, and FNUZ's NaN.
+#if defined(__gfx950__)
+constexpr __hip_fp8_interpretation_t kNativeE4M3 = __HIP_E4M3, kNativeE5M2 = __HIP_E5M2;
+constexpr unsigned int kLargestE4M3 = 0x43e00000u, kLargestE5M2 = 0x47600000u, kKept = 0x7f800001u;
+#else
+constexpr __hip_fp8_interpretation_t kNativeE4M3 = __HIP_E4M3_FNUZ, kNativeE5M2 = __HIP_E5M2_FNUZ;
+constexpr unsigned int kLargestE4M3 = 0x43700000u, kLargestE5M2 = 0x47600000u, kKept = 0x7f800000u;
+#endif
 
 // The four formats: mantissa bits, exponent bias, the largest finite code, and what stands for infinity and NaN.
 struct Format {
@@ -83,15 +97,15 @@ HIPSYNTH_FP8_FN unsigned char narrow(float value, __hip_saturation_t saturation,
   unsigned int bits;
   memcpy(&bits, &value, sizeof(bits));
 #if HIP_FP8_CVT_FAST_PATH
-  if (kind == __HIP_E4M3_FNUZ || kind == __HIP_E5M2_FNUZ) {
+  if (kind == kNativeE4M3 || kind == kNativeE5M2) {
     // In integers: under -ffast-math a compiler takes every number for finite.
-    const unsigned int limit = kind == __HIP_E4M3_FNUZ ? 0x43700000u : 0x47600000u, magnitude = bits & 0x7fffffffu;
-    if (saturation == __HIP_SATFINITE && magnitude > limit && magnitude < 0x7f800000u) {
+    const unsigned int limit = kind == kNativeE4M3 ? kLargestE4M3 : kLargestE5M2, magnitude = bits & 0x7fffffffu;
+    if (saturation == __HIP_SATFINITE && magnitude > limit && magnitude < kKept) {
       bits = limit | (bits & 0x80000000u);
       memcpy(&value, &bits, sizeof(value));
     }
-    const int pair = kind == __HIP_E4M3_FNUZ ? __builtin_amdgcn_cvt_pk_fp8_f32(value, value, 0, false)
-                                             : __builtin_amdgcn_cvt_pk_bf8_f32(value, value, 0, false);
+    const int pair = kind == kNativeE4M3 ? __builtin_amdgcn_cvt_pk_fp8_f32(value, value, 0, false)
+                                         : __builtin_amdgcn_cvt_pk_bf8_f32(value, value, 0, false);
     return static_cast<unsigned char>(pair);
   }
 #endif
@@ -101,8 +115,8 @@ HIPSYNTH_FP8_FN unsigned char narrow(float value, __hip_saturation_t saturation,
 // Exact: every 8-bit float is a float.
 HIPSYNTH_FP8_FN float widen(unsigned char code, __hip_fp8_interpretation_t kind) {
 #if HIP_FP8_CVT_FAST_PATH
-  if (kind == __HIP_E4M3_FNUZ) return __builtin_amdgcn_cvt_f32_fp8(code, 0);
-  if (kind == __HIP_E5M2_FNUZ) return __builtin_amdgcn_cvt_f32_bf8(code, 0);
+  if (kind == kNativeE4M3) return __builtin_amdgcn_cvt_f32_fp8(code, 0);
+  if (kind == kNativeE5M2) return __builtin_amdgcn_cvt_f32_bf8(code, 0);
 #endif
   const Format f = format(kind);
   const unsigned int magnitude = code & 0x7fu, sign = (code & 0x80u) << 24;
