@@ -301,6 +301,10 @@ def _simulator_checks() -> list[_Check]:
             "run, profile and survey start no program; --no-sandbox runs those that you trust, with your rights",
             "make setup    (or: apt-get install bubblewrap)", _check_bubblewrap,
         ),
+        _Check(
+            "triton", "scripts", False, "no Python script with Triton kernels runs or is profiled", SETUP,
+            _package_check("triton"),
+        ),
     ]  # fmt: skip
 
 

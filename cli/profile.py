@@ -28,6 +28,7 @@ from hipsynth.cli.options import (
 from hipsynth.cli.output import Progress, print_json, terminal_width
 from hipsynth.cli.programs import (
     ProgramCommand,
+    check_script_options,
     locate_program,
     missing_file_hint,
     source_options,
@@ -58,6 +59,7 @@ Examples:
   synth profile solver.hip --csv --kernel jacobi
   synth profile vcopy.hip --html vcopy.html          # one page: limits, memory chart, roofline, source lines
   synth profile vcopy.hip --what-if                  # what removing a cause is worth at most
+  synth profile matmul.py --arch gfx942 -- 4096      # a Python script with Triton kernels
   synth profile main.cpp kernels.cpp -Iinclude -DN=64 -- input.txt
   synth profile heat/src/main.cpp --project heat     # as its Makefile or CMake file builds it
   synth profile programs --out corpus
@@ -181,7 +183,8 @@ def command(
     """Compile for each architecture and flag set, run, and count hardware events.
 
     PATH is one program: its source file, all its source files, or its folder with build files; the counters and
-    metrics of its kernels are printed. With --out, PATH is a folder of programs, of one or several files.
+    metrics of its kernels are printed. A Python script's Triton kernels run on a virtual GPU. With --out, PATH is a
+    folder of programs, of one or several files.
     ARGS after `--` are passed to the program, which runs in the sandbox, in a copy of its folder.
     """
     from hipsynth.core.workers import check_engine
@@ -210,9 +213,8 @@ def command(
         isolate=sandboxed,
     )
     paths, own_arguments = split_argv(argv)
-    path = paths[0]
-    if not path.exists():
-        raise BadInput(f"{path}: no such file or folder", remedy="give a HIP source file or a folder of programs")
+    path = _check_exists(paths[0])
+    _check_script(path, flags, defines, {"--project": project is not None, "--lines": lines}, options["backend"])
     if out is not None:
         if not path.is_dir() or own_arguments or len(paths) > 1 or project:
             remedy = f"put {path.name} into a folder, or drop --out"
@@ -231,6 +233,16 @@ def command(
         problem = f"{error.what} (a folder of programs for a corpus needs --out)"
         raise UsageError(problem, cause=error.cause, remedy=error.remedy or "name the program's files") from None
     return _profile_program(program, _echo_targets(wanted, flags), limits, lines, options)
+
+
+def _check_exists(path: Path) -> Path:
+    if not path.exists():
+        raise BadInput(f"{path}: no such file or folder", remedy="give a HIP source file or a folder of programs")
+    return path
+
+
+def _check_script(path: Path, flags: Sequence[str], defines: Sequence[str], hip: dict[str, bool], backend: str) -> None:
+    check_script_options(path, "".join(flags), defines, {**hip, "--backend": backend != "sim"})
 
 
 def _check_choices(backend: str, budget: float, per_kernel: int, many: bool, of_one: bool) -> None:

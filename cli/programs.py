@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,6 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _OWN = "synth.program_arguments"
 _SOURCES = frozenset({".hip", ".cpp", ".cc", ".cxx", ".c++", ".cu", ".c", ".C"})
+_LANGUAGES = {".c": "c", ".py": "python"}  # of the other suffixes: hip
 _BUILD_FILE = re.compile(r"(?:GNU)?[Mm]akefile.*|CMakeLists\.txt|.*\.(?:mk|make|sh)")
 HINT = "is this the whole program? give its other files too, -I FOLDER, or the folder with its Makefile"
 
@@ -88,11 +89,26 @@ def split_argv(argv: Sequence[str]) -> tuple[list[Path], tuple[str, ...]]:
         raise UsageError("the first argument is empty", remedy="give a HIP source file, or the folder of a program")
     paths = [Path(argv[0])]
     for word in argv[1:]:
-        if Path(word).suffix not in _SOURCES or not os.path.isfile(word):  # noqa: PTH113 - false for long texts
+        if is_script(paths[0]) or Path(word).suffix not in _SOURCES or not os.path.isfile(word):  # noqa: PTH113 - false for long texts
             break
         paths.append(Path(word))
     options: tuple[str, ...] = click.get_current_context().meta.get(_OWN, ())
     return paths, (*argv[len(paths) :], *options)
+
+
+def is_script(path: Path) -> bool:
+    """Whether a path is that of a Python script."""
+    return path.suffix == ".py"
+
+
+def check_script_options(path: Path, flags: str, defines: Sequence[str], hip_only: Mapping[str, bool]) -> None:
+    """Raises UsageError if an option is for HIP programs and the program is a Python script. `hip_only`: option ->
+    whether it was given."""
+    options = {"--flags": bool(flags), "-D": bool(defines), **hip_only}
+    wrong = [option for option, is_given in options.items() if is_given]
+    if is_script(path) and wrong:
+        problem = f"{' and '.join(wrong)}: only for HIP programs, not for a Python script"
+        raise UsageError(problem, remedy="set compile options where the script launches its kernels")
 
 
 def locate_program(
@@ -117,8 +133,10 @@ def locate_program(
             if not path.is_file():
                 problem = "is no file" if path.exists() else "no such file"
                 raise BadInput(f"{path}: {problem}", remedy="give a HIP source file, or the folder of a program")
+        if is_script(paths[0]) and includes:
+            raise UsageError("-I is for HIP programs", remedy="a script imports what lies in its own folder")
         flags = shlex.join(f"-I{Path(folder).resolve()}" for folder in includes)
-        files = tuple(SourceFile(path, "c" if path.suffix == ".c" else "hip", flags) for path in paths)
+        files = tuple(SourceFile(path, _LANGUAGES.get(path.suffix, "hip"), flags) for path in paths)
         return Project(files, paths[0].resolve().parent, arguments, readable)
     from hipsynth.core.scratch import scratch_folder
     from hipsynth.profiling.survey.project import find_project

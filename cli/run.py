@@ -1,4 +1,4 @@
-"""`synth run`: an unmodified HIP program on the CPU."""
+"""`synth run`: an unmodified HIP program, or a script with Triton kernels, on the CPU."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from hipsynth.cli.options import (
 from hipsynth.cli.output import print_json
 from hipsynth.cli.programs import (
     ProgramCommand,
+    check_script_options,
     locate_program,
     missing_file_hint,
     source_options,
@@ -51,6 +52,7 @@ Examples:
   synth run main.cpp kernels.cpp -Iinclude -DN=64 -- input.txt
   synth run heat/                          # as its Makefile or CMake file builds it
   synth run heat/src/main.cpp --project heat
+  synth run attention.py --arch gfx942 -- --heads 8    # a Python script with Triton kernels
   synth run untrusted.hip --timeout 10
   synth run fluid/ --keep results          # copies what it writes into a new folder
   synth run mine.hip --no-sandbox
@@ -109,7 +111,8 @@ def command(
 ) -> int:
     """Compile a HIP program, execute its kernels' machine code on the CPU, and pass its output through.
 
-    PATH is its source file, all its source files, or its folder with build files.
+    PATH is its source file, all its source files, or its folder with build files; or a Python script, whose Triton
+    kernels run on a virtual GPU (docs/how-to/triton.md).
     ARGS after `--` are passed to the program.
     """
     from hipsynth.simulator import api, devices
@@ -118,6 +121,7 @@ def command(
     from hipsynth.toolchain import sandbox
 
     paths, args = split_argv(argv)
+    check_script_options(paths[0], flags.removeprefix("-O3"), defines, {"--project": project is not None})
     flags = with_defines(flags, defines)
     _check_keep(keep, sandboxed)
     if sandboxed:

@@ -157,6 +157,8 @@ class KernelRecord:
     work: Work | None = None
     traffic: Traffic | None = None
     sampling: Sampling | None = None
+    language: str = ""  # "triton", or "" for HIP
+    meta: Mapping[str, bool | int | str] = field(default_factory=dict)  # what a Triton kernel was specialized for
 
     @property
     def sampled(self) -> bool:

@@ -53,7 +53,8 @@ class ProgramRun:
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One file of a program on disk. `language`: hip (host and device), c++ or c; `flags`: flags for this file only."""
+    """One file of a program on disk. `language`: hip (host and device), c++, c or python; `flags`: flags for this file
+    only."""
 
     path: Path
     language: str = "hip"
@@ -73,6 +74,11 @@ class Project:
     relocatable: bool = False  # -fgpu-rdc: the device code of all files is linked together
     # The folders that its files may include from; None: each file's own folder and those that its flags name.
     roots: tuple[Path, ...] | None = None
+
+    @property
+    def is_script(self) -> bool:
+        """Whether it is a Python script, whose kernels are compiled while it runs."""
+        return self.sources[0].language == "python"
 
 
 class ExpectedRecord(TypedDict):

@@ -110,7 +110,7 @@ def run_program(
         **sandbox.time_limits(limits.time_s * 1.1 + 1.0),  # the core stops itself first, with a better message
         memory_bytes=limits.memory_bytes,
         output_bytes=limits.output_bytes,
-        processes=8 if artefacts.mentions(b"hipModuleLoad", b"hiprtcCompileProgram") else 1,
+        processes=8 if artefacts.starts_processes else 1,
     )
     observed = observation.entries(scratch) if observation else ()
     settings = channel.encode_configuration(
@@ -118,11 +118,11 @@ def run_program(
     )
     with channel.open_channel(settings) as results:
         process = sandbox.run_sandboxed(
-            [_as_started(artefacts.executable.resolve(), scratch.resolve()), *args],
+            [*_as_started(artefacts, scratch.resolve()), *args],
             scratch,
             bounds,
             read_only=_readable_folders(artefacts, library, scratch),
-            env=_program_environment(library, scratch, FIRST_FD),
+            env=_program_environment(artefacts, library, scratch, FIRST_FD),
             mounts=mounts,
             stdin=stdin,
             isolate=limits.isolate,
@@ -152,6 +152,8 @@ def _readable_folders(artefacts: Artefacts, library: Path, scratch: Path) -> lis
     """The folders that the program needs to read besides its own."""
     files = [artefacts.executable, library, *(path for module in artefacts.modules for path in module)]
     folders = {path.resolve().parent for path in files}
+    if artefacts.interpreter:
+        folders.update(folder.resolve() for folder in artefacts.interpreter.folders)
     if artefacts.mentions(b"hiprtcCompileProgram"):
         folders.update(toolchain.find_toolchain().folders)
     return sorted(folders - {scratch.resolve()})
@@ -168,9 +170,14 @@ def _check_fit(result: RunResult, library: Path, settings: bytes) -> None:
         raise MissingDependency(problem, cause=refusal, remedy="run `make setup`, which builds it again")
 
 
-def _as_started(executable: Path, folder: Path) -> str:
-    """argv[0] as for a user: `./name` if it is in its own folder, since programs derive file names from it."""
-    return f"./{executable.name}" if executable.parent == folder else str(executable)
+def _as_started(artefacts: Artefacts, folder: Path) -> list[str]:
+    """argv[0] as for a user: `./name` if it is in its own folder, since programs derive file names from it; a script's
+    name behind its interpreter."""
+    executable = artefacts.executable.resolve()
+    in_place = executable.parent == folder
+    if artefacts.interpreter:
+        return [*artefacts.interpreter.command, executable.name if in_place else str(executable)]
+    return [f"./{executable.name}" if in_place else str(executable)]
 
 
 def run_attached(
@@ -196,8 +203,9 @@ def run_attached(
     reason, message = Reason.NONE, ""
     code: int | None = None
     with channel.open_channel(settings) as results:
-        environment = {**os.environ, **_program_environment(library, scratch, results.fd)}
-        command = [str(artefacts.executable.resolve()), *args]
+        environment = {**os.environ, **_program_environment(artefacts, library, scratch, results.fd)}
+        interpreter = artefacts.interpreter.command if artefacts.interpreter else ()
+        command = [*interpreter, str(artefacts.executable.resolve()), *args]
         process = subprocess.Popen(command, env=environment, pass_fds=(results.fd,))
         try:
             reason, message = _watch_process(process, limits)
@@ -237,8 +245,9 @@ def _out_of_time(reason: str, limits: RunLimits) -> str:
     return f"stopped after {limits.time_s * sandbox.WALL_FACTOR + sandbox.WALL_EXTRA_S:g} s on a busy machine"
 
 
-def _program_environment(library: Path, scratch: Path, channel_fd: int) -> dict[str, str]:
+def _program_environment(artefacts: Artefacts, library: Path, scratch: Path, channel_fd: int) -> dict[str, str]:
     environment = {
+        **dict(artefacts.interpreter.environment if artefacts.interpreter else ()),
         channel.VARIABLE: str(channel_fd),
         "LD_LIBRARY_PATH": str(library.parent),
         "TMPDIR": str(scratch.resolve()),

@@ -7,14 +7,25 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
+class ScriptInterpreter:
+    """What runs a script: the words before its path, folders that it reads, and its environment."""
+
+    command: tuple[str, ...]
+    folders: tuple[Path, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
 class Artefacts:
-    """Compiled files of one program; a program without device code has no code object."""
+    """Compiled files of one program; a program without device code has no code object. With an interpreter, the
+    executable is a script, which compiles its device code while it runs."""
 
     executable: Path
     code_object: Path | None = None
     disassembly: Path | None = None
     objdump: Path = Path("llvm-objdump")
     further: tuple[tuple[Path, Path], ...] = ()  # code object and disassembly of the program's other files
+    interpreter: ScriptInterpreter | None = None
 
     @property
     def modules(self) -> tuple[tuple[Path, Path], ...]:
@@ -22,6 +33,11 @@ class Artefacts:
         if self.code_object is None or self.disassembly is None:
             return ()
         return ((self.code_object, self.disassembly), *self.further)
+
+    @property
+    def starts_processes(self) -> bool:
+        """Whether it loads or compiles code objects while it runs, which takes a disassembler or compiler."""
+        return self.interpreter is not None or self.mentions(b"hipModuleLoad", b"hiprtcCompileProgram")
 
     def mentions(self, *symbols: bytes) -> bool:
         """True if the executable contains the name of one of these functions."""

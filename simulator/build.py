@@ -12,6 +12,7 @@ from hipsynth.core.program import Program, Project
 from hipsynth.core.reasons import Reason
 from hipsynth.simulator.api import Artefacts, library_path
 from hipsynth.simulator.limits import RunLimits
+from hipsynth.simulator.scripts.prepare import package_versions, prepare_script
 from hipsynth.toolchain import CompileLimits, legacy_headers
 from hipsynth.toolchain.diagnostics import read_messages
 from hipsynth.toolchain.project import CompileUnit, compile_project
@@ -37,7 +38,10 @@ def build_program(
         return build_text(program.text, program.name, arch, flags, folder, limits)
     artefacts = build_project(program.project, arch, flags, folder, limits)
     digest = hashlib.sha256(program.text.encode()).hexdigest()
-    return artefacts, toolchain.find_toolchain().provenance() | {"arch": arch, "flags": flags, "source_sha256": digest}
+    tools = toolchain.find_toolchain().provenance()
+    if artefacts.interpreter:
+        tools["compiler"] = package_versions()
+    return artefacts, tools | {"arch": arch, "flags": flags, "source_sha256": digest}
 
 
 def build_project(
@@ -46,8 +50,11 @@ def build_project(
     """Compiles each file with its own flags followed by `flags`, and links them. The program may have no kernel.
 
     `-fgpu-rdc` links the device code of all files. If standard names are undeclared, compiles again with the headers
-    that HIP's headers included before release 7. Raises the errors of build_program.
+    that HIP's headers included before release 7. A Python script needs no compiling. Raises the errors
+    of build_program.
     """
+    if project.is_script:
+        return prepare_script(project.sources[0].path)
     if _RELOCATABLE in flags.split():
         project = replace(project, relocatable=True)
         flags = " ".join(word for word in flags.split() if word != _RELOCATABLE)

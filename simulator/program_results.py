@@ -114,6 +114,7 @@ def _decode_document(record: Mapping[str, Any]) -> RunResult:
         device_s=record["device_ms"] / 1000,
         instructions=instructions.decode_instructions(_require_list(record["instructions"], MOST_PARTS)),
         outputs=tuple(from_json(Output, row) for row in _require_list(record["outputs"], MOST_OUTPUTS)),
+        host_operators=_decode_counts(record.get("host_operators", {})),
         transfers=tuple(from_json(Transfer, row) for row in _require_list(record["transfers"], MOST_TRANSFERS)),
     )
 
@@ -127,6 +128,12 @@ def _require_text(value: Any) -> str:
 def _require_list(value: Any, most: int) -> Sequence[Any]:
     if not isinstance(value, list) or len(value) > most:
         raise TypeError(f"a list is none, or has more than {most} entries")
+    return value
+
+
+def _decode_counts(value: Any) -> Mapping[str, int]:
+    if not isinstance(value, dict) or any(type(count) is not int for count in value.values()):
+        raise TypeError("its counts of operators are none")
     return value
 
 

@@ -38,11 +38,12 @@ def place(project: Project | None, name: str, artefacts: Artefacts, folder: Path
         folder.mkdir(parents=True)
     else:
         copy_folder(project.folder, folder)
+    placed = put_script(artefacts, folder) if artefacts.interpreter else put_executable(artefacts, folder, name)
     words = tuple(_readable_path(word, folder, project.readable) for word in project.arguments)
     elsewhere = {
         word: Path(word) for word in words if Path(word).is_absolute() and _resolve_file(word) in project.readable
     }
-    return PlacedProgram(folder, put_executable(artefacts, folder, name), words, elsewhere)
+    return PlacedProgram(folder, placed, words, elsewhere)
 
 
 def _shared(folder: Path) -> bool:
@@ -80,6 +81,14 @@ def put_executable(artefacts: Artefacts, folder: Path, name: str) -> Artefacts:
     if target.exists() or target.is_symlink():
         return artefacts
     shutil.copy(artefacts.executable, target)
+    return replace(artefacts, executable=target)
+
+
+def put_script(artefacts: Artefacts, folder: Path) -> Artefacts:
+    """The script's copy in `folder`, which is a copy of its own folder unless that was not copied."""
+    target = folder / artefacts.executable.name
+    if not target.exists():
+        shutil.copy(artefacts.executable, target)
     return replace(artefacts, executable=target)
 
 

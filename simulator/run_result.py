@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.reasons import Reason
@@ -41,6 +42,7 @@ class RunResult:
     instructions: tuple[KernelInstructions, ...] = ()  # with RunLimits.lines
     outputs: tuple[Output, ...] = ()  # with an Observation
     transfers: tuple[Transfer, ...] = ()  # copies and fills, by kind
+    host_operators: Mapping[str, int] = field(default_factory=dict)  # of PyTorch, on device tensors: run on the CPU
     device_s: float = 0.0  # processor time in launches; the rest of `cpu_s` is the program's own code
     warnings: tuple[str, ...] = ()  # errors that hardware would not detect, such as an out-of-bounds access
     wall_s: float = 0.0

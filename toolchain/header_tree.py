@@ -109,7 +109,7 @@ def _download_wheel(spec: Mapping[str, Any], folder: Path) -> None:
     tags = [part for tag in spec["platforms"] for part in ("--platform", tag)]
     python = ["--python-version", spec["abi"].removeprefix("cp"), "--implementation", "cp", "--abi", spec["abi"]]
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    command += ["--no-cache-dir", "--only-binary=:all:", *tags, *python, "--dest", str(folder)]
+    command += ["--only-binary=:all:", *tags, *python, "--dest", str(folder)]  # Triton's is in pip's cache already
     command.append(f"{spec['name']}=={spec['version']}")
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode != 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields, is_dataclass
 
 import pyarrow as pa
@@ -13,9 +13,9 @@ from hipsynth.core.documents import types_of, unwrap_optional
 _PLAIN = {float: pa.float64(), int: pa.int64(), bool: pa.bool_(), str: pa.string()}
 
 
-def arrow_columns(kind: type) -> dict[str, pa.DataType]:
-    """The Arrow type of each field of a dataclass."""
-    return {name: _arrow_type(part) for name, part in types_of(kind).items()}
+def arrow_columns(kind: type, leave_out: Collection[str] = ()) -> dict[str, pa.DataType]:
+    """The Arrow type of each field of a dataclass, but those left out."""
+    return {name: _arrow_type(part) for name, part in types_of(kind).items() if name not in leave_out}
 
 
 def _arrow_type(kind: object) -> pa.DataType:

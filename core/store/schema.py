@@ -24,6 +24,7 @@ KEY = {"programs": "id", "measurements": "measurement_id", "failures": "measurem
 
 # Everything that determines a result, in hashing order.
 _IDENTITY = ("program_id", "arguments", "arch", "flags", "device", "backend", "backend_version", "compiler", "headers")
+_NOT_STORED = ("metrics", "language", "meta")  # of a kernel: each metric is a column; a corpus holds HIP kernels only
 _COMMON = ("lineage", "origin", "family")
 
 
@@ -112,8 +113,7 @@ def item_rows(item: CorpusItem) -> list[Row]:
 
 
 def _kernel_row(index: int, kernel: KernelRecord) -> Row:
-    row = arrow_row(kernel)
-    row.pop("metrics")
+    row = {name: value for name, value in arrow_row(kernel).items() if name not in _NOT_STORED}
     return {"kernel_index": index, "kernel": row.pop("name"), **row, **kernel.metrics}
 
 
@@ -128,9 +128,8 @@ def schema_of(kind: str, metric_ids: Sequence[str]) -> pa.Schema:
     common += [("provenance", pa.map_(text, text)), ("exit_code", pa.int32())]
     if kind == "failures":
         return pa.schema([*common, ("reason", text), ("message", text), ("stdout", text)])
-    kernel = arrow_columns(KernelRecord)
+    kernel = arrow_columns(KernelRecord, leave_out=_NOT_STORED)
     named = [("kernel_index", pa.int32()), ("kernel", kernel.pop("name"))]
-    del kernel["metrics"]  # each metric is a column
     return pa.schema([*common, *named, *kernel.items(), *((name, pa.float64()) for name in metric_ids)])
 
 

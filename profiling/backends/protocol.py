@@ -48,6 +48,7 @@ class TargetResult:
     provenance: Mapping[str, str] = field(default_factory=dict)  # compiler, headers, backend, device ... versions
     spending: tuple[Spending, ...] = ()
     transfers: tuple[Transfer, ...] = ()  # copies and fills; a program of nothing else is "ok" without kernels
+    host_operators: Mapping[str, int] = field(default_factory=dict)  # of PyTorch, on the CPU; they take no GPU time
     clock_ns: float = 0.0  # simulated time from the first operation to the end of the last; host code takes none
     lines: tuple[KernelLines, ...] = ()  # with RunLimits.lines: of the kernels that were compiled with the program
     times: Mapping[str, float] = field(

@@ -144,6 +144,7 @@ class SimBackend:
             provenance=dict(provenance),
             spending=result.spending,
             transfers=result.transfers,
+            host_operators=result.host_operators,
             clock_ns=result.clock_ns,
         )
 
@@ -167,8 +168,10 @@ def measured_kernels(kernels: Iterable[KernelRecord], arch: str) -> tuple[Kernel
 
 def _own_words(stderr: str, message: str) -> list[str]:
     """Lines that the program itself wrote to stderr, without the simulator's copy of `message`."""
-    lines = stderr.rstrip().splitlines()
-    return [line for line in lines if not (line.startswith("hipsynth: ") and line.split(": ", 2)[-1] in message)]
+    lines = stderr.replace(message, "").rstrip().splitlines()
+    own_heads = [line for line in lines if line.startswith("hipsynth: ")]
+    copies = {line for line in own_heads if line.endswith(":") or line.split(": ", 2)[-1] in message}
+    return [line for line in lines if line not in copies]
 
 
 def execute_program(
@@ -181,8 +184,10 @@ def execute_program(
         finer = replace(limits, effort=REFINED * limits.effort, sampling_units=SAMPLING_UNITS)
         refined = run_in_copy(program, artefacts, device, finer)
         result = refined if refined.status == "ok" else result
-    if not limits.budget_s and result.status != "ok" and result.sampled and result.reason not in _STOPPED:
-        # The program may depend on results that sampling does not compute, as addresses or to terminate.
+    has_failed = result.status != "ok" or bool(result.exit_code and program.project and program.project.is_script)
+    if not limits.budget_s and has_failed and result.sampled and result.reason not in _STOPPED:
+        # The program may depend on results that sampling does not compute, as addresses or to terminate; a script ends
+        # where a check of its results fails.
         result = run_in_copy(program, artefacts, device, replace(limits, sampling_units=0))
     return result
 

@@ -47,6 +47,7 @@ def result_document(result: TargetResult, what_if: bool = False) -> ProfileResul
         budget=result.spending or None,
         transfers=result.transfers or None,
         clock_ns=result.clock_ns if result.transfers else None,
+        host_operators=result.host_operators or None,
         arch=result.arch,
         flags=result.flags,
         status=result.status,
@@ -95,6 +96,8 @@ def kernel_document(
         loops=_loops(lines) if lines else None,
         lines_without=lines.outside if lines else None,
         what_if=answer_what_if(kernel, device) if what_if else None,
+        language=kernel.language or None,
+        meta=dict(kernel.meta) if kernel.language else None,
     )
 
 

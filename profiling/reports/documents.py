@@ -118,7 +118,9 @@ class ProfiledKernel:
     and `metric_error_estimate` (metric -> error in its unit) the error that it adds, which 9 of 10 stay below; `reused`
     dispatches repeated earlier ones (docs/explanation/repeated-launches.md). With --lines: `registers`, `lines`,
     `loops`, and in `lines_without` the events that no instruction was seen to cause; they are of the kernel's launches
-    in all shapes. With --what-if: `what_if`, the most first.
+    in all shapes. With --what-if: `what_if`, the most first. For kernels of a Triton script, `language` is "triton" and
+    `meta` holds the values of constexpr parameters and the compile options; builds that differ in them are kernels of
+    their own.
     """
 
     name: str
@@ -145,16 +147,20 @@ class ProfiledKernel:
     loops: tuple[LoopCost, ...] | None = None
     lines_without: tuple[str, ...] | None = None
     what_if: tuple[WhatIf, ...] | None = None
+    language: str | None = None
+    meta: Mapping[str, bool | int | str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileResult:
     """A program on one target. `budget`: what became of all launches of a run within one; `transfers`: copies and
-    fills, with `clock_ns`, the simulated time from the first operation to the end of the last."""
+    fills, with `clock_ns`, the simulated time from the first operation to the end of the last. `host_operators`: calls
+    of PyTorch's own operators that made or changed device tensors; they ran on the CPU, and are in no time here."""
 
     budget: tuple[Spending, ...] | None = None
     transfers: tuple[Transfer, ...] | None = None
     clock_ns: float | None = None
+    host_operators: Mapping[str, int] | None = None
     arch: str
     flags: str
     status: str
@@ -227,6 +233,7 @@ class RunDocument:
     spending: tuple[Spending, ...]
     outputs: tuple[Output, ...]
     transfers: tuple[Transfer, ...]
+    host_operators: Mapping[str, int]
     device_s: float
     warnings: tuple[str, ...]
     wall_s: float

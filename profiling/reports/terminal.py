@@ -90,6 +90,10 @@ def render_results(
     for result in results:
         if result.transfers:
             lines += ["", *_transfer_lines(result)]
+        if result.host_operators:
+            calls = ", ".join(f"{count} x {name}" for name, count in result.host_operators.items())
+            title = f"{result.arch} ({result.device})"
+            lines += ["", f"PyTorch's operators on the CPU  {title}, in none of these times: {calls}"]
     simulated = any(kernel.source.kind == "executed" for result in results for kernel in result.kernels)
     if simulated:
         lines += ["", *LEGEND]
@@ -162,6 +166,8 @@ def _verdict_lines(column: Column) -> Iterator[str]:
     error = _error_text("Duration", column) if simulated else kernel.source.kind
     each = " each" if kernel.dispatches > 1 else ""
     yield f"  {column.title}  {column.result.flags}"
+    if kernel.meta:
+        yield f"    {kernel.language}: {', '.join(f'{name}={value}' for name, value in kernel.meta.items())}"
     yield f"    {format_quantity(kernel.duration_ns, 'ns')}{each}  {error}"
     if kernel.sampling is not None and kernel.sampled:
         part = _simulated_part(kernel, kernel.sampling.groups_simulated)

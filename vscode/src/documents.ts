@@ -226,6 +226,8 @@ export interface ProfiledKernel {
   loops?: LoopCost[];
   lines_without?: string[];
   what_if?: WhatIf[];
+  language?: string;
+  meta?: Record<string, boolean | number | string>;
 }
 
 export interface Registers {

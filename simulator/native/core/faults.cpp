@@ -92,7 +92,9 @@ void throw_illegal_access(const Context& c, const Resident& r, const Step& s, co
     text += "; a lane has " + std::to_string(c.scratch_lane_bytes) + " bytes of private memory";
   else
     text += neighbourhood(c, f);
-  throw SimError("illegal_access", text);
+  SimError error("illegal_access", text);
+  if (s.inst) error.instruction = s.inst->address;
+  throw error;
 }
 
 }  // namespace hipsynth

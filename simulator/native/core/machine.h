@@ -23,6 +23,7 @@ struct SimError : std::runtime_error {
   SimError(std::string reason_, const std::string& message) : std::runtime_error(message), reason(std::move(reason_)) {}
   std::string reason;
   std::string output, errors;  // what the kernel had printed before the error
+  uint64_t instruction = 0;    // its address in the code object, if an instruction caused it
 };
 
 // CPU time of this process in seconds, so that time limits do not depend on the load of the host.

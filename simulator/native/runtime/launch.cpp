@@ -70,7 +70,7 @@ hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
     rt.recorder.after_launch(done.treatment.results, "");
   } catch (const SimError& error) {
     print(error.output, error.errors);
-    if (!rt.recorder.on()) throw;
+    if (!rt.recorder.on()) throw SimError(error.reason, error.what() + source_line(rt, *request.kernel, error));
     rt.recorder.after_launch(false, error.reason);  // the launches that follow are of interest, too
     done.grid = launch.grid;
     done.block = launch.block;
@@ -84,7 +84,7 @@ hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
   rt.occupy(Timeline::Engine::compute, static_cast<double>(g.x) * g.y * g.z / std::max(room, 1.0),
             std::max(0.0, done.duration_ns + rt.launch_gap()));
   rt.results.add_device_time(processor_seconds() - start);
-  rt.results.add(kernel, done);
+  rt.results.add(kernel, request.kernel->variant, done);
   rt.trial.after_launch();
   rt.trial.after_operation();
   if (rt.config.settled_launches != 0 && rt.results.since_new() >= rt.config.settled_launches) {

@@ -17,6 +17,7 @@ hipError_t load_module(Runtime& rt, hipModule_t* out, const std::vector<uint8_t>
     std::string text = disassemble(rt.config.objdump, elf);
     handle->module = hipsynth::Module::load(rt.config.arch, rt.memory(), elf, text);
     rt.recorder.loaded(*handle->module, elf, std::move(text));
+    handle->elf = std::move(elf);
   } catch (const hipsynth::SimError& error) {
     if (error.reason != "bad_code_object") throw;
     std::fprintf(stderr, "hipsynth: cannot load module: %s\n", error.what());
@@ -103,7 +104,7 @@ HIPSYNTH_EXPORT hipError_t hipModuleGetFunction(hipFunction_t* out, hipModule_t 
     const hipsynth::KernelInfo* info = module->module->kernel(name);
     if (info == nullptr) return hipErrorNotFound;
     ihipModuleSymbol_t*& slot = module->functions[name];
-    if (slot == nullptr) slot = new ihipModuleSymbol_t{module->module.get(), info, 0};
+    if (slot == nullptr) slot = new ihipModuleSymbol_t{module->module.get(), info, 0, &module->elf, ""};
     *out = slot;
     return hipSuccess;
   });

@@ -68,6 +68,16 @@ hipError_t write_value(hipStream_t stream, void* p, T value) {
   });
 }
 
+// A handle of this library, which may have been loaded without its symbols becoming global.
+void* own_library() {
+  static void* handle = [] {
+    Dl_info info{};
+    if (dladdr(reinterpret_cast<void*>(&own_library), &info) == 0) return static_cast<void*>(RTLD_DEFAULT);
+    return dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  }();
+  return handle;
+}
+
 // Whether the value at `p` meets the condition; `how`: >=, ==, and, nor.
 template <typename T>
 bool passes(const void* p, T wanted, unsigned how, T mask) {
@@ -126,7 +136,10 @@ HIPSYNTH_EXPORT hipError_t hipStreamWaitValue64(hipStream_t s, void* p, uint64_t
 
 HIPSYNTH_EXPORT hipError_t hipGetProcAddress(const char* name, void** out, int, uint64_t, int* status) {
   if (name == nullptr || out == nullptr) return finish(hipErrorInvalidValue);
-  *out = std::strncmp(name, "hip", 3) == 0 ? dlsym(RTLD_DEFAULT, name) : nullptr;
+  // Names that HIP's headers map to functions with a suffix; see hip_runtime_api.h.
+  const bool suffixed = std::strcmp(name, "hipGetDeviceProperties") == 0 || std::strcmp(name, "hipChooseDevice") == 0;
+  const std::string symbol = std::string(name) + (suffixed ? "R0600" : "");
+  *out = std::strncmp(name, "hip", 3) == 0 ? dlsym(own_library(), symbol.c_str()) : nullptr;
   if (status != nullptr) *status = *out == nullptr ? 1 : 0;  // hipDriverProcAddressQueryResult
   return finish(*out == nullptr ? hipErrorInvalidValue : hipSuccess);
 }

@@ -179,13 +179,23 @@ std::string json_string(const std::string& text) {
   return out + "\"";
 }
 
-void Results::add(const KernelInfo& kernel, const Dispatch& dispatch) {
+std::string Results::symbol_of(const KernelInfo& kernel, const std::string& variant) {
+  if (variant.empty()) return kernel.symbol;
+  std::vector<std::string>& known = variants_[kernel.symbol];
+  const auto at = std::ranges::find(known, variant);
+  const auto index = at - known.begin();
+  if (at == known.end()) known.push_back(variant);
+  return index == 0 ? kernel.symbol : kernel.symbol + "#" + std::to_string(index + 1);
+}
+
+void Results::add(const KernelInfo& kernel, const std::string& variant, const Dispatch& dispatch) {
   ++dispatches_;
-  const bool is_new = launched_.emplace(kernel.symbol, shape_of(dispatch)).second;
+  const std::string symbol = symbol_of(kernel, variant);
+  const bool is_new = launched_.emplace(symbol, shape_of(dispatch)).second;
   since_new_ = is_new ? 0 : since_new_ + 1;
   const Treatment& t = dispatch.treatment;
   if (limited_) {
-    Spending& s = spending_of(kernel);
+    Spending& s = spending_of(kernel, symbol);
     ++s.launches;
     s.uncounted += !t.counted;
     s.reused += dispatch.sampling.reused;
@@ -196,32 +206,34 @@ void Results::add(const KernelInfo& kernel, const Dispatch& dispatch) {
     s.running_ns += t.running_ns;
     s.stale = true;
   }
-  if (t.counted) record(kernel, dispatch);
-  if (limited_ && spending_of(kernel).launches == 1) render();
+  if (t.counted) record(kernel, symbol, variant, dispatch);
+  if (limited_ && spending_of(kernel, symbol).launches == 1) render();
 }
 
-Results::Spending& Results::spending_of(const KernelInfo& kernel) {
-  const auto [slot, added] = spending_index_.try_emplace(kernel.symbol, spending_.size());
+Results::Spending& Results::spending_of(const KernelInfo& kernel, const std::string& symbol) {
+  const auto [slot, added] = spending_index_.try_emplace(symbol, spending_.size());
   if (added) {
     spending_.emplace_back();
     spending_.back().heading = "{";
     JsonVisitor v{&spending_.back().heading, 1};
-    v.text("symbol", kernel.symbol);
+    v.text("symbol", symbol);
     v.text("signature", kernel.name);
   }
   return spending_[slot->second];
 }
 
-void Results::record(const KernelInfo& kernel, const Dispatch& dispatch) {
-  auto [slot, added] = index_.try_emplace(kernel.symbol, totals_.size());
+void Results::record(const KernelInfo& kernel, const std::string& symbol, const std::string& variant,
+                     const Dispatch& dispatch) {
+  auto [slot, added] = index_.try_emplace(symbol, totals_.size());
   if (added) totals_.emplace_back();
   KernelTotal& total = totals_[slot->second];
   const bool new_shape = record_shape(slot->second, dispatch);
   if (added) {
     total.heading = "{";
     JsonVisitor v{&total.heading, 1};
-    v.text("symbol", kernel.symbol);
+    v.text("symbol", symbol);
     v.text("signature", kernel.name);
+    total.heading += variant;
     total.sum = dispatch;
     total.sum.printf_output.clear();
   } else {
@@ -349,7 +361,9 @@ void Results::write(bool finished, int signal) const {
   out.put(instructions_);
   out.put("],\n\"outputs\": [");
   out.put(outputs_);
-  out.put("],\n\"transfers\": [");
+  out.put("],\n\"host_operators\": ");
+  out.put(host_operators_);
+  out.put(",\n\"transfers\": [");
   bool first = true;
   for (size_t i = 0; i < transfers_.size(); ++i) {
     const Transferred& sum = transfers_[i];

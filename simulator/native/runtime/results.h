@@ -30,14 +30,17 @@ inline constexpr std::array kTransfers = {"host_to_device", "device_to_host", "d
 
 class Results {
  public:
-  // Under a budget, also launches without counters are added.
-  void add(const KernelInfo& kernel, const Dispatch& dispatch);
+  // Under a budget, also launches without counters are added. `variant`: members of the kernel's JSON object that tell
+  // what this build of it was specialized for; builds of one kernel that differ in them are kept apart.
+  void add(const KernelInfo& kernel, const std::string& variant, const Dispatch& dispatch);
   void add_transfer(Transfer kind, double bytes, double ns);
   void add_device_time(double s) { device_s_ += s; }
   void warn(const std::string& message);                             // keeps at most kKeptWarnings
   void fail(const std::string& reason, const std::string& message);  // only the first failure is kept
   void set_clock(double ns) { clock_ns_ = ns; }
   void set_outputs(std::string rendered) { outputs_ = std::move(rendered); }
+  // A JSON object: operators that a script ran on the CPU, and how often.
+  void set_host_operators(std::string rendered) { host_operators_ = std::move(rendered); }
   void set_limited(bool limited) { limited_ = limited; }
   void set_tally(const InstructionTally* tally) { tally_ = tally; }  // or null
   void set_module(size_t kernels) { module_kernels_ = kernels; }
@@ -82,13 +85,17 @@ class Results {
     bool stale = false;
     std::string rendered;
   };
-  Spending& spending_of(const KernelInfo& kernel);
-  void record(const KernelInfo& kernel, const Dispatch& dispatch);
+  // The kernel's symbol, with a number for all but its first variant.
+  std::string symbol_of(const KernelInfo& kernel, const std::string& variant);
+  Spending& spending_of(const KernelInfo& kernel, const std::string& symbol);
+  void record(const KernelInfo& kernel, const std::string& symbol, const std::string& variant,
+              const Dispatch& dispatch);
   // Comes before the dispatch is added to the total of its kernel. True if its shape is new.
   bool record_shape(size_t kernel, const Dispatch& dispatch);
 
   std::string status_ = "\"status\": \"ok\", \"reason\": \"\", \"message\": \"\"";
-  std::string outputs_;   // rendered digests (trial.h)
+  std::string outputs_;  // rendered digests (trial.h)
+  std::string host_operators_ = "{}";
   std::string warnings_;  // rendered, with commas between them
   size_t warned_ = 0;
   bool failed_ = false;
@@ -100,6 +107,7 @@ class Results {
     double bytes = 0, ns = 0;
   };
   std::array<Transferred, kTransfers.size()> transfers_;
+  std::map<std::string, std::vector<std::string>> variants_;  // kernel symbol -> its variants
   size_t module_kernels_ = 0;
   double device_s_ = 0;                  // processor time in launches
   bool limited_ = false;                 // there is a budget

@@ -35,6 +35,7 @@ struct ihipEvent_t {
 
 struct ihipModule_t {
   std::unique_ptr<hipsynth::Module> module;
+  std::vector<uint8_t> elf;
   std::map<std::string, ihipModuleSymbol_t*> functions;
 };
 
@@ -43,6 +44,8 @@ struct ihipModuleSymbol_t {
   const hipsynth::Module* module = nullptr;
   const hipsynth::KernelInfo* info = nullptr;
   int max_dynamic_lds = 0;
+  const std::vector<uint8_t>* elf = nullptr;  // the code object, if it was loaded at run time
+  std::string variant;                        // see Results::add
 };
 
 namespace hipsynth::runtime {
@@ -184,5 +187,7 @@ bool known(hipMemPool_t pool);  // memory.cpp
 
 // Disassembles a code object loaded at run time (code_object.cpp); for image formats see offload_image.h.
 std::string disassemble(const std::string& objdump, const std::vector<uint8_t>& elf);
+// "; source line FILE:LINE" of the instruction that an error tells of; "" if it or the line table does not say.
+std::string source_line(const Runtime& rt, const ihipModuleSymbol_t& kernel, const SimError& error);
 
 }  // namespace hipsynth::runtime

@@ -1,0 +1,137 @@
+"""Answers of PyTorch's functions for device tensors: those of a GPU build, where the tensors are CPU tensors.
+
+Tensors on the device say that they are on cuda:0; `device="cuda"` in any call puts its result there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from .placement import Placement, any_on_device, is_on_device
+
+CUDA, CPU = torch.device("cuda", 0), torch.device("cpu")
+_Tensor: Any = torch.Tensor
+
+
+class DeviceMode(TorchFunctionMode):
+    """The layer above PyTorch's functions; `placement` is the one below."""
+
+    def __init__(self, placement: Placement) -> None:
+        super().__init__()
+        self.placement = placement
+        self._special: dict[object, Callable[..., object]] = {
+            _Tensor.device.__get__: lambda t: CUDA if is_on_device(t) else _Tensor.device.__get__(t),
+            _Tensor.is_cuda.__get__: is_on_device,
+            _Tensor.is_cpu.__get__: lambda t: not is_on_device(t) and _Tensor.is_cpu.__get__(t),
+            _Tensor.get_device: lambda t: 0 if is_on_device(t) else _Tensor.get_device(t),
+            _Tensor.to: self._convert,
+            _Tensor.cuda: lambda t, device=None, non_blocking=False, memory_format=torch.preserve_format: self._convert(
+                t, CUDA, memory_format=memory_format
+            ),
+            _Tensor.cpu: lambda t, memory_format=torch.preserve_format: self._convert(
+                t, CPU, memory_format=memory_format
+            ),
+            _Tensor.numpy: self._to_numpy,
+            _Tensor.__array__: self._to_numpy,
+            _Tensor.__repr__: self._describe,
+            _Tensor.__deepcopy__: self._copy_deeply,
+            _Tensor.pin_memory: lambda t, device=None: t,
+            _Tensor.is_pinned: lambda t, device=None: False,
+            _Tensor.record_stream: lambda t, stream: None,
+        }
+
+    def __torch_function__(
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> object:
+        kwargs = kwargs or {}
+        special = self._special.get(func)
+        if special is not None:
+            return special(*args, **kwargs)
+        device = kwargs.get("device")
+        if device is not None:
+            wanted: bool | None = isinstance(device, int) or torch.device(str(device)).type == "cuda"
+            kwargs = {**kwargs, "device": CPU} if wanted else kwargs
+        else:
+            named = [value for value in args if isinstance(value, torch.device)]
+            wanted = named[0].type == "cuda" if named else None
+            args = tuple(CPU if isinstance(value, torch.device) and value.type == "cuda" else value for value in args)
+        explicit = wanted
+        if wanted is None and any_on_device(args, kwargs):
+            wanted = True
+        with self.results_on_device(wanted):
+            result = func(*args, **kwargs)
+        if explicit and isinstance(result, torch.Tensor) and not is_on_device(result):
+            return self._convert(result, CUDA)
+        return result
+
+    @contextlib.contextmanager
+    def results_on_device(self, wanted: bool | None) -> Iterator[None]:
+        """Where operators put their results while the block runs."""
+        before, self.placement.wanted = self.placement.wanted, wanted
+        try:
+            yield
+        finally:
+            self.placement.wanted = before
+
+    def _convert(self, tensor: torch.Tensor, *args: Any, copy: bool = False, **kwargs: Any) -> torch.Tensor:
+        """Tensor.to: another place, type or both."""
+        if args and isinstance(args[0], torch.Tensor):  # as that tensor is
+            kwargs = {"device": CUDA if is_on_device(args[0]) else args[0].device, "dtype": args[0].dtype, **kwargs}
+            args = ()
+        if "other" in kwargs:
+            return self._convert(tensor, kwargs.pop("other"), copy=copy, **kwargs)
+        if len(args) > 3:  # device, dtype, non_blocking, copy
+            args, copy = args[:3], args[3]
+        form = kwargs.pop("memory_format", None) or torch.preserve_format
+        device, dtype, _, _ = torch._C._nn._parse_to(*args, **kwargs)
+        here = is_on_device(tensor)
+        there = here if device is None else device.type == "cuda"
+        if device is not None and device.type not in ("cuda", "cpu"):
+            raise RuntimeError(f"the virtual machine has no device of type {device.type}")
+        with self.results_on_device(there):
+            copy = copy or here != there
+            result: torch.Tensor = _Tensor.to(tensor, CPU, dtype or tensor.dtype, copy=copy, memory_format=form)
+        return result
+
+    def _to_numpy(self, tensor: torch.Tensor, *args: object, **kwargs: object) -> object:
+        if is_on_device(tensor):
+            raise TypeError(
+                "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory "
+                "first."
+            )
+        return _Tensor.numpy(tensor, **kwargs) if not args else _Tensor.__array__(tensor, *args)
+
+    def _describe(self, tensor: torch.Tensor, *, tensor_contents: str | None = None) -> str:
+        with self:  # which device it is on is asked there
+            text: str = torch._tensor_str._str(tensor, tensor_contents=tensor_contents)  # type: ignore[no-untyped-call]
+        return text
+
+    def _copy_deeply(self, tensor: torch.Tensor, memo: dict[int, object]) -> torch.Tensor:
+        copy: torch.Tensor = _Tensor.__deepcopy__(tensor, memo)
+        if not is_on_device(tensor) or is_on_device(copy):
+            return copy
+        with self.results_on_device(True), torch.no_grad():
+            copy.data = _Tensor.to(copy.data, CPU, copy=True)
+        return copy
+
+
+def activate_backward(mode: DeviceMode) -> None:
+    """Lets backward functions that are written in Python see the device as forward functions do."""
+    import torch.autograd as autograd
+
+    run: Callable[..., object] = autograd._engine_run_backward  # type: ignore[attr-defined]
+
+    def run_backward(*args: object, **kwargs: object) -> object:
+        with mode, mode.results_on_device(None):
+            return run(*args, **kwargs)
+
+    autograd._engine_run_backward = run_backward  # type: ignore[attr-defined,assignment]

@@ -1,0 +1,141 @@
+"""Where tensors live: a tensor is on the device if its storage is memory of the HIP runtime library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from . import hip
+
+_SHAPE_ONLY = torch.device("meta")
+_EMPTY = frozenset(
+    {
+        torch.ops.aten.empty.memory_format,
+        torch.ops.aten.empty_strided.default,
+        torch.ops.aten.empty_like.default,
+        torch.ops.aten.new_empty.default,
+        torch.ops.aten.new_empty_strided.default,
+    }
+)
+
+
+class _DeviceMemory:
+    """Device memory that is released with this object, in the form that numpy takes."""
+
+    def __init__(self, size: int) -> None:
+        try:
+            self.address = hip.library().allocate_memory(max(size, 1))
+        except hip.HipError as error:
+            if error.number != hip.OUT_OF_MEMORY:
+                raise
+            free, total = hip.library().memory_info()
+            raise torch.OutOfMemoryError(
+                f"HIP out of memory. Tried to allocate {size / 2**30:.2f} GiB. GPU 0 has a total capacity of "
+                f"{total / 2**30:.2f} GiB of which {free / 2**30:.2f} GiB is free."
+            ) from None
+        self.__array_interface__ = {
+            "data": (self.address, False), "shape": (max(size, 1),), "typestr": "|u1", "version": 3,
+        }  # fmt: skip
+
+    def __del__(self) -> None:
+        if hasattr(self, "address"):
+            hip.library().release_memory(self.address)
+
+
+def allocate_storage(size: int) -> torch.UntypedStorage:
+    """A storage in new device memory."""
+    return torch.from_numpy(numpy.asarray(_DeviceMemory(size))).untyped_storage()
+
+
+def is_on_device(tensor: torch.Tensor) -> bool:
+    """Whether the tensor's storage is in device memory. Call it where no mode is active."""
+    try:
+        address = tensor.untyped_storage().data_ptr()
+    except (RuntimeError, NotImplementedError):  # a tensor without a storage
+        return False
+    return bool(hip.library().memory_start <= address < hip.library().memory_end)
+
+
+def tensors_in(values: Iterable[object]) -> Iterator[torch.Tensor]:
+    """The tensors among arguments, and in lists, tuples and dictionaries of them."""
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from tensors_in(value)
+        elif isinstance(value, dict):
+            yield from tensors_in(value.values())
+
+
+def any_on_device(args: Iterable[object], kwargs: dict[str, object]) -> bool:
+    """Whether one of the arguments of a call is a tensor on the device."""
+    return any(map(is_on_device, tensors_in([*args, kwargs])))
+
+
+def _place(tensor: torch.Tensor) -> torch.Tensor:
+    """The same tensor in device memory; its own memory, if it has any yet, is no one else's."""
+    if is_on_device(tensor) or tensor.layout != torch.strided:
+        return tensor
+    old = tensor.untyped_storage()
+    storage = allocate_storage(old.nbytes())
+    if tensor.device != _SHAPE_ONLY and old.nbytes():
+        storage.copy_(old, False)
+    placed = torch.empty(0, dtype=tensor.dtype)
+    return placed.set_(storage, tensor.storage_offset(), tensor.size(), tensor.stride())
+
+
+class Placement(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Puts what operators make into device memory, if it is `wanted` there, or (None) if they read device tensors.
+
+    PyTorch allocates a result as for any CPU tensor; here, below autograd, nobody else has seen it yet, so it is
+    copied. `operators` counts the calls that made or changed device tensors: they ran on the CPU.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.wanted: bool | None = None
+        self.operators: dict[str, int] = {}
+        self._reported = 0
+
+    def report_operators(self) -> None:
+        """Writes the counts into the result, if there are new ones."""
+        total = sum(self.operators.values())
+        if total != self._reported:
+            self._reported = total
+            hip.library().count_operators(self.operators)
+
+    def __torch_dispatch__(
+        self,
+        func: torch._ops.OpOverload[..., object],
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> object:
+        kwargs = kwargs or {}
+        with torch._C.DisableTorchFunction():
+            wanted = any_on_device(args, kwargs) if self.wanted is None else self.wanted
+            if not wanted:
+                return func(*args, **kwargs)
+            # What has no contents yet is not allocated twice.
+            result = func(*args, **({**kwargs, "device": _SHAPE_ONLY} if func in _EMPTY else kwargs))
+            name = func.overloadpacket.__name__
+            self.operators[name] = self.operators.get(name, 0) + 1
+            return _place_results(func, result)
+
+
+def _place_results(func: torch._ops.OpOverload[..., object], result: object) -> object:
+    returns = func._schema.returns
+
+    def place(value: object, is_alias: bool) -> object:
+        if is_alias:  # of an argument: it is where that is
+            return value
+        if isinstance(value, torch.Tensor):
+            return _place(value)
+        return type(value)(place(part, False) for part in value) if isinstance(value, list) else value
+
+    if isinstance(result, tuple):
+        return tuple(place(value, row.alias_info is not None) for value, row in zip(result, returns, strict=True))
+    return place(result, bool(returns) and returns[0].alias_info is not None)

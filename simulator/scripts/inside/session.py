@@ -1,0 +1,96 @@
+"""Runs a script on the virtual device, and says in the result why it failed where that has a name."""
+
+from __future__ import annotations
+
+import atexit
+import runpy
+import sys
+import threading
+import traceback
+from pathlib import Path
+from types import TracebackType
+
+import torch
+from triton.compiler.errors import CompilationError
+from triton.runtime.errors import OutOfResources
+from triton.runtime.jit import _triton_jit_function_registry
+
+from . import benchmark, hip, torch_cuda, triton_driver
+from .device_mode import DeviceMode, activate_backward
+from .placement import Placement
+
+FOLDER = str(Path(__file__).resolve().parent)
+
+
+def activate_device() -> DeviceMode:
+    """Makes the virtual device this process's GPU, in all its threads."""
+    placement = Placement()
+    mode = DeviceMode(placement)
+    torch_cuda.activate_torch()
+    triton_driver.activate_triton(placement.report_operators)
+    atexit.register(placement.report_operators)
+    benchmark.activate_benchmarks()
+    activate_backward(mode)
+    run = threading.Thread.run
+
+    def run_with_device(thread: threading.Thread) -> None:
+        with placement, mode:
+            run(thread)
+
+    threading.Thread.run = run_with_device  # type: ignore[method-assign,assignment]
+    placement.__enter__()  # type: ignore[no-untyped-call]
+    mode.__enter__()  # type: ignore[no-untyped-call]
+    return mode
+
+
+def run_script(path: str) -> None:
+    """Runs the script. An uncaught error ends the process as Python would, or with its reason in the result."""
+    sys.excepthook = report_error
+    activate_device()
+    runpy.run_path(path, run_name="__main__")
+
+
+def report_error(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Prints an uncaught error without our own frames, and ends the process if the error has a reason."""
+    reason, message = failure_of(error)
+    frames = [frame for frame in traceback.extract_tb(trace) if not _is_ours(frame.filename)]
+    if not reason:
+        lines = traceback.format_list(frames)
+        sys.stderr.write("".join(["Traceback (most recent call last):\n", *lines]))
+        sys.stderr.write("".join(traceback.format_exception_only(kind, error)))
+        return
+    script = [frame for frame in frames if not _is_library(frame.filename)]
+    where = f", called at {script[-1].filename}:{script[-1].lineno}" if script else ""
+    sys.stdout.flush()
+    hip.library().stop_process(reason, message + where)
+
+
+def failure_of(error: BaseException) -> tuple[str, str]:
+    """(reason, message) of an error that has a reason of ours, else two empty texts."""
+    if isinstance(error, CompilationError):
+        return "compile_failed", f"Triton cannot compile a kernel{_kernel_line(error)}: {error}"
+    if isinstance(error, OutOfResources):
+        return "compile_failed", f"a kernel does not fit the device: {error}"
+    if isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator: can't allocate memory" in str(error):
+        return "out_of_memory", str(error)
+    if isinstance(error, ModuleNotFoundError):
+        return "needs_library", f"{error}"
+    if isinstance(error, torch_cuda.UnsupportedOnDevice):
+        return "unsupported_service", str(error)
+    return "", ""
+
+
+def _kernel_line(error: CompilationError) -> str:
+    """Where in its file a kernel, or a function that it calls, does not compile."""
+    for function in _triton_jit_function_registry.values():
+        if function.src == error.src and hasattr(error.node, "lineno"):
+            return f" ({function.file_name}:{function.def_file_line_number + error.node.lineno - 1})"
+    return ""
+
+
+def _is_ours(file: str) -> bool:
+    return file.startswith((FOLDER, "<frozen runpy>"))
+
+
+def _is_library(file: str) -> bool:
+    return "site-packages" in file or file.startswith((sys.base_prefix, "<"))

@@ -1,0 +1,67 @@
+"""Triton on the virtual device: its own HIP driver. The result is told what each kernel was specialized for."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+import triton
+from triton.backends.amd import driver
+
+from . import hip
+
+LARGEST = 2**63 - 1  # of a number in the result document
+OPTIONS = ("num_warps", "num_stages", "num_ctas", "waves_per_eu", "matrix_instr_nonkdim", "kpack")
+
+
+class Launcher(driver.HIPLauncher):  # type: ignore[misc]
+    """Launches one compiled kernel."""
+
+    launches = 0  # of all kernels
+    before_launch: Callable[[], None] = staticmethod(lambda: None)
+
+    def __init__(self, src: Any, metadata: Any) -> None:
+        super().__init__(src, metadata)
+        members = {"language": "triton", "meta": kernel_meta(src, metadata)}
+        self._members: str | None = json.dumps(members, sort_keys=True)[1:-1] + ", "
+
+    def __call__(self, grid_x: int, grid_y: int, grid_z: int, stream: int, function: int, *args: object) -> None:
+        if self._members is not None:
+            hip.library().describe_kernel(function, self._members)
+            self._members = None
+        Launcher.before_launch()
+        Launcher.launches += 1
+        if grid_x * grid_y * grid_z > 0:  # an empty grid launches nothing, as on the device
+            super().__call__(grid_x, grid_y, grid_z, stream, function, *args)
+
+
+def kernel_meta(src: Any, metadata: Any) -> dict[str, bool | int | str]:
+    """The values of a kernel's constexpr parameters, and its compile options."""
+    meta: dict[str, bool | int | str] = {}
+    for path, value in getattr(src, "constants", {}).items():
+        parameter = src.fn.params[path[0]] if isinstance(path, tuple) else None
+        if parameter is not None and parameter.is_constexpr:
+            meta[parameter.name] = _plain(value)
+    for name in OPTIONS:
+        if hasattr(metadata, name):
+            meta[name] = _plain(getattr(metadata, name))
+    return meta
+
+
+def _plain(value: object) -> bool | int | str:
+    if isinstance(value, bool) or (isinstance(value, int) and 0 <= value <= LARGEST):
+        return value
+    return str(getattr(value, "__name__", value))
+
+
+def activate_triton(before_launch: Callable[[], None]) -> None:
+    """Makes Triton's HIP driver the active one, with the launcher module that was built beforehand."""
+    Launcher.before_launch = staticmethod(before_launch)
+    built = os.environ["HIPSYNTH_TRITON_LAUNCHER"]
+    triton.knobs.build.impl = lambda name, *_: built
+    active = driver.HIPDriver()
+    active.launcher_cls = Launcher
+    triton.runtime.driver.set_active(active)
+    triton.runtime.driver._default = active

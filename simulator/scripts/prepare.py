@@ -1,0 +1,94 @@
+"""What a script with Triton kernels needs before it can start: Triton, PyTorch, and Triton's launcher module.
+
+Triton compiles its launcher with the host's C compiler when a script first needs it. Here it is compiled once, outside
+of any sandbox, from Triton's own source, and kept in the cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+from hipsynth import toolchain
+from hipsynth.core.cache import cache_dir
+from hipsynth.core.errors import MissingDependency
+from hipsynth.core.files import replace_atomically
+from hipsynth.simulator.api import library_path
+from hipsynth.simulator.artefacts import Artefacts, ScriptInterpreter
+
+LIBHIP, LAUNCHER = "libamdhip64.so", "hip_utils"
+START = Path(__file__).resolve().parent / "inside" / "start.py"
+NEEDED = ("triton", "torch")
+_REMEDY = "run `make setup`, or pip install 'hipsynth[triton]'"
+
+
+def missing_packages() -> list[str]:
+    """The packages of scripts that are not installed."""
+    return [name for name in NEEDED if importlib.util.find_spec(name) is None]
+
+
+def require_packages() -> None:
+    """Raises MissingDependency if Triton or PyTorch is not installed."""
+    missing = missing_packages()
+    if missing:
+        raise MissingDependency(f"{' and '.join(missing)} not installed: no script can run", remedy=_REMEDY)
+
+
+def package_versions() -> str:
+    """As provenance: "triton 3.9.0, torch 2.13.0"."""
+    return ", ".join(f"{name} {importlib.metadata.version(name).partition('+')[0]}" for name in NEEDED)
+
+
+def prepare_script(script: Path) -> Artefacts:
+    """The script as a program that can be run. Raises MissingDependency."""
+    require_packages()
+    launcher = build_launcher()
+    environment = {
+        "TRITON_LIBHIP_PATH": str(launcher.with_name(LIBHIP)),
+        "HIPSYNTH_TRITON_LAUNCHER": str(launcher),
+        "TRITON_CACHE_DIR": "/tmp/triton",
+        "TRITON_DEFAULT_FP_FUSION": "1",  # the default of Triton 3.9, without its warning
+        "MPLBACKEND": "Agg",
+        "MPLCONFIGDIR": "/tmp/matplotlib",
+        "XDG_CACHE_HOME": "/tmp/cache",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": "0",
+        "PYTHONNOUSERSITE": "1",
+    }
+    folders = (START.parent, launcher.parent, Path(sys.prefix), Path(sys.base_prefix))
+    python = Path(sys.prefix).resolve() / "bin" / Path(sys.executable).name
+    interpreter = ScriptInterpreter((str(python), str(START)), folders, tuple(environment.items()))
+    return Artefacts(script, objdump=toolchain.find_toolchain().objdump, interpreter=interpreter)
+
+
+def build_launcher() -> Path:
+    """The compiled launcher module, beside a link to the runtime library under the name that Triton wants."""
+    spec = importlib.util.find_spec("triton")
+    assert spec is not None and spec.submodule_search_locations
+    source = Path(spec.submodule_search_locations[0]) / "backends" / "amd"
+    text = (source / "driver.c").read_text()
+    name = f"{LAUNCHER}{sysconfig.get_config_var('EXT_SUFFIX')}"
+    identity = hashlib.sha256(f"{text}\0{library_path()}\0{sys.version}\0{name}".encode()).hexdigest()[:12]
+    folder = cache_dir() / f"triton-{identity}"
+    if not (folder / name).exists():
+        with replace_atomically(folder, is_finished=lambda found: (found / name).exists()) as fresh:
+            fresh.mkdir()
+            (fresh / LIBHIP).symlink_to(library_path())
+            (fresh / "driver.c").write_text(text.replace("/*py_libhip_search_path*/", str(folder / LIBHIP), 1))
+            includes = [source / "include", source, sysconfig.get_paths()["include"]]
+            _compile(fresh / "driver.c", fresh / name, [f"-I{path}" for path in includes])
+    return folder / name
+
+
+def _compile(source: Path, target: Path, includes: list[str]) -> None:
+    compiler = toolchain.find_toolchain().clang
+    command = [str(compiler), "-x", "c", "-O2", "-shared", "-fPIC", "-w", *includes, "-o", str(target), str(source)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
+        problem = "Triton's launcher module does not compile"
+        raise MissingDependency(problem, cause=result.stderr.strip()[-500:], remedy="see `synth doctor`")

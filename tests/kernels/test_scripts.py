@@ -1,0 +1,180 @@
+"""Python scripts with Triton kernels on the virtual device: results, counters, and what fails with which reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import needs
+import pytest
+
+from hipsynth.core.program import Project, SourceFile, project_program
+from hipsynth.core.reasons import Reason
+from hipsynth.profiling.backends.protocol import Target, TargetResult
+from hipsynth.profiling.backends.sim import SimBackend
+from hipsynth.simulator.limits import RunLimits
+
+FOLDER = Path(__file__).with_name("scripts")
+HEAD = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def double(x_ptr, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + offsets, 2 * tl.load(x_ptr + offsets))
+"""
+
+needs.package("triton")
+
+
+def profile(script: Path, scratch: Path, *arguments: str, arch: str = "gfx942", exact: bool = False) -> TargetResult:
+    project = Project((SourceFile(script, "python"),), script.parent, arguments)
+    limits = RunLimits(sampling_units=0) if exact else RunLimits()
+    device = "mi300x" if arch == "gfx942" else "mi250"
+    return SimBackend().profile(project_program(project), Target(arch, "-O3", device), scratch, limits)
+
+
+def profile_text(text: str, folder: Path) -> TargetResult:
+    script = folder / "code" / "script.py"
+    script.parent.mkdir()
+    script.write_text(HEAD + text)
+    return profile(script, folder / "scratch")
+
+
+@pytest.fixture(scope="module")
+def vector_add(tmp_path_factory: pytest.TempPathFactory) -> TargetResult:
+    return profile(FOLDER / "vector_add.py", tmp_path_factory.mktemp("vector_add"))
+
+
+def test_a_script_prints_what_it_prints_on_the_device(vector_add: TargetResult) -> None:
+    difference, tensor = vector_add.stdout.splitlines()
+    assert vector_add.status == "ok" and vector_add.exit_code == 0, vector_add.message
+    assert difference == "difference 0.0"
+    assert tensor.endswith("device='cuda:0')")
+
+
+def test_a_kernel_has_counters_and_what_it_was_specialized_for(vector_add: TargetResult) -> None:
+    (kernel,) = vector_add.kernels
+    assert (kernel.name, kernel.dispatches, kernel.grid, kernel.block) == ("add_kernel", 2, (97, 1, 1), (256, 1, 1))
+    assert kernel.language == "triton"
+    assert kernel.meta["BLOCK_SIZE"] == 1024
+    assert kernel.meta["num_warps"] == kernel.block[0] / 64
+    # Triton masks by an offset behind the end of a buffer, so lanes beyond the vector count as asking.
+    assert kernel.counters["EXACT_WRITE_BYTES"] == 97 * 1024 * 4
+    assert kernel.counters["EXACT_READ_BYTES"] == 2 * 97 * 1024 * 4
+
+
+def test_operators_of_pytorch_are_counted_apart(vector_add: TargetResult) -> None:
+    assert vector_add.host_operators["add"] == 1
+    assert vector_add.host_operators["empty_like"] == 2
+
+
+def test_the_same_script_has_the_same_counters(vector_add: TargetResult, tmp_path: Path) -> None:
+    again = profile(FOLDER / "vector_add.py", tmp_path)
+    assert again.kernels == vector_add.kernels
+
+
+def test_softmax_asks_the_driver_and_passes_its_own_check(tmp_path: Path) -> None:
+    result = profile(FOLDER / "softmax.py", tmp_path, exact=True)
+    assert (result.status, result.stdout) == ("ok", "passed, takes time: True\n"), result.message
+    assert result.kernels[0].grid == (304, 1, 1)
+
+
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx942"])
+def test_a_matrix_product_passes_its_own_check(arch: str, tmp_path: Path) -> None:
+    result = profile(FOLDER / "matmul.py", tmp_path, "256", arch=arch, exact=True)
+    assert (result.status, result.stdout) == ("ok", "passed\n"), result.message
+    (kernel,) = result.kernels
+    assert kernel.meta["matrix_instr_nonkdim"] == 16
+    assert kernel.counters["SQ_INSTS_VALU_MFMA_MOPS_F16"] * 512 == 2 * 256**3
+
+
+def test_builds_of_one_kernel_are_kept_apart(tmp_path: Path) -> None:
+    result = profile_text(
+        "x = torch.ones(1024, device='cuda')\nfor block in (256, 512): double[(1024 // block,)](x, BLOCK=block)\n"
+        "assert x.cpu().eq(4).all() and x.is_cuda and not x.cpu().is_cuda\n",
+        tmp_path,
+    )
+    assert result.status == "ok" and result.exit_code == 0, result.message
+    assert [(kernel.name, kernel.meta["BLOCK"], kernel.grid[0]) for kernel in result.kernels] == [
+        ("double", 256, 4),
+        ("double", 512, 2),
+    ]
+
+
+def test_gradients_flow_through_a_kernel(tmp_path: Path) -> None:
+    result = profile_text(
+        "class Double(torch.autograd.Function):\n"
+        "    @staticmethod\n"
+        "    def forward(ctx, x):\n"
+        "        y = x.clone()\n"
+        "        double[(1,)](y, BLOCK=64)\n"
+        "        return y\n"
+        "    @staticmethod\n"
+        "    def backward(ctx, gradient):\n"
+        "        assert gradient.is_cuda and torch.zeros(1, device=gradient.device).is_cuda\n"
+        "        gradient = gradient.clone()\n"
+        "        double[(1,)](gradient, BLOCK=64)\n"
+        "        return gradient\n"
+        "x = torch.ones(64, device='cuda', requires_grad=True)\n"
+        "(Double.apply(x * 3).sum() * 5).backward()\n"
+        "assert x.grad.is_cuda and x.grad.cpu().eq(30).all(), x.grad\n",
+        tmp_path,
+    )
+    assert result.status == "ok" and result.exit_code == 0, result.message
+    assert result.kernels[0].dispatches == 2
+
+
+def test_a_kernel_that_does_not_compile(tmp_path: Path) -> None:
+    result = profile_text(
+        "@triton.jit\ndef bad(x_ptr):\n    tl.store(x_ptr, no_such_name)\n"
+        "x = torch.ones(64, device='cuda')\ndouble[(1,)](x, BLOCK=64)\nbad[(1,)](x)\n",
+        tmp_path,
+    )
+    assert (result.status, result.reason) == ("failed", Reason.COMPILE_FAILED)
+    assert "no_such_name is not defined" in result.message and "script.py:10)" in result.message
+    assert result.message.endswith("called at script.py:13")
+    assert "Traceback" not in result.message
+    assert [kernel.name for kernel in result.kernels] == ["double"]
+
+
+def test_an_access_out_of_bounds_names_kernel_program_and_line(tmp_path: Path) -> None:
+    result = profile_text(
+        "x = torch.ones(64, device='cuda')\ndouble[(1,)](x, BLOCK=64)\ndouble[(2,)](x, BLOCK=4096)\n", tmp_path
+    )
+    assert (result.status, result.reason) == ("failed", Reason.ILLEGAL_ACCESS)
+    for words in ("kernel double", "work-group (", "script.py:7"):
+        assert words in result.message
+    assert [kernel.dispatches for kernel in result.kernels] == [1]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("print(torch.ones(3, device='cuda').sum().item())", Reason.NO_DISPATCH),
+        ("import no_such_module", Reason.NEEDS_LIBRARY),
+        ("torch.empty(1 << 50, device='cuda')", Reason.OUT_OF_MEMORY),
+        ("torch.cuda.CUDAGraph()", Reason.UNSUPPORTED_SERVICE),
+        ("double[(1,)](torch.ones(64), BLOCK=64)", Reason.NO_DISPATCH),  # Triton's own error: no device tensor
+        ("import os\nos.fork() or os._exit(0)\nimport socket\nsocket.socket()", Reason.NO_DISPATCH),
+    ],
+)
+def test_scripts_fail_with_a_reason(text: str, reason: Reason, tmp_path: Path) -> None:
+    result = profile_text(text, tmp_path)
+    assert (result.status, result.reason) == ("failed", reason), result.message
+
+
+def test_an_endless_script_is_stopped(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(HEAD + "double[(1,)](torch.ones(64, device='cuda'), BLOCK=64)\nwhile True: pass\n")
+    project = Project((SourceFile(script, "python"),), tmp_path)
+    target = Target("gfx942", "-O3", "mi300x")
+    result = SimBackend().profile(project_program(project), target, tmp_path / "scratch", RunLimits(time_s=8.0))
+    assert (result.status, result.reason) == ("failed", Reason.TIMEOUT)
+    assert [kernel.name for kernel in result.kernels] == ["double"]
+
+
+def test_benchmarks_and_autotuning_use_simulated_time(tmp_path: Path) -> None:
+    result = profile(FOLDER / "autotune.py", tmp_path, exact=True)
+    assert result.status == "ok" and result.exit_code == 0, result.message
+    assert result.stdout.startswith("slowest block 64 time of PyTorch nan\n")
+    assert [kernel.meta["BLOCK"] for kernel in result.kernels] == [64, 1024, 2048]
