@@ -168,7 +168,7 @@ def test_an_endless_script_is_stopped(tmp_path: Path) -> None:
     script.write_text(HEAD + "double[(1,)](torch.ones(64, device='cuda'), BLOCK=64)\nwhile True: pass\n")
     project = Project((SourceFile(script, "python"),), tmp_path)
     target = Target("gfx942", "-O3", "mi300x")
-    result = SimBackend().profile(project_program(project), target, tmp_path / "scratch", RunLimits(time_s=8.0))
+    result = SimBackend().profile(project_program(project), target, tmp_path / "scratch", RunLimits(time_s=12.0))
     assert (result.status, result.reason) == ("failed", Reason.TIMEOUT)
     assert [kernel.name for kernel in result.kernels] == ["double"]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from hipsynth.source.declarations import KERNEL_MARK
 from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.outline import outline_macros
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.transformation_plan import AXES, Plans, Shape, TransformationPlan
 from hipsynth.tuning.optimize.transformations import list_planned
@@ -18,7 +19,6 @@ from hipsynth.tuning.optimize.transformations.split_loops.shared_loops import LA
 
 _COORDINATES = "const dim3 threadIdx, const dim3 blockIdx, const dim3 blockDim, const dim3 gridDim"
 _GROUPS = "unsigned lane_groups_x, unsigned lane_groups_y, unsigned lane_groups_z"  # of the original launch
-_DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.M)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _NUMBERS = re.compile(r"[\d\s,()*]*|dim3\([\d\s,*]*\)")
 
@@ -45,7 +45,7 @@ def emit_program(program: ParsedProgram, plans: Plans, blocks: dict[str, Shape])
 
 def _avoid_macros(text: str, program: str) -> str:
     """A helper's text whose own names are none of the program's macros, such as N."""
-    macros = set(_DEFINED.findall(program))
+    macros = {macro.name for macro in outline_macros(program)}
     return _WORD.sub(lambda word: f"{word[0]}_own" if word[0] in macros else word[0], text)
 
 
