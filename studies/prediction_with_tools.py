@@ -2,10 +2,11 @@
 
     python -m studies.prediction_with_tools MODEL OUTCOMES [--most N] [--page]
 
-MODEL: a folder of `synth train --config predict-tools-tiny`. OUTCOMES: a file of previews, to which those that are
-missing are added; calls are replayed from it and from the labels of corpus/release/v1 and HANDWRITTEN (--handwritten, a
-corpus of `synth profile corpus/handwritten --flags=-O3 --out HANDWRITTEN`). --most: samples of a test set. --page
-writes the tables and the picture of docs/explanation/prediction-with-tools.md. All figures are simulated.
+MODEL: a folder of `synth train --config predict-tools-tiny`. OUTCOMES: a file of previews; the test samples in it are
+scored first, and others are previewed and added until a set has --most. Calls are replayed from it and from the labels
+of corpus/release/v1 and HANDWRITTEN (--handwritten, a corpus of `synth profile corpus/handwritten --flags=-O3 --out
+HANDWRITTEN`). --page writes the tables and the picture of docs/explanation/prediction-with-tools.md. All figures are
+simulated.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ from hipsynth.training.analytic.model import AnalyticModel
 from hipsynth.training.analytic.predict import SHIPPED
 from hipsynth.training.data.dataset import LabelledSample, hash_share, load_samples, split_samples
 from hipsynth.training.models.model_record import model_record
-from hipsynth.tuning.prediction.agent import PredictionAgent
-from hipsynth.tuning.prediction.chat import Question
-from hipsynth.tuning.prediction.outcomes import collect_outcomes, sample_id
+from hipsynth.tuning.prediction.agent import PredictionAgent, likeliest
+from hipsynth.tuning.prediction.chat import ANSWER, Question
+from hipsynth.tuning.prediction.outcomes import collect_outcomes, read_outcomes, sample_id
 from hipsynth.tuning.prediction.policy import WITHIN, best_plan, reward_of, share_within
 from hipsynth.tuning.prediction.tools import DURATION, VALUES, RecordedTools, label_values, price_table
 
@@ -120,16 +121,42 @@ def fixed_plans() -> dict[str, Callable[[TestSample], tuple[str, ...]]]:
     }
 
 
-def ask(agent: PredictionAgent, tests: Sequence[TestSample], with_tools: bool, lean: float = 0.0) -> list[Answered]:
+def ask(agent: PredictionAgent, tests: Sequence[TestSample], with_tools: bool) -> list[Answered]:
     """The model's answers."""
     questions = [
         (Question.of(test.sample), RecordedTools(test.sample, test.preview) if with_tools else None) for test in tests
     ]
-    answers = agent.answer(questions, lean)
+    answers = agent.answer(questions)
     return [
         answered(test, answer.values, answer.calls, answer.sure if with_tools else None)
         for test, answer in zip(tests, answers, strict=True)
     ]
+
+
+class Leanings:
+    """What a model would call if it leaned more to answering, or to further calls. Asks the model once for each state;
+    the answer's values are those of the last call that measured."""
+
+    def __init__(self, agent: PredictionAgent, tests: Sequence[TestSample]) -> None:
+        self.agent, self.tests = agent, tests
+        self.states: dict[tuple[int, tuple[str, ...]], Mapping[str, float]] = {}
+
+    def scores(self, lean: float) -> PlanScores:
+        """The row of a lean, which is added to the log-probability of answering."""
+        return scores_of(MODEL, [follow(test, self._calls(number, lean)) for number, test in enumerate(self.tests)])
+
+    def _calls(self, number: int, lean: float) -> tuple[str, ...]:
+        calls: tuple[str, ...] = ()
+        while (move := likeliest(lean)(self._probabilities(number, calls))) != ANSWER:
+            calls = (*calls, move)
+        return calls
+
+    def _probabilities(self, number: int, calls: tuple[str, ...]) -> Mapping[str, float]:
+        if (number, calls) not in self.states:
+            test = self.tests[number]
+            tools = RecordedTools(test.sample, test.preview)
+            self.states[number, calls] = self.agent.probabilities(Question.of(test.sample), tools, calls)
+        return self.states[number, calls]
 
 
 def scores_of(plan: str, answers: Sequence[Answered]) -> PlanScores:
@@ -153,9 +180,9 @@ def collect_tests(
     parts: Mapping[str, Sequence[LabelledSample]], outcomes: Path, most: int
 ) -> dict[str, list[TestSample]]:
     """The test sets, `most` samples of each, with their previews."""
-    model, tests = AnalyticModel.load(SHIPPED), {}
+    model, tests, previewed = AnalyticModel.load(SHIPPED), {}, set(read_outcomes(outcomes))
     for name, part in parts.items():
-        chosen = sorted(part, key=lambda sample: hash_share(sample_id(sample)))[:most]
+        chosen = sorted(part, key=lambda s: (sample_id(s) not in previewed, hash_share(sample_id(s))))[:most]
         previews = collect_outcomes(chosen, outcomes, 2, lambda line: print(line, file=sys.stderr))
         tests[name] = [
             TestSample(sample, previews[sample_id(sample)], _is_unsure(model, sample, previews[sample_id(sample)]))
@@ -258,7 +285,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sets[name] = rows + [
             scores_of(plan, [follow(test, calls(test)) for test in part]) for plan, calls in fixed_plans().items()
         ]
-        curves[name] = [scores_of(MODEL, ask(agent, part, True, lean)) for lean in LEANS]
+        leanings = Leanings(agent, part)
+        curves[name] = [leanings.scores(lean) for lean in LEANS]
     record = model_record(options.model) or {}
     about = (
         f"{record.get('parameters', 0):,} parameters, {record.get('steps', 0):,} steps on "

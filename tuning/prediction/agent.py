@@ -151,9 +151,16 @@ class PredictionAgent:
             chat.last = chat.last if reply.values is None else reply
             chat.add(self._tokens(tool_text(reply.text)), None)
 
+    def probabilities(self, question: Question, tools: PredictionTools, calls: Sequence[str]) -> Mapping[str, float]:
+        """How likely each open move is after these calls."""
+        ids = encode_question(self.tokenizer, question, self.context)[0]
+        for name in calls:
+            ids = [*ids, *self.moves[name], *self._tokens(tool_text(tools.call(name).text))]
+        return self._decide(ids, [name for name in (*TOOLS, ANSWER) if name not in calls], likeliest(0.0)).probabilities
+
     def _decide(self, ids: Sequence[int], moves: Sequence[str], choose: Choice) -> Decision:
         """One of the moves, each a sequence of tokens whose probability the model gives."""
-        scores = {name: self._log_probabilities(ids, self.moves[name]) for name in moves}
+        scores = self._log_probabilities(ids, {name: self.moves[name] for name in moves})
         sums = {name: math.fsum(row) for name, row in scores.items()}
         top = max(sums.values())
         weights = {name: math.exp(total - top) for name, total in sums.items()}
@@ -162,15 +169,22 @@ class PredictionAgent:
         move = choose(probabilities)
         return Decision(move, probabilities, scores[move])
 
-    def _log_probabilities(self, ids: Sequence[int], following: Sequence[int]) -> list[float]:
+    def _log_probabilities(self, ids: Sequence[int], moves: Mapping[str, list[int]]) -> dict[str, list[float]]:
+        """The log-probability of each token of each move behind `ids`. Moves that differ in their last token alone are
+        read once."""
         import torch
 
+        rows: dict[tuple[int, ...], torch.Tensor] = {}
+        scores: dict[str, list[float]] = {}
         with torch.inference_mode():
-            read = torch.tensor([[*ids, *following[:-1]]], device=self.model.device)
-            logits = self.model(read, logits_to_keep=len(following)).logits[0]
-            rows = torch.log_softmax(logits.float(), dim=-1)
-            scores: list[float] = rows[range(len(following)), list(following)].tolist()
-            return scores
+            for name, tokens in moves.items():
+                head = tuple(tokens[:-1])
+                if head not in rows:
+                    read = torch.tensor([[*ids, *head]], device=self.model.device)
+                    logits = self.model(read, logits_to_keep=len(tokens)).logits[0]
+                    rows[head] = torch.log_softmax(logits.float(), dim=-1)
+                scores[name] = rows[head][range(len(tokens)), tokens].tolist()
+        return scores
 
     def _tokens(self, text: str) -> list[int]:
         return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])

@@ -3,14 +3,20 @@
 A chat takes the cheapest plan to a right answer, which the labels tell (policy.py). Where that is to execute at once, a
 second chat previews first, as a model may not know it yet; its first call does not count in the loss. Every fourth
 sample is also answered from the source alone, so that the same weights can be asked without tools.
+
+A model that sees a sample's numbers again and again learns them by heart instead of reading what a tool replies. So
+each chat with a reply comes in DRILLS more copies whose numbers are scaled at random, in the reply and in the answer,
+and in which calls do not count in the loss.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,6 +33,7 @@ from hipsynth.tuning.prediction.tools import (
     FORMAT,
     SURE,
     TOOLS,
+    VALUES,
     RecordedTools,
     ToolReply,
     label_values,
@@ -37,6 +44,7 @@ from hipsynth.tuning.prediction.tools import (
 CHATS, QUESTIONS = "chats.jsonl", "questions.jsonl"
 T = TypeVar("T")
 FROM_SOURCE = 0.25  # of the samples are answered without tools, too
+DRILLS, SCALE = 4, 3.0  # copies of a chat with other numbers: each times e to the power of up to SCALE, up or down
 
 
 @dataclass(frozen=True)
@@ -91,11 +99,24 @@ def tool_schemas() -> list[JsonObject]:
 def chats_of(sample: LabelledSample, preview: PreviewFeatures | None) -> Iterator[PredictionChat]:
     """The training chats of a sample."""
     tools, best = RecordedTools(sample, preview), best_plan(sample, preview)
-    yield make_chat(sample, tools, best.calls)
+    chats = [make_chat(sample, tools, best.calls)]
     if best.calls[0] != "preview" and preview is not None:
-        yield make_chat(sample, tools, ("preview", *best.calls), learned_from=1)
+        chats.append(make_chat(sample, tools, ("preview", *best.calls), learned_from=1))
+    yield from chats
+    draw = random.Random(sample.key)
+    yield from (scale_numbers(chat, draw) for chat in chats for _ in range(DRILLS))
     if hash_share(f"from source:{sample.key}") < FROM_SOURCE:
         yield make_chat(sample, tools, (), with_tools=False)
+
+
+def scale_numbers(chat: PredictionChat, draw: random.Random) -> PredictionChat:
+    """The chat with other numbers, each the same in the last reply and in the answer; its calls are not learned."""
+    factors = {name: math.exp(draw.uniform(-SCALE, SCALE)) for name in VALUES}
+    scaled = value_texts({name: float(chat.answer[name]) * factor for name, factor in factors.items()})
+    *before, last = chat.calls
+    reply = json.dumps(json.loads(last.reply) | scaled)
+    calls = (*before, ToolCallResult(last.name, reply))
+    return replace(chat, calls=calls, answer={**chat.answer, **scaled}, learned_from=len(calls), sure_learned=False)
 
 
 def make_chat(
@@ -137,7 +158,8 @@ def write_chats(
     for sample in samples:
         questions.append(json.dumps(asdict(RecordedQuestion.of(sample, previews[sample_id(sample)]))))
         for chat in chats_of(sample, previews[sample_id(sample)]):
-            kinds[" ".join(call.name for call in chat.calls) or "from the source"] += 1
+            drill = " (other numbers)" if chat.calls and chat.learned_from == len(chat.calls) else ""
+            kinds[(" ".join(call.name for call in chat.calls) or "from the source") + drill] += 1
             tools = tool_schemas() if chat.with_tools else []
             rows.append(json.dumps({**asdict(chat), "messages": chat.messages(), "tools": tools}))
     out.mkdir(parents=True, exist_ok=True)
