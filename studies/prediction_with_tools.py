@@ -1,12 +1,12 @@
 """Scores a model that predicts with tools beside the same weights without tools, and beside fixed plans to use them.
 
-    python -m studies.prediction_with_tools MODEL OUTCOMES [--most N] [--page]
+    python -m studies.prediction_with_tools MODEL OUTCOMES [--most N] [--page] [--ship]
 
 MODEL: a folder of `synth train --config predict-tools-tiny`. OUTCOMES: a file of previews; the test samples in it are
 scored first, and others are previewed and added until a set has --most. Calls are replayed from it and from the labels
 of corpus/release/v1 and HANDWRITTEN (--handwritten, a corpus of `synth profile corpus/handwritten --flags=-O3 --out
-HANDWRITTEN`). --page writes the tables and the picture of docs/explanation/prediction-with-tools.md. All figures are
-simulated.
+HANDWRITTEN`). --page writes the tables and the picture of docs/explanation/prediction-with-tools.md. --ship first makes
+MODEL, in bfloat16, the one of `synth predict --tools`, and scores that. All figures are simulated.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import argparse
 import json
 import math
 import re
+import shutil
 import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -34,8 +35,8 @@ from hipsynth.training.analytic.model import DURATION as DURATION_NS
 from hipsynth.training.analytic.model import AnalyticModel
 from hipsynth.training.analytic.predict import SHIPPED
 from hipsynth.training.data.dataset import LabelledSample, hash_share, load_samples, split_samples
-from hipsynth.training.models.model_record import model_record
-from hipsynth.tuning.prediction.agent import PredictionAgent, likeliest
+from hipsynth.training.models.model_record import RECORD, model_record
+from hipsynth.tuning.prediction.agent import SHIPPED_AGENT, PredictionAgent, likeliest
 from hipsynth.tuning.prediction.chat import ANSWER, Question
 from hipsynth.tuning.prediction.outcomes import collect_outcomes, read_outcomes, sample_id
 from hipsynth.tuning.prediction.policy import WITHIN, best_plan, reward_of, share_within
@@ -46,10 +47,12 @@ RELEASE = ROOT / "corpus" / "release" / "v1"
 PAGE = ROOT / "docs" / "explanation" / "prediction-with-tools.md"
 PICTURE = ROOT / "docs" / "images" / "prediction-with-tools.svg"
 BLOCK = re.compile(r"(<!-- tables: [^>]* -->\n).*?(<!-- end -->)", re.DOTALL)
+SHIPPED_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "README.md", RECORD)
 LEANS = (-6.0, -4.0, -3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0)
 TITLES = {"lineage": "unseen lineages", "families": "unseen families", "handwritten": "handwritten programs"}
-MODEL, ALONE, PREVIEW, EXECUTE, DEFER, HINDSIGHT = (
+MODEL, DIGITS, ALONE, PREVIEW, EXECUTE, DEFER, HINDSIGHT = (
     "model with tools",
+    "the same, every digit its own",
     "same weights, no tools",
     "always preview",
     "always execute",
@@ -121,12 +124,12 @@ def fixed_plans() -> dict[str, Callable[[TestSample], tuple[str, ...]]]:
     }
 
 
-def ask(agent: PredictionAgent, tests: Sequence[TestSample], with_tools: bool) -> list[Answered]:
+def ask(agent: PredictionAgent, tests: Sequence[TestSample], with_tools: bool, repeat: bool = True) -> list[Answered]:
     """The model's answers."""
     questions = [
         (Question.of(test.sample), RecordedTools(test.sample, test.preview) if with_tools else None) for test in tests
     ]
-    answers = agent.answer(questions)
+    answers = agent.answer(questions, repeat=repeat)
     return [
         answered(test, answer.values, answer.calls, answer.sure if with_tools else None)
         for test, answer in zip(tests, answers, strict=True)
@@ -262,6 +265,18 @@ def tables(
     return "\n".join(parts)
 
 
+def ship(model: Path) -> None:
+    """Makes a trained model the shipped one, in half its size."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    shutil.rmtree(SHIPPED_AGENT, ignore_errors=True)
+    SHIPPED_AGENT.mkdir()
+    AutoModelForCausalLM.from_pretrained(model, dtype=torch.bfloat16).save_pretrained(SHIPPED_AGENT)
+    for name in SHIPPED_FILES:
+        shutil.copyfile(model / name, SHIPPED_AGENT / name)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path)
@@ -269,7 +284,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--handwritten", type=Path)
     parser.add_argument("--most", type=int, default=250)
     parser.add_argument("--page", action="store_true", help=f"write the tables into {PAGE.relative_to(ROOT)}")
+    parser.add_argument("--ship", action="store_true", help="make MODEL the shipped one first")
     options = parser.parse_args(arguments)
+    if options.ship:
+        ship(options.model)
+        options.model = SHIPPED_AGENT
     parts = {name: part for name, part in split_samples(load_samples(RELEASE)).items() if name in TITLES and part}
     if options.handwritten:
         parts["handwritten"] = load_samples(options.handwritten)
@@ -281,7 +300,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(name, len(part), file=sys.stderr, flush=True)
         answers = ask(agent, part, True)
         all_answers += answers
-        rows = [scores_of(MODEL, answers), scores_of(ALONE, ask(agent, part, False))]
+        rows = [scores_of(MODEL, answers), scores_of(DIGITS, ask(agent, part, True, repeat=False))]
+        rows.append(scores_of(ALONE, ask(agent, part, False)))
         sets[name] = rows + [
             scores_of(plan, [follow(test, calls(test)) for test in part]) for plan, calls in fixed_plans().items()
         ]

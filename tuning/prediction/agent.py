@@ -1,5 +1,5 @@
 """Lets a trained model answer questions with tools. Calls, keys and numbers are held to their forms, so every answer is
-valid JSON; which tool is called, when to answer, and every digit are the model's."""
+valid JSON; which tool is called, when to answer, and how sure the answer is are the model's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,16 @@ from hipsynth.tuning.prediction.chat import (
     move_texts,
     tool_text,
 )
-from hipsynth.tuning.prediction.tools import FORMAT, SURE, TOOLS, VALUES, PredictionTools, ToolReply, price_table
+from hipsynth.tuning.prediction.tools import (
+    FORMAT,
+    SURE,
+    TOOLS,
+    VALUES,
+    PredictionTools,
+    ToolReply,
+    price_table,
+    value_texts,
+)
 from hipsynth.tuning.prediction.train import TASK
 
 if TYPE_CHECKING:
@@ -98,6 +107,12 @@ class Discussion:
         self.turns.append((tokens, scores))
 
 
+def repeated_texts(chat: Discussion, repeat: bool) -> dict[str, str]:
+    """The values that an answer repeats, in the order of VALUES; none if the model writes them."""
+    values = chat.last.values if chat.last is not None and repeat else None
+    return {} if values is None else value_texts(values)
+
+
 class PredictionAgent:
     """A model folder of `synth train --config predict-tools-tiny`, or another recipe with its task."""
 
@@ -123,17 +138,27 @@ class PredictionAgent:
         self,
         questions: Sequence[tuple[Question, PredictionTools | None]],
         lean: float = NORMAL_LEAN,
+        repeat: bool = True,
     ) -> list[ToolPrediction]:
         """Answers questions with their tools, or from the source alone where there are none. `lean` makes answering
-        likelier (or, if negative, further calls): the model's trade of price for accuracy."""
+        likelier (or, if negative, further calls): the model's trade of price for accuracy. With `repeat`, values are
+        those of the last reply that measured; else, and where none did, the model writes every digit itself."""
         chats = [self.discuss(question, tools, likeliest(lean)) for question, tools in questions]
-        encoded = [EncodedQuestion(chat.ids, self.literals[1:], ANSWER_KEYS, chat.cut_lines, 0, 0) for chat in chats]
+        encoded = [self._begin_answer(chat, repeat) for chat in chats]
         answers = []
         for chat, decoded in zip(chats, self.decoder.complete(encoded), strict=True):
-            values = {name: float(decoded.values[name]) for name in VALUES}
-            sure = min(1.0, float(decoded.values[SURE]))
+            texts = {**repeated_texts(chat, repeat), **decoded.values}
+            values = {name: float(texts[name]) for name in VALUES}
+            sure = min(1.0, float(texts[SURE]))
             answers.append(ToolPrediction(values, sure, chat.decisions, chat.cut_lines, chat.question_tokens))
         return answers
+
+    def _begin_answer(self, chat: Discussion, repeat: bool) -> EncodedQuestion:
+        """The chat with the part of the answer that the model need not write."""
+        ids, texts = list(chat.ids), repeated_texts(chat, repeat)
+        for text, literal in zip(texts.values(), self.literals[1:], strict=False):
+            ids += [*self._tokens(text), *literal]
+        return EncodedQuestion(ids, self.literals[1 + len(texts) :], ANSWER_KEYS[len(texts) :], chat.cut_lines, 0, 0)
 
     def discuss(self, question: Question, tools: PredictionTools | None, choose: Choice) -> Discussion:
         """The chat up to the first value of the answer; without tools the answer is the only move."""

@@ -18,7 +18,7 @@ from hipsynth.training.analytic.quantities import metric_quantities
 from hipsynth.training.data.dataset import LabelledSample
 from hipsynth.training.data.encode import IGNORED
 from hipsynth.tuning.prediction import outcomes as outcomes_module
-from hipsynth.tuning.prediction.agent import PredictionAgent, calls_of, likeliest
+from hipsynth.tuning.prediction.agent import SHIPPED_AGENT, PredictionAgent, calls_of, likeliest
 from hipsynth.tuning.prediction.chat import ANSWER_KEYS, Question, answer_literals, encode_chat, pieces_of
 from hipsynth.tuning.prediction.outcomes import OUTCOMES, collect_outcomes, read_outcomes, sample_id
 from hipsynth.tuning.prediction.policy import best_plan, evaluate_plans, reward_of
@@ -232,3 +232,18 @@ def test_a_model_of_another_kind_is_refused(tmp_path: Path) -> None:
 def test_the_answer_is_json_with_every_key_once() -> None:
     document = json.loads("1".join(answer_literals()).removesuffix("<|im_end|>"))
     assert list(document) == list(ANSWER_KEYS)
+
+
+def test_the_shipped_model_calls_a_tool_and_repeats_its_reply() -> None:
+    needs.package("torch")
+    shipped = PredictionAgent.load(SHIPPED_AGENT)
+    samples = [labelled(i) for i in range(6)]
+    answers = shipped.answer([(Question.of(s), RecordedTools(s, preview_of(s))) for s in samples])
+    for sample, answer in zip(samples, answers, strict=True):
+        assert answer.calls  # a program that it does not know is not guessed
+        reply = RecordedTools(sample, preview_of(sample)).call(answer.calls[-1]).values
+        assert reply is not None
+        assert answer.values == {name: float(text) for name, text in value_texts(reply).items()}
+    written = shipped.answer([(Question.of(s), RecordedTools(s, preview_of(s))) for s in samples], repeat=False)
+    same = sum(a.values[name] == b.values[name] for a, b in zip(answers, written, strict=True) for name in VALUES)
+    assert same >= 0.7 * len(VALUES) * len(samples)  # what it has learned of reading numbers
