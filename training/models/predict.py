@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hipsynth.core.errors import BadInput, MissingDependency
+from hipsynth.core.reasons import Reason
 from hipsynth.profiling import metrics as table
 from hipsynth.profiling.metrics import roofline
 from hipsynth.simulator.devices import device_of
@@ -38,6 +39,7 @@ class Prediction:
     notes: tuple[str, ...] = ()
     kernel: str = ""  # the kernel that is meant, or all if the source has several
     duration_ns: float | None = None  # of a model that answers it
+    guessed: str = ""  # of a model with tools: why no tool measured what it answers
 
     def document(self) -> PredictionResult:
         """The prediction as the documents have it."""
@@ -62,6 +64,9 @@ class Prediction:
             name=self.kernel,
             metrics=self.metrics,
             duration_ns=self.duration_ns,
+            abstained=bool(self.guessed),
+            reason=self.guessed,
+            reason_code=Reason.UNCERTAIN if self.guessed else "",
             intervals={},
             grid=None,
             block=None,

@@ -54,13 +54,14 @@ class Decision:
 @dataclass(frozen=True)
 class ToolPrediction:
     """An answer. `values`: milliseconds, and metrics as shares of their range; `sure`: the share of them that the model
-    expects to be within 10 %; `price_s`: of its calls."""
+    expects to be within 10 %; `price_s`: of its calls; `measured`: whether a tool measured, else values are a guess."""
 
     values: Mapping[str, float]
     sure: float
     decisions: tuple[Decision, ...]
     cut_lines: int
     prompt_tokens: int
+    measured: bool
 
     @property
     def calls(self) -> tuple[str, ...]:
@@ -150,7 +151,8 @@ class PredictionAgent:
             texts = {**repeated_texts(chat, repeat), **decoded.values}
             values = {name: float(texts[name]) for name in VALUES}
             sure = min(1.0, float(texts[SURE]))
-            answers.append(ToolPrediction(values, sure, chat.decisions, chat.cut_lines, chat.question_tokens))
+            about = (chat.decisions, chat.cut_lines, chat.question_tokens, chat.last is not None)
+            answers.append(ToolPrediction(values, sure, *about))
         return answers
 
     def _begin_answer(self, chat: Discussion, repeat: bool) -> EncodedQuestion:

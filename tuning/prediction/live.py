@@ -6,7 +6,7 @@ import functools
 import time
 from pathlib import Path
 
-from hipsynth.core.errors import BadInput, HipsynthError
+from hipsynth.core.errors import BadInput, HipsynthError, MissingDependency
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import Program
 from hipsynth.profiling.backends.protocol import Target
@@ -31,15 +31,20 @@ class LiveTools:
     def __init__(self, program: Program, target: Target) -> None:
         self.program, self.target = program, target
         self.executed: KernelRecord | None = None
+        self.problem = ""  # why the last call that failed did
 
     def call(self, name: str) -> ToolReply:
-        """As PredictionTools.call(): what cannot be compiled, previewed or executed is a reply with its reason."""
+        """As PredictionTools.call(): what cannot be compiled, previewed or executed is a reply with its reason. Raises
+        MissingDependency."""
         try:
             if name == "execute":
                 return self._execute()
             preview = self.preview
             return ToolReply({"error": "no_preview"}) if preview is None else reply_of(name, preview, self.target.arch)
+        except MissingDependency:
+            raise
         except HipsynthError as error:
+            self.problem = error.what
             return ToolReply({"error": str(error.reason)})
 
     @functools.cached_property
@@ -65,6 +70,7 @@ class LiveTools:
     def _execute(self) -> ToolReply:
         result = profile_program(self.program, [self.target], "sim", RunLimits())[0]
         if result.status != "ok" or not result.kernels:
+            self.problem = result.message
             return ToolReply({"error": str(result.reason or result.status)})
         self.executed = max(result.kernels, key=lambda kernel: kernel.duration_ns)
         return ToolReply({}, normalised_values(self.executed.metrics, self.executed.duration_ns))
@@ -79,7 +85,8 @@ def predict_program(agent: PredictionAgent, path: Path, program: Program, target
     start = time.monotonic()
     with one_thread():
         question = Question(program.text, target.arch, target.flags)
-        answer = agent.answer([(question, LiveTools(program, target))])[0]
+        tools = LiveTools(program, target)
+        answer = agent.answer([(question, tools)])[0]
     values = physical_values(answer.values)
     return Prediction(
         arch=target.arch,
@@ -94,12 +101,15 @@ def predict_program(agent: PredictionAgent, path: Path, program: Program, target
         notes=(describe_answer(answer),),
         kernel=" or ".join(names),
         duration_ns=answer.values[DURATION] * NS_PER_MS,
+        guessed="" if answer.measured else f"no tool measured the program: {tools.problem or 'none was called'}",
     )
 
 
 def describe_answer(answer: ToolPrediction) -> str:
     """How the model came to an answer, and how sure it is."""
     calls = ", ".join(answer.calls) or "no tool"
+    if not answer.measured:
+        return f"the model called {calls}, which measured nothing: its values are a guess"
     return (
         f"the model called {calls} ({answer.price_s:.2g} s at the tools' prices) and expects "
         f"{answer.sure:.0%} of its values within 10 %"

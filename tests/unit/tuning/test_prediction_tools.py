@@ -13,6 +13,8 @@ import pytest
 import training_corpus as made
 
 from hipsynth.core.errors import BadInput, MissingDependency
+from hipsynth.core.program import Program
+from hipsynth.profiling.backends.protocol import Target
 from hipsynth.training.analytic.examples import BuildSamples, PreviewFeatures
 from hipsynth.training.analytic.quantities import metric_quantities
 from hipsynth.training.data.dataset import LabelledSample
@@ -20,6 +22,7 @@ from hipsynth.training.data.encode import IGNORED
 from hipsynth.tuning.prediction import outcomes as outcomes_module
 from hipsynth.tuning.prediction.agent import SHIPPED_AGENT, PredictionAgent, calls_of, likeliest
 from hipsynth.tuning.prediction.chat import ANSWER_KEYS, Question, answer_literals, encode_chat, pieces_of
+from hipsynth.tuning.prediction.live import LiveTools, predict_program
 from hipsynth.tuning.prediction.outcomes import OUTCOMES, collect_outcomes, read_outcomes, sample_id
 from hipsynth.tuning.prediction.policy import best_plan, evaluate_plans, reward_of
 from hipsynth.tuning.prediction.reinforce import reinforce, roll_out
@@ -247,3 +250,14 @@ def test_the_shipped_model_calls_a_tool_and_repeats_its_reply() -> None:
     written = shipped.answer([(Question.of(s), RecordedTools(s, preview_of(s))) for s in samples], repeat=False)
     same = sum(a.values[name] == b.values[name] for a, b in zip(answers, written, strict=True) for name in VALUES)
     assert same >= 0.7 * len(VALUES) * len(samples)  # what it has learned of reading numbers
+
+
+def test_an_answer_that_no_tool_measured_abstains(agent: PredictionAgent, tmp_path: Path) -> None:
+    """A model goes on after a failed call, and would print numbers with confidence."""
+    program = Program("__global__ void broken(float* a) { a[0] = undeclared; }\nint main() {}\n", "handwritten", "x")
+    tools = LiveTools(program, Target("gfx942", "-O3", "mi300x"))
+    assert json.loads(tools.call("preview").text) == {"error": "compile_failed"}
+    prediction = predict_program(agent, tmp_path, program, Target("gfx942", "-O3", "mi300x"))
+    [kernel] = prediction.document().kernels
+    assert kernel.abstained and kernel.reason_code == "uncertain" and "no tool measured" in kernel.reason
+    assert "a guess" in prediction.notes[0]
