@@ -13,8 +13,7 @@ from hipsynth.cli.options import (
     FiniteRange,
     NamedPath,
     json_option,
-    one_arch_option,
-    one_device_option,
+    one_target_options,
     timeout_option,
     workers_option,
 )
@@ -71,8 +70,7 @@ Examples:
 @click.option("--wait", type=FiniteRange(0.1, 3600), default=300.0, show_default=True, help="Seconds for an answer.")
 @click.option("--price-in", type=FiniteRange(min=0), default=0.0, help="Dollars per million tokens read.")
 @click.option("--price-out", type=FiniteRange(min=0), default=0.0, help="Dollars per million tokens written.")
-@one_arch_option
-@one_device_option
+@one_target_options
 @workers_option
 @timeout_option
 @json_option

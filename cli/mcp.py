@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from hipsynth.cli.options import NamedPath, json_option, one_arch_option, one_device_option
+from hipsynth.cli.options import NamedPath, json_option, one_target_options
 from hipsynth.cli.output import print_json
 from hipsynth.core.errors import MissingDependency, UsageError
 
@@ -27,8 +27,7 @@ LEAST_TOKEN = 16  # characters
 
 
 @click.command(epilog=EPILOG)
-@one_arch_option
-@one_device_option
+@one_target_options
 @click.option("--flags", default="-O3", show_default=True, help="Compiler flags.")
 @click.option("--functions", is_flag=True, help="Only print the tools as OpenAI function definitions.")
 @click.option("--http", "port", type=click.IntRange(0, 65535), help="Serve HTTP on loopback at this port; 0: any.")

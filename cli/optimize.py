@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hipsynth.cli.options import Duration, NamedPath, json_option, one_arch_option, one_device_option
+from hipsynth.cli.options import Duration, NamedPath, json_option, one_target_options
 from hipsynth.cli.output import print_json
 from hipsynth.cli.programs import read_source, split_run_arguments
 from hipsynth.core.errors import UsageError
@@ -46,8 +46,7 @@ ANSWER_S = 300.0  # of one answer
 @click.command(epilog=EPILOG)
 @click.argument("file", type=NamedPath(path_type=Path), metavar="FILE")
 @click.argument("arguments", nargs=-1, metavar="[-- ARGS...]")
-@one_arch_option
-@one_device_option
+@one_target_options
 @click.option("--flags", default="-O3", show_default=True, help="Compiler flags.")
 @click.option(
     "--budget", type=Duration(1.0, 24 * 3600.0), default=60.0, show_default="60s", metavar="30s|2m",

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import re
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 import click
 from click.core import ParameterSource
 
 from hipsynth.core.errors import UsageError
-from hipsynth.simulator.devices import DEFAULT_ARCH
+from hipsynth.simulator.devices import DEFAULT_ARCH, load_device
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -124,10 +125,21 @@ device_option = click.option(
     show_default="each architecture's",
     help="Device table, e.g. mi210; repeatable.",
 )
-one_arch_option = click.option("--arch", default=DEFAULT_ARCH, show_default=True, help=f"{ARCHS}.")
-one_device_option = click.option(
-    "--device", default="", show_default="the architecture's", help="Device table, e.g. mi210."
-)
+
+
+def one_target_options(function: F) -> F:
+    """The options --arch and --device of verbs with one target; a device alone names its architecture."""
+
+    @functools.wraps(function)
+    def with_arch(*args: Any, arch: str, device: str, **others: Any) -> Any:
+        known_arch = arch or (load_device(device).arch if device else DEFAULT_ARCH)
+        return function(*args, arch=known_arch, device=device, **others)
+
+    options = (
+        click.option("--arch", default="", show_default=f"the device's, else {DEFAULT_ARCH}", help=f"{ARCHS}."),
+        click.option("--device", default="", show_default="the architecture's", help="Device table, e.g. mi210."),
+    )
+    return cast(F, functools.reduce(lambda command, option: option(command), reversed(options), with_arch))
 
 
 sandbox_option = click.option(

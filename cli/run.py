@@ -17,8 +17,7 @@ from hipsynth.cli.options import (
     caches_option,
     json_option,
     memory_option,
-    one_arch_option,
-    one_device_option,
+    one_target_options,
     sandbox_option,
     timeout_option,
 )
@@ -80,8 +79,7 @@ LISTED = 8
 
 @click.command(cls=ProgramCommand, epilog=EPILOG)
 @click.argument("argv", nargs=-1, required=True, metavar="PATH... [-- ARGS...]")
-@one_arch_option
-@one_device_option
+@one_target_options
 @click.option("--flags", default="-O3", show_default=True, help="Compiler flags.")
 @source_options
 @sandbox_option

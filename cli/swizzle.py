@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hipsynth.cli.options import Duration, NamedPath, json_option, one_arch_option, one_device_option, timeout_option
+from hipsynth.cli.options import Duration, NamedPath, json_option, one_target_options, timeout_option
 from hipsynth.cli.output import print_json, print_note
 from hipsynth.cli.programs import read_source, split_run_arguments
 from hipsynth.core.errors import UsageError
@@ -36,8 +36,7 @@ reason: its groups depend on their order, wait for each other, or choose their w
 @click.command(epilog=EPILOG)
 @click.argument("file", type=NamedPath(readable=False, path_type=Path), metavar="FILE")
 @click.argument("args", nargs=-1, metavar="[-- ARGS...]")
-@one_arch_option
-@one_device_option
+@one_target_options
 @click.option("--flags", default="-O3", show_default=True, help="Compiler flags.")
 @click.option("--kernel", "kernels", multiple=True, metavar="NAME", help="Only this kernel; repeatable.")
 @click.option("--mapping", default="", metavar="EXPRESSION", help="Check and try this mapping alone.")

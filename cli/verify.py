@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hipsynth.cli.options import NamedPath, json_option, one_arch_option, one_device_option
+from hipsynth.cli.options import NamedPath, json_option, one_target_options
 from hipsynth.cli.output import print_json
 from hipsynth.cli.programs import read_source, split_run_arguments
 from hipsynth.core.errors import PartialFailure
@@ -34,8 +34,7 @@ compared, because a file cannot be read or the original does not run.
 @click.argument("original", type=NamedPath(path_type=Path), metavar="ORIGINAL")
 @click.argument("changed", type=NamedPath(path_type=Path), metavar="CHANGED")
 @click.argument("arguments", nargs=-1, metavar="[-- ARGS...]")
-@one_arch_option
-@one_device_option
+@one_target_options
 @click.option("--flags", default="-O3", show_default=True, help="Compiler flags.")
 @click.option(
     "--check", "checks", multiple=True, metavar="ARGS", help="Arguments of a small run to verify; repeatable."

@@ -142,10 +142,9 @@ def rare_limits() -> Iterator[Drawn]:
         yield Drawn("quick", program, (row["device"],))
 
 
-def add_devices(names: Sequence[str]) -> list[Drawn]:
-    """A part of the programs once more, for the given devices."""
-    chosen = [drawn_program for part, step in ADDED.items() for drawn_program in list_programs(part)[::step]]
-    return [replace(drawn_program, devices=tuple(names)) for drawn_program in chosen]
+def choose_programs() -> list[Drawn]:
+    """The programs that are labelled on devices that are added, with the devices that they have labels of."""
+    return [drawn_program for part, step in ADDED.items() for drawn_program in list_programs(part)[::step]]
 
 
 def write_programs(drawn: Iterable[Drawn]) -> None:
@@ -381,16 +380,29 @@ def main() -> int:
 
 def add_labels(names: Sequence[str], workers: int) -> None:
     """Adds labels of more devices to the record, their programs and a line on the page. No version rises."""
-    record, added = read_goldens(), add_devices(names)
-    write_programs([*list_programs("quick"), *list_programs("full"), *added])
+    record, chosen = read_goldens(), choose_programs()
+    added = [replace(drawn_program, devices=tuple(names)) for drawn_program in chosen]
     rows = label_drawn(added, workers)
-    known = {
-        backend: [*listed, *sorted({name for key, facts in rows if key[5] == backend for name in facts} - set(listed))]
-        for backend, listed in record.names.items()
-    }  # new names come last: the digests of the other labels stay
+    known = extend_names(record.names, label_drawn(chosen, workers), rows)
+    write_programs([*list_programs("quick"), *list_programs("full"), *added])
     labels = sorted([*record.labels, *make_goldens(rows, known)], key=_order_of)
     write_goldens(replace(record, names=known, labels=labels))
     write_to_page([f"{len(rows)} labels of {', '.join(names)} were added; no other label moved."])
+
+
+def extend_names(
+    names: Mapping[str, Sequence[str]],
+    labelled: Iterable[tuple[tuple[str, ...], Facts]],
+    added: Iterable[tuple[tuple[str, ...], Facts]],
+) -> dict[str, list[str]]:
+    """The names with those that only added labels have, last. What labels recorded before would now have as well stays
+    out until they are recorded anew: with it, their digests would differ."""
+    found = {(key[5], name) for key, facts in added for name in facts}
+    found -= {(key[5], name) for key, facts in labelled for name in facts}
+    return {
+        backend: [*listed, *sorted({name for where, name in found if where == backend} - set(listed))]
+        for backend, listed in names.items()
+    }
 
 
 def _make_record(labels: Sequence[Golden], names: Mapping[str, Sequence[str]]) -> GoldenRecord:

@@ -66,7 +66,7 @@ def test_json_is_one_document(tmp_path: Path) -> None:
     [
         (["missing.hip"], 3, "no such file"),
         ([str(PROGRAMS / "exit_code.hip"), "--arch", "gfx1"], 2, "unknown architecture"),
-        ([str(PROGRAMS / "exit_code.hip"), "--device", "mi250"], 2, "not a gfx942"),
+        ([str(PROGRAMS / "exit_code.hip"), "--arch", "gfx942", "--device", "mi250"], 2, "not a gfx942"),
         ([str(PROGRAMS / "exit_code.hip"), "--flags=-Wrong-flag"], 2, "flag"),
     ],
 )

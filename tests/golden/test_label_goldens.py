@@ -6,13 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.simulator import label_model
+from hipsynth.simulator import devices, label_model
 from hipsynth.synth.generate.headers import load_templates, template_of
 from tools import label_goldens
 
 BATCHES = 8
-# Devices that labels were recorded for; others are added by `python -m tools.label_goldens --add`.
-RECORDED = {"mi210", "mi250", "mi250x", "mi300a", "mi300x"}
 
 
 def check(part: str, batch: slice) -> None:
@@ -47,7 +45,8 @@ def test_the_record_covers_families_devices_and_limits() -> None:
     for part in ("quick", "full"):
         labels = [one for one in label_goldens.read_goldens().labels if one.part == part]
         assert {template_of(one.family) for one in labels} == set(load_templates())
-        assert {one.device for one in labels if one.backend == "sim"} >= RECORDED
+        recorded_devices = {one.device for one in labels if one.backend == "sim"}
+        assert recorded_devices == set(devices.list_devices()), "python -m tools.label_goldens --add DEVICE ..."
     limits = {one.values[1] for one in label_goldens.read_goldens().labels}
     assert {
         "launch",
@@ -84,3 +83,13 @@ def test_labels_that_moved_are_recorded_only_with_a_new_version(monkeypatch: pyt
     monkeypatch.setattr(label_model, "number", lambda backend: record.version(backend) + 1)
     assert not label_goldens.may_write(record, pairs)
     assert not label_goldens.find_moved(record.labels, record.labels)
+
+
+def test_added_devices_leave_the_digests_of_recorded_labels() -> None:
+    key = ("quick", "gemm", "program", "", "mi300x", "sim", "0 gemm")
+    recorded, now = {"block": 1}, {"block": 1, "language": "hip"}  # a fact that all labels have got since
+    added = {"block": 1, "language": "hip", "counters.NEW": 2.0}
+    known = label_goldens.extend_names({"sim": ["block"], "preview": []}, [(key, now)], [(key, added)])
+    assert known == {"sim": ["block", "counters.NEW"], "preview": []}
+    assert label_goldens.digest_facts(now, known["sim"]) == label_goldens.digest_facts(recorded, ["block"])
+    assert label_goldens.digest_facts(added, known["sim"]) != label_goldens.digest_facts(now, known["sim"])

@@ -7,15 +7,18 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from hipsynth.cli.main import VERBS, cli
+from hipsynth.cli.options import one_target_options
+from hipsynth.core.errors import UsageError
 from hipsynth.profiling.survey import SurveyOptions as SurveyOptions
 from hipsynth.serving import app
 from hipsynth.serving.limits import ServerSettings
 from hipsynth.serving.lsp.session import EditorOptions as EditorOptions
 from hipsynth.serving.schema import Build
 from hipsynth.serving.service import DEFAULT_BUILD, Service
-from hipsynth.simulator.devices import DEFAULT_ARCH, device_of, list_architectures
+from hipsynth.simulator.devices import DEFAULT_ARCH, device_of, list_architectures, recorded_architectures
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -37,8 +40,34 @@ def test_a_verb_for_one_architecture_takes_the_default(verb: str) -> None:
     assert command is not None
     for option in command.params:
         if isinstance(option, click.Option) and "--arch" in option.opts:
-            expected = DEFAULT_ARCH if verb in ("compare", "survey") or not option.multiple else "both"
-            assert expected == (option.show_default if option.multiple else option.default)
+            one = verb in ("compare", "survey") or not option.multiple
+            expected = DEFAULT_ARCH if one else " and ".join(recorded_architectures())
+            assert isinstance(option.show_default, str) and option.show_default.endswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "target"),
+    [
+        ([], (DEFAULT_ARCH, "")),
+        (["--arch", "gfx90a"], ("gfx90a", "")),
+        (["--device", "mi355x"], ("gfx950", "mi355x")),
+        (["--device", "mi210"], ("gfx90a", "mi210")),
+        (["--device", "mi210", "--arch", "gfx950"], ("gfx950", "mi210")),  # refused by the verb, which says why
+    ],
+)
+def test_a_device_alone_names_its_architecture(arguments: list[str], target: tuple[str, str]) -> None:
+    @click.command()
+    @one_target_options
+    def command(arch: str, device: str) -> None:
+        click.echo(f"{arch} {device}")
+
+    assert CliRunner().invoke(command, arguments).stdout == f"{' '.join(target)}\n"
+
+
+def test_an_unknown_device_is_refused() -> None:
+    command = click.command()(one_target_options(lambda arch, device: None))
+    with pytest.raises(UsageError, match="mi999"):
+        command.main(["--device", "mi999"], standalone_mode=False)
 
 
 def test_servers_pages_and_editors_take_the_default() -> None:
