@@ -122,7 +122,7 @@ def run_program(
             scratch,
             bounds,
             read_only=_readable_folders(artefacts, library, scratch),
-            env=_program_environment(artefacts, library, scratch, FIRST_FD),
+            env={**_cache_places(artefacts), **_program_environment(artefacts, library, scratch, FIRST_FD)},
             mounts=mounts,
             stdin=stdin,
             isolate=limits.isolate,
@@ -257,6 +257,11 @@ def _program_environment(artefacts: Artefacts, library: Path, scratch: Path, cha
         options = {key: os.environ[key] for key in ("ASAN_OPTIONS", "UBSAN_OPTIONS") if key in os.environ}
         environment |= {"LD_PRELOAD": preload, **options}
     return environment
+
+
+def _cache_places(artefacts: Artefacts) -> dict[str, str]:
+    """Where a script's caches lie in the sandbox."""
+    return dict(artefacts.interpreter.places if artefacts.interpreter else ())
 
 
 def _signal_name(number: int | None) -> str:

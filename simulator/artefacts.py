@@ -8,11 +8,13 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class ScriptInterpreter:
-    """What runs a script: the words before its path, folders that it reads, and its environment."""
+    """What runs a script: the words before its path, folders that it reads, and its environment; `places` are the
+    variables that say where caches lie in a sandbox, without which they lie where the user has them."""
 
     command: tuple[str, ...]
     folders: tuple[Path, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
+    places: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

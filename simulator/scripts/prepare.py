@@ -51,18 +51,17 @@ def prepare_script(script: Path) -> Artefacts:
     environment = {
         "TRITON_LIBHIP_PATH": str(launcher.with_name(LIBHIP)),
         "HIPSYNTH_TRITON_LAUNCHER": str(launcher),
-        "TRITON_CACHE_DIR": "/tmp/triton",
         "TRITON_DEFAULT_FP_FUSION": "1",  # the default of Triton 3.9, without its warning
         "MPLBACKEND": "Agg",
-        "MPLCONFIGDIR": "/tmp/matplotlib",
-        "XDG_CACHE_HOME": "/tmp/cache",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
         "PYTHONNOUSERSITE": "1",
     }
+    places = {"TRITON_CACHE_DIR": "/tmp/triton", "MPLCONFIGDIR": "/tmp/matplotlib", "XDG_CACHE_HOME": "/tmp/cache"}
     folders = (START.parent, launcher.parent, Path(sys.prefix), Path(sys.base_prefix))
     python = Path(sys.prefix).resolve() / "bin" / Path(sys.executable).name
-    interpreter = ScriptInterpreter((str(python), str(START)), folders, tuple(environment.items()))
+    command = (str(python), str(START))
+    interpreter = ScriptInterpreter(command, folders, tuple(environment.items()), tuple(places.items()))
     return Artefacts(script, objdump=toolchain.find_toolchain().objdump, interpreter=interpreter)
 
 

@@ -11,7 +11,9 @@ from hipsynth.core.program import Project, SourceFile, project_program
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.backends.protocol import Target, TargetResult
 from hipsynth.profiling.backends.sim import SimBackend
+from hipsynth.simulator import api, devices
 from hipsynth.simulator.limits import RunLimits
+from hipsynth.simulator.scripts.prepare import prepare_script
 
 FOLDER = Path(__file__).with_name("scripts")
 HEAD = """
@@ -178,3 +180,14 @@ def test_benchmarks_and_autotuning_use_simulated_time(tmp_path: Path) -> None:
     assert result.status == "ok" and result.exit_code == 0, result.message
     assert result.stdout.startswith("slowest block 64 time of PyTorch nan\n")
     assert [kernel.meta["BLOCK"] for kernel in result.kernels] == [64, 1024, 2048]
+
+
+def test_without_a_sandbox_compiled_kernels_are_kept_where_the_user_keeps_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(cache))
+    artefacts = prepare_script(FOLDER / "vector_add.py")
+    result = api.run_attached(artefacts, devices.load_device("mi300x"), tmp_path, RunLimits(sampling_units=0))
+    assert (result.status, result.exit_code) == ("ok", 0), result.message
+    assert list(cache.glob("*/add_kernel.hsaco"))
