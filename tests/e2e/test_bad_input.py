@@ -33,7 +33,6 @@ PROGRAMS: dict[str, tuple[str, str]] = {
     "empty": ("", "compile_failed"),
     "host_only": ('#include <cstdio>\nint main() { std::puts("hello"); }\n', "no_dispatch"),
     "nonsense": (source("nonsense();"), "compile_failed"),
-    "no_main": (START + "__global__ void k() {}\n", "compile_failed"),
     "just_past_the_end": (source("p[threadIdx.x + 1] = 1;"), "illegal_access"),
     "far_away": (source("p[threadIdx.x + 1000000000ll] = 1;"), "illegal_access"),
     "null": (source("*(volatile int*)nullptr = threadIdx.x;"), "illegal_access"),
