@@ -474,9 +474,12 @@ def test_every_compare_flushes_its_operands(t: str) -> None:
 # Whose MODE behaviour stands in another test, or that MODE does not reach.
 ELSEWHERE = re.compile(
     r"v_div_|v_trig_preop|v_dot2|v_fma_mix|v_cvt_f32_f64|v_cvt_.*(fp8|bf8)|v_pk_(min|max)_f16|v_(min|max)_f|v_cmp"
+    r"|v_(pk_)?(minimum|maximum)3_|v_cvt_(pk|sr)_b?f16_f32|v_cvt_f32_bf16"  # test_cdna4_opcodes.py
 )
 # Rounding of these under other directions than to nearest is not published.
-NEAREST_ONLY = re.compile(r"v_cvt_(pk)?norm_|v_cvt_pk_u8_f32|v_cvt_pkaccum_u8_f32|v_med3|v_min3|v_max3|v_pk_\w+_f32")
+NEAREST_ONLY = re.compile(
+    r"v_cvt_(pk)?norm_|v_cvt_pk_u8_f32|v_cvt_pkaccum_u8_f32|v_med3|v_min3|v_max3|v_pk_\w+_f32|v_cvt_scalef32_"
+)
 
 
 def test_no_float_opcode_is_left_out() -> None:
