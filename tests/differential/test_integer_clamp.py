@@ -206,4 +206,5 @@ def test_results_that_always_fit_are_not_clamped() -> None:
 
 def test_every_row_with_a_clamp_form_is_compared() -> None:
     saturating = {row.name for row in ROWS.values() if row.sat and row.sat is not True}
+    saturating -= {"v_cvt_pk_f16_f32", "v_cvt_pk_bf16_f32"}  # clamped to 0..1 as floats are
     assert saturating == EXACT.keys() | PACKED.keys() | WINDOWS.keys()

@@ -6,13 +6,15 @@ arithmetic. The sign of a zero result is not compared: it depends on that order.
 
 from __future__ import annotations
 
+import math
 import zlib
 from fractions import Fraction
 
 import numpy as np
+import ocp_floats
 import pytest
 from alu_cases import EDGES_F16, EDGES_F32, EDGES_F64, EDGES_INT
-from exact_floats import F16, F32, F64, NAN, Format, Real, add, decode, encode, finite, flush, mul
+from exact_floats import F16, F32, F64, NAN, Format, Real, add, decode, encode, finite, flush, infinite, mul
 from test_matrix_opcodes import ROWS, A, B, D, accumulator_place, registers
 from wave_helpers import LANES, Wave
 
@@ -48,7 +50,17 @@ def eighth(bits: int, mantissa: int, bias: int) -> Real:
     return Real("finite", bits >> 7 == 1, magnitude)
 
 
-def number(bits: int, kind: str, flushes: bool) -> Real:
+def ocp(bits: int, kind: str) -> Real:
+    """An 8-bit float of gfx950."""
+    value, negative = ocp_floats.value_of(bits, kind), bits >> 7 == 1
+    if math.isnan(value):
+        return NAN
+    return infinite(negative) if math.isinf(value) else Real("finite", negative, abs(Fraction(value)))
+
+
+def number(bits: int, kind: str, flushes: bool, arch: str) -> Real:
+    if kind in ("fp8", "bf8") and arch == "gfx950":
+        return ocp(bits, kind)
     if kind == "fp8":
         return eighth(bits, 3, 8)
     if kind == "bf8":
@@ -63,7 +75,7 @@ def set_bits(w: Wave, first: int, bit: int, lane: int, value: int, width: int) -
         w.v[first + bit // 32 + 1][lane] = value >> 32
 
 
-def result(row: OpcodeRow, a: int, b: int, c: int, flushes: bool) -> int | None:
+def result(row: OpcodeRow, a: int, b: int, c: int, flushes: bool, arch: str) -> int | None:
     """Bits of a * b + c; None for a NaN."""
     assert row.mfma is not None
     ta, tb, tc = row.mfma.types
@@ -72,7 +84,7 @@ def result(row: OpcodeRow, a: int, b: int, c: int, flushes: bool) -> int | None:
         return (signed[0] * signed[1] + c) & 0xFFFFFFFF
     fmt = FLOATS[tc]
     start = decode(flush(c, fmt) if flushes else c, fmt)
-    total = add(add(mul(number(a, ta, flushes), number(b, tb, flushes)), start, 0), finite(Fraction(0)), 0)
+    total = add(add(mul(number(a, ta, flushes, arch), number(b, tb, flushes, arch)), start, 0), finite(Fraction(0)), 0)
     if total.kind == "nan":
         return None
     bits = encode(total, fmt)
@@ -112,7 +124,7 @@ def one_nonzero(name: str, arch: str) -> list[str]:
         low = D + reg * (2 if wide else 1)
         got = int(after.v[low][lane]) | (int(after.v[low + 1][lane]) << 32 if wide else 0)
         x, y, z = int(a[block, i]), int(b[block, j]), start[block, i, j]
-        want = result(row, x, y, z, flushes)
+        want = result(row, x, y, z, flushes, arch)
         fmt = FLOATS.get(tc)
         if fmt is None:
             right = got == want
