@@ -33,7 +33,7 @@ def test_headers_are_complete() -> None:
     for step in STEPS:
         assert step.path == handwritten.CORPUS / step.problem / f"{step.name}.hip"
         assert step.idea and step.paradigm in handwritten.PARADIGMS, step.name
-        assert set(step.bound) == set(devices.list_architectures()) and set(step.bound.values()) <= set(
+        assert set(step.bound) == set(devices.recorded_architectures()) and set(step.bound.values()) <= set(
             bottleneck.UNITS
         )
         assert bool(step.after) == bool(step.moves) and all(way in ("up", "down") for _, way in step.moves), step.name
@@ -101,7 +101,7 @@ class Made(Figures):
 
 
 def made(unit: str, duration: float) -> Mapping[str, Figures]:
-    return {arch: Made(unit, duration) for arch in devices.list_architectures()}
+    return {arch: Made(unit, duration) for arch in devices.recorded_architectures()}
 
 
 def header(tmp_path: Path, *lines: str) -> Step:
