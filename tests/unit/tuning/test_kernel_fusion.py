@@ -56,7 +56,6 @@ def test_a_joined_program_leaves_the_same_memory(text: str) -> None:
     before, after = run_trial(text, target, conditions), run_trial(fused(text)[0].text, target, conditions)
     found = compare_trials(before, after)
     assert after.ok and found.equal and found.exact, found.reason
-    assert compare_trials(before, after).reason == "it launches fewer kernels"
     assert sum(k.dispatches for k in before.kernels) == 2 and sum(k.dispatches for k in after.kernels) == 1
 
 
