@@ -66,11 +66,8 @@ def command(
     config = load_config(config_name)
     changes: dict[str, Any] = {"base": base, "max_steps": max_steps}
     config = replace(config, **{key: value for key, value in changes.items() if value is not None})
-    if config.task == "tools":
-        _train_tools(corpus, config, out, as_json)
-        return
-    if config.task == "predict-with-tools":
-        _train_to_predict(corpus, config, out, as_json)
+    if config.task != "predict":
+        _train_with_tools(corpus, config, out, as_json)
         return
     if config.base == "analytic":
         _train_analytic(corpus, config, out, backend, as_json)
@@ -110,12 +107,18 @@ def show_progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
         show[0].close()
 
 
-def _train_tools(traces: Path, config: Config, out: Path, as_json: bool) -> None:
+def _train_with_tools(traces: Path, config: Config, out: Path, as_json: bool) -> None:
+    """Trains a model of the recipe's task on the chats of a folder, or reinforces one."""
+    from hipsynth.tuning.prediction.reinforce import reinforce
+    from hipsynth.tuning.prediction.train import train_to_predict
     from hipsynth.tuning.reason.grpo import train_with_grpo
     from hipsynth.tuning.reason.sft import train_on_chats
 
+    supervised, practice = (
+        (train_on_chats, train_with_grpo) if config.task == "tools" else (train_to_predict, reinforce)
+    )
     with show_progress("train") as progress:
-        record = (train_with_grpo if config.method == "grpo" else train_on_chats)(traces, config, out, progress)
+        record = (practice if config.method == "grpo" else supervised)(traces, config, out, progress)
     if as_json:
         print_json({"model": str(out), **record})
         return
@@ -124,7 +127,8 @@ def _train_tools(traces: Path, config: Config, out: Path, as_json: bool) -> None
         return
     counts = record["samples"]
     click.echo(f"{out}: {record['status']}, {record['steps']} steps of {config.name} on {counts['train']} chats")
-    click.echo(f"  {record['tokens_per_sample']} tokens per chat; too long: {record['too_long']['train']}")
+    too_long = f"; too long: {record['too_long']['train']}" if "too_long" in record else ""
+    click.echo(f"  {record['tokens_per_sample']} tokens per chat{too_long}")
     valid = "" if record["valid_loss"] is None else f", held out {record['valid_loss']:.3f}"
     click.echo(f"  training loss {record['train_loss']:.3f}{valid}")
 
@@ -138,24 +142,6 @@ def rollouts_text(out: Path, record: ModelRecord) -> str:
         f"{out}: {record['steps']} steps, {len(rewards)} runs; mean reward of the first quarter {first:.3f}, "
         f"of the last {last:.3f}"
     )
-
-
-def _train_to_predict(traces: Path, config: Config, out: Path, as_json: bool) -> None:
-    from hipsynth.tuning.prediction.reinforce import reinforce
-    from hipsynth.tuning.prediction.train import train_to_predict
-
-    with show_progress("train") as progress:
-        record = (reinforce if config.method == "grpo" else train_to_predict)(traces, config, out, progress)
-    if as_json:
-        print_json({"model": str(out), **record})
-        return
-    if config.method == "grpo":
-        click.echo(rollouts_text(out, record))
-        return
-    counts = record["samples"]
-    click.echo(f"{out}: {record['status']}, {record['steps']} steps of {config.name} on {counts['train']} chats")
-    valid = "" if record["valid_loss"] is None else f", held-out lineages {record['valid_loss']:.3f}"
-    click.echo(f"  {record['tokens_per_sample']} tokens per chat; training loss {record['train_loss']:.3f}{valid}")
 
 
 def _train_analytic(corpus: Path, config: Config, out: Path, backend: str | None, as_json: bool) -> None:

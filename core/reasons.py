@@ -102,6 +102,7 @@ class Reason(StrEnum):
 
     # Predictions.
     UNCERTAIN = "uncertain", "the interval of a duration is too wide"
+    NOT_MEASURED = "not_measured", "a model with tools answers, but none of them measured the program"
     UNKNOWN_DATA = "unknown_data", "the kernel needs data that the program makes"
 
     # Servers, editors and models.

@@ -6,7 +6,7 @@ An execution's answer is the sample's label, which an execution made.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -21,7 +21,6 @@ from hipsynth.training.analytic.examples import (
     group_builds,
     preview_build,
 )
-from hipsynth.training.analytic.quantities import metrics_of
 from hipsynth.training.data.dataset import LabelledSample
 
 OUTCOMES = "outcomes.jsonl"
@@ -96,8 +95,3 @@ def read_outcomes(path: Path) -> dict[str, PreviewFeatures | None]:
                 ) from error
             previews[row.sample] = row.preview
     return previews
-
-
-def previewed_metrics(preview: PreviewFeatures, arch: str) -> Mapping[str, float | None]:
-    """The twelve metrics of a preview, uncorrected, in physical units."""
-    return metrics_of(preview.quantities, arch)

@@ -259,5 +259,5 @@ def test_an_answer_that_no_tool_measured_abstains(agent: PredictionAgent, tmp_pa
     assert json.loads(tools.call("preview").text) == {"error": "compile_failed"}
     prediction = predict_program(agent, tmp_path, program, Target("gfx942", "-O3", "mi300x"))
     [kernel] = prediction.document().kernels
-    assert kernel.abstained and kernel.reason_code == "uncertain" and "no tool measured" in kernel.reason
+    assert kernel.abstained and kernel.reason_code == "not_measured" and "no tool measured" in kernel.reason
     assert "a guess" in prediction.notes[0]
