@@ -352,6 +352,7 @@ const Memory::Allocation* Memory::freed(uint64_t p) const {
   return p < it->second.start + it->second.bytes ? &it->second : nullptr;
 }
 
+uint64_t Memory::moved() const { return impl_->base ^ kArenaBase; }
 uint64_t Memory::start() const { return impl_->base; }
 
 uint64_t Memory::layout() const {

@@ -60,7 +60,7 @@ Observed Device::observe(const Launch& launch, const SharingOptions& options, Sh
 
 void Device::Impl::reset_caches() {
   repeats = {};
-  if (options.count) hierarchy = std::make_unique<Hierarchy>(arch, spec, options.keep_l2);
+  if (options.count) hierarchy = std::make_unique<Hierarchy>(arch, spec, options.keep_l2, memory.moved());
 }
 
 void Device::Impl::reset() {

@@ -71,6 +71,7 @@ class Memory {
   const Allocation* nearest(uint64_t p) const;  // the user allocation closest to p, for messages; or null
   const Allocation* freed(uint64_t p) const;    // the released allocation that last contained p, for messages; or null
   uint64_t start() const;                       // the lowest address of device memory
+  uint64_t moved() const;                       // the bits of start() that are not those of a process's first device
   uint64_t layout() const;                      // equal if the same allocations exist
   uint64_t used() const;
   uint64_t limit() const;

@@ -35,7 +35,7 @@ uint8_t touched_sectors(const WaveAccess& a, uint64_t segment) {
 
 }  // namespace
 
-Hierarchy::Hierarchy(Arch arch, const Spec& spec, bool keep_l2)
+Hierarchy::Hierarchy(Arch arch, const Spec& spec, bool keep_l2, uint64_t moved)
     : arch_(arch),
       cus_(u32(spec.topology.cus)),
       cus_per_xcd_(cus_ / u32(spec.topology.xcds)),
@@ -52,6 +52,7 @@ Hierarchy::Hierarchy(Arch arch, const Spec& spec, bool keep_l2)
       cus_per_scalar_(u32(spec.scalar.cus)),
       write_back_at_end_(spec.fabric.write_back_at_end != 0),
       keep_l2_(keep_l2),
+      moved_lines_(moved / l2_line_),
       arrivals_(u32(spec.topology.xcds)),
       latency_{0, u32(spec.vl1d.latency_cycles), u32(spec.l2.latency_cycles),
                u32(spec.fabric.infinity_cache_latency_cycles), u32(spec.hbm.latency_cycles)},
@@ -186,6 +187,7 @@ void Hierarchy::write_back(LargeCache::Place in_infinity, uint8_t sectors) {
 // address bits: the sets that a buffer uses are pseudo-random, but the same in every run. The mapping is one to one.
 // Page size zero: identity.
 uint64_t Hierarchy::physical(uint64_t line) const {
+  line ^= moved_lines_;
   if (page_lines_.value() == 0) return line;
   constexpr uint64_t kPageBits = 35, kMask = (1ull << kPageBits) - 1, kOdd = 0x9e3779b97f4a7c15ull;
   uint64_t page = line / page_lines_;

@@ -85,7 +85,8 @@ struct LoadShape {
 class Hierarchy {
  public:
   // `keep_l2`: a dispatch finds in the L2 what earlier ones left there; else it finds it empty.
-  Hierarchy(Arch arch, const Spec& spec, bool keep_l2 = false);
+  // `moved`: Memory::moved() of the device. Sets and channels do not depend on which devices exist beside it.
+  Hierarchy(Arch arch, const Spec& spec, bool keep_l2 = false, uint64_t moved = 0);
   void begin_dispatch();
   void end_dispatch();
   Level access(uint32_t cu, const WaveAccess& access);
@@ -180,6 +181,7 @@ class Hierarchy {
   Divisor segments_per_l1_line_, segments_per_l2_line_, l1_lines_per_l2_line_, page_lines_;
   Divisor scalar_line_, cus_per_scalar_;
   bool write_back_at_end_, keep_l2_, first_dispatch_ = true;
+  uint64_t moved_lines_;
   std::vector<Cache> l1_, scalar_;
   std::vector<WideCache> wide_l1_;  // used instead of l1_ if sets have many ways
   std::vector<LargeCache> l2_;

@@ -1,10 +1,13 @@
-"""Work-groups that share an L2 channel with their neighbours, in a grid that uses all channels."""
+"""The L2 channels of a launch's work-groups: of neighbours in a large grid, and beside other devices."""
 
 from __future__ import annotations
+
+import pytest
 
 from hipsynth.profiling.preview.interpret import UNEVEN, DataAssumption, Interpreter
 from hipsynth.profiling.preview.programs import device_code, find_launches
 from hipsynth.simulator.devices import load_device
+from hipsynth.simulator.native_core import native_core
 
 TRANSPOSE = """#include <hip/hip_runtime.h>
 __global__ void transpose(const float* in, float* out, int n) {
@@ -31,3 +34,15 @@ def test_channels_of_neighbours_are_not_those_of_the_grid() -> None:
     counted = interpreter.count(launch)
     assert counted is not None and interpreter.channel_unevenness(counted) < UNEVEN
     assert 0.31e6 < interpreter.scale_counts(launch, counted).duration_ns < 0.38e6
+
+
+@pytest.mark.parametrize("arch, device", [("gfx90a", "mi250"), ("gfx942", "mi300x")])
+def test_other_devices_in_the_process_change_no_channel(arch: str, device: str) -> None:
+    """Each device's memory lies at other addresses, and all address bits choose the channel."""
+    table = load_device(device)
+    interpreter = Interpreter(device_code(TRANSPOSE, arch, "-O3"), table)
+    (launch,) = find_launches(TRANSPOSE, interpreter).launches
+    alone = interpreter.count(launch)
+    others = [native_core().Device(arch, dict(table.spec())) for _ in range(3)]
+    assert interpreter.count(launch) == alone
+    assert len({device.arena() for device in others}) == 3
