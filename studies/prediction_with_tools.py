@@ -1,12 +1,13 @@
 """Scores a model that predicts with tools beside the same weights without tools, and beside fixed plans to use them.
 
-    python -m studies.prediction_with_tools MODEL OUTCOMES [--most N] [--page] [--ship]
+    python -m studies.prediction_with_tools MODEL OUTCOMES [--most N] [--surveyed CORPUS] [--page] [--ship]
 
 MODEL: a folder of `synth train --config predict-tools-tiny`. OUTCOMES: a file of previews; the test samples in it are
 scored first, and others are previewed and added until a set has --most. Calls are replayed from it and from the labels
-of corpus/release/v1 and HANDWRITTEN (--handwritten, a corpus of `synth profile corpus/handwritten --flags=-O3 --out
-HANDWRITTEN`). --page writes the tables and the picture of docs/explanation/prediction-with-tools.md. --ship first makes
-MODEL, in bfloat16, the one of `synth predict --tools`, and scores that. All figures are simulated.
+of corpus/release/v1, of HANDWRITTEN (--handwritten, a corpus of `synth profile corpus/handwritten --flags=-O3 --out
+HANDWRITTEN`) and of --surveyed, a corpus of `synth survey --corpus --keep-sources`. --page writes the tables and the
+picture of docs/explanation/prediction-with-tools.md. --ship first makes MODEL, in bfloat16, the one of `synth predict
+--tools`, and scores that. All figures are simulated.
 """
 
 from __future__ import annotations
@@ -49,7 +50,12 @@ PICTURE = ROOT / "docs" / "images" / "prediction-with-tools.svg"
 BLOCK = re.compile(r"(<!-- tables: [^>]* -->\n).*?(<!-- end -->)", re.DOTALL)
 SHIPPED_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "README.md", RECORD)
 LEANS = (-6.0, -4.0, -3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0)
-TITLES = {"lineage": "unseen lineages", "families": "unseen families", "handwritten": "handwritten programs"}
+TITLES = {
+    "lineage": "unseen lineages",
+    "families": "unseen families",
+    "handwritten": "handwritten programs",
+    "real": "surveyed programs",
+}
 MODEL, DIGITS, ALONE, PREVIEW, EXECUTE, DEFER, HINDSIGHT = (
     "model with tools",
     "the same, every digit its own",
@@ -282,6 +288,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("outcomes", type=Path)
     parser.add_argument("--handwritten", type=Path)
+    parser.add_argument("--surveyed", type=Path)
     parser.add_argument("--most", type=int, default=250)
     parser.add_argument("--page", action="store_true", help=f"write the tables into {PAGE.relative_to(ROOT)}")
     parser.add_argument("--ship", action="store_true", help="make MODEL the shipped one first")
@@ -292,6 +299,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parts = {name: part for name, part in split_samples(load_samples(RELEASE)).items() if name in TITLES and part}
     if options.handwritten:
         parts["handwritten"] = load_samples(options.handwritten)
+    if options.surveyed:
+        parts["real"] = load_samples(options.surveyed)
     tests = collect_tests(parts, options.outcomes, options.most)
     agent = PredictionAgent.load(options.model)
     sets: dict[str, list[PlanScores]] = {}

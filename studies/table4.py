@@ -1,12 +1,13 @@
 """Reproduces the paper's Table 4, and shows what its test measures.
 
     python -m studies.table4 FOLDER [--form whole|hour] [--config NAME] [--base FOLDER] [--steps N] [--workers N]
-        [--stage corpus|train|score ...] [--json] [--page]
+        [--stage corpus|train|score ...] [--surveyed CORPUS] [--json] [--page]
 
 FOLDER receives the programs, their renamed copies, labels, models and `table4.json`. Two models are trained: `table4`
 answers in three decimals, as the paper's does, and `table4-sig3`, which goes on from it, in three significant digits.
 Every stage goes on after an interruption. `score` takes what models are trained to the end. --page writes the tables
-into docs/explanation/table4.md. --config and --base train another recipe instead, for example the paper's:
+into docs/explanation/table4.md. --surveyed: a corpus of `synth survey --corpus`, whose programs `score` asks about.
+--config and --base train another recipe instead, for example the paper's:
 
     torchrun --nproc_per_node 8 -m studies.table4 FOLDER --stage train --config paper --base Llama-3.2-3B-Instruct
 """
@@ -132,10 +133,11 @@ def bases_of(folder: Path) -> dict[str, str]:
     return dict(zip(RECIPES, ["", *trained], strict=False))
 
 
-def score_all(folder: Path) -> dict[str, Any]:
+def score_all(folder: Path, surveyed: Path | None = None) -> dict[str, Any]:
     """All scores as a document: `sets` as score_sets has them, `models` the records of those trained to the end."""
     pool = load_pool(folder)
-    others = load_samples(RELEASE) + load_samples(folder / "handwritten")
+    corpora = [RELEASE, folder / "handwritten", *([surveyed] if surveyed else [])]
+    others = [sample for corpus in corpora for sample in load_samples(corpus)]
     tests = collect_sets(pool, others)
     predicted: dict[str, Any] = dict(predict_baselines(tests, share_code(pool)))
     scores: dict[str, Any] = {"date": f"{datetime.now(UTC):%d %B %Y}", "train": len(tests.train), "models": {}}
@@ -236,6 +238,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--steps", type=int, help="training steps at most, instead of the form's")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--stage", choices=STAGES, action="append", help="may be repeated; default: all")
+    parser.add_argument("--surveyed", type=Path, help="a corpus of surveyed programs")
     parser.add_argument("--json", action="store_true", help="print the document instead of tables")
     parser.add_argument("--page", action="store_true", help=f"write the tables into {PAGE.relative_to(ROOT)}")
     options = parser.parse_args(arguments)
@@ -249,7 +252,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             recipes = {options.config: options.base} if options.config else bases_of(options.folder)
             train_models(options.folder, recipes, options.steps or form.steps, clock)
         else:
-            write_whole(options.folder / "table4.json", json.dumps(score_all(options.folder), indent=1))
+            write_whole(
+                options.folder / "table4.json", json.dumps(score_all(options.folder, options.surveyed), indent=1)
+            )
         clock.save()
     if "score" in stages:
         document = json.loads((options.folder / "table4.json").read_text())
