@@ -15,9 +15,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import TypeAdapter
-
 from hipsynth.cli.doctor_checks import DoctorDocument
+from hipsynth.core.document_schema import list_definitions, list_members, list_parts, make_schema
 from hipsynth.core.documents import Json, JsonObject
 from hipsynth.core.errors import ErrorDocument
 from hipsynth.core.reasons import Reason
@@ -45,7 +44,6 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "reference" / "schema"
 PAGE = ROOT / "docs" / "reference" / "documents.md"
 TYPES = ROOT / "vscode" / "src" / "documents.ts"
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 @dataclass(frozen=True)
@@ -84,11 +82,14 @@ DOCUMENTS = (
     PublishedDocument("lsp", EditorOffers, "`synth lsp --json`"),
     PublishedDocument("tools", tools.ToolTable, "`synth mcp --json`"),
     PublishedDocument("tool-compile", tools.CompiledProgram, "the tool `compile` of `synth mcp`"),
+    PublishedDocument("tool-read", tools.ProgramText, "the tool `read`"),
+    PublishedDocument("tool-resources", tools.ProgramResources, "the tool `resources`"),
+    PublishedDocument("tool-what-if", tools.ProgramCauses, "the tool `what_if`"),
     PublishedDocument("tool-profile", tools.TimedProgram, "the tool `profile`"),
     PublishedDocument("tool-predict", tools.ForecastProgram, "the tool `predict`"),
     PublishedDocument("tool-hot-lines", tools.HotLines, "the tool `hot_lines`"),
     PublishedDocument("tool-propose", tools.ProposedMoves, "the tool `propose`"),
-    PublishedDocument("tool-apply", tools.ChangedProgram, "the tool `apply`"),
+    PublishedDocument("tool-apply", tools.ChangedProgram, "the tools `apply` and `edit`"),
     PublishedDocument("tool-compare", tools.ComparedPrograms, "the tool `compare`"),
     PublishedDocument("tool-run-and-verify", tools.VerifiedProgram, "the tools `run_and_verify` and `verify`"),
     PublishedDocument("tool-swizzle", tools.RemappedProgram, "the tool `swizzle`"),
@@ -103,48 +104,6 @@ DOCUMENTS = (
     PublishedDocument("editor-comparison", EditComparison, "the command `hipsynth.compare`"),
 )
 EDITOR = ("editor-prediction", "editor-targets", "editor-comparison")  # with types for the extension
-
-
-def make_schema(kind: type) -> JsonObject:
-    """The JSON schema of a document's dataclass; members that may be left out are not required."""
-    json_schema: JsonObject = TypeAdapter(kind).json_schema(mode="serialization")
-    for schema in list_definitions(json_schema).values():
-        _mark_required(schema)
-    return {"$schema": DIALECT, **json_schema}
-
-
-def _mark_required(schema: JsonObject) -> None:
-    """Makes every member required that is always there: those without None as their default (core/documents.py)."""
-    if "enum" in schema:
-        return
-    required: list[Json] = []
-    for name, part in list_members(schema, "properties").items():
-        assert isinstance(part, dict)
-        if "default" in part and part.pop("default") is None:
-            part["anyOf"] = [member for member in list_parts(part, "anyOf") if member.get("type") != "null"]
-        else:
-            required.append(name)
-    schema["required"] = required
-
-
-def list_definitions(schema: JsonObject) -> dict[str, JsonObject]:
-    """Name -> object schema: the document itself, and those that it refers to."""
-    inner = list_members(schema, "$defs")
-    return {str(schema["title"]): schema} | {name: part for name, part in inner.items() if isinstance(part, dict)}
-
-
-def list_members(schema: JsonObject, key: str) -> JsonObject:
-    """The object under a key of a schema, {} without one."""
-    members = schema.get(key, {})
-    assert isinstance(members, dict)
-    return members
-
-
-def list_parts(schema: JsonObject, key: str) -> list[JsonObject]:
-    """The schemas in a list under a key, [] without one."""
-    parts = schema.get(key, [])
-    assert isinstance(parts, list)
-    return [part for part in parts if isinstance(part, dict)]
 
 
 def type_text(schema: Json) -> str:

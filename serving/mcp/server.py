@@ -13,7 +13,8 @@ import mcp_types as types
 from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 
-from hipsynth.tuning.tools import TOOLS, Workshop, run_tool
+from hipsynth.core.document_schema import make_schema
+from hipsynth.tuning.tools import TOOLS, Tool, Workshop, run_tool
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -23,9 +24,25 @@ App = Callable[[Message, Receive, Send], Awaitable[None]]
 MOST_REQUEST = 1 << 20  # bytes
 INSTRUCTIONS = (
     "Make HIP kernels faster without changing what they do. Give a whole program to `compile`; the other tools take "
-    "the name that it answers with. `profile` says what limits a kernel, `propose` what can be changed, `apply` "
-    "changes it, `compare` shows what that gained, and `run_and_verify` whether the program still does the same."
+    "the name that it answers with. `profile` says what limits a kernel, `what_if` what that is worth, `propose` what "
+    "can be changed, `apply` changes it, `edit` does what no proposal does, `compare` shows what that gained, and "
+    "`run_and_verify` whether the program still does the same."
 )
+
+
+def describe_tool(tool: Tool) -> types.Tool:
+    """A tool as clients see it: nothing outside the workshop is read or changed, and a call that is made again has the
+    same answer."""
+    hints = types.ToolAnnotations(
+        read_only_hint=not tool.adds, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+    )
+    return types.Tool(
+        name=tool.name,
+        description=tool.description,
+        input_schema=tool.schema,
+        output_schema=make_schema(tool.answer),
+        annotations=hints,
+    )
 
 
 def make_server(shop: Workshop) -> Server[Any]:
@@ -33,8 +50,7 @@ def make_server(shop: Workshop) -> Server[Any]:
     turn = anyio.Lock()
 
     async def list_tools(_: Any, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        tools = [types.Tool(name=t.name, description=t.description, input_schema=t.schema) for t in TOOLS.values()]
-        return types.ListToolsResult(tools=tools)
+        return types.ListToolsResult(tools=[describe_tool(tool) for tool in TOOLS.values()])
 
     async def call_tool(_: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         async with turn:

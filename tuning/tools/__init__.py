@@ -7,6 +7,16 @@
 """
 
 from hipsynth.tuning.tools.tool_session import Version, Workshop, WorkshopLimits
-from hipsynth.tuning.tools.tool_table import TOOLS, ToolResult, run_tool, tool_definitions, tool_table
+from hipsynth.tuning.tools.tool_table import TOOLS, Tool, ToolResult, run_tool, tool_definitions, tool_table
 
-__all__ = ["TOOLS", "ToolResult", "Version", "Workshop", "WorkshopLimits", "run_tool", "tool_definitions", "tool_table"]
+__all__ = [
+    "TOOLS",
+    "Tool",
+    "ToolResult",
+    "Version",
+    "Workshop",
+    "WorkshopLimits",
+    "run_tool",
+    "tool_definitions",
+    "tool_table",
+]

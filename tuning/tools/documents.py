@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hipsynth.core.kernel_record import Dim
 from hipsynth.core.reasons import Reason
+from hipsynth.profiling.reports.documents import WhatIfCause
 from hipsynth.tuning.optimize.transformation_plan import PlanValue
 from hipsynth.tuning.swizzle.documents import SwizzledKernel
 
@@ -17,6 +18,66 @@ class CompiledProgram:
 
     program: str
     must_behave_like: str
+
+
+@dataclass(frozen=True)
+class ProgramText:
+    """Lines of a program, each behind its number; `lines` in all."""
+
+    program: str
+    text: str
+    lines: int
+
+
+@dataclass(frozen=True)
+class KernelResources:
+    """What one work-item, wave or work-group of a kernel occupies, how many fit on a compute unit at once, what limits
+    them, and how much less of it would let more run ("" if nothing does)."""
+
+    name: str
+    vgprs_per_lane: int
+    agprs_per_lane: int
+    sgprs_per_wave: int
+    lds_bytes_per_group: int
+    scratch_bytes_per_item: int
+    groups_per_cu: float
+    waves_per_cu: float
+    share_of_wave_slots: float
+    limited_by: str
+    next_step: str
+
+
+@dataclass(frozen=True)
+class ProgramResources:
+    """The resources of a program's kernels."""
+
+    kernels: tuple[KernelResources, ...]
+
+
+@dataclass(frozen=True)
+class RemovedCause:
+    """A cause of time, and what its removal would save at most, in per cent of the kernel's time. `assumes`: what is
+    removed; what several causes are worth does not add up."""
+
+    cause: WhatIfCause
+    assumes: str
+    worth_percent: float
+
+
+@dataclass(frozen=True)
+class KernelCauses:
+    """The causes of a kernel's time that are worth anything, the most first."""
+
+    name: str
+    duration_us: float
+    causes: tuple[RemovedCause, ...]
+
+
+@dataclass(frozen=True)
+class ProgramCauses:
+    """The causes of time of each kernel of a program, the kernels by the time they take."""
+
+    kernels: tuple[KernelCauses, ...]
 
 
 @dataclass(frozen=True)
@@ -112,7 +173,7 @@ class ProposedMoves:
 
 @dataclass(frozen=True)
 class ChangedProgram:
-    """The name of a program that a move made, and the change as a unified diff."""
+    """The name of a changed program, and the change as a unified diff."""
 
     program: str
     diff: str

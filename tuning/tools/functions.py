@@ -7,10 +7,14 @@ import functools
 import shlex
 from typing import Annotated
 
+from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import Program, ProgramRun
 from hipsynth.core.reasons import Reason
 from hipsynth.core.scratch import scratch_folder
+from hipsynth.profiling.backends.protocol import TargetResult
 from hipsynth.profiling.matrix.job import profile_program
+from hipsynth.profiling.reports.occupancy import next_occupancy_step
+from hipsynth.profiling.reports.what_if import LEAST_WORTH, answer_what_if
 from hipsynth.simulator.build import build_text, compile_limits
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
@@ -27,9 +31,15 @@ from hipsynth.tuning.tools.documents import (
     ForecastProgram,
     HotLine,
     HotLines,
+    KernelCauses,
+    KernelResources,
+    ProgramCauses,
+    ProgramResources,
+    ProgramText,
     ProposedMove,
     ProposedMoves,
     RemappedProgram,
+    RemovedCause,
     TimedKernel,
     TimedProgram,
     VerifiedProgram,
@@ -39,6 +49,7 @@ from hipsynth.tuning.tools.tool_session import ToolRefusal, Version, Workshop
 MOST_MOVES = 40  # that `propose` lists
 MOST_DIFF = 4000  # characters
 MOST_LINES = 30
+MOST_READ = 400  # lines
 MOST_CHANGED = 24  # metrics and counters of a kernel in `compare`
 
 ProgramName = Annotated[str, "name of a program, such as v0"]
@@ -64,6 +75,38 @@ def compile_source(
             build_text(source, "program", shop.target.arch, shop.target.flags, scratch / "build", limits)
     version = shop.add(source, root=root, arguments=words, made="source", parent=replaces)
     return CompiledProgram(version.name, version.root)
+
+
+def read(
+    shop: Workshop,
+    program: ProgramName,
+    first: Annotated[int, "number of the first line"] = 1,
+    most: Annotated[int, "how many lines, at most 400"] = 200,
+) -> ProgramText:
+    """Read the text of a program, each line behind its number, as `hot_lines` counts them."""
+    lines = shop.version(program).text.splitlines()
+    begin = max(1, first)
+    excerpt = lines[begin - 1 : begin - 1 + max(1, min(most, MOST_READ))]
+    if not excerpt:
+        raise ToolRefusal(f"{program} has {len(lines)} lines", remedy="read from line 1", reason=Reason.BAD_ARGUMENTS)
+    return ProgramText(program, "\n".join(f"{begin + at}\t{line}" for at, line in enumerate(excerpt)), len(lines))
+
+
+def edit(
+    shop: Workshop,
+    program: ProgramName,
+    old: Annotated[str, "text that occurs once in the program, without line numbers"],
+    new: Annotated[str, "text to put in its place"],
+) -> ChangedProgram:
+    """Replace a piece of a program's text, and compile it; answers with the changed program's name and the change as a
+    diff. The changed program must behave like the one it was made from."""
+    version = shop.version(program)
+    times = version.text.count(old) if old else 0
+    if times != 1:
+        remedy = "give more of the lines around it" if times else "read the program, and copy the text exactly"
+        raise ToolRefusal(f"the old text occurs {times} times in {program}", remedy=remedy, reason=Reason.BAD_ARGUMENTS)
+    changed = compile_source(shop, version.text.replace(old, new), version.name, shlex.join(version.arguments))
+    return ChangedProgram(changed.program, _version_diff(version, shop.version(changed.program)))
 
 
 def profile(shop: Workshop, program: ProgramName) -> TimedProgram:
@@ -126,23 +169,67 @@ def compare(
     )
 
 
+def resources(shop: Workshop, program: ProgramName) -> ProgramResources:
+    """Run a program and list what its kernels occupy: registers, LDS, scratch, how many waves fit on a compute unit,
+    what limits them, and the next step to more."""
+    kernels = _profile_version(shop, program).kernels
+    return ProgramResources(tuple(filter(None, (_kernel_resources(kernel, shop.target.device) for kernel in kernels))))
+
+
+def _kernel_resources(kernel: KernelRecord, device: str) -> KernelResources | None:
+    registers, room = kernel.registers, kernel.occupancy
+    if registers is None or room is None:
+        return None
+    return KernelResources(
+        name=kernel.name,
+        vgprs_per_lane=int(registers.vgprs),
+        agprs_per_lane=int(registers.agprs),
+        sgprs_per_wave=int(registers.sgprs),
+        lds_bytes_per_group=int(registers.lds_bytes),
+        scratch_bytes_per_item=int(registers.scratch_bytes),
+        groups_per_cu=room.groups_per_cu,
+        waves_per_cu=room.waves_per_cu,
+        share_of_wave_slots=round(room.fraction, 3),
+        limited_by=room.limited_by,
+        next_step=next_occupancy_step(kernel, device),
+    )
+
+
+def what_if(shop: Workshop, program: ProgramName) -> ProgramCauses:
+    """Run a program and list what each cause of its kernels' time is worth at most: bank conflicts, cache misses,
+    latency, occupancy, barriers, atomics and others, each as if it were gone."""
+    kernels = sorted(
+        _profile_version(shop, program).kernels, key=lambda kernel: -kernel.duration_ns * kernel.dispatches
+    )
+    rows = []
+    for kernel in sorted(kernels, key=lambda kernel: -kernel.duration_ns * kernel.dispatches):
+        answers = answer_what_if(kernel, shop.target.device) or ()
+        causes = (
+            RemovedCause(answer.cause, answer.title, round(answer.worth_percent, 1))
+            for answer in answers
+            if answer.worth_percent >= LEAST_WORTH
+        )
+        rows.append(KernelCauses(kernel.name, round(kernel.duration_ns * kernel.dispatches / 1e3, 3), tuple(causes)))
+    return ProgramCauses(tuple(rows))
+
+
+def _profile_version(shop: Workshop, program: str, *, lines: bool = False) -> TargetResult:
+    """The profile of a program; raises ToolRefusal if it does not run to its end."""
+    version = shop.version(program)
+    source = Program(version.text, "llm", "", name="program", runs=(ProgramRun(version.arguments),))
+    [result] = profile_program(source, [shop.target], "sim", RunLimits(time_s=shop.limits.run_s, lines=lines))
+    if result.status != "ok":
+        raise ToolRefusal(f"{program} does not run", cause=result.message[:1500], reason=result.reason)
+    return result
+
+
 def hot_lines(
     shop: Workshop, program: ProgramName, most: Annotated[int, "how many lines to list, at most 30"] = 8
 ) -> HotLines:
     """Run a program and list the source lines that cost most, each with its share of its kernel's time."""
-    version, target = shop.version(program), shop.target
-    source = Program(version.text, "llm", "", name="program", runs=(ProgramRun(version.arguments),))
-    [results] = profile_program(
-        source,
-        [target],
-        "sim",
-        RunLimits(time_s=shop.limits.run_s, lines=True),
-    )
-    if results.status != "ok":
-        raise ToolRefusal(f"{program} does not run", cause=results.message[:1500], reason=results.reason)
-    text = version.text.splitlines()
+    text = shop.version(program).text.splitlines()
     rows = []
-    for kernel in results.lines:
+    for kernel in _profile_version(shop, program, lines=True).lines:
         for line in kernel.lines:
             if 0 < line.line <= len(text):
                 amounts = line.amounts

@@ -42,14 +42,22 @@ class ToolParameter:
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool as callers see it. `run` takes a workshop and the arguments of the schema."""
+    """A tool as callers see it. `run` takes a workshop and the arguments of the schema; `adds`: it makes a program."""
 
     name: str
     run: Callable[..., object]
+    adds: bool = False
 
     @property
     def description(self) -> str:
         return inspect.getdoc(self.run) or ""
+
+    @property
+    def answer(self) -> type:
+        """The dataclass of its answer."""
+        kind = get_type_hints(self.run)["return"]
+        assert isinstance(kind, type)
+        return kind
 
     @property
     def parameters(self) -> tuple[ToolParameter, ...]:
@@ -72,16 +80,20 @@ class Tool:
 
 
 _ALL = (
-    Tool("compile", functions.compile_source),
+    Tool("compile", functions.compile_source, adds=True),
+    Tool("read", functions.read),
+    Tool("edit", functions.edit, adds=True),
     Tool("profile", functions.profile),
     Tool("predict", functions.predict),
     Tool("hot_lines", functions.hot_lines),
+    Tool("resources", functions.resources),
+    Tool("what_if", functions.what_if),
     Tool("propose", functions.propose),
-    Tool("apply", functions.apply),
+    Tool("apply", functions.apply, adds=True),
     Tool("compare", functions.compare),
     Tool("run_and_verify", functions.run_and_verify),
     Tool("verify", functions.verify),
-    Tool("swizzle", functions.swizzle),
+    Tool("swizzle", functions.swizzle, adds=True),
 )
 TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in _ALL}
 

@@ -7,12 +7,15 @@ import sys
 from typing import Any
 
 import anyio
+import jsonschema
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
-from hipsynth.serving.mcp.server import http_app, make_server, require_token
+from hipsynth.serving.mcp.server import describe_tool, http_app, make_server, require_token
 from hipsynth.tuning.tools import TOOLS, Workshop
 from hipsynth.tuning.trial import target_of
+
+ADDING = {"compile", "edit", "apply", "swizzle"}
 
 
 def asked(client: Client, name: str, arguments: dict[str, Any]) -> Any:
@@ -21,6 +24,8 @@ def asked(client: Client, name: str, arguments: dict[str, Any]) -> Any:
             tools = await client.list_tools()
             assert [tool.name for tool in tools.tools] == list(TOOLS)
             assert all(tool.input_schema == TOOLS[tool.name].schema for tool in tools.tools)
+            assert {tool.name for tool in tools.tools if not tool.annotations.read_only_hint} == ADDING
+            assert all(tool.output_schema["type"] == "object" for tool in tools.tools)
             return await client.call_tool(name, arguments)
 
     return anyio.run(run)
@@ -30,6 +35,15 @@ def test_tools_are_listed_and_called() -> None:
     found = asked(Client(make_server(Workshop(target_of("gfx942")))), "profile", {"program": "/etc/passwd"})
     assert found.is_error and json.loads(found.content[0].text)["error"] == "unknown_program"
     assert found.structured_content["error"] == "unknown_program"
+
+
+def test_an_answer_fits_the_output_schema() -> None:
+    shop = Workshop(target_of("gfx942"))
+    shop.add("int main() {\n}\n", made="source")
+    server = make_server(shop)
+    found = asked(Client(server), "read", {"program": "v0"})
+    assert found.structured_content == {"program": "v0", "text": "1\tint main() {\n2\t}", "lines": 2}
+    jsonschema.validate(found.structured_content, describe_tool(TOOLS["read"]).output_schema)
 
 
 @pytest.mark.full

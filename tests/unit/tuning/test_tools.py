@@ -140,6 +140,29 @@ def test_a_program_is_improved_with_the_tools(shop: Workshop) -> None:
     assert run_tool(shop, "apply", {"program": "v0", "move": 999}).document["error"] == "unknown_move"
 
 
+def test_a_program_is_read_and_edited(shop: Workshop) -> None:
+    text = run_tool(shop, "read", {"program": "v0", "first": 8, "most": 1}).document["text"]
+    assert text == "8\t  for (int k = 0; k < n; ++k) sum += in[i * n + k];"
+    change = {"program": "v0", "old": "out[i] = sum;", "new": "out[i] = sum + 2;"}
+    edited = run_tool(shop, "edit", change).document
+    assert "+  out[i] = sum + 2;" in edited["diff"] and shop.version(edited["program"]).root == "v0"
+    for old in ("out[i] = product;", "int", ""):
+        refused = run_tool(shop, "edit", change | {"old": old}).document
+        assert refused["error"] == "bad_arguments"
+    assert run_tool(shop, "edit", change | {"new": "out[j] = 1;"}).document["error"] == "compile_failed"
+    assert run_tool(shop, "read", {"program": "v0", "first": 999}).document["error"] == "bad_arguments"
+
+
+def test_resources_and_causes_are_those_of_the_profile(shop: Workshop) -> None:
+    [held] = run_tool(shop, "resources", {"program": "v0"}).document["kernels"]
+    assert held["name"] == "scale" and held["vgprs_per_lane"] > 0 and held["lds_bytes_per_group"] == 0
+    assert held["waves_per_cu"] == 4 * held["groups_per_cu"] and held["limited_by"]
+    [causes] = run_tool(shop, "what_if", {"program": "v0"}).document["kernels"]
+    worth = {row["cause"]: row["worth_percent"] for row in causes["causes"]}
+    assert worth["coalescing"] > 0 and max(worth.values()) <= 100 and "lds_conflicts" not in worth
+    assert list(worth.values()) == sorted(worth.values(), reverse=True)
+
+
 def test_a_wrong_program_does_not_pass(shop: Workshop) -> None:
     made = run_tool(shop, "compile", {"source": WRONG, "replaces": "v0"}).document
     assert made["must_behave_like"] == "v0"
