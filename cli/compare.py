@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hipsynth.cli.exit_codes import SLOWER_EXIT
 from hipsynth.cli.options import (
     ARCHS,
     NamedPath,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from hipsynth.profiling.reports.documents import ProfileDocument
     from hipsynth.simulator.limits import RunLimits
 
-SLOWER_EXIT = 6
 EPILOG = """\b
 Examples:
   synth compare naive.hip tiled.hip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import errno
 import importlib
 import json
@@ -15,36 +14,48 @@ import traceback
 import click
 
 from hipsynth.cli import terminal
+from hipsynth.cli.exit_codes import INTERNAL_ERROR_EXIT, exit_code_rows
 from hipsynth.core import stop_signal
 from hipsynth.core.documents import to_json
-from hipsynth.core.errors import BadInput, ErrorDocument, HipsynthError, UsageError
+from hipsynth.core.errors import BadInput, ErrorDocument, HipsynthError, UsageError, suggest_name
 from hipsynth.core.reasons import Reason
 
-# verb -> one-line help; the verb lives in cli/<verb>.py as `command`.
-VERBS = {
-    "generate": "Make HIP programs from the grammar.",
-    "llm": "Ask a language model for programs; keep those that work.",
-    "augment": "Rename and flatten programs; copies keep the lineage.",
-    "profile": "Compile for each arch and flag set, execute, count; one program or a corpus.",
-    "compare": "Compare two programs, profiles, revisions, flag sets or devices.",
-    "run": "Run an unmodified HIP program on the CPU.",
-    "survey": "Report which HIP programs of a folder compile, run and pass here.",
-    "stats": "Count and describe the contents of a corpus.",
-    "release": "Make, extend and check a release: a corpus as a dataset.",
-    "export": "Write training samples from a corpus.",
-    "train": "Fine-tune a causal language model on a corpus.",
-    "evaluate": "Score a model and three baselines.",
-    "predict": "Predict the twelve metrics of a HIP file.",
-    "lsp": "Show predictions and profiles of HIP kernels in an editor (LSP).",
-    "optimize": "Search for a faster program that does the same, and prove both.",
-    "verify": "Check that a changed program does the same as the original.",
-    "serve": "Serve predictions and profiles over HTTP, and the workbench page.",
-    "swizzle": "Remap work-groups to a GPU's chiplets, with a proof.",
-    "mcp": "Offer the optimizer's tools to language models (MCP).",
-    "traces": "Write training samples of optimizing with tools.",
-    "report": "Write an HTML report of a corpus and its model.",
-    "doctor": "List what is installed, what is missing, and what that affects.",
+# Groups of verbs, in the order in which users meet them: verb -> one-line help; it lives in cli/<verb>.py as `command`.
+VERB_GROUPS = {
+    "Kernels and programs": {
+        "profile": "Compile for each arch and flag set, execute, count; one program or a corpus.",
+        "predict": "Predict the metrics and durations of a program's kernels.",
+        "compare": "Compare two programs, profiles, revisions, flag sets or devices.",
+        "optimize": "Search for a faster program that does the same, and prove both.",
+        "swizzle": "Remap work-groups to a GPU's chiplets, with a proof.",
+        "verify": "Check that a changed program does the same as the original.",
+        "run": "Run an unmodified HIP program on the CPU.",
+        "survey": "Report which HIP programs of a folder compile, run and pass here.",
+    },
+    "Editors, servers, agents": {
+        "serve": "Serve predictions and profiles over HTTP, and the workbench page.",
+        "lsp": "Show predictions and profiles of HIP kernels in an editor (LSP).",
+        "mcp": "Offer the optimizer's tools to language models (MCP).",
+    },
+    "Programs and corpora for training": {
+        "generate": "Make HIP programs from the grammar.",
+        "llm": "Ask a language model for programs; keep those that work.",
+        "augment": "Rename and flatten programs; copies keep the lineage.",
+        "stats": "Count and describe the contents of a corpus.",
+        "export": "Write training samples from a corpus.",
+        "traces": "Write training samples of optimizing with tools.",
+        "release": "Make, extend and check a release: a corpus as a dataset.",
+        "report": "Write an HTML report of a corpus and its model.",
+    },
+    "Models": {
+        "train": "Fine-tune a causal language model on a corpus.",
+        "evaluate": "Score a model and three baselines.",
+    },
+    "Installation": {
+        "doctor": "List what is installed, what is missing, and what that affects.",
+    },
 }
+VERBS = {verb: summary for group in VERB_GROUPS.values() for verb, summary in group.items()}
 
 BAR_VERBS = frozenset({"train", "evaluate", "predict"})  # their libraries draw progress bars on stderr
 
@@ -57,29 +68,38 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
-            if near := difflib.get_close_matches(cmd_name, VERBS, 1):
-                ctx.fail(f"No such verb '{cmd_name}': did you mean {near[0]}?")
+            if near := suggest_name(cmd_name, VERBS):
+                ctx.fail(f"No such verb '{cmd_name}': {near}")
             return None
         command = importlib.import_module(f"hipsynth.cli.{cmd_name}").command
         assert isinstance(command, click.Command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Verbs"):
-            formatter.write_dl(list(VERBS.items()))
+        width = max(map(len, VERBS))
+        for title, group in VERB_GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(verb.ljust(width), summary) for verb, summary in group.items()])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Exit codes"):
+            formatter.write_dl(list(exit_code_rows()))
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(None, "-V", "--version", package_name="hipsynth")
 def cli() -> None:
-    """Generate HIP kernels, execute their AMD machine code on the CPU, count what the hardware
-    counts, and learn to predict it.
+    """Profile, predict and improve GPU kernels without a GPU: the AMD machine code runs on the CPU,
+    and what the hardware counts is counted.
 
     \b
     Examples:
+      synth profile kernel.hip --arch gfx942
+      synth profile matmul.py                         # a Python script with Triton kernels
+      synth predict kernel.hip --why
+      synth optimize kernel.hip --out faster.hip
       synth generate --count 100 --out programs
-      synth profile programs --out corpus --arch gfx942
-      synth profile kernel.hip --arch gfx90a --flags "-O3 -ffast-math"
+      synth profile programs --out corpus
     """
 
 
@@ -137,7 +157,7 @@ def unusable_file_error(error: OSError) -> BadInput:
 class InternalError(HipsynthError):
     """A bug in hipsynth (exit 1)."""
 
-    exit_code = 1
+    exit_code = INTERNAL_ERROR_EXIT
     reason = Reason.INTERNAL_ERROR
 
     def __init__(self, error: Exception) -> None:

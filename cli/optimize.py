@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hipsynth.cli.options import Duration, NamedPath, json_option, one_target_options
+from hipsynth.cli.options import Duration, NamedPath, check_args_option, json_option, one_target_options
 from hipsynth.cli.output import print_json
 from hipsynth.cli.programs import read_source, split_run_arguments
 from hipsynth.core.errors import UsageError
@@ -23,7 +23,7 @@ EPILOG = """\b
 Examples:
   synth optimize gemm.hip --arch gfx942
   synth optimize gemm.hip --arch gfx90a --budget 2m --out faster.hip
-  synth optimize gemm.hip --check 96 --check 100 -- 2048
+  synth optimize gemm.hip --check-args 96 --check-args 100 -- 2048
   synth optimize gemm.hip --journal work/gemm
   synth optimize gemm.hip --llm http://127.0.0.1:8080/v1 --model local --trace work/gemm.jsonl
   synth optimize gemm.hip --json
@@ -41,6 +41,7 @@ With --llm, a language model drives the tools of `synth mcp` instead; what it fi
 is kept in --trace, and the same command goes on with it.
 """
 ANSWER_S = 300.0  # of one answer
+MODEL_S = 900.0  # of a model's run, where --clock is not given
 
 
 @click.command(epilog=EPILOG)
@@ -53,12 +54,12 @@ ANSWER_S = 300.0  # of one answer
     help="Work of the search, in seconds at fixed prices.",
 )  # fmt: skip
 @click.option(
-    "--clock", type=Duration(1.0, 24 * 3600.0), default=0.0, show_default="1.2 times the budget", metavar="30s|2m",
-    help="Longest time on the clock, for machines that are slower than the prices.",
+    "--clock", type=Duration(1.0, 24 * 3600.0), default=0.0, metavar="30s|2m",
+    show_default=f"1.2 times the budget; with --llm, {MODEL_S / 60:.0f}m",
+    help="Longest time on the clock: of the search, or of the model's run.",
 )  # fmt: skip
-@click.option(
-    "--check", "checks", multiple=True, metavar="ARGS", help="Arguments of a small run to verify; repeatable."
-)
+@click.option("--time", "former_clock", type=Duration(1.0, 24 * 3600.0), default=0.0, hidden=True)
+@check_args_option("Arguments of a small run to verify; repeatable.")
 @click.option(
     "--allow", "allowed", multiple=True, type=click.Choice(["fast-math"]), help="Changes of results; repeatable."
 )
@@ -74,10 +75,6 @@ ANSWER_S = 300.0  # of one answer
 @click.option(
     "--tokens", type=click.IntRange(1), default=200_000, show_default=True, help="Most tokens that the model may use."
 )
-@click.option(
-    "--time", "seconds", type=Duration(1.0, 24 * 3600.0), default=900.0, show_default="15m", metavar="30s|2m",
-    help="Most time of the model's run.",
-)  # fmt: skip
 @click.option("--journal", type=NamedPath(file_okay=False, path_type=Path), help="Folder that keeps measurements.")
 @click.option("--out", type=NamedPath(dir_okay=False, path_type=Path), help="Where to write the patched program.")
 @json_option
@@ -89,7 +86,8 @@ def command(
     flags: str,
     budget: float,
     clock: float,
-    checks: tuple[str, ...],
+    former_clock: float,
+    check_args: tuple[str, ...],
     allowed: tuple[str, ...],
     url: str | None,
     model: str,
@@ -97,7 +95,6 @@ def command(
     trace: Path | None,
     calls: int,
     tokens: int,
-    seconds: float,
     journal: Path | None,
     out: Path | None,
     as_json: bool,
@@ -114,7 +111,7 @@ def command(
 
     sandbox.require_sandbox()
     text = read_source(file)
-    sizes = [split_run_arguments("--check", check) for check in checks]
+    sizes = [split_run_arguments("--check-args", check) for check in check_args]
     request = OptimizeRequest(
         text, target_of(arch, flags, device), budget, arguments, sizes, journal, clock, frozenset(allowed)
     )
@@ -127,7 +124,7 @@ def command(
     else:
         from hipsynth.tuning.agent.agent_loop import AgentSettings
 
-        manner = AgentSettings(model, calls, tokens, seconds)
+        manner = AgentSettings(model, calls, tokens, clock or former_clock or MODEL_S)
         where = trace or Path(f"{file.stem}.trace.jsonl")
         outcome, about = drive_model(request, url, api_key_env, manner, where, say)
     patched = out or Path(f"{file.stem}.optimized.hip")

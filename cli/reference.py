@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Iterator
 
 import click
 
-from hipsynth.cli.compare import SLOWER_EXIT
-from hipsynth.cli.main import VERBS, InternalError, cli
+from hipsynth.cli.exit_codes import OTHERWISE, exit_code_rows
+from hipsynth.cli.main import VERBS, cli
 from hipsynth.core.cache import REPOSITORY
-from hipsynth.core.errors import BadInput, MissingDependency, PartialFailure, UsageError
 
 PAGE = REPOSITORY / "docs" / "reference" / "cli.md"
-EXIT_CODES = {
-    0: "ok",
-    InternalError.exit_code: "a bug in hipsynth; HIPSYNTH_TRACEBACK=1 shows where",
-    UsageError.exit_code: "invalid command line: an unknown verb, option, architecture, flag or device",
-    BadInput.exit_code: "a file, program or corpus cannot be used; `run`: the simulator stopped the program",
-    MissingDependency.exit_code: "a compiler, backend, sandbox or package is not installed",
-    PartialFailure.exit_code: "some items failed (all are listed), the others are finished and stored; `verify`: a "
-    "check failed",
-    SLOWER_EXIT: "`compare`: slower than --fail-if-slower allows",
-    128 + signal.SIGINT: "interrupted by Ctrl-C (143: by SIGTERM); finished work is kept",
-}
 INTRODUCTION = """# Command line
 
 Generated from the commands by `python -m hipsynth.cli.reference`; do not edit. `synth VERB --help` shows
@@ -44,8 +31,8 @@ def render_page() -> str:
 
 def _page_lines() -> Iterator[str]:
     yield from ("| exit code | meaning |", "|---|---|")
-    yield from (f"| {code} | {meaning} |" for code, meaning in sorted(EXIT_CODES.items()))
-    yield from ("", "Otherwise, `synth run` exits with the exit code of the program.")
+    yield from (f"| {code} | {meaning} |" for code, meaning in exit_code_rows())
+    yield from ("", OTHERWISE)
     context = click.Context(cli)
     for verb, summary in VERBS.items():
         command = cli.get_command(context, verb)

@@ -42,9 +42,10 @@ reason: its groups depend on their order, wait for each other, or choose their w
 @click.option("--mapping", default="", metavar="EXPRESSION", help="Check and try this mapping alone.")
 @click.option("--tries", default=4, show_default=True, type=click.IntRange(1, 200), help="Mappings executed at first.")
 @click.option(
-    "--budget", type=Duration(1.0, 24 * 3600.0), default=60.0, show_default="60s", metavar="30s|2m",
-    help="No mapping is executed that would end later.",
+    "--clock", type=Duration(1.0, 24 * 3600.0), default=60.0, show_default="60s", metavar="30s|2m",
+    help="Longest time on the clock: no mapping is executed that would end later.",
 )  # fmt: skip
+@click.option("--budget", "former_clock", type=Duration(1.0, 24 * 3600.0), default=0.0, hidden=True)
 @click.option("--check-args", default=None, metavar="ARGS", help="Arguments of the runs whose outputs are compared.")
 @click.option("--out", type=NamedPath(dir_okay=False, path_type=Path), help="Where the patched program goes.")
 @timeout_option
@@ -58,7 +59,8 @@ def command(
     kernels: tuple[str, ...],
     mapping: str,
     tries: int,
-    budget: float,
+    clock: float,
+    former_clock: float,
     check_args: str | None,
     out: Path | None,
     timeout: float,
@@ -76,7 +78,8 @@ def command(
     if chosen.exists() and chosen.samefile(file):
         raise UsageError(f"--out {chosen} is the program itself", remedy="name another file")
     checked = None if check_args is None else split_run_arguments("--check-args", check_args)
-    question = SwizzleSettings(target_of(arch, flags, device), args, checked, tries, mapping, kernels, timeout, budget)
+    limit = former_clock or clock
+    question = SwizzleSettings(target_of(arch, flags, device), args, checked, tries, mapping, kernels, timeout, limit)
     result = search_mappings(text, question, print_note)
     changed = result.text != text
     difference = chosen.with_name(chosen.name + ".patch")

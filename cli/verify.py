@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hipsynth.cli.options import NamedPath, json_option, one_target_options
+from hipsynth.cli.options import NamedPath, check_args_option, json_option, one_target_options
 from hipsynth.cli.output import print_json
 from hipsynth.cli.programs import read_source, split_run_arguments
 from hipsynth.core.errors import PartialFailure
@@ -19,7 +19,7 @@ EPILOG = """\b
 Examples:
   synth verify gemm.hip faster.hip
   synth verify gemm.hip faster.hip --arch gfx90a -- 2048
-  synth verify gemm.hip faster.hip --check 96 --check 100
+  synth verify gemm.hip faster.hip --check-args 96 --check-args 100
   synth verify gemm.hip faster.hip --json
 
 Both programs run in the sandbox, on the simulator. What they compute is compared at small sizes, where every work-group
@@ -36,9 +36,7 @@ compared, because a file cannot be read or the original does not run.
 @click.argument("arguments", nargs=-1, metavar="[-- ARGS...]")
 @one_target_options
 @click.option("--flags", default="-O3", show_default=True, help="Compiler flags.")
-@click.option(
-    "--check", "checks", multiple=True, metavar="ARGS", help="Arguments of a small run to verify; repeatable."
-)
+@check_args_option("Arguments of a small run to verify; repeatable.")
 @click.option(
     "--allow", "allowed", multiple=True, type=click.Choice(["fast-math"]), help="Changes of results; repeatable."
 )
@@ -50,7 +48,7 @@ def command(
     arch: str,
     device: str,
     flags: str,
-    checks: tuple[str, ...],
+    check_args: tuple[str, ...],
     allowed: tuple[str, ...],
     as_json: bool,
 ) -> int:
@@ -63,7 +61,7 @@ def command(
     from hipsynth.tuning.trial import target_of
 
     sandbox.require_sandbox()
-    sizes = [split_run_arguments("--check", check) for check in checks]
+    sizes = [split_run_arguments("--check-args", check) for check in check_args]
     request = VerifyRequest(
         read_source(original), read_source(changed), target_of(arch, flags, device), arguments, sizes,
         frozenset(allowed),

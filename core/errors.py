@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hipsynth.core.reasons import Reason
+
+
+def suggest_name(name: str, known: Iterable[str]) -> str:
+    """The cause of an error about an unknown name: "did you mean X?" if a known one is near it, else ""."""
+    near = difflib.get_close_matches(name, list(known), 1)
+    return f"did you mean {near[0]}?" if near else ""
 
 
 class HipsynthError(Exception):

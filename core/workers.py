@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import Generic, TypeVar
 
 from hipsynth.core import stop_signal
-from hipsynth.core.errors import HipsynthError, MissingDependency, UsageError
+from hipsynth.core.errors import HipsynthError, MissingDependency, UsageError, suggest_name
 from hipsynth.core.reasons import Reason
 
 T = TypeVar("T")
@@ -64,7 +64,9 @@ class ItemOutcome(Generic[R]):
 def check_engine(engine: str) -> None:
     """Raises UsageError for an unknown engine."""
     if engine not in ENGINES:
-        raise UsageError(f"no engine called {engine!r}", remedy=f"one of: {', '.join(ENGINES)}")
+        raise UsageError(
+            f"no engine called {engine!r}", cause=suggest_name(engine, ENGINES), remedy=f"one of: {', '.join(ENGINES)}"
+        )
 
 
 def map_unordered(

@@ -23,7 +23,7 @@ from hipsynth.core.documents import from_json, to_json
 from hipsynth.core.errors import ErrorDocument, HipsynthError
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.matrix.targets import load_matrix
-from hipsynth.profiling.metrics import bottleneck, metric_table, paper_ids, roofline
+from hipsynth.profiling.metrics import bottleneck, display_title, metric_table, paper_ids, roofline, shown_ids
 from hipsynth.serving.documents import (
     AcceptedJob,
     ChatAnswer,
@@ -246,7 +246,9 @@ def list_choices(service: Service) -> ServerChoices:
         devices=tuple(DeviceChoice(d.name, d.title, d.arch, roofline.plot_kernels(d.name, [])) for d in tables),
         default_device=devices.default_device(devices.DEFAULT_ARCH),
         flags=tuple(FlagChoice(row.flags, row.doc) for row in load_matrix().flag_sets),
-        metrics=tuple(MetricChoice(name, facts[name].title, facts[name].unit) for name in paper_ids()),
+        metrics=tuple(
+            MetricChoice(name, display_title(name), facts[name].unit, name in shown_ids()) for name in paper_ids()
+        ),
         units=bottleneck.UNITS,
         execute_s=service.settings.execute_s,
         model=service.settings.model is not None,

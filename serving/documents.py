@@ -136,9 +136,12 @@ class FlagChoice:
 
 @dataclass(frozen=True)
 class MetricChoice:
+    """A metric; `shown`: tables for people have it. The three throughputs are equal, and one of them is shown."""
+
     id: str
     title: str
     unit: str
+    shown: bool
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from hipsynth.core.errors import BadInput, UsageError
+from hipsynth.core.errors import BadInput, UsageError, suggest_name
 from hipsynth.core.reasons import Reason
 from hipsynth.source.declarations import FunctionDeclaration, FunctionParameter
 from hipsynth.source.outline import blank_opaque, outline_kernels, without_comments
@@ -98,8 +97,7 @@ def check_argument_names(text: str, names: Iterable[str], others: Collection[str
     for name in names:
         if name in known_names or name in others or name in words:
             continue
-        near = difflib.get_close_matches(name, [*known_names, *others], 1)
-        cause = f"did you mean {near[0]}?" if near else ""
+        cause = suggest_name(name, [*known_names, *others])
         remedy = f"arguments: {', '.join(dict.fromkeys(filter(None, known_names))) or 'none'}"
         raise UsageError(f"{name}: no kernel has an argument of this name", cause=cause, remedy=remedy)
 

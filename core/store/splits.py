@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from hipsynth.core.errors import UsageError
+from hipsynth.core.errors import UsageError, suggest_name
 
 NAMES = ("train", "validation", "test")
 SHARES = (0.8, 0.1, 0.1)
@@ -59,7 +59,7 @@ def splits(measurements: pa.Table, by: str = "lineage") -> list[str]:
     """The split of each row: at random one of NAMES, by lineage those of splits_of(). No part of NAMES is empty in a
     corpus with at least three keys. Raises UsageError for an unknown `by`."""
     if by not in BY:
-        raise UsageError(f"no split called {by!r}", remedy=f"one of: {', '.join(BY)}")
+        raise UsageError(f"no split called {by!r}", cause=suggest_name(by, BY), remedy=f"one of: {', '.join(BY)}")
     if by == "random":
         keys = measurements["measurement_id"].to_pylist()
         parts = _assign_parts(keys, fill=True)

@@ -6,7 +6,7 @@ import importlib
 from dataclasses import dataclass
 from typing import Any
 
-from hipsynth.core.errors import UsageError
+from hipsynth.core.errors import UsageError, suggest_name
 from hipsynth.profiling.backends.protocol import Backend
 
 
@@ -38,7 +38,9 @@ def open_backend(spec: str, **options: Any) -> Backend:
     """
     name, _, path = spec.partition(":")
     if name not in REGISTRY:
-        raise UsageError(f"no backend called {name!r}", remedy=f"one of: {', '.join(REGISTRY)}")
+        raise UsageError(
+            f"no backend called {name!r}", cause=suggest_name(name, REGISTRY), remedy=f"one of: {', '.join(REGISTRY)}"
+        )
     entry = REGISTRY[name]
     if path:
         if not entry.takes_path:

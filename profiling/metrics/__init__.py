@@ -2,6 +2,7 @@
 
 from hipsynth.profiling.metrics.definitions import (
     DURATION,
+    EQUAL_TO_THROUGHPUT,
     TABLE_PATH,
     MetricExpression,
     MetricTable,
@@ -10,16 +11,20 @@ from hipsynth.profiling.metrics.definitions import (
     answer_ids,
     compute_metrics,
     denormalise_metric,
+    display_name,
+    display_title,
     evaluate_all,
     extra_ids,
     metric_table,
     normalise_metric,
     paper_ids,
     parse_table,
+    shown_ids,
 )
 
 __all__ = [
     "DURATION",
+    "EQUAL_TO_THROUGHPUT",
     "TABLE_PATH",
     "MetricExpression",
     "MetricTable",
@@ -28,10 +33,13 @@ __all__ = [
     "answer_ids",
     "compute_metrics",
     "denormalise_metric",
+    "display_name",
+    "display_title",
     "evaluate_all",
     "extra_ids",
     "metric_table",
     "normalise_metric",
     "paper_ids",
     "parse_table",
+    "shown_ids",
 ]

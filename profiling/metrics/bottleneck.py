@@ -128,7 +128,12 @@ def rank_bounds(kernel: KernelRecord) -> list[Bound]:
     """All bounds of a simulated kernel, largest first; empty for a kernel measured on hardware."""
     if kernel.limits is None or not kernel.duration_ns:  # a program may have forged a duration of zero
         return []
-    rows = [Bound(unit, ns, ns / kernel.duration_ns) for unit, ns in kernel.limits.bounds.items()]
+    return rank_times(kernel.limits.bounds, kernel.duration_ns)
+
+
+def rank_times(times: Mapping[str, float], duration_ns: float) -> list[Bound]:
+    """The bounds of a kernel from the time in ns that each unit alone needs, largest first."""
+    rows = [Bound(unit, ns, ns / duration_ns) for unit, ns in times.items()]
     return sorted(rows, key=lambda bound: (-bound.ns, bound.unit))
 
 

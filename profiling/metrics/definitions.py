@@ -14,6 +14,10 @@ from hipsynth.core.expressions import FormulaError, Node, evaluate_expression, i
 
 TABLE_PATH = Path(__file__).with_name("metrics.toml")
 DURATION = "duration_ns"
+THROUGHPUT = "HBM_GFLOPS"
+# The three throughputs of the paper are one number: tables for people have it once, under a name that says so.
+EQUAL_TO_THROUGHPUT = frozenset({"L1_Cache_GFLOPS", "L2_Cache_GFLOPS"})
+THROUGHPUT_NAME, THROUGHPUT_TITLE = "L1/L2/HBM_GFLOPS", "L1/L2/HBM GFLOPS"
 _EXPRESSION_KEYS = {"title", "unit", "formula", "doc", "source"}
 _METRIC_KEYS = _EXPRESSION_KEYS | {"kind", "better", "level", "range", "scale"}
 _COUNTER_KEYS = {"doc", "show", "archs"}
@@ -81,6 +85,21 @@ def metric_table() -> MetricTable:
 def paper_ids() -> tuple[str, ...]:
     """The twelve metrics of the paper, in the order of its accuracy table."""
     return metric_table().table_order
+
+
+def shown_ids() -> tuple[str, ...]:
+    """The paper's metrics as tables for people have them: the three equal throughputs once."""
+    return tuple(metric for metric in paper_ids() if metric not in EQUAL_TO_THROUGHPUT)
+
+
+def display_name(metric: str) -> str:
+    """A metric's name in terminals and editors: its id, or that of the three equal throughputs."""
+    return THROUGHPUT_NAME if metric == THROUGHPUT else metric
+
+
+def display_title(metric: str) -> str:
+    """A metric's title on pages, in the same words as its name."""
+    return THROUGHPUT_TITLE if metric == THROUGHPUT else metric_table().metrics[metric].title
 
 
 def answer_ids() -> tuple[str, ...]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import fnmatch
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from hipsynth.core.errors import UsageError
+from hipsynth.core.errors import UsageError, suggest_name
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import TargetResult
@@ -22,8 +21,7 @@ def select_kernels(results: Sequence[TargetResult], pattern: str = "", top: int 
     enough), and of each target the `top` that take most time (0: all). Raises UsageError if no kernel matches."""
     names = list(dict.fromkeys(kernel.name for result in results for kernel in result.kernels))
     if pattern and names and not any(matches_name(name, pattern) for name in names):
-        near = difflib.get_close_matches(pattern, names, 1)
-        cause = f"did you mean {near[0]}?" if near else ""
+        cause = suggest_name(pattern, names)
         raise UsageError(f"--kernel {pattern}: no kernel matches", cause=cause, remedy=f"kernels: {', '.join(names)}")
     return [_select_of(result, pattern, top) for result in results]
 
@@ -54,8 +52,7 @@ def check_metric_pattern(pattern: str) -> None:
     table = metrics.metric_table()
     names = [*metrics.all_ids(), *table.counters]
     if pattern and not any(matches_name(name, pattern) for name in names):
-        near = difflib.get_close_matches(pattern, names, 1)
-        cause = f"did you mean {near[0]}?" if near else ""
+        cause = suggest_name(pattern, names)
         remedy = "names are in docs/reference/metrics.md, e.g. --metric 'L2*' or --metric TCC"
         raise UsageError(f"--metric {pattern}: no metric and no counter matches", cause=cause, remedy=remedy)
 

@@ -185,9 +185,9 @@ def _figure_parts(kernel: KernelRecord) -> Iterator[str]:
     rows = []
     for name in metrics.all_ids():
         value = kernel.metrics.get(name)
-        if value is not None:
+        if value is not None and name not in metrics.EQUAL_TO_THROUGHPUT:
             factor, unit = unit_prefix([value], table.metrics[name].unit)
-            rows.append((name, table.metrics[name].title, format_number(value / factor), unit))
+            rows.append((metrics.display_name(name), metrics.display_title(name), format_number(value / factor), unit))
     yield f"<details><summary>Metrics</summary>{_table(('metric', 'title', 'value', 'unit'), rows)}</details>"
     counts = [(name, f"{value:,.0f}") for name, value in sorted(kernel.counters.items()) if value]
     yield f"<details><summary>Counters</summary>{_table(('counter', 'value'), counts)}</details>"

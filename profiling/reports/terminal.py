@@ -16,9 +16,8 @@ from hipsynth.profiling.reports.numbers import format_number, format_percent, fo
 from hipsynth.profiling.reports.rates import level_rates
 from hipsynth.profiling.uncertainty import expected_error
 
-# Not in the table: the three GFLOP/s metrics are the same number, and the duration is printed above the table.
-HIDDEN = {"L1_Cache_GFLOPS", "L2_Cache_GFLOPS", "Duration"}
-LABELS = {"HBM_GFLOPS": "L1/L2/HBM_GFLOPS"}
+# Not in the table: the duration is printed above it.
+HIDDEN = metrics.EQUAL_TO_THROUGHPUT | {"Duration"}
 NO_EVIDENCE = "no evidence"
 Cell = tuple[str, str]  # value, expected error
 TABLE_LABEL, TABLE_CELL = 54, 26  # usual width in characters of a table's names and units, and of each column
@@ -307,7 +306,7 @@ def _metric_rows(columns: Sequence[Column], wanted: Sequence[str]) -> Iterator[t
             continue
         factor, unit = unit_prefix([value for value in values if value is not None], facts[metric].unit)
         cells = [(_value_text(v, factor), _cell_error(metric, v, c)) for v, c in zip(values, columns, strict=True)]
-        yield LABELS.get(metric, metric), unit, cells
+        yield metrics.display_name(metric), unit, cells
 
 
 def _cell_error(metric: str, value: float | None, column: Column) -> str:

@@ -56,7 +56,7 @@ def _predicted_kernel(kernel: KernelPrediction) -> KernelFacts:
         document=kernel,
         intervals=kernel.intervals,
         note=f"not to be relied on: {kernel.reason}" if kernel.abstained else "",
-        why=kernel.why,
+        why=(*([kernel.verdict] if kernel.verdict else []), *kernel.why),
     )
 
 

@@ -78,19 +78,20 @@ def _kernel_figures(
     now: KernelFacts | None, guess: KernelFacts | None, saved: KernelFacts | None
 ) -> Iterator[PanelFigure]:
     """One row per quantity: texts to show, and the numbers themselves for exports."""
-    from hipsynth.profiling.metrics.definitions import metric_table
+    from hipsynth.profiling.metrics.definitions import EQUAL_TO_THROUGHPUT, display_title, metric_table
     from hipsynth.serving.lsp.documents import PanelFigure
 
     if now is None:
         return
     units = metric_table().metrics
-    for name in ("duration_ns", *[metric for metric in now.metrics if metric != "duration_ns"]):
+    hidden = EQUAL_TO_THROUGHPUT | {"duration_ns"}
+    for name in ("duration_ns", *[metric for metric in now.metrics if metric not in hidden]):
         value, predicted, before = _fact_value(now, name), _fact_value(guess, name), _fact_value(saved, name)
         if value is None and predicted is None and before is None:
             continue
         unit = "ns" if name == "duration_ns" else units[name].unit if name in units else ""
         ends = now.intervals.get(name)
-        title = "Duration" if name == "duration_ns" else units[name].title if name in units else name
+        title = "Duration" if name == "duration_ns" else display_title(name) if name in units else name
         yield PanelFigure(
             id=name,
             title=title,

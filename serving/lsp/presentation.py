@@ -54,7 +54,7 @@ def duration_text(facts: KernelFacts) -> str:
 
 def kernel_hover(facts: KernelFacts, target: str, model: str) -> str:
     """Markdown: duration, limits, and the metrics with their intervals."""
-    from hipsynth.profiling.metrics.definitions import metric_table
+    from hipsynth.profiling.metrics.definitions import EQUAL_TO_THROUGHPUT, display_name, metric_table
 
     units = metric_table().metrics
     lines = [
@@ -66,11 +66,12 @@ def kernel_hover(facts: KernelFacts, target: str, model: str) -> str:
         "|---|---|---|",
     ]
     for name, value in facts.metrics.items():
+        if value is None or name in EQUAL_TO_THROUGHPUT:
+            continue
         ends = facts.intervals.get(name)
         between = f"{format_number(ends[0])} to {format_number(ends[1])}" if ends else ""
         unit = units[name].unit if name in units else ""
-        if value is not None:
-            lines.append(f"| {name} | {format_number(value)} {unit} | {between} |")
+        lines.append(f"| {display_name(name)} | {format_number(value)} {unit} | {between} |")
     lines += ["", *[f"- {reason}" for reason in facts.why if reason], ""]
     lines.append(f"{CAVEAT} Model: {model}." if facts.how == "predicted" else "Executed by the simulator.")
     return "\n".join(lines)

@@ -71,7 +71,7 @@ export function metricsTable(sides, name, options) {
   }
   if (sides.length > 1) line.append(element("th", "B / A", { scope: "col" }));
   head.append(line);
-  for (const [id, title, unit, scale] of [...QUANTITIES, ...options.metrics.map((m) => [m.id, m.title, m.unit, 1])]) {
+  for (const [id, title, unit, scale] of [...QUANTITIES, ...options.metrics.filter((m) => m.shown).map((m) => [m.id, m.title, m.unit, 1])]) {
     const made = element("tr");
     made.append(element("th", `${title} [${unit}]`, { scope: "row" }), ...rows.flatMap((row) => cells(row, id, scale, compact)));
     if (sides.length > 1) made.append(element("td", ratio(rows, id)));
@@ -92,7 +92,7 @@ function ratio([a, b], id) {
 export function limits(side, name, options) {
   const row = kernelsOf(side).find((kernel) => kernel.name === name);
   const said = [];
-  if (row?.predicted?.bottleneck) said.push(`predicted: limited by ${options.units[row.predicted.bottleneck] ?? row.predicted.bottleneck}`);
+  if (row?.predicted?.verdict) said.push(`predicted: ${row.predicted.verdict}`);
   if (row?.predicted?.abstained) said.push(`not reliable: ${row.predicted.reason}`);
   for (const why of row?.predicted?.why ?? []) said.push(why);
   const found = row?.executed?.bottleneck;

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hipsynth.core.errors import BadInput, UsageError
+from hipsynth.core.errors import BadInput, UsageError, suggest_name
 
 FOLDER = Path(__file__).parent
 ARCHITECTURES = FOLDER / "architectures.toml"
@@ -98,7 +98,11 @@ def default_device(arch: str) -> str:
     try:
         return str(_load_architectures()[arch]["default_device"])
     except KeyError:
-        raise UsageError(f"unknown architecture {arch!r}", remedy=f"known: {', '.join(list_architectures())}") from None
+        raise UsageError(
+            f"unknown architecture {arch!r}",
+            cause=suggest_name(arch, list_architectures()),
+            remedy=f"known: {', '.join(list_architectures())}",
+        ) from None
 
 
 def devices_of(arch: str) -> list[str]:
@@ -123,7 +127,11 @@ def load_device(name: str) -> DeviceTable:
     """The table of a device; raises UsageError for an unknown name, BadInput for an invalid table."""
     path = FOLDER / f"{name}.toml"
     if name not in list_devices():
-        raise UsageError(f"unknown device {name!r}", remedy=f"known: {', '.join(list_devices())}")
+        raise UsageError(
+            f"unknown device {name!r}",
+            cause=suggest_name(name, list_devices()),
+            remedy=f"known: {', '.join(list_devices())}",
+        )
     document = tomllib.loads(path.read_text())
     base = load_device(document["inherits"]) if "inherits" in document else None
     sections = _parse_sections(document)

@@ -8,7 +8,7 @@ import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from hipsynth.core.errors import UsageError
+from hipsynth.core.errors import UsageError, suggest_name
 from hipsynth.source.parse import Diagnostic, ParseConfig
 from hipsynth.synth.frontend import passes
 from hipsynth.synth.frontend.pass_input import ProgramSource
@@ -25,7 +25,11 @@ def pass_names() -> tuple[str, ...]:
 def find_pass(name: str) -> Pass:
     """The `apply` function of a pass; raises UsageError for an unknown name."""
     if name not in pass_names():
-        raise UsageError(f"unknown pass {name!r}", remedy=f"one of: {', '.join(pass_names())}")
+        raise UsageError(
+            f"unknown pass {name!r}",
+            cause=suggest_name(name, pass_names()),
+            remedy=f"one of: {', '.join(pass_names())}",
+        )
     function: Pass = importlib.import_module(f"{passes.__name__}.{name}").apply_pass
     return function
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from hipsynth.core.documents import from_json
-from hipsynth.core.errors import BadInput, MissingDependency, UsageError
+from hipsynth.core.errors import BadInput, MissingDependency, UsageError, suggest_name
 from hipsynth.core.expressions import CONSTRAINT, FormulaError, compile_expression, parse_expression
 from hipsynth.core.reasons import Reason
 
@@ -177,5 +177,9 @@ def find_template(family: str) -> FamilyTemplate:
     """The template of a family; raises UsageError listing all families if there is none."""
     templates = load_templates()
     if family not in templates:
-        raise UsageError(f"unknown family {family!r}", remedy=f"one of: {', '.join(templates)}")
+        raise UsageError(
+            f"unknown family {family!r}",
+            cause=suggest_name(family, templates),
+            remedy=f"one of: {', '.join(templates)}",
+        )
     return templates[family]

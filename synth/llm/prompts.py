@@ -12,7 +12,7 @@ from pathlib import Path
 
 import jinja2
 
-from hipsynth.core.errors import BadInput, UsageError
+from hipsynth.core.errors import BadInput, UsageError, suggest_name
 from hipsynth.core.files import SOURCE_BYTES, read_regular
 from hipsynth.core.program import text_id
 
@@ -117,7 +117,11 @@ def choose_rows(
         names = {row.name for row in rows}
         unknown = [name for name in names_asked if name not in names]
         if unknown:
-            raise UsageError(f"no {kind} called {unknown[0]!r}", remedy=f"one of: {', '.join(sorted(names))}")
+            raise UsageError(
+                f"no {kind} called {unknown[0]!r}",
+                cause=suggest_name(unknown[0], names),
+                remedy=f"one of: {', '.join(sorted(names))}",
+            )
     return (
         tuple(row for row in prompts.problems if row.name in problems or not problems),
         tuple(row for row in prompts.levels if row.name in levels or not levels),

@@ -41,6 +41,7 @@ KERNEL: dict[str, type | tuple[type, ...]] = {
     "grid": (list, type(None)),
     "block": (list, type(None)),
     "bottleneck": str,
+    "verdict": str,
     "why": list,
     "occupancy": (float, type(None)),
 }

@@ -13,6 +13,7 @@ from hipsynth.core.program import Project
 from hipsynth.core.reasons import Reason
 from hipsynth.core.time_limit import OutOfTime
 from hipsynth.profiling.metrics import metric_table, roofline
+from hipsynth.profiling.metrics.bottleneck import rank_times, summarise_bounds
 from hipsynth.profiling.metrics.uncertainty import WIDEST
 from hipsynth.profiling.preview.interpret import (
     BUFFER,
@@ -223,6 +224,7 @@ def describe_kernel(
         grid=preview.launch.grid,
         block=preview.launch.block,
         bottleneck=preview.bottleneck,
+        verdict=summarise_bounds(rank_times(preview.bounds, preview.duration_ns)),
         why=prediction_reasons(preview),
         occupancy=float(preview.occupancy["fraction"]),
     )
@@ -245,8 +247,8 @@ def unknown_kernel(failure: PreviewFailure) -> KernelPrediction:
 
 def prediction_reasons(preview: Preview) -> tuple[str, ...]:
     """The reasons of a prediction: the units that take longest, and the counts that keep them busy."""
-    times = sorted(((ns, name) for name, ns in preview.bounds.items() if ns > 0), reverse=True)[:3]
-    lines = [f"{name}: {ns / 1000:.3g} us if it were the only limit" for ns, name in times]
+    bounds = [bound for bound in rank_times(preview.bounds, preview.duration_ns) if bound.ns > 0][:3]
+    lines = [f"{bound.name}: {bound.ns / 1000:.3g} us if it were the only limit" for bound in bounds]
     occupancy = preview.occupancy
     lines.append(
         f"{occupancy['waves_per_cu']:.0f} waves per CU are resident ({100 * occupancy['fraction']:.0f} % occupancy)"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from hipsynth.core.kernel_record import Dim
 from hipsynth.profiling import metrics as table
+from hipsynth.profiling.metrics.bottleneck import unit_name
 from hipsynth.training.models.documents import (
     FailedExecution,
     KernelPrediction,
@@ -15,6 +16,7 @@ from hipsynth.training.models.documents import (
 )
 
 DURATION = "duration_ns"
+NAME_WIDTH = 38  # characters of a metric with its unit
 
 
 def prediction_lines(result: PredictionResult, why: bool = False) -> list[str]:
@@ -29,10 +31,9 @@ def prediction_lines(result: PredictionResult, why: bool = False) -> list[str]:
         lines += ["", f"  the program did not execute: {other.reason} {other.message}".rstrip()]
     answered = {_launch_key(kernel) for kernel in result.kernels}
     for row in (row for launch, row in executed.items() if launch not in answered):
-        shape = f"{_format_shape(row.grid)} x {_format_shape(row.block)}"
         lines += [
             "",
-            f"{row.instance}  {shape}",
+            f"{row.instance}  {_launch_text(row.grid, row.block)}",
             f"  executed in {_format_number(row.duration_ns / 1000)} us, not predicted",
         ]
     lines += [f"  note: {note}" for note in result.notes]
@@ -64,7 +65,7 @@ def _longest_cells(answer: VariantDocument) -> tuple[str, str, str, str]:
     duration, main = max(timed, key=lambda pair: pair[0])
     low, high = main.intervals.get(DURATION, (duration, duration))
     between = f"{_format_number(low / 1000)} - {_format_number(high / 1000)}" + (" unsure" if main.abstained else "")
-    return main.name, _format_number(duration / 1000), between, main.bottleneck
+    return main.name, _format_number(duration / 1000), between, unit_name(main.bottleneck)
 
 
 def _variant_cells(answer: VariantDocument) -> dict[str, str]:
@@ -77,29 +78,31 @@ def _variant_cells(answer: VariantDocument) -> dict[str, str]:
 
 
 def _kernel_lines(kernel: KernelPrediction, executed: SimulatedKernel | None, why: bool) -> list[str]:
-    shape = f"  {_format_shape(kernel.grid)} x {_format_shape(kernel.block)}" if kernel.grid else ""
-    limit = f"   limited by {kernel.bottleneck}" if shape else ""
-    lines = [f"{kernel.instance or kernel.name or 'program'}{shape}{limit}"]
+    shape = f"  {_launch_text(kernel.grid, kernel.block)}" if kernel.grid else ""
+    lines = [f"{kernel.instance or kernel.name or 'program'}{shape}"]
+    if kernel.verdict:
+        lines.append(f"  {kernel.verdict}")
     if kernel.abstained:
         lines.append(f"  no reliable answer: {kernel.reason}")
     if kernel.duration_ns is None and not kernel.metrics:
         return lines
-    heads = f"  {'':<26} {'predicted':>12} {'80 % interval':>23} {'executed':>12} {'error':>8}"
-    lines.append(heads if executed else heads[: 2 + 27 + 12 + 24])
+    heads = f"  {'':<{NAME_WIDTH}} {'predicted':>12} {'80 % interval':>23} {'executed':>12} {'error':>8}"
+    lines.append(heads if executed else heads[: 2 + NAME_WIDTH + 1 + 12 + 24])
     facts = table.metric_table().metrics
     rows: list[tuple[str, str, str]] = [(DURATION, "Duration", "us")]
-    rows += [(metric, facts[metric].title, facts[metric].unit) for metric in table.paper_ids()]
-    lines += [_metric_row(name, title, unit, kernel, executed) for name, title, unit in rows]
+    rows += [(metric, table.display_name(metric), facts[metric].unit) for metric in table.shown_ids()]
+    lines += [_metric_row(name, label, unit, kernel, executed) for name, label, unit in rows]
     if why:
         lines += [f"  why: {reason}" for reason in kernel.why]
     return lines
 
 
-def _metric_row(name: str, title: str, unit: str, kernel: KernelPrediction, executed: SimulatedKernel | None) -> str:
+def _metric_row(name: str, label: str, unit: str, kernel: KernelPrediction, executed: SimulatedKernel | None) -> str:
     scale = 1e-3 if name == DURATION else 1.0
     value, ends = _value(kernel, name), kernel.intervals.get(name)
     between = f"{_format_number(ends[0] * scale)} - {_format_number(ends[1] * scale)}" if ends else ""
-    line = f"  {f'{title} [{unit}]':<26} {_format_number(None if value is None else value * scale):>12} {between:>23}"
+    predicted = _format_number(None if value is None else value * scale)
+    line = f"  {f'{label} [{unit}]':<{NAME_WIDTH}} {predicted:>12} {between:>23}"
     if executed is None:
         return line.rstrip()
     true = _value(executed, name)
@@ -115,6 +118,10 @@ def _format_number(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:,.0f}" if abs(value) >= 10000 else f"{value:.4g}"
+
+
+def _launch_text(grid: Sequence[int] | None, block: Sequence[int] | None) -> str:
+    return f"grid {'x'.join(map(str, grid or ()))}  block {'x'.join(map(str, block or ()))}"
 
 
 def _format_shape(dims: Sequence[int] | None) -> str:

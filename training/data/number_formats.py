@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from hipsynth.core.errors import UsageError
+from hipsynth.core.errors import UsageError, suggest_name
 
 FIGURES, NONZERO = "0123456789", "123456789"
 START = "start"
@@ -82,7 +82,9 @@ DIGITS = tuple(FORMATS)
 def number_format(digits: str) -> Format:
     """A row of FORMATS; raises UsageError for an unknown name."""
     if digits not in FORMATS:
-        raise UsageError(f"no number format {digits!r}", remedy=f"one of: {', '.join(DIGITS)}")
+        raise UsageError(
+            f"no number format {digits!r}", cause=suggest_name(digits, DIGITS), remedy=f"one of: {', '.join(DIGITS)}"
+        )
     return FORMATS[digits]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hipsynth.core.errors import BadInput, UsageError
+from hipsynth.core.errors import BadInput, UsageError, suggest_name
 from hipsynth.core.files import whole_file
 from hipsynth.core.store import Corpus, Row, StoredRow, split_names, splits
 from hipsynth.profiling import metrics
@@ -151,7 +151,9 @@ def export_chat(
     Raises UsageError for an unknown number format or device and BadInput if the corpus has no usable label.
     """
     if digits not in DIGITS:
-        raise UsageError(f"no number format {digits!r}", remedy=f"one of: {', '.join(DIGITS)}")
+        raise UsageError(
+            f"no number format {digits!r}", cause=suggest_name(digits, DIGITS), remedy=f"one of: {', '.join(DIGITS)}"
+        )
     if device is not None:
         load_device(device)  # raises UsageError for an unknown device, instead of selecting nothing
     measurements = corpus.measurements()

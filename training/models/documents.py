@@ -15,8 +15,9 @@ from hipsynth.profiling.reports.documents import ProgramIdentity
 class KernelPrediction:
     """One kernel of a program. `abstained`: do not rely on it, because of `reason` (in short, `reason_code`); it may
     lack metrics then. `instance`: its name with template arguments. `intervals` hold 80 %, by metric and
-    "duration_ns"; `bottleneck`: the unit of the timing model that takes longest; `occupancy`: resident waves as a share
-    of a CU's wave slots. `grid` counts work-groups; null for the answer of a language model, which has no launch."""
+    "duration_ns"; `bottleneck`: the unit of the timing model that takes longest; `verdict`: what limits the kernel, in
+    the words of a profile's summary; `occupancy`: resident waves as a share of a CU's wave slots. `grid` counts
+    work-groups; null for the answer of a language model, which has no launch."""
 
     name: str
     instance: str = ""
@@ -29,6 +30,7 @@ class KernelPrediction:
     grid: Dim | None
     block: Dim | None
     bottleneck: str = ""
+    verdict: str = ""
     why: tuple[str, ...] = ()
     occupancy: float | None
 

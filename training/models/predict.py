@@ -181,12 +181,12 @@ def prediction_table(prediction: Prediction) -> str:
     """Terminal output: the metrics in physical units and an ASCII roofline."""
     facts = table.metric_table().metrics
     lines = [f"{prediction.arch} ({prediction.device})  {prediction.flags}", f"model {prediction.model}", ""]
-    for metric in table.paper_ids():
+    for metric in table.shown_ids():
         value = prediction.metrics.get(metric)
         value_text = "-" if value is None else f"{value:,.0f}" if abs(value) >= 10000 else f"{value:.4g}"
-        lines.append(f"  {facts[metric].title:<26} {value_text:>12} {facts[metric].unit}")
+        lines.append(f"  {table.display_name(metric):<32} {value_text:>12} {facts[metric].unit}")
     if prediction.duration_ns is not None:
-        lines.append(f"  {'Duration':<26} {prediction.duration_ns / 1000:>12.4g} us")
+        lines.append(f"  {'Duration':<32} {prediction.duration_ns / 1000:>12.4g} us")
     lines += ["", *draw_roofline(prediction), "", f"  {roofline.describe_position(prediction.position)}"]
     lines += [f"  note: {note}" for note in prediction.notes]
     lines.append(f"  {prediction.prompt_tokens} tokens read, answered in {prediction.seconds:.2f} s")

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 
 from hipsynth.core.documents import from_json
-from hipsynth.core.errors import BadInput, UsageError
+from hipsynth.core.errors import BadInput, UsageError, suggest_name
 from hipsynth.core.files import RESULT_BYTES, SOURCE_BYTES, read_regular, write_whole
 from hipsynth.source.model_view import VIEWS
 from hipsynth.training.data.dataset import (
@@ -90,7 +90,9 @@ def load_config(name: str) -> Config:
         table = tomllib.loads(read_regular(path, SOURCE_BYTES).decode())
     except BadInput as error:
         raise UsageError(
-            f"no training config {name!r}", remedy=f"one of: {', '.join(config_names())}, or a .toml path"
+            f"no training config {name!r}",
+            cause=suggest_name(name, config_names()),
+            remedy=f"one of: {', '.join(config_names())}, or a .toml path",
         ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{path}: not valid TOML", cause=str(error)) from error

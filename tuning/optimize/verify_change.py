@@ -80,7 +80,7 @@ def verify_change(request: VerifyRequest) -> VerifyResult:
     if not verifier.sizes:
         raise BadInput(
             "the original fails, or runs too long in full, at every size that was tried",
-            remedy="name a small size with --check",
+            remedy="name a small size with --check-args",
         )
     after = evaluate(request.changed)
     if not after.ok:

@@ -6,6 +6,7 @@ import difflib
 from pathlib import Path
 
 from hipsynth.core.kernel_record import Dim, KernelRecord
+from hipsynth.profiling.metrics.bottleneck import unit_name
 from hipsynth.tuning.swizzle.documents import HitRateCeiling, SwizzledKernel, SwizzleDocument, TriedMapping
 from hipsynth.tuning.swizzle.search import HIT_RATE, KernelSwizzle, ProgramSwizzle
 
@@ -92,6 +93,6 @@ def _kernel_paragraph(answer: KernelSwizzle) -> str:
     for trial in answer.history:
         lines.append(
             f"  tried      {trial.mapping.label}: {trial.duration_ns / 1e3:.2f} us, {trial.hit_rate:.1f} % hits, "
-            f"bound by {trial.bottleneck}; misses modelled x {trial.misses:.2f}"
+            f"bound by {unit_name(trial.bottleneck)}; misses modelled x {trial.misses:.2f}"
         )
     return "\n".join(lines)

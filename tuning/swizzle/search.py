@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from hipsynth.core.errors import BadInput, UsageError
+from hipsynth.core.errors import BadInput, UsageError, suggest_name
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.backends.protocol import Target
@@ -148,7 +148,11 @@ def search_mappings(text: str, question: SwizzleSettings, say: Say = lambda _: N
 def _check_options(source: edits.BlockIndexProgram, question: SwizzleSettings) -> None:
     unknown = set(question.kernels) - set(source.kernels)
     if unknown:
-        raise UsageError(f"no kernel {sorted(unknown)[0]}", remedy=f"one of: {', '.join(sorted(source.kernels))}")
+        raise UsageError(
+            f"no kernel {sorted(unknown)[0]}",
+            cause=suggest_name(sorted(unknown)[0], source.kernels),
+            remedy=f"one of: {', '.join(sorted(source.kernels))}",
+        )
     if question.formula:
         Formula(question.formula).expression  # noqa: B018  raises UsageError
 

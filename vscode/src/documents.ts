@@ -83,6 +83,7 @@ export interface KernelPrediction {
   grid: [number, number, number] | null;
   block: [number, number, number] | null;
   bottleneck: string;
+  verdict: string;
   why: string[];
   occupancy: number | null;
 }

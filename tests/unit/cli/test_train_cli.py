@@ -67,7 +67,7 @@ def test_predict_answers_in_physical_units(work: Path) -> None:
     assert len(document["results"][0]["metrics"]) == 12
     assert "roofline" in document["results"][0]
     text = invoke("predict", work / "kernel.hip", "--arch", "gfx90a", "--flags=-O3", "--model", work / "model").output
-    assert "Fabric Read Bandwidth" in text and "GB/s" in text and "FLOP/B" in text
+    assert "L2_Fabric_Read_BW" in text and "GB/s" in text and "FLOP/B" in text
 
 
 def test_report_is_one_file_that_loads_nothing(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 import pytest
 
+from hipsynth.cli.exit_codes import EXIT_CODES
 from hipsynth.cli.main import VERBS, cli, main
-from hipsynth.cli.reference import EXIT_CODES, PAGE, render_page
+from hipsynth.cli.reference import PAGE, render_page
 
 MISSING = {
     "generate": ("--count", "1", "--out", "{file}/below"),
@@ -105,6 +106,42 @@ def test_an_option_means_the_same_on_every_verb() -> None:
 def test_the_reference_page_is_fresh() -> None:
     assert PAGE.read_text() == render_page(), "run: python -m hipsynth.cli.reference"
     assert set(EXIT_CODES) >= {0, 1, 2, 3, 4, 5}
+
+
+def test_an_option_is_a_flag_on_every_verb_or_takes_a_value_on_every_verb() -> None:
+    """`--check` executes or compiles something besides; `--budget` is an amount of work, `--clock` a time."""
+    kinds: dict[str, set[tuple[bool, str]]] = {}
+    for verb in VERBS:
+        for name, option in options(verb).items():
+            if not option.hidden:
+                kinds.setdefault(name, set()).add((option.is_flag, type(option.type).__name__))
+    for name in ("--check", "--check-args", "--budget", "--clock", "--kernel", "--timeout", "--value"):
+        assert len(kinds[name]) == 1, (name, kinds[name])
+    assert [verb for verb in VERBS if "--check" in options(verb) and not options(verb)["--check"].hidden] == [
+        "predict",
+        "doctor",
+    ]
+    work = [options(verb)["--budget"] for verb in VERBS if "--budget" in options(verb)]
+    assert all(option.hidden or str(option.help).startswith("Work ") for option in work)
+
+
+def test_help_has_the_table_of_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--help") == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    for code, meaning in EXIT_CODES.items():
+        assert f" {int(code)} {meaning}" in printed
+
+
+def test_a_misspelled_name_gets_a_near_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "k.hip").write_text("__global__ void f(float* in) { in[0] = 1; }\n")
+    for words, near in (
+        (("predict", str(tmp_path / "k.hip"), "--arch", "gfx9042"), "gfx942"),
+        (("predict", str(tmp_path / "k.hip"), "--device", "mi300"), "mi300x"),
+        (("generate", "--count", "1", "--out", str(tmp_path / "o"), "--family", "stencl1d"), "stencil1d"),
+        (("profile", str(tmp_path / "k.hip"), "--backend", "simm"), "sim"),
+    ):
+        assert run(*words) == 2
+        assert f"did you mean {near}?" in capsys.readouterr().err
 
 
 def test_a_misspelled_verb_gets_a_near_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -417,5 +417,7 @@ def test_options_name_every_device() -> None:
         assert {"mi250", "mi300x"} <= {device["name"] for device in found["devices"]}
         assert all(device["plot"]["peaks"] for device in found["devices"])
         assert "-O3" in {row["flags"] for row in found["flags"]} and len(found["metrics"]) == 12
+        shown = [row["title"] for row in found["metrics"] if row["shown"]]
+        assert len(shown) == 10 and "L1/L2/HBM GFLOPS" in shown
 
     run(test)

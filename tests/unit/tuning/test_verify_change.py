@@ -43,7 +43,7 @@ def verify(tmp_path: Path, original: str, changed: str, *words: str) -> int:
 
 
 def test_a_program_that_does_the_same_is_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert verify(tmp_path, PROGRAM, SAME, "--check", "100", "--check", "70") == 0
+    assert verify(tmp_path, PROGRAM, SAME, "--check-args", "100", "--check", "70") == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["verified"] is True and answer["speedup"] == pytest.approx(1.0, abs=0.1)
     assert {check["name"] for check in answer["checks"]} > {"outputs_equal", "other_inputs", "other_sizes"}

@@ -1,0 +1,51 @@
+"""Predictions for people: the names and the verdict of a profile, the equal throughputs once."""
+
+from __future__ import annotations
+
+import pytest
+
+from hipsynth.profiling.metrics import EQUAL_TO_THROUGHPUT, display_name, display_title, metric_table, paper_ids
+from hipsynth.profiling.metrics.bottleneck import rank_times, summarise_bounds
+from hipsynth.training.analytic.predict import AnalyticPredictor
+from hipsynth.training.analytic.prediction_text import prediction_lines
+
+SOURCE = """#include <hip/hip_runtime.h>
+__global__ void scale(const float* in, float* out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = 2 * in[i];
+}
+int main() {
+  float *in, *out;
+  hipMalloc(&in, 1 << 26);
+  hipMalloc(&out, 1 << 26);
+  scale<<<1 << 16, 256>>>(in, out, 1 << 24);
+}
+"""
+
+
+def test_a_prediction_has_the_names_and_the_verdict_of_a_profile() -> None:
+    result = AnalyticPredictor.load().predict(SOURCE, "gfx942", "-O3").document()
+    kernel = result.kernels[0]
+    lines = prediction_lines(result, why=True)
+    assert kernel.verdict and f"  {kernel.verdict}" in lines
+    assert "scale  grid 65536x1x1  block 256x1x1" in lines
+    names = [line.split(" [")[0].strip() for line in lines if " [" in line]
+    assert names == ["Duration", *[display_name(name) for name in paper_ids() if name not in EQUAL_TO_THROUGHPUT]]
+    whys = [line for line in lines if "if it were the only limit" in line]
+    assert len(whys) == 3 and not any(unit in text for text in whys for unit in ("hbm:", "vl1d:", "dispatch:"))
+
+
+def test_the_verdict_names_the_largest_bound_or_no_single_limit() -> None:
+    assert summarise_bounds(rank_times({"hbm": 90.0, "l2": 10.0}, 100.0)).startswith("bound by HBM bandwidth: 90 %")
+    assert summarise_bounds(rank_times({"hbm": 30.0, "launch": 20.0}, 100.0)).startswith("no single limit: HBM")
+
+
+@pytest.mark.parametrize("metric", sorted(set(paper_ids()) - EQUAL_TO_THROUGHPUT))
+def test_a_title_has_the_words_of_the_name(metric: str) -> None:
+    words = display_name(metric).replace("_BW", "_Bandwidth").replace("_", " ")
+    assert display_title(metric) == words
+
+
+def test_fabric_traffic_is_not_called_hbm() -> None:
+    fabric = [facts for name, facts in metric_table().metrics.items() if "Fabric" in name]
+    assert len(fabric) == 2 and not any("HBM" in facts.title for facts in fabric)
