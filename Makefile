@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 NATIVE_SOURCES = $(shell git ls-files '*/native/*.cpp' '*/native/*.h')
 
-.PHONY: setup demo test test-full lint bench sanitize fuzz vsix clean distclean
+.PHONY: setup demo test test-full lint bench sanitize fuzz vsix docs clean distclean
 SECONDS ?= 600
 JOBS ?= auto
 .DEFAULT_GOAL := setup
@@ -40,6 +40,11 @@ fuzz: setup
 # The VS Code extension: build/hipsynth.vsix. Sets up Node by itself.
 vsix: setup
 	@$(BIN)/python -m tools.vsix
+
+# The documentation as a site: build/site.
+docs: setup
+	@$(BIN)/python -c "import material" 2>/dev/null || $(BIN)/python -m pip install --quiet "mkdocs-material>=9.6,<10"
+	@$(BIN)/python -m tools.docs_site
 
 clean:
 	rm -rf build out demo-out vscode/out .pytest_cache .mypy_cache .ruff_cache .hypothesis simulator/*.so
