@@ -4,6 +4,7 @@ group."""
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 
 from hipsynth.source.declarations import FunctionDeclaration, FunctionParameter, LaunchExpression
@@ -20,6 +21,9 @@ _TOGETHER = re.compile(
     r"hipThreadIdx_\w|hipBlockIdx_\w|hipBlockDim_\w|hipGridDim_\w|__threadfence\w*|wall_clock64|clock64|clock"
 )
 _STATEMENT_ENDS = frozenset({";", "{", "}", ")", "else"})
+_LAUNCH_CALL = "hipLaunchKernelGGL"
+_BEFORE_NAME = frozenset({"(", "HIP_KERNEL_NAME"})
+_NOTHING = frozenset({"0", "nullptr", "NULL"})  # no LDS bytes, the default stream
 
 
 @dataclass(frozen=True)
@@ -112,14 +116,14 @@ def _find_launches(
 ) -> tuple[tuple[LaunchStatement, ...], str]:
     """The launches of a kernel, and why they cannot all be changed."""
     tokens = program.tokens
-    written = {kernel.start: kernel for kernel in parsed.launches if kernel.chevrons}
+    written = _launches_by_token(program, parsed)
     named = {kernel.name_start for kernel in parsed.kernels}
     launches: list[LaunchStatement] = []
     uses = [i for i, t in enumerate(tokens) if t.text == name and _names_function(program, t)]
     for i in uses:
         if tokens[i + 1].text == "(" or tokens[i].start in named:
             continue
-        launch = _parse_launch(program, i, written.get(tokens[i].start))
+        launch = _parse_launch(program, written.get(i))
         if launch is None:
             return (), "it is used in another way than a launch that is a statement of its own"
         if len(launch.arguments) != parameters:
@@ -133,18 +137,35 @@ def _names_function(program: ParsedProgram, token: Token) -> bool:
     return not entities or any(e.category == "function" for e in entities)
 
 
-def _parse_launch(program: ParsedProgram, at: int, launch: LaunchExpression | None) -> LaunchStatement | None:
-    """A launch, whose name is token `at`, that is a statement of its own."""
+def _launches_by_token(program: ParsedProgram, parsed: ProgramModel) -> dict[int, LaunchExpression]:
+    """The launches with <<< >>> and hipLaunchKernelGGL, by the index of the token that names the kernel."""
+    starts = [token.start for token in program.tokens]
+    launches: dict[int, LaunchExpression] = {}
+    for launch in parsed.launches:
+        at = bisect_left(starts, launch.start)
+        if launch.chevrons:
+            launches[at] = launch
+        elif program.tokens[at].text == _LAUNCH_CALL:
+            named = next(i for i in range(at + 1, len(program.tokens)) if program.tokens[i].text not in _BEFORE_NAME)
+            launches[named] = launch
+    return launches
+
+
+def _parse_launch(program: ParsedProgram, launch: LaunchExpression | None) -> LaunchStatement | None:
+    """A launch that is a statement of its own."""
     tokens = program.tokens
-    if launch is None or tokens[at - 1].text not in _STATEMENT_ENDS:
+    if launch is None:
         return None
-    end = next((i for i in range(at, len(tokens)) if tokens[i].start >= launch.end), -1)
-    if end < 0 or tokens[end].text != ";":
+    starts = [token.start for token in tokens]
+    first, end = bisect_left(starts, launch.start), bisect_left(starts, launch.end)
+    if tokens[first - 1].text not in _STATEMENT_ENDS or end >= len(tokens) or tokens[end].text != ";":
         return None
     changing = any(re.search(r"\+\+|--|(?<![<>=!])=(?!=)", part) for part in launch.shape)
     if not 2 <= len(launch.shape) <= 4 or changing or any(part.startswith("{") for part in launch.shape):
         return None
     grid, block, *rest = launch.shape
+    if all(part in _NOTHING for part in rest):
+        rest = []
     return LaunchStatement(
         launch.start, tokens[end].end, grid, block, tuple(rest), launch.arguments, launch.template
     )  # fmt: skip

@@ -114,6 +114,33 @@ def test_kernels_that_depend_on_their_group_are_named(text: str, kernel: str, re
     assert reason in one.together and one.fixed == "the file does not launch it"
 
 
+CALLS = """#include <hip/hip_runtime.h>
+template <typename T> __global__ void fill(T* a, int n) { a[blockIdx.x * 64 + threadIdx.x] = n; }
+__global__ void clear(float* a) { a[blockIdx.x * 64 + threadIdx.x] = 0; }
+int main() {
+  float* a;
+  if (hipMalloc(&a, 1024)) return 1;
+  hipLaunchKernelGGL(HIP_KERNEL_NAME(fill<float>), dim3(4), dim3(64), 0, 0, a, 7);
+  hipLaunchKernelGGL((fill<float>), dim3(4), dim3(64), 256, nullptr, a, 7);
+  hipLaunchKernelGGL(clear, dim3(4), dim3(64), 0, 0, a);
+  return 0;
+}
+"""
+
+
+def test_launches_by_a_call_are_read_and_changed() -> None:
+    found = read_program(CALLS, "gfx942")
+    fill, clear = found.kernels
+    assert fill.independent and clear.independent
+    assert [(one.template, one.rest, one.arguments) for one in fill.launches] == [
+        ("<float>", (), ("a", "7")),
+        ("<float>", ("256", "nullptr"), ("a", "7")),
+    ]
+    text = emit_program(found, {"clear": TransformationPlan((32, 1, 1))}, {"clear": (64, 1, 1)})
+    assert "hipLaunchKernelGGL(clear" not in text and "clear<<<" in text
+    assert "hipLaunchKernelGGL((fill<float>), dim3(4), dim3(64), 256, nullptr, a, 7);" in text
+
+
 def test_a_file_without_kernels_or_with_errors_is_refused() -> None:
     with pytest.raises(BadInput, match="no kernel"):
         read_program("int main() { return 0; }\n", "gfx942")
