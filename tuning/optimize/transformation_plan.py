@@ -22,7 +22,9 @@ class TransformationPlan:
     SIMD that registers must leave room for. `fast`: approximate functions. `pad`: longer rows of LDS arrays. `split`:
     neighbouring lanes along x that share the loops of one work-item, a power of two; 0: each has its own. `rows`: with
     `jam`, neighbouring work-items along the other one of x and y that a lane executes together with those along `axis`.
-    `aggregate`: lanes that add the same number to one address share an atomic addition and its result.
+    `aggregate`: lanes that add the same number to one address share an atomic addition and its result. `tile`: results
+    of a lane along x and y, and iterations of the loop over what they share that are staged in the LDS at a time; a
+    plan with it has nothing else.
     """
 
     shape: Shape | None = None  # None: the launch is unchanged
@@ -40,6 +42,7 @@ class TransformationPlan:
     split: int = 0
     rows: int = 1
     aggregate: bool = False
+    tile: Shape | None = None
 
     @property
     def across(self) -> int:

@@ -15,6 +15,7 @@ from hipsynth.tuning.optimize.transformations import (
     jam,
     lane_order,
     lds_padding,
+    lds_tile,
     occupancy,
     register_tile,
     split_loops,
@@ -27,6 +28,7 @@ from hipsynth.tuning.optimize.transformations.transformation import Transformati
 
 # By the name of its file. A search tries them by turns in this order, those first that a kernel's limit calls for.
 TRANSFORMATIONS: Mapping[str, Transformation] = {
+    "lds_tile": lds_tile.TRANSFORMATION,
     "atomics": atomics.TRANSFORMATION,
     "wave_atomics": wave_atomics.TRANSFORMATION,
     "lane_order": lane_order.TRANSFORMATION,
@@ -51,6 +53,8 @@ def list_moves(view: KernelView) -> list[Move]:
     plans = {view.plan}
     for name, transformation in sorted(TRANSFORMATIONS.items(), key=lambda row: limit not in row[1].helps):
         rows.append([])
+        if view.plan.tile is not None and name != "lds_tile":
+            continue  # a plan with a tile has nothing else
         for plan in transformation.list_plans(view):
             if plan not in plans:
                 plans.add(plan)

@@ -1,0 +1,46 @@
+"""Tiles in the LDS: a group computes a tile of results, each lane several of them in registers, and what the loop over
+the common dimension reads is loaded once per group. It makes a product of matrices bound by arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.statements import NotUnderstood
+from hipsynth.tuning.optimize.transformation_plan import Shape, TransformationPlan
+from hipsynth.tuning.optimize.transformations.hints import passes_distinct_pointers
+from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
+from hipsynth.tuning.optimize.transformations.lds_tile.tiled_loop import TiledLoop, find_tiled_loop
+from hipsynth.tuning.optimize.transformations.transformation import Transformation
+
+LANES = 16  # of a group along each of x and y
+# Results of a lane along x and y, and iterations of the loop that are staged at a time.
+TILES: tuple[Shape, ...] = ((4, 4, 16), (8, 8, 8), (4, 8, 16), (8, 4, 16), (2, 2, 32))
+LEAST_GROUPS = 0.5  # of a group of the tile along an axis, that the problem must fill
+
+
+def find_loop(program: ParsedProgram, kernel: KernelDefinition, block: Shape) -> TiledLoop | None:
+    """The loop of a kernel whose loads a group can share; None if it has none."""
+    try:
+        return find_tiled_loop(program, kernel, block)
+    except NotUnderstood:
+        return None
+
+
+def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
+    fresh = view.plan in (TransformationPlan(), TransformationPlan(tile=view.plan.tile))
+    if not view.kernel.independent or not fresh or not passes_distinct_pointers(view):
+        return
+    if find_loop(view.program, view.kernel, view.block) is None:
+        return
+    for tile in TILES:
+        if all(view.extent(axis) >= LEAST_GROUPS * LANES * tile[axis] for axis in (0, 1)):
+            yield TransformationPlan(tile=tile)
+
+
+TRANSFORMATION = Transformation(
+    helps=("vl1d", "valu", "latency", "l2", "issue", "hbm", "infinity", "fabric"),
+    counter="TCP_TOTAL_CACHE_ACCESSES",
+    list_plans=list_plans,
+    is_evident=lambda view, plan: view.plan.tile is None and plan.tile == TILES[0],
+)

@@ -1,0 +1,358 @@
+"""Writes a kernel whose groups compute tiles of results, and its launches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.tokens import text_between
+from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
+from hipsynth.tuning.optimize.statements import NotUnderstood, Statement
+from hipsynth.tuning.optimize.transformation_plan import AXES, Shape
+from hipsynth.tuning.optimize.transformations.hints import restrict_pointer
+from hipsynth.tuning.optimize.transformations.lds_tile import LANES
+from hipsynth.tuning.optimize.transformations.lds_tile.tiled_loop import (
+    Condition,
+    Definition,
+    StagedLoad,
+    TiledLoop,
+    find_tiled_loop,
+)
+
+_ZEROS = {"float": "0.0f", "double": "0.0", "int": "0", "unsigned": "0u"}
+_CASTS = r"(?:\(float\)|\(double\)|static_cast<\w+>|__half2float|__bfloat162float)?"
+_LOADED = rf"{_CASTS}\(?@\)?"
+# Statements that change nothing where all that is loaded is zero.
+_ADDS_PRODUCT = re.compile(
+    rf"\w+\+={_LOADED}\*{_LOADED};|(\w+)=(?:fmaf?|__fmaf_rn)\({_LOADED},{_LOADED},\1\);|(\w+)=\2\+{_LOADED}\*{_LOADED};"
+)
+_NAMES = ("across", "down", "step", "item", "lane")  # of variables that the new code declares
+
+
+def edit_kernel(program: ParsedProgram, kernel: KernelDefinition, tile: Shape, block: Shape) -> list[Edit]:
+    """The edits of a kernel and its launches. Raises NotUnderstood."""
+    loop = find_tiled_loop(program, kernel, block)
+    return list(_TileWriter(program, kernel, tile, loop).edits())
+
+
+def _indent(text: str, by: int) -> str:
+    lines = text.splitlines()
+    return "\n".join(line if line.startswith("#") or not line else " " * by + line for line in lines)
+
+
+@dataclass(frozen=True)
+class _TileWriter:
+    program: ParsedProgram
+    kernel: KernelDefinition
+    tile: Shape
+    found: TiledLoop
+
+    def edits(self) -> Iterator[Edit]:
+        words = {t.text for t in self.program.tokens[self.kernel.first : self.kernel.last]}
+        words |= {parameter.name for parameter in self.kernel.parameters} | self.program.macros.keys()
+        made = {*_NAMES, *self._tile_names.values(), *self._item_names.values(), f"{self.found.variable.name}0"}
+        if words & made or len(set(self._tile_names.values())) < len(self._tile_names):
+            raise NotUnderstood("names that the new code uses")
+        yield Edit(self.kernel.start, self.kernel.end, self._write_kernel())
+        for launch in self.kernel.launches:
+            yield Edit(launch.start, launch.end, self._write_launch(launch))
+
+    # --- parts -------------------------------------------------------------------------------------------------------
+
+    def _width(self, axis: int) -> int:
+        """Results of a group along an axis."""
+        return LANES * self.tile[axis]
+
+    @cached_property
+    def _tile_names(self) -> dict[StagedLoad, str]:
+        return {load: f"{load.pointer}_tile" for load in self.found.loads}
+
+    @cached_property
+    def _item_names(self) -> dict[int, str]:
+        """Parameters with the number of work-items along axes that no condition bounds."""
+        bounded = {axis for condition in self.found.conditions for axis in condition.axes}
+        return {axis: f"items_{AXES[axis]}" for axis in (0, 1) if axis not in bounded}
+
+    def _lane(self, axis: int) -> str:
+        return "threadIdx.x" if axis == self.found.fast_axis else "threadIdx.y"
+
+    def _count(self, axis: int) -> str:
+        """The variable that counts the results of a lane along an axis."""
+        return "across" if axis == 0 else "down"
+
+    def _result_index(self, axis: int) -> str:
+        """Where a result of a lane is in the tile."""
+        return f"{self._lane(axis)} + {LANES} * {self._count(axis)}"
+
+    def _rewrite(self, span: tuple[int, int], indices: Mapping[int, str], others: Iterable[Edit] = ()) -> str:
+        """The text of tokens with the numbers of work-items along the axes replaced, and other edits made."""
+        tokens, unit = self.program.tokens, self.program.unit
+        base, end = tokens[span[0]].start, tokens[span[1] - 1].end
+        edits = [Edit(edit.start - base, edit.end - base, edit.text) for edit in others]
+        for (a, b), axis in self.found.indices.items():
+            if span[0] <= a and b <= span[1]:
+                edits.append(Edit(tokens[a].start - base, tokens[b - 1].end - base, indices[axis]))
+        return apply_edits(unit.text[base:end], edits).decode(errors="surrogateescape")
+
+    def _write_definitions(
+        self, places: Iterable[int], indices: Mapping[int, str], known: Iterable[int] = ()
+    ) -> list[str]:
+        """The declarations of local constants, in the order of the source, with those that they are made of."""
+        needed = self._close_over(set(places)) - set(known)
+        return [
+            f"{one.type} {one.name} = {self._rewrite(one.value, indices)};"
+            for one in self.found.definitions
+            if one.place in needed
+        ]
+
+    def _close_over(self, places: set[int]) -> set[int]:
+        """Places of the definitions that these definitions are made of, themselves included."""
+        by_place = {one.place: one for one in self.found.definitions}
+        waiting, closed = [place for place in places if place in by_place], set()
+        while waiting:
+            place = waiting.pop()
+            closed.add(place)
+            waiting += [p for p in self._named(by_place[place].value) if p in by_place and p not in closed]
+        return closed
+
+    def _named(self, span: tuple[int, int]) -> set[int]:
+        """The local variables that tokens name."""
+        return {self.found.body.local(self.program.tokens[i]) for i in range(*span)} - {-1}
+
+    @property
+    def _shared_definitions(self) -> list[Definition]:
+        return [one for one in self.found.definitions if not one.axes]
+
+    def _write_condition(self, condition: Condition, indices: Mapping[int, str]) -> str:
+        text = self._rewrite(condition.span, indices)
+        if not condition.negated:
+            return text
+        words = [t.text for t in self.program.tokens[slice(*condition.span)]]
+        flips = {"<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+        signs = [word for word in words if word in flips]
+        if len(signs) == 1 and not {"?", "&&", "||", "(", "==", "!="} & set(words):
+            return text.replace(signs[0], flips[signs[0]], 1)
+        return f"!({text})"
+
+    def _conditions_of(self, axes: set[int], indices: Mapping[int, str]) -> list[str]:
+        """The conditions on work-items along these axes."""
+        texts = [self._write_condition(one, indices) for one in self.found.conditions if one.axes and one.axes <= axes]
+        for axis, name in self._item_names.items():
+            if axis in axes:
+                texts.append(f"{indices[axis]} < {name}")
+        return texts
+
+    # --- the kernel --------------------------------------------------------------------------------------------------
+
+    def _write_kernel(self) -> str:
+        kernel, found = self.kernel, self.found
+        parameters = [restrict_pointer(parameter) for parameter in kernel.parameters]
+        parameters += [f"unsigned {name}" for name in self._item_names.values()]
+        template = f"{kernel.template}\n" if kernel.template else ""
+        shared = {one.place for one in self._shared_definitions}
+        body = self._write_definitions(shared, {})
+        body += [f"if (!({self._write_condition(one, {})})) return;" for one in found.conditions if not one.axes]
+        body += self._write_arrays() + self._write_loop() + self._write_results()
+        shape = f"{self._width(0)} x {self._width(1)}"
+        each = f"{self.tile[0]} x {self.tile[1]}"
+        return (
+            f"// A group computes {shape} results, a lane {each} of them; what they share is loaded once.\n"
+            f"{template}__global__ __launch_bounds__({LANES * LANES}) void {kernel.name}({', '.join(parameters)}) {{\n"
+            + _indent("\n".join(body), 2)
+            + "\n}"
+        )
+
+    def _write_arrays(self) -> list[str]:
+        depth = self.tile[2]
+        lines = []
+        for load, name in self._tile_names.items():
+            # Lanes that store along the loop would meet in one bank without the additional element.
+            padding = " + 1" if load.along_loop else ""
+            lines.append(f"__shared__ {load.type} {name}[{depth}][{self._width(load.axis)}{padding}];")
+        lines.append(f"const int lane = threadIdx.y * {LANES} + threadIdx.x;")
+        for one in self.found.sums:
+            value = text_between(self.program.unit, self.program.tokens, *one.value)
+            array = f"{one.type} {one.name}[{self.tile[1]}][{self.tile[0]}]"
+            if re.fullmatch(r"0(\.0*)?f?|0u", value):
+                lines.append(f"{array} = {{}};")
+            else:
+                lines += [f"{array};", *self._write_for_results([f"{one.name}[down][across] = {value};"])]
+        return lines
+
+    def _write_for_results(self, lines: Iterable[str]) -> list[str]:
+        """Lines for each result of a lane."""
+        return [
+            "#pragma unroll",
+            f"for (int down = 0; down < {self.tile[1]}; ++down)",
+            "#pragma unroll",
+            f"  for (int across = 0; across < {self.tile[0]}; ++across) {{",
+            *(_indent(line, 4) for line in lines),
+            "  }",
+        ]
+
+    def _write_loop(self) -> list[str]:
+        found, depth = self.found, self.tile[2]
+        variable = found.variable
+        first = f"{variable.name}0"
+        init = text_between(self.program.unit, self.program.tokens, *variable.value)
+        bound = text_between(self.program.unit, self.program.tokens, *found.bound)
+        lines = [f"for ({variable.type} {first} = {init}; {first} < {bound}; {first} += {depth}) {{"]
+        for load in found.loads:
+            lines += [_indent(line, 2) for line in self._write_staging(load, first, bound)]
+        lines.append("  __syncthreads();")
+        kept = self._adds_products()
+        iteration = [
+            *([] if kept else [f"if ({first} + step >= {bound}) break;"]),
+            *self._write_for_results(self._write_steps(first)),
+        ]
+        lines += ["#pragma unroll", f"  for (int step = 0; step < {depth}; ++step) {{"]
+        lines += [_indent(line, 4) for line in iteration]
+        return [*lines, "  }", "  __syncthreads();", "}"]
+
+    def _write_staging(self, load: StagedLoad, first: str, bound: str) -> list[str]:
+        """Each lane of the group loads some elements of a tile."""
+        depth, width, variable = self.tile[2], self._width(load.axis), self.found.variable
+        along, beside = f"item % {depth}", f"item / {depth}"
+        if not load.along_loop:
+            along, beside = f"item / {width}", f"item % {width}"
+        indices = {load.axis: f"blockIdx.{AXES[load.axis]} * {width} + {beside}"}
+        places = self._named(load.span)
+        for condition in self.found.conditions:
+            if condition.axes == {load.axis}:
+                places |= self._named(condition.span)
+        shared = {one.place for one in self._shared_definitions}
+        inside = [
+            f"const {variable.type.removeprefix('const ')} {variable.name} = {first} + {along};",
+            *self._write_definitions(places, indices, shared),
+        ]
+        conditions = [*self._conditions_of({load.axis}, indices), f"{variable.name} < {bound}"]
+        value = self._rewrite(load.span, indices)
+        zero = _ZEROS.get(load.type, f"{load.type}{{}}")
+        inside.append(f"{self._tile_names[load]}[{along}][{beside}] = {' && '.join(conditions)} ? {value} : {zero};")
+        count = width * depth
+        head = f"for (int item = lane; item < {count}; item += {LANES * LANES}) {{"
+        return ["#pragma unroll", head, *(f"  {line}" for line in inside), "}"]
+
+    def _list_replacements(self, span: tuple[int, int]) -> Iterator[Edit]:
+        """Loads read the tile, sums are those of one result."""
+        tokens = self.program.tokens
+        for load, name in self._tile_names.items():
+            length = load.span[1] - load.span[0]
+            for a in load.places:
+                if span[0] <= a < span[1]:
+                    text = f"{name}[step][{self._result_index(load.axis)}]"
+                    yield Edit(tokens[a].start, tokens[a + length - 1].end, text)
+        yield from self._list_sums(span)
+
+    def _list_sums(self, span: tuple[int, int]) -> Iterator[Edit]:
+        sums = {one.place for one in self.found.sums}
+        for i in range(*span):
+            if self.found.body.local(self.program.tokens[i]) in sums:
+                end = self.program.tokens[i].end
+                yield Edit(end, end, "[down][across]")
+
+    def _write_steps(self, first: str) -> list[str]:
+        """The statements of an iteration of the original loop, for one result."""
+        found, variable = self.found, self.found.variable
+        statements = found.steps
+        lines = []
+        loaded = [range(a, a + load.span[1] - load.span[0]) for load in found.loads for a in load.places]
+        kept = [s for s in statements if not self._only_subscripts(s)]
+        used = [i for s in kept for i in range(s.start, s.end) if not any(i in one for one in loaded)]
+        if any(found.body.local(self.program.tokens[i]) == variable.place for i in used):
+            lines.append(f"const {variable.type.removeprefix('const ')} {variable.name} = {first} + step;")
+        for statement in kept:
+            span = (statement.start, statement.end)
+            lines.append(self._rewrite(span, {}, self._list_replacements(span)))
+        return lines
+
+    def _only_subscripts(self, statement: Statement) -> bool:
+        """Whether a statement declares only what the subscripts of staged loads are made of."""
+        start, end = statement.start, statement.end
+        declared = {one.place for one in self.found.definitions if start <= one.value[0] < end}
+        loaded = [range(a, a + load.span[1] - load.span[0]) for load in self.found.loads for a in load.places]
+        tokens = self.program.tokens
+        for i in range(self.found.loop.head[1] + 1, self.found.loop.end):
+            if start <= i < end or any(i in one for one in loaded):
+                continue
+            if self.found.body.local(tokens[i]) in declared:
+                return False
+        return bool(declared) and not any(start <= a < end for load in self.found.loads for a in load.places)
+
+    def _adds_products(self) -> bool:
+        """Whether iterations beyond the end, for which zeros are loaded, change nothing."""
+        for statement in self.found.steps:
+            if self._only_subscripts(statement):
+                continue
+            marks = self._mark_loads(statement.start, statement.end)
+            if not _ADDS_PRODUCT.fullmatch("".join(marks)):
+                return False
+        return True
+
+    def _mark_loads(self, start: int, end: int) -> Iterator[str]:
+        """The words of a statement with a mark for each staged load."""
+        lengths = {a: load.span[1] - load.span[0] for load in self.found.loads for a in load.places}
+        at = start
+        while at < end:
+            yield "@" if at in lengths else self.program.tokens[at].text
+            at += lengths.get(at, 1)
+
+    def _write_results(self) -> list[str]:
+        """What follows the loop, for each result of a lane."""
+        found = self.found
+        indices = {axis: f"blockIdx.{AXES[axis]} * {self._width(axis)} + {self._result_index(axis)}" for axis in (0, 1)}
+        span = (found.after[0].start, found.after[-1].end)
+        places = self._named(span)
+        for condition in found.conditions:
+            places |= self._named(condition.span)
+        shared = {one.place for one in self._shared_definitions}
+        lines = self._write_definitions(places, indices, shared)
+        conditions = self._conditions_of({0, 1}, indices)
+        results = self._rewrite(span, indices, self._list_sums(span))
+        lines += [f"if ({' && '.join(conditions)}) {{", _indent(results, 2), "}"] if conditions else [results]
+        return self._write_for_results(lines)
+
+    # --- its launches ------------------------------------------------------------------------------------------------
+
+    def _write_launch(self, launch: LaunchStatement) -> str:
+        items = {axis: self._count_items(launch, axis) for axis in (0, 1)}
+        groups = [f"({items[axis]} + {self._width(axis) - 1}) / {self._width(axis)}" for axis in (0, 1)]
+        third = self._component(launch.grid, 2)
+        grid = ", ".join([*groups, third] if third != "1" else groups)
+        rest = "".join(f", {part}" for part in launch.rest)
+        arguments = ", ".join([*launch.arguments, *(items[axis] for axis in self._item_names)])
+        return f"{self.kernel.name}{launch.template}<<<dim3({grid}), dim3({LANES}, {LANES}){rest}>>>({arguments});"
+
+    def _count_items(self, launch: LaunchStatement, axis: int) -> str:
+        sizes = [self._component(shape, axis) for shape in (launch.grid, launch.block)]
+        factors = [size if re.fullmatch(r"[\w.]+", size) else f"({size})" for size in sizes if size != "1"]
+        return " * ".join(factors) or "1"
+
+    def _component(self, shape: str, axis: int) -> str:
+        """One number of a launch's shape."""
+        if re.fullmatch(r"\d+|\w+", shape):
+            named = re.search(rf"\bdim3\b[^;]*\b{shape}\b", self.program.text)
+            return f"{shape}.{AXES[axis]}" if named else (shape if axis == 0 else "1")
+        parts = _split_dim3(shape)
+        if parts is None:
+            return f"dim3({shape}).{AXES[axis]}"
+        return parts[axis] if axis < len(parts) else "1"
+
+
+def _split_dim3(shape: str) -> list[str] | None:
+    """The numbers in `dim3(...)`; None for other expressions."""
+    if not shape.startswith("dim3(") or not shape.endswith(")"):
+        return None
+    parts, depth = [""], 0
+    for sign in shape[len("dim3(") : -1]:
+        depth += (sign in "([{") - (sign in ")]}")
+        if depth < 0:
+            return None
+        if sign == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return [part.strip() for part in parts]

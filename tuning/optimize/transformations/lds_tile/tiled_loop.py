@@ -1,0 +1,340 @@
+"""Finds a loop whose loads depend on one axis of the work each, so that the work-items of a group can share them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from hipsynth.source.tokens import find_closing, split_at
+from hipsynth.tuning.optimize.kernel_body import ASSIGN, STEP, Body
+from hipsynth.tuning.optimize.program_model import COORDINATES, KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
+from hipsynth.tuning.optimize.transformation_plan import AXES, Shape
+
+LOOP_AXIS = 3  # in a set of axes: an expression depends on the loop's variable
+_EFFECTS = ("tomic", "printf", "memcpy", "memset", "assert", "__trap", "__builtin")
+_FLIPPED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
+_BEFORE, _AFTER = frozenset({"[", "+"}), frozenset({"]", "+", "-"})  # tokens beside a term that is added as it is
+Axes = frozenset[int]
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A local constant: the offset of its declaration, type, name, tokens of its value, axes that it depends on."""
+
+    place: int
+    type: str
+    name: str
+    value: tuple[int, int]
+    axes: Axes
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition of the work-item, as tokens [start, end), `negated` in the source; `axes`: what it depends on."""
+
+    span: tuple[int, int]
+    negated: bool
+    axes: Axes
+
+
+@dataclass(frozen=True)
+class StagedLoad:
+    """Reads of `pointer[...]` at tokens that have the same text; `along_loop`: neighbours along the loop are
+    neighbours in memory."""
+
+    span: tuple[int, int]
+    pointer: str
+    type: str
+    axis: int
+    along_loop: bool
+    places: tuple[int, ...]  # first tokens
+
+
+@dataclass
+class TiledLoop:
+    """What the kernel does around and in the loop. `indices`: the tokens that number work-items along an axis."""
+
+    body: Body
+    indices: dict[tuple[int, int], int]
+    definitions: list[Definition] = field(default_factory=list)
+    sums: list[Definition] = field(default_factory=list)  # the variables that the loop changes
+    conditions: list[Condition] = field(default_factory=list)
+    loop: Statement = field(default_factory=lambda: Statement("for", 0, 0))
+    variable: Definition = field(default_factory=lambda: Definition(-1, "", "", (0, 0), frozenset()))
+    bound: tuple[int, int] = (0, 0)
+    loads: list[StagedLoad] = field(default_factory=list)
+    after: list[Statement] = field(default_factory=list)
+    fast_axis: int = 0  # along which neighbours store to neighbouring elements
+
+    @property
+    def steps(self) -> tuple[Statement, ...]:
+        """The statements of an iteration."""
+        (inner,) = self.loop.parts
+        return inner.parts if inner.kind == "block" else (inner,)
+
+
+def find_tiled_loop(program: ParsedProgram, kernel: KernelDefinition, block: Shape) -> TiledLoop:
+    """The loop; raises NotUnderstood where the kernel is another one."""
+    body = Body(program, kernel)
+    body.check_plain()
+    tokens = body.tokens
+    if any(mark in t.text for t in tokens[kernel.first : kernel.last] for mark in _EFFECTS if t.identifier):
+        raise NotUnderstood("a function with effects")
+    indices = dict(_find_indices(body, block))
+    _Reader(body, found := TiledLoop(body, indices)).read(parse_statements(tokens, kernel.first, kernel.last))
+    return found
+
+
+def _find_indices(body: Body, block: Shape) -> Iterator[tuple[tuple[int, int], int]]:
+    """Tokens such as `blockIdx.x * blockDim.x + threadIdx.x`, with the axis. Raises for any other coordinate."""
+    tokens, at, last = body.tokens, body.kernel.first, body.kernel.last
+    while at < last:
+        matched = next(((n, axis) for axis in (0, 1) for n in _index_lengths(body, at, axis, block[axis])), None)
+        if matched is not None:
+            yield (at, at + matched[0]), matched[1]
+            at += matched[0]
+            continue
+        if tokens[at].text in COORDINATES:
+            if tokens[at].text != "blockIdx" or tokens[at + 2].text != "z" or block[2] != 1:
+                raise NotUnderstood("a coordinate that is not part of a work-item's number")
+            at += 2
+        at += 1
+
+
+def _index_lengths(body: Body, at: int, axis: int, width: int) -> Iterator[int]:
+    """How many tokens a work-item's number takes that begins at a token."""
+    x = AXES[axis]
+    thread, group = ["threadIdx", ".", x], ["blockIdx", ".", x]
+    sizes = [["blockDim", ".", x], *([word] for word in _names_of(body, width))]
+    for size in sizes:
+        for product in ([*group, "*", *size], [*size, "*", *group]):
+            for words in ([*product, "+", *thread], [*thread, "+", *product]):
+                if [t.text for t in body.tokens[at : at + len(words)]] == words:
+                    yield len(words)
+    if width == 1 and [t.text for t in body.tokens[at : at + 4]][:3] == group and body.tokens[at + 3].text != "*":
+        yield len(group)
+
+
+def _names_of(body: Body, number: int) -> list[str]:
+    """How the source may spell a number."""
+    macros = body.program.macros
+    return [str(number), *(name for name, words in macros.items() if words == {str(number)})]
+
+
+@dataclass
+class _Reader:
+    """Fills in a TiledLoop from the statements of a kernel."""
+
+    body: Body
+    found: TiledLoop
+
+    def read(self, statements: tuple[Statement, ...]) -> None:
+        self.tokens = self.body.tokens
+        self.pointers = {p.name: p for p in self.body.kernel.parameters if p.base}
+        self.axes: dict[int, Axes] = {}
+        self._read_before(statements)
+        if not self.found.loop.end:
+            raise NotUnderstood("no loop")
+        self._read_loop()
+        self._read_after()
+        if {load.axis for load in self.found.loads} != {0, 1}:
+            raise NotUnderstood("loads that work-items do not share along both axes")
+
+    def _read_before(self, statements: tuple[Statement, ...]) -> None:
+        for number, statement in enumerate(statements):
+            if statement.kind == "for":
+                self.found.loop = statement
+                self.found.after = list(statements[number + 1 :])
+                return
+            if statement.kind == "simple":
+                self.found.definitions += self._read_definitions(statement)
+            elif statement.kind == "if" and len(statement.parts) == 1:
+                leaves = self._only_returns(statement.parts[0])
+                self._add_conditions(statement.head, leaves)
+                if leaves:
+                    continue
+                if number + 1 < len(statements) or statement.parts[0].kind != "block":
+                    raise NotUnderstood("statements after those under a condition")
+                self._read_before(statement.parts[0].parts)
+                return
+            else:
+                raise NotUnderstood(f"a {statement.kind} statement before the loop")
+
+    def _only_returns(self, branch: Statement) -> bool:
+        words = [t.text for t in self.tokens[branch.start : branch.end]]
+        return words in (["return", ";"], ["{", "return", ";", "}"])
+
+    def _add_conditions(self, span: tuple[int, int], negated: bool) -> None:
+        other = "&&" if negated else "||"
+        for part in split_at(self.tokens, *span, "||" if negated else "&&"):
+            if any(self.tokens[i].text in (other, "[") for i in range(*part)):
+                raise NotUnderstood("a condition of another kind")
+            axes = self.find_axes(part)
+            if len(axes) > 1:
+                raise NotUnderstood("a condition on two axes")
+            self.found.conditions.append(Condition(part, negated, axes))
+
+    def _read_definitions(self, statement: Statement) -> Iterator[Definition]:
+        """The variables that a statement declares; each must have an initial value."""
+        parts = split_at(self.tokens, statement.start, statement.end - 1, ",")
+        kind = ""
+        for number, (start, end) in enumerate(parts):
+            at = next((i for i in range(start, end) if self.tokens[i].text == "="), end) - 1
+            if at < start or self.tokens[at].start not in self.body.locals:
+                raise NotUnderstood("a statement that is not a declaration with a value")
+            if number == 0:
+                kind = " ".join(t.text for t in self.tokens[start:at]).replace(" *", "*").replace(" :: ", "::")
+            elif at != start or "*" in kind:
+                raise NotUnderstood("pointers that are declared together")
+            if not kind or {"&", "auto"} & set(kind.split()):
+                raise NotUnderstood("a declaration of another kind")
+            definition = Definition(
+                self.tokens[at].start, kind, self.tokens[at].text, (at + 2, end), self.find_axes((at + 2, end))
+            )
+            self.axes[definition.place] = definition.axes
+            yield definition
+
+    def find_axes(self, span: tuple[int, int]) -> Axes:
+        """The axes of the work that an expression depends on."""
+        axes: set[int] = {axis for (a, b), axis in self.found.indices.items() if span[0] <= a and b <= span[1]}
+        for i in range(*span):
+            axes |= self.axes.get(self.body.local(self.tokens[i]), frozenset())
+        return frozenset(axes)
+
+    # --- the loop ----------------------------------------------------------------------------------------------------
+
+    def _read_loop(self) -> None:
+        found, tokens = self.found, self.tokens
+        parts = split_at(tokens, *found.loop.head, ";")
+        if len(parts) != 3:
+            raise NotUnderstood("another loop")
+        (a, b), (c, d), (e, f) = parts
+        (variable,) = self._read_definitions(Statement("simple", a, b + 1))
+        compared = [tokens[c].text, tokens[c + 1].text] == [variable.name, "<"]
+        stepped = [t.text for t in tokens[e:f]] in ([variable.name, "++"], ["++", variable.name])
+        if not compared or not stepped or variable.axes or self.find_axes((c + 2, d)) or "*" in variable.type:
+            raise NotUnderstood("a loop whose range differs among work-items, or with another step")
+        if any(self.body.local(tokens[i]) == variable.place for i in range(c + 1, d)):
+            raise NotUnderstood("a bound that moves")
+        found.variable, found.bound = variable, (c + 2, d)
+        self.axes[variable.place] = frozenset({LOOP_AXIS})
+        outside = {definition.place for definition in found.definitions}
+        written = self._find_written()
+        found.sums = [one for one in found.definitions if one.place in written]
+        found.definitions = [one for one in found.definitions if one.place not in written]
+        if not found.sums or any(one.axes or "*" in one.type for one in found.sums) or variable.place in written:
+            raise NotUnderstood("no sum, or one that begins differently")
+        self._read_iteration(outside)
+
+    def _find_written(self) -> set[int]:
+        """Declarations of the local variables that are changed after they are declared, in the loop or after it."""
+        loop, written = self.found.loop, set()
+        for i in range(loop.head[1] + 1, self.body.kernel.last):
+            place = self.body.local(self.tokens[i])
+            writes = self.body.assigns(i, self.body.kernel.last) or self._takes_address(i)
+            if self.tokens[i].identifier and writes and place != self.tokens[i].start:
+                if i < loop.end and (place < 0 or self.tokens[i + 1].text == "["):
+                    raise NotUnderstood("a loop that stores")
+                written.add(place)
+        return written
+
+    def _takes_address(self, at: int) -> bool:
+        before = self.tokens[at - 2]
+        return self.tokens[at - 1].text == "&" and not (before.identifier or before.text in (")", "]"))
+
+    def _read_iteration(self, outside: set[int]) -> None:
+        found = self.found
+        for statement in found.steps:
+            if statement.kind != "simple":
+                raise NotUnderstood(f"a {statement.kind} statement in the loop")
+            if self._declares(statement):
+                found.definitions += self._read_definitions(statement)
+        sums = {one.place for one in found.sums}
+        start, end = found.loop.head[1] + 1, found.loop.end
+        spans = list(self._find_loads(start, end))
+        for i in range(start, end):
+            place = self.body.local(self.tokens[i])
+            loaded = any(a <= i < b for a, b in spans)
+            subscript = any(d.value[0] <= i < d.value[1] or d.place == self.tokens[i].start for d in found.definitions)
+            if place in outside - sums and self.axes[place] and not loaded and not subscript:
+                raise NotUnderstood("a use of a work-item's own number in the loop")
+        self._add_loads(spans)
+
+    def _declares(self, statement: Statement) -> bool:
+        return any(self.tokens[i].start in self.body.locals for i in range(statement.start, statement.end))
+
+    def _find_loads(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Tokens of `pointer[...]` that depend on an axis, the outermost ones."""
+        at = start
+        while at < end:
+            if self.tokens[at + 1].text == "[" and self.tokens[at].identifier:
+                close = find_closing(self.tokens, at + 1) + 1
+                if self.find_axes((at, close)) & {0, 1}:
+                    yield at, close
+                    at = close
+                    continue
+            at += 1
+
+    def _add_loads(self, spans: list[tuple[int, int]]) -> None:
+        by_text: dict[tuple[str, ...], list[tuple[int, int]]] = {}
+        for span in spans:
+            by_text.setdefault(tuple(t.text for t in self.tokens[span[0] : span[1]]), []).append(span)
+        for same in by_text.values():
+            span = same[0]
+            axes = self.find_axes(span)
+            axis = next(iter(axes & {0, 1}))
+            root = self._find_root(span[0])
+            if axes != {axis, LOOP_AXIS} or self.tokens[span[1]].text in (".", "["):
+                raise NotUnderstood("a load that depends on both axes, or not on the loop")
+            self.found.loads.append(
+                StagedLoad(
+                    span,
+                    self.tokens[span[0]].text,
+                    self.pointers[root].base,
+                    axis,
+                    self._adds(span, frozenset({LOOP_AXIS})) and not self._adds(span, frozenset({axis})),
+                    tuple(a for a, _ in same),
+                )
+            )
+
+    def _find_root(self, at: int) -> str:
+        """The pointer parameter that a name stands for."""
+        place = self.body.local(self.tokens[at])
+        if place < 0 and self.tokens[at].text in self.pointers:
+            return self.tokens[at].text
+        definition = next((one for one in self.found.definitions if one.place == place), None)
+        if definition is None or "*" not in definition.type:
+            raise NotUnderstood("an array from elsewhere")
+        return self._find_root(definition.value[0])
+
+    def _adds(self, span: tuple[int, int], axes: Axes) -> bool:
+        """Whether a subscript adds a variable that depends on these axes alone, as it is."""
+        depth = 0
+        for i in range(span[0] + 2, span[1] - 1):
+            depth += (self.tokens[i].text in ("(", "[")) - (self.tokens[i].text in (")", "]"))
+            alone = self.tokens[i - 1].text in _BEFORE and self.tokens[i + 1].text in _AFTER
+            if depth == 0 and alone and self.axes.get(self.body.local(self.tokens[i])) == axes:
+                return True
+        return False
+
+    # --- after it ----------------------------------------------------------------------------------------------------
+
+    def _read_after(self) -> None:
+        found = self.found
+        stored = False
+        for statement in found.after:
+            if any(part.kind == "jump" for part in statement.inner()):
+                raise NotUnderstood("a jump after the loop")
+            for i in range(statement.start, statement.end):
+                operator = self.body.after_lvalue(i, statement.end) if self.tokens[i].identifier else ""
+                if self.tokens[i + 1].text != "[" or operator not in (*ASSIGN, *STEP):
+                    continue
+                if self._find_root(i) in {self._find_root(load.span[0]) for load in found.loads}:
+                    raise NotUnderstood("a store to what the loop reads")
+                span = (i, find_closing(self.tokens, i + 1) + 1)
+                if not stored and self._adds(span, frozenset({1})) and not self._adds(span, frozenset({0})):
+                    found.fast_axis = 1
+                stored = True
+        if not stored:
+            raise NotUnderstood("no result")
