@@ -98,12 +98,13 @@ def test_loops_are_dealt_out_and_joined() -> None:
     assert "const unsigned lane_x = (blockIdx.x * 256 + threadIdx.x) / 16;" in text
 
 
-@pytest.mark.parametrize("lanes", [4, 64])
+@pytest.mark.parametrize("lanes", [4, 64, 256, 1024])
 def test_split_programs_do_the_same(lanes: int) -> None:
     needs.simulator()
     needs.compiler()
     found, target = program(TALLY), target_of("gfx942")
-    text = emit_program(found, {"rows": TransformationPlan((256, 1, 1), split=lanes, unroll=2)}, {"rows": (64, 1, 1)})
+    plan = TransformationPlan((max(lanes, 256), 1, 1), split=lanes, unroll=2)
+    text = emit_program(found, {"rows": plan}, {"rows": (64, 1, 1)})
     runs = [run_trial(one, target, Conditions(exact=True, record_bytes=1 << 20)) for one in (TALLY, text)]
     done = compare_trials(*runs, Tolerance("float", 1e-6, "sums in another order"))
     assert done.equal, done
@@ -149,6 +150,9 @@ def test_the_move_is_offered_once() -> None:
     found = program(TALLY)
     one = KernelView(found, found.kernels[0], TransformationPlan(), "latency", (64, 1, 1), (64, 1, 1))
     offered = [move.plan for move in list_moves(one) if move.transformation == "split_loops"]
-    assert [plan.split for plan in offered] == [64, 16, 4] and all(plan.restrict for plan in offered)
+    assert [plan.split for plan in offered] == [64, 256, 16, 4, 1024] and all(plan.restrict for plan in offered)
+    many = KernelView(found, found.kernels[0], TransformationPlan(), "latency", (640, 1, 1), (64, 1, 1))
+    splits = [move.plan.split for move in list_moves(many) if move.transformation == "split_loops"]
+    assert splits == [64, 16, 4], "a group for each of many rows leaves most lanes idle"
     again = KernelView(found, found.kernels[0], offered[0], "latency", (64, 1, 1), (64, 1, 1))
     assert {move.transformation for move in list_moves(again)} <= {"unroll", "hints", "occupancy"}

@@ -1,8 +1,9 @@
-"""A row per wavefront: the lanes of a wavefront, or of a part of it, share the loops of one work-item, so that
-neighbours read neighbouring addresses where each lane walked along a row of its own."""
+"""A row per group, wavefront or part of one: its lanes share the loops of one work-item, so that neighbours read
+neighbouring addresses where each lane walked along a row of its own."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -14,8 +15,10 @@ from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 from hipsynth.tuning.optimize.transformations.split_loops.shared_loops import LANE, LANES, split_edits
 from hipsynth.tuning.optimize.transformations.transformation import MEMORY, Transformation
 
-LANES_OF_AN_ITEM = (64, 16, 4)
-GROUP = (256, 1, 1)
+LANES_OF_AN_ITEM = (64, 256, 16, 4, 1024)
+WAVE = 64
+GROUP = 256  # lanes, at least
+FEW_ITEMS = 4096  # work-items below which wavefronts of one each do not fill a device, and groups of one may
 
 
 def can_split(view: KernelView) -> bool:
@@ -38,8 +41,10 @@ def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
         or not can_split(view)
     ):
         return
+    few = math.prod(view.extent(axis) for axis in range(3)) <= FEW_ITEMS
     for lanes in LANES_OF_AN_ITEM:
-        yield replace(view.plan, shape=GROUP, split=lanes, restrict=True)
+        if lanes <= WAVE or few:
+            yield replace(view.plan, shape=(max(GROUP, lanes), 1, 1), split=lanes, restrict=True)
 
 
 TRANSFORMATION = Transformation(

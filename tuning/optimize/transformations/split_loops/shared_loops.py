@@ -17,21 +17,32 @@ from hipsynth.tuning.optimize.program_model import ATOMIC_ADDS
 from hipsynth.tuning.optimize.statements import JUMPS, NotUnderstood, Statement, parse_statements
 
 LANE = "lane_part"  # the parameter of an item function: which of the lanes of a work-item this is
-LANES = """// Joins the values of N neighbouring lanes; all of them get the same result.
+LANES = """// Joins the values of N neighbouring lanes, of a whole group if N > 64; all of them get the same result.
+template <int N, typename T, typename Join>
+__device__ __forceinline__ T join_lanes(T value, Join join) {
+  constexpr int kWave = N < 64 ? N : 64;
+  for (int d = kWave / 2; d > 0; d /= 2) value = join(value, __shfl_xor(value, d, kWave));
+  if constexpr (N > kWave) {
+    __shared__ T parts[N / kWave];
+    __syncthreads();  // the parts of an earlier sum have been read
+    if (threadIdx.x % kWave == 0) parts[threadIdx.x / kWave] = value;
+    __syncthreads();
+    value = parts[0];
+    for (int i = 1; i < N / kWave; ++i) value = join(value, parts[i]);
+  }
+  return value;
+}
 template <int N, typename T>
 __device__ __forceinline__ T sum_of_lanes(T value) {
-  for (int d = N / 2; d > 0; d /= 2) value += __shfl_xor(value, d, N);
-  return value;
+  return join_lanes<N>(value, [](T a, T b) -> T { return a + b; });
 }
 template <int N, typename T>
 __device__ __forceinline__ T largest_of_lanes(T value) {
-  for (int d = N / 2; d > 0; d /= 2) value = max(value, __shfl_xor(value, d, N));
-  return value;
+  return join_lanes<N>(value, [](T a, T b) -> T { return max(a, b); });
 }
 template <int N, typename T>
 __device__ __forceinline__ T least_of_lanes(T value) {
-  for (int d = N / 2; d > 0; d /= 2) value = min(value, __shfl_xor(value, d, N));
-  return value;
+  return join_lanes<N>(value, [](T a, T b) -> T { return min(a, b); });
 }
 
 """
