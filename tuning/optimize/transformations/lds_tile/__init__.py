@@ -16,7 +16,6 @@ from hipsynth.tuning.optimize.transformations.transformation import Transformati
 LANES = 16  # of a group along each of x and y
 # Results of a lane along x and y, and iterations of the loop that are staged at a time.
 TILES: tuple[Shape, ...] = ((4, 4, 16), (8, 8, 8), (4, 8, 16), (8, 4, 16), (2, 2, 32))
-LEAST_GROUPS = 0.5  # of a group of the tile along an axis, that the problem must fill
 
 
 def find_loop(program: ParsedProgram, kernel: KernelDefinition, block: Shape) -> TiledLoop | None:
@@ -34,7 +33,7 @@ def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
     if find_loop(view.program, view.kernel, view.block) is None:
         return
     for tile in TILES:
-        if all(view.extent(axis) >= LEAST_GROUPS * LANES * tile[axis] for axis in (0, 1)):
+        if all(view.extent(axis) >= LANES * tile[axis] for axis in (0, 1)):
             yield TransformationPlan(tile=tile)
 
 

@@ -48,13 +48,13 @@ class _TileWriter:
     program: ParsedProgram
     kernel: KernelDefinition
     tile: Shape
-    found: TiledLoop
+    tiling: TiledLoop
 
     def edits(self) -> Iterator[Edit]:
         words = {t.text for t in self.program.tokens[self.kernel.first : self.kernel.last]}
         words |= {parameter.name for parameter in self.kernel.parameters} | self.program.macros.keys()
-        made = {*_NAMES, *self._tile_names.values(), *self._item_names.values(), f"{self.found.variable.name}0"}
-        if words & made or len(set(self._tile_names.values())) < len(self._tile_names):
+        new_names = {*_NAMES, *self._tile_names.values(), *self._item_names.values(), f"{self.tiling.variable.name}0"}
+        if words & new_names or len(set(self._tile_names.values())) < len(self._tile_names):
             raise NotUnderstood("names that the new code uses")
         yield Edit(self.kernel.start, self.kernel.end, self._write_kernel())
         for launch in self.kernel.launches:
@@ -68,16 +68,16 @@ class _TileWriter:
 
     @cached_property
     def _tile_names(self) -> dict[StagedLoad, str]:
-        return {load: f"{load.pointer}_tile" for load in self.found.loads}
+        return {load: f"{load.pointer}_tile" for load in self.tiling.loads}
 
     @cached_property
     def _item_names(self) -> dict[int, str]:
         """Parameters with the number of work-items along axes that no condition bounds."""
-        bounded = {axis for condition in self.found.conditions for axis in condition.axes}
+        bounded = {axis for condition in self.tiling.conditions for axis in condition.axes}
         return {axis: f"items_{AXES[axis]}" for axis in (0, 1) if axis not in bounded}
 
     def _lane(self, axis: int) -> str:
-        return "threadIdx.x" if axis == self.found.fast_axis else "threadIdx.y"
+        return "threadIdx.x" if axis == self.tiling.fast_axis else "threadIdx.y"
 
     def _count(self, axis: int) -> str:
         """The variable that counts the results of a lane along an axis."""
@@ -88,11 +88,11 @@ class _TileWriter:
         return f"{self._lane(axis)} + {LANES} * {self._count(axis)}"
 
     def _rewrite(self, span: tuple[int, int], indices: Mapping[int, str], others: Iterable[Edit] = ()) -> str:
-        """The text of tokens with the numbers of work-items along the axes replaced, and other edits made."""
+        """The text of tokens with the numbers of work-items along the axes replaced, and other edits applied."""
         tokens, unit = self.program.tokens, self.program.unit
         base, end = tokens[span[0]].start, tokens[span[1] - 1].end
         edits = [Edit(edit.start - base, edit.end - base, edit.text) for edit in others]
-        for (a, b), axis in self.found.indices.items():
+        for (a, b), axis in self.tiling.indices.items():
             if span[0] <= a and b <= span[1]:
                 edits.append(Edit(tokens[a].start - base, tokens[b - 1].end - base, indices[axis]))
         return apply_edits(unit.text[base:end], edits).decode(errors="surrogateescape")
@@ -103,14 +103,14 @@ class _TileWriter:
         """The declarations of local constants, in the order of the source, with those that they are made of."""
         needed = self._close_over(set(places)) - set(known)
         return [
-            f"{one.type} {one.name} = {self._rewrite(one.value, indices)};"
-            for one in self.found.definitions
-            if one.place in needed
+            f"{local.type} {local.name} = {self._rewrite(local.value, indices)};"
+            for local in self.tiling.definitions
+            if local.place in needed
         ]
 
     def _close_over(self, places: set[int]) -> set[int]:
         """Places of the definitions that these definitions are made of, themselves included."""
-        by_place = {one.place: one for one in self.found.definitions}
+        by_place = {local.place: local for local in self.tiling.definitions}
         waiting, closed = [place for place in places if place in by_place], set()
         while waiting:
             place = waiting.pop()
@@ -120,11 +120,11 @@ class _TileWriter:
 
     def _named(self, span: tuple[int, int]) -> set[int]:
         """The local variables that tokens name."""
-        return {self.found.body.local(self.program.tokens[i]) for i in range(*span)} - {-1}
+        return {self.tiling.body.local(self.program.tokens[i]) for i in range(*span)} - {-1}
 
     @property
     def _shared_definitions(self) -> list[Definition]:
-        return [one for one in self.found.definitions if not one.axes]
+        return [local for local in self.tiling.definitions if not local.axes]
 
     def _write_condition(self, condition: Condition, indices: Mapping[int, str]) -> str:
         text = self._rewrite(condition.span, indices)
@@ -139,7 +139,11 @@ class _TileWriter:
 
     def _conditions_of(self, axes: set[int], indices: Mapping[int, str]) -> list[str]:
         """The conditions on work-items along these axes."""
-        texts = [self._write_condition(one, indices) for one in self.found.conditions if one.axes and one.axes <= axes]
+        texts = [
+            self._write_condition(local, indices)
+            for local in self.tiling.conditions
+            if local.axes and local.axes <= axes
+        ]
         for axis, name in self._item_names.items():
             if axis in axes:
                 texts.append(f"{indices[axis]} < {name}")
@@ -148,13 +152,13 @@ class _TileWriter:
     # --- the kernel --------------------------------------------------------------------------------------------------
 
     def _write_kernel(self) -> str:
-        kernel, found = self.kernel, self.found
+        kernel, tiling = self.kernel, self.tiling
         parameters = [restrict_pointer(parameter) for parameter in kernel.parameters]
         parameters += [f"unsigned {name}" for name in self._item_names.values()]
         template = f"{kernel.template}\n" if kernel.template else ""
-        shared = {one.place for one in self._shared_definitions}
+        shared = {local.place for local in self._shared_definitions}
         body = self._write_definitions(shared, {})
-        body += [f"if (!({self._write_condition(one, {})})) return;" for one in found.conditions if not one.axes]
+        body += [f"if (!({self._write_condition(local, {})})) return;" for local in tiling.conditions if not local.axes]
         body += self._write_arrays() + self._write_loop() + self._write_results()
         shape = f"{self._width(0)} x {self._width(1)}"
         each = f"{self.tile[0]} x {self.tile[1]}"
@@ -173,13 +177,13 @@ class _TileWriter:
             padding = " + 1" if load.along_loop else ""
             lines.append(f"__shared__ {load.type} {name}[{depth}][{self._width(load.axis)}{padding}];")
         lines.append(f"const int lane = threadIdx.y * {LANES} + threadIdx.x;")
-        for one in self.found.sums:
-            value = text_between(self.program.unit, self.program.tokens, *one.value)
-            array = f"{one.type} {one.name}[{self.tile[1]}][{self.tile[0]}]"
+        for local in self.tiling.sums:
+            value = text_between(self.program.unit, self.program.tokens, *local.value)
+            array = f"{local.type} {local.name}[{self.tile[1]}][{self.tile[0]}]"
             if re.fullmatch(r"0(\.0*)?f?|0u", value):
                 lines.append(f"{array} = {{}};")
             else:
-                lines += [f"{array};", *self._write_for_results([f"{one.name}[down][across] = {value};"])]
+                lines += [f"{array};", *self._write_for_results([f"{local.name}[down][across] = {value};"])]
         return lines
 
     def _write_for_results(self, lines: Iterable[str]) -> list[str]:
@@ -194,18 +198,18 @@ class _TileWriter:
         ]
 
     def _write_loop(self) -> list[str]:
-        found, depth = self.found, self.tile[2]
-        variable = found.variable
+        tiling, depth = self.tiling, self.tile[2]
+        variable = tiling.variable
         first = f"{variable.name}0"
         init = text_between(self.program.unit, self.program.tokens, *variable.value)
-        bound = text_between(self.program.unit, self.program.tokens, *found.bound)
+        bound = text_between(self.program.unit, self.program.tokens, *tiling.bound)
         lines = [f"for ({variable.type} {first} = {init}; {first} < {bound}; {first} += {depth}) {{"]
-        for load in found.loads:
+        for load in tiling.loads:
             lines += [_indent(line, 2) for line in self._write_staging(load, first, bound)]
         lines.append("  __syncthreads();")
-        kept = self._adds_products()
+        padded = self._adds_products()
         iteration = [
-            *([] if kept else [f"if ({first} + step >= {bound}) break;"]),
+            *([] if padded else [f"if ({first} + step >= {bound}) break;"]),
             *self._write_for_results(self._write_steps(first)),
         ]
         lines += ["#pragma unroll", f"  for (int step = 0; step < {depth}; ++step) {{"]
@@ -214,16 +218,16 @@ class _TileWriter:
 
     def _write_staging(self, load: StagedLoad, first: str, bound: str) -> list[str]:
         """Each lane of the group loads some elements of a tile."""
-        depth, width, variable = self.tile[2], self._width(load.axis), self.found.variable
+        depth, width, variable = self.tile[2], self._width(load.axis), self.tiling.variable
         along, beside = f"item % {depth}", f"item / {depth}"
         if not load.along_loop:
             along, beside = f"item / {width}", f"item % {width}"
         indices = {load.axis: f"blockIdx.{AXES[load.axis]} * {width} + {beside}"}
         places = self._named(load.span)
-        for condition in self.found.conditions:
+        for condition in self.tiling.conditions:
             if condition.axes == {load.axis}:
                 places |= self._named(condition.span)
-        shared = {one.place for one in self._shared_definitions}
+        shared = {local.place for local in self._shared_definitions}
         inside = [
             f"const {variable.type.removeprefix('const ')} {variable.name} = {first} + {along};",
             *self._write_definitions(places, indices, shared),
@@ -248,23 +252,23 @@ class _TileWriter:
         yield from self._list_sums(span)
 
     def _list_sums(self, span: tuple[int, int]) -> Iterator[Edit]:
-        sums = {one.place for one in self.found.sums}
+        sums = {local.place for local in self.tiling.sums}
         for i in range(*span):
-            if self.found.body.local(self.program.tokens[i]) in sums:
+            if self.tiling.body.local(self.program.tokens[i]) in sums:
                 end = self.program.tokens[i].end
                 yield Edit(end, end, "[down][across]")
 
     def _write_steps(self, first: str) -> list[str]:
         """The statements of an iteration of the original loop, for one result."""
-        found, variable = self.found, self.found.variable
-        statements = found.steps
+        tiling, variable = self.tiling, self.tiling.variable
+        statements = tiling.steps
         lines = []
-        loaded = [range(a, a + load.span[1] - load.span[0]) for load in found.loads for a in load.places]
-        kept = [s for s in statements if not self._only_subscripts(s)]
-        used = [i for s in kept for i in range(s.start, s.end) if not any(i in one for one in loaded)]
-        if any(found.body.local(self.program.tokens[i]) == variable.place for i in used):
+        loaded = [range(a, a + load.span[1] - load.span[0]) for load in tiling.loads for a in load.places]
+        computing = [s for s in statements if not self._only_subscripts(s)]
+        used = [i for s in computing for i in range(s.start, s.end) if not any(i in local for local in loaded)]
+        if any(tiling.body.local(self.program.tokens[i]) == variable.place for i in used):
             lines.append(f"const {variable.type.removeprefix('const ')} {variable.name} = {first} + step;")
-        for statement in kept:
+        for statement in computing:
             span = (statement.start, statement.end)
             lines.append(self._rewrite(span, {}, self._list_replacements(span)))
         return lines
@@ -272,19 +276,19 @@ class _TileWriter:
     def _only_subscripts(self, statement: Statement) -> bool:
         """Whether a statement declares only what the subscripts of staged loads are made of."""
         start, end = statement.start, statement.end
-        declared = {one.place for one in self.found.definitions if start <= one.value[0] < end}
-        loaded = [range(a, a + load.span[1] - load.span[0]) for load in self.found.loads for a in load.places]
+        declared = {local.place for local in self.tiling.definitions if start <= local.value[0] < end}
+        loaded = [range(a, a + load.span[1] - load.span[0]) for load in self.tiling.loads for a in load.places]
         tokens = self.program.tokens
-        for i in range(self.found.loop.head[1] + 1, self.found.loop.end):
-            if start <= i < end or any(i in one for one in loaded):
+        for i in range(self.tiling.loop.head[1] + 1, self.tiling.loop.end):
+            if start <= i < end or any(i in local for local in loaded):
                 continue
-            if self.found.body.local(tokens[i]) in declared:
+            if self.tiling.body.local(tokens[i]) in declared:
                 return False
-        return bool(declared) and not any(start <= a < end for load in self.found.loads for a in load.places)
+        return bool(declared) and not any(start <= a < end for load in self.tiling.loads for a in load.places)
 
     def _adds_products(self) -> bool:
         """Whether iterations beyond the end, for which zeros are loaded, change nothing."""
-        for statement in self.found.steps:
+        for statement in self.tiling.steps:
             if self._only_subscripts(statement):
                 continue
             marks = self._mark_loads(statement.start, statement.end)
@@ -294,7 +298,7 @@ class _TileWriter:
 
     def _mark_loads(self, start: int, end: int) -> Iterator[str]:
         """The words of a statement with a mark for each staged load."""
-        lengths = {a: load.span[1] - load.span[0] for load in self.found.loads for a in load.places}
+        lengths = {a: load.span[1] - load.span[0] for load in self.tiling.loads for a in load.places}
         at = start
         while at < end:
             yield "@" if at in lengths else self.program.tokens[at].text
@@ -302,13 +306,13 @@ class _TileWriter:
 
     def _write_results(self) -> list[str]:
         """What follows the loop, for each result of a lane."""
-        found = self.found
+        tiling = self.tiling
         indices = {axis: f"blockIdx.{AXES[axis]} * {self._width(axis)} + {self._result_index(axis)}" for axis in (0, 1)}
-        span = (found.after[0].start, found.after[-1].end)
+        span = (tiling.after[0].start, tiling.after[-1].end)
         places = self._named(span)
-        for condition in found.conditions:
+        for condition in tiling.conditions:
             places |= self._named(condition.span)
-        shared = {one.place for one in self._shared_definitions}
+        shared = {local.place for local in self._shared_definitions}
         lines = self._write_definitions(places, indices, shared)
         conditions = self._conditions_of({0, 1}, indices)
         results = self._rewrite(span, indices, self._list_sums(span))

@@ -82,8 +82,8 @@ def find_tiled_loop(program: ParsedProgram, kernel: KernelDefinition, block: Sha
     if any(mark in t.text for t in tokens[kernel.first : kernel.last] for mark in _EFFECTS if t.identifier):
         raise NotUnderstood("a function with effects")
     indices = dict(_find_indices(body, block))
-    _Reader(body, found := TiledLoop(body, indices)).read(parse_statements(tokens, kernel.first, kernel.last))
-    return found
+    _Reader(body, tiling := TiledLoop(body, indices)).read(parse_statements(tokens, kernel.first, kernel.last))
+    return tiling
 
 
 def _find_indices(body: Body, block: Shape) -> Iterator[tuple[tuple[int, int], int]]:
@@ -127,28 +127,28 @@ class _Reader:
     """Fills in a TiledLoop from the statements of a kernel."""
 
     body: Body
-    found: TiledLoop
+    tiling: TiledLoop
 
     def read(self, statements: tuple[Statement, ...]) -> None:
         self.tokens = self.body.tokens
         self.pointers = {p.name: p for p in self.body.kernel.parameters if p.base}
         self.axes: dict[int, Axes] = {}
         self._read_before(statements)
-        if not self.found.loop.end:
+        if not self.tiling.loop.end:
             raise NotUnderstood("no loop")
         self._read_loop()
         self._read_after()
-        if {load.axis for load in self.found.loads} != {0, 1}:
+        if {load.axis for load in self.tiling.loads} != {0, 1}:
             raise NotUnderstood("loads that work-items do not share along both axes")
 
     def _read_before(self, statements: tuple[Statement, ...]) -> None:
         for number, statement in enumerate(statements):
             if statement.kind == "for":
-                self.found.loop = statement
-                self.found.after = list(statements[number + 1 :])
+                self.tiling.loop = statement
+                self.tiling.after = list(statements[number + 1 :])
                 return
             if statement.kind == "simple":
-                self.found.definitions += self._read_definitions(statement)
+                self.tiling.definitions += self._read_definitions(statement)
             elif statement.kind == "if" and len(statement.parts) == 1:
                 leaves = self._only_returns(statement.parts[0])
                 self._add_conditions(statement.head, leaves)
@@ -173,7 +173,7 @@ class _Reader:
             axes = self.find_axes(part)
             if len(axes) > 1:
                 raise NotUnderstood("a condition on two axes")
-            self.found.conditions.append(Condition(part, negated, axes))
+            self.tiling.conditions.append(Condition(part, negated, axes))
 
     def _read_definitions(self, statement: Statement) -> Iterator[Definition]:
         """The variables that a statement declares; each must have an initial value."""
@@ -197,7 +197,7 @@ class _Reader:
 
     def find_axes(self, span: tuple[int, int]) -> Axes:
         """The axes of the work that an expression depends on."""
-        axes: set[int] = {axis for (a, b), axis in self.found.indices.items() if span[0] <= a and b <= span[1]}
+        axes: set[int] = {axis for (a, b), axis in self.tiling.indices.items() if span[0] <= a and b <= span[1]}
         for i in range(*span):
             axes |= self.axes.get(self.body.local(self.tokens[i]), frozenset())
         return frozenset(axes)
@@ -205,8 +205,8 @@ class _Reader:
     # --- the loop ----------------------------------------------------------------------------------------------------
 
     def _read_loop(self) -> None:
-        found, tokens = self.found, self.tokens
-        parts = split_at(tokens, *found.loop.head, ";")
+        tiling, tokens = self.tiling, self.tokens
+        parts = split_at(tokens, *tiling.loop.head, ";")
         if len(parts) != 3:
             raise NotUnderstood("another loop")
         (a, b), (c, d), (e, f) = parts
@@ -217,19 +217,23 @@ class _Reader:
             raise NotUnderstood("a loop whose range differs among work-items, or with another step")
         if any(self.body.local(tokens[i]) == variable.place for i in range(c + 1, d)):
             raise NotUnderstood("a bound that moves")
-        found.variable, found.bound = variable, (c + 2, d)
+        tiling.variable, tiling.bound = variable, (c + 2, d)
         self.axes[variable.place] = frozenset({LOOP_AXIS})
-        outside = {definition.place for definition in found.definitions}
+        outside = {definition.place for definition in tiling.definitions}
         written = self._find_written()
-        found.sums = [one for one in found.definitions if one.place in written]
-        found.definitions = [one for one in found.definitions if one.place not in written]
-        if not found.sums or any(one.axes or "*" in one.type for one in found.sums) or variable.place in written:
+        tiling.sums = [local for local in tiling.definitions if local.place in written]
+        tiling.definitions = [local for local in tiling.definitions if local.place not in written]
+        if (
+            not tiling.sums
+            or any(local.axes or "*" in local.type for local in tiling.sums)
+            or variable.place in written
+        ):
             raise NotUnderstood("no sum, or one that begins differently")
         self._read_iteration(outside)
 
     def _find_written(self) -> set[int]:
         """Declarations of the local variables that are changed after they are declared, in the loop or after it."""
-        loop, written = self.found.loop, set()
+        loop, written = self.tiling.loop, set()
         for i in range(loop.head[1] + 1, self.body.kernel.last):
             place = self.body.local(self.tokens[i])
             writes = self.body.assigns(i, self.body.kernel.last) or self._takes_address(i)
@@ -244,19 +248,19 @@ class _Reader:
         return self.tokens[at - 1].text == "&" and not (before.identifier or before.text in (")", "]"))
 
     def _read_iteration(self, outside: set[int]) -> None:
-        found = self.found
-        for statement in found.steps:
+        tiling = self.tiling
+        for statement in tiling.steps:
             if statement.kind != "simple":
                 raise NotUnderstood(f"a {statement.kind} statement in the loop")
             if self._declares(statement):
-                found.definitions += self._read_definitions(statement)
-        sums = {one.place for one in found.sums}
-        start, end = found.loop.head[1] + 1, found.loop.end
+                tiling.definitions += self._read_definitions(statement)
+        sums = {local.place for local in tiling.sums}
+        start, end = tiling.loop.head[1] + 1, tiling.loop.end
         spans = list(self._find_loads(start, end))
         for i in range(start, end):
             place = self.body.local(self.tokens[i])
             loaded = any(a <= i < b for a, b in spans)
-            subscript = any(d.value[0] <= i < d.value[1] or d.place == self.tokens[i].start for d in found.definitions)
+            subscript = any(d.value[0] <= i < d.value[1] or d.place == self.tokens[i].start for d in tiling.definitions)
             if place in outside - sums and self.axes[place] and not loaded and not subscript:
                 raise NotUnderstood("a use of a work-item's own number in the loop")
         self._add_loads(spans)
@@ -287,7 +291,7 @@ class _Reader:
             root = self._find_root(span[0])
             if axes != {axis, LOOP_AXIS} or self.tokens[span[1]].text in (".", "["):
                 raise NotUnderstood("a load that depends on both axes, or not on the loop")
-            self.found.loads.append(
+            self.tiling.loads.append(
                 StagedLoad(
                     span,
                     self.tokens[span[0]].text,
@@ -303,7 +307,7 @@ class _Reader:
         place = self.body.local(self.tokens[at])
         if place < 0 and self.tokens[at].text in self.pointers:
             return self.tokens[at].text
-        definition = next((one for one in self.found.definitions if one.place == place), None)
+        definition = next((local for local in self.tiling.definitions if local.place == place), None)
         if definition is None or "*" not in definition.type:
             raise NotUnderstood("an array from elsewhere")
         return self._find_root(definition.value[0])
@@ -321,20 +325,20 @@ class _Reader:
     # --- after it ----------------------------------------------------------------------------------------------------
 
     def _read_after(self) -> None:
-        found = self.found
+        tiling = self.tiling
         stored = False
-        for statement in found.after:
+        for statement in tiling.after:
             if any(part.kind == "jump" for part in statement.inner()):
                 raise NotUnderstood("a jump after the loop")
             for i in range(statement.start, statement.end):
                 operator = self.body.after_lvalue(i, statement.end) if self.tokens[i].identifier else ""
                 if self.tokens[i + 1].text != "[" or operator not in (*ASSIGN, *STEP):
                     continue
-                if self._find_root(i) in {self._find_root(load.span[0]) for load in found.loads}:
+                if self._find_root(i) in {self._find_root(load.span[0]) for load in tiling.loads}:
                     raise NotUnderstood("a store to what the loop reads")
                 span = (i, find_closing(self.tokens, i + 1) + 1)
                 if not stored and self._adds(span, frozenset({1})) and not self._adds(span, frozenset({0})):
-                    found.fast_axis = 1
+                    tiling.fast_axis = 1
                 stored = True
         if not stored:
             raise NotUnderstood("no result")
