@@ -110,6 +110,30 @@ def test_split_programs_do_the_same(lanes: int) -> None:
     assert done.equal, done
 
 
+AGAIN = TALLY.replace(
+    "  most[row] = largest + seen;\n",
+    "  most[row] = largest + seen;\n"
+    "  for (int c = 0; c < columns; ++c) sum += x[c] - most[row];\n"
+    "  if (sum > most[row]) ends_up[row] = sum;\n",
+).replace("float* most,", "float* most, float* ends_up,")
+AGAIN = AGAIN.replace("float *in, *out, *most;", "float *in, *out, *most, *up;").replace(
+    "out, most, n", "out, most, up, n"
+)
+AGAIN = AGAIN.replace("|| hipMalloc(&most, n * 4)", "|| hipMalloc(&most, n * 4) || hipMalloc(&up, n * 4)")
+
+
+@pytest.mark.parametrize("lanes", [16, 256])
+def test_a_value_that_is_read_again_after_its_store_is_kept(lanes: int) -> None:
+    needs.simulator()
+    needs.compiler()
+    found = program(AGAIN)
+    text = emit_program(found, {"rows": TransformationPlan((256, 1, 1), split=lanes)}, {"rows": (64, 1, 1)})
+    assert "const float most_value = largest + seen;\n" in text and "most[row] = most_value;" in text
+    assert text.count("most_value") == 4
+    runs = [run_trial(one, target_of("gfx942"), Conditions(exact=True, record_bytes=1 << 20)) for one in (AGAIN, text)]
+    assert runs[0].ok and compare_trials(*runs, Tolerance("float", 1e-6, "sums in another order")).equal
+
+
 ROW = "const int i = blockIdx.x * blockDim.x + threadIdx.x; "
 REFUSED = {
     "no loop": "a[i] = b[i];",
@@ -123,6 +147,11 @@ REFUSED = {
     "a neighbour's store that is read": "for (int c = 0; c < n; ++c) a[c] = b[c]; float s = 0; "
     "for (int c = 0; c < n; ++c) s += a[c + 1]; b[i] = s;",
     "what the first lane stores": "a[i] = 1; float s = 0; for (int c = 0; c < n; ++c) s += a[c]; b[i] = s;",
+    "a store under a condition": "float s = 0; if (i < 5) { a[i] = 1; } "
+    "for (int c = 0; c < n; ++c) s += a[i]; b[i] = s;",
+    "one of two stores": "a[i] = 1; if (i > 5) a[i] = 2; float s = 0; for (int c = 0; c < n; ++c) s += a[i]; b[i] = s;",
+    "a place that moves": "int j = i; a[j] = 1; j = j + 1; "
+    "float s = 0; for (int c = 0; c < n; ++c) s += a[j]; b[i] = s;",
     "a pointer that is followed": "float s = 0; for (int c = 0; c < n; ++c) s += *(b + c); a[i] = s;",
     "a reference": "float s = 0; float& r = s; for (int c = 0; c < n; ++c) r += b[c]; a[i] = s;",
     "a function with effects": "float s = 0; for (int c = 0; c < n; ++c) s += put(a, c); b[i] = s;",

@@ -83,6 +83,7 @@ class _Split:
     lanes: int
     loops: list[_Loop] = field(default_factory=list)
     stores: list[_Store] = field(default_factory=list)
+    kept: dict[_Store, list[int]] = field(default_factory=dict)  # values that are read again after their store
 
     def edits(self) -> list[Edit]:
         kernel = self.body.kernel
@@ -90,14 +91,17 @@ class _Split:
         self.body.check_plain()
         self._check_words()
         self.aliases = self._find_aliases()
-        self._walk_statements(parse_statements(self.tokens, kernel.first, kernel.last))
+        self.tree = parse_statements(self.tokens, kernel.first, kernel.last)
+        self._walk_statements(self.tree)
         if not self.loops:
             raise NotUnderstood("no loop whose iterations are independent")
         self._check_stores()
         loop_edits = [edit for loop in self.loops for edit in self._loop_edits(loop)]
+        value_edits = {store.statement: self._keep_edits(store) for store in self.kept}
         for statement in {store.statement for store in self.stores if store.loop is None}:
             start, end = self.tokens[statement.start].start, self.tokens[statement.end - 1].end
-            loop_edits += [Edit(start, start, f"if ({LANE} == 0) {{ "), Edit(end, end, " }")]
+            before, *others = value_edits.get(statement, [Edit(start, start, "")])
+            loop_edits += [Edit(start, start, f"{before.text}if ({LANE} == 0) {{ "), Edit(end, end, " }"), *others]
         return loop_edits
 
     # --- what the kernel does ----------------------------------------------------------------------------------------
@@ -361,8 +365,55 @@ class _Split:
                 same = store.statement.start <= i < store.statement.end and store.loop is None
                 loop = next((s for s in self.loops if s.statement.start <= i < s.statement.end), None)
                 dealt = store.loop is not None and loop is not None and loop.head == store.loop.head
-                if not same and not (dealt and self._read_subscript(i) == store.subscript):
+                if same or (dealt and self._read_subscript(i) == store.subscript):
+                    continue
+                if self._can_keep(store, i):
+                    self.kept.setdefault(store, []).append(i)
+                else:
                     raise NotUnderstood(f"{root} is read where other lanes may have stored")
+
+    def _can_keep(self, store: _Store, at: int) -> bool:
+        """Whether a read finds what a statement stored: it comes later under the same conditions, and place and value
+        stay."""
+        statement, root = store.statement, self._root_pointer(store.at, self.aliases)
+        close = find_closing(self.tokens, store.at + 1) if self.tokens[store.at + 1].text == "[" else -1
+        if store.loop is not None or statement.start != store.at or self.tokens[close + 1].text != "=":
+            return False
+        kernel = self.body.kernel
+        changed = {self.body.local(self.tokens[i]) for i, _ in self._list_writes((kernel.first, kernel.last))
+                   if self.tokens[i].start not in self.body.locals}  # fmt: skip
+        named = {self.body.local(self.tokens[i]) for i in range(store.at, close)} - {-1}
+        once = [self._root_pointer(other.at, self.aliases) for other in self.stores].count(root) == 1
+        within = next(
+            (
+                block
+                for outer in self.tree
+                for block in outer.inner()
+                if statement in block.parts and block.kind == "block"
+            ),
+            None,
+        )
+        end = within.end if within is not None else (kernel.last if statement in self.tree else 0)
+        read = self.tokens[at - 1].text != "&" and not self.body.assigns(at, kernel.last)
+        same = self._read_subscript(at) == store.subscript and statement.end <= at < end
+        return read and same and once and not named & changed
+
+    def _keep_edits(self, store: _Store) -> list[Edit]:
+        """A local constant with the stored value, which later reads name; the first edit comes before the store."""
+        tokens, statement = self.tokens, store.statement
+        root = self._root_pointer(store.at, self.aliases)
+        kind = next(parameter.base for parameter in self.body.kernel.parameters if parameter.name == root)
+        name = f"{tokens[store.at].text}_value"
+        if name in {token.text for token in tokens}:
+            raise NotUnderstood("a name that the new code uses")
+        first = find_closing(tokens, store.at + 1) + 2
+        value = text_between(self.body.program.unit, tokens, first, statement.end - 1)
+        start = tokens[statement.start].start
+        edits = [Edit(start, start, f"const {kind} {name} = {value};\n  ")]
+        edits.append(Edit(tokens[first].start, tokens[statement.end - 2].end, name))
+        for i in self.kept[store]:
+            edits.append(Edit(tokens[i].start, tokens[find_closing(tokens, i + 1)].end, name))
+        return edits
 
     def _in_alias(self, at: int) -> bool:
         """Whether a token is in the initial value of a local pointer."""
