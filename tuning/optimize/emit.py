@@ -15,6 +15,7 @@ from hipsynth.tuning.optimize.transformations import list_planned
 from hipsynth.tuning.optimize.transformations.hints import restrict_pointer
 from hipsynth.tuning.optimize.transformations.jam.jammed_body import jammed
 from hipsynth.tuning.optimize.transformations.lds_tile.tile_source import edit_kernel
+from hipsynth.tuning.optimize.transformations.lds_transpose.transpose_source import edit_transposition
 from hipsynth.tuning.optimize.transformations.occupancy import launch_bounds
 from hipsynth.tuning.optimize.transformations.split_loops.shared_loops import LANE
 
@@ -78,6 +79,8 @@ class _Writer:
     def edits(self) -> list[Edit]:
         if self.plan.tile is not None:
             return edit_kernel(self.program, self.kernel, self.plan.tile, self.block)
+        if self.plan.transpose:
+            return edit_transposition(self.program, self.kernel, self.plan.transpose, self.block)
         if self.plan.shape is None:
             return self._in_place()
         launches = [Edit(launch.start, launch.end, self._write_launch(launch)) for launch in self.kernel.launches]

@@ -24,7 +24,8 @@ class TransformationPlan:
     `jam`, neighbouring work-items along the other one of x and y that a lane executes together with those along `axis`.
     `aggregate`: lanes that add the same number to one address share an atomic addition and its result. `tile`: results
     of a lane along x and y, and iterations of the loop over what they share that are staged in the LDS at a time; a
-    plan with it has nothing else.
+    plan with it has nothing else. `transpose`: side of the square tiles that go through the LDS between loads along
+    one axis and stores along the other one; a plan with it has nothing else.
     """
 
     shape: Shape | None = None  # None: the launch is unchanged
@@ -43,6 +44,12 @@ class TransformationPlan:
     rows: int = 1
     aggregate: bool = False
     tile: Shape | None = None
+    transpose: int = 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing can be added: the kernel is written anew."""
+        return self.tile is not None or self.transpose > 0
 
     @property
     def across(self) -> int:

@@ -16,6 +16,7 @@ from hipsynth.tuning.optimize.transformations import (
     lane_order,
     lds_padding,
     lds_tile,
+    lds_transpose,
     occupancy,
     register_tile,
     split_loops,
@@ -29,6 +30,7 @@ from hipsynth.tuning.optimize.transformations.transformation import Transformati
 # By the name of its file. A search tries them by turns in this order, those first that a kernel's limit calls for.
 TRANSFORMATIONS: Mapping[str, Transformation] = {
     "lds_tile": lds_tile.TRANSFORMATION,
+    "lds_transpose": lds_transpose.TRANSFORMATION,
     "atomics": atomics.TRANSFORMATION,
     "wave_atomics": wave_atomics.TRANSFORMATION,
     "lane_order": lane_order.TRANSFORMATION,
@@ -45,6 +47,8 @@ TRANSFORMATIONS: Mapping[str, Transformation] = {
     "occupancy": occupancy.TRANSFORMATION,
 }
 
+REWRITES = frozenset({"lds_tile", "lds_transpose"})  # that write a kernel anew, to which no other one is added
+
 
 def list_moves(view: KernelView) -> list[Move]:
     """All moves from a kernel's plan, in round-robin order of the transformations, those for its bottleneck first."""
@@ -53,8 +57,8 @@ def list_moves(view: KernelView) -> list[Move]:
     plans = {view.plan}
     for name, transformation in sorted(TRANSFORMATIONS.items(), key=lambda row: limit not in row[1].helps):
         rows.append([])
-        if view.plan.tile is not None and name != "lds_tile":
-            continue  # a plan with a tile has nothing else
+        if view.plan.is_complete and name not in REWRITES:
+            continue
         for plan in transformation.list_plans(view):
             if plan not in plans:
                 plans.add(plan)

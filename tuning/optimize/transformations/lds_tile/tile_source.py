@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
-from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.edits import Edit
 from hipsynth.source.tokens import text_between
-from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
+from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement
 from hipsynth.tuning.optimize.transformation_plan import AXES, Shape
-from hipsynth.tuning.optimize.transformations.hints import restrict_pointer
 from hipsynth.tuning.optimize.transformations.lds_tile import LANES
+from hipsynth.tuning.optimize.transformations.lds_tile.group_source import GroupWriter, indent_lines
 from hipsynth.tuning.optimize.transformations.lds_tile.tiled_loop import (
-    Condition,
-    Definition,
     StagedLoad,
-    TiledLoop,
     find_tiled_loop,
 )
 
@@ -35,46 +31,21 @@ _NAMES = ("across", "down", "step", "item", "lane")  # of variables that the new
 def edit_kernel(program: ParsedProgram, kernel: KernelDefinition, tile: Shape, block: Shape) -> list[Edit]:
     """The edits of a kernel and its launches. Raises NotUnderstood."""
     loop = find_tiled_loop(program, kernel, block)
-    return list(_TileWriter(program, kernel, tile, loop).edits())
-
-
-def _indent(text: str, by: int) -> str:
-    lines = text.splitlines()
-    return "\n".join(line if line.startswith("#") or not line else " " * by + line for line in lines)
+    widths = LANES * tile[0], LANES * tile[1]
+    return list(_TileWriter(program, kernel, loop, widths, (LANES, LANES), tile).edits())
 
 
 @dataclass(frozen=True)
-class _TileWriter:
-    program: ParsedProgram
-    kernel: KernelDefinition
+class _TileWriter(GroupWriter):
     tile: Shape
-    tiling: TiledLoop
 
     def edits(self) -> Iterator[Edit]:
-        words = {t.text for t in self.program.tokens[self.kernel.first : self.kernel.last]}
-        words |= {parameter.name for parameter in self.kernel.parameters} | self.program.macros.keys()
-        new_names = {*_NAMES, *self._tile_names.values(), *self._item_names.values(), f"{self.tiling.variable.name}0"}
-        if words & new_names or len(set(self._tile_names.values())) < len(self._tile_names):
+        if self.has_names([*_NAMES, f"{self.tiling.variable.name}0"]):
             raise NotUnderstood("names that the new code uses")
         yield Edit(self.kernel.start, self.kernel.end, self._write_kernel())
-        for launch in self.kernel.launches:
-            yield Edit(launch.start, launch.end, self._write_launch(launch))
+        yield from self._launch_edits()
 
     # --- parts -------------------------------------------------------------------------------------------------------
-
-    def _width(self, axis: int) -> int:
-        """Results of a group along an axis."""
-        return LANES * self.tile[axis]
-
-    @cached_property
-    def _tile_names(self) -> dict[StagedLoad, str]:
-        return {load: f"{load.pointer}_tile" for load in self.tiling.loads}
-
-    @cached_property
-    def _item_names(self) -> dict[int, str]:
-        """Parameters with the number of work-items along axes that no condition bounds."""
-        bounded = {axis for condition in self.tiling.conditions for axis in condition.axes}
-        return {axis: f"items_{AXES[axis]}" for axis in (0, 1) if axis not in bounded}
 
     def _lane(self, axis: int) -> str:
         return "threadIdx.x" if axis == self.tiling.fast_axis else "threadIdx.y"
@@ -87,86 +58,15 @@ class _TileWriter:
         """Where a result of a lane is in the tile."""
         return f"{self._lane(axis)} + {LANES} * {self._count(axis)}"
 
-    def _rewrite(self, span: tuple[int, int], indices: Mapping[int, str], others: Iterable[Edit] = ()) -> str:
-        """The text of tokens with the numbers of work-items along the axes replaced, and other edits applied."""
-        tokens, unit = self.program.tokens, self.program.unit
-        base, end = tokens[span[0]].start, tokens[span[1] - 1].end
-        edits = [Edit(edit.start - base, edit.end - base, edit.text) for edit in others]
-        for (a, b), axis in self.tiling.indices.items():
-            if span[0] <= a and b <= span[1]:
-                edits.append(Edit(tokens[a].start - base, tokens[b - 1].end - base, indices[axis]))
-        return apply_edits(unit.text[base:end], edits).decode(errors="surrogateescape")
-
-    def _write_definitions(
-        self, places: Iterable[int], indices: Mapping[int, str], known: Iterable[int] = ()
-    ) -> list[str]:
-        """The declarations of local constants, in the order of the source, with those that they are made of."""
-        needed = self._close_over(set(places)) - set(known)
-        return [
-            f"{local.type} {local.name} = {self._rewrite(local.value, indices)};"
-            for local in self.tiling.definitions
-            if local.place in needed
-        ]
-
-    def _close_over(self, places: set[int]) -> set[int]:
-        """Places of the definitions that these definitions are made of, themselves included."""
-        by_place = {local.place: local for local in self.tiling.definitions}
-        waiting, closed = [place for place in places if place in by_place], set()
-        while waiting:
-            place = waiting.pop()
-            closed.add(place)
-            waiting += [p for p in self._named(by_place[place].value) if p in by_place and p not in closed]
-        return closed
-
-    def _named(self, span: tuple[int, int]) -> set[int]:
-        """The local variables that tokens name."""
-        return {self.tiling.body.local(self.program.tokens[i]) for i in range(*span)} - {-1}
-
-    @property
-    def _shared_definitions(self) -> list[Definition]:
-        return [local for local in self.tiling.definitions if not local.axes]
-
-    def _write_condition(self, condition: Condition, indices: Mapping[int, str]) -> str:
-        text = self._rewrite(condition.span, indices)
-        if not condition.negated:
-            return text
-        words = [t.text for t in self.program.tokens[slice(*condition.span)]]
-        flips = {"<": ">=", ">=": "<", ">": "<=", "<=": ">"}
-        signs = [word for word in words if word in flips]
-        if len(signs) == 1 and not {"?", "&&", "||", "(", "==", "!="} & set(words):
-            return text.replace(signs[0], flips[signs[0]], 1)
-        return f"!({text})"
-
-    def _conditions_of(self, axes: set[int], indices: Mapping[int, str]) -> list[str]:
-        """The conditions on work-items along these axes."""
-        texts = [
-            self._write_condition(local, indices)
-            for local in self.tiling.conditions
-            if local.axes and local.axes <= axes
-        ]
-        for axis, name in self._item_names.items():
-            if axis in axes:
-                texts.append(f"{indices[axis]} < {name}")
-        return texts
-
     # --- the kernel --------------------------------------------------------------------------------------------------
 
     def _write_kernel(self) -> str:
-        kernel, tiling = self.kernel, self.tiling
-        parameters = [restrict_pointer(parameter) for parameter in kernel.parameters]
-        parameters += [f"unsigned {name}" for name in self._item_names.values()]
-        template = f"{kernel.template}\n" if kernel.template else ""
-        shared = {local.place for local in self._shared_definitions}
-        body = self._write_definitions(shared, {})
-        body += [f"if (!({self._write_condition(local, {})})) return;" for local in tiling.conditions if not local.axes]
-        body += self._write_arrays() + self._write_loop() + self._write_results()
-        shape = f"{self._width(0)} x {self._width(1)}"
+        body = self._write_shared() + self._write_arrays() + self._write_loop() + self._write_results()
+        shape = f"{self.widths[0]} x {self.widths[1]}"
         each = f"{self.tile[0]} x {self.tile[1]}"
         return (
             f"// A group computes {shape} results, a lane {each} of them; what they share is loaded once.\n"
-            f"{template}__global__ __launch_bounds__({LANES * LANES}) void {kernel.name}({', '.join(parameters)}) {{\n"
-            + _indent("\n".join(body), 2)
-            + "\n}"
+            f"{self._write_head()} {{\n" + indent_lines("\n".join(body), 2) + "\n}"
         )
 
     def _write_arrays(self) -> list[str]:
@@ -175,7 +75,7 @@ class _TileWriter:
         for load, name in self._tile_names.items():
             # Lanes that store along the loop would meet in one bank without the additional element.
             padding = " + 1" if load.along_loop else ""
-            lines.append(f"__shared__ {load.type} {name}[{depth}][{self._width(load.axis)}{padding}];")
+            lines.append(f"__shared__ {load.type} {name}[{depth}][{self.widths[load.axis]}{padding}];")
         lines.append(f"const int lane = threadIdx.y * {LANES} + threadIdx.x;")
         for local in self.tiling.sums:
             value = text_between(self.program.unit, self.program.tokens, *local.value)
@@ -193,7 +93,7 @@ class _TileWriter:
             f"for (int down = 0; down < {self.tile[1]}; ++down)",
             "#pragma unroll",
             f"  for (int across = 0; across < {self.tile[0]}; ++across) {{",
-            *(_indent(line, 4) for line in lines),
+            *(indent_lines(line, 4) for line in lines),
             "  }",
         ]
 
@@ -205,7 +105,7 @@ class _TileWriter:
         bound = text_between(self.program.unit, self.program.tokens, *tiling.bound)
         lines = [f"for ({variable.type} {first} = {init}; {first} < {bound}; {first} += {depth}) {{"]
         for load in tiling.loads:
-            lines += [_indent(line, 2) for line in self._write_staging(load, first, bound)]
+            lines += [indent_lines(line, 2) for line in self._write_staging(load, first, bound)]
         lines.append("  __syncthreads();")
         padded = self._adds_products()
         iteration = [
@@ -213,12 +113,12 @@ class _TileWriter:
             *self._write_for_results(self._write_steps(first)),
         ]
         lines += ["#pragma unroll", f"  for (int step = 0; step < {depth}; ++step) {{"]
-        lines += [_indent(line, 4) for line in iteration]
+        lines += [indent_lines(line, 4) for line in iteration]
         return [*lines, "  }", "  __syncthreads();", "}"]
 
     def _write_staging(self, load: StagedLoad, first: str, bound: str) -> list[str]:
         """Each lane of the group loads some elements of a tile."""
-        depth, width, variable = self.tile[2], self._width(load.axis), self.tiling.variable
+        depth, width, variable = self.tile[2], self.widths[load.axis], self.tiling.variable
         along, beside = f"item % {depth}", f"item / {depth}"
         if not load.along_loop:
             along, beside = f"item / {width}", f"item % {width}"
@@ -307,7 +207,7 @@ class _TileWriter:
     def _write_results(self) -> list[str]:
         """What follows the loop, for each result of a lane."""
         tiling = self.tiling
-        indices = {axis: f"blockIdx.{AXES[axis]} * {self._width(axis)} + {self._result_index(axis)}" for axis in (0, 1)}
+        indices = {axis: f"blockIdx.{AXES[axis]} * {self.widths[axis]} + {self._result_index(axis)}" for axis in (0, 1)}
         span = (tiling.after[0].start, tiling.after[-1].end)
         places = self._named(span)
         for condition in tiling.conditions:
@@ -316,47 +216,5 @@ class _TileWriter:
         lines = self._write_definitions(places, indices, shared)
         conditions = self._conditions_of({0, 1}, indices)
         results = self._rewrite(span, indices, self._list_sums(span))
-        lines += [f"if ({' && '.join(conditions)}) {{", _indent(results, 2), "}"] if conditions else [results]
+        lines += [f"if ({' && '.join(conditions)}) {{", indent_lines(results, 2), "}"] if conditions else [results]
         return self._write_for_results(lines)
-
-    # --- its launches ------------------------------------------------------------------------------------------------
-
-    def _write_launch(self, launch: LaunchStatement) -> str:
-        items = {axis: self._count_items(launch, axis) for axis in (0, 1)}
-        groups = [f"({items[axis]} + {self._width(axis) - 1}) / {self._width(axis)}" for axis in (0, 1)]
-        third = self._component(launch.grid, 2)
-        grid = ", ".join([*groups, third] if third != "1" else groups)
-        rest = "".join(f", {part}" for part in launch.rest)
-        arguments = ", ".join([*launch.arguments, *(items[axis] for axis in self._item_names)])
-        return f"{self.kernel.name}{launch.template}<<<dim3({grid}), dim3({LANES}, {LANES}){rest}>>>({arguments});"
-
-    def _count_items(self, launch: LaunchStatement, axis: int) -> str:
-        sizes = [self._component(shape, axis) for shape in (launch.grid, launch.block)]
-        factors = [size if re.fullmatch(r"[\w.]+", size) else f"({size})" for size in sizes if size != "1"]
-        return " * ".join(factors) or "1"
-
-    def _component(self, shape: str, axis: int) -> str:
-        """One number of a launch's shape."""
-        if re.fullmatch(r"\d+|\w+", shape):
-            named = re.search(rf"\bdim3\b[^;]*\b{shape}\b", self.program.text)
-            return f"{shape}.{AXES[axis]}" if named else (shape if axis == 0 else "1")
-        parts = _split_dim3(shape)
-        if parts is None:
-            return f"dim3({shape}).{AXES[axis]}"
-        return parts[axis] if axis < len(parts) else "1"
-
-
-def _split_dim3(shape: str) -> list[str] | None:
-    """The numbers in `dim3(...)`; None for other expressions."""
-    if not shape.startswith("dim3(") or not shape.endswith(")"):
-        return None
-    parts, depth = [""], 0
-    for sign in shape[len("dim3(") : -1]:
-        depth += (sign in "([{") - (sign in ")]}")
-        if depth < 0:
-            return None
-        if sign == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += sign
-    return [part.strip() for part in parts]

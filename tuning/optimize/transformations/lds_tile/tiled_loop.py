@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from hipsynth.source.declarations import FunctionParameter
+from hipsynth.source.parse import Token
 from hipsynth.source.tokens import find_closing, split_at
 from hipsynth.tuning.optimize.kernel_body import ASSIGN, STEP, Body
 from hipsynth.tuning.optimize.program_model import COORDINATES, KernelDefinition, ParsedProgram
@@ -14,7 +16,6 @@ from hipsynth.tuning.optimize.transformation_plan import AXES, Shape
 LOOP_AXIS = 3  # in a set of axes: an expression depends on the loop's variable
 _EFFECTS = ("tomic", "printf", "memcpy", "memset", "assert", "__trap", "__builtin")
 _FLIPPED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
-_BEFORE, _AFTER = frozenset({"[", "+"}), frozenset({"]", "+", "-"})  # tokens beside a term that is added as it is
 Axes = frozenset[int]
 
 
@@ -76,14 +77,26 @@ class TiledLoop:
 
 def find_tiled_loop(program: ParsedProgram, kernel: KernelDefinition, block: Shape) -> TiledLoop:
     """The loop; raises NotUnderstood where the kernel is another one."""
+    reader = _make_reader(program, kernel, block)
+    reader.read_around_loop(parse_statements(program.tokens, kernel.first, kernel.last))
+    return reader.tiling
+
+
+def find_transposed_loads(program: ParsedProgram, kernel: KernelDefinition, block: Shape) -> TiledLoop:
+    """A kernel without a loop that loads along one axis what it stores along the other one; raises NotUnderstood where
+    the kernel is another one. The loads are those to stage."""
+    reader = _make_reader(program, kernel, block)
+    reader.read_transposition(parse_statements(program.tokens, kernel.first, kernel.last))
+    return reader.tiling
+
+
+def _make_reader(program: ParsedProgram, kernel: KernelDefinition, block: Shape) -> _Reader:
     body = Body(program, kernel)
     body.check_plain()
-    tokens = body.tokens
-    if any(mark in t.text for t in tokens[kernel.first : kernel.last] for mark in _EFFECTS if t.identifier):
+    if any(mark in t.text for t in body.tokens[kernel.first : kernel.last] for mark in _EFFECTS if t.identifier):
         raise NotUnderstood("a function with effects")
-    indices = dict(_find_indices(body, block))
-    _Reader(body, tiling := TiledLoop(body, indices)).read(parse_statements(tokens, kernel.first, kernel.last))
-    return tiling
+    pointers = {parameter.name: parameter for parameter in kernel.parameters if parameter.base}
+    return _Reader(body, TiledLoop(body, dict(_find_indices(body, block))), pointers)
 
 
 def _find_indices(body: Body, block: Shape) -> Iterator[tuple[tuple[int, int], int]]:
@@ -128,11 +141,34 @@ class _Reader:
 
     body: Body
     tiling: TiledLoop
+    pointers: dict[str, FunctionParameter]
+    axes: dict[int, Axes] = field(default_factory=dict)  # that local constants depend on
 
-    def read(self, statements: tuple[Statement, ...]) -> None:
-        self.tokens = self.body.tokens
-        self.pointers = {p.name: p for p in self.body.kernel.parameters if p.base}
-        self.axes: dict[int, Axes] = {}
+    @property
+    def tokens(self) -> tuple[Token, ...]:
+        return self.body.tokens
+
+    def read_transposition(self, statements: tuple[Statement, ...]) -> None:
+        """Reads a kernel that ends with one store."""
+        self._read_before(statements)
+        tiling, tokens = self.tiling, self.tokens
+        if tiling.loop.end or len(tiling.after) != 1 or tiling.after[0].kind != "simple":
+            raise NotUnderstood("not one store")
+        (store,) = tiling.after
+        close = find_closing(tokens, store.start + 1) + 1 if tokens[store.start + 1].text == "[" else store.start
+        axis = self._find_memory_axis((store.start, close)) if tokens[close].text == "=" else None
+        writes = sum(self.body.assigns(i, store.end) for i in range(store.start, store.end) if tokens[i].identifier)
+        if axis is None or writes != 1:
+            raise NotUnderstood("not a store along an axis")
+        tiling.fast_axis = axis
+        spans = [s for s in self._find_loads(close + 1, store.end) if self._find_memory_axis(s) == 1 - axis]
+        self._add_loads(spans, frozenset({0, 1}))
+        roots = {self._find_root(load.span[0]) for load in tiling.loads}
+        if not roots or self._find_root(store.start) in roots:
+            raise NotUnderstood("no load along another axis than the store")
+
+    def read_around_loop(self, statements: tuple[Statement, ...]) -> None:
+        """Reads a kernel that has one loop."""
         self._read_before(statements)
         if not self.tiling.loop.end:
             raise NotUnderstood("no loop")
@@ -147,6 +183,9 @@ class _Reader:
                 self.tiling.loop = statement
                 self.tiling.after = list(statements[number + 1 :])
                 return
+            if statement.kind == "simple" and not self._declares(statement):
+                self.tiling.after = list(statements[number:])
+                return
             if statement.kind == "simple":
                 self.tiling.definitions += self._read_definitions(statement)
             elif statement.kind == "if" and len(statement.parts) == 1:
@@ -154,9 +193,10 @@ class _Reader:
                 self._add_conditions(statement.head, leaves)
                 if leaves:
                     continue
-                if number + 1 < len(statements) or statement.parts[0].kind != "block":
+                if number + 1 < len(statements):
                     raise NotUnderstood("statements after those under a condition")
-                self._read_before(statement.parts[0].parts)
+                (branch,) = statement.parts
+                self._read_before(branch.parts if branch.kind == "block" else (branch,))
                 return
             else:
                 raise NotUnderstood(f"a {statement.kind} statement before the loop")
@@ -263,7 +303,7 @@ class _Reader:
             subscript = any(d.value[0] <= i < d.value[1] or d.place == self.tokens[i].start for d in tiling.definitions)
             if place in outside - sums and self.axes[place] and not loaded and not subscript:
                 raise NotUnderstood("a use of a work-item's own number in the loop")
-        self._add_loads(spans)
+        self._add_loads(spans, frozenset({LOOP_AXIS}))
 
     def _declares(self, statement: Statement) -> bool:
         return any(self.tokens[i].start in self.body.locals for i in range(statement.start, statement.end))
@@ -280,7 +320,8 @@ class _Reader:
                     continue
             at += 1
 
-    def _add_loads(self, spans: list[tuple[int, int]]) -> None:
+    def _add_loads(self, spans: list[tuple[int, int]], others: Axes) -> None:
+        """Adds loads that depend on an axis of the work and `others`."""
         by_text: dict[tuple[str, ...], list[tuple[int, int]]] = {}
         for span in spans:
             by_text.setdefault(tuple(t.text for t in self.tokens[span[0] : span[1]]), []).append(span)
@@ -289,7 +330,7 @@ class _Reader:
             axes = self.find_axes(span)
             axis = next(iter(axes & {0, 1}))
             root = self._find_root(span[0])
-            if axes != {axis, LOOP_AXIS} or self.tokens[span[1]].text in (".", "["):
+            if axes != {axis} | others or self.tokens[span[1]].text in (".", "["):
                 raise NotUnderstood("a load that depends on both axes, or not on the loop")
             self.tiling.loads.append(
                 StagedLoad(
@@ -314,13 +355,21 @@ class _Reader:
 
     def _adds(self, span: tuple[int, int], axes: Axes) -> bool:
         """Whether a subscript adds a variable that depends on these axes alone, as it is."""
-        depth = 0
-        for i in range(span[0] + 2, span[1] - 1):
+        start, end, depth = span[0] + 2, span[1] - 1, 0
+        place = self.body.local(self.tokens[start])
+        if end == start + 1 and self.axes.get(place) != axes:  # the subscript has a name
+            start, end = next((local.value for local in self.tiling.definitions if local.place == place), (start, end))
+        for i in range(start, end):
             depth += (self.tokens[i].text in ("(", "[")) - (self.tokens[i].text in (")", "]"))
-            alone = self.tokens[i - 1].text in _BEFORE and self.tokens[i + 1].text in _AFTER
-            if depth == 0 and alone and self.axes.get(self.body.local(self.tokens[i])) == axes:
+            first, last = i == start or self.tokens[i - 1].text == "+", i == end - 1 or self.tokens[i + 1].text in "+-"
+            if depth == 0 and first and last and self.axes.get(self.body.local(self.tokens[i])) == axes:
                 return True
         return False
+
+    def _find_memory_axis(self, span: tuple[int, int]) -> int | None:
+        """The one of x and y along which neighbouring work-items access neighbouring elements, if it is one."""
+        along = [axis for axis in (0, 1) if self._adds(span, frozenset({axis}))]
+        return along[0] if len(along) == 1 else None
 
     # --- after it ----------------------------------------------------------------------------------------------------
 
@@ -337,8 +386,8 @@ class _Reader:
                 if self._find_root(i) in {self._find_root(load.span[0]) for load in tiling.loads}:
                     raise NotUnderstood("a store to what the loop reads")
                 span = (i, find_closing(self.tokens, i + 1) + 1)
-                if not stored and self._adds(span, frozenset({1})) and not self._adds(span, frozenset({0})):
-                    tiling.fast_axis = 1
+                if not stored:
+                    tiling.fast_axis = self._find_memory_axis(span) or 0
                 stored = True
         if not stored:
             raise NotUnderstood("no result")
