@@ -101,6 +101,9 @@ class Reason(StrEnum):
     NO_PREVIEW = "no_preview", "a launch depends on what only running shows"
 
     # Predictions.
+    NO_HOST_CODE = "no_host_code", "the host code does not compile and link, so it launches nothing"
+    NOT_RUN = "not_run", "the host code has not been run: it is not trusted here"
+    UNKNOWN_KERNEL = "unknown_kernel", "a launched kernel whose code is compiled or loaded while the program runs"
     UNCERTAIN = "uncertain", "the interval of a duration is too wide"
     NOT_MEASURED = "not_measured", "a model with tools answers, but none of them measured the program"
     UNKNOWN_DATA = "unknown_data", "the kernel needs data that the program makes"

@@ -13,6 +13,7 @@ import pyarrow as pa
 from hipsynth.core.documents import from_json
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import ProgramRecord
+from hipsynth.core.reasons import Reason
 from hipsynth.core.store.columns import arrow_columns, arrow_row
 
 SCHEMA_VERSION = 3
@@ -64,7 +65,7 @@ class CorpusItem:
     compiler: str
     headers: str
     status: str  # "ok" | "failed"
-    reason: str = ""
+    reason: Reason = Reason.NONE
     message: str = ""
     exit_code: int | None = None
     stdout: str = ""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hipsynth.core.errors import BadInput, TimeLimitReached
 from hipsynth.core.program import Project, text_id
+from hipsynth.core.reasons import Reason
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.core.time_limit import OutOfTime
 from hipsynth.profiling.preview.interpret import MOST_SENSITIVITY, Code, Interpreter, Preview, explicit_bytes
@@ -39,7 +40,7 @@ class PreviewFailure:
 
     kernel: str
     reason: str
-    code: str  # a typed reason: unknown_kernel, not_run, or that of an error
+    code: Reason
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def find_launches(
         if recording is not None and (recording.code == run.code() or still_holds(recording, interpreter)):
             return recording
         if policy is HostCode.KNOWN:
-            return Recording((), "not_run", "its host code has not been run")
+            return Recording((), Reason.NOT_RUN, "its host code has not been run")
         return record_launches(run, signatures)
 
 
@@ -161,7 +162,7 @@ def interpret_launch(
 
 def unknown_kernel(kernel: str) -> PreviewFailure:
     return PreviewFailure(
-        kernel, "its code is not in the program: it is compiled or loaded while it runs", "unknown_kernel"
+        kernel, "its code is not in the program: it is compiled or loaded while it runs", Reason.UNKNOWN_KERNEL
     )
 
 

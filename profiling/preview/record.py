@@ -16,6 +16,7 @@ from pathlib import Path
 
 from hipsynth import toolchain
 from hipsynth.core.cache import cache_dir
+from hipsynth.core.documents import from_json
 from hipsynth.core.errors import BadInput, CompileFailed
 from hipsynth.core.files import read_regular, replace_atomically
 from hipsynth.core.program import Project
@@ -57,7 +58,7 @@ class Recording:
     `message` in words; "" if they are. `code`: identifies the device code that the run was made with."""
 
     launches: tuple[DeviceLaunch, ...]
-    reason: str = ""
+    reason: Reason = Reason.NONE
     message: str = ""
     code: str = ""
 
@@ -123,7 +124,7 @@ def host_text(text: str) -> str:
 def record_launches(run: HostRun, signatures: Mapping[str, str]) -> Recording:
     """Runs a program's host code and keeps the recording. `signatures`: demangled names of its kernels by symbol.
 
-    A program whose host side does not compile or link makes no launches (reason "no_host_code"). Raises Missing if
+    A program whose host side does not compile or link makes no launches (Reason.NO_HOST_CODE). Raises Missing if
     nothing can be isolated, BadInput if the program damaged the record.
     """
     out = run.source.parent / "host"
@@ -131,7 +132,9 @@ def record_launches(run: HostRun, signatures: Mapping[str, str]) -> Recording:
         built = toolchain.compile_host(run.source, run.flags, out, runtime=api.library_path(), limits=CompileLimits())
     except CompileFailed as error:
         why = (error.diagnostics or error.cause or error.what).strip().splitlines()
-        return Recording((), "no_host_code", f"its host code does not compile and link: {why[0] if why else error}")
+        return Recording(
+            (), Reason.NO_HOST_CODE, f"its host code does not compile and link: {why[0] if why else error}"
+        )
     artefacts = api.Artefacts(built.executable, run.code_object, run.disassembly, toolchain.find_toolchain().objdump)
     with sandbox.job_folder() as job:
         folder = job / "run"
@@ -181,7 +184,7 @@ def run_recording(
 class RecordingHead:
     """The part of a stored recording that is not launches."""
 
-    reason: str
+    reason: Reason
     message: str
     code: str
 
@@ -197,7 +200,7 @@ def find_recording(run: HostRun, signatures: Mapping[str, str]) -> Recording | N
         return None
     try:
         head, _, data = read_regular(entry, MOST_BYTES + (1 << 16)).partition(b"\n")
-        return _read_recording(RecordingHead(**json.loads(head)), data, signatures)
+        return _read_recording(from_json(RecordingHead, json.loads(head)), data, signatures)
     except (OSError, ValueError, TypeError, BadInput):
         return None
 

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from hipsynth.core.documents import json_name
 from hipsynth.core.kernel_record import Dim, Occupancy, Registers, TimingBounds, Traffic, Work
+from hipsynth.core.reasons import Reason
 from hipsynth.profiling.lines.line_records import Amounts
 from hipsynth.profiling.metrics.bottleneck import Bottleneck
 from hipsynth.profiling.metrics.roofline import RooflinePlot
@@ -164,7 +165,7 @@ class ProfileResult:
     arch: str
     flags: str
     status: str
-    reason: str
+    reason: Reason
     exit_code: int | None
     stdout: str
     kernels: tuple[ProfiledKernel, ...]
@@ -221,7 +222,7 @@ class RunDocument:
     arch: str
     flags: str
     status: str
-    reason: str
+    reason: Reason
     message: str
     exit_code: int | None
     stdout: str

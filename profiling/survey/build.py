@@ -30,7 +30,7 @@ class BuildResult:
 
     plan: BuildPlan
     artefacts: api.Artefacts | None = None
-    reason: str = ""
+    reason: Reason = Reason.NONE
     message: str = ""
     diagnostics: str = ""
     libraries: tuple[str, ...] = ()  # those that are missing

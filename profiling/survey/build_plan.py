@@ -6,6 +6,8 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from hipsynth.core.reasons import Reason
+
 
 @dataclass(frozen=True)
 class SourceUnit:
@@ -64,7 +66,7 @@ class BuildPlan:
     written: tuple[tuple[Path, str], ...] = ()  # (path, text) of files that configuring generates
 
 
-NO_MAIN = "no_main"  # the refusal of a folder with HIP sources that belong to no main() of the surveyed folder
+NO_MAIN = Reason.NO_MAIN  # the refusal of a folder with HIP sources that belong to no main() of the surveyed folder
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class SurveyedProgram:
     id: str  # path of the main file relative to the surveyed folder
     main: Path
     plans: tuple[BuildPlan, ...] = ()
-    refusal: tuple[str, str] = ("", "")
+    refusal: tuple[Reason, str] = (Reason.NONE, "")
     calls: tuple[Invocation, ...] = ()  # run lines from scripts and the documentation
     reads_arguments: bool = False  # main() uses its argument list
     libraries: tuple[str, ...] = ()  # external libraries whose headers it includes, GPU libraries first

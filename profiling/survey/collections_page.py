@@ -189,7 +189,7 @@ def _stopped_programs(arch: str, reports: Sequence[SurveyReport]) -> list[str]:
 
 
 def _outside_scope_text(rows: Sequence[tuple[SurveyReport, SurveyRow]]) -> str:
-    by_reason: dict[str, list[str]] = {}
+    by_reason: dict[Reason, list[str]] = {}
     for _, row in rows:
         if row.compiled and row.reason in OUTSIDE:
             by_reason.setdefault(row.reason, []).append(f"`{row.program}`")

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from hipsynth.core.reasons import Reason
 from hipsynth.profiling.survey.build_files.cmake import cmake_plans
 from hipsynth.profiling.survey.build_files.commands import parse_compiler, plans_of, simple_commands, steps_of
 from hipsynth.profiling.survey.build_files.makefile import make_plans
@@ -164,7 +165,9 @@ def _build_program(
     }
     if not any(folder.is_hip(unit) or folder.is_portable(unit) for unit in units):
         if folder.is_cuda(path):
-            return SurveyedProgram(name, path, refusal=("cuda_source", "CUDA source: it uses no HIP header or call"))
+            return SurveyedProgram(
+                name, path, refusal=(Reason.CUDA_SOURCE, "CUDA source: it uses no HIP header or call")
+            )
         return None
     ordered = sorted(plans, key=lambda plan: (_TRUST[plan.origin], -len(plan.folder.parts)))
     distinct = [_complete_plan(plan, folder) for plan in _distinct_plans([*ordered, *_guess_plans(path, folder)])]

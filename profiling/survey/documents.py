@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hipsynth.core.reasons import Reason
 from hipsynth.simulator.budget_outcome import Spending, count_uncomputed
 
 
@@ -21,7 +22,7 @@ class SurveyRow:
 
     program: str
     status: str
-    reason: str = ""
+    reason: Reason = Reason.NONE
     message: str = ""
     evidence: str = ""
     compiled: bool = False

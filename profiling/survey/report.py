@@ -112,7 +112,8 @@ def summary_line(reports: Sequence[SurveyReport]) -> str:
 
 
 def _explain_reason(reason: str) -> str:
-    return f"  ({OUTSIDE[reason]})" if reason in OUTSIDE else ""
+    """In words why a program does not count as one that should run, "" if it does."""
+    return next((f"  ({words})" for code, words in OUTSIDE.items() if code == reason), "")
 
 
 def _row_line(row: SurveyRow) -> str:

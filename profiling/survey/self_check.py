@@ -29,7 +29,7 @@ class RunVerdict:
     """
 
     status: str
-    reason: str = ""
+    reason: Reason = Reason.NONE
     message: str = ""
     evidence: str = ""
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from hipsynth.core.errors import HipsynthError, UsageError
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import Program, ProgramRun
+from hipsynth.core.reasons import Reason
 from hipsynth.core.store import CorpusItem, StoredRow
 from hipsynth.core.store.release import TOOLS, Release, labels_schema
 from hipsynth.core.store.schema import item_rows, schema_of
@@ -135,8 +136,8 @@ def _rebuild_item(
     which = {"program_id": program.id, "arguments": shlex.join(run.arguments), "lineage": program.id}
     made_by = {name: tools[name] for name in TOOLS}
     return CorpusItem(
-        **which, **where, **made_by, origin=program.origin, family=program.family, status="ok",
-        exit_code=exit_code, provenance=provenance, kernels=tuple(kernels),
+        **which, **where, **made_by, origin=program.origin, family=program.family, status="ok", reason=Reason.NONE,
+        message="", exit_code=exit_code, stdout="", provenance=provenance, kernels=tuple(kernels),
     )  # fmt: skip
 
 

@@ -171,7 +171,7 @@ def _read_kernel(source: str, target: tuple[str, str, str], name: str) -> Kernel
         reason=f"read from words alone, the duration is uncertain by a factor of {math.exp(width):.1f}"
         if unsure
         else "",
-        reason_code=Reason.UNCERTAIN if unsure else "",
+        reason_code=Reason.UNCERTAIN if unsure else Reason.NONE,
         grid=None,
         block=None,
         occupancy=None,

@@ -201,7 +201,7 @@ def describe_kernel(
 ) -> KernelPrediction:
     low, high = intervals.get(DURATION, (duration_ns, duration_ns))
     width = math.log(high / low) / 2 if low > 0 else math.inf
-    reason = code = ""
+    reason, code = "", Reason.NONE
     if width > WIDEST:
         by_data = preview.by_data or preview.sensitivity >= width
         cause = (

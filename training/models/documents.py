@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hipsynth.core.kernel_record import Dim
+from hipsynth.core.reasons import Reason
 from hipsynth.profiling.metrics.roofline import THROUGHPUT, PlottedKernel, RooflinePlot, RooflinePosition
 from hipsynth.profiling.reports.documents import ProgramIdentity
 
@@ -26,7 +27,7 @@ class KernelPrediction:
     intervals: Mapping[str, tuple[float, float]]
     abstained: bool = False
     reason: str = ""
-    reason_code: str = ""
+    reason_code: Reason = Reason.NONE
     grid: Dim | None
     block: Dim | None
     bottleneck: str = ""
@@ -58,7 +59,7 @@ class FailedExecution:
     """Why the simulator's execution of a program says nothing."""
 
     status: str
-    reason: str
+    reason: Reason
     message: str
 
 

@@ -66,7 +66,7 @@ class Prediction:
             duration_ns=self.duration_ns,
             abstained=bool(self.guessed),
             reason=self.guessed,
-            reason_code=Reason.NOT_MEASURED if self.guessed else "",
+            reason_code=Reason.NOT_MEASURED if self.guessed else Reason.NONE,
             intervals={},
             grid=None,
             block=None,

@@ -79,7 +79,7 @@ export interface KernelPrediction {
   intervals: Record<string, [number, number]>;
   abstained: boolean;
   reason: string;
-  reason_code: string;
+  reason_code: Reason;
   grid: [number, number, number] | null;
   block: [number, number, number] | null;
   bottleneck: string;
@@ -229,6 +229,9 @@ export interface ProfiledKernel {
   what_if?: WhatIf[];
   language?: string;
   meta?: Record<string, boolean | number | string>;
+}
+
+export interface Reason {
 }
 
 export interface Registers {
