@@ -47,3 +47,13 @@ def apply_edits(source: bytes, edits: Iterable[Edit]) -> bytes:
         previous = edit
     pieces.append(source[position:])
     return b"".join(pieces)
+
+
+def join_insertions(edits: Iterable[Edit]) -> list[Edit]:
+    """Insertions at one place as one, in their order."""
+    joined: dict[tuple[int, int], Edit] = {}
+    for edit in edits:
+        place = edit.start, edit.end
+        before = joined[place].text if edit.start == edit.end and place in joined else ""
+        joined[place] = Edit(edit.start, edit.end, before + edit.text)
+    return list(joined.values())

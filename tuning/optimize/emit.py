@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hipsynth.source.declarations import KERNEL_MARK
-from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.edits import Edit, apply_edits, join_insertions
 from hipsynth.source.outline import outline_macros
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.transformation_plan import AXES, Plans, Shape, TransformationPlan
@@ -58,15 +58,6 @@ def _join_insertions(edits: Sequence[Edit]) -> list[Edit]:
     if at is None:
         return list(edits)
     return [Edit(e.start, e.end, first.text + e.text) if e is at else e for e in others]
-
-
-def _merge_insertions(edits: Sequence[Edit]) -> list[Edit]:
-    """Insertions at one place as one, in their order."""
-    merged: dict[tuple[int, int], Edit] = {}
-    for e in edits:
-        before = merged[e.start, e.end].text if e.start == e.end and (e.start, e.end) in merged else ""
-        merged[e.start, e.end] = Edit(e.start, e.end, before + e.text)
-    return list(merged.values())
 
 
 @dataclass(frozen=True)
@@ -148,7 +139,7 @@ class _Writer:
 
     def _body_changes(self) -> list[Edit]:
         planned = list_planned(self.plan)
-        return _merge_insertions(
+        return join_insertions(
             [
                 edit
                 for transformation in planned

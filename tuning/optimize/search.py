@@ -14,6 +14,7 @@ from hipsynth.tuning.optimize.documents import SearchEnd, SearchStep, StepOutcom
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, changed_metrics
 from hipsynth.tuning.optimize.kernel_fusion import find_fusions
 from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
+from hipsynth.tuning.optimize.register_sums import keep_sums_in_registers
 from hipsynth.tuning.optimize.transformation_plan import Move, TransformationPlan
 from hipsynth.tuning.trial.search_clock import Clock
 
@@ -58,7 +59,8 @@ class Search:
             cause = f"{first.reason}: {first.message[:500]}"
             raise HipsynthError("the program does not run", cause=cause, reason=first.reason)
         origin = SearchState({}, self.program.text, first)
-        beam_states = self._fuse_launches(origin)
+        kept_sums = self._keep_sums(origin)
+        beam_states = [*kept_sums[:-1], *self._fuse_launches(kept_sums[-1])]
         origin = beam_states[-1]  # of all plans
         beam = [origin]
         texts = {state.text for state in beam_states}
@@ -70,6 +72,21 @@ class Search:
             beam = sorted([*beam, *states], key=lambda state: state.found.duration_ns)[:BEAM]
         self.ended = self._find_end()
         return sorted(beam_states, key=lambda state: state.found.duration_ns)
+
+    def _keep_sums(self, origin: SearchState) -> list[SearchState]:
+        """The original, then the program whose loops change local variables in place of elements, if it is better."""
+        sums = keep_sums_in_registers(self.program)
+        if sums is None or self._is_over():
+            return [origin]
+        why = "a loop that changes an element of memory loads and stores it in each iteration"
+        option = 0.0, 0, origin, Move("register_sums", " + ".join(sums.kernels), TransformationPlan(), why), sums.text
+        run, check, took_s = self._try_candidate(option)
+        self._charge_work(run, took_s)
+        state = self._judge_candidate(option, run, check)
+        if state is None:
+            return [origin]
+        self.program = read_program(state.text, self.evaluator.target.arch)
+        return [origin, SearchState({}, state.text, state.found, state.step)]
 
     def _fuse_launches(self, origin: SearchState) -> list[SearchState]:
         """The original, then the program with launches joined, each run of them if it is faster and correct."""

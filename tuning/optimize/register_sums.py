@@ -1,0 +1,140 @@
+"""Keeps an element that a loop changes in each iteration in a local variable, and stores it once after the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from hipsynth.source.edits import Edit, apply_edits, join_insertions
+from hipsynth.source.tokens import find_closing, text_between
+from hipsynth.tuning.optimize.kernel_body import Body
+from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class RegisterSums:
+    """The program with such elements in local variables, and the kernels that were changed."""
+
+    text: str
+    kernels: tuple[str, ...]
+
+
+def keep_sums_in_registers(program: ParsedProgram) -> RegisterSums | None:
+    """The program with all such loops changed; None if there is none."""
+    edits: list[Edit] = []
+    names = []
+    for kernel in program.kernels:
+        try:
+            kernel_edits = list(_find_edits(program, kernel)) if not kernel.together else []
+        except NotUnderstood:
+            continue
+        if kernel_edits:
+            edits += kernel_edits
+            names.append(kernel.name)
+    if not edits:
+        return None
+    text = apply_edits(program.unit.text, join_insertions(edits)).decode(errors="surrogateescape")
+    return RegisterSums(text, tuple(names))
+
+
+def _find_edits(program: ParsedProgram, kernel: KernelDefinition) -> Iterator[Edit]:
+    body = Body(program, kernel)
+    body.check_plain()
+    yield from _Writer(body).edit_siblings(parse_statements(program.tokens, kernel.first, kernel.last), True)
+
+
+@dataclass
+class _Writer:
+    body: Body
+    names: set[str] = field(default_factory=set)  # that the new code declares
+
+    def edit_siblings(self, statements: tuple[Statement, ...], listed: bool) -> Iterator[Edit]:
+        """The edits of statements that follow each other; `listed`: declarations may stand between them."""
+        for number, statement in enumerate(statements):
+            spans = self._find_elements(statement) if statement.kind == "for" and listed else []
+            for element in spans:
+                yield from self._write_edits(statement, element, self._find_first(statements[:number], element[0]))
+            if not spans:
+                yield from self.edit_siblings(statement.parts, statement.kind == "block")
+
+    def _find_elements(self, loop: Statement) -> list[list[Span]]:
+        """The uses of each element that the loop changes and that stays the same one."""
+        if any(part.kind == "jump" and self.body.tokens[part.start].text == "return" for part in loop.inner()):
+            return []
+        names = [
+            parameter.name
+            for parameter in self.body.kernel.parameters
+            if parameter.base and not parameter.constant and self._is_passed_once(parameter.name)
+        ]
+        uses = [self._find_uses(loop, name) for name in names if self._is_subscripted(name)]
+        return [spans for spans in uses if spans]
+
+    def _is_passed_once(self, name: str) -> bool:
+        """Whether no launch passes the pointer as another argument, too; the output check covers the rest."""
+        kernel = self.body.kernel
+        at = [parameter.name for parameter in kernel.parameters].index(name)
+        return all(launch.arguments.count(launch.arguments[at]) == 1 for launch in kernel.launches)
+
+    def _is_pointer(self, at: int, name: str) -> bool:
+        return self.body.tokens[at].text == name and self.body.local(self.body.tokens[at]) < 0
+
+    def _is_subscripted(self, name: str) -> bool:
+        """Whether the kernel uses a pointer as `name[...]` alone, and takes no element's address."""
+        tokens, kernel = self.body.tokens, self.body.kernel
+        return all(
+            tokens[i + 1].text == "[" and tokens[i - 1].text != "&"
+            for i in range(kernel.first, kernel.last)
+            if self._is_pointer(i, name)
+        )
+
+    def _find_uses(self, loop: Statement, name: str) -> list[Span]:
+        """The uses of `name[...]` in a loop, if it changes that one element; none otherwise."""
+        tokens, inside = self.body.tokens, range(loop.start, loop.end)
+        spans = [(i, find_closing(tokens, i + 1) + 1) for i in inside if self._is_pointer(i, name)]
+        if not spans or len({self._read_text(span) for span in spans}) > 1:
+            return []
+        start, end = spans[0]
+        changed = self.body.changed((loop.start, loop.end))
+        moves = any(
+            self.body.local(tokens[i]) in changed or tokens[i].text in ("[", "(") for i in range(start + 2, end)
+        )
+        writes = any(self.body.assigns(a, loop.end) for a, _ in spans)
+        plain = all(tokens[b].text not in (".", "->", "[") for _, b in spans)
+        return spans if writes and plain and not moves else []
+
+    def _read_text(self, span: Span) -> str:
+        return " ".join(token.text for token in self.body.tokens[span[0] : span[1]])
+
+    def _find_first(self, before: tuple[Statement, ...], element: Span) -> Statement | None:
+        """The statement right before the loop that stores the element's first value, if there is one."""
+        tokens = self.body.tokens
+        for statement in reversed(before):
+            if statement.kind != "simple" or tokens[statement.start + 1].text != "[":
+                return None
+            end = find_closing(tokens, statement.start + 1) + 1
+            if self._read_text((statement.start, end)) == self._read_text(element):
+                again = any(tokens[i].text == tokens[element[0]].text for i in range(end, statement.end))
+                return statement if tokens[end].text == "=" and not again else None
+        return None
+
+    def _write_edits(self, loop: Statement, spans: list[Span], first: Statement | None) -> Iterator[Edit]:
+        tokens, unit = self.body.tokens, self.body.program.unit
+        pointer = tokens[spans[0][0]].text
+        kind = next(parameter.base for parameter in self.body.kernel.parameters if parameter.name == pointer)
+        name = f"{pointer}_sum"
+        if name in self.names or any(token.text == name for token in tokens):
+            raise NotUnderstood("a name that the new code uses")
+        self.names.add(name)
+        element = text_between(unit, tokens, *spans[0])
+        start, end = tokens[loop.start].start, tokens[loop.end - 1].end
+        if first is None:
+            yield Edit(start, start, f"{kind} {name} = {element};\n  ")
+        else:
+            close = find_closing(tokens, first.start + 1)
+            yield Edit(tokens[first.start].start, tokens[close].end, f"{kind} {name}")
+        for a, b in spans:
+            yield Edit(tokens[a].start, tokens[b - 1].end, name)
+        yield Edit(end, end, f"\n  {element} = {name};")
