@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -20,14 +19,9 @@ from hipsynth.cli.options import (
     workers_option,
 )
 from hipsynth.cli.output import print_json, print_note
-from hipsynth.cli.programs import ProgramCommand, locate_program, source_options, split_argv, with_defines
-from hipsynth.core.errors import BadInput, HipsynthError, UsageError
+from hipsynth.cli.programs import ProgramCommand, source_options, split_argv, with_defines
+from hipsynth.core.errors import UsageError
 from hipsynth.simulator.devices import DEFAULT_ARCH
-
-if TYPE_CHECKING:
-    from hipsynth.profiling.backends.protocol import Target, TargetResult
-    from hipsynth.profiling.reports.documents import ProfileDocument
-    from hipsynth.simulator.limits import RunLimits
 
 EPILOG = """\b
 Examples:
@@ -104,7 +98,7 @@ def command(
     two architectures, devices or flag sets.
     """
     from hipsynth.core.files import write_whole
-    from hipsynth.core.scratch import scratch_folder
+    from hipsynth.library.compare import ComparedRequest, choose_target, profile_side
     from hipsynth.profiling.compare.differ import compare_profiles
     from hipsynth.profiling.compare.page import comparison_page
     from hipsynth.profiling.compare.text import comparison_lines
@@ -119,12 +113,13 @@ def command(
     else:
         click.echo("warning: programs run with your rights on files and network; only limits hold", err=True)
     limits = RunLimits(time_s=timeout, sampling_units=0 if exact else SAMPLING_UNITS, isolate=sandboxed)
-    targets = [_targets_of(number, archs, devices, flags, defines) for number in (0, 1)]
+    own_flags = tuple(with_defines(text, defines) for text in flags or ("-O3",))
+    targets = [choose_target(number, archs, devices, own_flags) for number in (0, 1)]
+    request = ComparedRequest(arguments, includes, limits, workers, lambda line: click.echo(f"note: {line}", err=True))
     profiles = []
     for side, wanted in zip((first, second), targets, strict=True):
-        scratch = click.get_current_context().with_resource(scratch_folder())
         print_note(f"profiling {side} ...")
-        profiles.append(_profile_side(side, wanted, arguments, includes, limits, workers, scratch))
+        profiles.append(profile_side(side, wanted, request, click.get_current_context().with_resource))
     document = compare_profiles(profiles[0], profiles[1], (first, second), slower_limit)
     if html is not None:
         write_whole(html, comparison_page(document))
@@ -151,59 +146,3 @@ def _two_sides(argv: Sequence[str], variants: int) -> tuple[str, str, tuple[str,
     if len(sides) == 1 and variants < 2:
         raise UsageError("nothing to compare it with", remedy="give B, or --flags, --device or --arch twice")
     return sides[0], sides[-1], arguments
-
-
-def _targets_of(
-    number: int, archs: Sequence[str], devices: Sequence[str], flags: Sequence[str], defines: Sequence[str]
-) -> Sequence[Target]:
-    """The targets of A (0) or B (1)."""
-    from hipsynth.profiling.matrix.targets import select_targets
-
-    arch, device, own_flags = (
-        values[min(number, len(values) - 1)] if values else "" for values in (archs, devices, flags)
-    )
-    chosen = (arch,) if arch else () if device else (DEFAULT_ARCH,)
-    wanted, excluded = select_targets(chosen, (with_defines(own_flags or "-O3", defines),), (device,) if device else ())
-    if not wanted:
-        raise UsageError(f"this target is excluded: {excluded[0][1]}", remedy="give other flags or another device")
-    return wanted
-
-
-def _profile_side(
-    side: str,
-    wanted: Sequence[Target],
-    arguments: tuple[str, ...],
-    includes: Sequence[str],
-    limits: RunLimits,
-    workers: int,
-    scratch: Path,
-) -> ProfileDocument:
-    """The profile of A or B: read, or measured. Raises BadInput if no target has one."""
-    from hipsynth.core.program import project_program
-    from hipsynth.profiling.compare.sides import checkout_file, read_profile, split_revision
-    from hipsynth.profiling.matrix.job import profile_program
-    from hipsynth.profiling.reports.describe import profile_document
-    from hipsynth.simulator.build import compile_limits
-
-    if side.endswith(".json"):
-        return read_profile(Path(side))
-    revision = split_revision(side)
-    path = Path(side) if revision is None else checkout_file(*revision, scratch)
-    limits_of_compiler = compile_limits(limits)
-    project = locate_program([path], arguments, wanted[0].arch, includes=includes, limits=limits_of_compiler)
-    program = project_program(project)
-    results = profile_program(program, wanted, "sim", limits, workers)
-    if failed := [result for result in results if not result.kernels]:
-        raise _failure(side, failed[0])
-    return profile_document(program.id, side, results)
-
-
-def _failure(side: str, result: TargetResult) -> HipsynthError:
-    reason = result.reason.meaning if result.reason else "it launches no kernel"
-    cause = result.message or reason
-    return BadInput(
-        f"{side} cannot be profiled: {reason}",
-        cause=cause,
-        remedy=f"synth profile {side}",
-        reason=result.reason or None,
-    )

@@ -11,7 +11,7 @@ import click
 
 from hipsynth.cli.options import Duration, NamedPath, check_args_option, json_option, one_target_options
 from hipsynth.cli.output import print_json
-from hipsynth.cli.programs import read_source, split_run_arguments
+from hipsynth.cli.programs import split_run_arguments
 from hipsynth.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -105,6 +105,7 @@ def command(
     """
     from hipsynth.core.errors import BadInput
     from hipsynth.core.files import write_whole
+    from hipsynth.library.programs import read_source
     from hipsynth.toolchain import sandbox
     from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
     from hipsynth.tuning.trial import target_of

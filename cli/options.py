@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from hipsynth.core.errors import UsageError
-from hipsynth.simulator.devices import DEFAULT_ARCH, load_device
+from hipsynth.simulator.devices import DEFAULT_ARCH, choose_arch
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -147,8 +147,7 @@ def one_target_options(function: F) -> F:
 
     @functools.wraps(function)
     def with_arch(*args: Any, arch: str, device: str, **others: Any) -> Any:
-        known_arch = arch or (load_device(device).arch if device else DEFAULT_ARCH)
-        return function(*args, arch=known_arch, device=device, **others)
+        return function(*args, arch=choose_arch(arch, device), device=device, **others)
 
     options = (
         click.option("--arch", default="", show_default=f"the device's, else {DEFAULT_ARCH}", help=f"{ARCHS}."),

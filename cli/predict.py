@@ -94,10 +94,9 @@ def command(
     and corrects the result by what labels taught. A language model (`--model`) reads the source alone, or calls tools
     where it was trained to. ARGS after `--` are the program's command line.
     """
-    from hipsynth.core.program import Project, SourceFile, load_program
     from hipsynth.core.time_limit import processor_time_limit
+    from hipsynth.library.predict import open_analytic, read_question
     from hipsynth.profiling.matrix.targets import resolve_devices
-    from hipsynth.simulator.run_folder import named_files
     from hipsynth.source.harness import check_argument_names
     from hipsynth.toolchain import check_flags
     from hipsynth.training.analytic.documents import predict_document
@@ -107,13 +106,11 @@ def command(
     if tools and model is not None:
         raise UsageError("--tools asks the shipped model", remedy="drop --tools, or --model")
     model = SHIPPED_AGENT if tools else model
-    program = load_program(file)
-    project = Project((SourceFile(file),), file.resolve().parent, arguments, named_files(arguments, Path.cwd()))
+    program, question = read_question(file, arguments, grid, block, parse_values(values))
     targets = resolve_devices(archs, devices)
     for flag_text in flags:
         check_flags(flag_text)
     questions = [(arch, flag_text, device) for arch, device in targets for flag_text in flags]
-    question = LaunchAssumptions(grid, block, parse_values(values), arguments, project=project)
     swept = {text.partition("=")[0].strip() for text in sweeps} - {"grid", "block"}
     check_argument_names(
         program.text, [*question.values, *(name for name in swept if not _PROGRAM_WORD.fullmatch(name))]
@@ -125,7 +122,7 @@ def command(
             _predict_variants(program, questions, question, sweeps, listed, open_analytic(model), as_json)
         return
     if model is not None and not is_analytic(model):
-        if check or defer or why or question != LaunchAssumptions(project=project):
+        if check or defer or why or question != LaunchAssumptions(project=question.project):
             raise UsageError("a language model decides itself what it looks at", remedy="drop the other options")
         with processor_time_limit(timeout):
             _source_model(program, file, questions, model, as_json)
@@ -159,13 +156,6 @@ def _predict_variants(
             click.echo(json.dumps(to_json(answer)))
         return
     click.echo("\n".join(variant_lines(answers)))
-
-
-def open_analytic(model: Path | None) -> AnalyticPredictor:
-    """The analytic predictor in a folder or file, or the shipped one. Raises MissingDependency, BadInput."""
-    from hipsynth.training.analytic.predict import PREDICTOR, SHIPPED, AnalyticPredictor
-
-    return AnalyticPredictor.load(SHIPPED if model is None else model if model.is_file() else model / PREDICTOR)
 
 
 def _source_model(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
-from hipsynth.cli.harness import complete_project, name_original
 from hipsynth.cli.options import (
     FiniteRange,
     NamedPath,
@@ -232,7 +231,7 @@ def command(
             raise
         problem = f"{error.what} (a folder of programs for a corpus needs --out)"
         raise UsageError(problem, cause=error.cause, remedy=error.remedy or "name the program's files") from None
-    return _profile_program(program, _echo_targets(wanted, flags), limits, lines, options)
+    return _profile_program(program, wanted, flags, limits, lines, options)
 
 
 def _check_exists(path: Path) -> Path:
@@ -268,25 +267,20 @@ def _sampling_units(sample: str, exact: bool, effort: float | None, default: int
     return int(sample)
 
 
-def _echo_targets(wanted: Sequence[Target], flags: tuple[str, ...]) -> list[Target]:
-    """The targets, with flags spelled exactly as given, including spaces."""
-    from hipsynth.toolchain import check_flags
-
-    checked = {check_flags(text): text for text in reversed(flags) if not text.startswith("@")}
-    return [replace(target, flags=checked.get(target.flags, target.flags)) for target in wanted]
-
-
 def _profile_program(
-    project: Project, wanted: Sequence[Target], limits: RunLimits, lines: bool, options: MeasurementOptions
+    project: Project,
+    wanted: Sequence[Target],
+    flags: Sequence[str],
+    limits: RunLimits,
+    lines: bool,
+    options: MeasurementOptions,
 ) -> int:
     from hipsynth.core.files import write_whole
-    from hipsynth.core.program import project_program
-    from hipsynth.profiling.matrix.job import profile_program
-    from hipsynth.profiling.reports.budget import budget_notes
-    from hipsynth.profiling.reports.describe import exit_code, profile_document
-    from hipsynth.profiling.reports.filters import check_metric_pattern, select_kernels, write_csv
+    from hipsynth.library.profile import ProfileRequest, profile_project
+    from hipsynth.library.targets import spell_flags
+    from hipsynth.profiling.reports.describe import exit_code
+    from hipsynth.profiling.reports.filters import check_metric_pattern, write_csv
     from hipsynth.profiling.reports.lines import lines_listing
-    from hipsynth.profiling.reports.profile_page import profile_page
     from hipsynth.profiling.reports.terminal import render_results
     from hipsynth.profiling.reports.what_if import what_if_listing
     from hipsynth.source.harness import HarnessChoices
@@ -294,21 +288,26 @@ def _profile_program(
     check_metric_pattern(options["metric_pattern"])
     if options["as_csv"] and options["as_json"]:
         raise UsageError("--csv excludes --json", remedy="give one of them")
-    path = str(project.sources[0].path)
     choices = HarnessChoices(options["grid"], options["block"], parse_values(options["values"]))
-    backend, workers = options["backend"], options["workers"]
-    is_recorded = backend.startswith("recorded")  # what was recorded is found by the program's text
-    completed = project if is_recorded else complete_project(project, choices)
-    program = project_program(completed)
-    results = profile_program(program, wanted, backend, limits, workers, keep_interrupted=True)
-    results = select_kernels(name_original(results, completed, project), options["kernel_pattern"], options["top"] or 0)
-    interrupted = any(result.reason == Reason.INTERRUPTED for result in results)
-    if interrupted and not any(result.kernels for result in results):
-        raise KeyboardInterrupt  # there is nothing to show
+    request = ProfileRequest(
+        project,
+        spell_flags(wanted, flags),
+        limits,
+        choices,
+        options["backend"],
+        options["workers"],
+        options["kernel_pattern"],
+        options["top"] or 0,
+        options["what_if"],
+    )
+    document = profile_project(
+        request, click.get_current_context().with_resource, lambda line: click.echo(f"note: {line}", err=True)
+    )
+    results = document.measured
     if options["html"] is not None:
-        write_whole(options["html"], profile_page(path, results))
+        write_whole(options["html"], document.write_page())
     if options["as_json"]:
-        print_json(profile_document(program.id, path, results, options["what_if"]))
+        print_json(document)
     elif options["as_csv"]:
         click.echo(write_csv(results, options["metric_pattern"]), nl=False)
     else:
@@ -321,6 +320,15 @@ def _profile_program(
             click.echo(
                 f"\n{result.arch} ({result.device})  {result.flags}: output of the program\n{result.stdout}".rstrip()
             )
+    _note_failures(results, limits, options)
+    interrupted = any(result.reason == Reason.INTERRUPTED for result in results)
+    return stop_signal.exit_code() if interrupted else exit_code(results)
+
+
+def _note_failures(results: Sequence[TargetResult], limits: RunLimits, options: MeasurementOptions) -> None:
+    """Says on stderr what of each target failed, was left out or is uncertain."""
+    from hipsynth.profiling.reports.budget import budget_notes
+
     for line in budget_notes(results, limits.budget_s):
         click.echo(line, err=True)
     for result in results:
@@ -337,7 +345,6 @@ def _profile_program(
             )
         if result.exit_code:
             click.echo(f"note: {result.arch} {result.flags}: {_exit_note(result)}", err=True)
-    return stop_signal.exit_code() if interrupted else exit_code(results)
 
 
 def _exit_note(result: TargetResult) -> str:

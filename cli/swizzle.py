@@ -8,7 +8,7 @@ import click
 
 from hipsynth.cli.options import Duration, NamedPath, json_option, one_target_options, timeout_option
 from hipsynth.cli.output import print_json, print_note
-from hipsynth.cli.programs import read_source, split_run_arguments
+from hipsynth.cli.programs import split_run_arguments
 from hipsynth.core.errors import UsageError
 
 EPILOG = """\b
@@ -67,6 +67,7 @@ def command(
     as_json: bool,
 ) -> int:
     """Remap a kernel's work-groups to a GPU's chiplets, with a proof."""
+    from hipsynth.library.programs import read_source
     from hipsynth.simulator import devices
     from hipsynth.tuning.swizzle import report
     from hipsynth.tuning.swizzle.search import SwizzleSettings, search_mappings

@@ -9,11 +9,11 @@ import click
 
 from hipsynth.cli.options import NamedPath, check_args_option, json_option, one_target_options
 from hipsynth.cli.output import print_json
-from hipsynth.cli.programs import read_source, split_run_arguments
+from hipsynth.cli.programs import split_run_arguments
 from hipsynth.core.errors import PartialFailure
 
 if TYPE_CHECKING:
-    from hipsynth.tuning.optimize.verify_change import VerifyResult
+    from hipsynth.tuning.optimize.documents import VerifyDocument
 
 EPILOG = """\b
 Examples:
@@ -56,30 +56,31 @@ def command(
 
     ARGS after `--` are the programs' arguments in the runs that are timed.
     """
-    from hipsynth.toolchain import sandbox
-    from hipsynth.tuning.optimize.verify_change import VerifyRequest, verify_change
-    from hipsynth.tuning.trial import target_of
+    from hipsynth.library.verify import verify
 
-    sandbox.require_sandbox()
-    sizes = [split_run_arguments("--check-args", check) for check in check_args]
-    request = VerifyRequest(
-        read_source(original), read_source(changed), target_of(arch, flags, device), arguments, sizes,
-        frozenset(allowed),
-    )  # fmt: skip
-    result = verify_change(request)
+    document = verify(
+        original,
+        changed,
+        arch=arch,
+        device=device,
+        flags=flags,
+        args=arguments,
+        check_args=[split_run_arguments("--check-args", check) for check in check_args],
+        allow_fast_math="fast-math" in allowed,
+    )
     if as_json:
-        print_json(result.document(original, changed, arch, flags))
+        print_json(document)
     else:
-        click.echo(verification_summary(result))
-    return 0 if result.verification.passed else PartialFailure.exit_code
+        click.echo(verification_summary(document))
+    return 0 if document.verified else PartialFailure.exit_code
 
 
-def verification_summary(result: VerifyResult) -> str:
+def verification_summary(result: VerifyDocument) -> str:
     """Each check and what it found, for a terminal."""
     words = {True: "passed", False: "FAILED", None: "not possible"}
     lines = [
         f"{check.name.replace('_', ' ')}: {words[check.passed]}{f' ({check.detail})' if check.detail else ''}"
-        for check in result.verification.checks
+        for check in result.checks
     ]
     if result.speedup is None:
         return "\n".join([*lines, "not verified"])

@@ -10,6 +10,7 @@ import ctypes
 import multiprocessing
 import os
 import signal
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -158,6 +159,19 @@ def end_with_parent() -> None:
         _exit_on_signal()
 
 
+@contextlib.contextmanager
+def _hidden_main_module() -> Iterator[None]:
+    """Keeps a new process from running the caller's script again, as multiprocessing's "spawn" does: scripts that use
+    hipsynth as a library need no `if __name__ == "__main__"`. Workers need nothing of it."""
+    name = "__main__"
+    script = sys.modules[name]
+    sys.modules[name] = ModuleType(name)
+    try:
+        yield
+    finally:
+        sys.modules[name] = script
+
+
 class _Worker(Generic[T]):
     """One process and the item it works on."""
 
@@ -168,7 +182,8 @@ class _Worker(Generic[T]):
         resource_tracker.ensure_running()  # would unblock signals below
         signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)  # inherited, until _serve handles them
         try:
-            self.process.start()
+            with _hidden_main_module():
+                self.process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
         theirs.close()

@@ -21,7 +21,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 # The top-level packages, the lowest first: each imports only those before it. studies/, above them all, is not in the
 # wheel, as benchmarks/, tools/ and tests/ are not.
-ROOMS = ("core", "toolchain", "source", "simulator", "profiling", "synth", "training", "tuning", "serving", "cli")
+ROOMS = (
+    "core", "toolchain", "source", "simulator", "profiling", "synth", "training", "tuning", "serving", "library", "cli",
+)  # fmt: skip
 NO_PRODUCT = ("tests/", "tools/", "studies/", "benchmarks/", "hipsynth/", "corpus/", "docs/", "vscode/")
 
 VAGUE_NAMES = frozenset(

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hipsynth.core.kernel_record import Dim
+from hipsynth.core.tabular import Row, TabularDocument, frame_page, shape_text
 
+PAGE_HEIGHT = 520  # pixels, in a notebook
 Verdict = Literal["faster", "slower", "equal", "uncertain"]
 Pairing = Literal["launch", "name", "order"]
 
@@ -107,7 +109,7 @@ class ComparedSide:
 
 
 @dataclass(frozen=True)
-class CompareDocument:
+class CompareDocument(TabularDocument):
     """The document of `synth compare --json`. `only_a` and `only_b`: targets without a counterpart; `slower`: what is
     slower than --fail-if-slower allows (`slower_limit_percent`), [] without it."""
 
@@ -118,3 +120,33 @@ class CompareDocument:
     only_b: tuple[TargetName, ...]
     slower_limit_percent: float | None
     slower: tuple[str, ...]
+
+    def table_rows(self) -> list[Row]:
+        """One row for each pair of kernels: the durations, then each metric in A and B."""
+        pairs = [(target, kernel) for target in self.targets for kernel in target.kernels]
+        metrics = list(dict.fromkeys(name for _, kernel in pairs for name in kernel.metrics))
+        rows = list[Row]()
+        for target, kernel in pairs:
+            row: Row = {
+                "kernel": kernel.name,
+                "kernel_b": kernel.name_b,
+                "device": target.a.device,
+                "device_b": target.b.device,
+                "grid": shape_text(kernel.grid_a),
+                "grid_b": shape_text(kernel.grid_b),
+                "duration_ns": kernel.duration.a_ns,
+                "duration_ns_b": kernel.duration.b_ns,
+                "speedup": kernel.duration.speedup,
+                "verdict": kernel.duration.verdict,
+                "summary": kernel.summary,
+            }
+            for name in metrics:
+                both = kernel.metrics.get(name)
+                row |= {name: both.a if both else None, f"{name}_b": both.b if both else None}
+            rows.append(row)
+        return rows
+
+    def _repr_html_(self) -> str:
+        from hipsynth.profiling.compare.page import comparison_page
+
+        return frame_page(comparison_page(self), PAGE_HEIGHT)

@@ -10,6 +10,7 @@ from typing import ClassVar
 from hipsynth.core.documents import json_name
 from hipsynth.core.kernel_record import Dim, Occupancy, Registers, TimingBounds, Traffic, Work
 from hipsynth.core.reasons import Reason
+from hipsynth.core.tabular import Row, TabularDocument, shape_text
 from hipsynth.profiling.lines.line_records import Amounts
 from hipsynth.profiling.metrics.bottleneck import Bottleneck
 from hipsynth.profiling.metrics.roofline import RooflinePlot
@@ -175,11 +176,33 @@ class ProfileResult:
 
 
 @dataclass(frozen=True)
-class ProfileDocument:
+class ProfileDocument(TabularDocument):
     """The document of `synth profile --json`, and of the server's jobs."""
 
     program: ProgramIdentity
     results: tuple[ProfileResult, ...]
+
+    def table_rows(self) -> list[Row]:
+        """One row for each kernel on each target: what limits it, its metrics, then its counters."""
+        kernels = [(result, kernel) for result in self.results for kernel in result.kernels]
+        counted = sorted({name for _, kernel in kernels for name in kernel.counters})
+        return [
+            {
+                "kernel": kernel.name,
+                "arch": result.arch,
+                "device": result.device,
+                "flags": result.flags,
+                "grid": shape_text(kernel.grid),
+                "block": shape_text(kernel.block),
+                "dispatches": kernel.dispatches,
+                "duration_ns": kernel.duration_ns,
+                "limited_by": kernel.bottleneck.summary if kernel.bottleneck else None,
+                **kernel.metrics,
+                **kernel.extra_metrics,
+                **{name: kernel.counters.get(name) for name in counted},
+            }
+            for result, kernel in kernels
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)

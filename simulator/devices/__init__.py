@@ -152,6 +152,11 @@ def _inherited_constants(base: DeviceTable, arch: str) -> Mapping[str, DeviceCon
     }
 
 
+def choose_arch(arch: str, device: str) -> str:
+    """The architecture of an answer for one target: the one named, else that of the device, else DEFAULT_ARCH."""
+    return arch or (load_device(device).arch if device else DEFAULT_ARCH)
+
+
 def device_of(arch: str, device: str | None = None) -> DeviceTable:
     """The table of a device of `arch`, by default its default device. Raises UsageError if the device has another
     architecture."""

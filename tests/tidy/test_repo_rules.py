@@ -86,6 +86,7 @@ ALLOWED |= {
     ),
     "serving": (*_TRAINING, "training", "tuning.optimize"),
     "serving.mcp": ("core", "tuning.tools"),
+    "library": tuple(room for room in ROOMS[:-2] if room != "serving"),
     "cli": ROOMS[:-1],
 }
 OUTSIDE = ("studies", "benchmarks", "tools", "tests")  # of the wheel: they may import everything of it

@@ -8,6 +8,7 @@ from typing import Literal
 
 from hipsynth.core.kernel_record import Dim
 from hipsynth.core.reasons import Reason
+from hipsynth.core.tabular import Row, TabularDocument, shape_text
 from hipsynth.profiling.metrics.roofline import THROUGHPUT, PlottedKernel, RooflinePlot, RooflinePosition
 from hipsynth.profiling.reports.documents import ProgramIdentity
 
@@ -87,12 +88,36 @@ class PredictionResult:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictDocument:
+class PredictDocument(TabularDocument):
     """The document of `synth predict --json`, and of the server's predictions."""
 
     program: ProgramIdentity
     model: str
     results: tuple[PredictionResult, ...]
+
+    def table_rows(self) -> list[Row]:
+        """One row for each kernel on each target: the duration with the interval that holds 80 %, then the metrics."""
+        kernels = [(result, kernel) for result in self.results for kernel in result.kernels]
+        metrics = list(dict.fromkeys(name for _, kernel in kernels for name in kernel.metrics))
+        rows = list[Row]()
+        for result, kernel in kernels:
+            low, high = kernel.intervals.get("duration_ns", (None, None))
+            row: Row = {
+                "kernel": kernel.instance or kernel.name,
+                "arch": result.arch,
+                "device": result.device,
+                "flags": result.flags,
+                "grid": shape_text(kernel.grid),
+                "block": shape_text(kernel.block),
+                "duration_ns": kernel.duration_ns,
+                "duration_low_ns": low,
+                "duration_high_ns": high,
+                "limited_by": kernel.bottleneck or None,
+                "abstained": kernel.abstained,
+                "reason": kernel.reason,
+            }
+            rows.append({**row, **{name: kernel.metrics.get(name) for name in metrics}})
+        return rows
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from hipsynth.core.tabular import Row, TabularDocument
 from hipsynth.tuning.optimize.transformation_plan import PlanValue
 
 
@@ -68,7 +69,7 @@ class VerificationCheck:
 
 
 @dataclass(frozen=True, kw_only=True)
-class VerifyDocument:
+class VerifyDocument(TabularDocument):
     """The document of `synth verify --json`. `verified`: no check failed, and outputs were compared; `speedup`: how
     many times as fast the changed program is, null unless it is verified."""
 
@@ -79,6 +80,13 @@ class VerifyDocument:
     verified: bool
     checks: tuple[VerificationCheck, ...]
     speedup: float | None
+
+    def table_rows(self) -> list[Row]:
+        """One row for each check."""
+        return [
+            {"check": check.name, "passed": check.passed, "detail": check.detail, "error": check.error}
+            for check in self.checks
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +119,7 @@ class ModelRun:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OptimizeDocument:
+class OptimizeDocument(TabularDocument):
     """The document of `synth optimize --json`. `status`: "improved", "unchanged" (nothing found is faster and correct)
     or "refused" (`reason`). `step`: the last of the steps that led to the result; `uncertainty`: of the speed-up,
     relative; `refused`: why work-items of a kernel cannot be assigned otherwise. `ended`: what ended the search;
@@ -135,3 +143,20 @@ class OptimizeDocument:
     shapes: tuple[ShapeSpeedup, ...]
     llm: ModelRun | None = None
     patched: str | None
+
+    def table_rows(self) -> list[Row]:
+        """One row for each candidate that was executed."""
+        return [
+            {
+                "number": step.number,
+                "parent": step.parent,
+                "transformation": step.transformation,
+                "kernel": step.kernel,
+                "before_ns": step.before_ns,
+                "after_ns": step.after_ns,
+                "kept": step.kept,
+                "outcome": step.outcome,
+                "reason": step.reason,
+            }
+            for step in self.steps
+        ]

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import click
-
 from hipsynth.core.errors import UsageError
+from hipsynth.library.programs import KeepFolder
 
 if TYPE_CHECKING:
     from hipsynth.core.program import Project
@@ -20,8 +19,9 @@ if TYPE_CHECKING:
 _INCLUDES_OWN = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"', re.MULTILINE)
 
 
-def complete_project(project: Project, choices: HarnessChoices) -> Project:
-    """The program, with a main() if its one file has kernels and none; says what was assumed."""
+def complete_project(project: Project, choices: HarnessChoices, keep: KeepFolder) -> tuple[Project, tuple[str, ...]]:
+    """(the program, with a main() if its one file has kernels and none; what was assumed). `keep` enters the scratch
+    folder that holds it."""
     from hipsynth.core.files import write_whole
     from hipsynth.core.program import SourceFile, load_program
     from hipsynth.core.scratch import scratch_folder
@@ -33,16 +33,15 @@ def complete_project(project: Project, choices: HarnessChoices) -> Project:
         if choices:
             remedy = "drop them, and give the program's own arguments behind --"
             raise UsageError("--grid, --block and --value are for kernels without main()", remedy=remedy)
-        return project
+        return project, ()
     harnessed = add_harness(text, choices)
-    for line in note_lines(harnessed):
-        click.echo(f"note: {line}", err=True)
-    scratch = click.get_current_context().with_resource(scratch_folder())
+    scratch = keep(scratch_folder())
     path = scratch / source.path.name
     write_whole(path, harnessed.text)
     beside = [f"-I{source.path.resolve().parent}"] if _INCLUDES_OWN.search(text) else []
     flags = shlex.join([*shlex.split(source.flags), *beside])
-    return replace(project, sources=(SourceFile(path, source.language, flags),), folder=scratch)
+    completed = replace(project, sources=(SourceFile(path, source.language, flags),), folder=scratch)
+    return completed, tuple(note_lines(harnessed))
 
 
 def name_original(results: Sequence[TargetResult], completed: Project, project: Project) -> list[TargetResult]:

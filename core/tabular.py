@@ -1,0 +1,67 @@
+"""Documents as tables: rows for pandas, and HTML for notebooks."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hipsynth.core.errors import MissingDependency
+
+if TYPE_CHECKING:
+    import pandas
+
+Cell = str | float | bool | None
+Row = dict[str, Cell]
+SHOWN_COLUMNS = 12  # of a table in a notebook; to_pandas() has all
+
+
+class TabularDocument:
+    """A document that is a table, too: one row for each of its kernels, checks or candidates."""
+
+    def table_rows(self) -> list[Row]:
+        """The rows; all have the same columns, the most telling first."""
+        raise NotImplementedError
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The rows as a data frame. Raises MissingDependency without pandas."""
+        return make_frame(self.table_rows())
+
+    def _repr_html_(self) -> str:
+        return write_table(self.table_rows())
+
+
+def make_frame(rows: Sequence[Row]) -> pandas.DataFrame:
+    """A data frame of rows. Raises MissingDependency without pandas."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise MissingDependency("pandas is not installed", cause=str(error), remedy="pip install pandas") from None
+    return pandas.DataFrame(rows)
+
+
+def write_table(rows: Sequence[Row]) -> str:
+    """The first columns of rows as an HTML table."""
+    if not rows:
+        return "<p>nothing</p>"
+    names = list(rows[0])[:SHOWN_COLUMNS]
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
+    body = "".join(f"<tr>{''.join(f'<td>{_cell_text(row[name])}</td>' for name in names)}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell_text(value: Cell) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.5g}" if isinstance(value, float) else html.escape(str(value))
+
+
+def frame_page(page: str, height: int) -> str:
+    """A whole page inside a notebook, where neither its style nor its scripts reach the notebook's."""
+    source = html.escape(page)
+    return f'<iframe srcdoc="{source}" sandbox="allow-scripts" width="100%" height="{height}" frameborder="0"></iframe>'
+
+
+def shape_text(sides: Sequence[int] | None) -> str | None:
+    """A grid or block as text: 256x1x1."""
+    return None if sides is None else "x".join(map(str, sides))

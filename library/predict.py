@@ -1,0 +1,78 @@
+"""`synth predict` as a function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hipsynth.library.targets import Names, Shape, complete_shape, list_names
+from hipsynth.training.models.documents import PredictDocument
+
+if TYPE_CHECKING:
+    from hipsynth.core.program import Program
+    from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
+
+
+def predict(
+    path: str | Path,
+    *,
+    arch: Names = "",
+    device: Names = "",
+    flags: Names = "-O3",
+    args: Sequence[str] = (),
+    grid: Shape | None = None,
+    block: Shape | None = None,
+    values: Mapping[str, float] | None = None,
+    model: str | Path | None = None,
+    check: bool = False,
+    timeout_s: float = 60.0,
+) -> PredictDocument:
+    """Predict duration and metrics of the kernels in a HIP file without executing them as a whole.
+
+    Several names of `arch`, `device` and `flags` give a result for each combination. `grid` and `block` replace those
+    of the host code, `values` are arguments of the kernels by name; `check` also executes the program, and adds what
+    that gives. `model`: the folder of an analytic predictor, by default the shipped one.
+
+    Raises BadInput for a source without a kernel, UsageError for names that do not exist.
+    """
+    from hipsynth.profiling.matrix.targets import resolve_devices
+    from hipsynth.source.harness import check_argument_names
+    from hipsynth.toolchain import check_flags
+    from hipsynth.training.analytic.documents import predict_document
+
+    file, words = Path(path), tuple(args)
+    assumed = dict(values or {})
+    program, question = read_question(file, words, complete_shape(grid), complete_shape(block), assumed)
+    targets = resolve_devices(list_names(arch), list_names(device))
+    for flag_text in list_names(flags):
+        check_flags(flag_text)
+    check_argument_names(program.text, assumed)
+    questions = [(name, flag_text, device_name) for name, device_name in targets for flag_text in list_names(flags)]
+    predictor = open_analytic(None if model is None else Path(model))
+    execute = "always" if check else "never"
+    return predict_document(program, str(path), questions, question, predictor, execute, timeout_s)
+
+
+def read_question(
+    file: Path,
+    arguments: tuple[str, ...],
+    grid: tuple[int, int, int] | None,
+    block: tuple[int, int, int] | None,
+    values: Mapping[str, float],
+) -> tuple[Program, LaunchAssumptions]:
+    """(the program in a file, what is assumed of its launches). Raises BadInput for a file that cannot be read."""
+    from hipsynth.core.program import Project, SourceFile, load_program
+    from hipsynth.simulator.run_folder import named_files
+    from hipsynth.training.analytic.predict import LaunchAssumptions
+
+    program = load_program(file)
+    project = Project((SourceFile(file),), file.resolve().parent, arguments, named_files(arguments, Path.cwd()))
+    return program, LaunchAssumptions(grid, block, values, arguments, project=project)
+
+
+def open_analytic(model: Path | None) -> AnalyticPredictor:
+    """The analytic predictor in a folder or file, or the shipped one. Raises MissingDependency, BadInput."""
+    from hipsynth.training.analytic.predict import PREDICTOR, SHIPPED, AnalyticPredictor
+
+    return AnalyticPredictor.load(SHIPPED if model is None else model if model.is_file() else model / PREDICTOR)

@@ -1,0 +1,80 @@
+"""Where a program is: one file, several files, or a folder with build files."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hipsynth.core.errors import BadInput, UsageError
+from hipsynth.core.reasons import Reason
+
+if TYPE_CHECKING:
+    from hipsynth.core.program import Project
+    from hipsynth.toolchain import CompileLimits
+
+KeepFolder = Callable[[AbstractContextManager[Path]], Path]  # ExitStack.enter_context, or a verb's with_resource
+SOURCE_SUFFIXES = frozenset({".hip", ".cpp", ".cc", ".cxx", ".c++", ".cu", ".c", ".C"})
+_LANGUAGES = {".c": "c", ".py": "python"}  # of the other suffixes: hip
+_BUILD_FILE = re.compile(r"(?:GNU)?[Mm]akefile.*|CMakeLists\.txt|.*\.(?:mk|make|sh)")
+
+
+def read_source(path: Path) -> str:
+    """The text of one HIP file. Raises BadInput if it cannot be read or is not UTF-8."""
+    from hipsynth.core.files import SOURCE_BYTES, read_regular
+
+    try:
+        return read_regular(path, SOURCE_BYTES).decode()
+    except UnicodeDecodeError as error:
+        raise BadInput(
+            f"{path}: is not UTF-8", cause=str(error), remedy="give a HIP source file", reason=Reason.NOT_UTF8
+        ) from None
+
+
+def is_script(path: Path) -> bool:
+    """Whether a path is that of a Python script."""
+    return path.suffix == ".py"
+
+
+def locate_program(
+    paths: Sequence[Path],
+    arguments: tuple[str, ...],
+    arch: str,
+    keep: KeepFolder,
+    *,
+    includes: Sequence[str] = (),
+    project: Path | None = None,
+    limits: CompileLimits | None = None,
+) -> Project:
+    """The program in these files, or as defined by the build files of a folder; it may read the files that `arguments`,
+    which the user typed, name. `keep` enters the scratch folders that it needs. Raises BadInput, CompileFailed."""
+    from hipsynth.core.program import Project, SourceFile
+    from hipsynth.simulator.run_folder import named_files
+
+    readable = named_files(arguments, Path.cwd())
+    if project is None and not paths[0].is_dir():
+        for path in paths:
+            if path.is_file() and path.suffix not in SOURCE_SUFFIXES and _BUILD_FILE.fullmatch(path.name):
+                raise BadInput(f"{path}: is no source file", remedy=f"give its folder: {path.parent}")
+            if not path.is_file():
+                problem = "is no file" if path.exists() else "no such file"
+                raise BadInput(f"{path}: {problem}", remedy="give a HIP source file, or the folder of a program")
+        if is_script(paths[0]) and includes:
+            raise UsageError("-I is for HIP programs", remedy="a script imports what lies in its own folder")
+        flags = shlex.join(f"-I{Path(folder).resolve()}" for folder in includes)
+        files = tuple(SourceFile(path, _LANGUAGES.get(path.suffix, "hip"), flags) for path in paths)
+        return Project(files, paths[0].resolve().parent, arguments, readable)
+    from hipsynth.core.scratch import scratch_folder
+    from hipsynth.profiling.survey.project import find_project
+
+    folder = project or paths[0]
+    if not folder.is_dir():
+        raise BadInput(f"{folder}: no such folder", remedy="give the folder with the program's build files")
+    scratch = keep(scratch_folder())  # headers that the build files generate
+    include_paths = [Path(place) for place in includes]
+    program = find_project(folder, arch, scratch, paths[0] if project else None, include_paths, limits)
+    return replace(program, arguments=arguments, readable=readable)

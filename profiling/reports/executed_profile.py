@@ -1,0 +1,35 @@
+"""A profile that was executed here: its document, which can also show itself as the whole page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hipsynth.core.tabular import frame_page
+from hipsynth.profiling.backends.protocol import TargetResult
+from hipsynth.profiling.reports.describe import profile_document
+from hipsynth.profiling.reports.documents import ProfileDocument
+
+PAGE_HEIGHT = 760  # pixels, in a notebook
+
+
+class ExecutedProfile(ProfileDocument):
+    """The document, and in `measured` the results that it was made of."""
+
+    measured: tuple[TargetResult, ...]
+
+    @classmethod
+    def of(cls, program: str, path: str, results: Sequence[TargetResult], what_if: bool = False) -> ExecutedProfile:
+        """The profile of the program with this id at this path."""
+        document = profile_document(program, path, results, what_if)
+        executed = cls(document.program, document.results)
+        object.__setattr__(executed, "measured", tuple(results))
+        return executed
+
+    def write_page(self) -> str:
+        """The page of `synth profile --html`."""
+        from hipsynth.profiling.reports.profile_page import profile_page
+
+        return profile_page(self.program.path, self.measured)
+
+    def _repr_html_(self) -> str:
+        return frame_page(self.write_page(), PAGE_HEIGHT)

@@ -1,0 +1,102 @@
+"""Documents as tables, and the arguments of the functions that return them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import document_samples as samples
+import needs
+import pytest
+from profiling_samples import kernel, result, target
+
+import hipsynth
+from hipsynth.core.documents import from_json, to_json
+from hipsynth.core.errors import BadInput, MissingDependency, UsageError
+from hipsynth.library.targets import complete_shape, list_targets
+from hipsynth.profiling.compare.differ import compare_profiles
+from hipsynth.profiling.reports.describe import profile_document
+from hipsynth.profiling.reports.documents import ProfileDocument
+from hipsynth.profiling.reports.executed_profile import ExecutedProfile
+
+RESULTS = [result(target(), kernel(name="a<1>"), kernel(name="b"))]
+
+
+def test_importing_it_imports_nothing_heavy() -> None:
+    heavy = "{'numpy', 'torch', 'lightgbm', 'pandas', 'click', 'pyarrow'}"
+    code = f"import sys, hipsynth; sys.exit(' '.join({heavy} & set(sys.modules)) or None)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_function_is_there_under_its_name() -> None:
+    for name in hipsynth.__all__:
+        assert getattr(hipsynth, name).__name__ == name
+        assert name in dir(hipsynth)
+    with pytest.raises(AttributeError, match="no attribute 'profiles'"):
+        _ = hipsynth.profiles  # type: ignore[attr-defined]
+
+
+def test_a_profile_is_a_table_of_its_kernels() -> None:
+    document = profile_document("p", "p.hip", RESULTS)
+    rows = document.table_rows()
+    assert [row["kernel"] for row in rows] == ["a<1>", "b"]
+    first = document.results[0].kernels[0]
+    assert {name: rows[0][name] for name in first.counters} == dict(first.counters)
+    assert rows[0]["L2_Cache_Hit_Rate"] == first.metrics["L2_Cache_Hit_Rate"]
+    assert "a&lt;1&gt;" in document._repr_html_()
+
+
+def test_an_executed_profile_has_the_same_document_and_shows_the_whole_page() -> None:
+    executed = ExecutedProfile.of("p", "p.hip", RESULTS)
+    assert to_json(executed) == to_json(profile_document("p", "p.hip", RESULTS))
+    assert from_json(ProfileDocument, to_json(executed)).results == executed.results
+    shown = executed._repr_html_()
+    assert shown.startswith("<iframe srcdoc=") and shown.count('"') == 10, "the page is escaped in one attribute"
+    assert "allow-same-origin" not in shown
+
+
+def test_frames_have_the_rows_of_every_document() -> None:
+    needs.package("pandas")
+    profiled = profile_document("p", "p.hip", RESULTS)
+    compared = compare_profiles(profiled, profiled)
+    for document in (profiled, compared, samples.predict_document()):
+        frame = document.to_pandas()
+        assert list(frame.columns) == list(document.table_rows()[0])
+        assert len(frame) == len(document.table_rows())
+    assert compared.to_pandas()["verdict"].tolist() == ["equal", "equal"]
+
+
+def test_without_pandas_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(MissingDependency) as caught:
+        profile_document("p", "p.hip", RESULTS).to_pandas()
+    assert caught.value.remedy == "pip install pandas"
+
+
+@pytest.mark.parametrize("shape", [(), (1, 2, 3, 4), 0, (16, -1), ("16",)])
+def test_a_wrong_shape_is_refused(shape: object) -> None:
+    with pytest.raises(UsageError, match="is no shape"):
+        complete_shape(shape)  # type: ignore[arg-type]
+
+
+def test_targets_are_all_combinations() -> None:
+    found = list_targets("", ["mi210", "mi300x"], ["-O2", "-O3"])
+    assert [(one.device, one.flags) for one in found] == [
+        (device, flags) for device in ("mi210", "mi300x") for flags in ("-O2", "-O3")
+    ]
+    assert complete_shape(256) == (256, 1, 1) and complete_shape((16, 16)) == (16, 16, 1)
+
+
+def test_bad_input_raises_the_error_that_the_verb_prints(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="no such file"):
+        hipsynth.profile(tmp_path / "missing.hip")
+    with pytest.raises(UsageError, match="no path is given"):
+        hipsynth.profile("")
+    with pytest.raises(UsageError, match="nothing to compare"):
+        hipsynth.compare("a.hip")
+    one = tmp_path / "one.hip"
+    one.write_text("__global__ void one() {}\n")
+    with pytest.raises(UsageError, match="gfx9999"):
+        hipsynth.predict(one, arch="gfx9999")
