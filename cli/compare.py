@@ -27,7 +27,7 @@ EPILOG = """\b
 Examples:
   synth compare naive.hip tiled.hip
   synth compare before.json after.json               # documents of `synth profile --json`
-  synth compare HEAD~1:kernel.hip kernel.hip --fail-if-slower 5%
+  synth compare HEAD~1:kernel.hip kernel.hip --fail-if-slower 5% --junit slower.xml
   synth compare kernel.hip --flags=-O3 --flags="-O3 -ffast-math"
   synth compare kernel.hip --device mi300x --device mi250x --html compared.html
   synth compare a.hip b.hip --arch gfx90a --json -- 4096
@@ -65,6 +65,12 @@ class Percentage(click.ParamType[float]):
 @click.option("--counters", is_flag=True, help="List all counters that changed.")
 @click.option("--html", type=NamedPath(dir_okay=False, path_type=Path), help="Also write the comparison as a page.")
 @click.option(
+    "--junit", type=NamedPath(dir_okay=False, path_type=Path), help="Also write a JUnit report: a test case per kernel."
+)
+@click.option(
+    "--sarif", type=NamedPath(dir_okay=False, path_type=Path), help="Also write what is slower than allowed as SARIF."
+)
+@click.option(
     "--fail-if-slower",
     "slower_limit",
     type=Percentage(),
@@ -86,6 +92,8 @@ def command(
     exact: bool,
     counters: bool,
     html: Path | None,
+    junit: Path | None,
+    sarif: Path | None,
     slower_limit: float | None,
     sandboxed: bool,
     workers: int,
@@ -99,6 +107,7 @@ def command(
     """
     from hipsynth.core.files import write_whole
     from hipsynth.library.compare import ComparedRequest, choose_target, profile_side
+    from hipsynth.profiling.compare.ci_reports import junit_report, sarif_report
     from hipsynth.profiling.compare.differ import compare_profiles
     from hipsynth.profiling.compare.page import comparison_page
     from hipsynth.profiling.compare.text import comparison_lines
@@ -123,6 +132,10 @@ def command(
     document = compare_profiles(profiles[0], profiles[1], (first, second), slower_limit)
     if html is not None:
         write_whole(html, comparison_page(document))
+    if junit is not None:
+        write_whole(junit, junit_report(document))
+    if sarif is not None:
+        write_whole(sarif, sarif_report(document))
     if as_json:
         print_json(document)
     else:

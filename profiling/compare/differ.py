@@ -29,6 +29,7 @@ from hipsynth.profiling.reports.documents import ProfiledKernel, ProfileDocument
 FLOOR, OF_CHANGE = 0.05, 0.20
 UNKNOWN_RANGE = 0.5  # of a duration on a device without recordings
 LIMITING = 0.5  # units with at least this share of the largest bound may explain a change
+LARGE = 200.0  # per cent: larger changes are said as factors
 NOTABLE = 0.02  # smallest relative change of a counter that explains one
 
 
@@ -226,7 +227,7 @@ def _explain_unit(unit: str, a: Mapping[str, float], b: Mapping[str, float], is_
             continue
         size = abs(after - before) / larger
         if size >= NOTABLE and (best is None or size > best[0]):
-            change = f"{100 * (after / before - 1):+.0f} %" if before else f"{after:,.0f}, before none"
+            change = format_change(100 * (after / before - 1), ".0f") if before else f"{after:,.0f}, before none"
             best = (size, row.counter, f"{'fewer' if is_faster else 'more'} {row.title} ({change})")
     if best is not None:
         return best[1], best[2]
@@ -237,14 +238,29 @@ def describe_change(duration: DurationPair, causes: Sequence[ChangeCause] = ()) 
     """A change of duration in words: "faster by 12 ± 3 %, from fewer L2 misses (-40 %)"."""
     if duration.verdict == "equal":
         return "the same duration"
-    size = f"{abs(duration.change_percent):.3g}"
+    word, size, unit = _change_size(duration)
     error = duration.uncertainty_percent
-    text = size if error is None else f"{size} ± {_short_number(error)}"
-    word = "faster" if duration.change_percent < 0 else "slower"
+    if error is not None:
+        size += f" ± {_short_number(error if unit == '%' else error / 100)}"
     reasons = f", from {' and '.join(cause.text for cause in causes)}" if causes else ""
     if duration.verdict == "uncertain":
-        return f"no certain change: {word} by {text} %{reasons}"
-    return f"{word} by {text} %{reasons}"
+        return f"no certain change: {word} {size} {unit}{reasons}"
+    return f"{word} {size} {unit}{reasons}"
+
+
+def _change_size(duration: DurationPair) -> tuple[str, str, str]:
+    """(words, number, unit) of a change of duration."""
+    if duration.change_percent >= LARGE:
+        return "slower:", f"{1 + duration.change_percent / 100:.3g}", "times as long"
+    return "faster by" if duration.change_percent < 0 else "slower by", f"{abs(duration.change_percent):.3g}", "%"
+
+
+def format_change(percent: float, digits: str = ".3g") -> str:
+    """A change in per cent, or, where it is large, as a factor: "12.6 times" for +1160 %."""
+    if percent < LARGE:
+        return f"{percent:+{digits}} %"
+    factor = 1 + percent / 100
+    return f"{factor:.3g} times" if factor < 1000 else f"{factor:,.0f} times"
 
 
 def _short_number(value: float) -> str:

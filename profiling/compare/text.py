@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hipsynth.profiling import metrics
-from hipsynth.profiling.compare.differ import describe_change
+from hipsynth.profiling.compare.differ import describe_change, format_change
 from hipsynth.profiling.compare.documents import CompareDocument, DurationPair, KernelPair, QuantityPair, TargetName
 from hipsynth.profiling.reports.numbers import format_number, format_quantity, unit_prefix
 
@@ -109,12 +109,12 @@ def is_notable(pair: QuantityPair) -> bool:
 
 
 def change_text(pair: QuantityPair, unit: str) -> str:
-    """The change of a quantity: points of percentages, else per cent."""
+    """The change of a quantity: points of percentages, else per cent, or a factor where it is large."""
     if pair.a is None or pair.b is None:
         return ""
     if unit == "%":
         return f"{pair.b - pair.a:+.3g} pt"
-    return "new" if pair.change_percent is None else f"{pair.change_percent:+.3g} %"
+    return "new" if pair.change_percent is None else format_change(pair.change_percent)
 
 
 def _cell_text(value: float | None, factor: float, is_count: bool = False) -> str:
