@@ -130,11 +130,13 @@ class _Writer:
         self.names.add(name)
         element = text_between(unit, tokens, *spans[0])
         start, end = tokens[loop.start].start, tokens[loop.end - 1].end
+        before = unit.text[unit.text.rfind(b"\n", 0, start) + 1 : start].decode(errors="surrogateescape")
+        indent = before[: len(before) - len(before.lstrip())]
         if first is None:
-            yield Edit(start, start, f"{kind} {name} = {element};\n  ")
+            yield Edit(start, start, f"{kind} {name} = {element};\n{indent}")
         else:
             close = find_closing(tokens, first.start + 1)
             yield Edit(tokens[first.start].start, tokens[close].end, f"{kind} {name}")
         for a, b in spans:
             yield Edit(tokens[a].start, tokens[b - 1].end, name)
-        yield Edit(end, end, f"\n  {element} = {name};")
+        yield Edit(end, end, f"\n{indent}{element} = {name};")

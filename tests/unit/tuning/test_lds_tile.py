@@ -160,7 +160,13 @@ def test_tiles_are_offered_where_the_problem_fills_them() -> None:
         view = KernelView(found, found.kernels[0], plan or TransformationPlan(), "vl1d", grid, BLOCK)
         return [move.transformation for move in list_moves(view)]
 
-    assert offer((64, 64, 1)).count("lds_tile") == 5
-    assert offer((2, 2, 1)).count("lds_tile") == 1
-    assert "lds_tile" not in offer((1, 1, 1))
+    def first_tile(side: int) -> Shape | None:
+        view = KernelView(found, found.kernels[0], TransformationPlan(), "vl1d", (side, side, 1), BLOCK)
+        return next(move.plan.tile for move in list_moves(view) if move.evident)
+
+    assert (first_tile(128), first_tile(32)) == ((4, 4, 16), (1, 1, 32)), "groups fill the device"
+    assert first_tile(256) == (8, 8, 8)
+    assert offer((64, 64, 1)).count("lds_tile") == 6
+    assert offer((2, 2, 1)).count("lds_tile") == 2
+    assert offer((1, 1, 1)).count("lds_tile") == 1
     assert set(offer((64, 64, 1), TransformationPlan(tile=(4, 4, 16)))) == {"lds_tile"}

@@ -44,7 +44,7 @@ def change(body: str) -> str:
 
 def test_a_sum_in_memory_moves_to_a_local_variable() -> None:
     text = change(PRODUCT)
-    assert "float c_sum = c[row * n + col];\n" in text and "c_sum += a[row * n + i] * b[i * n + col];" in text
+    assert "float c_sum = c[row * n + col];\n  for" in text and "c_sum += a[row * n + i] * b[i * n + col];" in text
     assert "\n  c[row * n + col] = c_sum;" in text
     assert "float c_sum = 0;\n" in change(FIRST + PRODUCT) and "c[row * n + col];\n" not in change(FIRST + PRODUCT)
     assert keep_sums_in_registers(read_program(text, "gfx942")) is None

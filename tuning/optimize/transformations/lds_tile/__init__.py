@@ -3,6 +3,7 @@ the common dimension reads is loaded once per group. It makes a product of matri
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
@@ -14,8 +15,9 @@ from hipsynth.tuning.optimize.transformations.lds_tile.tiled_loop import TiledLo
 from hipsynth.tuning.optimize.transformations.transformation import Transformation
 
 LANES = 16  # of a group along each of x and y
-# Results of a lane along x and y, and iterations of the loop that are staged at a time.
-TILES: tuple[Shape, ...] = ((4, 4, 16), (8, 8, 8), (4, 8, 16), (8, 4, 16), (2, 2, 32))
+# Results of a lane along x and y, and iterations of the loop that are staged at a time; those with most reuse first.
+TILES: tuple[Shape, ...] = ((8, 8, 8), (4, 8, 16), (8, 4, 16), (4, 4, 16), (2, 2, 32), (1, 1, 32))
+MANY_GROUPS = 1024  # about three for each compute unit of a large device: with fewer of them, latency shows
 
 
 def find_loop(program: ParsedProgram, kernel: KernelDefinition, block: Shape) -> TiledLoop | None:
@@ -32,14 +34,24 @@ def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
         return
     if find_loop(view.program, view.kernel, view.block) is None:
         return
-    for tile in TILES:
-        if all(view.extent(axis) >= LANES * tile[axis] for axis in (0, 1)):
-            yield TransformationPlan(tile=tile)
+    fitting = [tile for tile in TILES if all(view.extent(axis) >= LANES * tile[axis] for axis in (0, 1))]
+    # Those that fill the device, the largest first; then the others, the smallest first.
+    for tile in sorted(fitting, key=lambda tile: max(0, MANY_GROUPS - _count_groups(view, tile))):
+        yield TransformationPlan(tile=tile)
+
+
+def _count_groups(view: KernelView, tile: Shape) -> int:
+    return view.grid[2] * math.prod(-(-view.extent(axis) // (LANES * tile[axis])) for axis in (0, 1))
+
+
+def is_evident(view: KernelView, plan: TransformationPlan) -> bool:
+    """Whether a plan has the first tile that is offered."""
+    return view.plan.tile is None and plan == next(list_plans(view), None)
 
 
 TRANSFORMATION = Transformation(
     helps=("vl1d", "valu", "latency", "l2", "issue", "hbm", "infinity", "fabric"),
     counter="TCP_TOTAL_CACHE_ACCESSES",
     list_plans=list_plans,
-    is_evident=lambda view, plan: view.plan.tile is None and plan.tile == TILES[0],
+    is_evident=is_evident,
 )
