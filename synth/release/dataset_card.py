@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from hipsynth.core.store.release import ReleaseFacts
 from hipsynth.core.store.splits import RELEASED
 from hipsynth.profiling.metrics.bottleneck import unit_name
+from hipsynth.synth.release.column_dictionary import column_lines
 
 ABOUT = {
     "train": "80 % of the lineages",
@@ -46,28 +47,22 @@ aside. A lineage lies in one split, so that no near-duplicate of a test program 
 COLUMNS = """
 ## Columns
 
-`programs`: `id` (of the text), `family`, `skeleton` (of the token stream of its device code without names and numbers),
-`lineage` (its control skeleton), `params` and `runs` (JSON: parameters; command-line arguments of each run), `choices`
-(the recorded choices of the generator, which give the text again), `opcodes` (of its builds; null if not recorded),
-`shard`, `text`.
-
-`labels`: one row per kernel of a run. `id` (of program, arguments, target and tools; kernels of a run share it),
-`program`, `family`, `lineage`, `arguments` (command line; empty: the defaults), `arch`, `device`, `flags`,
-`kernel_index`, `kernel`, `dispatches` (how often it was launched), `same_shape`, `grid_*` (work-groups), `block_*`
-(work-items), `duration_ns` (mean), `bottleneck`, `sampling` (`exact`, `replayed`, `sampled`), `groups_simulated`,
-`duration_error` and `counter_error` (relative, two standard deviations of scaling up a sampled grid; the largest of
-the counters), registers, `lds_bytes` and `scratch_bytes`, `hbm_*_bytes` and `infinity_hits` (means), the metrics
-(physical units; null where unknown, or where sampling makes them more uncertain than 10 %), counters in capitals
-(sums over the dispatches, from which the metrics are computed), `code` (first digits of the code object's SHA-256),
-`exit_code`, `shard`.
-
-`release.json` holds the tools (simulator, compiler, headers) and the numbers of each labelled shard.
+`labels` has one row per kernel of a run. `release.json` holds the tools (simulator, compiler, headers) and the numbers
+of each labelled shard.
 """
 
 
 def render_card(out: Path, facts: ReleaseFacts, tables: Mapping[str, pa.Table]) -> str:
     """The text of README.md."""
-    return "\n".join([*_front_matter(out, tables), BODY, *_split_table(out), *_contents_lines(facts, tables), COLUMNS])
+    return "\n".join(
+        [*_front_matter(out, tables), BODY, *_split_table(out), *_contents_lines(facts, tables), *_columns(tables)]
+    )
+
+
+def _columns(tables: Mapping[str, pa.Table]) -> Iterator[str]:
+    yield COLUMNS
+    for config in ("programs", "labels"):
+        yield from column_lines(config, tables[config].schema.names)
 
 
 def _split_files(out: Path, config: str, split: str) -> list[Path]:

@@ -21,6 +21,7 @@ from hipsynth.profiling import metrics
 from hipsynth.profiling.matrix.collect import MatrixOptions
 from hipsynth.profiling.reports.corpus_statistics import corpus_statistics
 from hipsynth.simulator import label_model
+from hipsynth.synth.release.column_dictionary import column_lines, describe_column
 from hipsynth.synth.release.make_shards import make_shards
 from hipsynth.synth.release.pack import PackResult, pack_release
 from hipsynth.synth.release.release_plan import ReleasePlan, ShardKind, load_plan, shard_numbers
@@ -286,3 +287,13 @@ def test_release_v1_rebuilds_and_loads_as_a_dataset(tmp_path: Path, capsys: pyte
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert rows[0]["status"] == "same" or rows[0]["notes"], rows
     assert not code.value.code or rows[0]["notes"]
+
+
+def test_the_card_describes_every_column() -> None:
+    release = REPOSITORY / "corpus" / "release" / "v1"
+    card = (release / "README.md").read_text()
+    for config in ("programs", "labels"):
+        names = pq.read_schema(min((release / config).glob("*.parquet"))).names
+        assert "\n".join(column_lines(config, names)) in card
+    assert describe_column("labels", "HBM_GFLOPS").startswith("HBM GFLOPS in GFLOP/s; null where unknown")
+    assert describe_column("labels", "SQ_WAVES") == "wavefronts launched; sum over the dispatches"
