@@ -213,7 +213,7 @@ def command(
     )
     paths, own_arguments = split_argv(argv)
     path = _check_exists(paths[0])
-    _check_script(path, flags, defines, {"--project": project is not None, "--lines": lines}, options["backend"])
+    _check_script(path, flags, defines, {"--project": project is not None}, options["backend"])
     if out is not None:
         if not path.is_dir() or own_arguments or len(paths) > 1 or project:
             remedy = f"put {path.name} into a folder, or drop --out"

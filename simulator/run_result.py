@@ -40,6 +40,7 @@ class RunResult:
     clock_ns: float = 0.0  # simulated time at the end: dispatches and copies
     spending: tuple[Spending, ...] = ()  # with a budget: every kernel that was launched
     instructions: tuple[KernelInstructions, ...] = ()  # with RunLimits.lines
+    code_objects: tuple[bytes, ...] = ()  # with RunLimits.lines: those that a script compiled
     outputs: tuple[Output, ...] = ()  # with an Observation
     transfers: tuple[Transfer, ...] = ()  # copies and fills, by kind
     host_operators: Mapping[str, int] = field(default_factory=dict)  # of PyTorch, on device tensors: run on the CPU

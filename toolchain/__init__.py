@@ -6,7 +6,7 @@
 """
 
 from hipsynth.toolchain.builds import prune_builds
-from hipsynth.toolchain.compile import DeviceBuild, HostBuild, compile_device, compile_host
+from hipsynth.toolchain.compile import DeviceBuild, HostBuild, compile_device, compile_host, disassemble
 from hipsynth.toolchain.driver import CompileLimits, run_time_compiler
 from hipsynth.toolchain.elf import kernels_in
 from hipsynth.toolchain.flag_pattern import flag_pattern
@@ -30,6 +30,7 @@ __all__ = [
     "compilable_archs",
     "compile_device",
     "compile_host",
+    "disassemble",
     "find_toolchain",
     "flag_pattern",
     "kernels_in",

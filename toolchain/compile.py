@@ -156,9 +156,29 @@ def link_device(job: CompileJob, objects: Sequence[Path], scratch: Path) -> list
     linked, text = scratch / "kernel.co", scratch / "kernel.s"
     words = job.template.linker([str(path) for path in objects], str(linked))
     driver.run_tool(job.toolchain, words, scratch, job.limits, str(job.source), shows=job.shows)
-    command = ["/bin/sh", "-c", 'exec "$0" -d kernel.co > kernel.s', str(job.toolchain.objdump)]
-    driver.run_tool(job.toolchain, command, scratch, job.limits, str(job.source), shows=job.shows)
+    driver.run_tool(
+        job.toolchain, _disassembly_command(job.toolchain), scratch, job.limits, str(job.source), shows=job.shows
+    )
     return [linked, text]
+
+
+def disassemble(objects: Sequence[bytes], folder: Path, limits: CompileLimits) -> tuple[tuple[Path, Path], ...]:
+    """Writes code objects into `folder`, each with its disassembly beside it. Raises the errors of run_tool."""
+    toolchain, modules = find_toolchain(), []
+    for number, data in enumerate(objects):
+        folder.mkdir(parents=True, exist_ok=True)
+        code_object, text = folder / f"{number}.co", folder / f"{number}.s"
+        code_object.write_bytes(data)
+        with sandbox.job_folder() as scratch:
+            copy_regular(code_object, scratch / "kernel.co")
+            driver.run_tool(toolchain, _disassembly_command(toolchain), scratch, limits, code_object.name)
+            copy_regular(scratch / "kernel.s", text)
+        modules.append((code_object, text))
+    return tuple(modules)
+
+
+def _disassembly_command(toolchain: Toolchain) -> list[str]:
+    return ["/bin/sh", "-c", 'exec "$0" -d kernel.co > kernel.s', str(toolchain.objdump)]
 
 
 def _compile_host_side(job: CompileJob, scratch: Path, use_pch: bool, runtime: Path) -> tuple[Path, list[Path]]:

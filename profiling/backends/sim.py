@@ -25,6 +25,7 @@ from hipsynth.simulator.build import build_program, compile_limits
 from hipsynth.simulator.limits import REFINED, SAMPLING_UNITS, RunLimits
 from hipsynth.simulator.opcodes import count_opcodes
 from hipsynth.simulator.run_folder import place
+from hipsynth.simulator.scripts.compiled_kernels import keep_compiled, read_compiled
 from hipsynth.toolchain import sandbox
 
 USAGE_LINES = 8
@@ -110,9 +111,10 @@ class SimBackend:
         result = replace(self._judge_run(program, target, finished_run, provenance), times=times)
         if not limits.lines:
             return result
-        lines = attribute_to_lines(
-            result.kernels, finished_run.instructions, artefacts, program, device, compile_limits(limits)
-        )
+        bounds = compile_limits(limits)
+        loaded = toolchain.disassemble(finished_run.code_objects, scratch / "loaded", bounds)
+        modules = (*artefacts.modules, *loaded)
+        lines = attribute_to_lines(result.kernels, finished_run.instructions, modules, program, device, bounds)
         return replace(result, lines=lines)
 
     def _judge_run(
@@ -204,7 +206,10 @@ def run_in_copy(
         folder = job / "run"
         placed = place(program.project, program.name, artefacts, folder)
         arguments = placed.arguments if program.project else program.arguments
-        result = api.run_program(placed.artefacts, device, folder, limits, arguments, mounts=placed.mounts)
+        runnable = keep_compiled(placed.artefacts, folder) if limits.lines else placed.artefacts
+        result = api.run_program(runnable, device, folder, limits, arguments, mounts=placed.mounts)
+        if limits.lines:
+            result = replace(result, code_objects=read_compiled(folder))
     texts = {name: getattr(result, name).replace(str(job), "<scratch>") for name in ("message", "stdout", "stderr")}
     return replace(result, **texts)
 

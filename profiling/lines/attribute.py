@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -10,8 +10,7 @@ from hipsynth.core.kernel_record import KernelRecord, Work
 from hipsynth.core.program import Program
 from hipsynth.profiling.lines import loops as loop_ranges
 from hipsynth.profiling.lines.line_records import Amounts, KernelLines, SourceLine, SourceLoop
-from hipsynth.profiling.lines.line_table import SourceLocation, module_of, own_files, source_locations
-from hipsynth.simulator.artefacts import Artefacts
+from hipsynth.profiling.lines.line_table import Module, SourceLocation, module_of, own_files, source_locations
 from hipsynth.simulator.devices import DeviceTable
 from hipsynth.simulator.instructions import EVENTS, Instruction, KernelInstructions
 from hipsynth.toolchain import CompileLimits
@@ -44,20 +43,24 @@ UNITS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 def attribute_to_lines(
     kernels: Sequence[KernelRecord],
     instructions: Sequence[KernelInstructions],
-    artefacts: Artefacts,
+    modules: Sequence[Module],
     program: Program,
     device: DeviceTable,
     limits: CompileLimits,
 ) -> tuple[KernelLines, ...]:
-    """The lines of each kernel of a run (means per dispatch, see KernelRecord) that the program was built with.
+    """The lines of each kernel of a run (means per dispatch, see KernelRecord). `modules`: code object and disassembly
+    of what the program was built with, or compiled while it ran.
 
-    Kernels that were compiled or loaded at run time have none. Raises BadInput for an unreadable line table.
+    Kernels of other code, and those that were compiled in several ways under one name, have none. Raises BadInput for
+    an unreadable line table.
     """
     program_files = own_files(program)
-    counted = {kernel.symbol: kernel.rows for kernel in instructions}
+    times_counted = Counter(kernel.symbol for kernel in instructions)
+    counted = {kernel.symbol: kernel.rows for kernel in instructions if times_counted[kernel.symbol] == 1}
     attributed = []
     for kernel in kernels:
-        module = module_of(artefacts, kernel.symbol)
+        addresses = (row.address for row in counted.get(kernel.symbol, ()))
+        module = module_of(modules, kernel.symbol, addresses)
         if module is None or kernel.symbol not in counted:
             continue
         rows, outside = scale_amounts(counted[kernel.symbol], totals_of(kernel, device), kernel.dispatches)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +14,13 @@ from hipsynth import toolchain
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import copy_regular, read_regular
 from hipsynth.core.program import Program
-from hipsynth.simulator.artefacts import Artefacts
 from hipsynth.toolchain import CompileLimits, driver, sandbox
 
 FLAG = "-gline-tables-only"  # adds the line table and leaves the machine code as it is
 MOST_BYTES = 256 << 20
+
+_ADDRESS = re.compile(r"// ([0-9A-F]+):")
+Module = tuple[Path, Path]  # code object and disassembly
 
 
 @dataclass(frozen=True, order=True)
@@ -67,7 +71,8 @@ def own_files(program: Program) -> Callable[[str], str]:
     project = program.project
     sources = [source.path for source in project.sources] if project else []
     names = {path.name: str(path) for path in sources}
-    system = [folder.resolve() for folder in (*toolchain.find_toolchain().folders, Path("/usr"))]
+    libraries = (Path("/usr"), Path(sys.prefix), Path(sys.base_prefix))
+    system = [folder.resolve() for folder in (*toolchain.find_toolchain().folders, *libraries)]
 
     def name(text: str) -> str:
         path = Path(text)
@@ -89,9 +94,15 @@ def _path_below(path: Path, folder: Path) -> str:
         return str(path)
 
 
-def module_of(artefacts: Artefacts, symbol: str) -> tuple[Path, Path] | None:
-    """The code object and disassembly that define a kernel; None if it was compiled or loaded at run time."""
-    for code_object, disassembly in artefacts.modules:
-        if symbol in toolchain.kernels_in(code_object):
-            return code_object, disassembly
-    return None
+def module_of(modules: Sequence[Module], symbol: str, addresses: Iterable[int]) -> Module | None:
+    """The code object and disassembly that define a kernel with instructions at these addresses; None if none does, or
+    several do: a script may compile a kernel in several ways."""
+    defining = [module for module in modules if symbol in toolchain.kernels_in(module[0])]
+    if len(defining) > 1:
+        wanted = set(addresses)
+        defining = [module for module in defining if wanted <= _instruction_addresses(module[1])]
+    return defining[0] if len(defining) == 1 else None
+
+
+def _instruction_addresses(disassembly: Path) -> set[int]:
+    return {int(address, 16) for address in _ADDRESS.findall(disassembly.read_text(errors="replace"))}

@@ -28,9 +28,11 @@ def double(x_ptr, BLOCK: tl.constexpr):
 needs.package("triton")
 
 
-def profile(script: Path, scratch: Path, *arguments: str, arch: str = "gfx942", exact: bool = False) -> TargetResult:
+def profile(
+    script: Path, scratch: Path, *arguments: str, arch: str = "gfx942", exact: bool = False, lines: bool = False
+) -> TargetResult:
     project = Project((SourceFile(script, "python"),), script.parent, arguments)
-    limits = RunLimits(sampling_units=0) if exact else RunLimits()
+    limits = RunLimits(sampling_units=0, lines=lines) if exact else RunLimits(lines=lines)
     device = "mi300x" if arch == "gfx942" else "mi250"
     return SimBackend().profile(project_program(project), Target(arch, "-O3", device), scratch, limits)
 
@@ -52,6 +54,24 @@ def test_a_script_prints_what_it_prints_on_the_device(vector_add: TargetResult) 
     assert vector_add.status == "ok" and vector_add.exit_code == 0, vector_add.message
     assert difference == "difference 0.0"
     assert tensor.endswith("device='cuda:0')")
+
+
+def test_lines_are_those_of_the_python_function(tmp_path: Path) -> None:
+    found = profile(FOLDER / "softmax.py", tmp_path, lines=True)
+    [kernel], [attributed] = found.kernels, found.lines
+    text = (FOLDER / "softmax.py").read_text().splitlines()
+    lines = {line.line: line.amounts for line in attributed.lines if line.file}
+    assert {line.file for line in attributed.lines if line.line} == {str(FOLDER / "softmax.py")}
+    [loads, stores, sums] = (
+        [n for n, line in enumerate(text, 1) if word in line] for word in ("tl.load", "tl.store", "tl.max")
+    )
+    assert lines[loads[0]].bytes + lines[stores[0]].bytes == pytest.approx(
+        sum(kernel.counters[name] for name in ("EXACT_READ_BYTES", "EXACT_WRITE_BYTES"))
+    )
+    assert lines[sums[0]].classes["valu"] > 0  # of Triton's own maximum, at the line that asks for it
+    assert sum(line.amounts.instructions for line in attributed.lines) == pytest.approx(kernel.counters["SQ_INSTS"])
+    [loop] = [loop for loop in attributed.loops if loop.depth == 1]
+    assert "tl.range" in text[loop.line - 1] or loop.line in lines
 
 
 def test_a_kernel_has_counters_and_what_it_was_specialized_for(vector_add: TargetResult) -> None:
