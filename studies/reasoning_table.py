@@ -1,4 +1,4 @@
-"""Writes docs/reference/reasoning.md: models that optimize held-out kernels with tools, beside the search.
+"""Writes out/reasoning.md: models that optimize held-out kernels with tools, beside the search.
 
     python -m studies.reasoning_table --trained FOLDER [--practised FOLDER] [--untrained BASE] [--kernels N] [--arch A]
         [--traces FOLDER] [--as-is]
@@ -38,8 +38,7 @@ from hipsynth.tuning.trial import target_of
 from studies.optimize_table import naive
 from studies.reasoning_traces import training_set
 
-ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "reference" / "reasoning.md"
+PAGE = Path("out/reasoning.md")
 KEPT = Path("out/reasoning.jsonl")
 BUDGET_S, CALLS, WHOLE = 30.0, 12, 700
 ONE_SHOT = "Write the kernels again so that they run faster and do the same. Answer with one ```cpp block."
@@ -47,13 +46,13 @@ HARMLESS = ("", "not faster")  # why a program that a model made is not the answ
 HEAD = """# Models that optimize with tools
 
 Written by `python -m studies.reasoning_table` on {date}, for {arch}. A kernel counts as improved if the answer is at
-least 1 % faster and passes every [check](../explanation/honest-gains.md); the geometric mean counts the others as 1.
+least 1 % faster and passes every [check](../docs/explanation/honest-gains.md); the geometric mean counts others as 1.
 "Handed in": kernels for which at least one changed program was made; "correct": of those, without one that does not
 compile, fails, or is faster but fails a check. Times are the simulator's. A search has a budget of {budget:g} s, a
 model {calls} calls or one answer of {whole} tokens with the kernels written again. "Random moves" is the control: it
 applies proposed moves drawn with equal chances, and makes as many calls for each kernel as the trained model did; a
 model that is no better than it has not learned to choose. A second control has all {calls} calls. How models are
-trained: [train a model to use the tools](../how-to/train-with-tools.md).
+trained: [train a model to use the tools](../docs/how-to/train-with-tools.md).
 """
 COLUMNS = """
 | | improved | geometric mean | handed in | correct | calls a kernel | ended by itself |

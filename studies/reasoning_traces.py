@@ -1,4 +1,4 @@
-"""What a model that uses tools was trained on: the part of docs/reference/reasoning.md about traces."""
+"""What a model that uses tools was trained on: the part of out/reasoning.md about traces."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from hipsynth.tuning.optimize.candidates import SearchState, make_candidates
 from hipsynth.tuning.optimize.documents import SearchEnd, SearchStep, StepOutcome, VerificationCheck
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, changed_metrics
 from hipsynth.tuning.optimize.kernel_fusion import find_fusions
+from hipsynth.tuning.optimize.move_order import describe_move, shipped_order
 from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
 from hipsynth.tuning.optimize.register_sums import keep_sums_in_registers
 from hipsynth.tuning.optimize.transformation_plan import Move, TransformationPlan
@@ -147,7 +149,7 @@ class Search:
             for move, text in make_candidates(self.program, state, origin, tried, self.allow):
                 options.append((0.0, len(options), state, move, text))
         evident = [option for option in options if option[3].evident]
-        ranked = self._rank_options([option for option in options if not option[3].evident])
+        ranked = self._rank_options(self._order_options([option for option in options if not option[3].evident]))
         kept_states = []
         for option, (timed, check, took_s) in self._run_batches(
             (evident + ranked)[:PER_ROUND], self._try_candidate, self._is_over
@@ -158,6 +160,13 @@ class Search:
             if judged is not None:
                 kept_states.append(judged)
         return kept_states
+
+    def _order_options(self, options: list[Option]) -> list[Option]:
+        """By the time that the learned order expects."""
+        arch = self.evaluator.target.arch
+        gains = shipped_order().expect([describe_move(move, state, arch) for _, _, state, move, _ in options])
+        times = [option[2].found.duration_ns * math.exp(-gain) for option, gain in zip(options, gains, strict=True)]
+        return [option for _, option in sorted(zip(times, options, strict=True), key=lambda pair: pair[0])]
 
     def _rank_options(self, options: list[Option]) -> list[Option]:
         """By predicted time relative to the prediction of the state; where nothing is predicted, in their order."""

@@ -19,6 +19,8 @@ from hipsynth.simulator.build import build_text, compile_limits
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
 from hipsynth.tuning.optimize.evaluate import KernelTime, changed_metrics
+from hipsynth.tuning.optimize.move_order import describe_move, shipped_order
+from hipsynth.tuning.optimize.transformation_plan import Move
 from hipsynth.tuning.swizzle import report
 from hipsynth.tuning.swizzle.search import SwizzleSettings
 from hipsynth.tuning.swizzle.search import search_mappings as swizzled
@@ -251,25 +253,25 @@ def hot_lines(
 def propose(
     shop: Workshop,
     program: ProgramName,
-    preview: Annotated[int, "how many of the first moves to preview for their gain; 0 for none"] = 12,
+    preview: Annotated[int, "how many of the likeliest moves to preview for their gain; 0 for none"] = 12,
 ) -> ProposedMoves:
-    """List the transformations that can be applied to a program, by number, those with the largest expected gain first,
-    then those for its bottleneck."""
+    """List the transformations that can be applied to a program, by number: those with the largest previewed gain
+    first, then the others, the likeliest to help first."""
     version = shop.version(program)
-    rows = [
-        ProposedMove(
-            number,
-            move.transformation,
-            move.kernel,
-            move.plan.decisions(),
-            move.why,
-            _round_gain(shop.expected_gain(version, text)) if number < preview else None,
-        )
-        for number, (move, text) in enumerate(shop.moves(version)[:MOST_MOVES])
-    ]
-    rows.sort(key=lambda row: -(row.gain or 0.0))
+    moves = shop.moves(version)[:MOST_MOVES]
+    state, arch = shop.state(version), shop.target.arch
+    likely = shipped_order().expect([describe_move(move, state, arch) for move, _ in moves])
+    likeliest = sorted(range(len(moves)), key=lambda number: -likely[number])
+    gains = {number: shop.expected_gain(version, moves[number][1]) for number in likeliest[:preview]}
+    listed = sorted(likeliest, key=lambda number: -(gains.get(number) or 0.0))
+    rows = (_proposed_move(number, moves[number][0], gains.get(number)) for number in listed)
     fixed = {k.name: k.together or k.fixed for k in shop.parsed(version).kernels if not k.independent}
     return ProposedMoves(tuple(rows), fixed or None)
+
+
+def _proposed_move(number: int, move: Move, gain: float | None) -> ProposedMove:
+    plan = move.plan.decisions()
+    return ProposedMove(number, move.transformation, move.kernel, plan, move.why, _round_gain(gain))
 
 
 def _round_gain(gain: float | None) -> float | None:

@@ -1,0 +1,230 @@
+"""Collects what moves of `synth optimize` are worth, learns their order, and scores it.
+
+    python -m studies.move_order FOLDER [--programs N] [--workers N] [--stage collect|fit|score ...] [--page]
+
+`collect` values the moves of N generated programs and of the naive handwritten ones by previews, and goes on after an
+interruption; FOLDER/moves.jsonl holds the results. `fit` writes the order that `synth optimize` and the tool `propose`
+use, learned from the training part. `score` tests it on the rest. --page writes the tables of
+docs/reference/reasoning.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+import random
+import re
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hipsynth.core.files import write_whole
+from hipsynth.core.program import Program, ProgramRun
+from hipsynth.synth.generate.producer import generate_programs
+from hipsynth.tuning.optimize.evaluate import original_name
+from hipsynth.tuning.optimize.move_order import SHIPPED, MoveOrder, OrderedMove
+from hipsynth.tuning.optimize.move_values import (
+    ValuationJob,
+    ValuedMove,
+    ValuedState,
+    collect_move_values,
+    read_jobs,
+)
+from hipsynth.tuning.trial import target_of
+from studies.optimize_table import naive
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "reference" / "reasoning.md"
+BLOCK = re.compile(r"(<!-- tables: [^>]* -->\n).*?(<!-- end -->)", re.DOTALL)
+SEED, DRAWS = 3203, 200
+ARCHS = ("gfx942", "gfx90a")
+STAGES = ("collect", "fit", "score")
+TRIES = (1, 3, 5)
+WORTH = 1.02  # speed-up of the best move from which a program has something to gain
+SHRINKAGE = 3.0  # moves without a gain that a mean is drawn towards
+LEARNED, MEANS, SEARCHED, CHANCE = (
+    "learned order",
+    "mean gain by transformation and decision",
+    "by what limits the kernel, as before",
+    "at random",
+)
+TITLES = {"handwritten": "Naive handwritten programs", "test": "Generated programs of unseen lineages"}
+
+
+@dataclass(frozen=True)
+class TestState:
+    """The first state of a test program, with the logarithm of each move's speed-up."""
+
+    moves: tuple[OrderedMove, ...]
+    gains: tuple[float, ...]
+
+    @property
+    def best(self) -> float:
+        return max(0.0, *self.gains)
+
+
+def handwritten_jobs() -> Iterator[ValuationJob]:
+    """The naive version of each handwritten problem, on the architectures by turns."""
+    for number, (problem, path) in enumerate(naive()):
+        program = Program(path.read_text(), "handwritten", problem, name=path.stem, runs=(ProgramRun(()),))
+        yield ValuationJob(program, target_of(ARCHS[number % len(ARCHS)]))
+
+
+def generated_jobs(count: int) -> Iterator[ValuationJob]:
+    """Generated programs, on the architectures by turns."""
+    for number, program in enumerate(generate_programs(count, SEED)):
+        yield ValuationJob(program, target_of(ARCHS[number % len(ARCHS)]))
+
+
+def ordered_move(state: ValuedState, move: ValuedMove) -> OrderedMove:
+    """What the order is asked about a valued move."""
+    times = [kernel for kernel in state.kernels if original_name(kernel.name) == move.kernel]
+    kernel = max(times, key=lambda time: time.duration_ns)
+    share = kernel.duration_ns / sum(time.duration_ns for time in state.kernels)
+    return OrderedMove(move.transformation, move.before, move.plan, kernel, share, state.arch)
+
+
+def training_moves(moves: Path) -> list[tuple[ValuedState, ValuedMove, float]]:
+    """The moves of lineages that are trained on, each with its previewed speed-up."""
+    return [
+        (state, move, move.gain)
+        for _, states in read_jobs(moves)
+        for state in states
+        for move in state.moves
+        if state.split == "train" and move.gain
+    ]
+
+
+def fit_order(moves: Path) -> MoveOrder:
+    """The order learned from all training moves."""
+    rows = training_moves(moves)
+    return MoveOrder.fit([ordered_move(state, move) for state, move, _ in rows], [gain for *_, gain in rows])
+
+
+def load_tests(moves: Path) -> dict[str, list[TestState]]:
+    """The first states of programs that are not trained on, by split: those with something to gain."""
+    sets: dict[str, list[TestState]] = {split: [] for split in TITLES}
+    for _, states in read_jobs(moves):
+        for state in states[:1]:
+            valued = [(ordered_move(state, move), math.log(move.gain)) for move in state.moves if move.gain]
+            test = TestState(tuple(move for move, _ in valued), tuple(gain for _, gain in valued))
+            if state.split != "train" and len(valued) > 1 and test.best >= math.log(WORTH):
+                sets["handwritten" if state.split == "handwritten" else "test"].append(test)
+    return sets
+
+
+def decisions_changed(move: OrderedMove) -> tuple[str, ...]:
+    """The transformation and the decisions that a move changes, for a table of means."""
+    changed = sorted(name for name, value in move.plan.items() if value != move.before.get(name))
+    return move.transformation, *(name if name == "shape" else f"{name}={move.plan[name]}" for name in changed)
+
+
+def mean_gains(moves: Path) -> dict[tuple[str, ...], float]:
+    """The mean logarithm of the speed-up by decisions_changed(), drawn towards 0 where there are few."""
+    logs: dict[tuple[str, ...], list[float]] = defaultdict(list)
+    for state, move, gain in training_moves(moves):
+        logs[decisions_changed(ordered_move(state, move))].append(math.log(gain))
+    return {key: sum(values) / (len(values) + SHRINKAGE) for key, values in logs.items()}
+
+
+Order = Callable[[TestState], Sequence[float]]
+
+
+def orders_of(order: MoveOrder, means: Mapping[tuple[str, ...], float]) -> dict[str, Order]:
+    """What each order expects of a state's moves; the largest is tried first."""
+    return {
+        LEARNED: lambda test: order.expect(test.moves),
+        MEANS: lambda test: [means.get(decisions_changed(move), 0.0) for move in test.moves],
+        SEARCHED: lambda test: [-float(number) for number in range(len(test.moves))],
+    }
+
+
+def gain_of_tries(test: TestState, expected: Sequence[float], tries: int) -> float:
+    """The logarithm of the speed-up by the best of the first moves; 0 if they all lose."""
+    first = sorted(range(len(expected)), key=lambda number: -expected[number])[:tries]
+    return max(0.0, *(test.gains[number] for number in first))
+
+
+def random_gain(test: TestState, tries: int) -> float:
+    """The mean of gain_of_tries() over random orders."""
+    draw = random.Random(SEED)
+    orders = ([draw.random() for _ in test.gains] for _ in range(DRAWS))
+    return statistics.fmean(gain_of_tries(test, order, tries) for order in orders)
+
+
+def score_row(name: str, gains: Callable[[TestState, int], float], tests: Sequence[TestState]) -> list[str]:
+    """An order's row: the share of the log-gain of all moves after each of TRIES, and the geometric mean after 3."""
+    whole = sum(test.best for test in tests)
+    shares = [f"{100 * sum(gains(test, tries) for test in tests) / whole:.0f}" for tries in TRIES]
+    return [name, *shares, f"{math.exp(statistics.fmean(gains(test, TRIES[1]) for test in tests)):.2f}"]
+
+
+def tables(order: MoveOrder, moves: Path) -> str:
+    """The page's tables."""
+    rows = training_moves(moves)
+    lineages = len({state.lineage for state, *_ in rows})
+    states = len({(state.program, state.arch, state.depth) for state, *_ in rows})
+    losing = sum(gain < 1 for *_, gain in rows) / len(rows)
+    parts = [
+        f"\n{datetime.now(UTC):%d %B %Y}; learned from {len(rows):,} moves of {states:,} states of {lineages:,} "
+        f"lineages, {100 * losing:.0f} % of which lose.\n"
+    ]
+    functions = orders_of(order, mean_gains(moves))
+    head = ["order", *(f"{tries} tried, % of the log-gain of all" for tries in TRIES), "geometric mean after three"]
+    for split, tests in load_tests(moves).items():
+        if not tests:
+            continue
+        tries = statistics.fmean(len(test.gains) for test in tests)
+        lines = [
+            score_row(name, lambda test, tries, f=function: gain_of_tries(test, f(test), tries), tests)  # type: ignore[misc]
+            for name, function in functions.items()
+        ]
+        lines.append(score_row(CHANCE, random_gain, tests))
+        best = f"{math.exp(statistics.fmean(test.best for test in tests)):.2f}"
+        lines.append([f"all {tries:.0f}", *["100"] * len(TRIES), best])
+        parts += [f"**{TITLES[split]}**, {len(tests)} states with something to gain:\n", markdown(head, lines)]
+    return "\n".join(parts)
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
+
+
+def write_page(text: str) -> None:
+    """Puts the tables into the page."""
+    write_whole(PAGE, BLOCK.sub(lambda block: block[1] + text + block[2], PAGE.read_text()))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--programs", type=int, default=1000)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--stage", choices=STAGES, action="append", help="may be repeated; default: all")
+    parser.add_argument("--page", action="store_true", help=f"write the tables into {PAGE.relative_to(ROOT)}")
+    options = parser.parse_args(arguments)
+    moves = options.folder / "moves.jsonl"
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    for stage in options.stage or STAGES:
+        if stage == "collect":
+            jobs = itertools.chain(handwritten_jobs(), generated_jobs(options.programs))
+            collect_move_values(jobs, moves, options.workers, say)
+        elif stage == "fit":
+            fit_order(moves).save(SHIPPED)
+        else:
+            print(text := tables(MoveOrder.load(), moves))
+            if options.page:
+                write_page(text)
+
+
+if __name__ == "__main__":
+    main()
