@@ -182,4 +182,6 @@ def result_summary(result: OptimizeResult, patched: Path) -> str:
         lines.append(
             f"at {' '.join(shape.arguments) or 'no arguments'} ({shape.kind}): {shape.speedup:.2f} times as fast"
         )
+    if not result.holds:
+        lines.append("it is slower at another shape: keep the original for such sizes")
     return "\n".join([*lines, f"patched program: {patched}"])

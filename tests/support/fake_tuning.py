@@ -52,4 +52,5 @@ def without_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hipsynth.tuning.optimize.optimize.duration_predictor", lambda *_: lambda text: None)
     monkeypatch.setattr("hipsynth.tuning.tools.tool_session.duration_predictor", lambda *_: predicted)
     monkeypatch.setattr("hipsynth.tuning.tools.functions.build_text", lambda *_: (None, 0))
-    monkeypatch.setattr("hipsynth.tuning.optimize.optimize.time_shapes", lambda *_: ())
+    monkeypatch.setattr("hipsynth.tuning.optimize.optimize.time_checked_shapes", lambda *_: ())
+    monkeypatch.setattr("hipsynth.tuning.optimize.optimize.time_drawn_shapes", lambda *_: ())

@@ -14,14 +14,14 @@ from hipsynth.source.arguments import default_arguments
 from hipsynth.tuning.optimize.candidates import SearchState
 from hipsynth.tuning.optimize.documents import ShapeSpeedup
 from hipsynth.tuning.optimize.evaluate import RUN_TIME_S, CandidateMeasurement, Evaluator
-from hipsynth.tuning.optimize.search import AT_ONCE
+from hipsynth.tuning.optimize.search import AT_ONCE, GAIN
 from hipsynth.tuning.optimize.verification_sizes import Arguments
 from hipsynth.tuning.optimize.verify import MOST_EXACT_S, Verifier
 from hipsynth.tuning.trial.search_clock import Clock
 
 SETTLED = 0.05  # relative uncertainty of a speed-up below which runs are not repeated
 MOST_RETIMED = 6  # states whose order is open
-MOST_DRAWN = 2  # shapes that a search never saw
+DRAWN, MOST_DRAWN = "drawn", 2  # shapes that a search never saw
 STRETCH = 8  # by which a drawn shape is longer along one axis and shorter along another
 
 Pair = tuple[CandidateMeasurement, CandidateMeasurement]
@@ -82,22 +82,33 @@ def ratio_uncertainty(measurement: CandidateMeasurement, other: CandidateMeasure
     return math.hypot(measurement.error, other.error)
 
 
-def time_shapes(verifier: Verifier, text: str, timed: Pair, clock: Clock) -> tuple[ShapeSpeedup, ...]:
-    """The speed-up of a verified program at the shape that was asked for, at those where its outputs were compared,
-    and at some that nothing has seen."""
+def time_checked_shapes(verifier: Verifier, text: str, timed: Pair) -> tuple[ShapeSpeedup, ...]:
+    """The speed-up of a verified program at the shape that was asked for, and at those where its outputs were
+    compared."""
     shapes = [_shape(timed[0].arguments, "timed", timed[0].duration_ns, timed[1].duration_ns)]
     for size in verifier.sizes:
         conditions = verifier.run_conditions(size)
         before, after = verifier.reference_trial(conditions), verifier.candidate_trial(text, conditions)
         shapes.append(_shape(size, "checked", before.duration_ns, after.duration_ns))
+    return tuple(shapes)
+
+
+def time_drawn_shapes(verifier: Verifier, text: str, timed: Pair, clock: Clock) -> tuple[ShapeSpeedup, ...]:
+    """The speed-up of a program at shapes that nothing has seen."""
+    shapes = []
     for arguments in draw_shapes(verifier.original, timed[0].arguments):
         if clock.late:
             break
         measure = Evaluator(verifier.target, arguments, RUN_TIME_S, None, clock)
         ran, other = _measure_together(measure, (verifier.original, text))
         if ran.ok and other.ok and ran.exit_code == 0 and other.duration_ns:
-            shapes.append(_shape(arguments, "drawn", ran.duration_ns, other.duration_ns))
+            shapes.append(_shape(arguments, DRAWN, ran.duration_ns, other.duration_ns))
     return tuple(shapes)
+
+
+def is_slower_somewhere(shapes: Sequence[ShapeSpeedup]) -> bool:
+    """Whether a program loses at a shape that the search never saw."""
+    return any(shape.speedup < 1 - GAIN for shape in shapes if shape.kind == DRAWN)
 
 
 def _shape(arguments: Arguments, kind: str, before_ns: float, after_ns: float) -> ShapeSpeedup:

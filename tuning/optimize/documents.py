@@ -123,7 +123,8 @@ class OptimizeDocument(TabularDocument):
     """The document of `synth optimize --json`. `status`: "improved", "unchanged" (nothing found is faster and correct)
     or "refused" (`reason`). `step`: the last of the steps that led to the result; `uncertainty`: of the speed-up,
     relative; `refused`: why work-items of a kernel cannot be assigned otherwise. `ended`: what ended the search;
-    `shapes`: the speed-up at each shape that was timed, of an improved program. `llm`: with --llm."""
+    `shapes`: the speed-up at each shape that was timed, of an improved program; `holds`: nothing is lost at those that
+    the search never saw. `llm`: with --llm."""
 
     path: str
     arch: str
@@ -140,6 +141,7 @@ class OptimizeDocument(TabularDocument):
     refused: Mapping[str, str]
     budget_spent_s: float
     ended: SearchEnd
+    holds: bool
     shapes: tuple[ShapeSpeedup, ...]
     llm: ModelRun | None = None
     patched: str | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,16 +11,24 @@ from hipsynth.core.errors import HipsynthError
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
 from hipsynth.tuning.optimize.candidates import SearchState
-from hipsynth.tuning.optimize.confirm import ConfirmedTimings, ratio_uncertainty, time_shapes
+from hipsynth.tuning.optimize.confirm import (
+    ConfirmedTimings,
+    Pair,
+    is_slower_somewhere,
+    ratio_uncertainty,
+    time_checked_shapes,
+    time_drawn_shapes,
+)
 from hipsynth.tuning.optimize.documents import ModelRun, OptimizeDocument, SearchEnd, SearchStep, ShapeSpeedup
 from hipsynth.tuning.optimize.evaluate import RUN_TIME_S, CandidateMeasurement, Evaluator
 from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.optimize.search import GAIN, Search
 from hipsynth.tuning.optimize.verification_sizes import Arguments
-from hipsynth.tuning.optimize.verify import Verification
+from hipsynth.tuning.optimize.verify import Verification, Verifier
 from hipsynth.tuning.optimize.verify_change import prepare_verifier
 from hipsynth.tuning.trial.search_clock import LATEST, Clock
 
+MOST_LOSING = 8  # programs that are put last because they lose at another shape
 _WHY_NOTHING = {
     SearchEnd.BUDGET: "the runs of the original took the whole budget; give a larger one, or smaller sizes",
     SearchEnd.CLOCK: "the machine took the whole budget for the runs of the original",
@@ -62,6 +70,11 @@ class OptimizeResult:
     shapes: tuple[ShapeSpeedup, ...] = ()
 
     @property
+    def holds(self) -> bool:
+        """Whether nothing is lost at the shapes that the search never saw."""
+        return not is_slower_somewhere(self.shapes)
+
+    @property
     def speedup(self) -> float:
         return self.before_ns / self.after_ns if self.after_ns else 1.0
 
@@ -85,6 +98,7 @@ class OptimizeResult:
             refused=self.refused,
             budget_spent_s=round(self.spent_s, 2),
             ended=self.ended,
+            holds=self.holds,
             shapes=self.shapes,
             llm=llm,
             patched=None if patched is None else str(patched),
@@ -112,15 +126,13 @@ def optimize_program(request: OptimizeRequest, say: Callable[[str], None] = lamb
         return _build_result("refused", why, None, search, verification, request.text, refused)
     states = search.run()
     timings = ConfirmedTimings(target, request.arguments, request.journal, clock)
-    for state in timings.rank_states(states[:-1]):
-        timed = before, after = timings.confirm_pair(request.text, states[-1].found, state)
-        if after.duration_ns * (1 + GAIN + ratio_uncertainty(before, after)) > before.duration_ns:
-            continue
+    for state, timed, drawn in _list_gains(verifier, timings, states):
         verification = verifier.full(state.text, timed)
         say(f"verified: {verification.failure or 'every check passed'}")
         if verification.passed:
-            improved = _build_result("improved", "", timed, search, verification, request.text, refused, state)
-            return replace(improved, shapes=time_shapes(verifier, state.text, timed, clock))
+            reason = "it is slower at another shape: see `shapes`" if is_slower_somewhere(drawn) else ""
+            improved = _build_result("improved", reason, timed, search, verification, request.text, refused, state)
+            return replace(improved, shapes=(*time_checked_shapes(verifier, state.text, timed), *drawn))
         if clock.late:
             break
     verification = Verification((verifier.quick(request.text),))
@@ -129,6 +141,24 @@ def optimize_program(request: OptimizeRequest, say: Callable[[str], None] = lamb
     if not search.steps:
         reason = f"nothing was tried: {_WHY_NOTHING[search.ended]}"
     return _build_result("unchanged", reason, (first, first), search, verification, request.text, refused)
+
+
+def _list_gains(
+    verifier: Verifier, timings: ConfirmedTimings, states: Sequence[SearchState]
+) -> Iterator[tuple[SearchState, Pair, tuple[ShapeSpeedup, ...]]]:
+    """The states that are faster than the original, which is the last one, each with both timed runs and its speed-up
+    at drawn shapes: the fastest first, but behind them those that lose at a drawn shape."""
+    losing: list[tuple[SearchState, Pair, tuple[ShapeSpeedup, ...]]] = []
+    for state in timings.rank_states(states[:-1]):
+        timed = before, after = timings.confirm_pair(verifier.original, states[-1].found, state)
+        if after.duration_ns * (1 + GAIN + ratio_uncertainty(before, after)) > before.duration_ns:
+            continue
+        gain = state, timed, time_drawn_shapes(verifier, state.text, timed, timings.clock)
+        if is_slower_somewhere(gain[2]) and len(losing) < MOST_LOSING and not timings.clock.late:
+            losing.append(gain)
+        else:
+            yield gain
+    yield from losing
 
 
 def _build_result(

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from fake_tuning import TEXT, parsed
+from fake_tuning import TEXT, parsed, without_simulator
 
 from hipsynth.tuning.optimize.candidates import SearchState
-from hipsynth.tuning.optimize.confirm import ConfirmedTimings, draw_shapes
-from hipsynth.tuning.optimize.documents import SearchEnd
+from hipsynth.tuning.optimize.confirm import DRAWN, ConfirmedTimings, draw_shapes
+from hipsynth.tuning.optimize.documents import SearchEnd, ShapeSpeedup
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, KernelTime
+from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
 from hipsynth.tuning.optimize.search import Search
 from hipsynth.tuning.trial import target_of
 from hipsynth.tuning.trial.search_clock import Clock
@@ -55,6 +56,22 @@ def test_drawn_shapes_are_longer_along_one_axis_and_shorter_along_another() -> N
     assert draw_shapes(text, ()) == [("512", "8192", "9"), ("32768", "128", "9")]
     assert draw_shapes(text, ("100", "2048")) == [("100", "256")]
     assert draw_shapes("int main() {}", ()) == []
+
+
+@pytest.mark.parametrize(("losing", "holds"), [(("__restrict__", "at_x < 4; "), True), (("",), False)])
+def test_a_gain_that_is_lost_at_another_shape_is_not_the_answer_if_another_holds(
+    monkeypatch: pytest.MonkeyPatch, losing: tuple[str, ...], holds: bool
+) -> None:
+    without_simulator(monkeypatch)
+
+    def shapes(_: object, text: str, *__: object) -> tuple[ShapeSpeedup, ...]:
+        return (ShapeSpeedup(("8",), DRAWN, 1.0, 1.0, 0.5 if all(mark in text for mark in losing) else 1.2),)
+
+    monkeypatch.setattr("hipsynth.tuning.optimize.optimize.time_drawn_shapes", shapes)
+    answer = optimize_program(OptimizeRequest(TEXT, target_of("gfx942"), 30.0))
+    assert answer.status == "improved" and answer.holds is holds
+    assert all(mark in answer.text for mark in losing) is not holds and (answer.speedup < 3.0) is holds
+    assert bool(answer.reason) is not holds
 
 
 @pytest.mark.parametrize(
