@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 import pytest
 
 from hipsynth.tuning.optimize.documents import VerificationCheck
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, KernelTime
+from hipsynth.tuning.optimize.move_order import OrderedMove
 from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.optimize.verify import Verification, Verifier
 
@@ -42,8 +44,17 @@ def predicted(text: str) -> float | None:
     return None if "__restrict__" in text else 100.0 / (1.5 if "at_x < 4; " in text else 1)
 
 
+class UnlearnedOrder:
+    """Leaves moves in their order, so that tests do not change when it is learned again."""
+
+    def expect(self, moves: Sequence[OrderedMove]) -> list[float]:
+        return [0.0] * len(moves)
+
+
 def without_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Evaluator, "__call__", measure)
+    for module in ("optimize.search", "tools.functions"):
+        monkeypatch.setattr(f"hipsynth.tuning.{module}.shipped_order", UnlearnedOrder)
     monkeypatch.setattr(Verifier, "full", full)
     monkeypatch.setattr(Verifier, "quick", lambda self, text: full(self, text).checks[0])
     monkeypatch.setattr(Verifier, "_is_usable", lambda self, size: True)

@@ -187,7 +187,7 @@ def test_a_chat_beyond_the_context_ends_the_run(traces: Path) -> None:
 def test_training_makes_a_model_that_can_be_driven(traces: Path, tmp_path: Path) -> None:
     record = train_on_chats(traces, TINY, tmp_path / "model")
     counts = {part: len(rows) for part, rows in read_chats(traces).items()}
-    assert record["samples"] == counts and min(counts.values()) >= 2
+    assert record["samples"] == counts and min(counts.values()) > 2
     assert record["steps"] == 3 and record["task"] == "tools"
     assert train_on_chats(traces, TINY, tmp_path / "model")["status"] == "already finished"
     from hipsynth.training.models.base import load_trained
