@@ -37,6 +37,8 @@ them; on a slower one, the answer is there after 1.2 times the budget, or after 
 the search. The speed-up is also given at other shapes of the problem. With --journal, what was measured is kept in that
 folder, and an interrupted search goes on where it was.
 
+Kernels without main() get one, made from their signatures; the patched program has it, too.
+
 With --llm, a language model drives the tools of `synth mcp` instead; what it finds is verified in the same way. Its run
 is kept in --trace, and the same command goes on with it.
 """
@@ -105,13 +107,15 @@ def command(
     """
     from hipsynth.core.errors import BadInput
     from hipsynth.core.files import write_whole
-    from hipsynth.library.programs import read_source
+    from hipsynth.library.harness import read_runnable
     from hipsynth.toolchain import sandbox
     from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
     from hipsynth.tuning.trial import target_of
 
     sandbox.require_sandbox()
-    text = read_source(file)
+    text, notes = read_runnable(file)
+    for note in notes:
+        click.echo(f"note: {note}", err=True)
     sizes = [split_run_arguments("--check-args", check) for check in check_args]
     request = OptimizeRequest(
         text, target_of(arch, flags, device), budget, arguments, sizes, journal, clock, frozenset(allowed)

@@ -6,10 +6,11 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hipsynth.core.errors import UsageError
-from hipsynth.library.programs import KeepFolder
+from hipsynth.library.programs import KeepFolder, read_source
 
 if TYPE_CHECKING:
     from hipsynth.core.program import Project
@@ -42,6 +43,18 @@ def complete_project(project: Project, choices: HarnessChoices, keep: KeepFolder
     flags = shlex.join([*shlex.split(source.flags), *beside])
     completed = replace(project, sources=(SourceFile(path, source.language, flags),), folder=scratch)
     return completed, tuple(note_lines(harnessed))
+
+
+def read_runnable(path: Path) -> tuple[str, tuple[str, ...]]:
+    """(the text of a HIP file, with a main() behind it if it has kernels and none; what was assumed of its launches).
+    Raises BadInput if it cannot be read, or its kernels' arguments cannot be made."""
+    from hipsynth.source.harness import HarnessChoices, add_harness, lacks_main
+
+    text = read_source(path)
+    if not lacks_main(text):
+        return text, ()
+    harnessed = add_harness(text, HarnessChoices())
+    return harnessed.text, harnessed.notes
 
 
 def name_original(results: Sequence[TargetResult], completed: Project, project: Project) -> list[TargetResult]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from hipsynth.library.programs import read_source
+from hipsynth.library.harness import read_runnable
 from hipsynth.simulator.devices import choose_arch
 from hipsynth.tuning.optimize.documents import OptimizeDocument
 
@@ -37,8 +38,11 @@ def optimize(
 
     sandbox.require_sandbox()
     file, target_arch = Path(path), choose_arch(arch, device)
+    text, notes = read_runnable(file)
+    for note in notes:
+        warnings.warn(note, stacklevel=2)
     request = OptimizeRequest(
-        read_source(file),
+        text,
         target_of(target_arch, flags, device),
         budget_s,
         tuple(args),
