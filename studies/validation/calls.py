@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,7 @@ from studies.validation.frame import (
     rank_correlation,
     recorded,
 )
-from studies.validation.timed import TimedValue
+from studies.validation.timed import Spec, TimedValue
 
 FLOAT = 4
 # As `synth profile`, but for the number of samples of a large grid: the L2 is empty when a launch begins.
@@ -41,17 +42,27 @@ class TimedCall:
     awaited: Sequence[float] = ()
     fills: int = 0
 
-    def timed(self) -> TimedValue[Dispatch]:
-        """Time between two events around the call, in ns; each launch is queued behind the previous one."""
+    def timed(self, table: Spec) -> TimedValue[Dispatch]:
+        """Time between two events around the call, in ns; each launch is queued behind the previous one, and waits
+        until what that one left modified is written back."""
         runs, times = zip(*self.dispatches, strict=True)
+        left = [_kilobytes_left(run, table) for run in runs]
         terms = {
             "issue.event_ns": 0.0 if self.fills else 1.0,  # for the first command on an idle device
             "issue.launch_ns": -sum(times),
             "issue.chained_launch_ns": sum(times),
+            "fabric.handover_ns_per_kb": sum(map(operator.mul, times, left)) - left[-1],
             "host.copy_ns": float(len(self.awaited)),
             "host.device_copy_ns": float(self.fills),
         }
         return TimedValue(runs, weights=times, terms=terms, link_bytes=sum(self.awaited))
+
+
+def _kilobytes_left(run: Dispatch, table: Spec) -> float:
+    """What the next launch waits for: KB that the launch left modified in the L2 of each XCD, up to a bound."""
+    work = run.get("work", {})
+    left = work.get("flushed_bytes", 0.0) + work.get("left_bytes", 0.0)
+    return min(left / 1024 / table["topology.xcds"], table["fabric.handover_kb"])
 
 
 @dataclass(frozen=True)
@@ -118,7 +129,7 @@ def compare_benchmarks(
 def call_row(label: str, call: TimedCall, theirs: float, device: SimDevice) -> ComparisonRow:
     """The comparison of a call with its recorded microseconds. A call with one long kernel is evidence for durations;
     others also contain launch and copy overheads."""
-    timed = call.timed()
+    timed = call.timed(device.table.spec())
     ours = timed.time([run["duration_ns"] for run in timed.runs], device.table.spec())
     alone = len(call.dispatches) == 1 and not call.awaited and not call.fills
     if alone and 1000 * theirs >= expected_error.SHORT_NS:

@@ -145,6 +145,23 @@ def test_many_dispatches_are_counted_together(tmp_path: Path) -> None:
     assert done.clock_ns >= 300 * kernel.duration_ns - 299 * overlap
 
 
+def time_besides_kernels_ns(tmp_path: Path, arch: str, *args: str) -> float:
+    done = run("chain", tmp_path, args, arch=arch)
+    return 1000 * float(done.stdout) - sum(kernel.duration_ns * kernel.dispatches for kernel in done.kernels)
+
+
+def test_a_queued_launch_waits_for_what_the_one_before_left_modified(tmp_path: Path) -> None:
+    small, large, megabyte = 1 << 10, 1 << 18, 1024
+    device = devices.load_device(devices.default_device("gfx942"))
+    each = device["fabric.handover_ns_per_kb"] * (megabyte - megabyte / 256) / device["topology.xcds"]
+    queued, short = (time_besides_kernels_ns(tmp_path, "gfx942", str(count)) for count in (large, small))
+    assert queued - short == pytest.approx(8 * each, rel=0.02)  # of nine launches, the first waits for none
+    awaited, short = (time_besides_kernels_ns(tmp_path, "gfx942", str(count), "waits") for count in (large, small))
+    assert awaited == pytest.approx(short, abs=20), "nothing is left when the host has waited"
+    one_l2 = [time_besides_kernels_ns(tmp_path, "gfx90a", str(count)) for count in (large, small)]
+    assert one_l2[0] == pytest.approx(one_l2[1], abs=20)
+
+
 def test_without_counters_durations_are_the_same(tmp_path: Path) -> None:
     device = devices.load_device(devices.default_device("gfx90a"))
     whole = run("many_launches", tmp_path, ("70",))

@@ -43,7 +43,7 @@ def test_a_hit_on_a_pending_line_waits_for_it() -> None:
 
 
 def microseconds(call: calls.TimedCall, device: SimDevice) -> float:
-    timed = call.timed()
+    timed = call.timed(device.table.spec())
     return timed.time([run["duration_ns"] for run in timed.runs], device.table.spec()) / 1000
 
 

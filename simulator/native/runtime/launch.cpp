@@ -83,6 +83,7 @@ hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
   double room = resident_workgroups(rt, kernel, b.x * b.y * b.z, request.dynamic_lds) * rt.spec().topology.cus;
   rt.occupy(Timeline::Engine::compute, static_cast<double>(g.x) * g.y * g.z / std::max(room, 1.0),
             std::max(0.0, done.duration_ns + rt.launch_gap()));
+  rt.leave_modified(done);
   rt.results.add_device_time(processor_seconds() - start);
   rt.results.add(kernel, request.kernel->variant, done);
   rt.trial.after_launch();

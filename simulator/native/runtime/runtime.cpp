@@ -12,6 +12,7 @@
 
 #include "array.h"
 #include "channel.h"
+#include "timing/model.h"
 
 namespace hipsynth::runtime {
 namespace {
@@ -107,11 +108,18 @@ void Runtime::occupy(Timeline::Engine engine, double share, double ns, bool bloc
   results.set_clock(timeline.last());
 }
 
-// An idle device takes longer to begin; behind another kernel, part of a launch is done while that one still runs.
+// An idle device takes longer to begin; behind another kernel, part of a launch is done while that one still runs, but
+// its modified lines must reach what all XCDs share first.
 double Runtime::launch_gap() const {
   const ihipStream_t& s = current_ != nullptr ? *current_ : default_stream_;
   const auto& issue = spec().issue;
-  return (ready(s) > timeline.host() ? 0 : issue.event_ns) + issue.chained_launch_ns - issue.launch_ns;
+  const bool queued = ready(s) > timeline.host();
+  return (queued ? handover_ns(spec(), s.modified_bytes) : issue.event_ns) + issue.chained_launch_ns - issue.launch_ns;
+}
+
+void Runtime::leave_modified(const Dispatch& done) {
+  ihipStream_t& s = current_ != nullptr ? *current_ : default_stream_;
+  s.modified_bytes = done.work ? done.work->flushed_bytes + done.work->left_bytes : 0;
 }
 
 double Runtime::ready(const ihipStream_t& s) const {

@@ -23,6 +23,7 @@ struct ihipStream_t {
   uint64_t id = 0;
   ihipGraph* capture = nullptr;   // the graph being recorded, or null
   double tail_ns = 0;             // end time of all submitted work
+  double modified_bytes = 0;      // in the L2s when its last kernel ended
   std::vector<uint32_t> cu_mask;  // CU mask set by the program, one bit per compute unit; empty: all
 };
 
@@ -123,6 +124,8 @@ class Runtime {
   // Time from the submission of a kernel to its begin, in ns, which its duration does not contain; less than 0 if part
   // of the duration overlaps with the kernel before it.
   double launch_gap() const;
+  // Keeps what a kernel left modified for the stream's next one.
+  void leave_modified(const Dispatch& done);
   // Earliest start of a new operation of the stream: the default stream and blocking streams wait for each other.
   double ready(const ihipStream_t& stream) const;
   double now() const { return ready(current_ != nullptr ? *current_ : default_stream_); }

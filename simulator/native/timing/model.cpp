@@ -261,6 +261,12 @@ Work work_of(const LaunchPlan& plan, const IssueCounts& issue, const EngineCount
   return w;
 }
 
+double handover_ns(const Spec& spec, double modified_bytes) {
+  constexpr double kKilobyte = 1024;
+  const double each = modified_bytes / kKilobyte / spec.topology.xcds;
+  return std::min(each, spec.fabric.handover_kb) * spec.fabric.handover_ns_per_kb;
+}
+
 Timing estimate(const Spec& spec, const Work& work) {
   const Model all{spec, work, work.groups, work.waves};
   constexpr double kUnsure = 0.05;

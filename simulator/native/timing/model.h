@@ -28,6 +28,9 @@ struct Timing {
 Work work_of(const LaunchPlan& plan, const IssueCounts& issue, const EngineCounts& engine, const Hierarchy* hierarchy);
 Timing estimate(const Spec& spec, const Work& work);
 
+// What a kernel waits besides behind one that left so many bytes modified in the L2s: each XCD writes its own back.
+double handover_ns(const Spec& spec, double modified_bytes);
+
 // Sets duration_ns, SQ_BUSY_CU_CYCLES, limits, occupancy and work.
 void time_dispatch(const Spec& spec, const LaunchPlan& plan, const Work& work, Dispatch* dispatch);
 

@@ -13,7 +13,7 @@ MI300A = devices.load_device("mi300a").spec()
 
 
 def times_ns(call: TimedCall, *launches: float) -> float:
-    return call.timed().time(launches, MI300A)
+    return call.timed(MI300A).time(launches, MI300A)
 
 
 def test_an_idle_device_begins_late_and_later_launches_are_queued() -> None:
@@ -29,6 +29,17 @@ def test_a_fill_comes_instead_of_the_late_begin_and_a_copy_besides() -> None:
     alone = times_ns(TimedCall(run), 5000.0)  # type: ignore[arg-type]
     assert times_ns(filled, 5000.0) - alone == 2 * MI300A["host.device_copy_ns"] - MI300A["issue.event_ns"]
     assert times_ns(copied, 5000.0) - alone == pytest.approx(MI300A["host.copy_ns"] + 1000)
+
+
+def test_a_launch_waits_for_what_the_one_before_left_modified_and_no_longer_than_a_bound() -> None:
+    def chain(*megabytes: float) -> float:
+        runs = [({"work": {"flushed_bytes": 2**19 * mb, "left_bytes": 2**19 * mb}}, 1.0) for mb in megabytes]
+        return times_ns(TimedCall(runs), *[5000.0] * len(runs))  # type: ignore[arg-type]
+
+    assert chain(64) == chain(0)  # nothing follows
+    one = chain(1.5, 0) - chain(0, 0)
+    assert one == pytest.approx(256 * MI300A["fabric.handover_ns_per_kb"])
+    assert chain(3, 0) - chain(0, 0) == pytest.approx(2 * one) == chain(64, 9) - chain(0, 0)
 
 
 def test_groups_cover_all_items() -> None:
