@@ -18,7 +18,7 @@ from hipsynth.serving.limits import ServerSettings
 from hipsynth.serving.lsp.session import EditorOptions as EditorOptions
 from hipsynth.serving.schema import Build
 from hipsynth.serving.service import DEFAULT_BUILD, Service
-from hipsynth.simulator.devices import DEFAULT_ARCH, device_of, list_architectures, recorded_architectures
+from hipsynth.simulator.devices import DEFAULT_ARCH, device_of, list_architectures, list_devices, recorded_architectures
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -81,3 +81,9 @@ def test_servers_pages_and_editors_take_the_default() -> None:
         "workbench page": device_of(DEFAULT_ARCH, page.default_device).arch,
     }
     assert set(found.values()) == {DEFAULT_ARCH}, found
+
+
+def test_the_extension_offers_every_architecture_and_device() -> None:
+    settings = settings_of_the_extension()
+    assert settings["hipsynth.arch"]["enum"] == sorted(list_architectures())
+    assert settings["hipsynth.device"]["enum"] == ["", *sorted(list_devices())]
