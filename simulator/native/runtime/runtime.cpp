@@ -113,13 +113,21 @@ void Runtime::occupy(Timeline::Engine engine, double share, double ns, bool bloc
 double Runtime::launch_gap() const {
   const ihipStream_t& s = current_ != nullptr ? *current_ : default_stream_;
   const auto& issue = spec().issue;
-  const bool queued = ready(s) > timeline.host();
-  return (queued ? handover_ns(spec(), s.modified_bytes) : issue.event_ns) + issue.chained_launch_ns - issue.launch_ns;
+  const bool queued = ready(s) > timeline.host(), behind_kernel = s.kernel_end_ns > timeline.host();
+  const double wait = behind_kernel ? handover_ns(spec(), s.modified_bytes) : queued ? 0 : issue.event_ns;
+  return wait + issue.chained_launch_ns - issue.launch_ns;
 }
 
 void Runtime::leave_modified(const Dispatch& done) {
   ihipStream_t& s = current_ != nullptr ? *current_ : default_stream_;
   s.modified_bytes = done.work ? done.work->flushed_bytes + done.work->left_bytes : 0;
+  s.kernel_end_ns = s.tail_ns;
+}
+
+void Runtime::queue_behind_clearing() {
+  for (ihipStream_t* stream : streams) stream->modified_bytes = 0;
+  default_stream_.modified_bytes = 0;
+  default_stream_.tail_ns = timeline.last() + 1;
 }
 
 double Runtime::ready(const ihipStream_t& s) const {

@@ -24,6 +24,7 @@ struct ihipStream_t {
   ihipGraph* capture = nullptr;   // the graph being recorded, or null
   double tail_ns = 0;             // end time of all submitted work
   double modified_bytes = 0;      // in the L2s when its last kernel ended
+  double kernel_end_ns = 0;       // of that kernel
   std::vector<uint32_t> cu_mask;  // CU mask set by the program, one bit per compute unit; empty: all
 };
 
@@ -126,6 +127,8 @@ class Runtime {
   double launch_gap() const;
   // Keeps what a kernel left modified for the stream's next one.
   void leave_modified(const Dispatch& done);
+  // What comes next is queued, as behind the kernel that overwrites all caches before each run of a benchmark.
+  void queue_behind_clearing();
   // Earliest start of a new operation of the stream: the default stream and blocking streams wait for each other.
   double ready(const ihipStream_t& stream) const;
   double now() const { return ready(current_ != nullptr ? *current_ : default_stream_); }

@@ -24,6 +24,7 @@ HIPSYNTH_EXPORT hipError_t hipsynthCountOperators(const char* operators) {
 HIPSYNTH_EXPORT hipError_t hipsynthClearCaches() {
   return call([](Runtime& rt) {
     rt.device->reset();
+    rt.queue_behind_clearing();
     return hipSuccess;
   });
 }
