@@ -89,21 +89,20 @@ def ordered_move(state: ValuedState, move: ValuedMove) -> OrderedMove:
     return OrderedMove(move.transformation, move.before, move.plan, kernel, share, state.arch)
 
 
-def training_moves(moves: Path) -> list[tuple[ValuedState, ValuedMove, float]]:
-    """The moves of lineages that are trained on, each with its previewed speed-up."""
-    return [
-        (state, move, move.gain)
-        for _, states in read_jobs(moves)
-        for state in states
-        for move in state.moves
-        if state.split == "train" and move.gain
-    ]
+def training_states(moves: Path) -> list[ValuedState]:
+    """The states of lineages that are trained on."""
+    states = (state for _, valued in read_jobs(moves) for state in valued)
+    return [state for state in states if state.split == "train" and valued_moves(state)]
+
+
+def valued_moves(state: ValuedState) -> list[tuple[OrderedMove, float]]:
+    """The moves of a state that have a preview, each with its speed-up."""
+    return [(ordered_move(state, move), move.gain) for move in state.moves if move.gain]
 
 
 def fit_order(moves: Path) -> MoveOrder:
     """The order learned from all training moves."""
-    rows = training_moves(moves)
-    return MoveOrder.fit([ordered_move(state, move) for state, move, _ in rows], [gain for *_, gain in rows])
+    return MoveOrder.fit([valued_moves(state) for state in training_states(moves)])
 
 
 def load_tests(moves: Path) -> dict[str, list[TestState]]:
@@ -111,8 +110,8 @@ def load_tests(moves: Path) -> dict[str, list[TestState]]:
     sets: dict[str, list[TestState]] = {split: [] for split in TITLES}
     for _, states in read_jobs(moves):
         for state in states[:1]:
-            valued = [(ordered_move(state, move), math.log(move.gain)) for move in state.moves if move.gain]
-            test = TestState(tuple(move for move, _ in valued), tuple(gain for _, gain in valued))
+            valued = valued_moves(state)
+            test = TestState(tuple(move for move, _ in valued), tuple(math.log(gain) for _, gain in valued))
             if state.split != "train" and len(valued) > 1 and test.best >= math.log(WORTH):
                 sets["handwritten" if state.split == "handwritten" else "test"].append(test)
     return sets
@@ -127,8 +126,8 @@ def decisions_changed(move: OrderedMove) -> tuple[str, ...]:
 def mean_gains(moves: Path) -> dict[tuple[str, ...], float]:
     """The mean logarithm of the speed-up by decisions_changed(), drawn towards 0 where there are few."""
     logs: dict[tuple[str, ...], list[float]] = defaultdict(list)
-    for state, move, gain in training_moves(moves):
-        logs[decisions_changed(ordered_move(state, move))].append(math.log(gain))
+    for move, gain in itertools.chain.from_iterable(map(valued_moves, training_states(moves))):
+        logs[decisions_changed(move)].append(math.log(gain))
     return {key: sum(values) / (len(values) + SHRINKAGE) for key, values in logs.items()}
 
 
@@ -166,12 +165,11 @@ def score_row(name: str, gains: Callable[[TestState, int], float], tests: Sequen
 
 def tables(order: MoveOrder, moves: Path) -> str:
     """The page's tables."""
-    rows = training_moves(moves)
-    lineages = len({state.lineage for state, *_ in rows})
-    states = len({(state.program, state.arch, state.depth) for state, *_ in rows})
-    losing = sum(gain < 1 for *_, gain in rows) / len(rows)
+    states = training_states(moves)
+    gains = [gain for state in states for _, gain in valued_moves(state)]
+    lineages, losing = len({state.lineage for state in states}), sum(gain < 1 for gain in gains) / len(gains)
     parts = [
-        f"\n{datetime.now(UTC):%d %B %Y}; learned from {len(rows):,} moves of {states:,} states of {lineages:,} "
+        f"\n{datetime.now(UTC):%d %B %Y}; learned from {len(gains):,} moves of {len(states):,} states of {lineages:,} "
         f"lineages, {100 * losing:.0f} % of which lose.\n"
     ]
     functions = orders_of(order, mean_gains(moves))

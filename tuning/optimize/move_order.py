@@ -23,12 +23,12 @@ from hipsynth.tuning.optimize.transformation_plan import Move, PlanValue, Shape,
 
 SHIPPED = Path(__file__).with_name("move_order.json.gz")
 VERSION, MOST_BYTES = 1, 8 << 20
-ROUNDS = 150
+ROUNDS = 300
 SETTINGS = {
     "objective": "regression",
-    "num_leaves": 15,
+    "num_leaves": 7,
     "learning_rate": 0.05,
-    "min_data_in_leaf": 20,
+    "min_data_in_leaf": 10,
     "num_threads": 1,
     "deterministic": True,
     "seed": 1,
@@ -109,14 +109,16 @@ class MoveOrder:
     trees: Trees
 
     @classmethod
-    def fit(cls, moves: Sequence[OrderedMove], gains: Sequence[float]) -> MoveOrder:
-        """Fits to moves and their speed-ups. Needs the package lightgbm."""
+    def fit(cls, states: Sequence[Sequence[tuple[OrderedMove, float]]]) -> MoveOrder:
+        """Fits to the moves of states, each with its speed-up; all states weigh the same. Needs lightgbm."""
         import lightgbm
 
-        rows = [move_features(move) for move in moves]
+        rows = [move_features(move) for state in states for move, _ in state]
+        gains = [gain for state in states for _, gain in state]
+        weights = [1 / len(state) for state in states for _ in state]
         columns = tuple(sorted({name for row in rows for name in row}))
         targets = np.clip(np.log(np.maximum(gains, 1e-3)), -LARGEST, LARGEST)
-        data = lightgbm.Dataset(_make_table(rows, columns), targets, free_raw_data=False)
+        data = lightgbm.Dataset(_make_table(rows, columns), targets, weight=weights, free_raw_data=False)
         return cls(columns, Trees(lightgbm.train(SETTINGS, data, num_boost_round=ROUNDS).model_to_string()))
 
     def expect(self, moves: Sequence[OrderedMove]) -> list[float]:

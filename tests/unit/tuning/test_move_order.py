@@ -32,8 +32,7 @@ def test_features_are_those_of_the_move_and_its_kernel() -> None:
 
 
 def test_it_learns_which_move_gains(tmp_path: Path) -> None:
-    moves = [SPLIT, HINTS] * 60
-    order = MoveOrder.fit(moves, [4.0, 0.5] * 60)
+    order = MoveOrder.fit([[(SPLIT, 4.0), (HINTS, 0.5)]] * 60)
     gain, loss = order.expect([SPLIT, HINTS])
     assert gain > 0.5 and loss < -0.3
     order.save(tmp_path / "order.json.gz")
