@@ -37,6 +37,12 @@ function value(kernel, id, scale) {
   return found === null || found === undefined ? null : found * scale;
 }
 
+/** By how much a prediction is off, in per cent; what only rounding makes differ is equal. */
+function difference(predicted, executed) {
+  const percent = (100 * (predicted - executed)) / executed;
+  return Math.abs(percent) < 1e-6 ? "equal" : `${percent > 0 ? "+" : ""}${significant(percent)} %`;
+}
+
 /** A cell with a second line. */
 function twice(first, second) {
   const cell = element("td", first);
@@ -47,11 +53,23 @@ function twice(first, second) {
 function cells(row, id, scale, compact) {
   const predicted = value(row?.predicted, id, scale), executed = value(row?.executed, id, scale);
   const range = row?.predicted?.intervals[id];
-  const off = predicted !== null && executed ? `${predicted >= executed ? "+" : ""}${significant((100 * (predicted - executed)) / executed)} %` : "";
+  const off = predicted !== null && executed ? difference(predicted, executed) : "";
   const between = range ? `${significant(range[0] * scale)} to ${significant(range[1] * scale)}` : "";
   const truth = executed === null ? "" : shown(executed);
   if (compact) return [twice(shown(predicted), between), twice(truth, off)];
   return [element("td", shown(predicted)), element("td", between, { class: "range" }), element("td", truth), element("td", off)];
+}
+
+/** The one number that is wanted first: "saxpy 12.3 us predicted (11 to 14), 12.1 us executed". */
+export function durationLine(side, name, several) {
+  const row = kernelsOf(side).find((kernel) => kernel.name === name);
+  const predicted = value(row?.predicted, "duration_ns", 1e-3), executed = value(row?.executed, "duration_ns", 1e-3);
+  const range = row?.predicted?.intervals.duration_ns;
+  const line = element("p", several ? `${side.name}: ${name} ` : `${name} `);
+  const between = range ? ` (80 %: ${significant(range[0] * 1e-3)} to ${significant(range[1] * 1e-3)})` : "";
+  if (predicted !== null) line.append(element("strong", `${significant(predicted)} us`), ` predicted${between}`);
+  if (executed !== null) line.append(predicted === null ? "" : ", ", element("strong", `${significant(executed)} us`), " executed");
+  return line;
 }
 
 const COLUMNS = ["predicted", "80 % interval", "executed", "difference"];

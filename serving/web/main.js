@@ -1,7 +1,7 @@
 // The workbench: one or two programs, one roofline, one table.
 
 import { call } from "./client.js";
-import { countersTable, kernelsOf, limitsList, metricsTable } from "./figures.js";
+import { countersTable, durationLine, kernelsOf, limitsList, metricsTable } from "./figures.js";
 import { mount } from "./roofline.js";
 import { Side } from "./side.js";
 
@@ -42,7 +42,15 @@ function levels() {
   return [...$("levels").querySelectorAll("input:checked")].map((box) => box.value);
 }
 
+/** Figures that wait for the answer to a newer text, or never get one, are dimmed. */
+function dim() {
+  const stale = sides.some((side) => side.stale);
+  $("results").classList.toggle("stale", stale);
+  $("results").setAttribute("aria-busy", String(stale));
+}
+
 function redraw() {
+  dim();
   const found = plotted();
   plot.update(found, { levels: levels() });
   const other = sides.length > 1 && sides[0].device !== sides[1].device ? ` The roofs are those of ${found.title}.` : "";
@@ -61,6 +69,7 @@ function slowest() {
 }
 
 function figures(name) {
+  $("durations").replaceChildren(...(name ? sides.map((side) => durationLine(side, name, sides.length > 1)) : []));
   if (!name) return $("figures").replaceChildren();
   const scroll = document.createElement("div");
   scroll.className = "scroll";
@@ -68,14 +77,27 @@ function figures(name) {
   $("figures").replaceChildren(limitsList(sides, name, options), scroll, countersTable(sides, name));
 }
 
-function add(name, from) {
+/** What a page before this one kept, or the example. */
+function kept() {
+  try {
+    const found = JSON.parse(localStorage.getItem("programs"));
+    if (Array.isArray(found) && found.length && found.every((one) => typeof one?.source === "string")) return found.slice(0, 2);
+  } catch { /* another version of the page may have kept something else */ }
+  return [{ source: EXAMPLE }];
+}
+
+function keep() {
+  try {
+    localStorage.setItem("programs", JSON.stringify(sides.map((side) => side.inputs)));
+  } catch { /* no space, or a browser that keeps nothing */ }
+}
+
+/** A side with these inputs. */
+function add(name, inputs) {
   const side = new Side(name, options, redraw, () => Number($("limit").value) || 0);
   sides.push(side);
   $("sides").append(side.element);
-  if (from) {
-    for (const part of ["device", "flags", "arguments"]) side.parts[part].value = from.parts[part].value;
-  }
-  side.source = from ? from.source : sessionStorage.getItem("source") ?? EXAMPLE;
+  side.inputs = inputs;
   labels();
   return side;
 }
@@ -84,7 +106,7 @@ function labels() {
   sides.forEach((side, index) => {
     side.parts.other.textContent = sides.length === 1 ? "Compare with a copy" : `Remove ${side.name}`;
     side.parts.other.onclick = () => {
-      if (sides.length === 1) return add("B", side).parts.source.focus();
+      if (sides.length === 1) return add("B", side.inputs).parts.source.focus();
       sides.splice(index, 1)[0].element.remove();
       Object.assign(sides[0], { name: "A" });
       sides[0].element.querySelector("h2").textContent = "Program A";
@@ -117,8 +139,9 @@ async function start() {
   plot = mount($("roofline"), options.devices.at(-1).plot, {});
   $("kernel").addEventListener("change", () => figures($("kernel").value));
   $("export").addEventListener("click", () => download("roofline.svg", plot.svg(), "image/svg+xml"));
-  addEventListener("pagehide", () => sessionStorage.setItem("source", sides[0].source));
-  add("A");
+  addEventListener("pagehide", keep);
+  $("sides").addEventListener("stale", dim);
+  kept().forEach((inputs, index) => add("AB"[index], inputs));
   $("status").textContent = options.model ? "Connected; code that does not compile is answered by the language model" : "Connected";
 }
 

@@ -3,13 +3,14 @@
 import { call, execute, Refused } from "./client.js";
 
 const PAUSE_MS = 40; // after a keystroke; the server drops what a newer version replaces
+const SETTINGS = ["device", "flags", "arguments"];
 const QUIET_MS = 900; // without a keystroke before a program is executed
 const BROWSER = Array.from(crypto.getRandomValues(new Uint32Array(4)), (n) => n.toString(16)).join("");
 
 export class Side {
   /** `changed` is called whenever there are new figures; `limit` gives the seconds up to which programs execute by themselves. */
   constructor(name, options, changed, limit) {
-    Object.assign(this, { name, options, changed, limit, version: 0, predicted: null, executed: null, asked: null, running: null });
+    Object.assign(this, { name, options, changed, limit, version: 0, predicted: null, executed: null, asked: null, running: null, stale: false });
     this.element = document.getElementById("side").content.firstElementChild.cloneNode(true);
     const find = (selector) => this.element.querySelector(selector);
     this.parts = Object.fromEntries(["device", "flags", "arguments", "execute", "stop", "other", "source", "gutter", "state", "diagnostics"]
@@ -24,7 +25,7 @@ export class Side {
     this.parts.source.addEventListener("input", () => this.edited());
     this.parts.source.addEventListener("scroll", () => { this.parts.gutter.scrollTop = this.parts.source.scrollTop; });
     this.parts.source.addEventListener("keydown", (event) => this.keyed(event));
-    for (const part of ["device", "flags", "arguments"]) this.parts[part].addEventListener("change", () => this.edited());
+    for (const part of SETTINGS) this.parts[part].addEventListener("change", () => this.edited());
     this.parts.execute.addEventListener("click", () => this.execute(this.options.execute_s));
     this.parts.stop.addEventListener("click", () => this.running?.abort());
     find("input[type=file]").addEventListener("change", (event) => this.open(event.target.files[0]));
@@ -34,6 +35,25 @@ export class Side {
   get device() { return this.options.devices.find((device) => device.name === this.parts.device.value); }
   get source() { return this.parts.source.value; }
   set source(text) { this.parts.source.value = text; this.edited(); }
+
+  /** Text and settings, as they are kept. */
+  get inputs() {
+    return { source: this.source, ...Object.fromEntries(SETTINGS.map((part) => [part, this.parts[part].value])) };
+  }
+
+  set inputs(inputs) {
+    for (const part of SETTINGS) {
+      const known = part !== "device" || this.options.devices.some((device) => device.name === inputs.device);
+      if (typeof inputs[part] === "string" && known) this.parts[part].value = inputs[part];
+    }
+    this.source = inputs.source;
+  }
+
+  /** Whether the figures are of an older text than the editor's. */
+  age(stale) {
+    this.stale = stale;
+    this.element.dispatchEvent(new CustomEvent("stale", { bubbles: true }));
+  }
 
   say(text, working = false) {
     this.parts.state.textContent = text;
@@ -74,6 +94,7 @@ export class Side {
     this.numbers();
     clearTimeout(this.soon);
     clearTimeout(this.later);
+    this.age(Boolean(this.source.trim() && this.predicted));
     if (!this.source.trim()) {
       this.predicted = this.executed = null;
       this.say("");
@@ -92,8 +113,9 @@ export class Side {
       this.predicted = await call("/v1/predict", { method: "POST", body: this.body(), signal: this.asked.signal });
       if (version !== this.version) return;
       this.executed = null;
+      this.age(false);
       const [result] = this.predicted.results;
-      this.diagnose("");
+      this.diagnose(["completed", "last_compiled", "text"].includes(result.source) ? result.notes.join("\n") : "");
       this.say([`predicted ${Math.round(performance.now() - this.typed)} ms after the last change`, ...result.notes].join("; "));
       this.changed();
       if (this.limit() > 0 && result.kernels) this.later = setTimeout(() => this.execute(this.limit(), true), QUIET_MS);
