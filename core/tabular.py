@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -16,12 +17,12 @@ Row = dict[str, Cell]
 SHOWN_COLUMNS = 12  # of a table in a notebook; to_pandas() has all
 
 
-class TabularDocument:
+class TabularDocument(ABC):
     """A document that is a table, too: one row for each of its kernels, checks or candidates."""
 
+    @abstractmethod
     def table_rows(self) -> list[Row]:
         """The rows; all have the same columns, the most telling first."""
-        raise NotImplementedError
 
     def to_pandas(self) -> pandas.DataFrame:
         """The rows as a data frame. Raises MissingDependency without pandas."""
