@@ -42,6 +42,7 @@ from hipsynth.tuning.prediction.chat import ANSWER, Question
 from hipsynth.tuning.prediction.outcomes import collect_outcomes, read_outcomes, sample_id
 from hipsynth.tuning.prediction.policy import WITHIN, best_plan, reward_of, share_within
 from hipsynth.tuning.prediction.tools import DURATION, VALUES, RecordedTools, label_values, price_table
+from studies.markdown import format_table
 
 ROOT = Path(__file__).resolve().parents[1]
 RELEASE = ROOT / "corpus" / "release" / "v1"
@@ -240,11 +241,6 @@ def draw(curves: Mapping[str, Sequence[PlanScores]], fixed: Mapping[str, Sequenc
     figure.savefig(PICTURE, metadata={"Date": None})
 
 
-def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
-
-
 def row_of(row: PlanScores) -> list[str]:
     stated = "" if row.stated is None else f"{100 * row.stated:.1f}"
     shares = [f"{100 * row.within:.1f}", f"{100 * row.duration:.1f}", f"{row.price_s:.2f}", f"{row.calls:.2f}"]
@@ -265,9 +261,12 @@ def tables(
     parts = [f"\n{about}\n"]
     for name, plans in sets.items():
         title = f"**{TITLES[name].capitalize()}**, {sizes[name]} samples:\n"
-        parts += [title, markdown(head, [row_of(plan) for plan in plans])]
+        parts += [title, format_table(head, [row_of(plan) for plan in plans])]
     rows = [(stated, str(count), f"{100 * share:.1f}") for stated, count, share in sure]
-    parts += ["How sure the model says it is, all sets together:\n", markdown(("stated", "answers", "right, %"), rows)]
+    parts += [
+        "How sure the model says it is, all sets together:\n",
+        format_table(("stated", "answers", "right, %"), rows),
+    ]
     return "\n".join(parts)
 
 

@@ -48,6 +48,7 @@ from hipsynth.training.evaluation.table4 import (
 from hipsynth.training.models.model_record import model_record
 from hipsynth.training.models.predict import Predictor, normalised_values
 from hipsynth.training.models.train import load_config, train_model
+from studies.markdown import format_table
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "explanation" / "table4.md"
@@ -197,11 +198,6 @@ def processor_hours() -> float:
     return sum(use.ru_utime + use.ru_stime for use in used) / 3600
 
 
-def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
-
-
 def tables(found: Mapping[str, Any]) -> str:
     """The document of `score_all` as Markdown."""
     scores = {name: from_json(SetScores, one) for name, one in found["sets"].items()}
@@ -222,9 +218,9 @@ def tables(found: Mapping[str, Any]) -> str:
             f"\n{found['date']}; {found['train']:,} training samples of {found['programs']} programs.\n",
             *models,
             f"**Table 4, {who}**: percent within the bound, both numbers in three decimals, in brackets the paper's.\n",
-            markdown(heads, rows_of_metrics(scores[RANDOM], who)),
+            format_table(heads, rows_of_metrics(scores[RANDOM], who)),
             "**All predictors**: mean of the ten metrics within 10 %, in percent, by three rules.\n",
-            markdown(sets, rows),
+            format_table(sets, rows),
         ]
     )
 
