@@ -27,7 +27,7 @@ from hipsynth.core.files import write_whole
 from hipsynth.core.program import Program, ProgramRun
 from hipsynth.synth.generate.producer import generate_programs
 from hipsynth.tuning.optimize.evaluate import original_name
-from hipsynth.tuning.optimize.move_order import SHIPPED, MoveOrder, OrderedMove
+from hipsynth.tuning.optimize.move_order import SHIPPED, MoveOrder, OrderedMove, take_turns
 from hipsynth.tuning.optimize.move_values import (
     ValuationJob,
     ValuedMove,
@@ -36,6 +36,7 @@ from hipsynth.tuning.optimize.move_values import (
     read_jobs,
 )
 from hipsynth.tuning.trial import target_of
+from studies.markdown import format_table
 from studies.optimize_table import naive
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -44,13 +45,14 @@ BLOCK = re.compile(r"(<!-- tables: [^>]* -->\n).*?(<!-- end -->)", re.DOTALL)
 SEED, DRAWS = 3203, 200
 ARCHS = ("gfx942", "gfx90a")
 STAGES = ("collect", "fit", "score")
-TRIES = (1, 3, 5)
+TRIES = (1, 3, 5, 16)
 WORTH = 1.02  # speed-up of the best move from which a program has something to gain
 SHRINKAGE = 3.0  # moves without a gain that a mean is drawn towards
-LEARNED, MEANS, SEARCHED, CHANCE = (
-    "learned order",
+SHIPPED_ORDER, LEARNED, MEANS, SEARCHED, CHANCE = (
+    "by turns, learned first (what ships)",
+    "learned order alone",
     "mean gain by transformation and decision",
-    "by what limits the kernel, as before",
+    "by what limits the kernel, transformations by turns",
     "at random",
 )
 TITLES = {"handwritten": "Naive handwritten programs", "test": "Generated programs of unseen lineages"}
@@ -137,10 +139,18 @@ Order = Callable[[TestState], Sequence[float]]
 def orders_of(order: MoveOrder, means: Mapping[tuple[str, ...], float]) -> dict[str, Order]:
     """What each order expects of a state's moves; the largest is tried first."""
     return {
+        SHIPPED_ORDER: lambda test: place_by_turns(order.expect(test.moves)),
         LEARNED: lambda test: order.expect(test.moves),
         MEANS: lambda test: [means.get(decisions_changed(move), 0.0) for move in test.moves],
         SEARCHED: lambda test: [-float(number) for number in range(len(test.moves))],
     }
+
+
+def place_by_turns(expected: Sequence[float]) -> list[float]:
+    """As orders_of(), for the order that a search tries."""
+    numbers = range(len(expected))
+    turns = take_turns(sorted(numbers, key=lambda number: -expected[number]), numbers)
+    return [-float(turns.index(number)) for number in numbers]
 
 
 def gain_of_tries(test: TestState, expected: Sequence[float], tries: int) -> float:
@@ -185,13 +195,8 @@ def tables(order: MoveOrder, moves: Path) -> str:
         lines.append(score_row(CHANCE, random_gain, tests))
         best = f"{math.exp(statistics.fmean(test.best for test in tests)):.2f}"
         lines.append([f"all {tries:.0f}", *["100"] * len(TRIES), best])
-        parts += [f"**{TITLES[split]}**, {len(tests)} states with something to gain:\n", markdown(head, lines)]
+        parts += [f"**{TITLES[split]}**, {len(tests)} states with something to gain:\n", format_table(head, lines)]
     return "\n".join(parts)
-
-
-def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
 
 
 def write_page(text: str) -> None:

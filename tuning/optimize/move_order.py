@@ -150,6 +150,11 @@ class MoveOrder:
             raise BadInput(f"{path}: not a usable order of moves", cause=str(error), remedy="learn it again") from error
 
 
+def take_turns(learned: Sequence[int], given: Sequence[int]) -> list[int]:
+    """Two orders of the same numbers as one, by turns: alone, a learned order tries much that is alike."""
+    return list(dict.fromkeys(number for pair in zip(learned, given, strict=True) for number in pair))
+
+
 @functools.cache
 def shipped_order() -> MoveOrder:
     """The order that is part of the package."""

@@ -128,7 +128,10 @@ def collect_move_values(
         for number, outcome in enumerate(map_unordered(value_program, missing, workers, "local", JOB_S), 1):
             if isinstance(outcome.error, MissingDependency):
                 raise outcome.error
-            states = [] if outcome.error is not None else outcome.get()
+            if outcome.error is not None:  # it ran out of time, or its worker ended: the next call tries it again
+                note(f"{number} of {len(missing)}: {outcome.error}")
+                continue
+            states = outcome.get()
             line = {"job": missing[outcome.index].key, "states": [document_json(state) for state in states]}
             file.write(json.dumps(line) + "\n")
             file.flush()

@@ -14,7 +14,7 @@ from hipsynth.tuning.optimize.candidates import SearchState, make_candidates
 from hipsynth.tuning.optimize.documents import SearchEnd, SearchStep, StepOutcome, VerificationCheck
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, changed_metrics
 from hipsynth.tuning.optimize.kernel_fusion import find_fusions
-from hipsynth.tuning.optimize.move_order import describe_move, shipped_order
+from hipsynth.tuning.optimize.move_order import describe_move, shipped_order, take_turns
 from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
 from hipsynth.tuning.optimize.register_sums import keep_sums_in_registers
 from hipsynth.tuning.optimize.transformation_plan import Move, TransformationPlan
@@ -162,11 +162,12 @@ class Search:
         return kept_states
 
     def _order_options(self, options: list[Option]) -> list[Option]:
-        """By the time that the learned order expects."""
+        """By turns the one with the least time that the learned order expects, and the next one."""
         arch = self.evaluator.target.arch
         gains = shipped_order().expect([describe_move(move, state, arch) for _, _, state, move, _ in options])
         times = [option[2].found.duration_ns * math.exp(-gain) for option, gain in zip(options, gains, strict=True)]
-        return [option for _, option in sorted(zip(times, options, strict=True), key=lambda pair: pair[0])]
+        numbers = range(len(options))
+        return [options[number] for number in take_turns(sorted(numbers, key=times.__getitem__), numbers)]
 
     def _rank_options(self, options: list[Option]) -> list[Option]:
         """By predicted time relative to the prediction of the state; where nothing is predicted, in their order."""

@@ -19,7 +19,7 @@ from hipsynth.simulator.build import build_text, compile_limits
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
 from hipsynth.tuning.optimize.evaluate import KernelTime, changed_metrics
-from hipsynth.tuning.optimize.move_order import describe_move, shipped_order
+from hipsynth.tuning.optimize.move_order import describe_move, shipped_order, take_turns
 from hipsynth.tuning.optimize.transformation_plan import Move
 from hipsynth.tuning.swizzle import report
 from hipsynth.tuning.swizzle.search import SwizzleSettings
@@ -200,9 +200,7 @@ def _kernel_resources(kernel: KernelRecord, device: str) -> KernelResources | No
 def what_if(shop: Workshop, program: ProgramName) -> ProgramCauses:
     """Run a program and list what each cause of its kernels' time is worth at most: bank conflicts, cache misses,
     latency, occupancy, barriers, atomics and others, each as if it were gone."""
-    kernels = sorted(
-        _profile_version(shop, program).kernels, key=lambda kernel: -kernel.duration_ns * kernel.dispatches
-    )
+    kernels = _profile_version(shop, program).kernels
     rows = []
     for kernel in sorted(kernels, key=lambda kernel: -kernel.duration_ns * kernel.dispatches):
         answers = answer_what_if(kernel, shop.target.device) or ()
@@ -261,9 +259,10 @@ def propose(
     moves = shop.moves(version)[:MOST_MOVES]
     state, arch = shop.state(version), shop.target.arch
     likely = shipped_order().expect([describe_move(move, state, arch) for move, _ in moves])
-    likeliest = sorted(range(len(moves)), key=lambda number: -likely[number])
-    gains = {number: shop.expected_gain(version, moves[number][1]) for number in likeliest[:preview]}
-    listed = sorted(likeliest, key=lambda number: -(gains.get(number) or 0.0))
+    numbers = range(len(moves))
+    ordered = take_turns(sorted(numbers, key=lambda number: -likely[number]), numbers)
+    gains = {number: shop.expected_gain(version, moves[number][1]) for number in ordered[:preview]}
+    listed = sorted(ordered, key=lambda number: -(gains.get(number) or 0.0))
     rows = (_proposed_move(number, moves[number][0], gains.get(number)) for number in listed)
     fixed = {k.name: k.together or k.fixed for k in shop.parsed(version).kernels if not k.independent}
     return ProposedMoves(tuple(rows), fixed or None)

@@ -11,7 +11,7 @@ import pytest
 from hipsynth.core.documents import document_json
 from hipsynth.core.errors import BadInput
 from hipsynth.tuning.optimize.evaluate import KernelTime
-from hipsynth.tuning.optimize.move_order import MoveOrder, OrderedMove, move_features, shipped_order
+from hipsynth.tuning.optimize.move_order import MoveOrder, OrderedMove, move_features, shipped_order, take_turns
 from hipsynth.tuning.optimize.move_values import ValuedMove, ValuedState, read_jobs
 
 KERNEL = KernelTime(
@@ -40,6 +40,11 @@ def test_it_learns_which_move_gains(tmp_path: Path) -> None:
     assert order.expect([]) == []
     [unknown] = order.expect([replace(HINTS, transformation="new")])
     assert unknown > gain
+
+
+def test_turns_have_every_move_once() -> None:
+    assert take_turns([3, 2, 1, 0], [0, 1, 2, 3]) == [3, 0, 2, 1]
+    assert take_turns([], []) == []
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"\x1f\x8b"])
