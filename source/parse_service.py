@@ -139,7 +139,8 @@ def _key_of(session: ParserSession) -> tuple[object, ...]:
 
 def _process_for(session: ParserSession) -> _Process:
     global _process
-    if _process is None or _process.key != _key_of(session):
+    # One that something ended between two programs is no fault of the next one.
+    if _process is None or _process.key != _key_of(session) or _process.session.has_ended():
         close_parser()
         _process = _Process(session)
     return _process

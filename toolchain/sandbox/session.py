@@ -46,6 +46,10 @@ class SandboxSession:
             os.close(reader)
         self._resources.callback(self.job.close)
 
+    def has_ended(self) -> bool:
+        """Whether the program is gone between two requests: it says nothing then, so its output can only have ended."""
+        return bool(select.select([self.job.out.fileno()], [], [], 0)[0])
+
     def ask(self, request: bytes, most: int) -> bytes:
         """The answer to a request (a line), of at most `most` bytes.
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import select
+import signal
 from pathlib import Path
 
 import pytest
 
 from hipsynth.core.errors import BadInput
+from hipsynth.source import parse_service
 from hipsynth.source.outline import kernel_names, outline_kernels
 from hipsynth.source.program import ProgramModel, read_parsed_program
+from hipsynth.toolchain.sandbox import processes
 from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.swizzle.edits import read_source
 
@@ -43,6 +48,16 @@ def test_all_who_parse_a_program_name_the_kernels_of_its_outline(program: Progra
     assert [one.name for one in program.kernels] == kernel_names(TEXT) == NAMES
     assert [one.name for one in read_program(TEXT, ARCH).kernels] == NAMES
     assert list(read_source(TEXT, ARCH).kernels) == NAMES
+
+
+def test_a_parser_that_was_ended_between_two_programs_is_started_again() -> None:
+    before = read_parsed_program(TEXT, ARCH)
+    running = parse_service._process
+    assert running is not None
+    for pid in processes.living_descendants(running.session.jail.process.pid):
+        os.kill(pid, signal.SIGKILL)
+    select.select([running.session.job.out.fileno()], [], [], 10)
+    assert read_parsed_program(TEXT, ARCH).kernels == before.kernels and parse_service._process is not running
 
 
 def test_functions_of_a_program(program: ProgramModel) -> None:
