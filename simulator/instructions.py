@@ -25,17 +25,27 @@ class Instruction:
 
 @dataclass(frozen=True)
 class KernelInstructions:
-    """The instructions of one kernel, with those of functions that it called, in the order of their addresses."""
+    """The instructions of one kernel, with those of functions that it called, in the order of their addresses.
+
+    `symbol`: the kernel's in the result (KernelRecord.symbol). `checksum`: the CRC-32 of its code object if that was
+    loaded while the program ran, else 0.
+    """
 
     symbol: str
     rows: tuple[Instruction, ...]
+    checksum: int = 0
 
 
 def decode_instructions(rows: Sequence[Any]) -> tuple[KernelInstructions, ...]:
     """From the result document; raises ValueError or TypeError for what the simulator does not write."""
-    return tuple(
-        KernelInstructions(_require_symbol(row["symbol"]), tuple(map(_decode_instruction, row["rows"]))) for row in rows
-    )
+    return tuple(map(_decode_kernel, rows))
+
+
+def _decode_kernel(row: Mapping[str, Any]) -> KernelInstructions:
+    symbol, checksum = row["symbol"], row["checksum"]
+    if not isinstance(symbol, str) or type(checksum) is not int:
+        raise TypeError("a symbol is no text, or a checksum no number")
+    return KernelInstructions(symbol, tuple(map(_decode_instruction, row["rows"])), checksum)
 
 
 def _decode_instruction(row: Sequence[Any]) -> Instruction:
@@ -45,9 +55,3 @@ def _decode_instruction(row: Sequence[Any]) -> Instruction:
     if not all(type(amount) in (int, float) for amount in amounts):
         raise TypeError("an amount is no number")
     return Instruction(address, kind, dict(zip(EVENTS, map(float, amounts), strict=True)))
-
-
-def _require_symbol(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError("a symbol is no text")
-    return value

@@ -68,7 +68,8 @@ class RecordedLaunch:
     depend on data. `times`: how often it was made, with other addresses or contents. `outcome`: "ran", "lost" (its
     results were not computed) or a SimError's reason; "" if the program ended in it. `after_read`: the host had seen
     what earlier kernels wrote, `after_loss`: or would have, had these run. `module`: code that was loaded while the
-    program ran, as (code object, disassembly); None: the program's own.
+    program ran, as (code object, disassembly); None: the program's own. `variant`: JSON members, each followed by a
+    comma, that say what a script's kernel was specialized for.
     """
 
     symbol: str
@@ -83,6 +84,7 @@ class RecordedLaunch:
     module: tuple[bytes, bytes] | None
     after_read: bool
     after_loss: bool
+    variant: str
     times: int
     outcome: str
 
@@ -92,7 +94,7 @@ class _Launch:
     """A launch whose outcome is not known yet."""
 
     fixed: tuple[str, Dim, Dim, int, bool, bool, bytes]
-    memory: tuple[tuple[Allocation, ...], Mapping[str, bytes], tuple[bytes, bytes] | None, bool, bool]
+    memory: tuple[tuple[Allocation, ...], Mapping[str, bytes], tuple[bytes, bytes] | None, bool, bool, str]
     times: int = 1
     outcome: str = ""
 
@@ -106,6 +108,7 @@ class _Reader:
     lost: bool = False
     after_read: bool = False
     after_loss: bool = False
+    variant: str = ""
     modules: list[tuple[bytes, bytes]] = field(default_factory=list)
     layout: list[tuple[int, int, int]] = field(default_factory=list)
     contents: list[bytes] = field(default_factory=list)
@@ -121,6 +124,7 @@ class _Reader:
             "contents": self._read_contents,
             "global": self._read_global,
             "module": self._read_module,
+            "variant": self._read_variant,
             "launch": self._read_launch,
             "again": self._read_repetition,
             "ran": self._read_end,
@@ -176,6 +180,9 @@ class _Reader:
             raise ValueError("too large")
         self.modules.append((elf.ljust(size, b"\0"), self.contents[_parse_number(words[3])]))
 
+    def _read_variant(self, words: list[str]) -> None:
+        self.variant = self.contents[_parse_number(words[1])].decode()
+
     def _read_launch(self, words: list[str]) -> None:
         _, symbol, *numbers = words
         n = [_parse_number(word) for word in numbers]
@@ -196,7 +203,7 @@ class _Reader:
         if self.launches and any(kind in HOST_VISIBLE for _, _, kind in self.layout):
             self._read_by_host(words)
         fixed = symbol, grid, block, n[7], bool(n[8]), bool(n[9]), arguments
-        memory = tuple(allocations), self.variables, module, self.after_read, self.after_loss
+        memory = tuple(allocations), self.variables, module, self.after_read, self.after_loss, self.variant
         self.last = len(self.launches)
         self.launches.append(_Launch(fixed, memory))
 

@@ -51,19 +51,19 @@ def attribute_to_lines(
     """The lines of each kernel of a run (means per dispatch, see KernelRecord). `modules`: code object and disassembly
     of what the program was built with, or compiled while it ran.
 
-    Kernels of other code, and those that were compiled in several ways under one name, have none. Raises BadInput for
+    Kernels of other code have none, nor has one whose several builds are one kernel of the result. Raises BadInput for
     an unreadable line table.
     """
     program_files = own_files(program)
     times_counted = Counter(kernel.symbol for kernel in instructions)
-    counted = {kernel.symbol: kernel.rows for kernel in instructions if times_counted[kernel.symbol] == 1}
+    counted = {kernel.symbol: kernel for kernel in instructions if times_counted[kernel.symbol] == 1}
     attributed = []
     for kernel in kernels:
-        addresses = (row.address for row in counted.get(kernel.symbol, ()))
-        module = module_of(modules, kernel.symbol, addresses)
-        if module is None or kernel.symbol not in counted:
+        counts = counted.get(kernel.symbol)
+        module = module_of(modules, kernel.symbol, counts.checksum) if counts else None
+        if module is None or counts is None:
             continue
-        rows, outside = scale_amounts(counted[kernel.symbol], totals_of(kernel, device), kernel.dispatches)
+        rows, outside = scale_amounts(counts.rows, totals_of(kernel, device), kernel.dispatches)
         where = source_locations(module[0], (row.address for row in rows), program_files, limits)
         share = time_shares(rows, kernel, device)
         text = module[1].read_text(errors="replace")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,6 @@ from hipsynth.toolchain import CompileLimits, driver, sandbox
 FLAG = "-gline-tables-only"  # adds the line table and leaves the machine code as it is
 MOST_BYTES = 256 << 20
 
-_ADDRESS = re.compile(r"// ([0-9A-F]+):")
 Module = tuple[Path, Path]  # code object and disassembly
 
 
@@ -94,15 +93,11 @@ def _path_below(path: Path, folder: Path) -> str:
         return str(path)
 
 
-def module_of(modules: Sequence[Module], symbol: str, addresses: Iterable[int]) -> Module | None:
-    """The code object and disassembly that define a kernel with instructions at these addresses; None if none does, or
-    several do: a script may compile a kernel in several ways."""
-    defining = [module for module in modules if symbol in toolchain.kernels_in(module[0])]
-    if len(defining) > 1:
-        wanted = set(addresses)
-        defining = [module for module in defining if wanted <= _instruction_addresses(module[1])]
+def module_of(modules: Sequence[Module], symbol: str, checksum: int) -> Module | None:
+    """The code object and disassembly that define a kernel, with this CRC-32 if it is not 0; None if none does, or
+    several do. `symbol`: in a result, where further builds of one kernel have a number."""
+    name = symbol.partition("#")[0]
+    defining = [module for module in modules if name in toolchain.kernels_in(module[0])]
+    if checksum:
+        defining = [module for module in defining if zlib.crc32(module[0].read_bytes()) == checksum]
     return defining[0] if len(defining) == 1 else None
-
-
-def _instruction_addresses(disassembly: Path) -> set[int]:
-    return {int(address, 16) for address in _ADDRESS.findall(disassembly.read_text(errors="replace"))}

@@ -123,6 +123,17 @@ def test_builds_of_one_kernel_are_kept_apart(tmp_path: Path) -> None:
     ]
 
 
+def test_each_build_of_a_kernel_has_lines_of_its_own(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    launches = "x = torch.ones(4096, device='cuda')\nfor block in (256, 1024): double[(1,)](x, BLOCK=block)\n"
+    script.write_text(HEAD + launches)
+    result = profile(script, tmp_path / "scratch", exact=True, lines=True)
+    [store] = [number for number, line in enumerate(HEAD.splitlines(), 1) if "tl.store" in line]
+    stored = [{line.line: line.amounts.bytes for line in kernel.lines}[store] for kernel in result.lines]
+    assert [kernel.symbol for kernel in result.lines] == ["double", "double#2"]
+    assert stored == [2 * 4 * 256, 2 * 4 * 1024], "the line loads and stores each float once"
+
+
 def test_gradients_flow_through_a_kernel(tmp_path: Path) -> None:
     result = profile_text(
         "class Double(torch.autograd.Function):\n"

@@ -31,6 +31,11 @@ Arch Device::arch() const { return impl_->arch; }
 const Spec& Device::spec() const { return impl_->spec; }
 const InstructionTally* Device::tally() const { return impl_->tally.get(); }
 
+void Device::observe_launches(uint32_t sampling_units, bool lines) {
+  impl_->options.sampling_units = sampling_units;
+  impl_->tally = lines && impl_->options.count ? std::make_unique<InstructionTally>() : nullptr;
+}
+
 void Device::reset() { impl_->reset(); }
 
 void Device::empty_l2() {

@@ -182,6 +182,8 @@ class Device {
   // Whether addresses or control flow of a kernel may depend on what its vector loads read.
   bool decided_by_data(const Module& module, const KernelInfo& kernel);
   const InstructionTally* tally() const;  // null without DeviceOptions::lines
+  // From here on: DeviceOptions::sampling_units and, from nothing, DeviceOptions::lines.
+  void observe_launches(uint32_t sampling_units, bool lines);
   // Follows which lines each work-group of the launch would use, without running it (core/sharing.h). Throws SimError.
   Observed observe(const Launch& launch, const SharingOptions& options, Sharing* out);
   void empty_l2();  // as a copy by the host does

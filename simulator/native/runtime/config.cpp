@@ -42,6 +42,7 @@ const std::map<std::string, Setter>& setters() {
          c.options.sample_above = static_cast<uint64_t>(number(v) * static_cast<double>(DeviceOptions{}.sample_above));
        }},
       {"strict_bounds", [](Config& c, const std::string& v) { c.options.strict_bounds = number(v) != 0; }},
+      {"embedded", [](Config& c, const std::string& v) { c.embedded = number(v) != 0; }},
       {"line_output", [](Config& c, const std::string& v) { c.line_output = number(v) != 0; }},
       {"per_kernel", [](Config& c, const std::string& v) { c.options.per_kernel = static_cast<uint32_t>(number(v)); }},
       {"reuse", [](Config& c, const std::string& v) { c.options.reuse = number(v) != 0; }},

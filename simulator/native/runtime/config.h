@@ -20,7 +20,9 @@ struct Config {
   std::vector<std::string> disassemblies;  // paths of `llvm-objdump -d` of them, in the same order
   std::string objdump = "llvm-objdump";    // for code objects loaded at run time (hipModuleLoad)
   std::vector<std::string> compiler;       // argv prefix of the run-time compiler; empty: none
-  bool line_output = false;                // stdout is a pipe that somebody watches: write each line at once
+  // The launches are those of a process that goes on: a failed one returns an error, the process's signals are its own.
+  bool embedded = false;
+  bool line_output = false;  // stdout is a pipe that somebody watches: write each line at once
   // The program ends when so many launches in a row were of kernels and shapes launched before; 0: never.
   uint64_t settled_launches = 0;
   Spec spec;              // from `spec.section.key = number`

@@ -65,7 +65,7 @@ hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
   Dispatch done;
   try {
     rt.sharing.observe(*rt.device, launch);
-    rt.recorder.before_launch(*rt.device, launch);
+    rt.recorder.before_launch(*rt.device, launch, request.kernel->variant);
     done = rt.device->launch(launch);
     rt.recorder.after_launch(done.treatment.results, "");
   } catch (const SimError& error) {
@@ -85,7 +85,7 @@ hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
             std::max(0.0, done.duration_ns + rt.launch_gap()));
   rt.leave_modified(done);
   rt.results.add_device_time(processor_seconds() - start);
-  rt.results.add(kernel, request.kernel->variant, done);
+  rt.results.add(kernel, {request.kernel->variant, launch.module->serial(), request.kernel->elf}, done);
   rt.trial.after_launch();
   rt.trial.after_operation();
   if (rt.config.settled_launches != 0 && rt.results.since_new() >= rt.config.settled_launches) {

@@ -135,10 +135,22 @@ LaunchRecorder::Identity LaunchRecorder::identity_of(const Launch& launch, const
     if (memory.find(load(args.data() + at), 1) != nullptr) std::memset(args.data() + at, 0, 8);
   }
   const Dim3 &g = launch.grid, &b = launch.block;
-  return {launch.kernel->symbol, {g.x, g.y, g.z, b.x, b.y, b.z, launch.dynamic_lds}, std::move(args)};
+  return {launch.module->serial(),
+          launch.kernel->symbol,
+          {g.x, g.y, g.z, b.x, b.y, b.z, launch.dynamic_lds},
+          std::move(args)};
 }
 
-void LaunchRecorder::before_launch(Device& device, const Launch& launch) {
+void LaunchRecorder::write_variant(const std::string& variant) {
+  uint64_t number = 0;
+  if (variant == variant_ || !number_of(reinterpret_cast<const uint8_t*>(variant.data()), variant.size(), &number)) {
+    return;
+  }
+  variant_ = variant;
+  std::fprintf(file_, "variant %llu\n", static_cast<unsigned long long>(number));
+}
+
+void LaunchRecorder::before_launch(Device& device, const Launch& launch, const std::string& variant) {
   if (!on() || !open(device.memory())) return;
   const auto [known, fresh] = recorded_.try_emplace(identity_of(launch, device.memory()), recorded_.size());
   if (!fresh) {
@@ -150,6 +162,7 @@ void LaunchRecorder::before_launch(Device& device, const Launch& launch) {
   write_layout(device.memory());
   const uint64_t module = write_module(*launch.module);
   write_globals(*launch.module);
+  write_variant(variant);
   const std::vector<RecordedContents> held = write_contents(answer->second);
   const Dim3 &g = launch.grid, &b = launch.block;
   std::fprintf(file_, "launch %s %llu %u %u %u %u %u %u %u %d %d %zu %zu\n", launch.kernel->symbol.c_str(),

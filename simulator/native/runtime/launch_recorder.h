@@ -29,7 +29,8 @@ struct LaunchRecorderOptions {
 //   contents N                         then N bytes: contents number 0, 1, ... in the order of the file
 //   global SYMBOL CONTENTS             a variable of the device code holds these contents from here on
 //   module ELF BYTES DISASSEMBLY       code that was loaded while the program ran, number 1, 2, ...
-//   launch SYMBOL MODULE GX GY GZ BX BY BZ LDS COOPERATIVE BY_DATA ARGUMENTS HELD
+//   variant CONTENTS                   what the builds that are launched from here on were specialized for
+//   (KernelBuild) launch SYMBOL MODULE GX GY GZ BX BY BZ LDS COOPERATIVE BY_DATA ARGUMENTS HELD
 //                                      then the argument bytes, then HELD times RecordedContents; MODULE 0: the
 //                                      program's own code
 //   again INDEX                        a launch that differs from that one at most in its addresses
@@ -48,7 +49,8 @@ class LaunchRecorder {
  public:
   void configure(const LaunchRecorderOptions& options) { options_ = options; }
   bool on() const { return !options_.path.empty(); }
-  void before_launch(Device& device, const Launch& launch);
+  // `variant`: see KernelBuild.
+  void before_launch(Device& device, const Launch& launch, const std::string& variant);
   void after_launch(bool results, const std::string& failure);
   void copied_to_host();
   void loaded(const Module& module, const std::vector<uint8_t>& elf, std::string disassembly);
@@ -56,10 +58,11 @@ class LaunchRecorder {
 
  private:
   using Digest = std::array<uint64_t, 3>;  // length and two hashes
-  using Identity = std::tuple<std::string, std::array<uint32_t, 7>, std::vector<uint8_t>>;
+  using Identity = std::tuple<uint64_t, std::string, std::array<uint32_t, 7>, std::vector<uint8_t>>;
   bool open(const Memory& memory);
   void write_layout(const Memory& memory);
   void write_globals(const Module& module);
+  void write_variant(const std::string& variant);
   uint64_t write_module(const Module& module);  // its number, 0 for the program's own code
   Identity identity_of(const Launch& launch, const Memory& memory) const;
   std::vector<RecordedContents> write_contents(bool by_data);
@@ -82,6 +85,7 @@ class LaunchRecorder {
   };
   std::map<uint64_t, Loaded> loaded_;  // by module
   uint64_t modules_ = 0;
+  std::string variant_;  // written last
 };
 
 }  // namespace hipsynth::runtime

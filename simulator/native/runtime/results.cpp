@@ -147,9 +147,22 @@ std::string record_of(const std::string& heading, uint64_t dispatches, bool same
   return out;
 }
 
+// CRC-32, as zlib has it.
+uint32_t checksum_of(const std::vector<uint8_t>& data) {
+  constexpr uint32_t kPolynomial = 0xedb88320;
+  uint32_t crc = ~0u;
+  for (const uint8_t byte : data) {
+    crc ^= byte;
+    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (crc & 1 ? kPolynomial : 0);
+  }
+  return ~crc;
+}
+
 // A kernel's instructions that ran: address, unit, then the events in the order of kTallyNames.
-std::string instructions_of(const std::string& symbol, const std::vector<InstructionTally::Instruction>& kernel) {
-  std::string out = "{\"symbol\": " + json_string(symbol) + ", \"rows\": [";
+std::string instructions_of(const std::string& symbol, uint32_t checksum,
+                            const std::vector<InstructionTally::Instruction>& kernel) {
+  std::string out =
+      "{\"symbol\": " + json_string(symbol) + ", \"checksum\": " + std::to_string(checksum) + ", \"rows\": [";
   for (const InstructionTally::Instruction& i : kernel) {
     if (!i.unit) continue;
     out += out.ends_with('[') ? "\n[" : ",\n[";
@@ -188,9 +201,14 @@ std::string Results::symbol_of(const KernelInfo& kernel, const std::string& vari
   return index == 0 ? kernel.symbol : kernel.symbol + "#" + std::to_string(index + 1);
 }
 
-void Results::add(const KernelInfo& kernel, const std::string& variant, const Dispatch& dispatch) {
+void Results::add(const KernelInfo& kernel, const KernelBuild& build, const Dispatch& dispatch) {
   ++dispatches_;
+  const std::string& variant = build.variant;
   const std::string symbol = symbol_of(kernel, variant);
+  if (tally_) {
+    const auto [known, added] = builds_.try_emplace({kernel.symbol, build.module});
+    if (added) known->second = {symbol, build.elf ? checksum_of(*build.elf) : 0};
+  }
   const bool is_new = launched_.emplace(symbol, shape_of(dispatch)).second;
   since_new_ = is_new ? 0 : since_new_ + 1;
   const Treatment& t = dispatch.treatment;
@@ -277,7 +295,11 @@ void Results::render() {
   if (tally_) {
     instructions_.clear();
     for (const auto& [kernel, instructions] : tally_->kernels()) {
-      instructions_ += (instructions_.empty() ? "\n" : ",\n") + instructions_of(kernel.first, instructions);
+      const auto launched = builds_.find(kernel);
+      if (launched == builds_.end()) continue;  // it has not ended yet
+      const TalliedBuild& build = launched->second;
+      instructions_ +=
+          (instructions_.empty() ? "\n" : ",\n") + instructions_of(build.symbol, build.checksum, instructions);
     }
   }
   for (KernelTotal& total : totals_) {

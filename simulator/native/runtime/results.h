@@ -28,16 +28,25 @@ std::string json_string(const std::string& text);
 enum class Transfer { to_device, to_host, on_device, fill };
 inline constexpr std::array kTransfers = {"host_to_device", "device_to_host", "device_to_device", "fill"};
 
+// Which build of a kernel a launch was of. `variant`: members of the kernel's JSON object that tell what it was
+// specialized for; builds that differ in them are kept apart. `module`: its serial number. `elf`: the code object if it
+// was loaded at run time, else null.
+struct KernelBuild {
+  const std::string& variant;
+  uint64_t module;
+  const std::vector<uint8_t>* elf;
+};
+
 class Results {
  public:
-  // Under a budget, also launches without counters are added. `variant`: members of the kernel's JSON object that tell
-  // what this build of it was specialized for; builds of one kernel that differ in them are kept apart.
-  void add(const KernelInfo& kernel, const std::string& variant, const Dispatch& dispatch);
+  // Under a budget, also launches without counters are added.
+  void add(const KernelInfo& kernel, const KernelBuild& build, const Dispatch& dispatch);
   void add_transfer(Transfer kind, double bytes, double ns);
   void add_device_time(double s) { device_s_ += s; }
   void warn(const std::string& message);                             // keeps at most kKeptWarnings
   void fail(const std::string& reason, const std::string& message);  // only the first failure is kept
-  void set_clock(double ns) { clock_ns_ = ns; }
+  void start_clock(double ns) { clock_start_ns_ = ns; }
+  void set_clock(double ns) { clock_ns_ = ns - clock_start_ns_; }
   void set_outputs(std::string rendered) { outputs_ = std::move(rendered); }
   // A JSON object: operators that a script ran on the CPU, and how often.
   void set_host_operators(std::string rendered) { host_operators_ = std::move(rendered); }
@@ -99,7 +108,7 @@ class Results {
   std::string warnings_;  // rendered, with commas between them
   size_t warned_ = 0;
   bool failed_ = false;
-  double clock_ns_ = 0;
+  double clock_ns_ = 0, clock_start_ns_ = 0;
   uint64_t dispatches_ = 0, since_new_ = 0;
   std::set<std::tuple<std::string, Shape>> launched_;  // kernel symbol; also of launches without counters
   struct Transferred {
@@ -119,8 +128,13 @@ class Results {
   std::map<std::string, size_t> spending_index_;            // kernel symbol -> position in spending_
   std::vector<Spending> spending_;
   const InstructionTally* tally_ = nullptr;
-  std::string instructions_;        // rendered: kernels with their instructions
-  std::vector<std::string> first_;  // rendered dispatches, at most kKeptDispatches
+  struct TalliedBuild {
+    std::string symbol;     // in the document
+    uint32_t checksum = 0;  // of the code object, if it was loaded at run time
+  };
+  std::map<std::pair<std::string, uint64_t>, TalliedBuild> builds_;  // InstructionTally::Kernel -> what was launched
+  std::string instructions_;                                         // rendered: kernels with their instructions
+  std::vector<std::string> first_;                                   // rendered dispatches, at most kKeptDispatches
 };
 
 }  // namespace hipsynth::runtime

@@ -58,7 +58,7 @@ void install_signal_handlers() {
 }
 
 void write_at_exit() {
-  if (instance == nullptr || stopping) return;
+  if (instance == nullptr || stopping || instance->config.embedded) return;
   instance->results.set_outputs(instance->trial.render());
   instance->results.render();
   instance->results.write(true, 0);
@@ -96,6 +96,7 @@ Runtime::Runtime() {
   } catch (const std::exception& error) {
     stop("bad_configuration", error.what());
   }
+  if (config.embedded) return;
   install_signal_handlers();
   at_quick_exit(write_at_exit);
   watch_time();
@@ -229,6 +230,20 @@ void Runtime::stop(const std::string& reason, const std::string& message) {
   _exit(kStopExit);
 }
 
+hipError_t Runtime::fail(const std::string& reason, const std::string& message) {
+  if (!config.embedded) stop(reason, message);
+  failure = reason + "\n" + message;
+  running = nullptr;
+  return hipErrorLaunchFailure;
+}
+
+void Runtime::begin_results(uint32_t sampling_units, bool lines) {
+  device->observe_launches(sampling_units, lines);
+  results = {};
+  results.set_tally(device->tally());
+  results.start_clock(timeline.last());
+}
+
 // The sandbox would end the program some time later, but then what was not written since the last checkpoint is lost.
 // Not through stop(): the program's own code may hold the locks of its streams.
 void Runtime::check_time() {
@@ -291,11 +306,11 @@ hipError_t call(const std::function<hipError_t(Runtime&)>& body) {
       told = true;
       return finish(hipErrorOutOfMemory);
     }
-    rt.stop(error.reason, error.what());
+    return finish(rt.fail(error.reason, error.what()));
   } catch (const std::bad_alloc&) {
     return finish(hipErrorOutOfMemory);
   } catch (const std::exception& error) {
-    rt.stop("internal_error", error.what());
+    return finish(rt.fail("internal_error", error.what()));
   }
 }
 

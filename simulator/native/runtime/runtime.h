@@ -115,6 +115,7 @@ class Runtime {
   std::map<uint64_t, std::map<int, int>> placement;   // advice by allocation and attribute (placement.cpp)
   std::map<const void*, ihipModuleSymbol_t> kernels;  // host stub -> resolved kernel
   const char* volatile running = nullptr;             // the kernel being simulated, for crash messages
+  std::string failure;                                // of an embedded process: reason, new line, message; "" if none
 
   Memory& memory() { return device->memory(); }
   const Spec& spec() const { return config.spec; }  // zeros without a configuration
@@ -146,6 +147,10 @@ class Runtime {
   hipError_t submit(hipStream_t stream, Operation operation, NodeType type = NodeType::empty);
 
   [[noreturn]] void stop(const std::string& reason, const std::string& message);
+  // Ends the program, or keeps the failure for the process that it is embedded in.
+  hipError_t fail(const std::string& reason, const std::string& message);
+  // The results from here on are a new document; see Device::observe_launches.
+  void begin_results(uint32_t sampling_units, bool lines);
   void check_time();  // stops the program if it has used its processor time
   void checkpoint();  // writes results if enough time has passed since the last write
 

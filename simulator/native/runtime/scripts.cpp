@@ -1,4 +1,6 @@
 // For the Python side of scripts that run with the virtual device (simulator/scripts/inside). Not part of the HIP API.
+#include <utility>
+
 #include "runtime.h"
 
 using namespace hipsynth::runtime;
@@ -31,6 +33,35 @@ HIPSYNTH_EXPORT hipError_t hipsynthClearCaches() {
 
 // Ends the program with a failure that the script itself caused, such as a kernel that does not compile.
 HIPSYNTH_EXPORT void hipsynthStop(const char* reason, const char* message) { Runtime::get().stop(reason, message); }
+
+// For a process that the device is embedded in (Config::embedded). Results from here on are a new document, from empty
+// caches. `sampling_units`: of large grids (DeviceOptions); `lines`: whether instructions are counted one by one.
+HIPSYNTH_EXPORT hipError_t hipsynthBeginResults(uint32_t sampling_units, bool lines) {
+  return call([&](Runtime& rt) {
+    rt.device->reset();
+    rt.queue_behind_clearing();
+    rt.begin_results(sampling_units, lines);
+    return hipSuccess;
+  });
+}
+
+// Writes the document of all results since hipsynthBeginResults.
+HIPSYNTH_EXPORT hipError_t hipsynthPublishResults() {
+  return call([](Runtime& rt) {
+    rt.results.render();
+    rt.results.write(true, 0);
+    return hipSuccess;
+  });
+}
+
+// Why the last call failed, as Runtime::failure has it; forgets it. "" if it did not, or for a reason of HIP's own.
+HIPSYNTH_EXPORT const char* hipsynthTakeFailure() {
+  static std::string taken;
+  Runtime& rt = Runtime::get();
+  const std::lock_guard<std::recursive_mutex> lock(rt.mutex);
+  taken = std::exchange(rt.failure, "");
+  return taken.c_str();
+}
 
 // The lowest address of device memory; 0 without a device.
 HIPSYNTH_EXPORT uint64_t hipsynthMemoryStart() {

@@ -75,9 +75,9 @@ def test_scaling_keeps_proportions_and_names_what_was_not_seen() -> None:
 )
 def test_a_forged_instruction_is_refused(row: object) -> None:
     with pytest.raises((ValueError, TypeError)):
-        instructions.decode_instructions([{"symbol": "k", "rows": [row]}])
+        instructions.decode_instructions([{"symbol": "k", "checksum": 0, "rows": [row]}])
     with pytest.raises((ValueError, TypeError, KeyError)):
-        instructions.decode_instructions([{"symbol": 1, "rows": []}])
+        instructions.decode_instructions([{"symbol": 1, "checksum": 0, "rows": []}])
 
 
 def test_heat_and_numbers_fit_their_columns() -> None:
