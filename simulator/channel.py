@@ -30,7 +30,7 @@ _SEALS = fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 
 
 class Channel:
-    """An open channel; `fd` is to be inherited by the program."""
+    """An open channel; `fd` is to be inherited by the program, which closes it."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
@@ -73,11 +73,13 @@ def encode_configuration(
     count: bool = True,
     counters: bool = True,
     interactive: bool = False,
+    embedded: bool = False,
     observed: Iterable[tuple[str, object]] = (),
 ) -> bytes:
     """A run's configuration: entries `key=value`, each ended by a zero byte, which no path contains.
 
-    `observed`: the entries of an Observation.
+    `embedded`: the program is this process, which goes on after a failed launch. `observed`: the entries of an
+    Observation.
     """
     entries: list[tuple[str, object]] = [
         ("arch", device.arch),
@@ -97,6 +99,7 @@ def encode_configuration(
         ("counters", int(counters)),
         ("strict_bounds", int(limits.strict_bounds)),
         ("line_output", int(interactive)),
+        ("embedded", int(embedded)),
         *observed,
     ]
     for code_object, disassembly in artefacts.modules:

@@ -18,7 +18,7 @@ from hipsynth.core.reasons import Reason
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends import equal_builds
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
-from hipsynth.profiling.lines import attribute_to_lines
+from hipsynth.profiling.lines import attribute_to_lines, own_files
 from hipsynth.profiling.lines.line_table import FLAG
 from hipsynth.simulator import api, devices, label_model
 from hipsynth.simulator.build import build_program, compile_limits
@@ -114,7 +114,8 @@ class SimBackend:
         bounds = compile_limits(limits)
         loaded = toolchain.disassemble(finished_run.code_objects, scratch / "loaded", bounds)
         modules = (*artefacts.modules, *loaded)
-        lines = attribute_to_lines(result.kernels, finished_run.instructions, modules, program, device, bounds)
+        own_name = own_files(program)
+        lines = attribute_to_lines(result.kernels, finished_run.instructions, modules, own_name, device, bounds)
         return replace(result, lines=lines)
 
     def _judge_run(

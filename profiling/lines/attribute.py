@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from hipsynth.core.kernel_record import KernelRecord, Work
-from hipsynth.core.program import Program
 from hipsynth.profiling.lines import loops as loop_ranges
 from hipsynth.profiling.lines.line_records import Amounts, KernelLines, SourceLine, SourceLoop
-from hipsynth.profiling.lines.line_table import Module, SourceLocation, module_of, own_files, source_locations
+from hipsynth.profiling.lines.line_table import Module, SourceLocation, module_of, source_locations
 from hipsynth.simulator.devices import DeviceTable
 from hipsynth.simulator.instructions import EVENTS, Instruction, KernelInstructions
 from hipsynth.toolchain import CompileLimits
@@ -44,17 +43,16 @@ def attribute_to_lines(
     kernels: Sequence[KernelRecord],
     instructions: Sequence[KernelInstructions],
     modules: Sequence[Module],
-    program: Program,
+    own_name: Callable[[str], str],
     device: DeviceTable,
     limits: CompileLimits,
 ) -> tuple[KernelLines, ...]:
     """The lines of each kernel of a run (means per dispatch, see KernelRecord). `modules`: code object and disassembly
-    of what the program was built with, or compiled while it ran.
+    of what the program was built with, or compiled while it ran; `own_name`: see own_files().
 
     Kernels of other code have none, nor has one whose several builds are one kernel of the result. Raises BadInput for
     an unreadable line table.
     """
-    program_files = own_files(program)
     times_counted = Counter(kernel.symbol for kernel in instructions)
     counted = {kernel.symbol: kernel for kernel in instructions if times_counted[kernel.symbol] == 1}
     attributed = []
@@ -64,7 +62,7 @@ def attribute_to_lines(
         if module is None or counts is None:
             continue
         rows, outside = scale_amounts(counts.rows, totals_of(kernel, device), kernel.dispatches)
-        where = source_locations(module[0], (row.address for row in rows), program_files, limits)
+        where = source_locations(module[0], (row.address for row in rows), own_name, limits)
         share = time_shares(rows, kernel, device)
         text = module[1].read_text(errors="replace")
         attributed.append(

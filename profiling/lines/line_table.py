@@ -70,12 +70,11 @@ def own_files(program: Program) -> Callable[[str], str]:
     project = program.project
     sources = [source.path for source in project.sources] if project else []
     names = {path.name: str(path) for path in sources}
-    libraries = (Path("/usr"), Path(sys.prefix), Path(sys.base_prefix))
-    system = [folder.resolve() for folder in (*toolchain.find_toolchain().folders, *libraries)]
+    is_library = library_files()
 
     def name(text: str) -> str:
         path = Path(text)
-        if not text or any(path.is_relative_to(folder) for folder in system) or text.startswith("<"):
+        if is_library(text):
             return ""
         if path.name in names:
             return names[path.name]
@@ -84,6 +83,23 @@ def own_files(program: Program) -> Callable[[str], str]:
         return _path_below(path, project.folder)
 
     return name
+
+
+def own_scripts() -> Callable[[str], str]:
+    """As own_files(), for a Python process, whose kernels may be in any file."""
+    is_library = library_files()
+    return lambda text: "" if is_library(text) else text
+
+
+def library_files() -> Callable[[str], bool]:
+    """Whether a file of the line table is no user's: of the toolchain, of the system or of Python, or none at all."""
+    libraries = (Path("/usr"), Path(sys.prefix), Path(sys.base_prefix))
+    system = [folder.resolve() for folder in (*toolchain.find_toolchain().folders, *libraries)]
+
+    def is_library(text: str) -> bool:
+        return not text or text.startswith("<") or any(Path(text).is_relative_to(folder) for folder in system)
+
+    return is_library
 
 
 def _path_below(path: Path, folder: Path) -> str:

@@ -49,9 +49,7 @@ def prepare_script(script: Path) -> Artefacts:
     require_packages()
     launcher = build_launcher()
     environment = {
-        "TRITON_LIBHIP_PATH": str(launcher.with_name(LIBHIP)),
-        "HIPSYNTH_TRITON_LAUNCHER": str(launcher),
-        "TRITON_DEFAULT_FP_FUSION": "1",  # the default of Triton 3.9, without its warning
+        **device_environment(launcher),
         "MPLBACKEND": "Agg",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
@@ -63,6 +61,15 @@ def prepare_script(script: Path) -> Artefacts:
     command = (str(python), str(START))
     interpreter = ScriptInterpreter(command, folders, tuple(environment.items()), tuple(places.items()))
     return Artefacts(script, objdump=toolchain.find_toolchain().objdump, interpreter=interpreter)
+
+
+def device_environment(launcher: Path) -> dict[str, str]:
+    """What the device in a process reads from its environment; `launcher`: of build_launcher()."""
+    return {
+        "TRITON_LIBHIP_PATH": str(launcher.with_name(LIBHIP)),
+        "HIPSYNTH_TRITON_LAUNCHER": str(launcher),
+        "TRITON_DEFAULT_FP_FUSION": "1",  # the default of Triton 3.9, without its warning
+    }
 
 
 def build_launcher() -> Path:

@@ -238,7 +238,9 @@ hipError_t Runtime::fail(const std::string& reason, const std::string& message) 
 }
 
 void Runtime::begin_results(uint32_t sampling_units, bool lines) {
+  device->reset();
   device->observe_launches(sampling_units, lines);
+  timeline.wait(timeline.last());
   results = {};
   results.set_tally(device->tally());
   results.start_clock(timeline.last());

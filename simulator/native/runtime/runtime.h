@@ -149,7 +149,7 @@ class Runtime {
   [[noreturn]] void stop(const std::string& reason, const std::string& message);
   // Ends the program, or keeps the failure for the process that it is embedded in.
   hipError_t fail(const std::string& reason, const std::string& message);
-  // The results from here on are a new document; see Device::observe_launches.
+  // The results from here on are a new document, of an idle device with empty caches; see Device::observe_launches.
   void begin_results(uint32_t sampling_units, bool lines);
   void check_time();  // stops the program if it has used its processor time
   void checkpoint();  // writes results if enough time has passed since the last write

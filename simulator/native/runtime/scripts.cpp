@@ -34,12 +34,10 @@ HIPSYNTH_EXPORT hipError_t hipsynthClearCaches() {
 // Ends the program with a failure that the script itself caused, such as a kernel that does not compile.
 HIPSYNTH_EXPORT void hipsynthStop(const char* reason, const char* message) { Runtime::get().stop(reason, message); }
 
-// For a process that the device is embedded in (Config::embedded). Results from here on are a new document, from empty
-// caches. `sampling_units`: of large grids (DeviceOptions); `lines`: whether instructions are counted one by one.
+// For a process that the device is embedded in (Config::embedded): see Runtime::begin_results. `sampling_units`: of
+// large grids (DeviceOptions); `lines`: whether instructions are counted one by one.
 HIPSYNTH_EXPORT hipError_t hipsynthBeginResults(uint32_t sampling_units, bool lines) {
   return call([&](Runtime& rt) {
-    rt.device->reset();
-    rt.queue_behind_clearing();
     rt.begin_results(sampling_units, lines);
     return hipSuccess;
   });

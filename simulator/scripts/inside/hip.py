@@ -6,6 +6,7 @@ import ctypes
 import functools
 import json
 import os
+from collections.abc import Callable
 
 OUT_OF_MEMORY = 2  # hipErrorOutOfMemory
 MEMORY_BYTES = 1 << 40  # address space of a device; kSlotBytes of native/core/arena.cpp
@@ -20,6 +21,16 @@ class HipError(RuntimeError):
         self.number = number
 
 
+class DeviceFailure(RuntimeError):
+    """A launch that the device ended, in a process that goes on."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(f"{message} ({reason})")
+
+
+make_failure: Callable[[str, str], Exception] = DeviceFailure  # of a reason and a message
+
+
 class Hip:
     """The calls of one loaded library."""
 
@@ -28,14 +39,16 @@ class Hip:
         self._library.hipsynthMemoryStart.restype = ctypes.c_uint64
         self._library.hipsynthStop.argtypes = (ctypes.c_char_p, ctypes.c_char_p)
         self._library.hipsynthDescribeKernel.argtypes = (ctypes.c_void_p, ctypes.c_char_p)
+        self._library.hipsynthTakeFailure.restype = ctypes.c_char_p
+        self._library.hipsynthBeginResults.argtypes = (ctypes.c_uint32, ctypes.c_bool)
         self.memory_start: int = self._library.hipsynthMemoryStart()
         self.memory_end = self.memory_start + MEMORY_BYTES
 
     def call_function(self, function: str, *arguments: object) -> None:
-        """Calls a function of the HIP API. Raises HipError."""
+        """Calls a function of the HIP API. Raises HipError, or what make_failure() makes."""
         number = getattr(self._library, function)(*arguments)
         if number:
-            raise HipError(function, number)
+            raise self.take_failure() or HipError(function, number)
 
     def allocate_memory(self, size: int) -> int:
         """The address of new device memory."""
@@ -82,6 +95,19 @@ class Hip:
     def clear_caches(self) -> None:
         """Empties the simulated caches."""
         self.call_function("hipsynthClearCaches")
+
+    def begin_results(self, sampling_units: int, lines: bool) -> None:
+        """What follows is in a new document, from empty caches; only in a process with its own channel."""
+        self.call_function("hipsynthBeginResults", sampling_units, lines)
+
+    def publish_results(self) -> None:
+        """Writes the document into the channel."""
+        self.call_function("hipsynthPublishResults")
+
+    def take_failure(self) -> Exception | None:
+        """Why the last call failed, if the device says so; it is asked once."""
+        reason, _, message = self._library.hipsynthTakeFailure().decode(errors="replace").partition("\n")
+        return make_failure(reason, message) if reason else None
 
     def count_operators(self, operators: dict[str, int]) -> None:
         """Tells the result how often which operator of PyTorch ran on the CPU."""

@@ -107,6 +107,10 @@ class Placement(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._reported = total
             hip.library().count_operators(self.operators)
 
+    def forget_operators(self) -> None:
+        """Counts from nothing again."""
+        self.operators, self._reported = {}, 0
+
     def __torch_dispatch__(
         self,
         func: torch._ops.OpOverload[..., object],

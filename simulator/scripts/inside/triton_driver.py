@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import triton
 from triton.backends.amd import driver
@@ -21,6 +21,7 @@ class Launcher(driver.HIPLauncher):  # type: ignore[misc]
 
     launches = 0  # of all kernels
     before_launch: Callable[[], None] = staticmethod(lambda: None)
+    code_objects: ClassVar[set[bytes]] = set()  # that were loaded, where they are kept
 
     def __init__(self, src: Any, metadata: Any) -> None:
         super().__init__(src, metadata)
@@ -34,7 +35,13 @@ class Launcher(driver.HIPLauncher):  # type: ignore[misc]
         Launcher.before_launch()
         Launcher.launches += 1
         if grid_x * grid_y * grid_z > 0:  # an empty grid launches nothing, as on the device
-            super().__call__(grid_x, grid_y, grid_z, stream, function, *args)
+            try:
+                super().__call__(grid_x, grid_y, grid_z, stream, function, *args)
+            except (RuntimeError, SystemError):  # Triton's launcher goes on with its error set
+                failure = hip.library().take_failure()
+                if failure is None:
+                    raise
+                raise failure from None
 
 
 def kernel_meta(src: Any, metadata: Any) -> dict[str, bool | int | str]:
@@ -65,3 +72,15 @@ def activate_triton(before_launch: Callable[[], None]) -> None:
     active.launcher_cls = Launcher
     triton.runtime.driver.set_active(active)
     triton.runtime.driver._default = active
+
+
+def keep_code_objects() -> None:
+    """From here on, keeps the code objects that are loaded, in Launcher.code_objects."""
+    utils = triton.runtime.driver.active.utils
+    load_binary = utils.load_binary
+
+    def keep_and_load(name: str, binary: bytes, *rest: object) -> object:
+        Launcher.code_objects.add(binary)
+        return load_binary(name, binary, *rest)
+
+    utils.load_binary = keep_and_load
