@@ -31,12 +31,12 @@ class KernelFailed(BadInput, RuntimeError):
 
 @dataclass
 class _VirtualDevice:
-    """The device of this process. `forget_operators`: PyTorch's operators are counted from nothing again; `kept`: what
-    ends with the process."""
+    """The device of this process. `forget_operators`: PyTorch's operators are counted from nothing again;
+    `resources`: what ends with the process."""
 
     table: DeviceTable
     channel: Channel
-    kept: ExitStack
+    resources: ExitStack
     forget_operators: Callable[[], None]
     report_operators: Callable[[], None]
     is_profiling: bool = False
@@ -87,17 +87,17 @@ def profile(*, exact: bool = True, lines: bool = False) -> Iterator[DeviceProfil
     device = _active_device()
     if device.is_profiling:
         raise UsageError("a profile is being taken already", remedy="end the other `with` block before")
-    found = DeviceProfile(device.table, lines)
+    block_profile = DeviceProfile(device.table, lines)
     device.is_profiling = True
     device.forget_operators()
     hip.library().begin_results(0 if exact else SAMPLING_UNITS, lines)
     try:
-        yield found
+        yield block_profile
     finally:
         device.is_profiling = False
         device.report_operators()
         hip.library().publish_results()
-        found.fill_in(_read_results(device.channel))
+        block_profile.fill_in(_read_results(device.channel))
         hip.library().begin_results(0, False)
 
 
@@ -128,8 +128,8 @@ def _start_device(table: DeviceTable) -> _VirtualDevice:
     environment = prepare.device_environment(prepare.build_launcher())
     program = Artefacts(Path(os.devnull), objdump=toolchain.find_toolchain().objdump)
     settings = channel.encode_configuration(program, table, RunLimits(time_s=0, sampling_units=0), embedded=True)
-    kept = ExitStack()
-    opened = kept.enter_context(channel.open_channel(settings))
+    resources = ExitStack()
+    opened = resources.enter_context(channel.open_channel(settings))
     os.environ |= {**environment, channel.VARIABLE: str(os.dup(opened.fd))}
     try:
         refusal = channel.configuration_refusal(api.library_path(), settings)
@@ -138,10 +138,10 @@ def _start_device(table: DeviceTable) -> _VirtualDevice:
     if refusal:
         problem = f"{api.library_path()} does not fit this version of hipsynth"
         raise MissingDependency(problem, cause=refusal, remedy="run `make setup`, which builds it again")
-    return _attach_device(table, opened, kept)
+    return _attach_device(table, opened, resources)
 
 
-def _attach_device(table: DeviceTable, opened: Channel, kept: ExitStack) -> _VirtualDevice:
+def _attach_device(table: DeviceTable, opened: Channel, resources: ExitStack) -> _VirtualDevice:
     from hipsynth.simulator.scripts.inside import hip, session, triton_driver
 
     hip.make_failure = _make_failure
@@ -150,7 +150,7 @@ def _attach_device(table: DeviceTable, opened: Channel, kept: ExitStack) -> _Vir
         raise MissingDependency(problem, remedy="call activate() at the start of a new process")
     placement = session.activate_device().placement
     triton_driver.keep_code_objects()
-    return _VirtualDevice(table, opened, kept, placement.forget_operators, placement.report_operators)
+    return _VirtualDevice(table, opened, resources, placement.forget_operators, placement.report_operators)
 
 
 def _make_failure(reason: str, message: str) -> Exception:
