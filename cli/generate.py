@@ -124,7 +124,7 @@ def generated_labels(path: Path) -> list[Label]:
     for row in rows:
         program = programs.get(row["program_id"])
         if program and not program["derivation"] and template_of(program["family"]) in load_templates():
-            labels.append(Label(program["family"], _run_params(program, row["arguments"]), covered.worth(row)))
+            labels.append(Label(program["family"], _run_params(program, row["arguments"]), covered.score_rarity(row)))
     if not labels:
         raise UsageError(
             f"{path} holds no label of a generated program", remedy="profile programs of `synth generate` into it first"

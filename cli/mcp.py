@@ -49,7 +49,7 @@ def command(
     Speaks the Model Context Protocol on standard input and output, or over HTTP, where each request needs the token in
     the environment variable HIPSYNTH_TOKEN; without one, a new token is printed. --json only describes the tools.
     """
-    from hipsynth.tuning.tools import Workshop, WorkshopLimits, tool_definitions, tool_table
+    from hipsynth.tuning.tools import ToolLimits, ToolSession, tool_definitions, tool_table
     from hipsynth.tuning.trial import target_of
 
     if as_json:
@@ -67,11 +67,11 @@ def command(
         raise MissingDependency(
             "the server needs the package mcp", cause=str(error), remedy="run `make setup`"
         ) from error
-    shop = Workshop(target_of(arch, flags, device), WorkshopLimits(calls=calls or 0), journal)
+    session = ToolSession(target_of(arch, flags, device), ToolLimits(calls=calls or 0), journal)
     if port is None:
         if sys.stdin.isatty():
             click.echo("waiting for a client on standard input; Ctrl-C ends it", err=True)
-        serve_stdio(shop)
+        serve_stdio(session)
         return
     import uvicorn
 
@@ -80,7 +80,7 @@ def command(
     token = os.environ.get("HIPSYNTH_TOKEN") or secrets.token_urlsafe(32)
     if len(token) < LEAST_TOKEN or not token.isascii():
         raise UsageError("HIPSYNTH_TOKEN holds no usable token", remedy=f"at least {LEAST_TOKEN} ASCII characters")
-    config = configure_server(http_app(shop, token), host="127.0.0.1", port=port, log_level="warning")
+    config = configure_server(http_app(session, token), host="127.0.0.1", port=port, log_level="warning")
     listening = config.bind_socket()
     address = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
     click.echo(json.dumps({"url": address} | ({} if os.environ.get("HIPSYNTH_TOKEN") else {"token": token})))

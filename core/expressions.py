@@ -107,7 +107,7 @@ def parse_expression(text: str, grammar: Grammar = FORMULA) -> Node:
         raise FormulaError(f"{grammar.what} {text[:80]!r}: {error}") from error
     except (MemoryError, RecursionError) as error:
         raise FormulaError(f"{grammar.what} {text[:40]!r}...: nested too deeply") from error
-    return _Walker(text, grammar).node(body, 0)
+    return _Walker(text, grammar).build_node(body, 0)
 
 
 def iterate_names(node: Node) -> Iterator[str]:
@@ -187,7 +187,7 @@ class _Walker:
         self.text, self.grammar = text, grammar
         self.functions = grammar.operations & {"max", "min"}
 
-    def node(self, tree: ast.expr, depth: int) -> Node:
+    def build_node(self, tree: ast.expr, depth: int) -> Node:
         if depth > _MAX_DEPTH:
             raise FormulaError(f"{self.grammar.what} {self.text[:40]!r}...: nested deeper than {_MAX_DEPTH}")
         match tree:
@@ -196,25 +196,25 @@ class _Walker:
             case ast.Name(id=name):
                 return Name(name)
             case ast.BinOp(left=left, op=op, right=right):
-                return self.operation(tree, _SYMBOLS.get(type(op), ""), (left, right), depth)
+                return self.build_operation(tree, _SYMBOLS.get(type(op), ""), (left, right), depth)
             case ast.UnaryOp(op=op, operand=operand):
-                return self.operation(tree, _SYMBOLS.get(type(op), ""), (operand,), depth)
+                return self.build_operation(tree, _SYMBOLS.get(type(op), ""), (operand,), depth)
             case ast.BoolOp(op=op, values=operands):
-                return self.operation(tree, _SYMBOLS[type(op)], operands, depth)
+                return self.build_operation(tree, _SYMBOLS[type(op)], operands, depth)
             case ast.Compare(left=left, ops=ops, comparators=rest):
                 chain = zip((left, *rest), ops, rest, strict=False)
-                pairs = [self.operation(tree, _SYMBOLS.get(type(op), ""), (a, b), depth) for a, op, b in chain]
+                pairs = [self.build_operation(tree, _SYMBOLS.get(type(op), ""), (a, b), depth) for a, op, b in chain]
                 return pairs[0] if len(pairs) == 1 else Operation("and", tuple(pairs))
             case ast.Call(func=ast.Name(id=name)) if name not in self.functions:
                 raise FormulaError(f"{self.grammar.what} {self.text!r}: no function {name!r}")
             case ast.Call(func=ast.Name(id=name), args=[_, *_] as args, keywords=[]):
-                return self.operation(tree, name, args, depth)
-        raise self.refused(tree)
+                return self.build_operation(tree, name, args, depth)
+        raise self.unusable_syntax(tree)
 
-    def operation(self, tree: ast.expr, symbol: str, args: Sequence[ast.expr], depth: int) -> Node:
+    def build_operation(self, tree: ast.expr, symbol: str, args: Sequence[ast.expr], depth: int) -> Node:
         if symbol not in self.grammar.operations:
-            raise self.refused(tree)
-        return Operation(symbol, tuple(self.node(arg, depth + 1) for arg in args))
+            raise self.unusable_syntax(tree)
+        return Operation(symbol, tuple(self.build_node(arg, depth + 1) for arg in args))
 
-    def refused(self, tree: ast.expr) -> FormulaError:
+    def unusable_syntax(self, tree: ast.expr) -> FormulaError:
         return FormulaError(f"{self.grammar.what} {self.text!r}: cannot use {ast.unparse(tree)!r}")

@@ -39,5 +39,5 @@ def answer_chat(request: ChatRequest) -> ChatAnswer:
             reason=Reason.TOO_LONG,
         )
     wanted = min(request.max_tokens, room)
-    text, written = decoder.continued(prompt, wanted)
+    text, written = decoder.continue_prompt(prompt, wanted)
     return ChatAnswer(text, "length" if written >= wanted else "stop", len(prompt), written)

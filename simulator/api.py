@@ -231,7 +231,7 @@ def _watch_process(process: subprocess.Popen[bytes], limits: RunLimits) -> tuple
             return Reason.NONE, ""
         pids = processes.living_descendants(process.pid)
         meter.sample(pids)
-        late = meter.passed(bounds.cpu_s, bounds.idle_s, bounds.wall_s)
+        late = meter.exceeded_limit(bounds.cpu_s, bounds.idle_s, bounds.wall_s)
         if late:
             return Reason.TIMEOUT, _out_of_time(late, limits)
         if sum(map(processes.resident_bytes, pids)) > limits.memory_bytes:

@@ -33,7 +33,7 @@ from hipsynth.tuning.reason.kernel_rewrite import replace_kernels
 from hipsynth.tuning.reason.local_model import LocalModel
 from hipsynth.tuning.reason.random_baseline import RandomMoves
 from hipsynth.tuning.reason.sft import read_chats, source_of
-from hipsynth.tuning.tools import Workshop, run_tool
+from hipsynth.tuning.tools import ToolSession, run_tool
 from hipsynth.tuning.trial import target_of
 from studies.optimize_table import naive
 from studies.reasoning_traces import training_set
@@ -99,16 +99,16 @@ def without_tools(model: LocalModel, text: str, target: Target) -> Row:
     """One answer with the kernels, which is compiled and verified."""
     model.clear()
     model.most = WHOLE
-    shop = Workshop(target)
-    shop.add(text, made="source")
+    session = ToolSession(target)
+    session.add(text, made="source")
     try:
         question = f"{ONE_SHOT}\n\n```cpp\n{text.rstrip()}\n```"
         kernels = replace_kernels(text, model.ask({"messages": [{"role": "user", "content": question}]}).raw)
         if kernels == text:
             return nothing("no changed kernel")
-        if run_tool(shop, "compile", {"source": kernels, "replaces": "v0"}).failed:
+        if run_tool(session, "compile", {"source": kernels, "replaces": "v0"}).failed:
             return nothing("does not compile", made=True)
-        answer = choose_answer(shop, {}, lambda line: None)
+        answer = choose_answer(session, {}, lambda line: None)
         wrong = any(step.reason not in HARMLESS for step in answer.steps if not step.kept)
         return row_of(answer, "finished", 0, wrong) | {"made": True}
     except HipsynthError as error:

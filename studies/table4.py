@@ -164,7 +164,7 @@ def valid_json(predictor: Predictor, samples: Sequence[LabelledSample]) -> float
     from hipsynth.training.data.prompt import parse_answer
 
     asked_samples = [(s.text, s.arch, s.flags) for s in samples[:FREE_ANSWERS]]
-    texts, digits = predictor.decoder.free(asked_samples), predictor.record["format"]
+    texts, digits = predictor.decoder.decode_freely(asked_samples), predictor.record["format"]
     answers = [
         parse_answer(t, arch=a, flags=f, digits=digits) for t, (_, a, f) in zip(texts, asked_samples, strict=True)
     ]

@@ -79,7 +79,7 @@ class Flags:
     host: tuple[str, ...]
 
     @property
-    def plain(self) -> bool:
+    def allows_pch(self) -> bool:
         """Whether a precompiled header is usable: no flag affects hip_runtime.h or where includes are found."""
         return not any(word.startswith(("-D", "-U", "-I", "-i")) for word in self.device)
 

@@ -39,18 +39,18 @@ class CompileUnit:
     name: str = ""
 
     @property
-    def naming(self) -> list[str]:
+    def unit_id_flags(self) -> list[str]:
         return [f"-cuid={self.name}"] if self.name and self.language == "hip" else []
 
     @property
     def suffix(self) -> str:
         """The suffix that clang adds to the names of static kernels in linked device code, after a space."""
         digest = hashlib.md5(self.name.encode(), usedforsecurity=False).digest()
-        return f" .intern.{int.from_bytes(digest[:8], 'little'):x}" if self.naming else ""
+        return f" .intern.{int.from_bytes(digest[:8], 'little'):x}" if self.unit_id_flags else ""
 
     @property
     def device_flags(self) -> str:
-        return " ".join([self.flags, *self.naming])
+        return " ".join([self.flags, *self.unit_id_flags])
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def _host_object(
 ) -> Path:
     """Compiles the host side of one file to an object file that refers to its code object by number."""
     toolchain, parsed = find_toolchain(), flag_parser.parse_flags(unit.flags)
-    arguments = [*driver.host_arguments(toolchain, parsed, None, unit.language), *unit.naming]
+    arguments = [*driver.host_arguments(toolchain, parsed, None, unit.language), *unit.unit_id_flags]
     marker = target.with_name(f"number{index}")
     marker.write_text(MARKER.format(index) + unit.suffix + "\0")
     side = f"object-{unit.language}-{index}{unit.suffix}"

@@ -116,7 +116,7 @@ def object_of(job: CompileJob, scratch: Path, use_pch: bool) -> tuple[Path, list
     Raises CompileFailed with the diagnostics.
     """
     words = None
-    if use_pch and job.flags.plain and pch.is_eligible(job.text):
+    if use_pch and job.flags.allows_pch and pch.is_eligible(job.text):
         words = pch.use_header(job.toolchain, job.template, job.limits)
     try:
         return *_compile_unit(job, scratch, words or job.template.cc1), words is not None

@@ -164,7 +164,7 @@ class CorpusWriter:
         return files.remove_shards(manifest, [shard for shard, _ in bad])
 
     @property
-    def dropped(self) -> tuple[str, ...]:
+    def dropped_parts(self) -> tuple[str, ...]:
         """The damaged shards and records of the journal (as journal.log:LINE) that `repair` left out."""
         return self._dropped
 
@@ -174,14 +174,14 @@ class CorpusWriter:
 
     def _stored_ids(self, kind: str) -> Iterator[str]:
         for shard in self.manifest.shards[kind]:
-            yield from (key for key in rebuild.ids_of(self.root, shard) if self.manifest.counts(kind, key, shard))
+            yield from (key for key in rebuild.ids_of(self.root, shard) if self.manifest.holds_rows(kind, key, shard))
 
     def _stored_reasons(self) -> dict[str, str]:
         reasons: dict[str, str] = {}
         for shard in self.manifest.shards["failures"]:
             table = files.read_shard(self.root, shard, ["measurement_id", "reason"])
             rows = zip(table["measurement_id"].to_pylist(), table["reason"].to_pylist(), strict=True)
-            reasons |= {key: reason for key, reason in rows if self.manifest.counts("failures", key, shard)}
+            reasons |= {key: reason for key, reason in rows if self.manifest.holds_rows("failures", key, shard)}
         return reasons
 
     def status(self, item_id: str) -> str | None:
@@ -203,7 +203,7 @@ class CorpusWriter:
         """Adds a record to the journal, whose first one is a header: a writer that adds nothing leaves no trace."""
         header = {"kind": "header", "schema_version": SCHEMA_VERSION, "metric_ids": list(self.metric_ids)}
         for added in [record] if self._fresh.metric_ids == self.metric_ids else [header, record]:
-            self._fresh.note(*self._journal.append(added), added)
+            self._fresh.add_record(*self._journal.append(added), added)
 
     def compact(self) -> None:
         """Moves the journal's items into shards: writes the shards, then the manifest, then empties the journal."""
@@ -274,7 +274,7 @@ class CorpusWriter:
             return all(key in stored_ids for key in rebuild.ids_of(self.root, shard))
         return False
 
-    def strangers(self) -> list[Path]:
+    def unlisted_files(self) -> list[Path]:
         """Files in the folders of the shards that are not part of the corpus; they are never changed."""
         named = [shard.path for shard in self.manifest.all_shards()]
         return [path for kind in KINDS for path in rebuild.unnamed_files(self.root, kind, named)]
@@ -305,11 +305,11 @@ class _JournalIndex:
         self._counts: dict[str, int] = {}
         for number, (offset, length, record) in enumerate(read_records(path), 1):
             try:
-                self.note(offset, length, record)
+                self.add_record(offset, length, record)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise damaged_record(path, number, f"it is no record of a corpus ({error!r})") from error
 
-    def note(self, offset: int, length: int, record: Mapping[str, object]) -> None:
+    def add_record(self, offset: int, length: int, record: Mapping[str, object]) -> None:
         """Adds one record. Raises BadInput for another schema version, KeyError, TypeError, ValueError or
         AttributeError for anything but a record of this version."""
         if record["kind"] == "header":
@@ -406,6 +406,6 @@ def _rows_between(
             continue
         for row in files.read_shard(root, shard).to_pylist():
             key = row[KEY[kind]]
-            if _id_within(key, low, high) and key not in newer and manifest.counts(kind, key, shard):
+            if _id_within(key, low, high) and key not in newer and manifest.holds_rows(kind, key, shard):
                 rows.append(row)
     return rows

@@ -51,7 +51,7 @@ class Manifest:
         for kind in KINDS:
             yield from self.shards[kind]
 
-    def counts(self, kind: str, key: str, shard: Shard) -> bool:
+    def holds_rows(self, kind: str, key: str, shard: Shard) -> bool:
         """Whether the rows of an id in this shard are part of the corpus."""
         return self.owners.get((kind, key), shard.path) == shard.path
 

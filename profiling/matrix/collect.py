@@ -96,8 +96,11 @@ def collect_matrix(
         )
     summary = MatrixSummary(str(out), targets=len(targets))
     with CorpusWriter(out, metrics.all_ids(), repair=options.repair) as corpus:
-        summary.repaired = list(corpus.dropped)
-        summary.notes = [*corpus.notes, *(f"{path} is not part of the corpus; it stays" for path in corpus.strangers())]
+        summary.repaired = list(corpus.dropped_parts)
+        summary.notes = [
+            *corpus.notes,
+            *(f"{path} is not part of the corpus; it stays" for path in corpus.unlisted_files()),
+        ]
         context = _Context(tool, options, corpus, summary)
         jobs = list(context.plan(programs, targets))
         if not summary.programs:

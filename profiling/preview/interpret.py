@@ -92,9 +92,7 @@ class Preview:
     guessed: bool  # the size of a buffer is not known
     diverged: bool = False  # made-up data led to errors or far, zeros did not
     instance: str = ""  # the kernel with its template arguments
-    sensitivity: float = (
-        0.0  # how much the duration changes, as |log|, with what is made up where no contents are known
-    )
+    sensitivity: float = 0.0  # |log| of the duration's change with other made-up contents, where none are known
 
 
 @dataclass(frozen=True)
@@ -113,13 +111,13 @@ class ScaledCounts:
 
 @dataclass(frozen=True)
 class DataAssumption:
-    """How to interpret a launch. `below`: made-up numbers are smaller than this; 0: than what makes sense as an index.
-    `roomy`: every buffer has at least GUESSED_BYTES. `told`: buffers hold what was recorded of them, or with
-    `below`, what is certain of that."""
+    """How to interpret a launch. `made_up_below`: made-up numbers are smaller than this; 0: than what makes sense as an
+    index. `enlarge_buffers`: every buffer has at least GUESSED_BYTES. `use_recorded`: buffers hold what was recorded of
+    them, or with `made_up_below`, what is certain of that."""
 
-    below: int = 0
-    roomy: bool = False
-    told: bool = True
+    made_up_below: int = 0
+    enlarge_buffers: bool = False
+    use_recorded: bool = True
     whole_device: bool = False  # instead of a small one
     work: int = EXACT_WORK
     units: int = 2  # sampling units besides the first and the last
@@ -127,10 +125,15 @@ class DataAssumption:
 
 
 # In turn, if the data makes a kernel fail or go on for too long, or buffers seem to be too small.
-MADE_UP, ZEROS = DataAssumption(told=False), DataAssumption(below=1)
-ASSUMPTIONS = DataAssumption(), MADE_UP, ZEROS, DataAssumption(below=1, roomy=True, instructions=10 * MOST_INSTRUCTIONS)
+MADE_UP, ZEROS = DataAssumption(use_recorded=False), DataAssumption(made_up_below=1)
+ASSUMPTIONS = (
+    DataAssumption(),
+    MADE_UP,
+    ZEROS,
+    DataAssumption(made_up_below=1, enlarge_buffers=True, instructions=10 * MOST_INSTRUCTIONS),
+)
 # What unknown data may be instead: lengths and counts are often zero, states and levels small.
-OTHER_DATA, MOST_SENSITIVITY = (ZEROS, DataAssumption(below=4)), math.log(10)
+OTHER_DATA, MOST_SENSITIVITY = (ZEROS, DataAssumption(made_up_below=4)), math.log(10)
 
 
 class Interpreter:
@@ -207,14 +210,15 @@ class Interpreter:
             try:
                 return self._refine_counts(kernel, launch, assumed, self._interpret_launch(kernel, launch, assumed))
             except SimError as error:
-                endless = error.reason == Reason.INSTRUCTION_LIMIT and assumed.below == 1 and self.by_data(kernel)
-                if (
-                    error.reason not in (Reason.ILLEGAL_ACCESS, Reason.INSTRUCTION_LIMIT)
-                    or assumed == ASSUMPTIONS[-1]
-                    or endless
-                ):
+                if not self._may_succeed(kernel, assumed, error):
                     raise
         return None
+
+    def _may_succeed(self, kernel: KernelDescriptor, assumed: DataAssumption, error: SimError) -> bool:
+        """Whether a launch that failed on assumed data may succeed with the next assumption."""
+        if error.reason == Reason.INSTRUCTION_LIMIT and assumed.made_up_below == 1 and self.by_data(kernel):
+            return False  # zeros keep it from ending, so larger buffers will not help
+        return error.reason in (Reason.ILLEGAL_ACCESS, Reason.INSTRUCTION_LIMIT) and assumed != ASSUMPTIONS[-1]
 
     def by_data(self, kernel: KernelDescriptor) -> bool:
         """Whether addresses or control flow of a kernel may depend on data."""
@@ -287,7 +291,7 @@ class Interpreter:
         if assumed.whole_device:  # as scale_counts() expects it
             work[BUSIEST] /= self._busiest_share(groups)
         parts = counted["counters"], work, counted["occupancy"], counted["registers"]
-        return ScaledCounts(*parts, run, by_data, assumed.roomy, assumed.below == 1 and by_data)
+        return ScaledCounts(*parts, run, by_data, assumed.enlarge_buffers, assumed.made_up_below == 1 and by_data)
 
     def _sparse_device(self, groups: int) -> dict[str, float]:
         """The small device with no more resident work-groups per CU than the grid gives the whole device: they share
@@ -312,12 +316,12 @@ class Interpreter:
         moved: list[tuple[DeviceBuffer, int]] = []
         shift = core.arena() - ARENA
         for buffer in sorted(launch.buffers, key=is_outside):  # others must not take the places of device memory
-            if assumed.roomy or is_outside(buffer):
-                room = GUESSED_BYTES if assumed.roomy and buffer in named else 1
+            if assumed.enlarge_buffers or is_outside(buffer):
+                room = GUESSED_BYTES if assumed.enlarge_buffers and buffer in named else 1
                 address = core.allocate(max(buffer.bytes, room))
             else:
                 address = core.allocate_at(buffer.start - ARENA, buffer.bytes)
-            fill_buffer(core, address, buffer, assumed, assumed.below or index, filled)
+            fill_buffer(core, address, buffer, assumed, assumed.made_up_below or index, filled)
             if address != buffer.start + shift or shift:
                 moved.append((buffer, address))
         for symbol, data in launch.variables.items():
@@ -400,7 +404,7 @@ def fill_buffer(
     """Fills a new buffer: with what it held where that is known, over again behind the part that is known; else its
     first `filled` bytes with numbers below `limit`. The rest is zero."""
     contents = buffer.contents
-    if contents is not None and assumed.told and not (assumed.below and buffer.stale):
+    if contents is not None and assumed.use_recorded and not (assumed.made_up_below and buffer.stale):
         data = np.frombuffer(contents.data, np.uint8)
         places = range(0, min(buffer.bytes, max(filled, contents.known)), contents.known) if contents.known else ()
         for at in places:

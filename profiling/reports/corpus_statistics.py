@@ -83,7 +83,7 @@ def label_space_coverage(rows: pa.Table) -> dict[str, dict[str, BinCoverage]]:
     archs = sorted({arch for arch, _ in coverage.counts})
     return {
         axis: {
-            arch: BinCoverage(len(coverage.counts[arch, axis]), round(coverage.effective(arch, axis), 2))
+            arch: BinCoverage(len(coverage.counts[arch, axis]), round(coverage.effective_bins(arch, axis), 2))
             for arch in archs
             if (arch, axis) in coverage.counts
         }

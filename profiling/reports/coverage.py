@@ -58,13 +58,13 @@ class LabelCoverage:
         for axis, name in label_bins(row).items():
             self.counts.setdefault((row["arch"], axis), Counter())[name] += 1
 
-    def effective(self, arch: str, axis: str) -> float:
+    def effective_bins(self, arch: str, axis: str) -> float:
         """How many equally full bins would be as varied: the exponential of the entropy."""
         counts = self.counts.get((arch, axis), Counter())
         total = counts.total()
         return math.exp(-sum(n / total * math.log(n / total) for n in counts.values())) if total else 0.0
 
-    def worth(self, row: StoredRow) -> float:
+    def score_rarity(self, row: StoredRow) -> float:
         """How welcome more labels like this one are, 1 if all bins are equally full: the mean over the axes of how many
         times thinner its bin, with half of its neighbours, is than the average one."""
         rarities = [self._bin_thinness(row["arch"], axis, name) for axis, name in label_bins(row).items()]

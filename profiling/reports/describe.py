@@ -180,7 +180,7 @@ def _expected_error(metric: str, kernel: KernelRecord, device: str, unseen: Sequ
         compared=expected.quantity,
         device=expected.device or expected.arch,
         kernels=expected.kernels,
-        covered=expected_error.covered(metric, unseen),
+        covered=expected_error.has_recorded_error(metric, unseen),
         class_=expected_error.class_of(metric, kernel.counters, kernel.duration_ns),
         range=within.range if within else None,
         range_wide=within.wide if within else False,

@@ -44,12 +44,12 @@ class Column:
         return f"{self.result.arch} ({self.result.device})"
 
     @functools.cached_property
-    def unseen(self) -> list[str]:
+    def unrecorded_features(self) -> list[str]:
         """Features of the kernel that no recorded kernel of the architecture has."""
         return expected_error.without_evidence(self.kernel.counters, self.result.device, self.kernel.duration_ns)
 
     @functools.cached_property
-    def scaled(self) -> dict[str, float]:
+    def metric_errors(self) -> dict[str, float]:
         """Metric id -> sampling error in the metric's unit."""
         return uncertainty.metric_errors(self.kernel, self.result.arch, self.bounds)
 
@@ -63,7 +63,7 @@ class Column:
         value = self.kernel.metrics.get(name)
         if name == "Duration" or name not in self.kernel.metrics:
             return 100 * self.bounds.get(name, 0.0)
-        error = self.scaled.get(name, 0.0)
+        error = self.metric_errors.get(name, 0.0)
         return error if unit == "points" or not value else 100 * error / abs(value)
 
 
@@ -179,10 +179,10 @@ def _verdict_lines(column: Column) -> Iterator[str]:
     peaks = list(_peak_lines(column))
     if peaks:
         yield f"    {', '.join(peaks)}"
-    if simulated and column.unseen == [expected_error.NO_RECORDING]:
+    if simulated and column.unrecorded_features == [expected_error.NO_RECORDING]:
         yield f"    * {expected_error.NO_RECORDING} ({column.result.arch}): every range is a guess"
-    elif simulated and column.unseen:
-        unlike = ", ".join(column.unseen)
+    elif simulated and column.unrecorded_features:
+        unlike = ", ".join(column.unrecorded_features)
         yield f"    * unlike every recorded {column.result.arch} kernel: {unlike}; errors may be larger"
 
 
@@ -209,7 +209,8 @@ def _sampling_text(column: Column, part: str) -> str:
         groups = f"{sampling.groups_simulated:,} work-groups"
         return f"all {groups} do the same and were replayed, which computes no results (--exact runs them)"
     worst, name = max(
-        ((_sampling_error(column, metric), metric) for metric in column.scaled.keys() - HIDDEN), default=(0.0, "")
+        ((_sampling_error(column, metric), metric) for metric in column.metric_errors.keys() - HIDDEN),
+        default=(0.0, ""),
     )
     least = f"; least certain: {name} {format_percent(worst)}" if worst >= WORTH_SAYING else ""
     error = format_percent(column.bounds.get("Duration", 0.0))
@@ -221,7 +222,7 @@ def _sampling_error(column: Column, metric: str) -> float:
     """The sampling error of a metric, relative to its value; of a hit rate, to 100 %."""
     value = column.kernel.metrics.get(metric)
     full = 100.0 if metrics.metric_table().metrics[metric].unit == "%" else abs(value or 0.0)
-    return column.scaled[metric] / full if full else 0.0
+    return column.metric_errors[metric] / full if full else 0.0
 
 
 def _resource_text(kernel: KernelRecord) -> str:
@@ -356,7 +357,7 @@ def _error_text(name: str, column: Column) -> str:
     size = error.median if range_ is None else range_.range
     text = _plus_minus(math.hypot(size, column.scaling_error(name, error.unit)), error.unit)
     text += " ~" if range_ is not None and range_.wide else ""
-    return text if expected_error.covered(name, column.unseen) else f"{text} *"
+    return text if expected_error.has_recorded_error(name, column.unrecorded_features) else f"{text} *"
 
 
 def _plus_minus(error: float, unit: str) -> str:

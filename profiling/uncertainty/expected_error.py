@@ -241,7 +241,7 @@ def without_evidence(counters: Mapping[str, float], device: str, duration_ns: fl
     return titles
 
 
-def covered(quantity: str, unseen: Iterable[str]) -> bool:
+def has_recorded_error(quantity: str, unseen: Iterable[str]) -> bool:
     """Whether recordings give an expected error of `quantity` for a kernel with the unrecorded features `unseen`."""
     facts = metrics.metric_table().metrics.get(quantity)
     if quantity.startswith(ALWAYS_EXACT):

@@ -14,7 +14,7 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 
 from hipsynth.core.document_schema import make_schema
-from hipsynth.tuning.tools import TOOLS, Tool, Workshop, run_tool
+from hipsynth.tuning.tools import TOOLS, Tool, ToolSession, run_tool
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -31,7 +31,7 @@ INSTRUCTIONS = (
 
 
 def describe_tool(tool: Tool) -> types.Tool:
-    """A tool as clients see it: nothing outside the workshop is read or changed, and a call that is made again has the
+    """A tool as clients see it: nothing outside the session is read or changed, and a call that is made again has the
     same answer."""
     hints = types.ToolAnnotations(
         read_only_hint=not tool.adds, destructive_hint=False, idempotent_hint=True, open_world_hint=False
@@ -45,8 +45,8 @@ def describe_tool(tool: Tool) -> types.Tool:
     )
 
 
-def make_server(shop: Workshop) -> Server[Any]:
-    """A server whose clients share a workshop; calls run one at a time."""
+def make_server(session: ToolSession) -> Server[Any]:
+    """A server whose clients share a session; calls run one at a time."""
     turn = anyio.Lock()
 
     async def list_tools(_: Any, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
@@ -54,7 +54,7 @@ def make_server(shop: Workshop) -> Server[Any]:
 
     async def call_tool(_: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         async with turn:
-            result = await anyio.to_thread.run_sync(run_tool, shop, params.name, params.arguments or {})
+            result = await anyio.to_thread.run_sync(run_tool, session, params.name, params.arguments or {})
         text = types.TextContent(type="text", text=json.dumps(result.document))
         return types.CallToolResult(content=[text], structured_content=result.document, is_error=result.failed)
 
@@ -67,20 +67,20 @@ def make_server(shop: Workshop) -> Server[Any]:
     )
 
 
-def serve_stdio(shop: Workshop) -> None:
+def serve_stdio(session: ToolSession) -> None:
     """Serves one client until it closes standard input."""
 
     async def run() -> None:
-        server = make_server(shop)
+        server = make_server(session)
         async with stdio_server() as (reading, writing):
             await server.run(reading, writing, server.create_initialization_options())
 
     anyio.run(run)
 
 
-def http_app(shop: Workshop, token: str) -> App:
+def http_app(session: ToolSession, token: str) -> App:
     """The ASGI application of the server at /mcp; a request without the token gets 401 and nothing else."""
-    return require_token(make_server(shop).streamable_http_app(max_request_body_size=MOST_REQUEST), token)
+    return require_token(make_server(session).streamable_http_app(max_request_body_size=MOST_REQUEST), token)
 
 
 def require_token(app: App, token: str) -> App:

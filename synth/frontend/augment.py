@@ -195,8 +195,12 @@ def _request_key(request: AugmentRequest) -> str:
     digest = hashlib.sha256(repr(identity).encode(errors="surrogateescape"))
     if item.program is not None:
         digest.update(json.dumps(item.program.record(), sort_keys=True).encode())
-    files = dict.fromkeys(path for build in item.ways for path in build.files)
-    folders = {*(path.parent for path in files), *config.include, *(f for build in item.ways for f in build.includes)}
+    files = dict.fromkeys(path for build in item.build_configurations for path in build.files)
+    folders = {
+        *(path.parent for path in files),
+        *config.include,
+        *(f for build in item.build_configurations for f in build.includes),
+    }
     for path in [*files, *_header_files(folders)]:
         text, _ = load_source(path)
         digest.update(str(path).encode() + b"\0" + (text or b"") + b"\0")

@@ -33,7 +33,7 @@ class AugmentInput:
     ] = ()  # ways to build it, most likely first, if build files or options give any
 
     @property
-    def ways(self) -> tuple[BuildConfiguration, ...]:
+    def build_configurations(self) -> tuple[BuildConfiguration, ...]:
         """The ways to build it: at least one if it consists of files."""
         return self.builds or ((BuildConfiguration(self.files),) if self.files else ())
 
@@ -119,9 +119,11 @@ def self_contained(item: AugmentInput, config: ParseConfig) -> Program | CopyFai
     if item.program is not None:
         return item.program
     first: Program | CopyFailure | None = None
-    for build in item.ways:
+    for build in item.build_configurations:
         flattened = _flatten_base(item, build, replace(config, include=(*config.include, *build.includes)))
-        if isinstance(flattened, Program) and (len(item.ways) == 1 or not _lacks_definitions(flattened, config)):
+        if isinstance(flattened, Program) and (
+            len(item.build_configurations) == 1 or not _lacks_definitions(flattened, config)
+        ):
             return flattened
         if first is None or (isinstance(first, CopyFailure) and isinstance(flattened, Program)):
             first = flattened

@@ -101,7 +101,7 @@ class SpellingTable:
         for name in names:
             self.kept_spellings.setdefault(name, reason)
 
-    def kept(self) -> dict[str, str]:
+    def kept_names(self) -> dict[str, str]:
         """The file's own names that keep their spelling in some place, each with the reason."""
         kept_texts = {
             text for text, entry in self.spellings.items() if entry.user and not text.startswith("__builtin_")

@@ -128,7 +128,7 @@ def _item_texts(item: AugmentInput) -> list[tuple[bytes, tuple[Path, ...]]]:
     """The texts of the item's files, with the folders whose headers are the program's own."""
     texts = []
     with contextlib.suppress(BadInput):
-        for build in item.ways:
+        for build in item.build_configurations:
             for number, path in enumerate(build.files):
                 text = build.head(number) + read_regular(path, MAX_BYTES, inside=item.root)
                 texts.append((text, (path.parent, *build.includes)))
@@ -137,7 +137,7 @@ def _item_texts(item: AugmentInput) -> list[tuple[bytes, tuple[Path, ...]]]:
 
 def _encode_item(item: AugmentInput) -> dict[str, Any]:
     builds = []
-    for build in item.ways:
+    for build in item.build_configurations:
         settings = [
             [
                 setting.defines,
@@ -163,7 +163,7 @@ def _decode_base(item: AugmentInput, answer: Mapping[str, Any]) -> Program | Cop
     if answer["failures"]:
         return _decode_failures(item, answer)[0]
     (row,) = answer["programs"]
-    main = item.ways[-1].files[-1]
+    main = item.build_configurations[-1].files[-1]
     return Program(_decode_text(row), "handwritten", main.parent.name, main.stem, derivation=_decode_steps(row))
 
 

@@ -74,7 +74,7 @@ class KernelBuilder:
         self._names.add(name)
         return name
 
-    def fresh(self, prefix: str) -> str:
+    def unused_name(self, prefix: str) -> str:
         """An unused name: the prefix, with a number appended if it is taken."""
         number = self._numbers.get(prefix, 0)
         name = f"{prefix}{number}" if number else prefix

@@ -52,7 +52,7 @@ def add_output(
 
 def compute_chain(ctx: Context, k: KernelBuilder, values: list[Expr], statements: int) -> Expr:
     """A dependency chain of `statements` statements over the values; without statements, the last value."""
-    return Chain(ctx, k, values).grow(statements) if statements else values[-1]
+    return Chain(ctx, k, values).add_statements(statements) if statements else values[-1]
 
 
 def compute_recurrences(ctx: Context, k: KernelBuilder, x: Expr, y: Expr, rounds: int, *, lanes: int = 1) -> Expr:
@@ -62,13 +62,13 @@ def compute_recurrences(ctx: Context, k: KernelBuilder, x: Expr, y: Expr, rounds
     """
     factors = ctx.choices.pick(FACTORS)
     unroll = ctx.choices.pick((0, 0, 4, 8)) if rounds >= 8 else 0
-    name = k.fresh(ctx.names.local)
+    name = k.unused_name(ctx.names.local)
     variables = []
     for lane in range(lanes):
         start = x if lane == 0 else x * (1.0 + 0.25 * lane) if x.dtype.is_float else x + lane
         span = recurrence_span(start, y, factors) if x.dtype.is_float else _integer_span(x.dtype)
-        variables.append(k.variable(k.fresh(f"{name}_acc"), start, x.dtype, span))
-    with k.loop(k.fresh("r"), 0, rounds, unroll=unroll):
+        variables.append(k.variable(k.unused_name(f"{name}_acc"), start, x.dtype, span))
+    with k.loop(k.unused_name("r"), 0, rounds, unroll=unroll):
         for variable in variables:
             if x.dtype.is_float:
                 emit_recurrence(ctx, k, variable, y, factors)
@@ -79,7 +79,7 @@ def compute_recurrences(ctx: Context, k: KernelBuilder, x: Expr, y: Expr, rounds
     total = variables[0]
     for variable in variables[1:]:
         total = total + variable
-    return k.let(k.fresh(ctx.names.local), total)
+    return k.let(k.unused_name(ctx.names.local), total)
 
 
 def _integer_span(t: DType) -> tuple[float, float]:

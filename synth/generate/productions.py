@@ -190,10 +190,10 @@ class Chain:
         except IRError:
             return settle_range(_fallback_value(operands))
 
-    def grow(self, statements: int) -> Expr:
+    def add_statements(self, statements: int) -> Expr:
         """Adds `statements` compute statements; returns the value of the last."""
         for _ in range(statements):
-            self.values.append(self.k.let(self.k.fresh(self.ctx.names.local), self.expression()))
+            self.values.append(self.k.let(self.k.unused_name(self.ctx.names.local), self.expression()))
         return self.values[-1]
 
 

@@ -29,7 +29,7 @@ def make_shards(
     disk.
     """
     folders = Folders(work)
-    todo = [shard for shard in shards if not folders.done(shard).exists()]
+    todo = [shard for shard in shards if not folders.done_marker(shard).exists()]
     for shard in todo:
         programs = folders.programs(shard)
         generate_into(
@@ -42,5 +42,5 @@ def make_shards(
         )
         checked = (replace(program, oracle=expected_output) for program in iter_programs(programs))
         collect_matrix(checked, plan.targets(shard), folders.corpus(shard), replace(options, limits=LIMITS), progress)
-        write_whole(folders.done(shard), "")
+        write_whole(folders.done_marker(shard), "")
     return len(todo)

@@ -79,7 +79,7 @@ def pack_release(
         before = _load_existing(out)
         packed = set(before.facts["shards"]) if before else set()
         wanted = [shard for shard in shards if f"{shard:04}" not in packed]
-        result = PackResult(str(out), added=[shard for shard in wanted if folders.done(shard).exists()])
+        result = PackResult(str(out), added=[shard for shard in wanted if folders.done_marker(shard).exists()])
         result.missing = [shard for shard in wanted if shard not in result.added]
         facts = before.facts.copy() if before else _initial_facts()
         tables = {config: before.read(config) for config in CONFIGS} if before else _empty_tables()

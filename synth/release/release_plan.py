@@ -82,5 +82,5 @@ class Folders:
     def corpus(self, shard: int) -> Path:
         return self.work / f"s{shard:04}"
 
-    def done(self, shard: int) -> Path:
+    def done_marker(self, shard: int) -> Path:
         return self.work / f"s{shard:04}.done"

@@ -110,7 +110,7 @@ def test_a_shard_that_is_a_link_is_damaged_and_repair_keeps_its_target(stored: P
     shard.symlink_to(outside.parent / shard.name)
     assert "symbolic link" in str(both_refuse(stored))
     with CorpusWriter(stored, METRICS, repair=True) as writer:
-        assert writer.dropped == (f"programs/{shard.name}",)
+        assert writer.dropped_parts == (f"programs/{shard.name}",)
     assert (outside.parent / shard.name).is_file()
     assert (stored / corpus.LOST / "programs" / shard.name).is_symlink()
 

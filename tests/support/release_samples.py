@@ -75,5 +75,5 @@ def labelled(
             writer.add_program(program.record(), program.text)
         for one in items:
             writer.add(one)
-    folders.done(shard).write_text("")
+    folders.done_marker(shard).write_text("")
     return items

@@ -65,11 +65,11 @@ class Group:
         except OSError as error:
             raise _unusable_folder_error(above, str(error)) from error
 
-    def entering(self, command: Sequence[str]) -> list[str]:
+    def enter_group(self, command: Sequence[str]) -> list[str]:
         """The command line that runs `command` in this group."""
         return ["/bin/sh", "-c", _ENTER, str(self.folder), *command]
 
-    def limit(self, limits: SandboxLimits) -> None:
+    def set_limits(self, limits: SandboxLimits) -> None:
         """Sets the limits for the next job. Raises UsageError."""
         tasks = limits.processes + limits.threads + OWN_PROCESSES  # the kernel counts threads
         # The files of its folder are in memory, too, with a limit of their own.

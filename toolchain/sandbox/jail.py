@@ -99,7 +99,7 @@ class Jail:
                 filter_fd = self._resources.enter_context(seccomp_file(forks=True))
                 descriptors += [] if filter_fd is None else [filter_fd]
                 command = bubblewrap.command_line(command, view.writable, view.writable_bytes, filter_fd, paths_shown)
-                command = self.group.entering(command) if self.group else command
+                command = self.group.enter_group(command) if self.group else command
             self.process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -145,7 +145,7 @@ class Jail:
     ) -> SandboxJob:
         """Starts a program in `folder`. `fds` become its descriptors 3, 4, ... Raises OSError if the jail is gone."""
         if self.group:
-            self.group.limit(limits)
+            self.group.set_limits(limits)
         strict = self.view is not None and limits.processes == 1
         request = _encode_request(command, folder, env, limits, seccomp_program(forks=False) if strict else b"")
         with contextlib.ExitStack() as theirs:
@@ -166,7 +166,7 @@ class Jail:
                 raise
         return SandboxJob(self, *pipes)
 
-    def problem(self) -> str:
+    def creation_error(self) -> str:
         """What bubblewrap said if the sandbox could not be created."""
         self.end()
         assert self.process.stderr

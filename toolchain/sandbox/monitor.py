@@ -63,7 +63,7 @@ class Watch:
         out, err = (bytes(self.kept[name]).decode(errors="replace") for name in ("out", "err"))
         if self.starved and reason in ("", "lost"):  # the kernel may have chosen the supervisor
             reason = "memory"
-        if reason == "lost" and (problem := self.jail.problem()):
+        if reason == "lost" and (problem := self.jail.creation_error()):
             raise SandboxLost(problem)
         if not reason and self.isolated and self._fills_disk():  # it may not have noticed that its disk was full
             reason = "disk"
@@ -147,7 +147,7 @@ class Watch:
             return "output"
         pids = processes.living_descendants(self.jail.process.pid)
         self.meter.sample(pids)
-        late = self.meter.passed(limits.cpu_s, limits.idle_s, limits.wall_s)
+        late = self.meter.exceeded_limit(limits.cpu_s, limits.idle_s, limits.wall_s)
         if late:
             return late
         memory = sum(processes.resident_bytes(pid) for pid in pids)

@@ -38,7 +38,7 @@ class ProcessTimeMeter:
             self.idle_s += now - self.last
         self.worked, self.last = worked, now
 
-    def passed(self, cpu_s: float, idle_s: float, wall_s: float) -> str:
+    def exceeded_limit(self, cpu_s: float, idle_s: float, wall_s: float) -> str:
         """The exceeded limit: "cpu_time", "idle_time", "wall_time", or ""."""
         if self.cpu_s > cpu_s:
             return "cpu_time"

@@ -50,7 +50,7 @@ def run_sandboxed(
         view = view_of(scratch, limits.scratch_bytes, read_only, mounts or {})
     with feed_input(stdin) as source:
 
-        def watched(leased: jail.Jail) -> SandboxResult:
+        def watch_job(leased: jail.Jail) -> SandboxResult:
             job = leased.start(argv, scratch, environment, limits, source, fds)
             return Watch(leased, job, scratch, limits, on_output).result()
 
@@ -58,15 +58,15 @@ def run_sandboxed(
         for _ in range(2):  # a kept sandbox may have ended meanwhile
             with jail.lease_jail(view) as leased:
                 try:
-                    return run_there(leased, scratch, watched)
+                    return run_there(leased, scratch, watch_job)
                 except (BrokenPipeError, ConnectionResetError):
-                    problem = leased.problem()
+                    problem = leased.creation_error()
                 except SandboxLost as lost:
                     problem = str(lost)
     raise MissingDependency("the sandbox could not be created", cause=problem, remedy="see `synth doctor`")
 
 
-def _run_in_copy(leased: jail.Jail, scratch: Path, watched: Callable[[jail.Jail], SandboxResult]) -> SandboxResult:
+def _run_in_copy(leased: jail.Jail, scratch: Path, watch_job: Callable[[jail.Jail], SandboxResult]) -> SandboxResult:
     """Runs a job in a copy of its folder inside the sandbox, and copies back what it changed."""
     workspace = leased.open_workspace()
     try:
@@ -74,17 +74,17 @@ def _run_in_copy(leased: jail.Jail, scratch: Path, watched: Callable[[jail.Jail]
     except WorkspaceFull:
         leased.usable = False
         return SandboxResult("killed", "disk", None, None, "", "", 0.0, 0, True)
-    result = watched(leased)
+    result = watch_job(leased)
     if not workspace.copy_out(scratch, copied):
         result = replace(result, status="killed", reason="moved")
     leased.usable = leased.usable and workspace.clear()
     return result
 
 
-def _run_in_place(leased: jail.Jail, scratch: Path, watched: Callable[[jail.Jail], SandboxResult]) -> SandboxResult:
+def _run_in_place(leased: jail.Jail, scratch: Path, watch_job: Callable[[jail.Jail], SandboxResult]) -> SandboxResult:
     """Runs a job that nothing isolates in its folder itself."""
     place = _folder_identity(scratch)
-    result = watched(leased)
+    result = watch_job(leased)
     return result if _folder_identity(scratch) == place else replace(result, status="killed", reason="moved")
 
 

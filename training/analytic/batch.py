@@ -102,7 +102,9 @@ def predict_variants(predictor: AnalyticPredictor, source: str, variants: Sequen
 
 
 def _abstain_variant(predictor: AnalyticPredictor, source: str, variant: Variant) -> VariantPrediction:
-    return VariantPrediction(variant, predictor.unanswered(source, variant.arch, variant.flags, variant.device), 0)
+    return VariantPrediction(
+        variant, predictor.timed_out_answer(source, variant.arch, variant.flags, variant.device), 0
+    )
 
 
 @contextmanager

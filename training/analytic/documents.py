@@ -80,7 +80,7 @@ def _prediction_document(
         except CompileFailed as failure:
             return predict_half_written(source, target, question, predictor, failure, last_compiled)
     except OutOfTime:
-        return predictor.unanswered(source, *target).document()
+        return predictor.timed_out_answer(source, *target).document()
 
 
 def execute_for_comparison(

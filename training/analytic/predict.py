@@ -138,7 +138,7 @@ class AnalyticPredictor:
         code, chosen = compile_for_preview(source, arch, flags, device)
         return self.predict_code(source, code, chosen.name, check_flags(flags), question or LaunchAssumptions(), start)
 
-    def unanswered(self, source: str, arch: str, flags: str, device: str | None) -> AnalyticPrediction:
+    def timed_out_answer(self, source: str, arch: str, flags: str, device: str | None) -> AnalyticPrediction:
         """The answer for a kernel whose prediction ran out of time."""
         kernels = tuple(unknown_kernel(out_of_time(name)) for name in kernel_names(source))
         return AnalyticPrediction(arch, flags, device_of(arch, device).name, kernels, 0.0, str(self.path))

@@ -65,7 +65,7 @@ class LabelledSample:
         """The sample's id: a hash of program, arguments, architecture, flags and device."""
         return _hash_text("\0".join((self.program_id, self.arguments, self.arch, self.flags, self.device)))[:16]
 
-    def truth(self) -> dict[str, float | None]:
+    def true_metrics(self) -> dict[str, float | None]:
         """The twelve metrics, normalised."""
         return normalise_all(self.metrics)
 

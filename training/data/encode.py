@@ -27,7 +27,7 @@ class Skeleton:
     literals: tuple[str, ...]
     order: tuple[str, ...]
 
-    def fill(self, values: Mapping[str, str]) -> str:
+    def fill_values(self, values: Mapping[str, str]) -> str:
         """The complete answer with the given value texts by key."""
         pairs = zip(self.literals, (values[key] for key in self.order), strict=False)
         return "".join(literal + value for literal, value in pairs) + self.literals[-1]
@@ -157,15 +157,15 @@ def fit_lines(source: str, room: int, context: int, encode: Callable[[str], list
     Raises BadInput if it does not fit even when cut to one line; `context`: what its message says of the model.
     """
 
-    def attempt(keep: int) -> tuple[list[int], int]:
+    def cut_and_encode(keep: int) -> tuple[list[int], int]:
         text, cut = cut_source(source, keep)
         return encode(text), cut
 
     low, high = 1, len(source.splitlines())
-    ids, cut = attempt(high)
+    ids, cut = cut_and_encode(high)
     if len(ids) <= room:
         return ids, cut
-    best = attempt(low)
+    best = cut_and_encode(low)
     if len(best[0]) > room:
         raise BadInput(
             f"the program does not fit a context of {context} tokens even when cut to one line",
@@ -173,7 +173,7 @@ def fit_lines(source: str, room: int, context: int, encode: Callable[[str], list
         )
     while high - low > 1:
         middle = (low + high) // 2
-        encoded = attempt(middle)
+        encoded = cut_and_encode(middle)
         if len(encoded[0]) <= room:
             low, best = middle, encoded
         else:
@@ -196,11 +196,14 @@ def pad_batch(examples: Iterable[TokenRow], pad_id: int) -> dict[str, list[list[
     first = min(first_label(e["labels"]) for e in batch)
     start = max(first - 1, 0)  # the token whose successor is learned
 
-    def filled(columns: Sequence[list[int]], by: int) -> list[list[int]]:
+    def pad_columns(columns: Sequence[list[int]], by: int) -> list[list[int]]:
         return [column + [by] * (width - len(column)) for column in columns]
 
-    labels = filled([e["labels"] for e in batch], IGNORED)
-    return {"input_ids": filled([e["input_ids"] for e in batch], pad_id), "labels": [row[start:] for row in labels]}
+    labels = pad_columns([e["labels"] for e in batch], IGNORED)
+    return {
+        "input_ids": pad_columns([e["input_ids"] for e in batch], pad_id),
+        "labels": [row[start:] for row in labels],
+    }
 
 
 def first_label(labels: Sequence[int]) -> int:

@@ -164,7 +164,7 @@ class ScoredLanguageModel:
     def valid_share(self, part: Sequence[LabelledSample]) -> tuple[float | None, int]:
         if not part:
             return None, 0
-        texts = self.predictor.decoder.free([(s.text, s.arch, s.flags) for s in part])
+        texts = self.predictor.decoder.decode_freely([(s.text, s.arch, s.flags) for s in part])
         targets = [(s.arch, s.flags, self.record["format"]) for s in part]
         good = [parse_answer(t, arch=a, flags=f, digits=d).valid for t, (a, f, d) in zip(texts, targets, strict=True)]
         return sum(good) / len(part), len(part)
@@ -259,7 +259,7 @@ def _score_splits(
     splits = {}
     for name, part in parts.items():
         share, number = valid[name]
-        scored = score_metrics(table.paper_ids(), [s.truth() for s in part], predicted[name], share)
+        scored = score_metrics(table.paper_ids(), [s.true_metrics() for s in part], predicted[name], share)
         split = SplitScores(**vars(scored), valid_json_n=number, leak=measure_leak(train, part).share)
         if isinstance(predictor, ScoredAnalyticPredictor):
             split = predictor.with_own_scores(split, part)
@@ -270,7 +270,7 @@ def _score_splits(
 def _score_baselines(
     parts: Mapping[str, Sequence[LabelledSample]], predicted: Mapping[str, Mapping[str, Predicted]]
 ) -> dict[str, BaselineScores]:
-    truths = {name: [s.truth() for s in part] for name, part in parts.items()}
+    truths = {name: [s.true_metrics() for s in part] for name, part in parts.items()}
     baselines = {}
     for baseline, by_split in predicted.items():
         if baseline != "model":
@@ -299,7 +299,7 @@ def save_evaluation(evaluation: Evaluation, folder: Path) -> None:
                     program_id=sample.program_id,
                     family=sample.family,
                     kernel=sample.kernel,
-                    truth=sample.truth(),
+                    truth=sample.true_metrics(),
                     predicted={predictor: by[name][index] for predictor, by in evaluation.predicted.items()},
                 )
             )

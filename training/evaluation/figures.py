@@ -32,7 +32,7 @@ def draw_figures(
     folder.mkdir(parents=True, exist_ok=True)
     for split, samples in parts.items():
         if samples:
-            truths = [sample.truth() for sample in samples]
+            truths = [sample.true_metrics() for sample in samples]
             _save_figure(_draw_scatter(split, truths, predicted["model"][split]), folder / f"scatter_{split}")
             _save_figure(
                 _draw_within(split, truths, {n: by[split] for n, by in predicted.items()}), folder / f"within_{split}"

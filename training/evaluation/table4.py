@@ -82,7 +82,7 @@ def predict_baselines(
 
 
 def _printed_metrics(sample: LabelledSample) -> dict[str, float | None]:
-    return {metric: None if value is None else round(value, 3) for metric, value in sample.truth().items()}
+    return {metric: None if value is None else round(value, 3) for metric, value in sample.true_metrics().items()}
 
 
 def share_code(pool: Sequence[LabelledSample]) -> Disassemble:
@@ -107,7 +107,7 @@ def score_sets(tests: TestSets, predicted: Mapping[str, Mapping[str, Predicted]]
     """The scores by set."""
     sets = {}
     for name, part in tests.sets.items():
-        truths, near = [sample.truth() for sample in part], measure_leak(tests.train, part)
+        truths, near = [sample.true_metrics() for sample in part], measure_leak(tests.train, part)
         by_predictor = {who: score_metrics(tuple(PAPER), truths, by[name]) for who, by in predicted.items()}
         sets[name] = SetScores(near.n, near.share, near.same_text / near.n, by_predictor)
     return sets

@@ -43,7 +43,7 @@ class MedianBaseline:
     def fit(self, train: Sequence[LabelledSample]) -> None:
         values: dict[tuple[str, ...], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         for sample in train:
-            for metric, value in sample.truth().items():
+            for metric, value in sample.true_metrics().items():
                 if value is not None:
                     for group in _sample_groups(sample):
                         values[group][metric].append(value)
@@ -88,7 +88,7 @@ class NearestNeighbour:
         for sample, query in zip(samples, queries, strict=True):
             members = next(self.by_group[g] for g in _sample_groups(sample) if self.by_group.get(g))
             similarity = self.vectors[members] @ query
-            answers.append(self.samples[members[int(np.argmax(similarity))]].truth())
+            answers.append(self.samples[members[int(np.argmax(similarity))]].true_metrics())
         return answers
 
     def _make_vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -132,7 +132,7 @@ class GradientBoosting:
         self.columns = sorted({name for row in rows for name in row})
         table = self._feature_table(rows)
         self.models: dict[str, Any] = {}
-        truths = [s.truth() for s in train]
+        truths = [s.true_metrics() for s in train]
         parameters = {
             "objective": "regression_l1",
             "learning_rate": 0.08,

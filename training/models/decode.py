@@ -66,7 +66,7 @@ class AnswerDecoder:
         self.final = number.final
         self.moves = _token_moves(number.automaton, texts)
 
-    def forced(self, questions: Sequence[tuple[str, str, str]], batch: int = 16) -> list[DecodedAnswer]:
+    def decode_values(self, questions: Sequence[tuple[str, str, str]], batch: int = 16) -> list[DecodedAnswer]:
         """Answers (source, arch, flags) questions, `batch` at a time; the model generates only the values, restricted
         to the grammar."""
         return self.complete([self.encoder.encode(*q) for q in questions], batch)
@@ -122,7 +122,9 @@ class AnswerDecoder:
         if row.slot == len(row.encoded.order):
             row.pending = []
 
-    def free(self, questions: Sequence[tuple[str, str, str]], batch: int = 16, new_tokens: int = 400) -> list[str]:
+    def decode_freely(
+        self, questions: Sequence[tuple[str, str, str]], batch: int = 16, new_tokens: int = 400
+    ) -> list[str]:
         """Answer texts by greedy decoding without constraints (to measure the share of valid JSON).
 
         At most `new_tokens` tokens are generated per answer.
@@ -136,7 +138,7 @@ class AnswerDecoder:
             answers += self._free_batch([prompts[i] for i in part], min(new_tokens, 2 * longest))
         return answers
 
-    def continued(self, prompt: list[int], most: int) -> tuple[str, int]:
+    def continue_prompt(self, prompt: list[int], most: int) -> tuple[str, int]:
         """The greedy continuation of a prompt by at most `most` tokens, and how many tokens it has."""
         import torch
 

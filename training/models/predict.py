@@ -114,7 +114,7 @@ class Predictor:
 
     def answers(self, questions: Sequence[tuple[str, str, str]]) -> list[DecodedAnswer]:
         """Answers (source, arch, flags) questions with a forced skeleton."""
-        return self.decoder.forced(questions)
+        return self.decoder.decode_values(questions)
 
     def predict(self, source: str, arch: str, flags: str, device: str | None = None) -> Prediction:
         """Predicts the metrics of the program in `source` for an architecture and compiler flags.

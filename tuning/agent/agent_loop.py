@@ -28,7 +28,7 @@ from hipsynth.tuning.agent.prompts import (
 from hipsynth.tuning.agent.trace import Trace, TraceLine
 from hipsynth.tuning.optimize.documents import ModelRun
 from hipsynth.tuning.optimize.optimize import OptimizeRequest, OptimizeResult
-from hipsynth.tuning.tools import Workshop, WorkshopLimits, run_tool, tool_definitions
+from hipsynth.tuning.tools import ToolLimits, ToolSession, run_tool, tool_definitions
 
 SAME_CALL = 4  # times that one call may be made
 NO_CALL = 3  # answers in a row without a call
@@ -88,29 +88,29 @@ class AgentRun:
         """Raises UsageError for an unknown target, BadInput for a trace that is damaged or of another run."""
         self.client, self.manner, self.say = client, manner, say
         sizes = tuple(tuple(size) for size in request.sizes)
-        limits = WorkshopLimits(calls=manner.calls, programs=manner.calls + 2)
-        self.shop = Workshop(request.target, limits, request.journal, sizes, request.allow)
+        limits = ToolLimits(calls=manner.calls, programs=manner.calls + 2)
+        self.session = ToolSession(request.target, limits, request.journal, sizes, request.allow)
         about = {"program": text_id(request.text), "model": manner.model, "arguments": list(request.arguments)}
-        self.trace = Trace(path, about | asdict(self.shop.target))
+        self.trace = Trace(path, about | asdict(self.session.target))
         self.messages: list[ChatTurn] = []
         self.tokens, self.failed, self.failed_in_a_row = 0, 0, 0
         self.seen: Counter[tuple[str, str]] = Counter()
         self.before_s, self.begin = 0.0, time.monotonic()
         self._resume_run()
-        if not self.shop.versions:
-            self.shop.add(request.text, arguments=request.arguments, made="source")
-            self.trace.keep_programs(self.shop)
-        for message in [] if self.messages else opening_messages(request.text, self.shop.target.arch):
+        if not self.session.versions:
+            self.session.add(request.text, arguments=request.arguments, made="source")
+            self.trace.keep_programs(self.session)
+        for message in [] if self.messages else opening_messages(request.text, self.session.target.arch):
             self._keep_entry(message)
 
     def _resume_run(self) -> None:
-        self.trace.restore(self.shop)
+        self.trace.restore(self.session)
         lines = self.trace.of("message")
         self.messages = [line["message"] for line in lines]
         self.tokens = sum(line.get("tokens", 0) for line in lines)
         self.failed = sum(line.get("failed", False) for line in lines)
         self.before_s = max((line.get("seconds", 0.0) for line in lines), default=0.0)
-        self.shop.calls = sum(message["role"] == "tool" for message in self.messages)
+        self.session.calls = sum(message["role"] == "tool" for message in self.messages)
         calls_made = Counter(_call_key(call) for message in self.messages for call in _calls_in(message))
         self.seen = calls_made - Counter(map(_call_key, self._open_calls()))
 
@@ -163,13 +163,13 @@ class AgentRun:
         """Makes one call and keeps its result; why the run ends with it, or ""."""
         self.seen[_call_key(call)] += 1
         arguments = _parse_arguments(call.arguments)
-        result = run_tool(self.shop, call.name, arguments)
+        result = run_tool(self.session, call.name, arguments)
         document: dict[str, Json] = {**result.document}
         if self.seen[_call_key(call)] > 1:
             document["note"] = AGAIN
         self.failed += result.failed
         self.failed_in_a_row = self.failed_in_a_row + 1 if result.failed else 0
-        self.trace.keep_programs(self.shop)
+        self.trace.keep_programs(self.session)
         self._keep_entry(tool_result_message(call.name, call.id, document), failed=result.failed)
         outcome = document.get("error") or document.get("program") or document.get("speedup") or ""
         self.say(f"{call.name or '(no name)'} {call.arguments[:80]}: {outcome or 'ok'}"[:160])
@@ -182,7 +182,7 @@ class AgentRun:
     def _exceeded_limit(self) -> str:
         if self.tokens >= self.manner.tokens:
             return "tokens"
-        if self.shop.calls >= self.manner.calls:
+        if self.session.calls >= self.manner.calls:
             return "calls"
         return "seconds" if self._seconds_left() >= self.manner.seconds else ""
 
@@ -255,24 +255,24 @@ def drive_model(
     BadInput for a source without a kernel or a trace of another run.
     """
     run = AgentRun(request, client, manner, path, say)
-    original = run.shop.versions["v0"]
-    first = run.shop.measured(original)
+    original = run.session.versions["v0"]
+    first = run.session.measured(original)
     if not first.ok:
         cause = f"{first.reason}: {first.message[:500]}"
         raise HipsynthError("the program does not run", cause=cause, reason=first.reason)
-    kernels = run.shop.parsed(original).kernels
+    kernels = run.session.parsed(original).kernels
     refused = {kernel.name: kernel.together or kernel.fixed for kernel in kernels if not kernel.independent}
     outcomes = run.trace.of("outcome")
     outcome = outcomes[-1]["ended"] if outcomes else run.talk()
-    answer = choose_answer(run.shop, refused, say)
+    answer = choose_answer(run.session, refused, say)
     turns = sum(message["role"] == "assistant" for message in run.messages)
-    driven = AgentResult(answer, outcome, turns, run.shop.calls, run.failed, run.tokens)
+    driven = AgentResult(answer, outcome, turns, run.session.calls, run.failed, run.tokens)
     if not outcomes:
         run.trace.add(
             {
                 "kind": "outcome",
                 "ended": outcome,
-                "best": _version_name(run.shop, answer.text),
+                "best": _version_name(run.session, answer.text),
                 "status": answer.status,
                 "reason": answer.reason,
                 "speedup": round(answer.speedup, 4),
@@ -282,5 +282,5 @@ def drive_model(
     return driven
 
 
-def _version_name(shop: Workshop, text: str) -> str:
-    return next(version.name for version in shop.versions.values() if version.text == text)
+def _version_name(session: ToolSession, text: str) -> str:
+    return next(version.name for version in session.versions.values() if version.text == text)

@@ -12,27 +12,27 @@ from hipsynth.tuning.optimize.optimize import OptimizeResult
 from hipsynth.tuning.optimize.search import GAIN
 from hipsynth.tuning.optimize.transformation_plan import PlanValue
 from hipsynth.tuning.optimize.verify import Verification
-from hipsynth.tuning.tools import Version, Workshop
+from hipsynth.tuning.tools import ToolSession, Version
 
 
-def choose_answer(shop: Workshop, refused: dict[str, str], say: Callable[[str], None]) -> OptimizeResult:
+def choose_answer(session: ToolSession, refused: dict[str, str], say: Callable[[str], None]) -> OptimizeResult:
     """Measures every program that must behave like v0 and verifies the faster ones, fastest first.
 
     The checks are those of `synth optimize`, whatever the model said of a program or checked itself.
     """
-    original = shop.versions["v0"]
-    before = shop.ran(original)
+    original = session.versions["v0"]
+    before = session.ran(original)
     # A model that compiles a source anew may forget to say what it replaces: it is checked against the original, too.
     # All are timed with the original's arguments: a model may have compiled some with smaller ones.
-    others = (version for version in shop.versions.values() if version.text != original.text)
+    others = (version for version in session.versions.values() if version.text != original.text)
     versions = [replace(version, arguments=original.arguments) for version in others]
-    measured = [(version, shop.measured(version)) for version in versions]
+    measured = [(version, session.measured(version)) for version in versions]
     faster = [
         (version, measurement)
         for version, measurement in measured
         if measurement.ok and 0 < measurement.duration_ns <= _least_duration(before)
     ]
-    verifier = shop.verifier("v0")
+    verifier = session.verifier("v0")
     reasons: dict[str, str] = {}
     passed = Verification((verifier.quick(original.text),))
     best: tuple[Version, CandidateMeasurement] | None = None
@@ -43,7 +43,7 @@ def choose_answer(shop: Workshop, refused: dict[str, str], say: Callable[[str], 
             best, passed = (version, measurement), checks
             break
         reasons[version.name] = checks.failure
-    steps = _search_steps(shop, measured, reasons)
+    steps = _search_steps(session, measured, reasons)
     status, reason = ("improved", "") if best else ("unchanged", "nothing that the model made is faster and correct")
     if not verifier.sizes:
         status, reason = (
@@ -53,8 +53,8 @@ def choose_answer(shop: Workshop, refused: dict[str, str], say: Callable[[str], 
     text, after = (best[0].text, best[1].duration_ns) if best else (original.text, before.duration_ns)
     lines = difflib.unified_diff(original.text.splitlines(True), text.splitlines(True), "original", "optimized")
     last = [version.name for version, _ in measured].index(best[0].name) if best else -1
-    return OptimizeResult(status, reason, before.duration_ns, after, passed, steps, text, "".join(lines), shop.seconds,
-                     refused, step=last)  # fmt: skip
+    return OptimizeResult(status, reason, before.duration_ns, after, passed, steps, text, "".join(lines),
+                     session.seconds, refused, step=last)  # fmt: skip
 
 
 def _least_duration(before: CandidateMeasurement) -> float:
@@ -62,14 +62,14 @@ def _least_duration(before: CandidateMeasurement) -> float:
 
 
 def _search_steps(
-    shop: Workshop, measured: list[tuple[Version, CandidateMeasurement]], reasons: dict[str, str]
+    session: ToolSession, measured: list[tuple[Version, CandidateMeasurement]], reasons: dict[str, str]
 ) -> tuple[SearchStep, ...]:
     """The programs as steps of a search: each changes its parent; -1 is the original."""
     numbers = {version.name: number for number, (version, _) in enumerate(measured)}
     steps = []
     for number, (version, measurement) in enumerate(measured):
-        parent = shop.versions.get(version.parent, shop.versions["v0"])
-        before = shop.measured(parent)
+        parent = session.versions.get(version.parent, session.versions["v0"])
+        before = session.measured(parent)
         is_step = measurement.ok and measurement.duration_ns <= _least_duration(before) and version.name not in reasons
         if not measurement.ok:
             outcome, reason = StepOutcome.FAILED, f"it fails: {measurement.reason}"

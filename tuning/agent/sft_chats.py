@@ -28,7 +28,7 @@ from hipsynth.tuning.agent.trace import TraceLine
 from hipsynth.tuning.optimize.documents import SearchStep, StepOutcome
 from hipsynth.tuning.optimize.evaluate import RUN_TIME_S
 from hipsynth.tuning.optimize.optimize import OptimizeRequest, OptimizeResult
-from hipsynth.tuning.tools import Workshop, WorkshopLimits, run_tool, tool_definitions
+from hipsynth.tuning.tools import ToolLimits, ToolSession, run_tool, tool_definitions
 from hipsynth.tuning.tools.documents import (
     ChangedProgram,
     ComparedPrograms,
@@ -41,12 +41,12 @@ from hipsynth.tuning.tools.documents import (
 from hipsynth.tuning.tools.functions import compare
 
 HELD_OUT = 10  # one lineage in this many is held out, and everything handwritten
-MOST_TOLD = 1  # metrics and counters that a thought names
+MOST_NAMED_CHANGES = 1  # metrics and counters that a thought names
 MOST_DETOURS = 3  # chats with a dead end that are told of one success
 A = TypeVar("A")
 
 
-class NoLesson(HipsynthError):
+class NotTeachable(HipsynthError):
     """The winning steps cannot be expressed as calls of the tools."""
 
     reason = Reason.NO_LESSON
@@ -56,16 +56,16 @@ class NoLesson(HipsynthError):
 class ToolChat:
     """A chat that grows by calls of tools."""
 
-    shop: Workshop
+    session: ToolSession
     messages: list[ChatTurn]
     calls: int = 0
 
     def use(self, thought: str, answers: type[A], name: str, **arguments: str | int) -> A:
-        """Adds a call of a tool, which answers with this class, and its result. Raises NoLesson if the call fails."""
-        result = run_tool(self.shop, name, arguments)
+        """Adds a call of a tool, which answers with this class, and its result. Raises NotTeachable if it fails."""
+        result = run_tool(self.session, name, arguments)
         if not isinstance(result.answer, answers):
             reason = result.answer.error if isinstance(result.answer, ToolFailure) else Reason.NO_LESSON
-            raise NoLesson(f"{name} fails: {result.document}", reason=reason)
+            raise NotTeachable(f"{name} fails: {result.document}", reason=reason)
         message = tool_call_message(name, arguments, self.calls, thought)
         self.messages += [message, tool_result_message(name, message["tool_calls"][0]["id"], result.document)]
         self.calls += 1
@@ -126,32 +126,32 @@ def split_of(lineage: str, origin: str) -> str:
 def make_chat_samples(request: OptimizeRequest, result: OptimizeResult, lineage: str, origin: str) -> list[ChatSample]:
     """The success as samples: straight, and once with each step that gained nothing, up to MOST_DETOURS.
 
-    Raises NoLesson if there is none."""
+    Raises NotTeachable if there is none."""
     if result.status != "improved":
-        raise NoLesson(f"the search ended {result.status}", reason=Reason.of(result.status))
+        raise NotTeachable(f"the search ended {result.status}", reason=Reason.of(result.status))
     path = winning_steps(result)
-    shop = open_workshop(request)
-    samples = [_chat_sample(shop, request, path, None, (lineage, origin))]
+    session = open_tool_session(request)
+    samples = [_chat_sample(session, request, path, None, (lineage, origin))]
     for detour in dead_ends(result, path):
-        with contextlib.suppress(NoLesson):  # such as a move that is not proposed
-            samples.append(_chat_sample(shop.again(), request, path, detour, (lineage, origin)))
+        with contextlib.suppress(NotTeachable):  # such as a move that is not proposed
+            samples.append(_chat_sample(session.again(), request, path, detour, (lineage, origin)))
     return samples
 
 
-def open_workshop(request: OptimizeRequest) -> Workshop:
-    """A workshop that takes measured runs from a search's journal, and adds to it."""
-    return Workshop(request.target, WorkshopLimits(run_s=RUN_TIME_S), request.journal, allow=request.allow)
+def open_tool_session(request: OptimizeRequest) -> ToolSession:
+    """A session that takes measured runs from a search's journal, and adds to it."""
+    return ToolSession(request.target, ToolLimits(run_s=RUN_TIME_S), request.journal, allow=request.allow)
 
 
 def _chat_sample(
-    shop: Workshop,
+    session: ToolSession,
     request: OptimizeRequest,
     path: Sequence[SearchStep],
     detour: SearchStep | None,
     origin: tuple[str, str],
 ) -> ChatSample:
-    chat = ToolChat(shop, opening_messages(request.text, request.target.arch))
-    shop.add(request.text, arguments=request.arguments, made="source")
+    chat = ToolChat(session, opening_messages(request.text, request.target.arch))
+    session.add(request.text, arguments=request.arguments, made="source")
     speedup = replay_steps(chat, path, detour)
     about = (round(speedup, 4), text_id(request.text), origin[0], request.target.arch, split_of(*origin))
     return ChatSample(chat.messages, *about, kind="detour" if detour else "direct")
@@ -167,7 +167,7 @@ def steps_of(messages: Sequence[ChatTurn]) -> Iterator[str]:
 def winning_steps(result: OptimizeResult) -> list[SearchStep]:
     """The steps from the original to the answer."""
     if result.step < 0:
-        raise NoLesson("no step leads to the answer")
+        raise NotTeachable("no step leads to the answer")
     path = [result.steps[result.step]]
     while path[0].parent >= 0:
         path.insert(0, result.steps[path[0].parent])
@@ -182,9 +182,9 @@ def dead_ends(result: OptimizeResult, path: Sequence[SearchStep]) -> list[Search
 
 
 def replay_steps(chat: ToolChat, path: Sequence[SearchStep], detour: SearchStep | None) -> float:
-    """Walks the path with the tools; the verified speed-up. Raises NoLesson where a tool answers something else."""
+    """Walks the path with the tools; the verified speed-up. Raises NotTeachable where a tool answers something else."""
     now, words = "v0", ""
-    begin = f"First I measure it on {chat.shop.target.arch}."
+    begin = f"First I measure it on {chat.session.target.arch}."
     thought = _limit_text(chat.use(begin, TimedProgram, "profile", program=now))
     for step in path:
         moves = chat.use(thought, ProposedMoves, "propose", program=now).moves
@@ -199,10 +199,10 @@ def replay_steps(chat: ToolChat, path: Sequence[SearchStep], detour: SearchStep 
             thought = _limit_text(chat.use(f"{words}What limits it now?", TimedProgram, "profile", program=now))
     verified = chat.use(f"{words}I check that it does the same.", VerifiedProgram, "run_and_verify", program=now)
     if not verified.passed:
-        raise NoLesson("the answer does not pass", reason=Reason.NOT_VERIFIED)
+        raise NotTeachable("the answer does not pass", reason=Reason.NOT_VERIFIED)
     if len(path) > 1:  # else it is known: no number is said that no tool has answered
         chat.use("What did all of it gain?", ComparedPrograms, "compare", before="v0", after=now)
-    total = compare(chat.shop, "v0", now).speedup or 1.0
+    total = compare(chat.session, "v0", now).speedup or 1.0
     checks = ", ".join(row.check.replace("_", " ") for row in verified.checks if row.passed)
     text = f"{DONE}: {now} is {total:.2f} times as fast as the original and passed: {checks}."
     chat.messages.append({"role": "assistant", "content": text})
@@ -223,7 +223,7 @@ def _find_move(moves: Sequence[ProposedMove], step: SearchStep) -> ProposedMove:
     for row in moves:
         if (row.transformation, row.kernel, row.plan) == (step.transformation, step.kernel, step.plan):
             return row
-    raise NoLesson(
+    raise NotTeachable(
         f"{step.transformation} on {step.kernel} is not among the proposed moves", reason=Reason.NOT_PROPOSED
     )
 
@@ -240,7 +240,7 @@ def _limit_text(profile: TimedProgram) -> str:
 def _describe_changes(gained: ComparedPrograms, kernel: str) -> str:
     """The largest changes of the kernel's metrics and counters, in words."""
     rows = [row for name, row in gained.changed.items() if name.partition("<")[0].removesuffix("_tuned") == kernel]
-    words = largest_changes({name: pair for row in rows for name, pair in row.items()}, MOST_TOLD)
+    words = largest_changes({name: pair for row in rows for name, pair in row.items()}, MOST_NAMED_CHANGES)
     return f" ({', '.join(words)})" if words else ""
 
 
@@ -251,12 +251,12 @@ def largest_changes(changed: Mapping[str, Sequence[float]], most: int) -> list[s
 
 
 def from_trace(lines: Sequence[TraceLine], lineage: str, origin: str) -> ChatSample:
-    """A model's run as a sample, if its answer was verified as faster. Raises NoLesson otherwise."""
+    """A model's run as a sample, if its answer was verified as faster. Raises NotTeachable otherwise."""
     outcome = next((line for line in reversed(lines) if line["kind"] == "outcome"), None)
     first = next((line for line in lines if line["kind"] == "run"), None)
     if outcome is None or first is None or outcome.get("status") != "improved":
         reason = Reason.UNFINISHED if outcome is None or first is None else Reason.UNCHANGED
-        raise NoLesson("the run has no verified gain", reason=reason)
+        raise NotTeachable("the run has no verified gain", reason=reason)
     messages = [_with_objects(line["message"]) for line in lines if line["kind"] == "message"]
     program = str(first["program"])
     split = split_of(lineage or program, origin)
@@ -265,13 +265,13 @@ def from_trace(lines: Sequence[TraceLine], lineage: str, origin: str) -> ChatSam
 
 
 def _with_objects(message: ChatTurn) -> ChatTurn:
-    """A message whose calls hold their arguments as objects, which chat templates expect. Raises NoLesson."""
+    """A message whose calls hold their arguments as objects, which chat templates expect. Raises NotTeachable."""
     calls: list[RequestedCall] = []
     for call in message.get("tool_calls", []):
         try:
             arguments = json.loads(str(call["function"]["arguments"] or "{}"))
         except ValueError:
-            raise NoLesson("a call in it has arguments that are no JSON", reason=Reason.BAD_ARGUMENTS) from None
+            raise NotTeachable("a call in it has arguments that are no JSON", reason=Reason.BAD_ARGUMENTS) from None
         calls.append({**call, "function": {**call["function"], "arguments": arguments}})
     copy = message.copy()
     if calls:

@@ -19,11 +19,11 @@ from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.tuning.agent.sft_chats import (
     ChatSample,
-    NoLesson,
+    NotTeachable,
     ToolChatRow,
     from_trace,
     make_chat_samples,
-    open_workshop,
+    open_tool_session,
     steps_of,
 )
 from hipsynth.tuning.agent.trace import read_trace
@@ -112,8 +112,8 @@ def _make_samples(item: ProgramTarget) -> ProgramSamples:
     with scratch_folder() as runs:
         request = OptimizeRequest(program.text, item.target, item.budget_s, program.arguments, journal=runs)
         try:
-            shop = open_workshop(request)
-            if not shop.moves(shop.add(program.text, arguments=program.arguments)):
+            session = open_tool_session(request)
+            if not session.moves(session.add(program.text, arguments=program.arguments)):
                 return _no_samples(Reason.NO_MOVES)  # one run, where a search would prepare its checks first
             samples = make_chat_samples(request, optimize_program(request), lineage, program.origin)
         except HipsynthError as error:
@@ -136,7 +136,7 @@ def add_runs(paths: Sequence[Path], out: Path) -> CollectionSummary:
         lines = read_trace(path)
         try:
             result: ProgramSamples = {"samples": [_sample_line(from_trace(lines, "", "llm"))], "reason": ""}
-        except NoLesson as error:
+        except NotTeachable as error:
             result = _no_samples(error.reason)
         key = f"run/{path.resolve()}"
         records[key] = result

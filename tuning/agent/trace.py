@@ -12,7 +12,7 @@ from hipsynth.core.documents import JsonObject, from_json
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import open_regular, write_error
 from hipsynth.tuning.agent.prompts import ChatTurn
-from hipsynth.tuning.tools import Version, Workshop
+from hipsynth.tuning.tools import ToolSession, Version
 
 TRACE_BYTES = 256 << 20
 LINE_BYTES = 4 << 20
@@ -66,22 +66,22 @@ class Trace:
     def of(self, kind: str) -> list[TraceLine]:
         return [line for line in self.lines if line["kind"] == kind]
 
-    def keep_programs(self, shop: Workshop) -> None:
+    def keep_programs(self, session: ToolSession) -> None:
         """Writes the programs that are not in the trace yet."""
         names = {cast(Mapping[str, object], line["program"])["name"] for line in self.of("program")}
-        for version in shop.versions.values():
+        for version in session.versions.values():
             if version.name not in names:
                 self.add({"kind": "program", "program": asdict(version)})
 
-    def restore(self, shop: Workshop) -> None:
-        """Puts the trace's programs into a workshop. Raises BadInput if they are damaged."""
+    def restore(self, session: ToolSession) -> None:
+        """Puts the trace's programs into a session. Raises BadInput if they are damaged."""
         for line in self.of("program"):
             try:
                 version = from_json(Version, line["program"])
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 cause = f"a program in it: {error}"
                 raise BadInput(f"{self.path} is damaged", cause=cause, remedy="name another file") from None
-            shop.versions[version.name] = version
+            session.versions[version.name] = version
 
 
 def read_trace(path: Path) -> list[TraceLine]:

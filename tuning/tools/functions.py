@@ -1,4 +1,4 @@
-"""The tools: plain functions of a workshop and named arguments. A parameter's annotation holds its description."""
+"""The tools: plain functions of a session and named arguments. A parameter's annotation holds its description."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from hipsynth.tuning.tools.documents import (
     TimedProgram,
     VerifiedProgram,
 )
-from hipsynth.tuning.tools.tool_session import ToolRefusal, Version, Workshop
+from hipsynth.tuning.tools.tool_session import ToolRefusal, ToolSession, Version
 
 MOST_MOVES = 40  # that `propose` lists
 MOST_DIFF = 4000  # characters
@@ -58,7 +58,7 @@ ProgramName = Annotated[str, "name of a program, such as v0"]
 
 
 def compile_source(
-    shop: Workshop,
+    session: ToolSession,
     source: Annotated[str, "the whole HIP program as text, with main(); no files beside it"],
     replaces: Annotated[str, "name of the program that it must behave like; empty for a new one"] = "",
     arguments: Annotated[str, "its command-line arguments in timed runs"] = "",
@@ -68,25 +68,25 @@ def compile_source(
         words = tuple(shlex.split(arguments))
     except ValueError as error:
         raise ToolRefusal(f"arguments: {error}", remedy="close the quotes", reason=Reason.BAD_ARGUMENTS) from None
-    root = shop.version(replaces).root if replaces else ""
+    root = session.version(replaces).root if replaces else ""
     if replaces and not words:
-        words = shop.versions[root].arguments
-    if len(source.encode(errors="replace")) <= shop.limits.source_bytes:  # else `add` refuses it
-        limits = compile_limits(RunLimits(shop.limits.run_s))
+        words = session.versions[root].arguments
+    if len(source.encode(errors="replace")) <= session.limits.source_bytes:  # else `add` refuses it
+        limits = compile_limits(RunLimits(session.limits.run_s))
         with scratch_folder() as scratch:
-            build_text(source, "program", shop.target.arch, shop.target.flags, scratch / "build", limits)
-    version = shop.add(source, root=root, arguments=words, made="source", parent=replaces)
+            build_text(source, "program", session.target.arch, session.target.flags, scratch / "build", limits)
+    version = session.add(source, root=root, arguments=words, made="source", parent=replaces)
     return CompiledProgram(version.name, version.root)
 
 
 def read(
-    shop: Workshop,
+    session: ToolSession,
     program: ProgramName,
     first: Annotated[int, "number of the first line"] = 1,
     most: Annotated[int, "how many lines, at most 400"] = 200,
 ) -> ProgramText:
     """Read the text of a program, each line behind its number, as `hot_lines` counts them."""
-    lines = shop.version(program).text.splitlines()
+    lines = session.version(program).text.splitlines()
     begin = max(1, first)
     excerpt = lines[begin - 1 : begin - 1 + max(1, min(most, MOST_READ))]
     if not excerpt:
@@ -95,25 +95,25 @@ def read(
 
 
 def edit(
-    shop: Workshop,
+    session: ToolSession,
     program: ProgramName,
     old: Annotated[str, "text that occurs once in the program, without line numbers"],
     new: Annotated[str, "text to put in its place"],
 ) -> ChangedProgram:
     """Replace a piece of a program's text, and compile it; answers with the changed program's name and the change as a
     diff. The changed program must behave like the one it was made from."""
-    version = shop.version(program)
+    version = session.version(program)
     times = version.text.count(old) if old else 0
     if times != 1:
         remedy = "give more of the lines around it" if times else "read the program, and copy the text exactly"
         raise ToolRefusal(f"the old text occurs {times} times in {program}", remedy=remedy, reason=Reason.BAD_ARGUMENTS)
-    changed = compile_source(shop, version.text.replace(old, new), version.name, shlex.join(version.arguments))
-    return ChangedProgram(changed.program, _version_diff(version, shop.version(changed.program)))
+    changed = compile_source(session, version.text.replace(old, new), version.name, shlex.join(version.arguments))
+    return ChangedProgram(changed.program, _version_diff(version, session.version(changed.program)))
 
 
-def profile(shop: Workshop, program: ProgramName) -> TimedProgram:
+def profile(session: ToolSession, program: ProgramName) -> TimedProgram:
     """Run a program on the simulated GPU: each kernel's time, what limits it, and the hardware's metrics."""
-    measured = shop.ran(shop.version(program))
+    measured = session.ran(session.version(program))
     kernels = sorted(measured.kernels, key=lambda kernel: -kernel.duration_ns)
     return TimedProgram(round(measured.duration_ns / 1e3, 3), tuple(map(_kernel_entry, kernels)))
 
@@ -136,9 +136,9 @@ def _load_predictor() -> AnalyticPredictor:
     return AnalyticPredictor.load()
 
 
-def predict(shop: Workshop, program: ProgramName) -> ForecastProgram:
+def predict(session: ToolSession, program: ProgramName) -> ForecastProgram:
     """Predict each kernel's time and what limits it from a few work-groups: faster than profile, less exact."""
-    version, target = shop.version(program), shop.target
+    version, target = session.version(program), session.target
     question = LaunchAssumptions(arguments=version.arguments)
     prediction = _load_predictor().predict(version.text, target.arch, target.flags, target.device, question)
     rows = []
@@ -149,12 +149,12 @@ def predict(shop: Workshop, program: ProgramName) -> ForecastProgram:
 
 
 def compare(
-    shop: Workshop,
+    session: ToolSession,
     before: Annotated[str, "name of the first program"],
     after: Annotated[str, "name of the second program"],
 ) -> ComparedPrograms:
     """Compare the measured runs of two programs: the speed-up, and the metrics and counters that changed."""
-    run_before, other = shop.ran(shop.version(before)), shop.ran(shop.version(after))
+    run_before, other = session.ran(session.version(before)), session.ran(session.version(after))
     changed = {}
     for kernel in run_before.kernels:
         now = other.of(kernel.name.partition("<")[0].removesuffix("_tuned"))
@@ -171,11 +171,13 @@ def compare(
     )
 
 
-def resources(shop: Workshop, program: ProgramName) -> ProgramResources:
+def resources(session: ToolSession, program: ProgramName) -> ProgramResources:
     """Run a program and list what its kernels occupy: registers, LDS, scratch, how many waves fit on a compute unit,
     what limits them, and the next step to more."""
-    kernels = _profile_version(shop, program).kernels
-    return ProgramResources(tuple(filter(None, (_kernel_resources(kernel, shop.target.device) for kernel in kernels))))
+    kernels = _profile_version(session, program).kernels
+    return ProgramResources(
+        tuple(filter(None, (_kernel_resources(kernel, session.target.device) for kernel in kernels)))
+    )
 
 
 def _kernel_resources(kernel: KernelRecord, device: str) -> KernelResources | None:
@@ -197,13 +199,13 @@ def _kernel_resources(kernel: KernelRecord, device: str) -> KernelResources | No
     )
 
 
-def what_if(shop: Workshop, program: ProgramName) -> ProgramCauses:
+def what_if(session: ToolSession, program: ProgramName) -> ProgramCauses:
     """Run a program and list what each cause of its kernels' time is worth at most: bank conflicts, cache misses,
     latency, occupancy, barriers, atomics and others, each as if it were gone."""
-    kernels = _profile_version(shop, program).kernels
+    kernels = _profile_version(session, program).kernels
     rows = []
     for kernel in sorted(kernels, key=lambda kernel: -kernel.duration_ns * kernel.dispatches):
-        answers = answer_what_if(kernel, shop.target.device) or ()
+        answers = answer_what_if(kernel, session.target.device) or ()
         causes = (
             RemovedCause(answer.cause, answer.title, round(answer.worth_percent, 1))
             for answer in answers
@@ -213,23 +215,23 @@ def what_if(shop: Workshop, program: ProgramName) -> ProgramCauses:
     return ProgramCauses(tuple(rows))
 
 
-def _profile_version(shop: Workshop, program: str, *, lines: bool = False) -> TargetResult:
+def _profile_version(session: ToolSession, program: str, *, lines: bool = False) -> TargetResult:
     """The profile of a program; raises ToolRefusal if it does not run to its end."""
-    version = shop.version(program)
+    version = session.version(program)
     source = Program(version.text, "llm", "", name="program", runs=(ProgramRun(version.arguments),))
-    [result] = profile_program(source, [shop.target], "sim", RunLimits(time_s=shop.limits.run_s, lines=lines))
+    [result] = profile_program(source, [session.target], "sim", RunLimits(time_s=session.limits.run_s, lines=lines))
     if result.status != "ok":
         raise ToolRefusal(f"{program} does not run", cause=result.message[:1500], reason=result.reason)
     return result
 
 
 def hot_lines(
-    shop: Workshop, program: ProgramName, most: Annotated[int, "how many lines to list, at most 30"] = 8
+    session: ToolSession, program: ProgramName, most: Annotated[int, "how many lines to list, at most 30"] = 8
 ) -> HotLines:
     """Run a program and list the source lines that cost most, each with its share of its kernel's time."""
-    text = shop.version(program).text.splitlines()
+    text = session.version(program).text.splitlines()
     rows = []
-    for kernel in _profile_version(shop, program, lines=True).lines:
+    for kernel in _profile_version(session, program, lines=True).lines:
         for line in kernel.lines:
             if 0 < line.line <= len(text):
                 amounts = line.amounts
@@ -249,22 +251,22 @@ def hot_lines(
 
 
 def propose(
-    shop: Workshop,
+    session: ToolSession,
     program: ProgramName,
     preview: Annotated[int, "how many of the likeliest moves to preview for their gain; 0 for none"] = 12,
 ) -> ProposedMoves:
     """List the transformations that can be applied to a program, by number: those with the largest previewed gain
     first, then the others, the likeliest to help first."""
-    version = shop.version(program)
-    moves = shop.moves(version)[:MOST_MOVES]
-    state, arch = shop.state(version), shop.target.arch
+    version = session.version(program)
+    moves = session.moves(version)[:MOST_MOVES]
+    state, arch = session.state(version), session.target.arch
     likely = shipped_order().expect([describe_move(move, state, arch) for move, _ in moves])
     numbers = range(len(moves))
     ordered = take_turns(sorted(numbers, key=lambda number: -likely[number]), numbers)
-    gains = {number: shop.expected_gain(version, moves[number][1]) for number in ordered[:preview]}
+    gains = {number: session.expected_gain(version, moves[number][1]) for number in ordered[:preview]}
     listed = sorted(ordered, key=lambda number: -(gains.get(number) or 0.0))
     rows = (_proposed_move(number, moves[number][0], gains.get(number)) for number in listed)
-    fixed = {k.name: k.together or k.fixed for k in shop.parsed(version).kernels if not k.independent}
+    fixed = {k.name: k.together or k.fixed for k in session.parsed(version).kernels if not k.independent}
     return ProposedMoves(tuple(rows), fixed or None)
 
 
@@ -278,17 +280,19 @@ def _round_gain(gain: float | None) -> float | None:
 
 
 def apply(
-    shop: Workshop, program: ProgramName, move: Annotated[int, "number of a move that propose listed for the program"]
+    session: ToolSession,
+    program: ProgramName,
+    move: Annotated[int, "number of a move that propose listed for the program"],
 ) -> ChangedProgram:
     """Apply one proposed transformation; answers with the changed program's name and the change as a diff."""
-    version = shop.version(program)
-    moves = shop.moves(version)[:MOST_MOVES]
+    version = session.version(program)
+    moves = session.moves(version)[:MOST_MOVES]
     if not 0 <= move < len(moves):
         problem = f"{program} has {len(moves)} moves; there is no move {move}"
         raise ToolRefusal(problem, remedy="call propose", reason=Reason.UNKNOWN_MOVE)
     chosen, text = moves[move]
     plans = {**version.plans, chosen.kernel: chosen.plan}
-    changed = shop.add(
+    changed = session.add(
         text,
         root=version.root,
         base=version.base,
@@ -306,30 +310,30 @@ def _version_diff(before: Version, after: Version) -> str:
     return text if len(text) <= MOST_DIFF else text[:MOST_DIFF] + "\n[cut]"
 
 
-def run_and_verify(shop: Workshop, program: ProgramName) -> VerifiedProgram:
+def run_and_verify(session: ToolSession, program: ProgramName) -> VerifiedProgram:
     """Check that a program does the same as the one it replaces: outputs, precision, other inputs, other sizes."""
-    verified = shop.verified(shop.version(program))
+    verified = session.verified(session.version(program))
     return VerifiedProgram(verified.passed, tuple(CheckPassed(c.name, c.passed, c.detail) for c in verified.checks))
 
 
 def verify(
-    shop: Workshop,
+    session: ToolSession,
     original: Annotated[str, "name of the program whose results are right"],
     changed: Annotated[str, "name of the program that must do the same"],
 ) -> VerifiedProgram:
     """Check that one program does the same as another one, with the reason where it does not."""
-    verified = shop.verified(shop.version(changed), shop.version(original).name)
+    verified = session.verified(session.version(changed), session.version(original).name)
     return VerifiedProgram(verified.passed, tuple(CheckPassed(c.name, c.passed, c.detail) for c in verified.checks))
 
 
-def swizzle(shop: Workshop, program: ProgramName) -> RemappedProgram:
+def swizzle(session: ToolSession, program: ProgramName) -> RemappedProgram:
     """Remap the work-groups of a program's kernels to the GPU's chiplets, with a proof of each mapping."""
-    version = shop.version(program)
-    result = swizzled(version.text, SwizzleSettings(shop.target, version.arguments), lambda line: None)
+    version = session.version(program)
+    result = swizzled(version.text, SwizzleSettings(session.target, version.arguments), lambda line: None)
     kernels = tuple(map(report.kernel_document, result.answers))
     if result.text == version.text:
         return RemappedProgram(kernels=kernels)
-    swizzled_version = shop.add(
+    swizzled_version = session.add(
         result.text, root=version.root, arguments=version.arguments, made="swizzle", parent=version.name
     )
     return RemappedProgram(

@@ -1,6 +1,6 @@
 """The state that tools work on: programs by short names, their results, and limits on a caller's resources.
 
-Callers name programs, never files: nothing outside the workshop can be read or written through a tool.
+Callers name programs, never files: nothing outside the session can be read or written through a tool.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ToolRefusal(HipsynthError):
 
 
 @dataclass(frozen=True)
-class WorkshopLimits:
+class ToolLimits:
     """What callers may use in all. `seconds`: of tools at work; `run_s`: processor time of one measured run.
 
     `calls` and `seconds` of 0 mean no limit, for servers that live long.
@@ -58,20 +58,20 @@ class Version:
     parent: str = ""
 
 
-class Workshop:
+class ToolSession:
     """The programs of one caller on one target. Not for threads: a server lets one call run at a time."""
 
     def __init__(
         self,
         target: Target,
-        limits: WorkshopLimits | None = None,
+        limits: ToolLimits | None = None,
         journal: Path | None = None,
         sizes: tuple[Arguments, ...] = (),
         allow: frozenset[str] = frozenset(),
     ) -> None:
         """`sizes`: arguments for verification, () finds them."""
         self.target = target
-        self.limits, self.journal, self.sizes, self.allow = limits or WorkshopLimits(), journal, sizes, allow
+        self.limits, self.journal, self.sizes, self.allow = limits or ToolLimits(), journal, sizes, allow
         self.versions: dict[str, Version] = {}
         self.calls, self.seconds = 0, 0.0
         # What is known of texts, whatever they are called.
@@ -81,9 +81,9 @@ class Workshop:
         self._verifiers: dict[str, Verifier] = {}
         self._verified: dict[tuple[str, str, Arguments], Verification] = {}
 
-    def again(self) -> Workshop:
-        """A new workshop without programs that reuses this one's measurements and verifications."""
-        other = Workshop(self.target, self.limits, self.journal, self.sizes, self.allow)
+    def again(self) -> ToolSession:
+        """A new session without programs that reuses this one's measurements and verifications."""
+        other = ToolSession(self.target, self.limits, self.journal, self.sizes, self.allow)
         other._evaluations, other._parsed = self._evaluations, self._parsed
         other._predictions = self._predictions
         other._verifiers, other._verified = self._verifiers, self._verified

@@ -14,7 +14,7 @@ from hipsynth.core.errors import HipsynthError
 from hipsynth.core.reasons import Reason
 from hipsynth.tuning.tools import functions
 from hipsynth.tuning.tools.documents import ToolDefinition, ToolFailure, ToolFunction, ToolTable
-from hipsynth.tuning.tools.tool_session import ToolRefusal, Workshop
+from hipsynth.tuning.tools.tool_session import ToolRefusal, ToolSession
 
 _TYPES: Mapping[type, str] = {str: "string", int: "integer"}
 _MESSAGE = 2000  # characters of a failure's message
@@ -42,7 +42,7 @@ class ToolParameter:
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool as callers see it. `run` takes a workshop and the arguments of the schema; `adds`: it makes a program."""
+    """A tool as callers see it. `run` takes a session and the arguments of the schema; `adds`: it makes a program."""
 
     name: str
     run: Callable[..., object]
@@ -61,7 +61,7 @@ class Tool:
 
     @property
     def parameters(self) -> tuple[ToolParameter, ...]:
-        """The arguments, from the function's annotations; the workshop is none."""
+        """The arguments, from the function's annotations; the session is none."""
         hints = get_type_hints(self.run, include_extras=True)
         return tuple(
             ToolParameter(name, hints[name].__origin__, hints[name].__metadata__[0], parameter.default)
@@ -125,10 +125,10 @@ def tool_definitions() -> list[JsonObject]:
     return [document_json(tool) for tool in tool_table().tools]
 
 
-def run_tool(shop: Workshop, name: str, arguments: object) -> ToolResult:
+def run_tool(session: ToolSession, name: str, arguments: object) -> ToolResult:
     """Calls a tool. Whatever is wrong with the call or happens in it is a result with a reason; raises nothing."""
     try:
-        begin = shop.charge()
+        begin = session.charge()
         try:
             tool = TOOLS.get(name)
             if tool is None:
@@ -136,9 +136,9 @@ def run_tool(shop: Workshop, name: str, arguments: object) -> ToolResult:
                 raise ToolRefusal(
                     f"no tool is called {str(name)[:80]!r}", cause=f"tools: {names}", reason=Reason.UNKNOWN_TOOL
                 )
-            return ToolResult(tool.run(shop, **check_arguments(tool.parameters, arguments)))
+            return ToolResult(tool.run(session, **check_arguments(tool.parameters, arguments)))
         finally:
-            shop.charged(begin)
+            session.charged(begin)
     except HipsynthError as error:
         texts = [error.what, getattr(error, "diagnostics", "")]
         message = "\n".join(filter(None, texts))

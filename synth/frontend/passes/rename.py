@@ -63,7 +63,7 @@ def plan_renaming(unit: ParsedUnit, seed: int, keep: frozenset[str] = frozenset(
         category = "function" if unit.tokens[occurrences[0] + 1].text == "(" else "variable"
         tokens.update(dict.fromkeys(occurrences, namer.make(category, old=text)))
     _name_macro_params(spellings, namer, tokens)
-    return _build_renaming(unit, tokens, spellings.kept())
+    return _build_renaming(unit, tokens, spellings.kept_names())
 
 
 def _make_namer(spellings: SpellingTable, seed: int) -> Namer:

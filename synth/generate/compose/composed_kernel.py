@@ -82,13 +82,13 @@ class Sketch:
 
     def local(self, value: Expr, name: str = "") -> Expr:
         """A new immutable local."""
-        return self.k.let(self.k.fresh(name or self.ctx.names.local), value)
+        return self.k.let(self.k.unused_name(name or self.ctx.names.local), value)
 
     def source(self, t: DType, size: int, init: Init | None = None) -> Buffer:
         """One more input of `size` elements."""
         used = sum(not host.output and not host.constant for host in self.hosts)
         form = init or self.init(t.base)
-        name = self.k.fresh(self.ctx.names.inputs[used])
+        name = self.k.unused_name(self.ctx.names.inputs[used])
         self.hosts.append(HostBuffer(name, t.base, size * t.lanes, form))
         return self.k.input(name, t, size, *form.span, restrict=self.ctx.restrict)
 
@@ -100,13 +100,13 @@ class Sketch:
 
     def target(self, t: DType, size: int, span: tuple[float, float] | None = None) -> Buffer:
         """One more output of `size` elements, zero at first, whose values stay in `span`."""
-        name = self.k.fresh(self.ctx.names.outputs[sum(host.output for host in self.hosts)])
+        name = self.k.unused_name(self.ctx.names.outputs[sum(host.output for host in self.hosts)])
         self.hosts.append(HostBuffer(name, t.base, size * t.lanes, Init("zero"), output=True))
         return self.k.output(name, t, size, span, restrict=self.ctx.restrict)
 
     def coefficients(self, t: DType, size: int) -> Buffer:
         """An input in constant memory."""
-        name, form = self.k.fresh("coef"), self.init(t)
+        name, form = self.k.unused_name("coef"), self.init(t)
         self.hosts.append(HostBuffer(name, t, size, form, constant=True))
         return self.k.table(name, t, size, *form.span)
 

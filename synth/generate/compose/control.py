@@ -26,7 +26,7 @@ def _declare_states(s: Sketch, values: list[Expr]) -> States:
     for n in range(s.ctx["lanes"]):
         start = s.bounded(x if not n else x * (1.0 + 0.25 * n) if s.t.is_float else x + n)
         steps = WORKS[s.ctx["work"]](s, start, y if s.t.kind != "i" else s.local(y & 0xFF))
-        states.append((s.k.variable(s.k.fresh("state"), start, s.t, steps.span), steps))
+        states.append((s.k.variable(s.k.unused_name("state"), start, s.t, steps.span), steps))
     return states
 
 
@@ -42,15 +42,15 @@ def _emit_straight(s: Sketch, p: WorkItemPosition, states: States, values: list[
 
 def _emit_loop(s: Sketch, p: WorkItemPosition, states: States, values: list[Expr]) -> None:
     unroll = s.ctx.choices.pick((0, 0, 4, 8)) if s.ctx["rounds"] >= 8 else 0
-    with s.k.loop(s.k.fresh("r"), 0, s.ctx["rounds"], unroll=unroll):
+    with s.k.loop(s.k.unused_name("r"), 0, s.ctx["rounds"], unroll=unroll):
         _advance_states(s, states)
 
 
 def _emit_nested(s: Sketch, p: WorkItemPosition, states: States, values: list[Expr]) -> None:
     inner = s.ctx.choices.pick([n for n in (2, 3, 4, 8, 16) if n <= max(2, s.ctx["rounds"])])
     with ExitStack() as loops:
-        loops.enter_context(s.k.loop(s.k.fresh("o"), 0, max(1, s.ctx["rounds"] // inner)))
-        loops.enter_context(s.k.loop(s.k.fresh("r"), 0, inner))
+        loops.enter_context(s.k.loop(s.k.unused_name("o"), 0, max(1, s.ctx["rounds"] // inner)))
+        loops.enter_context(s.k.loop(s.k.unused_name("r"), 0, inner))
         _advance_states(s, states)
 
 
@@ -58,14 +58,14 @@ def _emit_trips(s: Sketch, p: WorkItemPosition, states: States, values: list[Exp
     """A loop whose length depends on the data or on the work-item."""
     most = s.ctx["rounds"]
     key = s.whole_number(values[0], most) if s.ctx.choices.flag(60) else s.local(p.item % most, "key")
-    with s.k.loop(s.k.fresh("r"), 0, s.local(key + 1, "trips")):
+    with s.k.loop(s.k.unused_name("r"), 0, s.local(key + 1, "trips")):
         _advance_states(s, states)
 
 
 def _emit_branch(s: Sketch, p: WorkItemPosition, states: States, values: list[Expr]) -> None:
     """Both sides of a branch inside a loop."""
     condition = _pick_condition(s, p, values)
-    with s.k.loop(s.k.fresh("r"), 0, max(1, s.ctx["rounds"] // 2)):
+    with s.k.loop(s.k.unused_name("r"), 0, max(1, s.ctx["rounds"] // 2)):
         with s.k.when(condition):
             for _ in range(s.ctx.choices.integer(1, 3)):
                 _advance_states(s, states)
@@ -95,14 +95,14 @@ def _emit_cases(s: Sketch, p: WorkItemPosition, states: States, values: list[Exp
     """A chain of branches, each with another number of steps."""
     key = s.whole_number(values[0], 4) if s.ctx.choices.flag(50) else s.local(p.item % 4, "key")
     for case in range(4):
-        with s.k.when(apply("eq", key, case)), s.k.loop(s.k.fresh("r"), 0, max(1, s.ctx["rounds"] >> case)):
+        with s.k.when(apply("eq", key, case)), s.k.loop(s.k.unused_name("r"), 0, max(1, s.ctx["rounds"] >> case)):
             _advance_states(s, states)
 
 
 def _emit_exit(s: Sketch, p: WorkItemPosition, states: States, values: list[Expr]) -> None:
     """A loop that each work-item leaves when its search ends."""
-    key = s.k.variable(s.k.fresh("seed"), cast(p.item, U32), U32, (U32.lo, U32.hi))
-    with s.k.loop(s.k.fresh("r"), 0, s.ctx["rounds"], breaks=True):
+    key = s.k.variable(s.k.unused_name("seed"), cast(p.item, U32), U32, (U32.lo, U32.hi))
+    with s.k.loop(s.k.unused_name("r"), 0, s.ctx["rounds"], breaks=True):
         s.k.assign(key, key * 1664525 + 1013904223)
         s.k.leave(apply("lt", key >> 16, s.ctx.choices.pick((64, 512, 4096, 16384))))
         _advance_states(s, states)
@@ -135,8 +135,8 @@ def _multiply_matrices(s: Sketch, values: list[Expr]) -> Expr:
     rounds, count = s.ctx["rounds"], s.ctx["lanes"] if matrix.side < 32 else min(2, s.ctx["lanes"])
     wide = matrix.accumulator.base
     span = total_span(wide, matrix.depth * a.hi * b.hi, rounds)
-    accs = [s.k.accumulator(s.k.fresh("acc"), matrix, span) for _ in range(count)]
-    with s.k.loop(s.k.fresh("r"), 0, rounds, unroll=s.ctx.choices.pick((0, 0, 4))):
+    accs = [s.k.accumulator(s.k.unused_name("acc"), matrix, span) for _ in range(count)]
+    with s.k.loop(s.k.unused_name("r"), 0, rounds, unroll=s.ctx.choices.pick((0, 0, 4))):
         for acc in accs:
             s.k.matrix_fma(matrix, acc, a, b)
     s.terms = max(s.terms, matrix.depth * rounds)

@@ -120,7 +120,7 @@ def _count_bins(s: Sketch, count: int) -> Iterator[Deliver]:
     t = _sum_type(s) if summed and s.t.is_float else U32
     span = (0.0, WIDEST[t.name]) if t.is_float else (t.lo, t.hi)
     target, lds_bins = s.target(t, bins, span), s.k.lds("own_bins", t, bins, span)
-    with s.k.loop(s.k.fresh("b"), s.lane, bins, s.threads) as bin_:
+    with s.k.loop(s.k.unused_name("b"), s.lane, bins, s.threads) as bin_:
         s.k.store(lds_bins, bin_, 0.0 if t.is_float else 0)
     s.k.barrier()
 
@@ -130,7 +130,7 @@ def _count_bins(s: Sketch, count: int) -> Iterator[Deliver]:
 
     yield deliver
     s.k.barrier()
-    with s.k.loop(s.k.fresh("b"), s.lane, bins, s.threads) as bin_:
+    with s.k.loop(s.k.unused_name("b"), s.lane, bins, s.threads) as bin_:
         s.k.atomic("add", target, bin_, load(lds_bins, bin_))
     s.terms = max(s.terms, 4 * (int(count) // bins) + 64)
 
@@ -146,7 +146,7 @@ def _store_total(s: Sketch, count: int) -> Iterator[Deliver]:
 
 def _declare_accumulator(s: Sketch, t: DType) -> Expr:
     span = (0.0, WIDEST[t.name]) if t.is_float else (t.lo, t.hi)
-    return s.k.variable(s.k.fresh("sum"), 0.0 if t.is_float else 0, t, span)
+    return s.k.variable(s.k.unused_name("sum"), 0.0 if t.is_float else 0, t, span)
 
 
 @contextmanager
@@ -155,10 +155,10 @@ def _reduce_group(s: Sketch, count: int) -> Iterator[Deliver]:
     t, threads, atomic = _sum_type(s), s.threads, s.ctx.choices.flag(12)
     target, acc = s.target(t, 1 if atomic else s.groups), _declare_accumulator(s, t)
     yield lambda p, value: s.k.assign(acc, narrow_range(acc + cast(value, t), acc.lo, acc.hi))
-    tile = s.k.lds(s.k.fresh("partial"), t, threads, (acc.lo, acc.hi))
+    tile = s.k.lds(s.k.unused_name("partial"), t, threads, (acc.lo, acc.hi))
     s.k.store(tile, s.lane, acc)
     s.k.barrier()
-    with s.k.loop(s.k.fresh("s"), threads // 2, 1, kind="halve") as half:
+    with s.k.loop(s.k.unused_name("s"), threads // 2, 1, kind="halve") as half:
         with s.k.below(s.lane, half) as low:
             s.k.store(tile, low, narrow_range(load(tile, low) + load(tile, low + half), acc.lo, acc.hi))
         s.k.barrier()
@@ -176,9 +176,9 @@ def _reduce_wave(s: Sketch, count: int) -> Iterator[Deliver]:
     t, totals = _sum_type(s), s.ctx.choices.pick((64, 1024, 4096, 16384))
     target, acc = s.target(t, totals), _declare_accumulator(s, t)
     yield lambda p, value: s.k.assign(acc, narrow_range(acc + cast(value, t), acc.lo, acc.hi))
-    with s.k.loop(s.k.fresh("offset"), WAVE // 2, 1, kind="halve") as offset:
+    with s.k.loop(s.k.unused_name("offset"), WAVE // 2, 1, kind="halve") as offset:
         other = s.k.shuffle(
-            s.k.fresh("other"), s.ctx.choices.pick(("down", "xor")), acc, narrow_range(offset, 1, WAVE // 2)
+            s.k.unused_name("other"), s.ctx.choices.pick(("down", "xor")), acc, narrow_range(offset, 1, WAVE // 2)
         )
         s.k.assign(acc, narrow_range(acc + other, acc.lo, acc.hi))
     with s.k.when(apply("eq", s.lane % WAVE, 0)):
@@ -196,10 +196,10 @@ def _exchange_lanes(s: Sketch, count: int) -> Iterator[Deliver]:
     def deliver(p: WorkItemPosition, value: Expr) -> None:
         mixed = s.local(s.bounded(cast(value, t)))
         for distance in distances:
-            other = s.k.shuffle(s.k.fresh("other"), kind, mixed, distance)
+            other = s.k.shuffle(s.k.unused_name("other"), kind, mixed, distance)
             mixed = s.local(mixed * 0.5 + other * 0.5 if t.is_float else s.bounded((mixed ^ other) + 1))
         if votes:  # a condition on the item, which host and device decide alike
-            count_of = s.k.ballot(s.k.fresh("votes"), apply("lt", p.item % 100, s.ctx.choices.integer(10, 90)))
+            count_of = s.k.ballot(s.k.unused_name("votes"), apply("lt", p.item % 100, s.ctx.choices.integer(10, 90)))
             mixed = s.local(mixed + cast(count_of, t))
         s.k.store(target, p.item, mixed)
 

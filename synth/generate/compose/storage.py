@@ -40,11 +40,11 @@ def _share_in_lds(s: Sketch, p: WorkItemPosition, values: list[Expr]) -> list[Ex
     threads, reuse, last_value = s.threads, min(s.ctx["reuse"], s.threads), values[-1]
     lanes = s.ctx.choices.pick((1, 1, 1, 2, 4)) if s.t is not F16 and s.t.bytes * threads * 4 <= 1 << 15 else 1
     t = vector_type(s.t, lanes)
-    tile = s.k.lds(s.k.fresh("tile"), t, threads, (last_value.lo, last_value.hi), dynamic=bool(s.ctx["dynamic"]))
+    tile = s.k.lds(s.k.unused_name("tile"), t, threads, (last_value.lo, last_value.hi), dynamic=bool(s.ctx["dynamic"]))
     s.k.store(tile, s.lane, last_value if lanes == 1 else pack(t, [last_value] * lanes))
     s.k.barrier()
-    acc = s.k.variable(s.k.fresh("acc"), s.start(), s.t, total_span(s.t, last_value.hi, reuse))
-    with s.k.loop(s.k.fresh("r"), 0, reuse, unroll=s.ctx.choices.pick((0, 0, 4, 8))) as j:
+    acc = s.k.variable(s.k.unused_name("acc"), s.start(), s.t, total_span(s.t, last_value.hi, reuse))
+    with s.k.loop(s.k.unused_name("r"), 0, reuse, unroll=s.ctx.choices.pick((0, 0, 4, 8))) as j:
         read = load(tile, _other_lane(s, s.lane, j))
         _accumulate_term(
             s, acc, read if lanes == 1 else part(s.local(read, "seen"), s.ctx.choices.integer(0, lanes - 1))
@@ -59,10 +59,10 @@ def _share_in_phases(s: Sketch, p: WorkItemPosition, values: list[Expr]) -> list
     """In LDS over several rounds: each replaces every element by a mean of two, between barriers."""
     last_value = values[-1]
     span = (last_value.lo, last_value.hi) if s.t.is_float else s.span
-    tile = s.k.lds(s.k.fresh("tile"), s.t, s.threads, span, dynamic=bool(s.ctx["dynamic"]))
+    tile = s.k.lds(s.k.unused_name("tile"), s.t, s.threads, span, dynamic=bool(s.ctx["dynamic"]))
     s.k.store(tile, s.lane, s.bounded(last_value))
     s.k.barrier()
-    with s.k.loop(s.k.fresh("phase"), 1, s.ctx["phases"] + 1) as j:
+    with s.k.loop(s.k.unused_name("phase"), 1, s.ctx["phases"] + 1) as j:
         other = load(tile, _other_lane(s, s.lane, j))
         mixed = load(tile, s.lane) * 0.5 + other * 0.5 if s.t.is_float else (load(tile, s.lane) ^ other) + 1
         mixed = s.local(narrow_range(mixed, *span) if s.t.is_float else s.bounded(mixed), "mixed")
@@ -81,8 +81,8 @@ def _weight_by_constants(s: Sketch, p: WorkItemPosition, values: list[Expr]) -> 
     table = s.coefficients(s.t, taps)
     shared = s.ctx.choices.flag(60)
     with_own = last_value if s.t.is_float else last_value & s.mask(8)
-    acc = s.k.variable(s.k.fresh("acc"), s.start(), s.t, total_span(s.t, with_own.hi * table.hi, taps))
-    with s.k.loop(s.k.fresh("tap"), 0, taps, unroll=s.ctx.choices.pick((0, 1, 4))) as j:
+    acc = s.k.variable(s.k.unused_name("acc"), s.start(), s.t, total_span(s.t, with_own.hi * table.hi, taps))
+    with s.k.loop(s.k.unused_name("tap"), 0, taps, unroll=s.ctx.choices.pick((0, 1, 4))) as j:
         _accumulate_term(s, acc, load(table, j if shared else (s.lane + j) % taps) * with_own)
     s.terms = max(s.terms, taps)
     return [*values, _scale_to_mean(s, acc, taps)]
@@ -93,11 +93,11 @@ def _use_private_array(s: Sketch, p: WorkItemPosition, values: list[Expr]) -> li
     length, last_value = s.ctx.choices.pick((4, 6, 8, 16)), values[-1]
     unroll = s.ctx.choices.pick((1, 1, 0))
     span = (last_value.lo, last_value.hi) if s.t.is_float else s.span
-    window = s.k.private(s.k.fresh("window"), s.t, length, span)
-    with s.k.loop(s.k.fresh("w"), 0, length, unroll=unroll) as w:
+    window = s.k.private(s.k.unused_name("window"), s.t, length, span)
+    with s.k.loop(s.k.unused_name("w"), 0, length, unroll=unroll) as w:
         s.k.store(window, w, s.bounded(last_value if s.t.is_float else last_value + cast(w, s.t)))
-    passes = s.k.loop(s.k.fresh("pass"), 0, s.ctx.choices.pick((1, 2, 4, 8)))
-    with passes, s.k.loop(s.k.fresh("w"), 0, length, unroll=unroll) as w:
+    passes = s.k.loop(s.k.unused_name("pass"), 0, s.ctx.choices.pick((1, 2, 4, 8)))
+    with passes, s.k.loop(s.k.unused_name("w"), 0, length, unroll=unroll) as w:
         s.k.store(window, w, _mix_pair(s, window, w, (w + 1) % length, span))
     return [*values, s.local(load(window, length - 1))]
 
@@ -112,9 +112,9 @@ def _look_up_table(s: Sketch, p: WorkItemPosition, values: list[Expr]) -> list[E
     """Look-ups at pseudo-random places of a table that fits a cache."""
     entries, lookups = s.ctx.size("entries", s.ctx["entries"]), s.ctx["reuse"]
     table = s.source(s.t, entries)
-    state = s.k.variable(s.k.fresh("state"), cast(p.item, U32), U32, (U32.lo, U32.hi))
-    acc = s.k.variable(s.k.fresh("acc"), s.start(), s.t, total_span(s.t, table.hi, lookups))
-    with s.k.loop(s.k.fresh("look"), 0, lookups, unroll=s.ctx.choices.pick((0, 0, 2, 4))):
+    state = s.k.variable(s.k.unused_name("state"), cast(p.item, U32), U32, (U32.lo, U32.hi))
+    acc = s.k.variable(s.k.unused_name("acc"), s.start(), s.t, total_span(s.t, table.hi, lookups))
+    with s.k.loop(s.k.unused_name("look"), 0, lookups, unroll=s.ctx.choices.pick((0, 0, 2, 4))):
         s.k.assign(state, state * 1664525 + 1013904223)
         _accumulate_term(s, acc, load(table, cast((state >> 8) % cast(lift(entries, I32), U32), I32)))
     s.terms = max(s.terms, lookups)

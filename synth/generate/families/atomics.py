@@ -15,7 +15,7 @@ def build_kernels(ctx: Context) -> Module:
     source, host_in = add_input(ctx, k, 0, t, n, init)
     target, host_out = add_output(ctx, k, 0, t, cells)
     with each_item(ctx, k, n) as i:
-        value = k.let(k.fresh(ctx.names.local), load(source, i))
+        value = k.let(k.unused_name(ctx.names.local), load(source, i))
         if not t.is_float:
             value = compute_chain(ctx, k, [value], ctx["compute"])
         at = {"modulo": lambda: i % cells, "blocks": lambda: (i >> 6) % cells}[ctx["pattern"]]()

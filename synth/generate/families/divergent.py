@@ -32,10 +32,10 @@ def build_kernels(ctx: Context) -> Module:
     second, host_in2 = add_input(ctx, k, 1, t, n, ctx.init(t))
     target, host_out = add_output(ctx, k, 0, t, n)
     with each_item(ctx, k, n) as i:
-        x = k.let(k.fresh(ctx.names.local), load(source, i))
+        x = k.let(k.unused_name(ctx.names.local), load(source, i))
         result = k.variable("result_v", x, t, _result_span(t))
         with k.when(_split_condition(ctx, i, x)):
-            y = k.let(k.fresh(ctx.names.local), load(second, i))
+            y = k.let(k.unused_name(ctx.names.local), load(second, i))
             _emit_side(ctx, k, result, [x, y], ctx["then_ops"])
             if ctx["nested"]:
                 with k.when(apply("lt", i % 4, 1)):

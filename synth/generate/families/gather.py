@@ -31,8 +31,8 @@ def build_kernels(ctx: Context) -> Module:
         values = []
         at = i
         for _ in range(ctx["depth"]):
-            at = k.let(k.fresh("j"), load(index, at))
-            values.append(k.let(k.fresh(ctx.names.local), load(source, at)))
+            at = k.let(k.unused_name("j"), load(index, at))
+            values.append(k.let(k.unused_name(ctx.names.local), load(source, at)))
         k.store(target, i, compute_chain(ctx, k, values, ctx["compute"]))
     hosts = [host_source, HostBuffer("indices", I32, length, indices), host_target]
     return ctx.module(hosts, [k.finish()], whole=True)

@@ -22,7 +22,7 @@ def build_kernels(ctx: Context) -> Module:
     wide = ctx["store"] == "f32"
     target, host_out = add_output(ctx, k, 0, F32 if wide else F16, n)
     with each_item(ctx, k, n) as i:
-        values = [k.let(k.fresh(ctx.names.local), load(source, i)) for source, _ in inputs]
+        values = [k.let(k.unused_name(ctx.names.local), load(source, i)) for source, _ in inputs]
         if ctx["rounds"]:
             values.append(compute_recurrences(ctx, k, values[0], values[1], ctx["rounds"]))
         result = compute_chain(ctx, k, values, ctx["compute"])

@@ -19,10 +19,10 @@ def build_kernels(ctx: Context) -> Module:
     target, host_out = add_output(ctx, k, 0, t, n)
     names = PRECISE + (FAST if t is F32 and ctx["fast"] else ())
     with each_item(ctx, k, n) as i:
-        x = k.let(k.fresh(ctx.names.local), load(source, i))
+        x = k.let(k.unused_name(ctx.names.local), load(source, i))
         total = x
         for _ in range(ctx["calls"]):
             step = settle_range(apply_intrinsic(ctx.choices.pick(names), total) + x * 0.25)
-            total = k.let(k.fresh(ctx.names.local), step)
+            total = k.let(k.unused_name(ctx.names.local), step)
         k.store(target, i, total)
     return ctx.module([host_in, host_out], [k.finish()])

@@ -14,7 +14,7 @@ def _map_kernel(ctx: Context, init: Init) -> Kernel:
     source = k.input("src", t, n, *init.span, restrict=ctx.restrict)
     target = k.output("dst", t, n, restrict=ctx.restrict)
     with each_item(ctx, k, n) as i:
-        x = k.let(k.fresh(ctx.names.local), load(source, i))
+        x = k.let(k.unused_name(ctx.names.local), load(source, i))
         k.store(target, i, compute_chain(ctx, k, [x], ctx["compute"]))
     return k.finish()
 

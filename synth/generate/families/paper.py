@@ -37,11 +37,11 @@ def _emit_body(ctx: Context, k: KernelBuilder, i: Expr, sources: list[Buffer], t
         left[kind] -= 1
         if kind == "load":
             source = ctx.choices.pick(sources)
-            chain.values.append(k.let(k.fresh(ctx.names.local), load(source, i)))
+            chain.values.append(k.let(k.unused_name(ctx.names.local), load(source, i)))
         elif kind == "compute":
-            chain.grow(1)
+            chain.add_statements(1)
         else:
             k.store(ctx.choices.pick(targets), i, chain.operand())
-    chain.grow(1)
+    chain.add_statements(1)
     for target in reversed(targets):
         k.store(target, i, chain.operand() if target is not targets[0] else chain.values[-1])

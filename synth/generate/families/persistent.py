@@ -22,13 +22,13 @@ def build_kernels(ctx: Context) -> Module:
     staged = k.lds("stage", t, block, (source.lo, source.hi)) if ctx["staged"] else None
     tx, group = k.let("tx", k.builtin("threadIdx.x")), k.let("group", k.builtin("blockIdx.x"))
     with k.loop("tile", group, total, grid) as tile:
-        at = k.let(k.fresh("pos"), tile * block + tx)
-        x = k.let(k.fresh(ctx.names.local), load(source, at))
+        at = k.let(k.unused_name("pos"), tile * block + tx)
+        x = k.let(k.unused_name(ctx.names.local), load(source, at))
         if staged is not None:
             k.store(staged, tx, x)
             k.barrier()
-            x = k.let(k.fresh(ctx.names.local), load(staged, lift(block - 1, I32) - tx))
-        y = k.let(k.fresh(ctx.names.local), load(second, at))
+            x = k.let(k.unused_name(ctx.names.local), load(staged, lift(block - 1, I32) - tx))
+        y = k.let(k.unused_name(ctx.names.local), load(second, at))
         values = [x, y]
         if ctx["rounds"]:
             values.append(compute_recurrences(ctx, k, x, y, ctx["rounds"]))

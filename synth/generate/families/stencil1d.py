@@ -38,7 +38,7 @@ def build_kernels(ctx: Context) -> Module:
     target = k.output("dst", t, n, span, restrict=ctx.restrict)
     weights = [1.0 / 2 ** (2 + abs(offset)) for offset in range(-radius, radius + 1)]  # sum < 1: values stay in span
     with each_item(ctx, k, n) as i, _guard_interior(ctx, k, i) as at:
-        total = k.let(k.fresh("sum"), weighted_sum(_load_neighbours(ctx, source, at), weights))
+        total = k.let(k.unused_name("sum"), weighted_sum(_load_neighbours(ctx, source, at), weights))
         k.store(target, at, total)
     kernel = k.finish()
     hosts = [HostBuffer("grid_a", t, n, init, output=True), HostBuffer("grid_b", t, n, Init("zero"), output=True)]

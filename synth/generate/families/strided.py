@@ -43,9 +43,9 @@ def build_kernels(ctx: Context) -> Module:
     source, host_in = add_input(ctx, k, 0, t, _source_size(ctx), init)
     target, host_out = add_output(ctx, k, 0, t, (n - 1) * gap + 1)
     with each_item(ctx, k, n) as i:
-        at = k.let(k.fresh("pos"), _source_index(ctx, i))
-        values = [k.let(k.fresh(ctx.names.local), load(source, at))]
+        at = k.let(k.unused_name("pos"), _source_index(ctx, i))
+        values = [k.let(k.unused_name(ctx.names.local), load(source, at))]
         if ctx["second_load"]:
-            values.append(k.let(k.fresh(ctx.names.local), load(source, i)))
+            values.append(k.let(k.unused_name(ctx.names.local), load(source, i)))
         k.store(target, i * gap if gap > 1 else i, compute_chain(ctx, k, values, ctx["compute"]))
     return ctx.module([host_in, host_out], [k.finish()])

@@ -12,7 +12,7 @@ from hipsynth.synth.generate.types import vector_type
 def _process_lanes(ctx: Context, k: KernelBuilder, values: list[Expr]) -> list[Expr]:
     lanes = []
     for lane in range(values[0].dtype.lanes):
-        parts = [k.let(k.fresh(ctx.names.local), part(v, lane)) for v in values]
+        parts = [k.let(k.unused_name(ctx.names.local), part(v, lane)) for v in values]
         lanes.append(compute_chain(ctx, k, parts, ctx["compute"]))
     return lanes
 
@@ -24,6 +24,6 @@ def build_kernels(ctx: Context) -> Module:
     inputs = [add_input(ctx, k, order, t, n, ctx.init(t)) for order in range(ctx["inputs"])]
     target, host_out = add_output(ctx, k, 0, t, n)
     with each_item(ctx, k, n) as i:
-        values = [k.let(k.fresh("wide"), load(source, i)) for source, _ in inputs]
+        values = [k.let(k.unused_name("wide"), load(source, i)) for source, _ in inputs]
         k.store(target, i, pack(t, _process_lanes(ctx, k, values)))
     return ctx.module([*(host for _, host in inputs), host_out], [k.finish()])

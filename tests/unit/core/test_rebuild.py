@@ -94,7 +94,7 @@ def test_leftovers_of_an_interrupted_rewrite_are_removed_only_if_stored(tmp_path
     (tmp_path / "c" / "programs" / "x.parquet.77-78.partial").write_text("half")
     with CorpusWriter(tmp_path / "c", METRICS) as writer:
         writer.add(item(50))
-        assert {str(path.relative_to(tmp_path / "c")) for path in writer.strangers()} == extra
+        assert {str(path.relative_to(tmp_path / "c")) for path in writer.unlisted_files()} == extra
     assert extra < set(content(tmp_path / "c"))
     assert not list((tmp_path / "c").rglob("*.partial"))
     fill(tmp_path / "c", ITEMS[20:], programs=40)  # now they are
@@ -109,7 +109,7 @@ def test_foreign_files_stay(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").unlink()
     assert Corpus.open(tmp_path).programs().num_rows == 3
     with CorpusWriter(tmp_path, METRICS) as writer:
-        assert writer.strangers() == [foreign]
+        assert writer.unlisted_files() == [foreign]
     assert foreign.exists()
 
 
@@ -124,7 +124,7 @@ def test_a_damaged_shard_without_manifest_is_named_and_repaired(tmp_path: Path) 
     assert "--repair" in caught.value.remedy
     assert 0 < Corpus.open(tmp_path, skip_damaged=True).measurements().num_rows < len(ITEMS) + 16
     with CorpusWriter(tmp_path, METRICS, repair=True) as writer:
-        assert writer.dropped == (f"measurements/{shard.name}",)
+        assert writer.dropped_parts == (f"measurements/{shard.name}",)
         for one in ITEMS:
             if writer.status(one.id) is None:
                 writer.add(one)
@@ -185,7 +185,7 @@ def test_both_remedies_for_a_damaged_journal_work(tmp_path: Path, garbage: bytes
     assert len(Corpus.open(path.parent).measurements()["measurement_id"].unique()) == 4
     path.write_bytes(damaged)
     with CorpusWriter(path.parent, METRICS, repair=True) as writer:
-        assert writer.dropped == ("journal.log:4",)
+        assert writer.dropped_parts == ("journal.log:4",)
     fill(tmp_path / "whole", ITEMS[:6])
     assert content(path.parent) == content(tmp_path / "whole")
 

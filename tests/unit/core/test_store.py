@@ -178,7 +178,7 @@ def test_a_damaged_shard_is_named_and_the_others_stay_usable(tmp_path: Path, mon
     assert shards[0].name in intact.damaged[0]
 
     with CorpusWriter(tmp_path, METRICS, repair=True) as writer:
-        assert [Path(name).name for name in writer.dropped] == [shards[0].name]
+        assert [Path(name).name for name in writer.dropped_parts] == [shards[0].name]
         lost = [n for n in range(30) if writer.status(item(n).id) is None]
         assert len(lost) == 30 - intact.measurements().num_rows
         for n in lost:

@@ -93,9 +93,9 @@ def test_the_label_is_the_heaviest_kernel() -> None:
 def test_thin_bins_are_worth_more_and_coverage_counts_effective_bins() -> None:
     rows = [*(row(n, "hbm") for n in range(9)), row(9, "lds")]
     found = measure_coverage(rows)
-    assert found.worth(rows[9]) > 1 > found.worth(rows[0])
-    assert found.effective("gfx90a", "L1_Cache_Hit_Rate") == pytest.approx(1.0)
-    assert found.effective("gfx90a", "bottleneck") == pytest.approx(
+    assert found.score_rarity(rows[9]) > 1 > found.score_rarity(rows[0])
+    assert found.effective_bins("gfx90a", "L1_Cache_Hit_Rate") == pytest.approx(1.0)
+    assert found.effective_bins("gfx90a", "bottleneck") == pytest.approx(
         math.exp(-0.9 * math.log(0.9) - 0.1 * math.log(0.1))
     )
 

@@ -158,8 +158,12 @@ def test_errors_of_extrapolated_kernels_are_marked(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(expected_error, "table", lambda: expected_error.Evidence({}, {"gfx90a": frozenset()}))
     assert expected_error.without_evidence(plain.counters, "mi250", 1e5) == ["from 30 us"]
     assert expected_error.without_evidence(plain.counters, "mi250", 1e3) == ["below 30 us"]
-    assert not expected_error.covered("Duration", ["from 30 us"]) and expected_error.covered("TCC_REQ", ["from 30 us"])
-    assert expected_error.covered("SQ_INSTS_VALU", ["global atomics"]) and not expected_error.covered("IPC", ["LDS"])
+    assert not expected_error.has_recorded_error("Duration", ["from 30 us"]) and expected_error.has_recorded_error(
+        "TCC_REQ", ["from 30 us"]
+    )
+    assert expected_error.has_recorded_error(
+        "SQ_INSTS_VALU", ["global atomics"]
+    ) and not expected_error.has_recorded_error("IPC", ["LDS"])
 
 
 def test_errors_fall_back_to_the_architecture(monkeypatch: pytest.MonkeyPatch) -> None:

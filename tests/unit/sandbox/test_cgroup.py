@@ -58,7 +58,7 @@ def test_a_setting_that_cannot_work_is_an_error(kind: str, tmp_path: Path, monke
 def test_a_group_has_the_limits_of_the_job(above: Path) -> None:
     group = cgroup.Group(above)
     (group.folder / "memory.swap.max").touch()
-    group.limit(LIMITS)
+    group.set_limits(LIMITS)
     written = {path.name: path.read_text() for path in group.folder.iterdir()}
     assert written == {"memory.max": f"{(1 << 30) + (1 << 20)}\n", "memory.swap.max": "0\n", "pids.max": "110\n"}
     group.close()
@@ -69,7 +69,7 @@ def test_a_process_that_the_kernel_killed_for_memory_is_noticed(above: Path) -> 
     group = cgroup.Group(above)
     events = group.folder / "memory.events"
     events.write_text("low 0\noom 1\noom_kill 1\n")
-    group.limit(LIMITS)
+    group.set_limits(LIMITS)
     assert not group.ran_out_of_memory(), "an earlier job's"
     events.write_text("low 0\noom 2\noom_kill 2\n")
     assert group.ran_out_of_memory()

@@ -12,7 +12,7 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
 from hipsynth.serving.mcp.server import describe_tool, http_app, make_server, require_token
-from hipsynth.tuning.tools import TOOLS, Workshop
+from hipsynth.tuning.tools import TOOLS, ToolSession
 from hipsynth.tuning.trial import target_of
 
 ADDING = {"compile", "edit", "apply", "swizzle"}
@@ -32,15 +32,15 @@ def asked(client: Client, name: str, arguments: dict[str, Any]) -> Any:
 
 
 def test_tools_are_listed_and_called() -> None:
-    found = asked(Client(make_server(Workshop(target_of("gfx942")))), "profile", {"program": "/etc/passwd"})
+    found = asked(Client(make_server(ToolSession(target_of("gfx942")))), "profile", {"program": "/etc/passwd"})
     assert found.is_error and json.loads(found.content[0].text)["error"] == "unknown_program"
     assert found.structured_content["error"] == "unknown_program"
 
 
 def test_an_answer_fits_the_output_schema() -> None:
-    shop = Workshop(target_of("gfx942"))
-    shop.add("int main() {\n}\n", made="source")
-    server = make_server(shop)
+    session = ToolSession(target_of("gfx942"))
+    session.add("int main() {\n}\n", made="source")
+    server = make_server(session)
     found = asked(Client(server), "read", {"program": "v0"})
     assert found.structured_content == {"program": "v0", "text": "1\tint main() {\n2\t}", "lines": 2}
     jsonschema.validate(found.structured_content, describe_tool(TOOLS["read"]).output_schema)
@@ -76,7 +76,7 @@ def test_http_with_the_token() -> None:
     from mcp.client.streamable_http import streamable_http_client
 
     token = "a-token-of-a-test"
-    app = http_app(Workshop(target_of("gfx942")), token)
+    app = http_app(ToolSession(target_of("gfx942")), token)
 
     async def run() -> Any:
         import uvicorn

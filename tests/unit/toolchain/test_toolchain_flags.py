@@ -48,7 +48,7 @@ def test_flags_that_choose_files_targets_or_tools_are_refused(text: str) -> None
 
 @pytest.mark.parametrize(("text", "plain"), [("-O3 -ffast-math", True), ("-DN=1", False), ("-include a.h", False)])
 def test_only_flags_that_do_not_affect_headers_are_plain(text: str, plain: bool) -> None:
-    assert parse_flags(text).plain is plain
+    assert parse_flags(text).allows_pch is plain
 
 
 @given(st.text(max_size=30))

@@ -97,7 +97,7 @@ def test_nearest_neighbour_ignores_names() -> None:
     baseline = NearestNeighbour()
     baseline.fit(train)
     copies = [made.sample(i, 1, arch, flags) for i in range(20) for arch, flags in made.TARGETS]
-    assert baseline.predict(copies) == [copy.truth() for copy in copies]
+    assert baseline.predict(copies) == [copy.true_metrics() for copy in copies]
 
 
 def test_gradient_boosting_learns_sizes_without_a_compiler() -> None:
@@ -107,7 +107,7 @@ def test_gradient_boosting_learns_sizes_without_a_compiler() -> None:
     errors = [
         abs(p["L2_Cache_Bandwidth"] - t) / t
         for p, s in zip(baseline.predict(pool[200:]), pool[200:], strict=True)
-        if (t := s.truth()["L2_Cache_Bandwidth"]) is not None and p["L2_Cache_Bandwidth"] is not None
+        if (t := s.true_metrics()["L2_Cache_Bandwidth"]) is not None and p["L2_Cache_Bandwidth"] is not None
     ]
     assert float(np.median(errors)) < 0.05
     assert baseline.without_code == len(pool)

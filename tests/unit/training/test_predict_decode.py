@@ -102,7 +102,7 @@ def test_skeleton_fills_to_the_answer() -> None:
     reply = render_answer(sample.metrics, sample.arch, sample.flags, "sig3")
     form, values = split_answer(reply)
     assert form == answer_skeleton(sample.arch, sample.flags, "sig3")
-    assert form.fill(dict(zip(form.order, values, strict=True))) == reply
+    assert form.fill_values(dict(zip(form.order, values, strict=True))) == reply
 
 
 def test_long_sources_are_cut_to_the_context_and_counted() -> None:
@@ -121,16 +121,16 @@ def test_long_sources_are_cut_to_the_context_and_counted() -> None:
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_forced_answers_of_an_untrained_model_are_valid(fmt: str) -> None:
     questions = [(s.text, s.arch, s.flags) for s in made.samples(2, 1)]
-    for (_, arch, flags), found in zip(questions, decoder(fmt).forced(questions), strict=True):
-        text = answer_skeleton(arch, flags, fmt).fill(found.values)
+    for (_, arch, flags), found in zip(questions, decoder(fmt).decode_values(questions), strict=True):
+        text = answer_skeleton(arch, flags, fmt).fill_values(found.values)
         read = parse_answer(text, arch=arch, flags=flags, digits=fmt)
         assert read.valid, read.errors
 
 
 def test_batches_answer_like_single_questions() -> None:
     questions = [(s.text, s.arch, s.flags) for s in made.samples(3, 1)]
-    together = decoder("sig3").forced(questions, batch=8)
-    alone = [decoder("sig3").forced([q])[0] for q in questions]
+    together = decoder("sig3").decode_values(questions, batch=8)
+    alone = [decoder("sig3").decode_values([q])[0] for q in questions]
     assert [a.values for a in together] == [a.values for a in alone]
 
 
@@ -138,8 +138,8 @@ def test_decoding_agrees_with_training() -> None:
     """The scores that training sees for a decoded answer prefer each of its figures among all figures."""
     torch: Any = needs.package("torch")
     sample = made.samples(2, 1)[1]
-    answer = decoder("fixed3").forced([(sample.text, sample.arch, sample.flags)])[0]
-    text = answer_skeleton(sample.arch, sample.flags, "fixed3").fill(answer.values)
+    answer = decoder("fixed3").decode_values([(sample.text, sample.arch, sample.flags)])[0]
+    text = answer_skeleton(sample.arch, sample.flags, "fixed3").fill_values(answer.values)
     read = parse_answer(text, arch=sample.arch, flags=sample.flags, digits="fixed3")
     example = encoder("fixed3").example(replace(sample, metrics=read.values))
     with torch.inference_mode():
@@ -172,7 +172,7 @@ def test_a_padded_batch_has_the_loss_of_its_examples_alone() -> None:
 
 def test_unconstrained_decoding_returns_one_text_per_question() -> None:
     questions = [(s.text, s.arch, s.flags) for s in made.samples(1, 1)][:3]
-    texts = decoder("sig3").free(questions, new_tokens=5)
+    texts = decoder("sig3").decode_freely(questions, new_tokens=5)
     assert len(texts) == 3
     assert not any(parse_answer(text).valid for text in texts)
 
@@ -183,7 +183,7 @@ def test_one_question_takes_one_thread() -> None:
     seen: list[int] = []
 
     class Decoding:
-        def forced(self, questions: object) -> None:
+        def decode_values(self, questions: object) -> None:
             seen.append(torch.get_num_threads())
             raise BadInput("enough")
 

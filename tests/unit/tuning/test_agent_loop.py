@@ -17,7 +17,7 @@ from hipsynth.synth.llm.endpoint import Client
 from hipsynth.tuning.agent import agent_loop as drive_module
 from hipsynth.tuning.agent.agent_loop import FAILED_CALLS, AgentResult, AgentSettings, drive_model
 from hipsynth.tuning.agent.prompts import DONE, fit_messages, opening_messages, tool_result_message
-from hipsynth.tuning.agent.sft_chats import NoLesson, from_trace
+from hipsynth.tuning.agent.sft_chats import NotTeachable, from_trace
 from hipsynth.tuning.agent.trace import read_trace
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator
 from hipsynth.tuning.optimize.optimize import OptimizeRequest
@@ -137,7 +137,7 @@ def test_a_run_ends_with_a_reason(turns: list[Turn], ended: str, manner: dict[st
     found, _ = driven(turns, tmp_path / "run.jsonl", **manner)
     assert (found.ended, found.found.status) == (ended, "unchanged")
     assert found.calls <= manner.get("calls", 40) and found.failed_calls <= FAILED_CALLS
-    with pytest.raises(NoLesson):
+    with pytest.raises(NotTeachable):
         from_trace(read_trace(tmp_path / "run.jsonl"), "", "llm")
 
 

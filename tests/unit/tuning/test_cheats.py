@@ -13,7 +13,7 @@ from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, measurement_
 from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.optimize.verify import Verifier
 from hipsynth.tuning.optimize.verify_change import prepare_verifier
-from hipsynth.tuning.tools import Workshop
+from hipsynth.tuning.tools import ToolSession
 from hipsynth.tuning.trial import run_trial, target_of
 
 TARGET = target_of("gfx942")
@@ -74,10 +74,10 @@ def test_there_are_many_kinds() -> None:
 def test_no_move_of_the_search_is_taken_for_a_cheat(name: str) -> None:
     """The first plan of each transformation on handwritten programs."""
     [path] = HANDWRITTEN.glob(f"*/{name}.hip")
-    shop = Workshop(TARGET)
-    version = shop.add(path.read_text())
-    texts = {move.transformation: text for move, text in reversed(shop.moves(version))}
-    verifier = shop.verifier(version.name)
+    session = ToolSession(TARGET)
+    version = session.add(path.read_text())
+    texts = {move.transformation: text for move, text in reversed(session.moves(version))}
+    verifier = session.verifier(version.name)
     assert len(texts) > 4
     for transformation, text in texts.items():
         found = verifier.full(text)

@@ -29,7 +29,7 @@ from hipsynth.tuning.reason.grpo import roll_out, train_with_grpo, training_ques
 from hipsynth.tuning.reason.kernel_rewrite import kernels_in, replace_kernels
 from hipsynth.tuning.reason.local_model import LocalModel
 from hipsynth.tuning.reason.sft import SPECIAL, encode_chat, read_chats, train_on_chats
-from hipsynth.tuning.tools import Workshop, run_tool
+from hipsynth.tuning.tools import ToolSession, run_tool
 from hipsynth.tuning.trial import target_of
 
 needs.package("torch")
@@ -271,15 +271,15 @@ def test_reinforcement_takes_steps_with_the_tools_as_environment(traces: Path, t
 
 
 def test_moves_are_proposed_by_the_gain_that_previews_expect() -> None:
-    shop = Workshop(TARGET)
-    shop.add(TEXT, made="source")
-    moves = run_tool(shop, "propose", {"program": "v0"}).document["moves"]
+    session = ToolSession(TARGET)
+    session.add(TEXT, made="source")
+    moves = run_tool(session, "propose", {"program": "v0"}).document["moves"]
     gains = [row.get("gain") for row in moves]
     assert gains[0] == 1.5 and gains == sorted(gains, key=lambda gain: -(gain or 0.0))
     assert None in gains  # what has no preview is still proposed
     numbers = sorted(row["move"] for row in moves)
     assert numbers == list(range(len(moves)))  # a number stays that of the move, whatever its place
-    unseen = run_tool(shop, "propose", {"program": "v0", "preview": 0}).document["moves"]
+    unseen = run_tool(session, "propose", {"program": "v0", "preview": 0}).document["moves"]
     assert not any(row.get("gain") for row in unseen)
     text = brief_messages([{"role": "tool", "name": "propose", "content": json.dumps({"moves": moves})}])[0]["content"]
     assert "gain=1.5" in text.splitlines()[0]

@@ -13,7 +13,7 @@ from hipsynth.tuning.agent import sft_data as collecting
 from hipsynth.tuning.agent.prompts import DONE
 from hipsynth.tuning.agent.sft_chats import (
     MOST_DETOURS,
-    NoLesson,
+    NotTeachable,
     dead_ends,
     make_chat_samples,
     split_of,
@@ -23,7 +23,7 @@ from hipsynth.tuning.agent.sft_chats import (
 from hipsynth.tuning.agent.sft_data import ProgramTarget, collect_chats, write_chats
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator
 from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
-from hipsynth.tuning.tools import TOOLS, Workshop
+from hipsynth.tuning.tools import TOOLS, ToolSession
 from hipsynth.tuning.trial import target_of
 
 TARGET = target_of("gfx942")
@@ -78,7 +78,7 @@ def test_chats_of_one_success_share_what_was_measured(monkeypatch: pytest.Monkey
 def test_what_gained_nothing_is_no_lesson(monkeypatch: pytest.MonkeyPatch) -> None:
     request = OptimizeRequest(TEXT, TARGET, 1.0)
     monkeypatch.setattr("hipsynth.tuning.optimize.search.GAIN", 0.99)
-    with pytest.raises(NoLesson, match="unchanged"):
+    with pytest.raises(NotTeachable, match="unchanged"):
         make_chat_samples(request, optimize_program(request), "a", "synthetic")
 
 
@@ -120,7 +120,7 @@ def test_what_gains_nothing_is_not_searched_again(tmp_path: Path, monkeypatch: p
     report = collect_chats([ProgramTarget(other, target, 20.0) for target in targets], tmp_path / "first")
     assert searches == ["gfx90a", "gfx942", "gfx90a"]
     assert report.without == {"unchanged": 1, "not_on_first_target": 1}
-    monkeypatch.setattr(Workshop, "moves", lambda self, version: [])
+    monkeypatch.setattr(ToolSession, "moves", lambda self, version: [])
     report = collect_chats([ProgramTarget(program, targets[0], 20.0)], tmp_path / "none")
     assert report.without == {"no_moves": 1} and len(searches) == 3
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, KernelTime
-from hipsynth.tuning.tools import TOOLS, Workshop, WorkshopLimits, run_tool, tool_definitions
+from hipsynth.tuning.tools import TOOLS, ToolLimits, ToolSession, run_tool, tool_definitions
 from hipsynth.tuning.tools.tool_table import check_arguments, without_folders
 from hipsynth.tuning.trial import target_of
 
@@ -41,14 +41,14 @@ WRONG = PROGRAM.replace("out[i] = sum;", "out[i] = sum + 1;")
 
 
 @pytest.fixture(scope="module")
-def shop() -> Iterator[Workshop]:
-    made = Workshop(target_of("gfx942"), sizes=(("96",), ("70",)))
+def session() -> Iterator[ToolSession]:
+    made = ToolSession(target_of("gfx942"), sizes=(("96",), ("70",)))
     made.add(PROGRAM, made="source")
     yield made
 
 
-def fresh(limits: WorkshopLimits | None = None) -> Workshop:
-    return Workshop(target_of("gfx942"), limits)
+def fresh(limits: ToolLimits | None = None) -> ToolSession:
+    return ToolSession(target_of("gfx942"), limits)
 
 
 def test_every_tool_has_a_name_a_description_and_a_schema() -> None:
@@ -96,15 +96,15 @@ def test_no_call_raises(name: str, value: object, known: bool) -> None:
 
 
 def test_limits_end_a_run() -> None:
-    shop = fresh(WorkshopLimits(calls=1, programs=1))
-    assert run_tool(shop, "profile", {"program": "v0"}).document["error"] == "unknown_program"
-    assert run_tool(shop, "profile", {"program": "v0"}).document["error"] == "limit"
-    shop = fresh(WorkshopLimits(seconds=0.5))
-    shop.seconds = 1.0
-    assert run_tool(shop, "propose", {"program": "v0"}).document["error"] == "limit"
-    shop = fresh(WorkshopLimits(programs=1))
-    shop.add(PROGRAM)
-    assert run_tool(shop, "compile", {"source": WRONG}).document["error"] == "limit"
+    session = fresh(ToolLimits(calls=1, programs=1))
+    assert run_tool(session, "profile", {"program": "v0"}).document["error"] == "unknown_program"
+    assert run_tool(session, "profile", {"program": "v0"}).document["error"] == "limit"
+    session = fresh(ToolLimits(seconds=0.5))
+    session.seconds = 1.0
+    assert run_tool(session, "propose", {"program": "v0"}).document["error"] == "limit"
+    session = fresh(ToolLimits(programs=1))
+    session.add(PROGRAM)
+    assert run_tool(session, "compile", {"source": WRONG}).document["error"] == "limit"
 
 
 def test_a_source_cannot_read_what_lies_outside(tmp_path: Path) -> None:
@@ -124,62 +124,62 @@ def test_arguments_have_the_types_of_the_schema() -> None:
     assert check_arguments(parameters, {"program": "v0", "move": 3}) == {"program": "v0", "move": 3}
 
 
-def test_a_program_is_improved_with_the_tools(shop: Workshop) -> None:
-    found = run_tool(shop, "profile", {"program": "v0"}).document
+def test_a_program_is_improved_with_the_tools(session: ToolSession) -> None:
+    found = run_tool(session, "profile", {"program": "v0"}).document
     assert found["kernels"][0]["name"] == "scale" and found["duration_us"] > 0
-    moves = run_tool(shop, "propose", {"program": "v0"}).document["moves"]
+    moves = run_tool(session, "propose", {"program": "v0"}).document["moves"]
     assert {"hints", "group_shape"} <= {row["transformation"] for row in moves}
     number = next(row["move"] for row in moves if row["transformation"] == "group_shape")
-    made = run_tool(shop, "apply", {"program": "v0", "move": number}).document
+    made = run_tool(session, "apply", {"program": "v0", "move": number}).document
     assert made["program"] == "v1" and "+" in made["diff"]
-    gained = run_tool(shop, "compare", {"before": "v0", "after": "v1"}).document
+    gained = run_tool(session, "compare", {"before": "v0", "after": "v1"}).document
     assert gained["speedup"] == pytest.approx(gained["before_us"] / gained["after_us"], abs=1e-2)
-    verified = run_tool(shop, "run_and_verify", {"program": "v1"}).document
+    verified = run_tool(session, "run_and_verify", {"program": "v1"}).document
     assert verified["passed"] and {row["check"] for row in verified["checks"]} >= {"other_inputs", "other_sizes"}
-    assert run_tool(shop, "apply", {"program": "v0", "move": number}).document["program"] == "v1"
-    assert run_tool(shop, "apply", {"program": "v0", "move": 999}).document["error"] == "unknown_move"
+    assert run_tool(session, "apply", {"program": "v0", "move": number}).document["program"] == "v1"
+    assert run_tool(session, "apply", {"program": "v0", "move": 999}).document["error"] == "unknown_move"
 
 
-def test_a_program_is_read_and_edited(shop: Workshop) -> None:
-    text = run_tool(shop, "read", {"program": "v0", "first": 8, "most": 1}).document["text"]
+def test_a_program_is_read_and_edited(session: ToolSession) -> None:
+    text = run_tool(session, "read", {"program": "v0", "first": 8, "most": 1}).document["text"]
     assert text == "8\t  for (int k = 0; k < n; ++k) sum += in[i * n + k];"
     change = {"program": "v0", "old": "out[i] = sum;", "new": "out[i] = sum + 2;"}
-    edited = run_tool(shop, "edit", change).document
-    assert "+  out[i] = sum + 2;" in edited["diff"] and shop.version(edited["program"]).root == "v0"
+    edited = run_tool(session, "edit", change).document
+    assert "+  out[i] = sum + 2;" in edited["diff"] and session.version(edited["program"]).root == "v0"
     for old in ("out[i] = product;", "int", ""):
-        refused = run_tool(shop, "edit", change | {"old": old}).document
+        refused = run_tool(session, "edit", change | {"old": old}).document
         assert refused["error"] == "bad_arguments"
-    assert run_tool(shop, "edit", change | {"new": "out[j] = 1;"}).document["error"] == "compile_failed"
-    assert run_tool(shop, "read", {"program": "v0", "first": 999}).document["error"] == "bad_arguments"
+    assert run_tool(session, "edit", change | {"new": "out[j] = 1;"}).document["error"] == "compile_failed"
+    assert run_tool(session, "read", {"program": "v0", "first": 999}).document["error"] == "bad_arguments"
 
 
-def test_resources_and_causes_are_those_of_the_profile(shop: Workshop) -> None:
-    [held] = run_tool(shop, "resources", {"program": "v0"}).document["kernels"]
+def test_resources_and_causes_are_those_of_the_profile(session: ToolSession) -> None:
+    [held] = run_tool(session, "resources", {"program": "v0"}).document["kernels"]
     assert held["name"] == "scale" and held["vgprs_per_lane"] > 0 and held["lds_bytes_per_group"] == 0
     assert held["waves_per_cu"] == 4 * held["groups_per_cu"] and held["limited_by"]
-    [causes] = run_tool(shop, "what_if", {"program": "v0"}).document["kernels"]
+    [causes] = run_tool(session, "what_if", {"program": "v0"}).document["kernels"]
     worth = {row["cause"]: row["worth_percent"] for row in causes["causes"]}
     assert worth["coalescing"] > 0 and max(worth.values()) <= 100 and "lds_conflicts" not in worth
     assert list(worth.values()) == sorted(worth.values(), reverse=True)
 
 
-def test_a_wrong_program_does_not_pass(shop: Workshop) -> None:
-    made = run_tool(shop, "compile", {"source": WRONG, "replaces": "v0"}).document
+def test_a_wrong_program_does_not_pass(session: ToolSession) -> None:
+    made = run_tool(session, "compile", {"source": WRONG, "replaces": "v0"}).document
     assert made["must_behave_like"] == "v0"
-    assert not run_tool(shop, "run_and_verify", {"program": made["program"]}).document["passed"]
+    assert not run_tool(session, "run_and_verify", {"program": made["program"]}).document["passed"]
 
 
 @pytest.mark.full
-def test_groups_are_mapped(shop: Workshop) -> None:
-    found = run_tool(shop, "swizzle", {"program": "v0"})
+def test_groups_are_mapped(session: ToolSession) -> None:
+    found = run_tool(session, "swizzle", {"program": "v0"})
     assert not found.failed and found.document["kernels"][0]["status"] in ("improved", "ceiling", "refused")
 
 
 @pytest.mark.full
-def test_lines_and_predictions(shop: Workshop) -> None:
-    found = run_tool(shop, "hot_lines", {"program": "v0", "most": 3}).document
+def test_lines_and_predictions(session: ToolSession) -> None:
+    found = run_tool(session, "hot_lines", {"program": "v0", "most": 3}).document
     assert 0 < len(found["lines"]) <= 3 and found["lines"][0]["share"] > 0
-    assert run_tool(shop, "predict", {"program": "v0"}).document["kernels"][0]["duration_us"] > 0
+    assert run_tool(session, "predict", {"program": "v0"}).document["kernels"][0]["duration_us"] > 0
 
 
 def test_a_measurement_is_found_again_in_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

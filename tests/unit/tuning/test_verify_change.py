@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hipsynth.cli.main import main
-from hipsynth.tuning.tools import Workshop, run_tool
+from hipsynth.tuning.tools import ToolSession, run_tool
 from hipsynth.tuning.trial import target_of
 
 PROGRAM = r"""
@@ -81,9 +81,9 @@ def test_an_original_that_is_no_reference_is_bad_input(
 
 
 def test_the_tool_compares_any_two_programs() -> None:
-    shop = Workshop(target_of("gfx942"), sizes=(("100",),))
+    session = ToolSession(target_of("gfx942"), sizes=(("100",),))
     for text in (PROGRAM, SAME, OTHER):
-        shop.add(text)
-    assert run_tool(shop, "verify", {"original": "v0", "changed": "v1"}).document["passed"]
-    assert not run_tool(shop, "verify", {"original": "v0", "changed": "v2"}).document["passed"]
-    assert run_tool(shop, "verify", {"original": "v0", "changed": "v9"}).document["error"] == "unknown_program"
+        session.add(text)
+    assert run_tool(session, "verify", {"original": "v0", "changed": "v1"}).document["passed"]
+    assert not run_tool(session, "verify", {"original": "v0", "changed": "v2"}).document["passed"]
+    assert run_tool(session, "verify", {"original": "v0", "changed": "v9"}).document["error"] == "unknown_program"
