@@ -15,8 +15,8 @@ from hipsynth.cli.options import NamedPath, json_option
 from hipsynth.cli.output import Progress, print_json, print_note
 
 if TYPE_CHECKING:
+    from hipsynth.training.models.config import Config
     from hipsynth.training.models.model_record import ModelRecord
-    from hipsynth.training.models.train import Config
 
 EPILOG = """\b
 Examples:
@@ -61,7 +61,9 @@ def command(
     Training of a language model writes checkpoints; after an interruption, run the same command again to continue.
     """
     from hipsynth.training.data.dataset import load_samples
-    from hipsynth.training.models.train import load_config, train_model
+    from hipsynth.training.models.config import load_config
+    from hipsynth.training.models.documents import TrainDocument
+    from hipsynth.training.models.train import train_model
 
     config = load_config(config_name)
     changes: dict[str, Any] = {"base": base, "max_steps": max_steps}
@@ -75,7 +77,7 @@ def command(
     with show_progress("train") as progress:
         record = train_model(corpus, config, out, progress, load_samples(corpus, backend))
     if as_json:
-        print_json({"model": str(out), **record})
+        print_json(TrainDocument.of(out, record))
         return
     valid = record["valid_loss"]
     counts = record["samples"]
@@ -109,6 +111,7 @@ def show_progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
 
 def _train_with_tools(traces: Path, config: Config, out: Path, as_json: bool) -> None:
     """Trains a model of the recipe's task on the chats of a folder, or reinforces one."""
+    from hipsynth.training.models.documents import TrainDocument
     from hipsynth.tuning.prediction.reinforce import reinforce
     from hipsynth.tuning.prediction.train import train_to_predict
     from hipsynth.tuning.reason.grpo import train_with_grpo
@@ -120,7 +123,7 @@ def _train_with_tools(traces: Path, config: Config, out: Path, as_json: bool) ->
     with show_progress("train") as progress:
         record = (practice if config.method == "grpo" else supervised)(traces, config, out, progress)
     if as_json:
-        print_json({"model": str(out), **record})
+        print_json(TrainDocument.of(out, record))
         return
     if config.method == "grpo":
         click.echo(rollouts_text(out, record))
@@ -147,10 +150,11 @@ def rollouts_text(out: Path, record: ModelRecord) -> str:
 def _train_analytic(corpus: Path, config: Config, out: Path, backend: str | None, as_json: bool) -> None:
     from hipsynth.training.analytic.train import train_analytic
     from hipsynth.training.data.dataset import load_samples
+    from hipsynth.training.models.documents import TrainDocument
 
     record = train_analytic(corpus, config, out, load_samples(corpus, backend, every_device=True), print_note)
     if as_json:
-        print_json({"model": str(out), **record})
+        print_json(TrainDocument.of(out, record))
         return
     counts = record["samples"]
     click.echo(

@@ -45,9 +45,10 @@ from hipsynth.training.evaluation.table4 import (
     score_sets,
     share_code,
 )
+from hipsynth.training.models.config import load_config
 from hipsynth.training.models.model_record import model_record
 from hipsynth.training.models.predict import Predictor, normalised_values
-from hipsynth.training.models.train import load_config, train_model
+from hipsynth.training.models.train import train_model
 from studies.markdown import format_table
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -34,7 +34,7 @@ from hipsynth.synth.release.pack import PackResult
 from hipsynth.synth.release.verify import ReleaseVerification
 from hipsynth.training.data.documents import ChatExport, QuestionExport
 from hipsynth.training.evaluation.documents import EvaluationDocument, ReportSummary
-from hipsynth.training.models.documents import PredictDocument, VariantDocument
+from hipsynth.training.models.documents import PredictDocument, TrainDocument, VariantDocument
 from hipsynth.tuning.agent.sft_data import CollectionSummary
 from hipsynth.tuning.optimize.documents import OptimizeDocument, VerifyDocument
 from hipsynth.tuning.swizzle.documents import SwizzleDocument
@@ -73,6 +73,7 @@ DOCUMENTS = (
     PublishedDocument("stats", CorpusStatistics, "`synth stats --json`"),
     PublishedDocument("export-chat", ChatExport, "`synth export --format chat-jsonl --json`"),
     PublishedDocument("export-questions", QuestionExport, "`synth export --format questions --json`"),
+    PublishedDocument("train", TrainDocument, "`synth train --json`"),
     PublishedDocument("evaluate", EvaluationDocument, "`synth evaluate --json`"),
     PublishedDocument("report", ReportSummary, "`synth report --json`"),
     PublishedDocument("release-pack", PackResult, "`synth release make --json` and `synth release pack --json`"),

@@ -12,7 +12,7 @@ from hipsynth.core.store import CorpusItem, CorpusWriter
 from hipsynth.profiling.metrics.definitions import answer_ids
 from hipsynth.training.data.dataset import LabelledSample
 from hipsynth.training.models.base import TinyShape
-from hipsynth.training.models.train import Config
+from hipsynth.training.models.config import Config
 
 SOURCE = """#include <hip/hip_runtime.h>
 

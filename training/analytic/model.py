@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import math
 import zlib
 from collections.abc import Mapping, Sequence
@@ -15,14 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from hipsynth.core.errors import BadInput
-from hipsynth.core.files import read_regular, replace_atomically
 from hipsynth.profiling.metrics.definitions import answer_ids
 from hipsynth.training.analytic.features import feature_vector
 from hipsynth.training.analytic.quantities import NAMES, Quantities, metrics_of
-from hipsynth.training.analytic.trees import Trees
+from hipsynth.training.analytic.trees import Trees, load_model, save_model
 
 VERSION = 1
-MOST_BYTES = 40 << 20
 COVERED = 0.8  # share of true values that an interval should hold
 DURATION, SENSITIVITY = "duration_ns", "sensitivity"
 FOLDS = 5
@@ -159,8 +155,8 @@ class AnalyticModel:
     # --- files
 
     def save(self, path: Path) -> None:
-        document = {
-            "version": VERSION,
+        """Writes the model, with equal bytes for an equal model."""
+        members = {
             "columns": self.columns,
             "thresholds": self.thresholds,
             "factors": self.factors,
@@ -168,26 +164,22 @@ class AnalyticModel:
             "corrections": {name: model.text for name, model in self.corrections.items()},
             "widths": {name: model.text for name, model in self.widths.items()},
         }
-        data = gzip.compress(json.dumps(document).encode(), mtime=0)
-        with replace_atomically(path) as fresh:
-            fresh.write_bytes(data)
+        save_model(path, VERSION, members)
 
     @classmethod
     def load(cls, path: Path) -> AnalyticModel:
         """Raises BadInput for a file that is damaged or of another version."""
-        try:
-            document = json.loads(gzip.decompress(read_regular(path, MOST_BYTES)))
-            if document["version"] != VERSION:
-                raise ValueError(f"version {document['version']}, this program reads {VERSION}")
-            corrections, widths = (
-                {name: Trees(text) for name, text in document[part].items()} for part in ("corrections", "widths")
-            )
-            for trees in widths.values():
-                trees.predict(np.zeros((1, len(document["columns"]))))  # raises ValueError for damaged ones
-            factors, about = document["factors"], document["about"]
-            return cls(document["columns"], corrections, document["thresholds"], widths, factors, about)
-        except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise BadInput(f"{path}: not a usable predictor", cause=str(error), remedy="train it again") from error
+        return load_model(path, VERSION, cls._from_document)
+
+    @classmethod
+    def _from_document(cls, document: Mapping[str, Any]) -> AnalyticModel:
+        corrections, widths = (
+            {name: Trees(text) for name, text in document[part].items()} for part in ("corrections", "widths")
+        )
+        for trees in widths.values():
+            trees.predict(np.zeros((1, len(document["columns"]))))  # raises ValueError for damaged ones
+        factors, about = document["factors"], document["about"]
+        return cls(document["columns"], corrections, document["thresholds"], widths, factors, about)
 
 
 def _unseen_ratios(table: Floats, examples: Sequence[Example], folds: npt.NDArray[np.int64]) -> dict[str, Floats]:

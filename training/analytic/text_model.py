@@ -6,8 +6,6 @@ agree with each other. It knows neither time nor reuse: intervals are wide (a fa
 
 from __future__ import annotations
 
-import gzip
-import json
 import math
 import re
 import zlib
@@ -15,12 +13,12 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hipsynth.core.errors import BadInput
-from hipsynth.core.files import read_regular, replace_atomically
 from hipsynth.simulator.devices import load_device
 from hipsynth.source.completion.words import split_tokens
 from hipsynth.source.declarations import FunctionDeclaration
@@ -28,12 +26,11 @@ from hipsynth.source.outline import blank_opaque, outline_kernels, outline_launc
 from hipsynth.source.type_sizes import type_bytes
 from hipsynth.training.analytic.model import COVERED, DURATION, FLOOR, PARAMETERS, prediction_interval
 from hipsynth.training.analytic.quantities import NAMES, Quantities, metric_quantities, metrics_of
-from hipsynth.training.analytic.trees import Trees
+from hipsynth.training.analytic.trees import Trees, load_model, save_model
 from hipsynth.training.data.dataset import LabelledSample
 from hipsynth.training.data.features import evaluate_constant, integer_constants, source_features
 
 VERSION = 1
-MOST_BYTES = 8 << 20
 TEXT_MODEL = Path(__file__).with_name("text_model.json.gz")
 FOLDS = 5
 ROUNDS, LEAVES = 150, 15
@@ -123,22 +120,19 @@ class TextModel:
         return TextPrediction(metrics, quantities["duration"], intervals)
 
     def save(self, path: Path) -> None:
+        """Writes the model, with equal bytes for an equal model."""
         trees = {name: model.text for name, model in self.trees.items()}
-        document = {"version": VERSION, "columns": self.columns, "widths": self.widths, "trees": trees}
-        with replace_atomically(path) as fresh:
-            fresh.write_bytes(gzip.compress(json.dumps(document).encode(), mtime=0))
+        save_model(path, VERSION, {"columns": self.columns, "widths": self.widths, "trees": trees})
 
     @classmethod
     def load(cls, path: Path = TEXT_MODEL) -> TextModel:
         """Raises BadInput for a file that is damaged or of another version."""
-        try:
-            document = json.loads(gzip.decompress(read_regular(path, MOST_BYTES)))
-            if document["version"] != VERSION:
-                raise ValueError(f"version {document['version']}, this program reads {VERSION}")
-            trees = {name: Trees(text) for name, text in document["trees"].items()}
-            return cls(tuple(document["columns"]), trees, document["widths"])
-        except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise BadInput(f"{path}: not a usable model", cause=str(error), remedy="train it again") from error
+        return load_model(path, VERSION, cls._from_document)
+
+    @classmethod
+    def _from_document(cls, document: Mapping[str, Any]) -> TextModel:
+        trees = {name: Trees(text) for name, text in document["trees"].items()}
+        return cls(tuple(document["columns"]), trees, document["widths"])
 
 
 def sample_features(sample: LabelledSample) -> dict[str, float]:

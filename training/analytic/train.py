@@ -15,8 +15,9 @@ from hipsynth.training.analytic.model import AnalyticModel
 from hipsynth.training.analytic.predict import PREDICTOR
 from hipsynth.training.analytic.text_model import TEXT_MODEL, TextModel
 from hipsynth.training.data.dataset import LEAK_FREE, LabelledSample, require_no_leak, split_samples
-from hipsynth.training.models.model_record import RECORD, ModelRecord
-from hipsynth.training.models.train import Config, finished_already, training_fingerprint, write_training_set
+from hipsynth.training.models.config import Config
+from hipsynth.training.models.model_record import RECORD, ModelRecord, finished_already
+from hipsynth.training.models.train import training_fingerprint, write_training_set
 
 BASE = "analytic"
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
+from hipsynth.core.documents import from_json
+from hipsynth.core.errors import BadInput
 from hipsynth.core.kernel_record import Dim
 from hipsynth.core.reasons import Reason
 from hipsynth.core.tabular import Row, TabularDocument, shape_text
 from hipsynth.profiling.metrics.roofline import THROUGHPUT, PlottedKernel, RooflinePlot, RooflinePosition
 from hipsynth.profiling.reports.documents import ProgramIdentity
+from hipsynth.training.models.config import Config
+from hipsynth.training.models.model_record import RECORD, ModelRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,3 +142,63 @@ class VariantDocument:
     interpolated: int
     kernels: tuple[KernelPrediction, ...]
     notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PractisedRun:
+    """A run of a model in reinforcement. `ended`: why it ended, or its moves; `tokens`: those that it wrote."""
+
+    reward: float
+    ended: str
+    tokens: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainDocument:
+    """A trained model: the record of its folder `model`. `status`: "finished" or "already finished"; `config`: the
+    recipe; `fingerprint` identifies recipe and samples. `samples`, `too_long` (for the context) and `leak` (share of
+    them that the model was trained on) are by part. `thresholds` (of the analytic predictor): the smallest log ratio by
+    which a quantity is corrected, null where none is. `share_of_peak`: of the device's matrix operations per second."""
+
+    model: str
+    version: int
+    status: str
+    fingerprint: str
+    config: Config
+    base: str
+    format: str
+    context: int
+    task: str | None = None
+    view: str | None = None
+    samples: Mapping[str, int] | None = None
+    too_long: Mapping[str, int] | None = None
+    leak: Mapping[str, float] | None = None
+    backends: tuple[str, ...] | None = None
+    targets: tuple[tuple[str, str], ...] | None = None
+    lineages: tuple[str, ...] | None = None
+    parameters: int | None = None
+    trained_parameters: int | None = None
+    steps: int | None = None
+    samples_cut: int | None = None
+    tokens_per_sample: int | None = None
+    tokens_per_second: float | None = None
+    share_of_peak: float | None = None
+    train_loss: float | None = None
+    valid_loss: float | None = None
+    rollouts: tuple[PractisedRun, ...] | None = None
+    previewed: int | None = None
+    thresholds: Mapping[str, float | None] | None = None
+    versions: Mapping[str, str] | None = None
+
+    @classmethod
+    def of(cls, model: Path, record: ModelRecord) -> TrainDocument:
+        """The document of a finished folder. Raises BadInput for a record that another version wrote."""
+        thresholds = record.get("thresholds")
+        document: dict[str, object] = {"model": str(model), **record}
+        if (thresholds := record.get("thresholds")) is not None:
+            document["thresholds"] = {name: x if math.isfinite(x) else None for name, x in thresholds.items()}
+        try:
+            return from_json(cls, document)
+        except (TypeError, ValueError) as error:
+            problem, remedy = f"{model / RECORD}: not a record of this version", "train the model again"
+            raise BadInput(problem, cause=str(error), remedy=remedy) from error

@@ -7,23 +7,25 @@ becomes likelier. What runs are, and what they earn, is the caller's: see tuning
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from hipsynth.core.errors import MissingDependency
-from hipsynth.training.models.base import torch_or_missing
-from hipsynth.training.models.model_record import RolloutFigures
+from hipsynth.training.models.base import load_trained, torch_or_missing
+from hipsynth.training.models.config import Config
+from hipsynth.training.models.model_card import finish_folder
+from hipsynth.training.models.model_record import ModelRecord, RolloutFigures, model_record
 from hipsynth.training.models.monitor import Progress
-from hipsynth.training.models.train import Config
-from hipsynth.training.models.trainer import adapt_model, computes_bf16
+from hipsynth.training.models.trainer import adapt_model, computes_bf16, package_versions
 
 if TYPE_CHECKING:
     from transformers import (
         PreTrainedModel,
         PreTrainedTokenizerBase,
         Trainer,
+        TrainerCallback,
         TrainerControl,
         TrainerState,
         TrainingArguments,
@@ -56,67 +58,132 @@ class RolloutBatch(TypedDict):
 RunModel = Callable[["PreTrainedModel", str], Rollout]
 
 
-def grpo_trainer(
+@dataclass(frozen=True)
+class TrainedBase:
+    """A finished model that reinforcement goes on with, and its record."""
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    record: ModelRecord
+
+
+@dataclass(frozen=True)
+class RolloutTask:
+    """What is practised: `run` makes one run of the present model on a prompt, sampled at `temperature`."""
+
+    prompts: Sequence[str]
+    run: RunModel
+    temperature: float
+
+
+def load_trained_base(config: Config, task: str, ability: str, recipe: str) -> TrainedBase:
+    """The model in the folder `config.base`, which was trained for `task`: it has the `ability` that `recipe` teaches.
+    Raises MissingDependency if there is none, BadInput for a damaged record."""
+    record = model_record(Path(config.base))
+    if record is None or record.get("task") != task:
+        remedy = f"run `synth train TRACES --config {recipe} --out MODEL` first, and name it with --base"
+        raise MissingDependency(f"{config.base}: no model that {ability} there", remedy=remedy)
+    model, tokenizer = load_trained(Path(config.base), record)
+    return TrainedBase(model, tokenizer, record)
+
+
+def train_by_rollouts(
+    config: Config, out: Path, base: TrainedBase, task: RolloutTask, progress: Progress | None = None
+) -> ModelRecord:
+    """Reinforces a model and writes the model folder `out`; returns its record, with what still holds of the base's.
+    Raises MissingDependency without trl."""
+    rows: list[RolloutFigures] = []
+    trainer = _build_trainer(config, out, base, task, rows, progress)
+    trainer.train()
+    trainer.save_model(str(out))
+    base.tokenizer.save_pretrained(out)
+    of_base = base.record
+    record: ModelRecord = {
+        "version": of_base["version"],
+        "task": of_base["task"],
+        "format": of_base["format"],
+        "context": of_base["context"],
+        "view": of_base["view"],
+        "lineages": of_base["lineages"],
+        "status": "finished",
+        "fingerprint": of_base["fingerprint"],
+        "config": asdict(config),
+        "base": config.base,
+        "steps": trainer.state.global_step,
+        "rollouts": rows,
+        "versions": package_versions(),
+    }
+    finish_folder(out, record)
+    return record
+
+
+def _build_trainer(
     config: Config,
     out: Path,
-    loaded: tuple[PreTrainedModel, PreTrainedTokenizerBase],
-    prompts: Sequence[str],
-    context: int,
-    run: tuple[RunModel, float],
+    base: TrainedBase,
+    task: RolloutTask,
     rows: list[RolloutFigures],
     progress: Progress | None,
 ) -> Trainer:
-    """A trainer whose groups are `config.generations` runs of a prompt. `run`: makes one with the present model, and
-    the temperature at which it samples; what each earned is added to `rows`. Raises MissingDependency without trl."""
-    torch = torch_or_missing()
+    """A trainer whose groups are `config.generations` runs of a prompt; what each earned is added to `rows`."""
+    torch_or_missing()
     try:
         datasets: Any = import_module("datasets")
         trl: Any = import_module("trl")
     except ImportError as error:
         remedy = 'install the extra: pip install "hipsynth[rl]"'
         raise MissingDependency("reinforcement needs trl", cause=str(error), remedy=remedy) from error
-    from transformers import PrinterCallback, TrainerCallback
+    from transformers import PrinterCallback
 
-    class ShowPractice(TrainerCallback):
-        def on_step_end(
-            self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
-        ) -> None:
-            if progress is not None:
-                progress(state.global_step, state.max_steps, "")
-
-    on_cpu = not torch.cuda.is_available()
-    arguments = trl.GRPOConfig(
-        output_dir=str(out / "checkpoints"),
-        per_device_train_batch_size=config.batch,
-        num_generations=config.generations,
-        gradient_accumulation_steps=config.accumulate,
-        max_completion_length=context,
-        max_steps=config.max_steps,
-        learning_rate=config.lr,
-        lr_scheduler_type="constant",
-        temperature=run[1],
-        beta=config.keep,
-        seed=config.seed,
-        use_cpu=on_cpu,
-        bf16=not on_cpu and computes_bf16(),
-        dataloader_pin_memory=not on_cpu,
-        save_strategy="no",
-        logging_steps=1,
-        report_to=[],
-        disable_tqdm=True,
-    )
-    model = adapt_model(config, loaded[0]) if config.lora_r else loaded[0]
     trainer: Trainer = trl.GRPOTrainer(
-        model=model,
-        processing_class=loaded[1],
+        model=adapt_model(config, base.model) if config.lora_r else base.model,
+        processing_class=base.tokenizer,
         reward_funcs=lambda completions, reward, **_: list(reward),
-        args=arguments,
-        train_dataset=datasets.Dataset.from_list([{"prompt": prompt} for prompt in prompts]),
-        rollout_func=_rollout_function(loaded[1], run[0], rows),
-        callbacks=[ShowPractice()],
+        args=trl.GRPOConfig(**_grpo_settings(config, out, int(base.record["context"]), task.temperature)),
+        train_dataset=datasets.Dataset.from_list([{"prompt": prompt} for prompt in task.prompts]),
+        rollout_func=_rollout_function(base.tokenizer, task.run, rows),
+        callbacks=[_progress_callback(progress)] if progress is not None else [],
     )
     trainer.remove_callback(PrinterCallback)
     return trainer
+
+
+def _grpo_settings(config: Config, out: Path, context: int, temperature: float) -> dict[str, Any]:
+    """The arguments of trl's GRPOConfig for a recipe."""
+    on_cpu = not torch_or_missing().cuda.is_available()
+    return {
+        "output_dir": str(out / "checkpoints"),
+        "per_device_train_batch_size": config.batch,
+        "num_generations": config.generations,
+        "gradient_accumulation_steps": config.accumulate,
+        "max_completion_length": context,
+        "max_steps": config.max_steps,
+        "learning_rate": config.lr,
+        "lr_scheduler_type": "constant",
+        "temperature": temperature,
+        "beta": config.keep,
+        "seed": config.seed,
+        "use_cpu": on_cpu,
+        "bf16": not on_cpu and computes_bf16(),
+        "dataloader_pin_memory": not on_cpu,
+        "save_strategy": "no",
+        "logging_steps": 1,
+        "report_to": [],
+        "disable_tqdm": True,
+    }
+
+
+def _progress_callback(progress: Progress) -> TrainerCallback:
+    """Reports each step."""
+    from transformers import TrainerCallback
+
+    class ShowStep(TrainerCallback):
+        def on_step_end(
+            self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
+        ) -> None:
+            progress(state.global_step, state.max_steps, "")
+
+    return ShowStep()
 
 
 def _rollout_function(

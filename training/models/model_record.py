@@ -7,19 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypedDict, cast
 
-from hipsynth.core.errors import BadInput
+from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.core.files import SOURCE_BYTES, read_regular
 
 RECORD = "hipsynth.json"
-
-
-class ReinforcementScores(TypedDict):
-    """Mean reward, and share of values within 10 %, by part before and after; rewards of the first and last steps."""
-
-    before: dict[str, dict[str, float]]
-    after: dict[str, dict[str, float]]
-    first_rewards: list[float]
-    last_rewards: list[float]
 
 
 class RolloutFigures(TypedDict):
@@ -59,7 +50,6 @@ class ModelRecord(TypedDict, total=False):
     too_long: dict[str, int]
     lineages: list[str]
     leak: dict[str, float]
-    scores: ReinforcementScores
     rollouts: list[RolloutFigures]
     previewed: int
     thresholds: dict[str, float]
@@ -82,3 +72,16 @@ def model_record(model: Path) -> ModelRecord | None:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadInput(f"{path}: not a model record", cause=str(error), remedy="train the model again") from error
     return cast(ModelRecord, record)
+
+
+def finished_already(out: Path, fingerprint: str) -> ModelRecord | None:
+    """The record of this training if `out` holds its model, None without one; raises UsageError for another model."""
+    existing = model_record(out)
+    if existing is None:
+        return None
+    if existing["fingerprint"] != fingerprint:
+        raise UsageError(
+            f"{out} holds a model trained with other settings or another corpus",
+            remedy="give another --out, or remove that folder",
+        )
+    return {**existing, "status": "already finished"}

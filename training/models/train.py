@@ -10,15 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from hipsynth.core.documents import from_json
-from hipsynth.core.errors import BadInput, UsageError, suggest_name
-from hipsynth.core.files import RESULT_BYTES, SOURCE_BYTES, read_regular, write_whole
-from hipsynth.source.model_view import VIEWS
+from hipsynth.core.errors import BadInput
+from hipsynth.core.files import RESULT_BYTES, read_regular, write_whole
 from hipsynth.training.data.dataset import (
     LEAK_FREE,
     TEST_PARTS,
@@ -30,100 +29,18 @@ from hipsynth.training.data.dataset import (
     split_samples,
 )
 from hipsynth.training.data.encode import Encoder, answer_atoms, chat_text
-from hipsynth.training.data.number_formats import DIGITS
-from hipsynth.training.models.base import TinyShape, load_base, torch_or_missing
+from hipsynth.training.models.config import Config
 from hipsynth.training.models.model_card import finish_folder
 from hipsynth.training.models.model_record import ModelRecord, model_record
 from hipsynth.training.models.monitor import Progress
-from hipsynth.training.models.trainer import adapt_model, fit_model, package_versions, prepare_deepspeed
+from hipsynth.training.models.supervised import EncodedSamples, SupervisedSamples, train_supervised
 
-CONFIGS = Path(__file__).parents[1] / "configs"
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
 TRAINING_SET = "training_set.json"
 TEXT_DIGITS = 16  # of a hash
 VALID_SAMPLES = 64  # for the validation loss at the end of training only
-
-
-@dataclass(frozen=True)
-class Config:
-    """A training recipe: one file of training/configs. The defaults are the paper's Table 3."""
-
-    name: str
-    base: str
-    task: str = "predict"  # | "tools": optimizing (tuning.reason) | "predict-with-tools" (tuning.prediction)
-    method: str = "lora"  # "lora" | "full" | "grpo" (with tools only; `base` is then a trained model's folder)
-    format: str = "sig3"  # how numbers are printed: a row of data.number_formats.FORMATS
-    context: int = 2048  # tokens; longer sources are cut
-    view: str = "whole"  # part of a source that the model reads: "whole" | "kernels" (and launches)
-    epochs: float = 1.0
-    max_steps: int = 50_000  # training ends at `epochs` or `max_steps`, whichever comes first
-    batch: int = 2  # per device
-    accumulate: int = 1
-    lr: float = 5e-5
-    betas: tuple[float, float] = (0.9, 0.999)
-    weight_decay: float = 0.0
-    warmup: float = 0.1  # fraction of all steps
-    seed: int = 42
-    bf16: str = "auto"  # "auto": if the hardware supports it | "yes" | "no"
-    weights: str = "float32"  # torch dtype of the base's weights
-    save_steps: int = 200
-    patience: int = 0  # evaluations without a lower validation loss after which training stops; 0: never
-    deepspeed: str = ""  # a JSON file beside the config, or empty
-    gradient_checkpointing: bool = False
-    lora_r: int = 24
-    lora_alpha: int = 48
-    lora_dropout: float = 0.0
-    lora_targets: str = "all-linear"
-    generations: int = 8  # answers sampled per question in GRPO; divides `batch`
-    keep: float = 0.0  # weight of the divergence from the base in GRPO
-    tiny: TinyShape = field(default_factory=TinyShape)
-
-
-def config_names() -> list[str]:
-    """The names of the recipes in training/configs."""
-    return sorted(path.stem for path in CONFIGS.glob("*.toml"))
-
-
-def load_config(name: str) -> Config:
-    """A recipe by name (training/configs/NAME.toml) or .toml path; raises UsageError if it is missing or invalid."""
-    path = Path(name) if name.endswith(".toml") else CONFIGS / f"{name}.toml"
-    try:
-        table = tomllib.loads(read_regular(path, SOURCE_BYTES).decode())
-    except BadInput as error:
-        raise UsageError(
-            f"no training config {name!r}",
-            cause=suggest_name(name, config_names()),
-            remedy=f"one of: {', '.join(config_names())}, or a .toml path",
-        ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{path}: not valid TOML", cause=str(error)) from error
-    return parse_config(table, path)
-
-
-def parse_config(table: Mapping[str, object], path: Path) -> Config:
-    """Validates the TOML table of a recipe; raises UsageError naming the first problem."""
-    names = {f.name for f in fields(Config)} - {"name"}
-    unknown = sorted(set(table) - names)
-    if unknown:
-        raise UsageError(f"{path}: unknown key {unknown[0]!r}", remedy=f"known keys: {', '.join(sorted(names))}")
-    try:
-        config = from_json(Config, {"name": path.stem, **table})
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"{path}: {error}") from error
-    choices: dict[str, Sequence[str]] = {
-        "task": ("predict", "tools", "predict-with-tools"),
-        "method": ("lora", "full", "grpo"),
-        "format": tuple(DIGITS),
-        "view": tuple(VIEWS),
-        "bf16": ("auto", "yes", "no"),
-    }
-    for key, allowed in choices.items():
-        if getattr(config, key) not in allowed:
-            raise UsageError(f"{path}: {key} = {getattr(config, key)!r}", remedy=f"one of: {', '.join(allowed)}")
-    if config.method == "grpo" and config.task == "predict":
-        raise UsageError(f'{path}: method = "grpo" is for models that use tools', remedy='set task = "tools"')
-    if config.deepspeed and not Path(config.deepspeed).is_absolute():
-        config = replace(config, deepspeed=str(path.parent / config.deepspeed))
-    return config
 
 
 def train_model(
@@ -146,14 +63,16 @@ def train_model(
         raise BadInput(f"{corpus}: no samples in the training part", remedy="profile more programs into the corpus")
     for name in LEAK_FREE:
         require_no_leak(parts["train"], parts[name])
-    fingerprint = training_fingerprint(config, parts["train"])
-    if (existing := finished_already(out, fingerprint)) is not None:
-        return existing
-    torch_or_missing()
-    return _run_supervised(config, out, parts, fingerprint, progress)
+    learned = SupervisedSamples(
+        training_fingerprint(config, parts["train"]),
+        (chat_text(sample, config.format, config.view) for sample in parts["train"]),
+        answer_atoms(config.format),
+        partial(_encode_parts, config, parts),
+    )
+    return train_supervised(config, out, learned, progress, partial(_finish_folder, parts["train"]))
 
 
-def _finish_folder(out: Path, record: ModelRecord, learned: Sequence[LabelledSample]) -> None:
+def _finish_folder(learned: Sequence[LabelledSample], out: Path, record: ModelRecord) -> None:
     """Writes the training set and, last, the record; removes checkpoints."""
     write_training_set(out, learned, Path(str(record["base"])))
     finish_folder(out, record)
@@ -174,38 +93,18 @@ def write_training_set(out: Path, learned: Sequence[LabelledSample], base: Path)
     write_whole(out / TRAINING_SET, json.dumps(document))
 
 
-def _run_supervised(
-    config: Config, out: Path, parts: Mapping[str, list[LabelledSample]], fingerprint: str, progress: Progress | None
-) -> ModelRecord:
-    from transformers import set_seed
-
-    prepare_deepspeed(config)
-    set_seed(config.seed)
-    texts = (chat_text(s, config.format, config.view) for s in parts["train"])
-    atoms = answer_atoms(config.format)
-    model, tokenizer = load_base(config.base, texts, atoms, config.tiny, config.context)
-    encoder = Encoder(tokenizer, config.format, config.context, config.view)
-    encoded = [encoder.example(s) for s in parts["train"]], [encoder.example(s) for s in parts["valid"][:VALID_SAMPLES]]
-    run, first = fit_model(config, out, adapt_model(config, model), tokenizer, encoded, fingerprint, progress)
-    record: ModelRecord = {
-        "version": 1,
-        "status": "finished",
-        "fingerprint": fingerprint,
-        "config": asdict(config),
-        "base": config.base,
-        "format": config.format,
-        "context": config.context,
-        "view": config.view,
+def _encode_parts(
+    config: Config, parts: Mapping[str, list[LabelledSample]], tokenizer: PreTrainedTokenizerBase
+) -> EncodedSamples:
+    encoder, train = Encoder(tokenizer, config.format, config.context, config.view), parts["train"]
+    facts: ModelRecord = {
         "samples": {name: len(part) for name, part in parts.items()},
-        "leak": {name: measure_leak(parts["train"], parts[name]).share for name in TEST_PARTS},
-        "backends": sorted({s.backend for s in parts["train"]} | _backends_of(config.base)),
-        "targets": [list(target) for target in sorted({(s.arch, s.flags) for s in parts["train"]})],
-        "versions": package_versions(),
+        "leak": {name: measure_leak(train, parts[name]).share for name in TEST_PARTS},
+        "backends": sorted({sample.backend for sample in train} | _backends_of(config.base)),
+        "targets": [list(target) for target in sorted({(sample.arch, sample.flags) for sample in train})],
     }
-    record.update(run)
-    if first:
-        _finish_folder(out, record, parts["train"])
-    return record
+    valid = [encoder.example(sample) for sample in parts["valid"][:VALID_SAMPLES]]
+    return EncodedSamples([encoder.example(sample) for sample in train], valid, facts)
 
 
 def training_fingerprint(config: Config, train_part: Sequence[LabelledSample]) -> str:
@@ -213,19 +112,6 @@ def training_fingerprint(config: Config, train_part: Sequence[LabelledSample]) -
     labels = [(s.key, s.kernel, sorted(s.metrics.items())) for s in train_part]
     document = json.dumps([asdict(config), labels], sort_keys=True)
     return hashlib.sha256(document.encode()).hexdigest()
-
-
-def finished_already(out: Path, fingerprint: str) -> ModelRecord | None:
-    """The record of this training if `out` holds its model, None without one; raises UsageError for another model."""
-    existing = model_record(out)
-    if existing is None:
-        return None
-    if existing["fingerprint"] != fingerprint:
-        raise UsageError(
-            f"{out} holds a model trained with other settings or another corpus",
-            remedy="give another --out, or remove that folder",
-        )
-    return {**existing, "status": "already finished"}
 
 
 def _backends_of(base: str) -> set[str]:

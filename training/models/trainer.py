@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch.utils.data import Dataset
     from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback, TrainingArguments
 
-    from hipsynth.training.models.train import Config
+    from hipsynth.training.models.config import Config
 
 
 def fit_model(

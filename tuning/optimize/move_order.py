@@ -4,8 +4,6 @@ after it, and the measured run of its kernel. It needs no preview, and answers i
 from __future__ import annotations
 
 import functools
-import gzip
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,15 +12,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from hipsynth.core.errors import BadInput
-from hipsynth.core.files import read_regular, replace_atomically
-from hipsynth.training.analytic.trees import Trees
+from hipsynth.training.analytic.trees import Trees, load_model, save_model
 from hipsynth.tuning.optimize.candidates import SearchState
 from hipsynth.tuning.optimize.evaluate import KernelTime
 from hipsynth.tuning.optimize.transformation_plan import Move, PlanValue, Shape, TransformationPlan
 
 SHIPPED = Path(__file__).with_name("move_order.json.gz")
-VERSION, MOST_BYTES = 1, 8 << 20
+VERSION = 1
 ROUNDS = 300
 SETTINGS = {
     "objective": "regression",
@@ -134,20 +130,12 @@ class MoveOrder:
 
     def save(self, path: Path) -> None:
         """Writes the model, with equal bytes for an equal model."""
-        document = {"version": VERSION, "columns": self.columns, "trees": self.trees.text}
-        with replace_atomically(path) as fresh:
-            fresh.write_bytes(gzip.compress(json.dumps(document).encode(), mtime=0))
+        save_model(path, VERSION, {"columns": self.columns, "trees": self.trees.text})
 
     @classmethod
     def load(cls, path: Path = SHIPPED) -> MoveOrder:
         """Raises BadInput for a file that is damaged or of another version."""
-        try:
-            document = json.loads(gzip.decompress(read_regular(path, MOST_BYTES)))
-            if document["version"] != VERSION:
-                raise ValueError(f"version {document['version']}, this program reads {VERSION}")
-            return cls(tuple(document["columns"]), Trees(document["trees"]))
-        except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
-            raise BadInput(f"{path}: not a usable order of moves", cause=str(error), remedy="learn it again") from error
+        return load_model(path, VERSION, lambda document: cls(tuple(document["columns"]), Trees(document["trees"])))
 
 
 def take_turns(learned: Sequence[int], given: Sequence[int]) -> list[int]:

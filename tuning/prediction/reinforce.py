@@ -8,18 +8,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hipsynth.core.errors import MissingDependency
-from hipsynth.training.models.base import load_trained
-from hipsynth.training.models.grpo import Rollout, grpo_trainer
-from hipsynth.training.models.model_card import finish_folder
-from hipsynth.training.models.model_record import ModelRecord, RolloutFigures, model_record
+from hipsynth.training.models.config import Config
+from hipsynth.training.models.grpo import Rollout, RolloutTask, load_trained_base, train_by_rollouts
+from hipsynth.training.models.model_record import ModelRecord
 from hipsynth.training.models.monitor import Progress
-from hipsynth.training.models.train import Config
-from hipsynth.training.models.trainer import package_versions
 from hipsynth.tuning.prediction.agent import PredictionAgent, calls_of
 from hipsynth.tuning.prediction.chat import Question
 from hipsynth.tuning.prediction.policy import reward_of, share_within
@@ -35,34 +30,14 @@ TEMPERATURE = 1.0
 def reinforce(traces: Path, config: Config, out: Path, progress: Progress | None = None) -> ModelRecord:
     """Goes on with the model in the folder `config.base` on the questions of a traces folder; writes the model folder
     `out` and returns its record. Raises MissingDependency without trl or a base, BadInput without questions."""
-    base = model_record(Path(config.base))
-    if base is None or base.get("task") != TASK:
-        remedy = "run `synth train TRACES --config predict-tools-tiny --out MODEL` first, and name it with --base"
-        raise MissingDependency(f"{config.base}: no model that predicts with tools there", remedy=remedy)
+    base = load_trained_base(config, TASK, "predicts with tools", "predict-tools-tiny")
     questions = {str(number): question for number, question in enumerate(read_questions(traces))}
-    model, tokenizer = load_trained(Path(config.base), base)
-    draw, rows = random.Random(config.seed), list[RolloutFigures]()
+    draw = random.Random(config.seed)
 
     def run(policy: PreTrainedModel, number: str) -> Rollout:
-        return roll_out(PredictionAgent(policy, tokenizer, base), questions[number], draw)
+        return roll_out(PredictionAgent(policy, base.tokenizer, base.record), questions[number], draw)
 
-    context = int(base["context"])
-    trainer = grpo_trainer(
-        config, out, (model, tokenizer), list(questions), context, (run, TEMPERATURE), rows, progress
-    )
-    trainer.train()
-    trainer.save_model(str(out))
-    tokenizer.save_pretrained(out)
-    record: ModelRecord = {
-        **base,
-        "config": asdict(config),
-        "base": config.base,
-        "steps": trainer.state.global_step,
-        "rollouts": rows,
-        "versions": package_versions(),
-    }
-    finish_folder(out, record)
-    return record
+    return train_by_rollouts(config, out, base, RolloutTask(list(questions), run, TEMPERATURE), progress)
 
 
 def roll_out(agent: PredictionAgent, question: RecordedQuestion, draw: random.Random) -> Rollout:

@@ -6,16 +6,16 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hipsynth.source.model_view import view_source
 from hipsynth.training.data.encode import TrainingExample
-from hipsynth.training.models.base import load_base, torch_or_missing
-from hipsynth.training.models.model_card import finish_folder
+from hipsynth.training.models.config import Config
 from hipsynth.training.models.model_record import ModelRecord
 from hipsynth.training.models.monitor import Progress
-from hipsynth.training.models.train import Config, finished_already
-from hipsynth.training.models.trainer import adapt_model, fit_model, package_versions, prepare_deepspeed
+from hipsynth.training.models.supervised import EncodedSamples, SupervisedSamples, train_supervised
 from hipsynth.tuning.prediction.chat import (
     ANSWER,
     SPECIAL,
@@ -28,6 +28,9 @@ from hipsynth.tuning.prediction.chat import (
     question_text,
 )
 from hipsynth.tuning.prediction.traces import read_chats
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 TASK = "predict-with-tools"
 VALID_SHARE, MOST_VALID = 20, 32  # one lineage in so many is for the validation loss, and chats of it at most
@@ -43,42 +46,28 @@ def train_to_predict(traces: Path, config: Config, out: Path, progress: Progress
     """Trains on the chats of a folder and writes the model folder `out`; returns its record. An interrupted call goes
     on from its last checkpoint. Raises BadInput (no chats), UsageError (`out` holds another model),
     MissingDependency."""
-    from transformers import set_seed
-
     chats = read_chats(traces)
-    fingerprint = _hash_chats(config, chats)
-    if (existing := finished_already(out, fingerprint)) is not None:
-        return existing
-    torch_or_missing()
-    prepare_deepspeed(config)
-    set_seed(config.seed)
     texts = (chat_text(chat) for chat in chats)
-    model, tokenizer = load_base(config.base, texts, answer_atoms(), config.tiny, config.context)
+    encode = partial(_encode_chats, config, chats)
+    samples = SupervisedSamples(_hash_chats(config, chats), texts, answer_atoms(), encode)
+    return train_supervised(config, out, samples, progress)
+
+
+def _encode_chats(
+    config: Config, chats: Sequence[PredictionChat], tokenizer: PreTrainedTokenizerBase
+) -> EncodedSamples:
     parts: tuple[list[TrainingExample], list[TrainingExample]] = ([], [])
     for chat in chats:
         question = Question(chat.text, chat.arch, chat.flags)
         row = encode_chat(tokenizer, question, pieces_of(chat), config.context, chat.with_tools)
         parts[_is_valid(chat.lineage)].append(row)
-    both = parts[0], parts[1][:MOST_VALID]
-    run, first = fit_model(config, out, adapt_model(config, model), tokenizer, both, fingerprint, progress)
-    record: ModelRecord = {
-        "version": 1,
-        "status": "finished",
+    train, valid = parts
+    facts: ModelRecord = {
         "task": TASK,
-        "fingerprint": fingerprint,
-        "config": asdict(config),
-        "base": config.base,
-        "format": config.format,
-        "context": config.context,
-        "view": config.view,
-        "samples": {"train": len(parts[0]), "valid": len(parts[1])},
+        "samples": {"train": len(train), "valid": len(valid)},
         "lineages": sorted({chat.lineage for chat in chats}),
-        "versions": package_versions(),
     }
-    record.update(run)
-    if first:
-        finish_folder(out, record)
-    return record
+    return EncodedSamples(train, valid[:MOST_VALID], facts)
 
 
 def chat_text(chat: PredictionChat) -> str:

@@ -9,20 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hipsynth.core.errors import HipsynthError, MissingDependency
+from hipsynth.core.errors import HipsynthError
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.training.models.base import load_trained
-from hipsynth.training.models.grpo import Rollout, grpo_trainer
-from hipsynth.training.models.model_card import finish_folder
-from hipsynth.training.models.model_record import ModelRecord, RolloutFigures, model_record
+from hipsynth.training.models.config import Config
+from hipsynth.training.models.grpo import Rollout, RolloutTask, load_trained_base, train_by_rollouts
+from hipsynth.training.models.model_record import ModelRecord
 from hipsynth.training.models.monitor import Progress
-from hipsynth.training.models.train import Config
-from hipsynth.training.models.trainer import package_versions
 from hipsynth.tuning.agent.agent_loop import AgentResult, AgentSettings, drive_model
 from hipsynth.tuning.optimize.optimize import OptimizeRequest, OptimizeResult
 from hipsynth.tuning.reason.local_model import LocalModel, Turn
@@ -91,41 +87,16 @@ def train_with_grpo(
 ) -> ModelRecord:
     """Goes on with the model in the folder `config.base` on the training programs of a traces folder; writes the model
     folder `out` and returns its record. Raises MissingDependency without trl or a base, BadInput without programs."""
-    base = model_record(Path(config.base))
-    if base is None or base.get("task") != TASK:
-        remedy = "run `synth train TRACES --config tools-smollm2 --out MODEL` first, and name it with --base"
-        raise MissingDependency(f"{config.base}: no model that uses tools there", remedy=remedy)
+    base = load_trained_base(config, TASK, "uses tools", "tools-smollm2")
     programs = training_questions(traces)[:most]
-    model, tokenizer = load_trained(Path(config.base), base)
-    kept_rows: list[RolloutFigures] = []
-    context = int(base["context"])
+    context = int(base.record["context"])
     arch_of = {row["prompt"]: row["arch"] for row in programs}
 
     def run(policy: PreTrainedModel, text: str) -> Rollout:
-        return roll_out(LocalModel(policy, tokenizer, context, TEMPERATURE), text, target_of(arch_of[text]))
+        return roll_out(LocalModel(policy, base.tokenizer, context, TEMPERATURE), text, target_of(arch_of[text]))
 
     prompts = [row["prompt"] for row in programs]
-    trainer = grpo_trainer(config, out, (model, tokenizer), prompts, context, (run, TEMPERATURE), kept_rows, progress)
-    trainer.train()
-    trainer.save_model(str(out))
-    tokenizer.save_pretrained(out)
-    record: ModelRecord = {
-        "version": base["version"],
-        "task": base["task"],
-        "format": base["format"],
-        "context": base["context"],
-        "view": base["view"],
-        "lineages": base["lineages"],
-        "status": "finished",
-        "fingerprint": base["fingerprint"],
-        "config": asdict(config),
-        "base": config.base,
-        "steps": trainer.state.global_step,
-        "rollouts": kept_rows,
-        "versions": package_versions(),
-    }
-    finish_folder(out, record)
-    return record
+    return train_by_rollouts(config, out, base, RolloutTask(prompts, run, TEMPERATURE), progress)
 
 
 def training_questions(traces: Path) -> list[dict[str, str]]:

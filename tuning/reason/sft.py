@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import open_regular
 from hipsynth.training.data.encode import IGNORED, TrainingExample
-from hipsynth.training.models.base import load_base, torch_or_missing
-from hipsynth.training.models.model_card import finish_folder
+from hipsynth.training.models.config import Config
 from hipsynth.training.models.model_record import ModelRecord
 from hipsynth.training.models.monitor import Progress
-from hipsynth.training.models.train import Config, finished_already
-from hipsynth.training.models.trainer import adapt_model, fit_model, package_versions, prepare_deepspeed
+from hipsynth.training.models.supervised import EncodedSamples, SupervisedSamples, train_supervised
 from hipsynth.tuning.agent.sft_chats import ToolChatRow
 from hipsynth.tuning.reason.chat_text import TEMPLATE, brief_messages
 
@@ -86,42 +85,28 @@ def train_on_chats(traces: Path, config: Config, out: Path, progress: Progress |
     """Trains on the chats of a folder and writes the model folder `out`; returns its record. An interrupted call goes
     on from its last checkpoint. Raises BadInput (no chats), UsageError (`out` holds another model),
     MissingDependency."""
-    from transformers import set_seed
-
     chats = read_chats(traces)
-    fingerprint = _hash_chats(config, chats["train"])
-    if (existing := finished_already(out, fingerprint)) is not None:
-        return existing
-    torch_or_missing()
-    prepare_deepspeed(config)
-    set_seed(config.seed)
-    model, tokenizer = load_base(config.base, _chat_texts(chats["train"]), SPECIAL, config.tiny, config.context)
+    fingerprint, texts = _hash_chats(config, chats["train"]), _chat_texts(chats["train"])
+    encode = partial(_encode_chats, config, chats, traces)
+    return train_supervised(config, out, SupervisedSamples(fingerprint, texts, SPECIAL, encode), progress)
+
+
+def _encode_chats(
+    config: Config, chats: Mapping[str, Sequence[ToolChatRow]], traces: Path, tokenizer: Any
+) -> EncodedSamples:
+    """Raises BadInput if no chat fits the context."""
     tokenizer.chat_template = TEMPLATE
     parts = {name: [encode_chat(tokenizer, chat, config.context) for chat in rows] for name, rows in chats.items()}
     fitting = {name: [row for row in rows if row is not None] for name, rows in parts.items()}
     if not fitting["train"]:
         raise BadInput(f"{traces}: no chat fits {config.context} tokens", remedy="set a larger context in the recipe")
-    both = fitting["train"], fitting["held_out"][:MOST_VALID]
-    run, first = fit_model(config, out, adapt_model(config, model), tokenizer, both, fingerprint, progress)
-    record: ModelRecord = {
-        "version": 1,
-        "status": "finished",
+    facts: ModelRecord = {
         "task": TASK,
-        "fingerprint": fingerprint,
-        "config": asdict(config),
-        "base": config.base,
-        "format": config.format,
-        "context": config.context,
-        "view": config.view,
         "samples": {name: len(rows) for name, rows in fitting.items()},
         "too_long": {name: len(parts[name]) - len(rows) for name, rows in fitting.items()},
         "lineages": sorted({str(chat["lineage"]) for chat in chats["train"]}),
-        "versions": package_versions(),
     }
-    record.update(run)
-    if first:
-        finish_folder(out, record)
-    return record
+    return EncodedSamples(fitting["train"], fitting["held_out"][:MOST_VALID], facts)
 
 
 def _chat_texts(chats: Sequence[ToolChatRow]) -> list[str]:

@@ -116,7 +116,7 @@ def test_a_saved_model_predicts_the_same_and_bytes_are_equal(biased: AnalyticMod
 def test_a_damaged_model_is_bad_input(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "predictor.json.gz"
     path.write_bytes(data)
-    with pytest.raises(BadInput, match="not a usable predictor"):
+    with pytest.raises(BadInput, match="not a usable model"):
         AnalyticModel.load(path)
 
 

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 import subprocess
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import needs
 import pytest
 import training_corpus as made
 from click.testing import CliRunner, Result
 
 from hipsynth.cli.main import cli
+from hipsynth.core.documents import document_json
 from hipsynth.core.errors import BadInput, MissingDependency, UsageError
+from hipsynth.training.models.documents import TrainDocument
+from hipsynth.training.models.model_record import RECORD, ModelRecord
+from tools.document_schemas import make_schema
 
 needs.package("torch")
 needs.package("transformers")
@@ -30,6 +36,8 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "kernel.hip").write_text(made.samples(1, 1)[0].text)
     document = run("train", root / "corpus", "--config", root / "toy.toml", "--out", root / "model", "--json")
     assert document["status"] == "finished"
+    schema = jsonschema_rs.validator_for(make_schema(TrainDocument))
+    assert list(schema.iter_errors(document)) == [] and not schema.is_valid({**document, "config": {}})
     return root
 
 
@@ -46,6 +54,26 @@ def run(*arguments: object) -> Any:
 def test_training_a_finished_model_reports_finished(work: Path) -> None:
     result = invoke("train", work / "corpus", "--config", work / "toy.toml", "--out", work / "model")
     assert "already finished, 2 steps of toy" in result.output
+
+
+def test_documents_of_training_say_what_applies(tmp_path: Path) -> None:
+    config = json.loads(json.dumps(asdict(made.toy_config())))
+    record: ModelRecord = {
+        "version": 1,
+        "status": "finished",
+        "fingerprint": "0",
+        "config": config,
+        "base": "analytic",
+        "format": "sig3",
+        "context": 0,
+        "thresholds": {"stores": math.inf, "loads": 0.02},
+    }
+    document = document_json(TrainDocument.of(tmp_path, record))
+    assert document["thresholds"] == {"stores": None, "loads": 0.02} and "steps" not in document
+    practised: ModelRecord = {**record, "rollouts": [{"reward": 0.5, "ended": "answer", "tokens": 9}]}
+    assert document_json(TrainDocument.of(tmp_path, practised))["rollouts"] == practised["rollouts"]
+    with pytest.raises(BadInput, match=RECORD):
+        TrainDocument.of(tmp_path, {**record, "context": "long"})  # type: ignore[typeddict-item]
 
 
 def test_evaluate_prints_a_table_and_writes_figures(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:

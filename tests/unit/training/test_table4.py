@@ -26,7 +26,8 @@ from hipsynth.training.evaluation.table4 import (
     share_code,
 )
 from hipsynth.training.models.base import TinyShape
-from hipsynth.training.models.train import load_config, train_model
+from hipsynth.training.models.config import load_config
+from hipsynth.training.models.train import train_model
 
 ORIGINALS = made.samples(40, 1)
 POOL = made.samples(40, 3)

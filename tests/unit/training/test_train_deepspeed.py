@@ -12,7 +12,7 @@ import needs
 import pytest
 import training_corpus as made
 
-from hipsynth.training.models.train import CONFIGS
+from hipsynth.training.models.config import CONFIGS
 
 pytestmark = pytest.mark.full
 

@@ -16,15 +16,11 @@ from hipsynth.core.documents import document_json, to_json
 from hipsynth.core.errors import BadInput, MissingDependency, UsageError
 from hipsynth.profiling.metrics.definitions import paper_ids
 from hipsynth.training.evaluation.evaluate import evaluate_model, evaluation_table, held_out, save_evaluation
+from hipsynth.training.models.config import config_names, load_config, parse_config
+from hipsynth.training.models.model_record import model_record
 from hipsynth.training.models.monitor import keep_lines
 from hipsynth.training.models.predict import Predictor, prediction_table
-from hipsynth.training.models.train import (
-    config_names,
-    load_config,
-    model_record,
-    parse_config,
-    train_model,
-)
+from hipsynth.training.models.train import train_model
 from hipsynth.training.models.trainer import last_checkpoint
 
 needs.package("torch")

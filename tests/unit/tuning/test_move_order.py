@@ -50,7 +50,7 @@ def test_turns_have_every_move_once() -> None:
 @pytest.mark.parametrize("data", [b"", b"{}", b"\x1f\x8b"])
 def test_a_damaged_order_is_refused(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "order.json.gz").write_bytes(data)
-    with pytest.raises(BadInput, match="not a usable order"):
+    with pytest.raises(BadInput, match="not a usable model"):
         MoveOrder.load(tmp_path / "order.json.gz")
 
 

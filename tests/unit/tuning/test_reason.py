@@ -19,8 +19,8 @@ from hipsynth.core.program import Program
 from hipsynth.synth.llm.endpoint import NoAnswer
 from hipsynth.training.data.encode import IGNORED
 from hipsynth.training.models.base import load_base
+from hipsynth.training.models.config import load_config
 from hipsynth.training.models.grpo import Rollout
-from hipsynth.training.models.train import load_config
 from hipsynth.tuning.agent.prompts import DONE
 from hipsynth.tuning.agent.sft_chats import split_of
 from hipsynth.tuning.agent.sft_data import ProgramTarget, collect_chats
@@ -233,7 +233,7 @@ def test_an_answers_kernels_take_the_place_of_the_programs() -> None:
 MANY_GPUS = """
 from pathlib import Path
 from hipsynth.training.models.trainer import prepare_deepspeed, training_arguments
-from hipsynth.training.models.train import load_config
+from hipsynth.training.models.config import load_config
 config = load_config("tools-coder-7b")
 prepare_deepspeed(config)
 made = training_arguments(config, Path("checkpoints"), 4000)
