@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from hipsynth.core.errors import CompileFailed
+from hipsynth.core.program import Project
 from hipsynth.profiling.preview.interpret import Code
 from hipsynth.profiling.preview.programs import device_code
 from hipsynth.source.completion.repair import (
@@ -48,9 +49,11 @@ class _Attempt:
         return len(self.errors) + 3 * self.deleted, self.repairs, -first
 
 
-def complete_program(text: str, arch: str, flags: str, failure: CompileFailed) -> CompletedProgram | None:
+def complete_program(
+    text: str, arch: str, flags: str, failure: CompileFailed, project: Project | None = None
+) -> CompletedProgram | None:
     """A completion of a program that clang rejected with `failure`; None if none of MOST_COMPILES texts compiles, or
-    the text is long. Raises OutOfTime."""
+    the text is long. `project`: the folder whose headers it includes. Raises OutOfTime."""
     if len(text) > MOST_CHARACTERS:
         return None
     waiting = [_Attempt(text, read_compiler_errors(failure.diagnostics), 0, False)]
@@ -67,7 +70,7 @@ def complete_program(text: str, arch: str, flags: str, failure: CompileFailed) -
             tried.add(changed)
             compiles += 1
             try:
-                code = device_code(changed, arch, flags)
+                code = device_code(changed, arch, flags, project=project)
             except CompileFailed as error:
                 errors = read_compiler_errors(error.diagnostics)
                 if errors and attempt.repairs + 1 < MOST_REPAIRS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from hipsynth.profiling.preview.interpret import MOST_SENSITIVITY, Code, Interpr
 from hipsynth.profiling.preview.launch import DeviceLaunch
 from hipsynth.profiling.preview.record import (
     HARMLESS,
+    QUOTED_INCLUDE,
     HostCode,
     HostRun,
     Recording,
@@ -49,11 +51,22 @@ class ProgramPreviews:
     failures: list[PreviewFailure]
 
 
-def device_code(text: str, arch: str, flags: str, limits: CompileLimits | None = None) -> Code:
+def device_code(
+    text: str, arch: str, flags: str, limits: CompileLimits | None = None, project: Project | None = None
+) -> Code:
     """Compiles the device code of a program in the sandbox, or takes it from the build cache; a fragment without any
-    #include gets HIP's header. Raises CompileFailed, and BadInput without a kernel."""
+    #include gets HIP's header. `project`: the folder whose headers the text includes. Raises CompileFailed, and
+    BadInput without a kernel."""
+    flags = add_include_folder(flags, text, project)
     with scratch_folder() as scratch:
         return compile_device_code(write_source(text, scratch), arch, flags, scratch / "out", limits)
+
+
+def add_include_folder(flags: str, text: str, project: Project | None) -> str:
+    """The flags with which a text that lies elsewhere finds the headers in its project's folder."""
+    if project is None or project.folder == Path("/") or not QUOTED_INCLUDE.search(text):
+        return flags
+    return f"{flags} -iquote {shlex.quote(str(project.folder.absolute()))}"
 
 
 def write_source(text: str, folder: Path) -> Path:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
@@ -37,6 +38,7 @@ SETTLED = 1000  # launches in a row without a new kernel or shape, after which t
 MEMORY_BYTES = 4 << 30
 MOST_FILES = 500  # in the folder of a program whose recording is kept
 SOURCE_SUFFIXES = frozenset({".hip", ".cpp", ".cc", ".cu", ".c", ".h", ".hpp", ".cuh"})
+QUOTED_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*\"", re.MULTILINE)  # of a file in the program's folder
 KEPT_BYTES, KEPT = 1 << 30, 256  # of recordings in the cache
 # Reasons for which a run is ended that say nothing against its launches.
 HARMLESS: Mapping[str, str] = {
@@ -88,24 +90,26 @@ class HostRun:
     def entry(self) -> Path | None:
         """Where the run's recording is kept. It is the same whatever the kernels do inside. None if the folder has so
         many files that nothing is kept."""
-        files = data_files(self.project) if self.project else []
+        whole_text = self.source.read_text(errors="surrogateescape")
+        files = data_files(self.project, bool(QUOTED_INCLUDE.search(whole_text))) if self.project else []
         if files is None:
             return None
-        text = host_text(self.source.read_text(errors="surrogateescape"))
+        text = host_text(whole_text)
         identity = api.core_version(), toolchain.find_toolchain().identity
         parts = [*identity, KERNEL_SECONDS, self.flags, self.device.name, text, self.arguments, files]
         return cache_dir() / "launches" / hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def data_files(project: Project) -> list[tuple[str, int, int]] | None:
-    """(path, bytes, time of the last change in ns) of each file that a program may read besides its sources; None if
-    there are more than MOST_FILES."""
+def data_files(project: Project, includes_sources: bool = False) -> list[tuple[str, int, int]] | None:
+    """(path, bytes, time of the last change in ns) of each file that a program may read besides its sources, those of
+    other source files and headers only if it includes some; None if there are more than MOST_FILES."""
     sources = {file.path.resolve() for file in project.sources}
     files = []
     for number, path in enumerate([*project.folder.rglob("*"), *sorted(project.readable)]):
         if number >= MOST_FILES:
             return None
-        if path.suffix not in SOURCE_SUFFIXES and path.is_file() and path.resolve() not in sources:
+        is_read = includes_sources or path.suffix not in SOURCE_SUFFIXES
+        if is_read and path.is_file() and path.resolve() not in sources:
             state = path.stat()
             files.append((str(path), state.st_size, state.st_mtime_ns))
     return sorted(files)

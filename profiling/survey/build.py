@@ -184,7 +184,8 @@ def unit_flags(unit: SourceUnit, plan: BuildPlan) -> str:
 
 def code_flags(unit: SourceUnit) -> str:
     """The flags of a file that affect its code, without macros and folders, as a label states them."""
-    return _allowed_flags(shlex.join(unit.options))
+    standard = [f"-std={unit.standard}"] if unit.standard else []
+    return _allowed_flags(shlex.join([*unit.options, *standard]))
 
 
 def _allowed_flags(text: str) -> str:

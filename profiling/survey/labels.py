@@ -34,7 +34,7 @@ LICENCES = (  # words of a licence's text -> SPDX identifier
     ("Permission is hereby granted, free of charge", "MIT"),
 )
 _SPDX = re.compile(r"SPDX-License-Identifier:\s*([\w.+-]+)")
-_QUOTED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"[^\n]*$', re.M)
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\n]+)[">][^\n]*$', re.M)
 _PRAGMA_ONCE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once\b[^\n]*$", re.M)
 NOT_KNOWN = "not known"
 
@@ -71,8 +71,8 @@ def _read_text(path: Path) -> str:
 def source_text(plan: BuildPlan, root: Path) -> str:
     """The program's own files, the one with its main() first as the plan lists it, each after a line with its name.
 
-    Headers below `root` that a file includes by a quoted name stand where they are included first, and the plan's
-    macros at the top, so that the text compiles alone.
+    Headers below `root` stand where they are included first, and the plan's macros at the top, so that the text
+    compiles alone.
     """
     parts, visited = [], set[Path]()
     for unit in plan.units:
@@ -91,9 +91,9 @@ def _macro_parts(macro: str) -> tuple[str, str, str]:
 def _with_headers(text: str, folder: Path, unit: SourceUnit, root: Path, visited: set[Path]) -> str:
     """A text with the headers of its own collection written in, each once."""
 
-    def written(match: re.Match[str]) -> str:
-        for place in (folder, *unit.includes):
-            path = (place / match[1]).resolve()
+    def inline_header(match: re.Match[str]) -> str:
+        for place in (folder, *unit.includes) if match[1] == '"' else unit.includes:
+            path = (place / match[2]).resolve()
             if path.is_relative_to(root) and path.is_file():
                 if path in visited:
                     return ""
@@ -102,7 +102,7 @@ def _with_headers(text: str, folder: Path, unit: SourceUnit, root: Path, visited
                 return f"// file: {path.name}\n{_with_headers(header, path.parent, unit, root, visited)}"
         return match[0]
 
-    return _QUOTED.sub(written, text)
+    return _INCLUDE.sub(inline_header, text)
 
 
 def program_record(

@@ -124,7 +124,7 @@ def _one_build(
 ) -> list[VariantPrediction]:
     start = time.monotonic()
     arch, flags, device = build
-    code, chosen = compile_for_preview(source, arch, flags, device)
+    code, chosen = compile_for_preview(source, arch, flags, device, variants[0].question.project)
     interpreter = Interpreter(code, chosen)
     recordings = _recordings(source, interpreter, [variant.question for variant in variants])
     assumed = [launches_of(source, interpreter, v.question, recordings[v.question.arguments]) for v in variants]

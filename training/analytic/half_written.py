@@ -49,7 +49,7 @@ def predict_half_written(
     arch, flags, device = target
     start = time.monotonic()
     messages = _first_error(failure)
-    completed = complete_program(source, arch, flags, failure)
+    completed = complete_program(source, arch, flags, failure, question.project)
     if completed is not None:
         result = predictor.predict_code(completed.text, completed.code, device, flags, question, start).document()
         return _widen(

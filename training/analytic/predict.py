@@ -66,7 +66,7 @@ class LaunchAssumptions:
     values: Mapping[str, float] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()  # the program's command line
     host: HostCode = HostCode.RUN
-    project: Project | None = None  # the folder that it runs in
+    project: Project | None = None  # the folder that it runs in and includes headers of
 
 
 @dataclass(frozen=True)
@@ -135,8 +135,9 @@ class AnalyticPredictor:
         """Raises UsageError for an unknown arch, device or flag, BadInput for a source without a kernel, CompileFailed
         if its device code does not compile."""
         start = time.monotonic()
-        code, chosen = compile_for_preview(source, arch, flags, device)
-        return self.predict_code(source, code, chosen.name, check_flags(flags), question or LaunchAssumptions(), start)
+        question = question or LaunchAssumptions()
+        code, chosen = compile_for_preview(source, arch, flags, device, question.project)
+        return self.predict_code(source, code, chosen.name, check_flags(flags), question, start)
 
     def timed_out_answer(self, source: str, arch: str, flags: str, device: str | None) -> AnalyticPrediction:
         """The answer for a kernel whose prediction ran out of time."""
@@ -185,12 +186,15 @@ def _widen_intervals(kernel: KernelPrediction) -> KernelPrediction:
     return replace(kernel, intervals=wide)
 
 
-def compile_for_preview(source: str, arch: str, flags: str, device: str | None) -> tuple[Code, DeviceTable]:
-    """The device code of a program and the table of the device. Raises as AnalyticPredictor.predict."""
+def compile_for_preview(
+    source: str, arch: str, flags: str, device: str | None, project: Project | None = None
+) -> tuple[Code, DeviceTable]:
+    """The device code of a program, which may include headers of its project's folder, and the table of the device.
+    Raises as AnalyticPredictor.predict."""
     chosen = device_of(arch, device)
     if not kernel_names(source):
         raise BadInput("no kernel in the file", cause="no __global__ function", remedy="give a HIP source file")
-    return device_code(source, arch, check_flags(flags)), chosen
+    return device_code(source, arch, check_flags(flags), project=project), chosen
 
 
 def describe_kernel(

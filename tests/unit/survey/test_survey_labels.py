@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hipsynth.core.program import check_record, text_id
+from hipsynth.profiling.survey.build import code_flags
 from hipsynth.profiling.survey.build_plan import BuildPlan, SourceUnit, SurveyedProgram
 from hipsynth.profiling.survey.labels import NOT_KNOWN, licence_of, program_record, source_text
 
@@ -54,14 +56,21 @@ def test_a_text_holds_its_own_headers_and_macros(tmp_path: Path) -> None:
     (root / "common/b.h").write_text("int b;\n")
     (root / "app/main.hip").write_text(
         '#include <vector>\n#include "a.h"\n  # include "../common/b.h"  // again\n#include "../../secret.h"\n'
-        '#include "missing.h"\nint main() {}\n'
+        '#include "missing.h"\n#include <c.h>\n#include <main.hip>\nint main() {}\n'
     )
+    (root / "common/c.h").write_text("int c;\n")
     unit = SourceUnit(root / "app/main.hip", includes=(root / "common",), defines=("N=4", "FAST"))
     text = source_text(BuildPlan("p", (unit,), root / "app", "make"), root)
     assert text == (
         "#define N 4\n#define FAST 1\n#include <vector>\n// file: a.h\n\n// file: b.h\nint b;\n\nint a;\n\n\n"
-        '#include "../../secret.h"\n#include "missing.h"\nint main() {}\n'
+        '#include "../../secret.h"\n#include "missing.h"\n// file: c.h\nint c;\n\n#include <main.hip>\nint main() {}\n'
     )
+
+
+def test_flags_of_a_label_hold_the_standard_that_its_text_needs(tmp_path: Path) -> None:
+    unit = SourceUnit(tmp_path / "main.hip", defines=("N=4",), standard="c++20", options=("-O2",))
+    assert code_flags(unit) == "-O2 -std=c++20"
+    assert code_flags(replace(unit, standard="")) == "-O2"
 
 
 def test_a_program_in_another_size_belongs_to_its_original(tmp_path: Path) -> None:

@@ -1,0 +1,56 @@
+"""Predictions of files that include headers of their folder: device code and host code are compiled with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import needs
+import pytest
+
+import hipsynth
+from hipsynth.core.program import Project, SourceFile
+from hipsynth.profiling.preview.programs import add_include_folder
+
+SOURCE = """#include <hip/hip_runtime.h>
+#include "sizes.h"
+__global__ void scale(float* x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) x[i] *= FACTOR;
+}
+int main() {
+  float* x;
+  hipMalloc(&x, GROUPS * 256 * 4);
+  scale<<<GROUPS, 256>>>(x, GROUPS * 256);
+  hipDeviceSynchronize();
+  return 0;
+}
+"""
+
+
+def write_program(folder: Path, groups: int) -> Path:
+    (folder / "sizes.h").write_text(f"#pragma once\n#define GROUPS {groups}\n#define FACTOR 3.0f\n")
+    path = folder / "scale.hip"
+    path.write_text(SOURCE)
+    return path
+
+
+def test_headers_of_the_folder_are_found_and_their_changes_seen(tmp_path: Path) -> None:
+    needs.simulator()
+    for groups in (512, 64):
+        (result,) = hipsynth.predict(write_program(tmp_path, groups), arch="gfx942").results
+        assert result.source == "program" and not result.notes
+        assert [kernel.grid for kernel in result.kernels] == [(groups, 1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("folder", "text", "added"),
+    [
+        ("/home/me/my code", SOURCE, " -iquote '/home/me/my code'"),
+        ("/home/me/code", SOURCE.replace('#include "sizes.h"', ""), ""),
+        ("/", SOURCE, ""),
+    ],
+)
+def test_a_folder_is_named_only_where_the_text_includes_of_it(folder: str, text: str, added: str) -> None:
+    project = Project((SourceFile(Path(folder) / "scale.hip"),), Path(folder))
+    assert add_include_folder("-O3", text, project) == f"-O3{added}"
+    assert add_include_folder("-O3", text, None) == "-O3"
