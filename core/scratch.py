@@ -16,7 +16,7 @@ import os
 import stat
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import util
@@ -26,6 +26,7 @@ from hipsynth.core.errors import BadInput, HipsynthError, MissingDependency
 from hipsynth.core.reasons import Reason
 
 PREFIX = "hipsynth-process-"
+KeepFolder = Callable[[contextlib.AbstractContextManager[Path]], Path]  # ExitStack.enter_context, or a verb's
 _AS_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _ATTEMPTS = 100

@@ -16,7 +16,7 @@ from hipsynth.profiling.reports.documents import ProfileDocument
 from hipsynth.simulator.devices import DEFAULT_ARCH
 
 if TYPE_CHECKING:
-    from hipsynth.library.programs import KeepFolder
+    from hipsynth.core.scratch import KeepFolder
     from hipsynth.profiling.backends.protocol import Target, TargetResult
     from hipsynth.simulator.limits import RunLimits
 
@@ -93,10 +93,10 @@ def profile_side(side: str, wanted: Sequence[Target], request: ComparedRequest, 
     """The profile of A or B: read, or measured. Raises BadInput if no target has one."""
     from hipsynth.core.program import project_program
     from hipsynth.core.scratch import scratch_folder
-    from hipsynth.library.harness import complete_project, name_original
     from hipsynth.library.programs import locate_program
     from hipsynth.profiling.compare.sides import checkout_file, read_profile, split_revision
     from hipsynth.profiling.matrix.job import profile_program
+    from hipsynth.profiling.matrix.without_main import complete_project, name_original
     from hipsynth.profiling.reports.describe import profile_document
     from hipsynth.simulator.build import compile_limits
     from hipsynth.source.harness import HarnessChoices

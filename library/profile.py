@@ -16,7 +16,7 @@ from hipsynth.profiling.reports.executed_profile import ExecutedProfile
 
 if TYPE_CHECKING:
     from hipsynth.core.program import Project
-    from hipsynth.library.programs import KeepFolder
+    from hipsynth.core.scratch import KeepFolder
     from hipsynth.profiling.backends.protocol import Target
     from hipsynth.simulator.limits import RunLimits
     from hipsynth.source.harness import HarnessChoices
@@ -103,14 +103,16 @@ def profile_project(request: ProfileRequest, keep: KeepFolder, say: Callable[[st
     is assumed of the launches of kernels without main(). Raises KeyboardInterrupt if it was interrupted before the
     first kernel ended."""
     from hipsynth.core.program import project_program
-    from hipsynth.library.harness import complete_project, name_original
     from hipsynth.profiling.matrix.job import profile_program
+    from hipsynth.profiling.matrix.without_main import complete_project, name_original
     from hipsynth.profiling.reports.filters import select_kernels
+    from hipsynth.source.harness import HOW_TO_CHOOSE
 
     project = completed = request.project
+    assumed: tuple[str, ...] = ()
     if not request.backend.startswith("recorded"):  # what was recorded is found by the program's text
-        completed, notes = complete_project(project, request.choices, keep)
-        for note in notes:
+        completed, assumed = complete_project(project, request.choices, keep)
+        for note in (*assumed, *([HOW_TO_CHOOSE] if assumed else ())):
             say(note)
     program = project_program(completed)
     results = profile_program(
@@ -119,7 +121,7 @@ def profile_project(request: ProfileRequest, keep: KeepFolder, say: Callable[[st
     results = select_kernels(name_original(results, completed, project), request.kernel_pattern, request.top)
     if any(result.reason == Reason.INTERRUPTED for result in results) and not any(r.kernels for r in results):
         raise KeyboardInterrupt  # there is nothing to show
-    return ExecutedProfile.of(program.id, str(project.sources[0].path), results, request.what_if)
+    return ExecutedProfile.of(program.id, str(project.sources[0].path), results, request.what_if, assumed)
 
 
 def raise_failure(document: ExecutedProfile) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,9 +14,9 @@ from hipsynth.core.reasons import Reason
 
 if TYPE_CHECKING:
     from hipsynth.core.program import Project
+    from hipsynth.core.scratch import KeepFolder
     from hipsynth.toolchain import CompileLimits
 
-KeepFolder = Callable[[AbstractContextManager[Path]], Path]  # ExitStack.enter_context, or a verb's with_resource
 SOURCE_SUFFIXES = frozenset({".hip", ".cpp", ".cc", ".cxx", ".c++", ".cu", ".c", ".C"})
 _LANGUAGES = {".c": "c", ".py": "python"}  # of the other suffixes: hip
 _BUILD_FILE = re.compile(r"(?:GNU)?[Mm]akefile.*|CMakeLists\.txt|.*\.(?:mk|make|sh)")

@@ -5,23 +5,28 @@ The predictors are imported when they are needed: a worker that only executes pr
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hipsynth.core.documents import from_json
-from hipsynth.core.errors import BadInput
+from hipsynth.core.errors import BadInput, HipsynthError
 from hipsynth.core.program import Program, ProgramRun, Project, SourceFile
+from hipsynth.core.scratch import KeepFolder
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.matrix.job import MatrixJob, open_backend, run_job
+from hipsynth.profiling.matrix.without_main import complete_project, name_original, refuse_choices
 from hipsynth.profiling.reports.describe import profile_document
 from hipsynth.profiling.reports.documents import ProfileDocument
 from hipsynth.serving.limits import MOST_KERNELS
 from hipsynth.serving.requests import BuildRequest, ChatRequest, ProgramRequest, VerificationRequest
 from hipsynth.simulator.devices import device_of
 from hipsynth.simulator.limits import RunLimits
-from hipsynth.source.outline import count_kernel_marks
+from hipsynth.source.harness import HarnessChoices, HarnessedProgram, add_harness, check_argument_names, lacks_main
+from hipsynth.source.outline import blank_opaque, count_kernel_marks
 from hipsynth.toolchain import check_flags, sandbox
 
 if TYPE_CHECKING:
@@ -59,18 +64,37 @@ def program_of(request: ProgramRequest) -> Program:
 
 
 def predict(request: ProgramRequest) -> PredictDocument:
-    """The document of `synth predict --json`. Raises TimeLimitReached."""
+    """The document of `synth predict --json`, but kernels without main() are launched as `synth profile` launches
+    them. Raises TimeLimitReached, UsageError for values of no argument."""
     from hipsynth.profiling.preview.record import HostCode
     from hipsynth.training.analytic.documents import document_of, predict_each
     from hipsynth.training.analytic.predict import LaunchAssumptions
 
     program, target = program_of(request), target_of(request)
-    grid, block = _to_shape(request.grid), _to_shape(request.block)
+    check_argument_names(program.text, request.values)
+    choices = HarnessChoices(_to_shape(request.grid), _to_shape(request.block), request.values)
     host = HostCode.RUN if request.run_host else HostCode.KNOWN
-    question = LaunchAssumptions(grid, block, request.values, request.arguments, host, program.project)
+    harnessed = complete_text(program.text, choices) if request.run_host else None
+    question = LaunchAssumptions(choices.grid, choices.block, request.values, request.arguments, host, program.project)
+    if harnessed is not None:
+        question = replace(question, grid=None, block=None, values={})
+    compiled = complete_text(request.last_compiled, choices)
+    text, last_compiled = (harnessed or program).text, compiled.text if compiled else request.last_compiled
     targets = [(target.arch, target.flags, target.device)]
-    results = predict_each(program.text, targets, question, load_predictor(), request.limit_s, request.last_compiled)
+    results = predict_each(text, targets, question, load_predictor(), request.limit_s, last_compiled)
+    if harnessed is not None:
+        results = [replace(result, notes=(*harnessed.notes, *result.notes)) for result in results]
     return document_of(program, request.name, load_predictor().path, results)
+
+
+def complete_text(text: str, choices: HarnessChoices) -> HarnessedProgram | None:
+    """The text with a main(); None if it has one, is half-written, or its kernels' arguments cannot be made."""
+    code = blank_opaque(text)
+    if code.count("{") != code.count("}") or not lacks_main(text):
+        return None
+    with contextlib.suppress(HipsynthError):
+        return add_harness(text, choices)
+    return None
 
 
 def _to_shape(dimensions: Sequence[int] | None) -> tuple[int, int, int] | None:
@@ -87,8 +111,25 @@ def profile(request: ProgramRequest) -> ProfileDocument:
     sandbox.require_sandbox()
     open_backend("sim")
     limits = RunLimits(time_s=request.limit_s, lines=request.lines)
-    results = run_job(MatrixJob("sim", program, ((target, program.runs[0]),), limits))
-    return profile_document(program.id, request.name, results)
+    choices = HarnessChoices(_to_shape(request.grid), _to_shape(request.block), request.values)
+    with contextlib.ExitStack() as scratch:
+        completed, assumed = complete_program(program, choices, scratch.enter_context)
+        results = run_job(MatrixJob("sim", completed, ((target, program.runs[0]),), limits))
+        if program.project is not None and completed.project is not None:
+            results = name_original(results, completed.project, program.project)
+    return profile_document(program.id, request.name, results, assumed=assumed)
+
+
+def complete_program(program: Program, choices: HarnessChoices, keep: KeepFolder) -> tuple[Program, tuple[str, ...]]:
+    """(the program, with a main() if it has kernels and none; what was assumed). Raises as `add_harness`, and
+    UsageError for choices that a main() has made."""
+    if program.project is not None:
+        project, assumed = complete_project(program.project, choices, keep)
+        return replace(program, project=project), assumed
+    if not lacks_main(program.text):
+        return program, refuse_choices(choices)
+    harnessed = add_harness(program.text, choices)
+    return replace(program, text=harnessed.text), harnessed.notes
 
 
 def verify(request: VerificationRequest) -> VerifyDocument:
@@ -97,8 +138,13 @@ def verify(request: VerificationRequest) -> VerifyDocument:
 
     program, target = program_of(request), target_of(request)
     sandbox.require_sandbox()
-    question = VerifyRequest(request.original, program.text, target, request.arguments)
+    original, changed = (_with_main(text) for text in (request.original, program.text))
+    question = VerifyRequest(original, changed, target, request.arguments)
     return verify_change(question).document(Path("original.hip"), Path(request.name), target.arch, target.flags)
+
+
+def _with_main(text: str) -> str:
+    return add_harness(text, HarnessChoices()).text if lacks_main(text) else text
 
 
 def prepare(request: BuildRequest) -> Prepared:

@@ -83,17 +83,23 @@ class Build(Strict):
         return self
 
 
-class Predict(Build, Document):
-    """`grid`, `block`, `values`: the launch to assume in place of the host code's, as in `synth predict`."""
+class AssumedLaunch(Strict):
+    """The launch to assume, as --grid, --block and --value name it."""
 
     grid: Shape | None = None
     block: Shape | None = None
     values: Values = {}
 
 
-class Profile(Build, Document):
+class Predict(Build, Document, AssumedLaunch):
+    """`grid`, `block`, `values`: in place of the host code's, as in `synth predict`. Kernels without main() are
+    launched as by `synth profile`; the answer's `notes` say how."""
+
+
+class Profile(Build, Document, AssumedLaunch):
     """`limit_s`: the processor time that the program may take in the simulator (default and most: the server's).
-    `lines`: also count by source line and loop, as `synth profile --lines`."""
+    `lines`: also count by source line and loop, as `synth profile --lines`. `grid`, `block`, `values`: for kernels
+    without main(); the document's `assumed` says how they are launched."""
 
     limit_s: Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)] | None = None
     lines: bool = False

@@ -7,7 +7,7 @@ import contextlib
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypedDict, TypeVar
 
@@ -21,7 +21,7 @@ from hipsynth.serving.documents import ChatAnswer, Comparison, JobDocument, Metr
 from hipsynth.serving.limits import DOCUMENTS, ServerSettings, wall_limit
 from hipsynth.serving.pool import Pool, QueueFull, WorkerProblem, elapsed_seconds
 from hipsynth.serving.requests import BuildRequest, ChatMessage, ChatRequest, ProgramRequest, VerificationRequest
-from hipsynth.serving.schema import Build, Chat, Predict, Profile, Verify
+from hipsynth.serving.schema import AssumedLaunch, Build, Chat, Predict, Profile, Verify
 from hipsynth.serving.worker import problem_of
 from hipsynth.simulator.devices import DEFAULT_ARCH
 from hipsynth.training.models.documents import KernelPrediction, PredictDocument
@@ -123,10 +123,7 @@ class Service:
         return await self._run_newest(body, self._predict_source(body))
 
     async def _predict_source(self, body: Predict) -> JsonObject:
-        request = ProgramRequest(
-            **_program(body), grid=_sides(body.grid), block=_sides(body.block), values=body.values,
-            limit_s=self.settings.predict_s,
-        )  # fmt: skip
+        request = ProgramRequest(**_program(body), **_launch(body), limit_s=self.settings.predict_s)
         key = key_of("predict", request)
         if (cached := self.cache.get(key)) is not None:
             return cached
@@ -190,7 +187,8 @@ class Service:
         """Starts a job that executes a program; one of an older version of the same document is cancelled. Raises
         QueueFull."""
         limit = self._job_limit(body.limit_s)
-        job = self._start_job("profile", ProgramRequest(**_program(body), limit_s=limit, lines=body.lines))
+        request = ProgramRequest(**_program(body), **_launch(body), limit_s=limit, lines=body.lines)
+        job = self._start_job("profile", request)
         if body.document is not None and job.task is not None:
             self._track_document(f"job {body.document}", body.version, job.task)
         return job
@@ -296,6 +294,17 @@ def _program(body: Build) -> _ProgramFields:
         "name": body.name,
         "arguments": tuple(body.arguments),
     }
+
+
+class _LaunchFields(TypedDict):
+    grid: tuple[int, ...] | None
+    block: tuple[int, ...] | None
+    values: Mapping[str, float]
+
+
+def _launch(body: AssumedLaunch) -> _LaunchFields:
+    """The fields of a request that say what to assume of launches."""
+    return {"grid": _sides(body.grid), "block": _sides(body.block), "values": body.values}
 
 
 def _sides(shape: Sequence[int] | None) -> tuple[int, ...] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from hipsynth.core.errors import BadInput, UsageError, suggest_name
@@ -21,6 +21,7 @@ _MAIN = re.compile(r"\bmain\s*\(")
 _SECOND = re.compile(r"\b(?:threadIdx|blockIdx|hipThreadIdx|hipBlockIdx)(?:\.|_)y\b")
 _ELSEWHERE = re.compile(r'^[ \t]*#[ \t]*(?:define\b.*__global__|include[ \t]*")', re.MULTILINE)
 _INTEGER = re.compile(r"\b(?:int|unsigned|long|short|size_t|ptrdiff_t|u?int(?:8|16|32|64)_t)\b")
+HOW_TO_CHOOSE = "choose with --grid, --block and --value NAME=N"
 HEAD = """
 // The rest was made from the signatures above: they have no main().
 #include <hip/hip_runtime.h>
@@ -159,9 +160,3 @@ def _make_argument(
 
 def _join(shape: Shape) -> str:
     return ", ".join(map(str, shape))
-
-
-def note_lines(program: HarnessedProgram) -> Iterator[str]:
-    """What was assumed, and how to choose."""
-    yield from program.notes
-    yield "choose with --grid, --block and --value NAME=N"

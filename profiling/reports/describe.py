@@ -32,11 +32,16 @@ from hipsynth.simulator.api import RunResult
 
 
 def profile_document(
-    program: str, path: str, results: Sequence[TargetResult], what_if: bool = False
+    program: str,
+    path: str,
+    results: Sequence[TargetResult],
+    what_if: bool = False,
+    assumed: Sequence[str] = (),
 ) -> ProfileDocument:
-    """The profile of a program, given by its id and path; with `what_if`, what removing each cause is worth."""
+    """The profile of a program, given by its id and path; with `what_if`, what removing each cause is worth. `assumed`:
+    of the launches of kernels without main()."""
     documents = tuple(result_document(result, what_if) for result in results)
-    return ProfileDocument(ProgramIdentity(program, path), documents)
+    return ProfileDocument(ProgramIdentity(program, path), documents, tuple(assumed) or None)
 
 
 def result_document(result: TargetResult, what_if: bool = False) -> ProfileResult:

@@ -177,10 +177,12 @@ class ProfileResult:
 
 @dataclass(frozen=True)
 class ProfileDocument(TabularDocument):
-    """The document of `synth profile --json`, and of the server's jobs."""
+    """The document of `synth profile --json`, and of the server's jobs. `assumed`: of the launches of kernels without
+    main(), a sentence each."""
 
     program: ProgramIdentity
     results: tuple[ProfileResult, ...]
+    assumed: tuple[str, ...] | None = None
 
     def table_rows(self) -> list[Row]:
         """One row for each kernel on each target: what limits it, its metrics, then its counters."""

@@ -18,10 +18,17 @@ class ExecutedProfile(ProfileDocument):
     measured: tuple[TargetResult, ...]
 
     @classmethod
-    def of(cls, program: str, path: str, results: Sequence[TargetResult], what_if: bool = False) -> ExecutedProfile:
+    def of(
+        cls,
+        program: str,
+        path: str,
+        results: Sequence[TargetResult],
+        what_if: bool = False,
+        assumed: Sequence[str] = (),
+    ) -> ExecutedProfile:
         """The profile of the program with this id at this path."""
-        document = profile_document(program, path, results, what_if)
-        executed = cls(document.program, document.results)
+        document = profile_document(program, path, results, what_if, assumed)
+        executed = cls(document.program, document.results, document.assumed)
         object.__setattr__(executed, "measured", tuple(results))
         return executed
 

@@ -13,7 +13,7 @@ export class Side {
     Object.assign(this, { name, options, changed, limit, version: 0, predicted: null, executed: null, asked: null, running: null, stale: false });
     this.element = document.getElementById("side").content.firstElementChild.cloneNode(true);
     const find = (selector) => this.element.querySelector(selector);
-    this.parts = Object.fromEntries(["device", "flags", "arguments", "execute", "stop", "other", "source", "gutter", "state", "diagnostics"]
+    this.parts = Object.fromEntries(["device", "flags", "arguments", "execute", "stop", "other", "source", "gutter", "state", "notes", "diagnostics"]
       .map((part) => [part, find(`.${part}`)]));
     find("h2").textContent = `Program ${name}`;
     this.element.setAttribute("aria-label", `Program ${name}`);
@@ -98,6 +98,7 @@ export class Side {
     if (!this.source.trim()) {
       this.predicted = this.executed = null;
       this.say("");
+      this.parts.notes.textContent = "";
       this.diagnose("");
       return this.changed();
     }
@@ -116,7 +117,8 @@ export class Side {
       this.age(false);
       const [result] = this.predicted.results;
       this.diagnose(["completed", "last_compiled", "text"].includes(result.source) ? result.notes.join("\n") : "");
-      this.say([`predicted ${Math.round(performance.now() - this.typed)} ms after the last change`, ...result.notes].join("; "));
+      this.say(`predicted ${Math.round(performance.now() - this.typed)} ms after the last change`);
+      this.parts.notes.textContent = result.notes.join("; ");
       this.changed();
       if (this.limit() > 0 && result.kernels) this.later = setTimeout(() => this.execute(this.limit(), true), QUIET_MS);
     } catch (error) {

@@ -134,6 +134,18 @@ def verb(*words: str) -> dict[str, Any]:
     return found
 
 
+def test_a_kernel_without_main_is_predicted_and_executed_alike(server: Server) -> None:
+    alone = {**BODY, "source": KERNEL.partition("int main")[0], "values": {"n": 4096}}
+    status, predicted = server.ask("POST", "/v1/predict", alone)
+    assert status == 200
+    executed = server.job({**alone, "lines": True})["document"]
+    (note,) = predicted["results"][0]["notes"]
+    assert executed["assumed"] == [note] and "16 x 1 x 1 work-groups" in note
+    (guess,), (kernel,) = predicted["results"][0]["kernels"], executed["results"][0]["kernels"]
+    assert guess["grid"] == [16, 1, 1] and kernel["dispatches"] == 1
+    assert {line["line"] for line in kernel["lines"]} <= {0, 3, 4, 5}, "the lines are those of the text that was sent"
+
+
 def test_a_prediction_is_the_document_of_synth_predict(server: Server, file: Path) -> None:
     status, answer = server.ask("POST", "/v1/predict", BODY)
     assert status == 200 and answer["program"]["path"] == "kernel.hip"
