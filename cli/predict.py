@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,7 +36,11 @@ Examples:
   synth predict kernel.hip --sweep arg1=1024:1048576:2 --sweep block=64,128,256
   synth predict kernel.hip --arch gfx90a --arch gfx942 --model out/model --json
   synth predict kernel.hip --arch gfx942 --tools
+  synth predict matmul.py --arch gfx942 -- 4096
 """
+
+
+DEFAULT_FLAGS = ("-O3",)
 
 
 @click.command(epilog=EPILOG)
@@ -44,7 +49,7 @@ Examples:
 @arch_option()
 @device_option
 @click.option(
-    "--flags", multiple=True, default=("-O3",), show_default="-O3", help="Compiler flags, quoted; repeatable."
+    "--flags", multiple=True, default=DEFAULT_FLAGS, show_default="-O3", help="Compiler flags, quoted; repeatable."
 )
 @click.option("--grid", type=ShapeType(), help="Work-groups of each launch, in place of the host code's.")
 @click.option("--block", type=ShapeType(), help="Work-items of a work-group, in place of the host code's.")
@@ -92,7 +97,8 @@ def command(
 
     The default predictor compiles the program, runs its host code to learn the launches, interprets a few work-groups,
     and corrects the result by what labels taught. A language model (`--model`) reads the source alone, or calls tools
-    where it was trained to. ARGS after `--` are the program's command line.
+    where it was trained to. ARGS after `--` are the program's command line. Of a Python script, the Triton kernels that
+    it launches are predicted.
     """
     from hipsynth.core.time_limit import processor_time_limit
     from hipsynth.library.predict import open_analytic, read_question
@@ -105,6 +111,9 @@ def command(
 
     if tools and model is not None:
         raise UsageError("--tools asks the shipped model", remedy="drop --tools, or --model")
+    hip_only = {"--grid": grid, "--block": block, "--value": values, "--sweep": sweeps, "--variants": listed}
+    is_text_model = tools or (model is not None and not is_analytic(model))
+    check_hip_options(file, flags, hip_only, is_text_model)
     model = SHIPPED_AGENT if tools else model
     program, question = read_question(file, arguments, grid, block, parse_values(values))
     targets = resolve_devices(archs, devices)
@@ -134,6 +143,14 @@ def command(
         print_json(document)
         return
     click.echo("\n\n".join(prediction_text(result, why) for result in document.results))
+
+
+def check_hip_options(file: Path, flags: tuple[str, ...], options: Mapping[str, object], is_text_model: bool) -> None:
+    """Raises UsageError if an option that is for HIP programs was given for a script."""
+    from hipsynth.library.programs import check_hip_only
+
+    more = {"--flags": flags != DEFAULT_FLAGS, "--tools and language models": is_text_model}
+    check_hip_only(file, {**{name: bool(value) for name, value in options.items()}, **more})
 
 
 def _predict_variants(

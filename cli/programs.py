@@ -12,7 +12,7 @@ import click
 
 from hipsynth.cli.options import NamedPath
 from hipsynth.core.errors import UsageError
-from hipsynth.library.programs import SOURCE_SUFFIXES, is_script
+from hipsynth.library.programs import SOURCE_SUFFIXES, check_hip_only, is_script
 
 if TYPE_CHECKING:
     from hipsynth.core.program import Project
@@ -82,11 +82,7 @@ def split_argv(argv: Sequence[str]) -> tuple[list[Path], tuple[str, ...]]:
 def check_script_options(path: Path, flags: str, defines: Sequence[str], hip_only: Mapping[str, bool]) -> None:
     """Raises UsageError if an option is for HIP programs and the program is a Python script. `hip_only`: option ->
     whether it was given."""
-    options = {"--flags": bool(flags), "-D": bool(defines), **hip_only}
-    wrong = [option for option, is_given in options.items() if is_given]
-    if is_script(path) and wrong:
-        problem = f"{' and '.join(wrong)}: only for HIP programs, not for a Python script"
-        raise UsageError(problem, remedy="set compile options where the script launches its kernels")
+    check_hip_only(path, {"--flags": bool(flags), "-D": bool(defines), **hip_only})
 
 
 def locate_program(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hipsynth.library.programs import check_hip_only, is_script
 from hipsynth.library.targets import Names, Shape, complete_shape, list_names
 from hipsynth.training.models.documents import PredictDocument
 
@@ -28,11 +29,13 @@ def predict(
     check: bool = False,
     timeout_s: float = 60.0,
 ) -> PredictDocument:
-    """Predict duration and metrics of the kernels in a HIP file without executing them as a whole.
+    """Predict duration and metrics of the kernels in a HIP file, or those that a Python script launches with Triton,
+    without executing them as a whole.
 
     Several names of `arch`, `device` and `flags` give a result for each combination. `grid` and `block` replace those
-    of the host code, `values` are arguments of the kernels by name; `check` also executes the program, and adds what
-    that gives. `model`: the folder of an analytic predictor, by default the shipped one.
+    of the host code, `values` are arguments of the kernels by name; these three and `flags` are for HIP. `check` also
+    executes the program, and adds what that gives. `model`: the folder of an analytic predictor, by default the shipped
+    one.
 
     Raises BadInput for a source without a kernel, UsageError for names that do not exist.
     """
@@ -43,11 +46,14 @@ def predict(
 
     file, words = Path(path), tuple(args)
     assumed = dict(values or {})
+    hip_only = {"grid": grid is not None, "block": block is not None, "values": bool(assumed), "flags": flags != "-O3"}
+    check_hip_only(file, hip_only)
     program, question = read_question(file, words, complete_shape(grid), complete_shape(block), assumed)
     targets = resolve_devices(list_names(arch), list_names(device))
     for flag_text in list_names(flags):
         check_flags(flag_text)
-    check_argument_names(program.text, assumed)
+    if assumed:
+        check_argument_names(program.text, assumed)
     questions = [(name, flag_text, device_name) for name, device_name in targets for flag_text in list_names(flags)]
     predictor = open_analytic(None if model is None else Path(model))
     execute = "always" if check else "never"
@@ -62,12 +68,14 @@ def read_question(
     values: Mapping[str, float],
 ) -> tuple[Program, LaunchAssumptions]:
     """(the program in a file, what is assumed of its launches). Raises BadInput for a file that cannot be read."""
-    from hipsynth.core.program import Project, SourceFile, load_program
+    from hipsynth.core.program import Project, SourceFile, load_program, project_program
     from hipsynth.simulator.run_folder import named_files
     from hipsynth.training.analytic.predict import LaunchAssumptions
 
-    program = load_program(file)
-    project = Project((SourceFile(file),), file.resolve().parent, arguments, named_files(arguments, Path.cwd()))
+    language = "python" if is_script(file) else "hip"
+    source = SourceFile(file, language)
+    project = Project((source,), file.resolve().parent, arguments, named_files(arguments, Path.cwd()))
+    program = project_program(project) if is_script(file) else load_program(file)
     return program, LaunchAssumptions(grid, block, values, arguments, project=project)
 
 

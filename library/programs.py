@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +37,15 @@ def read_source(path: Path) -> str:
 def is_script(path: Path) -> bool:
     """Whether a path is that of a Python script."""
     return path.suffix == ".py"
+
+
+def check_hip_only(path: Path, options: Mapping[str, bool]) -> None:
+    """Raises UsageError if an option that is for HIP programs was given and the program is a Python script. `options`:
+    name -> whether it was given."""
+    wrong = [option for option, is_given in options.items() if is_given]
+    if is_script(path) and wrong:
+        problem = f"{' and '.join(wrong)}: only for HIP programs, not for a Python script"
+        raise UsageError(problem, remedy="leave it out; the script itself sets compile options and launches")
 
 
 def locate_program(

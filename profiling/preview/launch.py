@@ -43,7 +43,7 @@ class DeviceLaunch:
     symbol. `module`: code that was loaded while the program ran, as (code object, disassembly). `by_data`: memory was
     recorded because the kernel's addresses or branches may depend on it. `times`: how often it was made.
     `after_read`: the host had seen what earlier kernels wrote; `after_loss`: or what lacked their results, so that the
-    program may in truth do something else.
+    program may in truth do something else. `language`, `meta`: as in KernelRecord.
     """
 
     symbol: str
@@ -60,6 +60,8 @@ class DeviceLaunch:
     times: int = 1
     after_read: bool = False
     after_loss: bool = False
+    language: str = ""
+    meta: Mapping[str, bool | int | str] = field(default_factory=dict, repr=False)
 
     @cached_property
     def kernel(self) -> str:

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from hipsynth.core.errors import BadInput, TimeLimitReached
 from hipsynth.core.program import Project, text_id
@@ -139,7 +140,15 @@ def preview_program(
     return previews
 
 
-def interpret_all(launches: Sequence[DeviceLaunch], interpreter: Interpreter) -> ProgramPreviews:
+class FindsInterpreter(Protocol):
+    """Knows the code of launches."""
+
+    def of_module(self, launch: DeviceLaunch) -> Interpreter | None:
+        """The interpreter of a launch's code; None if that is not known."""
+        ...
+
+
+def interpret_all(launches: Sequence[DeviceLaunch], interpreter: FindsInterpreter) -> ProgramPreviews:
     """A preview, or the reason why there is none, of each launch; of those after a limit of time was reached, the
     reason is that. Launches after the host has read results that were not computed are as uncertain as can be."""
     previews: list[Preview] = []
@@ -164,11 +173,13 @@ def interpret_all(launches: Sequence[DeviceLaunch], interpreter: Interpreter) ->
 
 
 def interpret_launch(
-    interpreter: Interpreter, launch: DeviceLaunch, sensitivity: float | None = None
+    interpreter: FindsInterpreter, launch: DeviceLaunch, sensitivity: float | None = None
 ) -> Preview | PreviewFailure:
     """The preview of a launch, or why it has none; `sensitivity` as Interpreter.preview() takes it."""
     try:
-        return interpreter.of_module(launch).preview(launch, sensitivity) or unknown_kernel(launch.kernel)
+        module = interpreter.of_module(launch)
+        preview = module.preview(launch, sensitivity) if module is not None else None
+        return preview or unknown_kernel(launch.kernel)
     except BadInput as error:
         return no_interpretation(launch.kernel, error)
 

@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -45,6 +45,14 @@ HARMLESS: Mapping[str, str] = {
     Reason.RECORDED: "it makes more launches than are recorded",
     Reason.SETTLED: "it repeats its launches",
 }
+
+
+@dataclass(frozen=True)
+class KernelVariant:
+    """What a build of a kernel was specialized for, as in KernelRecord."""
+
+    language: str = ""
+    meta: Mapping[str, bool | int | str] = field(default_factory=dict)
 
 
 class HostCode(StrEnum):
@@ -149,9 +157,9 @@ def record_launches(run: HostRun, signatures: Mapping[str, str]) -> Recording:
         path = folder / FILE
         data = read_regular(path, MOST_BYTES) if path.exists() else b""
     head = RecordingHead(recording.reason, HARMLESS.get(recording.reason, recording.message), run.code())
-    launches = _read_recording(head, data, signatures)
+    launches = read_recording(head, data, signatures)
     if (entry := run.entry()) is not None:
-        _store_recording(entry, head, data)
+        store_recording(entry, head, data)
     charge_seconds(recording.cpu_s)
     return launches
 
@@ -162,12 +170,14 @@ def run_recording(
     folder: Path,
     arguments: Sequence[str],
     mounts: Mapping[str, Path] | None = None,
+    seconds: float = HOST_SECONDS,
+    kernel_seconds: float | None = None,
 ) -> api.RunResult:
     """Runs a built program; its launches are in the file launch_record.FILE of `folder`, its working folder."""
     limits = RunLimits(
-        time_s=HOST_SECONDS,
+        time_s=seconds,
         memory_bytes=MEMORY_BYTES,
-        budget_s=KERNEL_SECONDS,
+        budget_s=KERNEL_SECONDS if kernel_seconds is None else kernel_seconds,
         settled_launches=SETTLED,
         strict_bounds=False,
     )
@@ -193,23 +203,27 @@ class RecordingHead:
     code: str
 
 
-def _read_recording(head: RecordingHead, data: bytes, signatures: Mapping[str, str]) -> Recording:
+def read_recording(head: RecordingHead, data: bytes, signatures: Mapping[str, str]) -> Recording:
+    """The recording with this head and these bytes of its file. Raises BadInput if they are damaged."""
     return Recording(tuple(as_launches(parse_launches(data), signatures)), head.reason, head.message, head.code)
 
 
 def find_recording(run: HostRun, signatures: Mapping[str, str]) -> Recording | None:
     """The stored recording of the same host code, whose kernels may have had other bodies; None if there is none."""
     entry = run.entry()
-    if entry is None:
-        return None
+    return None if entry is None else load_recording(entry, signatures)
+
+
+def load_recording(entry: Path, signatures: Mapping[str, str]) -> Recording | None:
+    """The recording that is stored there; None if there is none, or it is damaged."""
     try:
         head, _, data = read_regular(entry, MOST_BYTES + (1 << 16)).partition(b"\n")
-        return _read_recording(from_json(RecordingHead, json.loads(head)), data, signatures)
+        return read_recording(from_json(RecordingHead, json.loads(head)), data, signatures)
     except (OSError, ValueError, TypeError, BadInput):
         return None
 
 
-def _store_recording(entry: Path, head: RecordingHead, data: bytes) -> None:
+def store_recording(entry: Path, head: RecordingHead, data: bytes) -> None:
     """Keeps a recording, and deletes the oldest ones. PreviewFailure to cache is not an error."""
     try:
         with replace_atomically(entry) as fresh:
@@ -251,11 +265,23 @@ def as_launches(recorded: Sequence[RecordedLaunch], signatures: Mapping[str, str
             record.times,
             record.after_read,
             record.after_loss,
+            *_variant_of(record),
         )
         yield launch
         if record.outcome != "ran":
             for buffer in written_buffers(launch):
                 stale[buffer.start] = buffer.contents.data if buffer.contents else None
+
+
+def _variant_of(record: RecordedLaunch) -> tuple[str, Mapping[str, bool | int | str]]:
+    """Language and meta-parameters of the kernel. Raises BadInput if the program wrote something else."""
+    try:
+        variant = from_json(KernelVariant, json.loads("{" + record.variant.rstrip(", ") + "}"))
+    except (ValueError, TypeError) as error:
+        raise BadInput(
+            "the record of the program's launches is damaged", cause=str(error)[:200], reason=Reason.BAD_RESULT
+        ) from None
+    return variant.language, variant.meta
 
 
 def written_buffers(launch: DeviceLaunch) -> list[DeviceBuffer]:

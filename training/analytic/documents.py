@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hipsynth.core.errors import CompileFailed, TimeLimitReached
+from hipsynth.core.errors import BadInput, CompileFailed, TimeLimitReached
 from hipsynth.core.program import Program, ProgramRun
+from hipsynth.core.reasons import Reason
 from hipsynth.core.time_limit import PREDICTION_SECONDS, OutOfTime, processor_time_limit, require_time
+from hipsynth.profiling.preview.record import Recording
+from hipsynth.profiling.preview.script_launches import preview_script, record_script
 from hipsynth.profiling.reports.documents import ProgramIdentity
+from hipsynth.simulator.devices import device_of
 from hipsynth.source.names import base_name
 from hipsynth.training.analytic.half_written import compiled_text_of, keep_compiled_text, predict_half_written
 from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
@@ -34,16 +39,47 @@ def predict_document(
 ) -> PredictDocument:
     """Predictions of a program, one per (arch, flags, device). `execute`: "never", "unsure" (where the predictor
     abstains) or "always" adds what the simulator executes. Errors: predict_each."""
-    last = compiled_text_of(Path(path))
-    results = predict_each(program.text, targets, question, predictor, seconds, last)
-    if all(result.source == "program" for result in results):
-        keep_compiled_text(Path(path), program.text)
+    if is_script(program):
+        results = predict_script(program, path, targets, predictor, seconds)
+    else:
+        results = predict_each(program.text, targets, question, predictor, seconds, compiled_text_of(Path(path)))
+        if all(result.source == "program" for result in results):
+            keep_compiled_text(Path(path), program.text)
     for number, result in enumerate(results):
         unsure = any(kernel.abstained for kernel in result.kernels)
         if result.source == "program" and (execute == "always" or (execute == "unsure" and unsure)):
             ran = execute_for_comparison(program, result.arch, result.flags, result.device, question.arguments)
             results[number] = replace(result, executed=ran)
     return document_of(program, path, predictor.path, results)
+
+
+def is_script(program: Program) -> bool:
+    """Whether the program is a Python script."""
+    return program.project is not None and program.project.is_script
+
+
+def predict_script(
+    program: Program, path: str, targets: Asked, predictor: AnalyticPredictor, seconds: float
+) -> list[PredictionResult]:
+    """Predictions of the Triton kernels that a script launches, one result per (arch, flags, device), within `seconds`
+    of processor time for all. Raises BadInput for a script that launches none, UsageError for an unknown device."""
+    assert program.project is not None
+    results = []
+    with processor_time_limit(seconds):
+        for arch, flags, device in targets:
+            start = time.monotonic()
+            table = device_of(arch, device)
+            recording = record_script(program.project, table)
+            if not recording.launches:
+                raise _nothing_launched(path, recording)
+            previews, notes = preview_script(recording, table)
+            results.append(predictor.predict_previews(previews, notes, table.name, flags, start).document())
+    return results
+
+
+def _nothing_launched(path: str, recording: Recording) -> BadInput:
+    reason = recording.reason or Reason.NO_DISPATCH
+    return BadInput(f"{path} launches no kernel: {reason.meaning}", cause=recording.message, reason=reason)
 
 
 def predict_each(
@@ -105,6 +141,7 @@ def execute_for_comparison(
             grid=record.grid,
             block=record.block,
             dispatches=record.dispatches,
+            meta=record.meta if record.language else None,
         )
         for record in result.launches
     )

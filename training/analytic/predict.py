@@ -156,6 +156,12 @@ class AnalyticPredictor:
         """As predict(), for code that is compiled already."""
         start = time.monotonic() if start is None else start
         previews, notes = find_previews(source, code, device, question)
+        return self.predict_previews(previews, notes, device, flags, start)
+
+    def predict_previews(
+        self, previews: ProgramPreviews, notes: Sequence[str], device: str, flags: str, start: float
+    ) -> AnalyticPrediction:
+        """The corrected previews of a program on a device; `start`: when work on them began."""
         kernels = [*self._predict_kernels(previews.previews, device), *map(unknown_kernel, previews.failures)]
         arch = load_device(device).arch
         seconds = time.monotonic() - start
@@ -231,6 +237,8 @@ def describe_kernel(
         verdict=summarise_bounds(rank_times(preview.bounds, preview.duration_ns)),
         why=prediction_reasons(preview),
         occupancy=float(preview.occupancy["fraction"]),
+        language=preview.launch.language or None,
+        meta=preview.launch.meta if preview.launch.language else None,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hipsynth.core.kernel_record import Dim
 from hipsynth.profiling import metrics as table
@@ -41,9 +41,13 @@ def prediction_lines(result: PredictionResult, why: bool = False) -> list[str]:
     return lines
 
 
-def _launch_key(kernel: KernelPrediction | SimulatedKernel) -> tuple[str, Dim | None, Dim | None]:
-    """The key by which predictions and executions are compared: the kernel's instance and its launch shape."""
-    return kernel.instance, kernel.grid, kernel.block
+def _launch_key(kernel: KernelPrediction | SimulatedKernel) -> tuple[str, Dim | None, Dim | None, str]:
+    """The key by which predictions and executions are compared: the kernel's instance, its launch shape and build."""
+    return kernel.instance, kernel.grid, kernel.block, _meta_text(kernel.meta)
+
+
+def _meta_text(meta: Mapping[str, bool | int | str] | None) -> str:
+    return ", ".join(f"{name}={value}" for name, value in sorted((meta or {}).items()))
 
 
 def variant_lines(answers: Sequence[VariantDocument]) -> list[str]:
@@ -80,6 +84,8 @@ def _variant_cells(answer: VariantDocument) -> dict[str, str]:
 def _kernel_lines(kernel: KernelPrediction, executed: SimulatedKernel | None, why: bool) -> list[str]:
     shape = f"  {_launch_text(kernel.grid, kernel.block)}" if kernel.grid else ""
     lines = [f"{kernel.instance or kernel.name or 'program'}{shape}"]
+    if kernel.language:
+        lines.append(f"  {kernel.language}: {_meta_text(kernel.meta)}")
     if kernel.verdict:
         lines.append(f"  {kernel.verdict}")
     if kernel.abstained:

@@ -21,11 +21,12 @@ from hipsynth.training.models.model_record import RECORD, ModelRecord
 
 @dataclass(frozen=True, kw_only=True)
 class KernelPrediction:
-    """One kernel of a program. `abstained`: do not rely on it, because of `reason` (in short, `reason_code`); it may
-    lack metrics then. `instance`: its name with template arguments. `intervals` hold 80 %, by metric and
-    "duration_ns"; `bottleneck`: the unit of the timing model that takes longest; `verdict`: what limits the kernel, in
-    the words of a profile's summary; `occupancy`: resident waves as a share of a CU's wave slots. `grid` counts
-    work-groups; null for the answer of a language model, which has no launch."""
+    """One kernel of a program. `language` and `meta` are those of a profile's kernels. `abstained`: do not rely on it,
+    because of `reason` (in short, `reason_code`); it may lack metrics then. `instance`: its name with template
+    arguments. `intervals` hold 80 %, by metric and "duration_ns"; `bottleneck`: the unit of the timing model that takes
+    longest; `verdict`: what limits the kernel, in the words of a profile's summary; `occupancy`: resident waves as a
+    share of a CU's wave slots. `grid` counts work-groups; null for the answer of a language model, which has no
+    launch."""
 
     name: str
     instance: str = ""
@@ -41,6 +42,8 @@ class KernelPrediction:
     verdict: str = ""
     why: tuple[str, ...] = ()
     occupancy: float | None
+    language: str | None = None
+    meta: Mapping[str, bool | int | str] | None = None
 
     def plotted(self) -> PlottedKernel:
         """The kernel for a roofline plot."""
@@ -59,6 +62,7 @@ class SimulatedKernel:
     grid: Dim
     block: Dim
     dispatches: int
+    meta: Mapping[str, bool | int | str] | None = None
 
 
 @dataclass(frozen=True)

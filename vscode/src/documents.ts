@@ -86,6 +86,8 @@ export interface KernelPrediction {
   verdict: string;
   why: string[];
   occupancy: number | null;
+  language?: string;
+  meta?: Record<string, boolean | number | string>;
 }
 
 export interface LineCost {

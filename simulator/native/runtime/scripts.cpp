@@ -22,6 +22,14 @@ HIPSYNTH_EXPORT hipError_t hipsynthCountOperators(const char* operators) {
   });
 }
 
+// The host has read device memory, which it can here without a copy.
+HIPSYNTH_EXPORT hipError_t hipsynthHostHasRead() {
+  return call([](Runtime& rt) {
+    rt.recorder.copied_to_host();
+    return hipSuccess;
+  });
+}
+
 // As the buffer of 256 MB that benchmarks overwrite between runs: nothing of the program's data is in a cache.
 HIPSYNTH_EXPORT hipError_t hipsynthClearCaches() {
   return call([](Runtime& rt) {

@@ -109,6 +109,10 @@ class Hip:
         reason, _, message = self._library.hipsynthTakeFailure().decode(errors="replace").partition("\n")
         return make_failure(reason, message) if reason else None
 
+    def note_host_read(self) -> None:
+        """Tells recordings that the script has read device memory."""
+        self._library.hipsynthHostHasRead()
+
     def count_operators(self, operators: dict[str, int]) -> None:
         """Tells the result how often which operator of PyTorch ran on the CPU."""
         self.call_function("hipsynthCountOperators", json.dumps(dict(sorted(operators.items()))).encode())

@@ -22,6 +22,9 @@ _EMPTY = frozenset(
 )
 
 
+_READS = frozenset({torch.ops.aten._local_scalar_dense.default, torch.ops.aten.equal.default})  # a number, on the host
+
+
 class _DeviceMemory:
     """Device memory that is released with this object, in the form that numpy takes."""
 
@@ -120,7 +123,10 @@ class Placement(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> object:
         kwargs = kwargs or {}
         with torch._C.DisableTorchFunction():
-            wanted = any_on_device(args, kwargs) if self.wanted is None else self.wanted
+            reads = any_on_device(args, kwargs)
+            wanted = reads if self.wanted is None else self.wanted
+            if reads and (not wanted or func in _READS):
+                hip.library().note_host_read()
             if not wanted:
                 return func(*args, **kwargs)
             # What has no contents yet is not allocated twice.

@@ -1,0 +1,109 @@
+"""The launches of a Python script with Triton kernels, recorded without executing the kernels, and their previews."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from hipsynth import toolchain
+from hipsynth.core.cache import cache_dir
+from hipsynth.core.files import read_regular
+from hipsynth.core.program import Project
+from hipsynth.core.reasons import Reason
+from hipsynth.core.time_limit import charge_seconds
+from hipsynth.profiling.preview.interpret import Code, Interpreter
+from hipsynth.profiling.preview.launch import DeviceLaunch
+from hipsynth.profiling.preview.programs import MOST_PREVIEWS, ProgramPreviews, interpret_all
+from hipsynth.profiling.preview.record import (
+    HARMLESS,
+    Recording,
+    RecordingHead,
+    data_files,
+    load_recording,
+    read_recording,
+    run_recording,
+    store_recording,
+)
+from hipsynth.simulator import api
+from hipsynth.simulator.devices import DeviceTable
+from hipsynth.simulator.launch_record import FILE, MOST_BYTES
+from hipsynth.simulator.run_folder import place
+from hipsynth.simulator.scripts.prepare import package_versions, prepare_script
+from hipsynth.toolchain import sandbox
+
+SCRIPT_SECONDS = 40.0  # of processor time: imports, PyTorch's operators, compilers
+CHECKED_SECONDS = 0.5  # of work on kernels: many scripts check small results and go on
+_ERROR = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception)\b.*", re.MULTILINE)
+_ERROR_CHARACTERS = 300
+
+
+@dataclass(frozen=True)
+class ScriptInterpreters:
+    """Interprets launches of code that was compiled while a script ran, one interpreter for each code object."""
+
+    table: DeviceTable
+    loaded: dict[tuple[bytes, bytes], Interpreter]
+
+    def of_module(self, launch: DeviceLaunch) -> Interpreter | None:
+        """The interpreter of the launch's code; None if that was not recorded."""
+        if launch.module is None:
+            return None
+        if launch.module not in self.loaded:
+            elf, disassembly = launch.module
+            self.loaded[launch.module] = Interpreter(Code(elf, disassembly.decode(errors="replace")), self.table)
+        return self.loaded[launch.module]
+
+
+def record_script(project: Project, device: DeviceTable) -> Recording:
+    """Runs a script in the sandbox without executing its kernels beyond a small budget, or finds what an earlier run of
+    the same script recorded. Raises MissingDependency if nothing can run, BadInput if the script damaged the record."""
+    entry = _entry_of(project, device)
+    if entry is not None and (stored := load_recording(entry, {})) is not None:
+        return stored
+    artefacts = prepare_script(project.sources[0].path)
+    with sandbox.job_folder() as job:
+        placed = place(project, project.sources[0].path.name, artefacts, job / "run")
+        run = run_recording(
+            placed.artefacts, device, placed.folder, placed.arguments, placed.mounts, SCRIPT_SECONDS, CHECKED_SECONDS
+        )
+        path = placed.folder / FILE
+        data = read_regular(path, MOST_BYTES) if path.exists() else b""
+        head = _head_of(run, str(job))
+    recording = read_recording(head, data, {})
+    if entry is not None:
+        store_recording(entry, head, data)
+    charge_seconds(run.cpu_s)
+    return recording
+
+
+def _head_of(run: api.RunResult, folder: str) -> RecordingHead:
+    """Why the launches may not be all; a script that ends with an error after launches may fail for lack of results."""
+    if not run.reason and run.exit_code:
+        errors = _ERROR.findall(run.stderr.replace(folder, "<scratch>"))
+        last = errors[-1][:_ERROR_CHARACTERS] if errors else f"exit code {run.exit_code}"
+        return RecordingHead(Reason.NO_DISPATCH, f"the script ended with an error ({last})", "")
+    message = HARMLESS.get(run.reason, run.message.replace(folder, "<scratch>"))
+    return RecordingHead(run.reason, message, "")
+
+
+def _entry_of(project: Project, device: DeviceTable) -> Path | None:
+    """Where the recording is kept; None if the script's folder has too many files to tell whether one has changed."""
+    files = data_files(project)
+    if files is None:
+        return None
+    text = project.sources[0].path.read_text(errors="surrogateescape")
+    versions = [api.core_version(), toolchain.find_toolchain().identity, package_versions()]
+    parts = [*versions, CHECKED_SECONDS, SCRIPT_SECONDS, device.name, text, project.arguments, files]
+    return cache_dir() / "launches" / hashlib.sha256(json.dumps(parts).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def preview_script(recording: Recording, device: DeviceTable) -> tuple[ProgramPreviews, tuple[str, ...]]:
+    """Previews of the launches that a script makes, and notes on what they lack."""
+    launches = recording.launches
+    notes = [f"not all launches may be known: {recording.message}"] if recording.reason and launches else []
+    if len(launches) > MOST_PREVIEWS:
+        notes.append(f"{len(launches) - MOST_PREVIEWS} further launches are not predicted")
+    return interpret_all(launches, ScriptInterpreters(device, {})), tuple(notes)

@@ -1,0 +1,108 @@
+"""`synth predict` of Python scripts: launches that were recorded without executing kernels, beside what executes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import needs
+import pytest
+
+import hipsynth
+from hipsynth.core.errors import BadInput, UsageError
+from hipsynth.core.reasons import Reason
+from hipsynth.profiling.preview import script_launches
+from hipsynth.training.models.documents import PredictionResult, SimulatedKernel
+
+FOLDER = Path(__file__).with_name("scripts")
+HEAD = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def double(x_ptr, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + offsets, 2 * tl.load(x_ptr + offsets))
+
+x = torch.ones(1 << 24, device="cuda")
+"""
+
+needs.package("triton")
+
+
+def predict(script: Path, *arguments: str, check: bool = False) -> PredictionResult:
+    [result] = hipsynth.predict(script, arch="gfx942", args=arguments, check=check).results
+    return result
+
+
+def predict_text(text: str, folder: Path) -> PredictionResult:
+    script = folder / "script.py"
+    script.write_text(HEAD + text)
+    return predict(script)
+
+
+@pytest.fixture(scope="module")
+def matmul() -> PredictionResult:
+    return predict(FOLDER / "matmul.py", "1024", check=True)
+
+
+def test_a_prediction_is_near_what_executes(matmul: PredictionResult) -> None:
+    [kernel] = matmul.kernels
+    [executed] = matmul.executed or ()
+    assert isinstance(executed, SimulatedKernel)
+    low, high = kernel.intervals["duration_ns"]
+    assert kernel.duration_ns is not None and low <= kernel.duration_ns <= high
+    assert 0.5 < kernel.duration_ns / executed.duration_ns < 2
+    name = "L1_Cache_Arithmetic_Intensity"  # of the instructions alone
+    assert kernel.metrics[name] == pytest.approx(executed.metrics[name], rel=0.01)
+
+
+def test_a_kernel_is_the_one_that_a_profile_shows(matmul: PredictionResult) -> None:
+    [kernel] = matmul.kernels
+    [executed] = matmul.executed or ()
+    assert isinstance(executed, SimulatedKernel)
+    assert (kernel.language, kernel.name, kernel.grid, kernel.block) == (
+        "triton", "matmul_kernel", executed.grid, executed.block,
+    )  # fmt: skip
+    assert kernel.meta == executed.meta and executed.meta and executed.meta["matrix_instr_nonkdim"] == 16
+    assert kernel.bottleneck and kernel.verdict and kernel.why
+
+
+def test_each_configuration_that_autotuning_tries_is_predicted() -> None:
+    result = predict(FOLDER / "autotune.py")
+    builds = [kernel.meta["BLOCK"] for kernel in result.kernels if kernel.meta]
+    assert set(builds) == {64, 1024, 2048}
+    assert all(kernel.duration_ns for kernel in result.kernels)
+
+
+def test_a_recording_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "double[(1 << 14,)](x, BLOCK=1024)\n"
+    first = predict_text(text, tmp_path)
+    monkeypatch.setattr(script_launches, "prepare_script", lambda _: pytest.fail("it ran again"))
+    again = predict_text(text, tmp_path)
+    assert again.kernels == first.kernels and len(first.kernels) == 1
+
+
+def test_large_kernels_are_not_executed(tmp_path: Path) -> None:
+    text = "for _ in range(200): double[(1 << 14,)](x, BLOCK=1024)\nassert x.isinf().all(), 'not computed'\n"
+    result = predict_text(text + "double[(64,)](x, BLOCK=64)\n", tmp_path)
+    assert [kernel.grid for kernel in result.kernels] == [(1 << 14, 1, 1)]
+    assert "AssertionError: not computed" in result.notes[0], "launches behind a failed check may be missing"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "words"),
+    [
+        ("print(x.sum())\n", Reason.NO_DISPATCH, "launches no kernel"),
+        ("raise ValueError('no data')\n", Reason.NO_DISPATCH, "ValueError: no data"),
+        ("@triton.jit\ndef bad(p): tl.store(p, gone)\nbad[(1,)](x)\n", Reason.COMPILE_FAILED, "gone is not defined"),
+        ("import no_such_module\n", Reason.NEEDS_LIBRARY, "no_such_module"),
+    ],
+)  # fmt: skip
+def test_scripts_without_launches_fail_with_a_reason(text: str, reason: Reason, words: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInput) as raised:
+        predict_text(text, tmp_path)
+    assert raised.value.reason == reason and words in str(raised.value)
+
+
+def test_options_of_hip_programs_are_refused() -> None:
+    with pytest.raises(UsageError, match="grid: only for HIP programs"):
+        hipsynth.predict(FOLDER / "matmul.py", arch="gfx942", grid=4)
