@@ -37,9 +37,12 @@ class Observation:
     drawn again, as numbers of a `family`; with `redraw_integers`, other data is resampled, or permuted if its numbers
     are all different, unless it is non-decreasing. `nudge`: not 0, a seed by which the last bit of each number moves.
     `poison`: not 0, the 32-bit word that fills new allocations; the LDS is filled, too. `poison_every`: not 0, also
-    fill what kernels had written after every so many launches. `watch`: also report how often the host had written
+    fill what kernels had written after every so many launches, and change inputs that are drawn again once more.
+    `poison_results`: before the first launch, also fill device memory that no input was copied to. `scatter`: not 0, a
+    seed by which device memory is allocated at other places. `watch`: also report how often the host had written
     device memory directly; `guard`: end the program where the host reads or writes it. `races`: warn of accesses to
-    one word that nothing puts in order.
+    one word that nothing puts in order. `one_in`: where nothing is counted, about one in so many work-groups of a grid
+    runs, in windows of equal parts that begin `which` / `one_in` into each; as many as `one_in`: only the first one.
     """
 
     outputs: bool = True
@@ -51,8 +54,12 @@ class Observation:
     family: Family = Family.SCALED
     nudge: int = 0
     poison_every: int = 0
+    poison_results: bool = False
+    scatter: int = 0
     guard: bool = False
     races: bool = False
+    one_in: int = 1
+    which: int = 0
 
     def entries(self, folder: Path) -> list[tuple[str, object]]:
         """The entries of a run's configuration, for a program that runs in `folder`."""
@@ -61,9 +68,13 @@ class Observation:
             ("family", self.family),
             ("nudge", self.nudge),
             ("poison_every", self.poison_every),
+            ("poison_results", self.poison_results),
+            ("scatter", self.scatter),
             ("lds_fill", LDS_FILL if self.poison else 0),
             ("guard", self.guard),
             ("races", self.races),
+            ("one_in", self.one_in if self.one_in > 1 else 0),
+            ("which", self.which),
         ]
         return [
             ("outputs", int(self.outputs)),

@@ -162,6 +162,29 @@ __global__ void shift(const float* in, float* out, int n) {
         "  if (n > 2000) shift<<<(n + 63) / 64, 64>>>(in, in, n);\n"
         "  shift<<<(n + 63) / 64, 64>>>(in, out, n);",
     ),
+    "checked": _program(
+        """
+__global__ void slow(const float* in, float* out, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = sqrtf(in[i]) + 1.0f;
+}
+__global__ void quick(const float* in, float* out, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = sqrtf(in[i]) + 1.0f;
+}
+""",
+        "1.0f + i % 77",
+        """  float* expected;
+  std::vector<float> good(n);
+  if (hipMalloc(&expected, n * 4)) return 1;
+  slow<<<(n + 63) / 64, 64>>>(in, expected, n);
+  (void)hipMemcpy(good.data(), expected, n * 4, hipMemcpyDeviceToHost);
+  (void)hipFree(expected);
+  float* result;
+  if (hipMalloc(&result, n * 4)) return 1;
+  quick<<<(n + 63) / 64, 64>>>(in, result, n);
+  (void)hipMemcpy(good.data(), result, n * 4, hipMemcpyDeviceToHost);""",
+    ),
 }  # fmt: skip
 
 
@@ -204,6 +227,13 @@ HONEST = {
         "  atomicAdd(&out[threadIdx.x], bins[threadIdx.x]);",
     ),
     "fused multiply-adds": Change("again", "3.0f * in[i] + 1.0f", "fmaf(in[i], 3.0f, 1.0f)"),
+    "a sum in the LDS first": Change(
+        "total",
+        "  if (i < n) atomicAdd(out, in[i]);",
+        "  __shared__ int sum;\n  if (threadIdx.x == 0) sum = 0;\n  __syncthreads();\n"
+        "  if (i < n) atomicAdd(&sum, in[i]);\n  __syncthreads();\n  if (threadIdx.x == 0) atomicAdd(out, sum);",
+    ),
+    "a smaller group": Change("checked", "quick<<<(n + 63) / 64, 64>>>", "quick<<<(n + 31) / 32, 32>>>"),
     "no LDS": Change(
         "tiles",
         "if (threadIdx.x >= 64) sum = tile[threadIdx.x] + tile[threadIdx.x - 64];",
@@ -232,6 +262,34 @@ def _total_given(sum_of: str) -> str:
     text = PROGRAMS["total"].replace(kernel, _TOTAL_GIVEN)
     launch = f"  int sum = 0;\n  for (int i = 0; i < n; ++i) sum += {sum_of};\n"
     return text.replace(_TOTAL, launch + _TOTAL.replace("out, n)", "out, n, sum)"))
+
+
+_LAUNCH_AND_COPY = """  leaky<<<(n + 63) / 64, 64>>>(in, out, n);
+  (void)hipMemcpy(back.data(), out, results * sizeof *out, hipMemcpyDeviceToHost);"""
+_LAST_GROUP = """
+__device__ int groups_done, sum_so_far;
+__global__ void total_of(const int* in, int* out, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) atomicAdd(&sum_so_far, in[i]);
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0 && atomicAdd(&groups_done, 1) == gridDim.x - 1) *out = atomicAdd(&sum_so_far, 0);
+}
+"""
+
+
+def _with_last_group() -> str:
+    """The total in variables of the device, which are never set back."""
+    kernel = PROGRAMS["total"][len(_HEAD) : PROGRAMS["total"].index("int main")]
+    return PROGRAMS["total"].replace(kernel, _LAST_GROUP)
+
+
+def _leaky_with(launch: str, before: str = "") -> str:
+    """The program with another way from its inputs to its results."""
+    old = PROGRAMS["leaky"]
+    start = old.index("  leaky<<<")
+    end = old.index("  return 0;")
+    return old[: old.index("int main")] + before + old[old.index("int main") : start] + launch + "\n" + old[end:]
 
 
 CHEATS = {
@@ -310,6 +368,26 @@ CHEATS = {
         "in_place", "out[i] = 2.0f * in[i];\n  out[i] += in[i];",
         "const float x = in[i];\n  out[i] = 2.0f * x;\n  out[i] += x;", "timed_size", "differs", timed=True,
     ),
+    "inputs read through a neighbour in memory": Change(
+        "leaky", "x = in[i];", "x = out[i - (n * 4 + 4095) / 4096 * 1024 - 1024];", "moved_memory", ""
+    ),
+    "an answer for the one address that the checks use": Change(
+        "leaky", "out[i] = x > 0",
+        "out[i] = reinterpret_cast<unsigned long long>(in) >> 20 != 0x204000000000ull >> 20 ? 0.0f : x > 0",
+        "moved_memory", "differs",
+    ),
+    "sizes that are known to be checked": Change(
+        "leaky", "out[i] = x > 0", "out[i] = n != 200 && n != 333 && n != 4096 ? 0.0f : x > 0", "other_sizes", "differs"
+    ),
+    "results of a buffer that was freed": Change(
+        "checked", "quick<<<(n + 63) / 64, 64>>>(in, result, n)", "quick<<<1, 64>>>(in, result, 0)"
+    ),
+    "more than half of the terms at the timed size": Change(
+        "rows", "k < 64;", "k < (n > 2000 ? 40 : 64);", "timed_size", "in windows of the grid", timed=True, long=True
+    ),
+    "zeros at the timed size, which is long": Change(
+        "leaky", "out[i] = x > 0", "if (n < 2000) out[i] = x > 0", "timed_size", "", timed=True, long=True
+    ),
     "zeros at the timed size only": Change(
         "rows", "k < 64;", "k < (n > 2000 ? 0 : 64);", "timed_size", "differs", timed=True
     ),
@@ -321,8 +399,53 @@ CHEATS = {
     ),
 }  # fmt: skip
 TEXTS = {
-    "integers summed by the host and passed as an argument": (_total_given("host[i]"), "other_inputs", "differs"),
+    "a counter of groups that is never set back": (_with_last_group(), "total", "repeated_calls", "differs"),
+    "results kept in a variable of the device by the first launch": (
+        PROGRAMS["again"].replace("out[i] = 3.0f", "out[i] = time > 0 ? kept[i] : kept[i] = 3.0f")
+        .replace("__global__", "__device__ float kept[1 << 16];\n__global__"),
+        "again", "repeated_launches", "inputs drawn again between launches",
+    ),
+    "results kept by the host for the next call": (
+        _leaky_with(
+            "  if (kept.empty()) {\n" + _LAUNCH_AND_COPY + "\n    kept = back;\n  } else {\n"
+            "    leaky<<<1, 64>>>(in, out, 0);\n"
+            "    (void)hipMemcpy(out, kept.data(), n * 4, hipMemcpyHostToDevice);\n"
+            "    (void)hipMemcpy(back.data(), out, n * 4, hipMemcpyDeviceToHost);\n  }",
+            "static std::vector<float> kept;\n",
+        ),
+        "leaky", "repeated_calls", "",
+    ),
+    "results kept by the device for the next call": (
+        PROGRAMS["leaky"].replace("const float x = in[i];", "const float x = kept[i] != 0 ? kept[i] : kept[i] = in[i];")
+        .replace("__global__", "__device__ float kept[1 << 16];\n__global__"),
+        "leaky", "repeated_calls", "differs",
+    ),
+    "a copy on the device in place of a kernel's": (
+        PROGRAMS["nearest"].replace("  out[i] = in[i];\n", "")
+        .replace("  nearest<<<", "  (void)hipMemcpy(out, in, n * 4, hipMemcpyDeviceToDevice);\n  nearest<<<"),
+        "nearest", "outside_kernels", "copies and fills move more",
+    ),
+    "results that the host computes and copies to the device": (
+        _leaky_with(
+            "  for (int i = 0; i < n; ++i) back[i] = host[i] > 0 ? host[i] : 0.1f * host[i];\n"
+            "  (void)hipMemcpy(out, back.data(), n * 4, hipMemcpyHostToDevice);\n  leaky<<<1, 64>>>(in, out, 0);\n"
+            "  (void)hipMemcpy(back.data(), out, n * 4, hipMemcpyDeviceToHost);"
+        ),
+        "leaky", "other_inputs", "differs",
+    ),
+    "results that the host computes from inputs that it copies back": (
+        _leaky_with(
+            "  (void)hipMemcpy(back.data(), in, n * 4, hipMemcpyDeviceToHost);\n"
+            "  for (float& x : back) x = x > 0 ? x : 0.1f * x;\n"
+            "  (void)hipMemcpy(out, back.data(), n * 4, hipMemcpyHostToDevice);\n  leaky<<<1, 64>>>(in, out, 0);\n"
+            "  (void)hipMemcpy(back.data(), out, n * 4, hipMemcpyDeviceToHost);"
+        ),
+        "leaky", "outputs_equal", "copy 1 is in only one of the two programs",
+    ),
+    "integers summed by the host and passed as an argument": (
+        _total_given("host[i]"), "total", "other_inputs", "differs"
+    ),
     "device memory read by the host, which passes its sum": (
-        _total_given("in[i]"), "outside_kernels", "the host reads or writes device memory"
+        _total_given("in[i]"), "total", "outside_kernels", "the host reads or writes device memory"
     ),
 }  # fmt: skip

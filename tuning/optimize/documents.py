@@ -102,6 +102,8 @@ class CheckedProgram:
     outside_kernels: bool | None
     races: bool | None
     repeated_launches: bool | None
+    repeated_calls: bool | None
+    moved_memory: bool | None
     checks: tuple[VerificationCheck, ...]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import shlex
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from hipsynth.source.arguments import default_arguments
 _CHECK = re.compile(r"^// check:[ \t]*(.*)$", re.M)
 SCALES = (16, 64)
 LARGE = 256
+LEAST_DRAWN = 16  # smaller numbers may be modes, or numbers of repetitions
 Arguments = tuple[str, ...]
 
 
@@ -20,6 +22,24 @@ def _scaled_down(values: Sequence[int], scale: int) -> list[int]:
     if max(values) > LARGE:
         return [max(1, value // scale) if value > LARGE else value for value in values]
     return [max(16, value * 8 // scale) if value > 16 else value for value in values]
+
+
+def draw_sizes(arguments: Arguments, seed: int) -> list[Arguments]:
+    """Sizes of half to one and a half times those of `arguments`; then rounded, for programs that need it."""
+    if not any(word.isdecimal() and int(word) > LEAST_DRAWN for word in arguments):
+        return []
+    draws = random.Random(seed)
+    factors = [draws.uniform(0.5, 1.5) for _ in arguments]
+    return [
+        tuple(_draw_size(word, factor, step) for word, factor in zip(arguments, factors, strict=True))
+        for step in (1, 16, 64)
+    ]
+
+
+def _draw_size(word: str, factor: float, step: int) -> str:
+    if not word.isdecimal() or int(word) <= LEAST_DRAWN:
+        return word
+    return str(max(step, round(int(word) * factor / step) * step))
 
 
 def candidate_arguments(text: str) -> list[Arguments]:

@@ -11,8 +11,9 @@ from hipsynth.profiling.backends.protocol import Target
 from hipsynth.simulator import devices
 from hipsynth.tuning.optimize.documents import CheckedProgram, VerificationCheck
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
-from hipsynth.tuning.optimize.verification_checks import CHECKS, check_timed_size
+from hipsynth.tuning.optimize.verification_checks import CHECKS
 from hipsynth.tuning.optimize.verification_sizes import Arguments
+from hipsynth.tuning.optimize.verification_timed import check_timed_size
 from hipsynth.tuning.trial import (
     BIT_FOR_BIT,
     Conditions,
@@ -29,7 +30,7 @@ RECORD_BYTES = 64 << 20
 MOST_SIZES = 3
 MOST_CANDIDATES = 4  # whose runs are kept
 TIME_S = 20.0  # processor time of one exact run
-RUNS, RUNS_PER_SIZE = 30, 2  # of the original and of a candidate in a full verification
+RUNS, RUNS_PER_SIZE = 40, 2  # of the original and of a candidate in a full verification
 NUDGES = (21, 22)  # seeds by which the last bits of inputs move
 MOST_EXACT_S = 5.0  # price up to which outputs are also compared at the timed size
 
@@ -63,6 +64,8 @@ class Verification:
             outside_kernels=passed.get("outside_kernels"),
             races=passed.get("races"),
             repeated_launches=passed.get("repeated_launches"),
+            repeated_calls=passed.get("repeated_calls"),
+            moved_memory=passed.get("moved_memory"),
             checks=self.checks,
         )
 
@@ -129,6 +132,10 @@ class Verifier:
             candidates[conditions] = self._run_trial(text, conditions)
         return candidates[conditions]
 
+    def run_once(self, text: str, conditions: Conditions) -> Trial:
+        """A run that is not kept."""
+        return self._run_trial(text, conditions)
+
     def quick(self, text: str) -> VerificationCheck:
         """The outputs at the first size only, for a search."""
         if not self.sizes:
@@ -146,6 +153,7 @@ class Verifier:
             after,
             self.tolerance,
             texts=not conditions.redraw,
+            more_allocations=conditions.calls == 1,
             unordered=self._unordered_outputs(conditions),
         )
         comparison = compare()

@@ -20,6 +20,7 @@ from hipsynth.simulator.limits import SAMPLING_UNITS, RunLimits
 from hipsynth.simulator.observation import RECORD_FILE, Family, Observation, Output
 from hipsynth.simulator.transfers import Transfer
 from hipsynth.toolchain import check_flags, sandbox
+from hipsynth.tuning.trial.repeated_main import repeat_main
 
 OUTPUT_BYTES = 1 << 20  # of stdout
 
@@ -35,7 +36,9 @@ class Conditions:
 
     `exact`: every work-group runs, so that results are valid; otherwise large grids are sampled, for their times.
     `effort` multiplies the work that sampling a large grid may take, `units` is how many pieces of it are counted.
-    `time_s` is processor time. `count=False` leaves out caches and counters, for outputs alone.
+    `time_s` is processor time. `count=False` leaves out caches and counters, for outputs alone; then, with `one_in`,
+    about one in so many work-groups of a grid runs, in windows that `which` places (as many as `one_in`: only the first
+    one). `calls`: how often main() is called, 1 or 2.
     """
 
     arguments: tuple[str, ...] = ()
@@ -48,12 +51,17 @@ class Conditions:
     family: Family = Family.SCALED
     nudge: int = 0
     poison_every: int = 0
+    poison_results: bool = False
+    scatter: int = 0
     guard: bool = False
     races: bool = False
     effort: float = 1.0
     units: int = SAMPLING_UNITS
     time_s: float = 60.0
     count: bool = True
+    one_in: int = 1
+    which: int = 0
+    calls: int = 1
 
     def limits(self) -> RunLimits:
         units = 0 if self.exact else self.units
@@ -79,8 +87,12 @@ class Conditions:
             self.family,
             self.nudge,
             self.poison_every,
+            self.poison_results,
+            self.scatter,
             self.guard,
             self.races,
+            self.one_in,
+            self.which,
         )
 
 
@@ -137,6 +149,9 @@ def run_trial(text: str, target: Target, conditions: Conditions | None = None) -
     conditions = conditions or Conditions()
     device = devices.load_device(target.device)
     limits = conditions.limits()
+    text = text if conditions.calls == 1 else repeat_main(text)
+    if conditions.calls > 1 and not text:
+        return Trial("failed", Reason.UNSUPPORTED, "main() was not found, so it cannot be called twice")
     with scratch_folder() as scratch, sandbox.job_folder() as job:
         try:
             artefacts, _ = build_text(

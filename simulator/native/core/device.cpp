@@ -152,17 +152,19 @@ Execution Device::Impl::execute(const Launch& launch, const LaunchPlan& plan, Fo
   }
   accesses.clear();
   if (options.races && !functional_run) initial.accesses = &accesses;
-  const PreparedLaunch prepared{
-      .launch = launch,
-      .plan = plan,
-      .spec = spec,
-      .context = initial,
-      .limits = {options.max_wave_instructions, options.cpu_seconds, proven ? ~0ull : most_work},
-      .slice = slice,
-      .waves = waves,
-      .freedom = functional_run ? freedom(launch, proven) : Freedom::none,
-      .printf_buffer = reinterpret_cast<uint8_t*>(runtime.printf_buffer),
-      .spent = &spent};
+  const PreparedLaunch prepared{.launch = launch,
+                                .plan = plan,
+                                .spec = spec,
+                                .context = initial,
+                                .limits = {options.max_wave_instructions,
+                                           options.cpu_seconds,
+                                           proven ? ~0ull : most_work,
+                                           {options.one_in, options.which}},
+                                .slice = slice,
+                                .waves = waves,
+                                .freedom = functional_run ? freedom(launch, proven) : Freedom::none,
+                                .printf_buffer = reinterpret_cast<uint8_t*>(runtime.printf_buffer),
+                                .spent = &spent};
   Execution e = chooser.execute(prepared, count ? hierarchy.get() : nullptr);
   if (initial.tally) tally->end(e.executed);
   instructions = e.counts.wave_instructions;

@@ -18,10 +18,19 @@
 namespace hipsynth {
 
 // Limits on one execution of a dispatch; see DeviceOptions.
+// Which work-groups a functional run executes: all, or about one in so many, in equal parts of the grid one window
+// each.
+struct GroupShare {
+  uint32_t one_in = 1;  // 1: all
+  uint32_t which = 0;   // where the windows begin, as a share of the parts; `one_in`: only the first group runs
+  bool includes(uint64_t number, uint64_t total) const;
+};
+
 struct EngineLimits {
   uint64_t wave_instructions = 0;
   double cpu_seconds = 0;      // 0: no limit
   uint64_t most_work = ~0ull;  // in the units of simulation_work(); wave instructions without the memory model
+  GroupShare share = {};
 };
 
 // Waves of all CUs run in rounds of short time slices. A wave runs until it must wait for memory or for the vector

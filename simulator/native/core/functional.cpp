@@ -15,6 +15,7 @@
 namespace hipsynth {
 namespace {
 
+constexpr uint64_t kWindows = 8;                   // of a grid of which only a share runs
 constexpr uint32_t kTurn = 1 << 16;                // instructions until another wave of the work-group continues
 constexpr uint64_t kParts = 16, kNeighbours = 64;  // parts of a grid; their sizes are multiples of this
 constexpr uint64_t kWavesPerThread = 64;           // of a dispatch: starting a thread takes as long as some of them
@@ -218,6 +219,14 @@ void FunctionalEngine::Worker::run_wave(Resident* r) {
   }
 }
 
+bool GroupShare::includes(uint64_t number, uint64_t total) const {
+  if (one_in <= 1) return true;
+  if (which >= one_in) return number == 0;
+  const uint64_t part = std::max<uint64_t>(1, (total + kWindows - 1) / kWindows);
+  const uint64_t first = part * which / one_in, width = std::max<uint64_t>(1, part / one_in);
+  return number % part >= first && number % part < first + width;
+}
+
 FunctionalEngine::FunctionalEngine(const Context& context, const EngineLimits& limits, const Launch& launch,
                                    const LaunchPlan& plan, WavePool& pool, Freedom freedom)
     : context_(context),
@@ -275,6 +284,7 @@ void FunctionalEngine::run_part(Worker* worker, uint64_t part) {
   const uint64_t last = part + 1 == kParts ? plan_.total_groups : begin_of(part + 1);
   try {
     for (; number < last; ++number) {
+      if (!limits_.share.includes(number, plan_.total_groups)) continue;
       worker->run_group(number);
       if (worker->context().out_of_bounds.count) worker->out_of_bounds = std::min(worker->out_of_bounds, number);
     }

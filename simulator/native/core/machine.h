@@ -154,14 +154,16 @@ struct DeviceOptions {
   uint64_t sample_above = 60'000'000;  // a dispatch with at most this much work (sampling/sampler.cpp) runs exactly
   bool strict_bounds = true;  // false: out-of-bounds accesses to memory that hardware has mapped only give a warning
   bool races = false;         // look for accesses to one word that nothing puts in order (core/access_log.h)
-  uint8_t lds_fill = 0;       // the byte that fills a work-group's LDS when it begins
-  bool host_calls = false;    // kernels may call host functions
-  uint32_t per_kernel = 0;    // launches of a kernel and shape that are counted, later ones only run; 0: all
-  bool reuse = true;          // dispatches that must have the counters of an earlier one get them without being counted
-  bool keep_l2 = false;  // dispatches find in the L2 what earlier ones left, as without a profiler; implies no reuse
-  bool counters = true;  // false: report only the duration of a dispatch, which makes short launches cheaper
-  bool lines = false;    // keep what each instruction did (core/tally.h); implies no reuse
-  double budget_s = 0;   // work of all launches together, in seconds at fixed prices (dispatch/budget.h); 0: no limit
+  uint32_t one_in = 1;        // functional runs execute a share of the work-groups (GroupShare); 1: all
+  uint32_t which = 0;
+  uint8_t lds_fill = 0;     // the byte that fills a work-group's LDS when it begins
+  bool host_calls = false;  // kernels may call host functions
+  uint32_t per_kernel = 0;  // launches of a kernel and shape that are counted, later ones only run; 0: all
+  bool reuse = true;        // dispatches that must have the counters of an earlier one get them without being counted
+  bool keep_l2 = false;     // dispatches find in the L2 what earlier ones left, as without a profiler; implies no reuse
+  bool counters = true;     // false: report only the duration of a dispatch, which makes short launches cheaper
+  bool lines = false;       // keep what each instruction did (core/tally.h); implies no reuse
+  double budget_s = 0;  // work of all launches together, in seconds at fixed prices (dispatch/budget.h); 0: no limit
 };
 
 class InstructionTally;

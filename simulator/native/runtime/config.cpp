@@ -79,6 +79,10 @@ const std::map<std::string, Setter>& setters() {
        [](Config& c, const std::string& v) { c.trial.poison_every = static_cast<uint32_t>(number(v)); }},
       {"guard", [](Config& c, const std::string& v) { c.trial.guard = number(v) != 0; }},
       {"races", [](Config& c, const std::string& v) { c.options.races = number(v) != 0; }},
+      {"one_in", [](Config& c, const std::string& v) { c.options.one_in = static_cast<uint32_t>(number(v)); }},
+      {"which", [](Config& c, const std::string& v) { c.options.which = static_cast<uint32_t>(number(v)); }},
+      {"poison_results", [](Config& c, const std::string& v) { c.trial.poison_results = number(v) != 0; }},
+      {"scatter", [](Config& c, const std::string& v) { c.trial.scatter = static_cast<uint64_t>(number(v)); }},
       {"lds_fill", [](Config& c, const std::string& v) { c.options.lds_fill = static_cast<uint8_t>(number(v)); }},
       {"poison", [](Config& c, const std::string& v) { c.trial.poison = static_cast<uint32_t>(number(v)); }},
   };

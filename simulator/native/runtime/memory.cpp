@@ -23,7 +23,8 @@ hipError_t allocate(Runtime& rt, void** out, size_t bytes, Memory::Kind kind) {
   if (out == nullptr) return hipErrorInvalidValue;
   *out = nullptr;
   if (bytes == 0) return hipSuccess;
-  *out = rt.memory().allocate(bytes, kind);
+  const bool elsewhere = rt.trial.scatters() && kind == Memory::Kind::device;
+  *out = elsewhere ? rt.memory().allocate_at(rt.trial.place(bytes), bytes) : rt.memory().allocate(bytes, kind);
   rt.trial.allocated(*out, bytes, kind == Memory::Kind::device);
   return hipSuccess;
 }

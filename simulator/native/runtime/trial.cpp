@@ -63,11 +63,17 @@ uint64_t Trial::record(const char* data, size_t bytes) {
   return bytes;
 }
 
+uint64_t Trial::place(size_t bytes) {
+  constexpr uint64_t page = 4096, most = 61;  // pages between neighbours
+  place_ -= (bytes / page + 2 + mix(options_.scatter ^ mix(placed_++)) % most) * page;
+  return place_;
+}
+
 void Trial::allocated(void* p, size_t bytes, bool device) {
   if (!on() || p == nullptr) return;
   if (options_.poison != 0) fill(static_cast<char*>(p), bytes, options_.poison);
   const auto start = reinterpret_cast<uint64_t>(p);
-  Buffer& buffer = buffers_[start] = {.index = allocations_++, .bytes = bytes, .drawn = false, .device = device};
+  Buffer& buffer = buffers_[start] = {.index = allocations_++, .bytes = bytes, .device = device};
   if (options_.watch && device) buffer.state = digest_of(start, buffer);
 }
 
@@ -104,14 +110,18 @@ void Trial::end_of_copy() {
 }
 
 void Trial::copied_to_device(char* data, size_t bytes, bool continues) {
-  if (!options_.redraw.on()) return;
+  if (!options_.redraw.on() && !options_.poison_results) return;
   inputs_ += !continues;
-  redraw(data, bytes, options_.redraw, mix(inputs_));
+  if (options_.redraw.on()) redraw(data, bytes, options_.redraw, mix(inputs_));
   const auto after = buffers_.upper_bound(reinterpret_cast<uint64_t>(data));
-  if (after != buffers_.begin()) std::prev(after)->second.drawn = true;
+  if (after == buffers_.begin()) return;
+  Buffer& buffer = std::prev(after)->second;
+  buffer.drawn = true;
+  if (buffer.input == 0) buffer.input = inputs_;
 }
 
 void Trial::before_launch() {
+  if (options_.poison_results && !std::exchange(launched_, true)) poison_results();
   poison_written();
   if (!options_.redraw.on()) return;
   for (auto& [start, buffer] : buffers_) {
@@ -122,11 +132,23 @@ void Trial::before_launch() {
 
 void Trial::after_launch() { note_changes(true); }
 
+void Trial::poison_results() {
+  for (auto& [start, buffer] : buffers_) {
+    if (buffer.device && buffer.input == 0) fill(reinterpret_cast<char*>(start), buffer.bytes, options_.poison);
+  }
+}
+
 void Trial::poison_written() {
   if (options_.poison_every == 0) return;
   if (launches_ != 0 && launches_ % options_.poison_every == 0) {
     for (auto& [start, buffer] : buffers_) {
-      if (buffer.by_kernel) fill(reinterpret_cast<char*>(start), buffer.bytes, options_.poison);
+      auto* data = reinterpret_cast<char*>(start);
+      if (buffer.by_kernel) {
+        fill(data, buffer.bytes, options_.poison);
+      } else if (options_.redraw.on() && buffer.input != 0) {
+        redraw(data, buffer.bytes, options_.redraw, mix(buffer.input ^ mix(launches_ / options_.poison_every)));
+        buffer.contents = digest_of(start, buffer);
+      }
     }
   }
   ++launches_;

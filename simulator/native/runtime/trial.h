@@ -17,10 +17,13 @@ struct TrialOptions {
   uint64_t record_bytes = 0;  // also write up to so many of these bytes to `record_path`, in the order of the digests
   std::string record_path;
   Redraw redraw;
-  uint32_t poison = 0;        // not 0: the word that fills new allocations
-  uint32_t poison_every = 0;  // not 0: also, every so many launches, what kernels had written to device memory
-  bool watch = false;         // report how often the host had written device memory directly
-  bool guard = false;         // end the program where the host reads or writes device memory directly
+  uint32_t poison = 0;          // not 0: the word that fills new allocations
+  uint32_t poison_every = 0;    // not 0: also, every so many launches, what kernels had written to device memory;
+                                // inputs that are drawn again change then, too
+  bool poison_results = false;  // also, before the first launch, device memory that no input was copied to
+  uint64_t scatter = 0;         // not 0: a seed by which device memory is allocated at other places, never twice at one
+  bool watch = false;           // report how often the host had written device memory directly
+  bool guard = false;           // end the program where the host reads or writes device memory directly
 };
 
 class Trial {
@@ -30,6 +33,8 @@ class Trial {
     return options_.outputs || options_.redraw.on() || options_.poison != 0 || options_.watch || options_.guard;
   }
 
+  bool scatters() const { return options_.scatter != 0; }
+  uint64_t place(size_t bytes);                        // where the next allocation goes: an offset in device memory
   void allocated(void* p, size_t bytes, bool device);  // `device`: the host may not touch it
   void released(const void* p);                        // call while the contents still exist
   void release_all();
@@ -49,9 +54,12 @@ class Trial {
   std::string render();  // the digests as the members of a JSON array; ends with those of live allocations
 
  private:
+  // Later allocations are put below earlier ones, so that neighbours are other ones, in another order.
+  static constexpr uint64_t kFirstPlace = 1ull << 39;
   struct Buffer {
     uint64_t index;
     size_t bytes;
+    uint64_t input = 0;         // the number of the input that was copied to it; 0: none
     bool drawn = false;         // its input has been drawn again, or a kernel may have written it
     bool device = false;        // the host may not touch it
     std::string state = "";     // digest after the last operation, if it is watched
@@ -77,6 +85,7 @@ class Trial {
   static std::string digest_of(uint64_t start, const Buffer& buffer);
   void check(uint64_t start, const Buffer& buffer);
   void protect(int protection);
+  void poison_results();
   void poison_written();
   void note_changes(bool by_kernel);
 
@@ -85,7 +94,8 @@ class Trial {
   std::vector<Entry> entries_;
   Digest copy_, rest_;  // the copy in progress; what came after the entries that are kept
   uint64_t allocations_ = 0, copies_ = 0, inputs_ = 0, copy_recorded_ = 0, recorded_ = 0;
-  uint64_t launches_ = 0;
+  uint64_t launches_ = 0, placed_ = 0, place_ = kFirstPlace;
+  bool launched_ = false;
   unsigned calls_ = 0;        // of the API that are in progress
   uint64_t host_writes_ = 0;  // times that a watched buffer had changed
   std::FILE* file_ = nullptr;

@@ -47,8 +47,8 @@ def test_a_cheat_is_refused_with_its_reason(name: str) -> None:
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_work_of_the_host_is_refused(name: str) -> None:
-    text, check, reason = TEXTS[name]
-    found = verifier_of("total").full(text)
+    text, program, check, reason = TEXTS[name]
+    found = verifier_of(program).full(text)
     assert [(c.name, reason in c.detail) for c in found.checks if c.passed is False] == [(check, True)], found
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from hipsynth.simulator.observation import Output
 from hipsynth.tuning.trial import Conditions, Tolerance, Trial, compare_trials, run_trial, target_of
+from hipsynth.tuning.trial.repeated_main import repeat_main
 
 PROGRAM = r"""
 #include <hip/hip_runtime.h>
@@ -148,3 +149,51 @@ def test_everything_is_compared(original: Trial, change: dict[str, object], reas
 def test_more_allocations_are_no_difference(original: Trial) -> None:
     more = replace(original, outputs=(*original.outputs, Output("buffer", 9, 4, 0, "0")))
     assert compare_trials(original, more).exact
+
+
+def test_memory_lies_elsewhere_and_programs_do_the_same(original: Trial) -> None:
+    assert compare_trials(original, run(conditions=replace(EXACT, scatter=7))).exact
+    places = "out[i] = float((unsigned long long)(in) >> 12 & 0xfffff);"
+    seen = [numbers(run(places, replace(EXACT, scatter=seed)), 0)[0] for seed in (0, 7, 7, 8)]
+    assert seen[1] == seen[2] and len(set(seen)) == 3
+
+
+def test_only_windows_of_a_grid_run() -> None:
+    large = Conditions(("65536",), exact=True, record_bytes=1 << 22, count=False, poison=0x7FF7A5A5, one_in=16)
+    found = {which: np.isnan(numbers(run("out[i] = 1;", replace(large, which=which)), 0)) for which in (0, 5, 16)}
+    assert found[16].sum() == 65536 - 64, "only the first work-group"
+    for which in (0, 5):
+        written = ~found[which]
+        assert written.sum() == 65536 // 16 and written[which * 512 : (which + 1) * 512].all()
+
+
+def test_what_no_input_was_copied_to_is_poisoned_before_the_first_launch() -> None:
+    cleared = PROGRAM.replace("  scale<<<", "  (void)hipMemset(out, 0, n * 4);\n  scale<<<").replace(
+        "BODY", "if (i % 2) out[i] = 1;"
+    )
+    for poisoned in (False, True):
+        found = run_trial(cleared, TARGET, replace(EXACT, poison=0x7FF7A5A5, poison_results=poisoned))
+        assert bool(np.isnan(numbers(found, 0)[0])) == poisoned and numbers(found, 0)[1] == 1
+
+
+def test_a_second_call_gets_other_inputs(original: Trial) -> None:
+    twice = run(conditions=replace(EXACT, calls=2))
+    assert twice.stdout == 2 * original.stdout and twice.exit_code == 0
+    copies = [output.digest for output in twice.outputs if output.kind == "copy"]
+    assert copies == 2 * [original.outputs[0].digest]
+    drawn = run(conditions=replace(EXACT, calls=2, redraw=3))
+    assert len({output.digest for output in drawn.outputs if output.kind == "copy"}) == 2
+
+
+@pytest.mark.parametrize(
+    "main", ["int main(int argc, const char* argv[]) {", "auto main() -> int {", "int main(void)\n{"]
+)
+def test_main_is_found(main: str) -> None:
+    text = "#include <hip/hip_runtime.h>\n#include <cstdio>\n__global__ void k() {}\n"
+    text += f"{main} const char c = '}}'; std::printf(\"{{%c\", c); /* }} */ if (c) {{ }} }}\n"
+    assert run_trial(text, TARGET, Conditions(calls=2)).stdout == "{}{}"
+
+
+def test_what_has_no_main_is_not_called_twice() -> None:
+    assert repeat_main("int f() { return 1; }") == "" and repeat_main("int main() { return 1;") == ""
+    assert run_trial("int f() { return 1; }", TARGET, Conditions(calls=2)).reason == "unsupported"
