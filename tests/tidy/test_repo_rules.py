@@ -47,8 +47,8 @@ ALLOWED |= {
     "training.analytic": (*_TRAINING, "training.data", "training.models"),
     "training.evaluation": (*_TRAINING, "training.data", "training.models", "training.analytic"),
     "tuning.trial": _MATRIX,
-    "tuning.optimize": (*_TRAINING, "training.analytic", "tuning.trial"),
     "tuning.swizzle": (*_TRAINING, "training.analytic", "tuning.trial"),
+    "tuning.optimize": (*_TRAINING, "training.analytic", "tuning.trial", "tuning.swizzle"),
     "tuning.tools": (
         *_TRAINING,
         "training.analytic",

@@ -13,6 +13,7 @@ from hipsynth.core.errors import HipsynthError
 from hipsynth.tuning.optimize.candidates import SearchState, make_candidates
 from hipsynth.tuning.optimize.documents import SearchEnd, SearchStep, StepOutcome, VerificationCheck
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, changed_metrics
+from hipsynth.tuning.optimize.group_order import GroupOrders, count_tries
 from hipsynth.tuning.optimize.kernel_fusion import find_fusions
 from hipsynth.tuning.optimize.move_order import describe_move, shipped_order, take_turns
 from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
@@ -26,6 +27,7 @@ PER_ROUND = 6  # candidates of a round that are executed
 PREDICTION_S = 0.4  # price of a prediction, which compiles the device code
 MOST_PREDICTED = 16
 PREDICTIONS = 0.25  # of the time that a round leaves: what its predictions may take
+ORDERS = 0.25  # of the budget: what other orders of work-groups may take at most
 GAIN = 0.01  # least relative gain of a step
 
 T = TypeVar("T")
@@ -50,6 +52,8 @@ class Search:
     steps: list[SearchStep] = field(default_factory=list)
     spent_s: float = 0.0
     ended: SearchEnd = SearchEnd.NOTHING_LEFT
+    orders: GroupOrders = field(init=False)
+    _reserve_s: float = 0.0  # of the budget, for other orders of work-groups
     _slowest_s: float = 0.0  # on the clock: the longest that a candidate took
     _predictions: dict[str, float | None] = field(default_factory=dict)
 
@@ -60,6 +64,7 @@ class Search:
         if not first.ok:
             cause = f"{first.reason}: {first.message[:500]}"
             raise HipsynthError("the program does not run", cause=cause, reason=first.reason)
+        self._reserve_for_orders(first)
         origin = SearchState({}, self.program.text, first)
         kept_sums = self._keep_sums(origin)
         beam_states = [*kept_sums[:-1], *self._fuse_launches(kept_sums[-1])]
@@ -73,7 +78,30 @@ class Search:
             beam_states += states
             beam = sorted([*beam, *states], key=lambda state: state.found.duration_ns)[:BEAM]
         self.ended = self._find_end()
+        beam_states += self._order_groups(min(beam_states, key=lambda state: state.found.duration_ns))
         return sorted(beam_states, key=lambda state: state.found.duration_ns)
+
+    def _reserve_for_orders(self, first: CandidateMeasurement) -> None:
+        """Leaves a part of the budget to the moves that come last."""
+        target = self.evaluator.target
+        self.orders = GroupOrders(target, count_tries(self.program.text, first, target))
+        self._reserve_s = min(ORDERS * self.budget_s, self.orders.tries * first.price)
+
+    def _order_groups(self, state: SearchState) -> list[SearchState]:
+        """The best program with its work-groups in other orders, those that are faster and correct."""
+        self._reserve_s = 0.0
+        faster: list[SearchState] = []
+        moves = self.orders.list_moves(state)
+        while not self._is_over() and (candidate := next(moves, None)):
+            option = 0.0, 0, state, *candidate
+            run, check, took_s = self._try_candidate(option)
+            self.spent_s += run.price
+            self._slowest_s = max(self._slowest_s, took_s)
+            judged = self._judge_candidate(option, run, check)
+            faster += [] if judged is None else [judged]
+            if run.ok:
+                self.orders.note(candidate[0], state.found, run)
+        return faster
 
     def _keep_sums(self, origin: SearchState) -> list[SearchState]:
         """The original, then the program whose loops change local variables in place of elements, if it is better."""
@@ -117,10 +145,10 @@ class Search:
         return states
 
     def _is_over(self) -> bool:
-        return self.spent_s >= self.budget_s or self.clock.over(self._slowest_s)
+        return self.spent_s >= self.budget_s - self._reserve_s or self.clock.over(self._slowest_s)
 
     def _find_end(self) -> SearchEnd:
-        if self.spent_s >= self.budget_s:
+        if self.spent_s >= self.budget_s - self._reserve_s:
             return SearchEnd.BUDGET
         return SearchEnd.CLOCK if self.clock.over(self._slowest_s) else SearchEnd.NOTHING_LEFT
 
