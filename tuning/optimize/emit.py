@@ -12,6 +12,7 @@ from hipsynth.source.outline import outline_macros
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.transformation_plan import AXES, Plans, Shape, TransformationPlan
 from hipsynth.tuning.optimize.transformations import list_planned
+from hipsynth.tuning.optimize.transformations.halo_tile.window_source import edit_windows
 from hipsynth.tuning.optimize.transformations.hints import restrict_pointer
 from hipsynth.tuning.optimize.transformations.jam.jammed_body import jammed
 from hipsynth.tuning.optimize.transformations.lds_tile.tile_source import edit_kernel
@@ -72,6 +73,8 @@ class _Writer:
             return edit_kernel(self.program, self.kernel, self.plan.tile, self.block)
         if self.plan.transpose:
             return edit_transposition(self.program, self.kernel, self.plan.transpose, self.block)
+        if self.plan.halo:
+            return edit_windows(self.program, self.kernel, self.plan.halo, self.block)
         if self.plan.shape is None:
             return self._in_place()
         launches = [Edit(launch.start, launch.end, self._write_launch(launch)) for launch in self.kernel.launches]

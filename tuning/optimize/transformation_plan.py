@@ -25,7 +25,8 @@ class TransformationPlan:
     `aggregate`: lanes that add the same number to one address share an atomic addition and its result. `tile`: results
     of a lane along x and y, and iterations of the loop over what they share that are staged in the LDS at a time; a
     plan with it has nothing else. `transpose`: side of the square tiles that go through the LDS between loads along
-    one axis and stores along the other one; a plan with it has nothing else.
+    one axis and stores along the other one; a plan with it has nothing else. `halo`: results of a lane of groups that
+    stage the windows of their work-items in the LDS; a plan with it has nothing else.
     """
 
     shape: Shape | None = None  # None: the launch is unchanged
@@ -45,11 +46,12 @@ class TransformationPlan:
     aggregate: bool = False
     tile: Shape | None = None
     transpose: int = 0
+    halo: int = 0
 
     @property
     def is_complete(self) -> bool:
         """Whether nothing can be added: the kernel is written anew."""
-        return self.tile is not None or self.transpose > 0
+        return self.tile is not None or self.transpose > 0 or self.halo > 0
 
     @property
     def across(self) -> int:

@@ -11,6 +11,7 @@ from hipsynth.tuning.optimize.transformations import (
     coarsen,
     fast_math,
     group_shape,
+    halo_tile,
     hints,
     jam,
     lane_order,
@@ -31,6 +32,7 @@ from hipsynth.tuning.optimize.transformations.transformation import Transformati
 TRANSFORMATIONS: Mapping[str, Transformation] = {
     "lds_tile": lds_tile.TRANSFORMATION,
     "lds_transpose": lds_transpose.TRANSFORMATION,
+    "halo_tile": halo_tile.TRANSFORMATION,
     "atomics": atomics.TRANSFORMATION,
     "wave_atomics": wave_atomics.TRANSFORMATION,
     "lane_order": lane_order.TRANSFORMATION,
@@ -47,7 +49,9 @@ TRANSFORMATIONS: Mapping[str, Transformation] = {
     "occupancy": occupancy.TRANSFORMATION,
 }
 
-REWRITES = frozenset({"lds_tile", "lds_transpose"})  # that write a kernel anew, to which no other one is added
+REWRITES = frozenset(
+    {"lds_tile", "lds_transpose", "halo_tile"}
+)  # that write a kernel anew, to which no other one is added
 
 
 def list_moves(view: KernelView) -> list[Move]:

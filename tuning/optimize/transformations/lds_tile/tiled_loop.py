@@ -77,7 +77,7 @@ class TiledLoop:
 
 def find_tiled_loop(program: ParsedProgram, kernel: KernelDefinition, block: Shape) -> TiledLoop:
     """The loop; raises NotUnderstood where the kernel is another one."""
-    reader = _make_reader(program, kernel, block)
+    reader = make_reader(program, kernel, block)
     reader.read_around_loop(parse_statements(program.tokens, kernel.first, kernel.last))
     return reader.tiling
 
@@ -85,18 +85,18 @@ def find_tiled_loop(program: ParsedProgram, kernel: KernelDefinition, block: Sha
 def find_transposed_loads(program: ParsedProgram, kernel: KernelDefinition, block: Shape) -> TiledLoop:
     """A kernel without a loop that loads along one axis what it stores along the other one; raises NotUnderstood where
     the kernel is another one. The loads are those to stage."""
-    reader = _make_reader(program, kernel, block)
+    reader = make_reader(program, kernel, block)
     reader.read_transposition(parse_statements(program.tokens, kernel.first, kernel.last))
     return reader.tiling
 
 
-def _make_reader(program: ParsedProgram, kernel: KernelDefinition, block: Shape) -> _Reader:
+def make_reader(program: ParsedProgram, kernel: KernelDefinition, block: Shape) -> TilingReader:
     body = Body(program, kernel)
     body.check_plain()
     if any(mark in t.text for t in body.tokens[kernel.first : kernel.last] for mark in _EFFECTS if t.identifier):
         raise NotUnderstood("a function with effects")
     pointers = {parameter.name: parameter for parameter in kernel.parameters if parameter.base}
-    return _Reader(body, TiledLoop(body, dict(_find_indices(body, block))), pointers)
+    return TilingReader(body, TiledLoop(body, dict(_find_indices(body, block))), pointers)
 
 
 def _find_indices(body: Body, block: Shape) -> Iterator[tuple[tuple[int, int], int]]:
@@ -136,7 +136,7 @@ def _names_of(body: Body, number: int) -> list[str]:
 
 
 @dataclass
-class _Reader:
+class TilingReader:
     """Fills in a TiledLoop from the statements of a kernel."""
 
     body: Body
@@ -150,7 +150,7 @@ class _Reader:
 
     def read_transposition(self, statements: tuple[Statement, ...]) -> None:
         """Reads a kernel that ends with one store."""
-        self._read_before(statements)
+        self.read_before(statements)
         tiling, tokens = self.tiling, self.tokens
         if tiling.loop.end or len(tiling.after) != 1 or tiling.after[0].kind != "simple":
             raise NotUnderstood("not one store")
@@ -169,7 +169,7 @@ class _Reader:
 
     def read_around_loop(self, statements: tuple[Statement, ...]) -> None:
         """Reads a kernel that has one loop."""
-        self._read_before(statements)
+        self.read_before(statements)
         if not self.tiling.loop.end:
             raise NotUnderstood("no loop")
         self._read_loop()
@@ -177,7 +177,7 @@ class _Reader:
         if {load.axis for load in self.tiling.loads} != {0, 1}:
             raise NotUnderstood("loads that work-items do not share along both axes")
 
-    def _read_before(self, statements: tuple[Statement, ...]) -> None:
+    def read_before(self, statements: tuple[Statement, ...]) -> None:
         for number, statement in enumerate(statements):
             if statement.kind == "for":
                 self.tiling.loop = statement
@@ -196,7 +196,7 @@ class _Reader:
                 if number + 1 < len(statements):
                     raise NotUnderstood("statements after those under a condition")
                 (branch,) = statement.parts
-                self._read_before(branch.parts if branch.kind == "block" else (branch,))
+                self.read_before(branch.parts if branch.kind == "block" else (branch,))
                 return
             else:
                 raise NotUnderstood(f"a {statement.kind} statement before the loop")
