@@ -186,6 +186,8 @@ def result_summary(result: OptimizeResult, patched: Path) -> str:
         lines.append(
             f"at {' '.join(shape.arguments) or 'no arguments'} ({shape.kind}): {shape.speedup:.2f} times as fast"
         )
+    for kernel, guard in result.guards.items():
+        lines.append(f"{kernel} is changed for {guard.condition}; other sizes launch the original")
     if not result.holds:
         lines.append("it is slower at another shape: keep the original for such sizes")
     return "\n".join([*lines, f"patched program: {patched}"])

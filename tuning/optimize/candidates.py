@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.program_model import ParsedProgram
+from hipsynth.tuning.optimize.shape_dispatch import SizeGuard
 from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import Move, Plans, Shape, TransformationPlan
 from hipsynth.tuning.optimize.transformations import list_moves
@@ -24,6 +25,8 @@ class SearchState:
     text: str
     found: CandidateMeasurement
     step: int = -1
+    guards: Mapping[str, SizeGuard] = field(default_factory=dict)  # of kernels that are changed for some sizes alone
+    unguarded: str = ""  # the program without them
 
 
 def make_candidates(
@@ -35,7 +38,7 @@ def make_candidates(
 ) -> list[tuple[Move, str]]:
     """The moves of all kernels in round-robin order, beginning with the slowest kernel. `origin` is the program without
     a plan."""
-    blocks = _launch_blocks(program, origin.found)
+    blocks = launch_blocks(program, origin.found)
     rows = []
     for view in _kernel_views(program, state, origin, allow):
         row: list[tuple[Move, str]] = []
@@ -51,7 +54,7 @@ def make_candidates(
     return [row[i] for i in range(max(map(len, rows), default=0)) for row in rows if i < len(row)]
 
 
-def _launch_blocks(program: ParsedProgram, first: CandidateMeasurement) -> dict[str, Shape]:
+def launch_blocks(program: ParsedProgram, first: CandidateMeasurement) -> dict[str, Shape]:
     """The group shapes of the original's launches, by kernel."""
     times = ((kernel.name, first.of(kernel.name)) for kernel in program.kernels)
     return {name: time.block for name, time in times if time is not None}

@@ -126,7 +126,7 @@ class OptimizeDocument(TabularDocument):
     or "refused" (`reason`). `step`: the last of the steps that led to the result; `uncertainty`: of the speed-up,
     relative; `refused`: why work-items of a kernel cannot be assigned otherwise. `ended`: what ended the search;
     `shapes`: the speed-up at each shape that was timed, of an improved program; `holds`: nothing is lost at those that
-    the search never saw. `llm`: with --llm."""
+    the search never saw; `dispatch`: kernels that are changed for some sizes alone -> for which. `llm`: with --llm."""
 
     path: str
     arch: str
@@ -145,6 +145,7 @@ class OptimizeDocument(TabularDocument):
     ended: SearchEnd
     holds: bool
     shapes: tuple[ShapeSpeedup, ...]
+    dispatch: Mapping[str, str]
     llm: ModelRun | None = None
     patched: str | None
 

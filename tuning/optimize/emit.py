@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hipsynth.source.declarations import KERNEL_MARK
 from hipsynth.source.edits import Edit, apply_edits, join_insertions
 from hipsynth.source.outline import outline_macros
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
+from hipsynth.tuning.optimize.shape_dispatch import SizeGuard, guard_edits
 from hipsynth.tuning.optimize.transformation_plan import AXES, Plans, Shape, TransformationPlan
 from hipsynth.tuning.optimize.transformations import list_planned
 from hipsynth.tuning.optimize.transformations.halo_tile.window_source import edit_windows
@@ -26,8 +27,11 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _NUMBERS = re.compile(r"[\d\s,()*]*|dim3\([\d\s,*]*\)")
 
 
-def emit_program(program: ParsedProgram, plans: Plans, blocks: dict[str, Shape]) -> str:
-    """The program with its kernels changed as planned. `blocks`: the group shape of each kernel's original launches.
+def emit_program(
+    program: ParsedProgram, plans: Plans, blocks: dict[str, Shape], guards: Mapping[str, SizeGuard] | None = None
+) -> str:
+    """The program with its kernels changed as planned. `blocks`: the group shape of each kernel's original launches;
+    `guards`: the sizes for which a changed kernel is launched, where it is not for all.
 
     Raises NotUnderstood if a plan needs what the kernel does not have.
     """
@@ -38,7 +42,9 @@ def emit_program(program: ParsedProgram, plans: Plans, blocks: dict[str, Shape])
         if plan == TransformationPlan():
             continue
         helpers |= {transformation.helper for transformation in list_planned(plan) if transformation.helper}
-        edits += _Writer(program, kernel, plan, blocks.get(kernel.name, (1, 1, 1))).edits()
+        changed = _Writer(program, kernel, plan, blocks.get(kernel.name, (1, 1, 1))).edits()
+        guard = (guards or {}).get(kernel.name)
+        edits += changed if guard is None else guard_edits(program, kernel, changed, guard)
     if helpers:
         start = min(kernel.start for kernel in program.kernels)
         text = _avoid_macros("".join(sorted(helpers)), program.text)

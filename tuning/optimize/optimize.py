@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hipsynth.core.errors import HipsynthError
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
-from hipsynth.tuning.optimize.candidates import SearchState
+from hipsynth.tuning.optimize.candidates import SearchState, launch_blocks
 from hipsynth.tuning.optimize.confirm import (
     ConfirmedTimings,
     Pair,
@@ -20,14 +20,19 @@ from hipsynth.tuning.optimize.confirm import (
     time_drawn_shapes,
 )
 from hipsynth.tuning.optimize.documents import ModelRun, OptimizeDocument, SearchEnd, SearchStep, ShapeSpeedup
+from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.evaluate import RUN_TIME_S, CandidateMeasurement, Evaluator
 from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.optimize.search import GAIN, Search
+from hipsynth.tuning.optimize.shape_dispatch import SizeGuard, choose_guard
+from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.verification_sizes import Arguments
 from hipsynth.tuning.optimize.verify import Verification, Verifier
 from hipsynth.tuning.optimize.verify_change import prepare_verifier
 from hipsynth.tuning.trial.search_clock import LATEST, Clock
 
+UNCHANGED = TransformationPlan()
+Gain = tuple[SearchState, Pair, tuple[ShapeSpeedup, ...]]
 MOST_LOSING = 8  # programs that are put last because they lose at another shape
 _WHY_NOTHING = {
     SearchEnd.BUDGET: "the runs of the original took the whole budget; give a larger one, or smaller sizes",
@@ -68,6 +73,7 @@ class OptimizeResult:
     step: int = -1  # the last of the steps that led to the result
     ended: SearchEnd = SearchEnd.NOTHING_LEFT
     shapes: tuple[ShapeSpeedup, ...] = ()
+    guards: Mapping[str, SizeGuard] = field(default_factory=dict)
 
     @property
     def holds(self) -> bool:
@@ -100,6 +106,7 @@ class OptimizeResult:
             ended=self.ended,
             holds=self.holds,
             shapes=self.shapes,
+            dispatch={kernel: guard.condition for kernel, guard in self.guards.items()},
             llm=llm,
             patched=None if patched is None else str(patched),
         )
@@ -126,13 +133,14 @@ def optimize_program(request: OptimizeRequest, say: Callable[[str], None] = lamb
         return _build_result("refused", why, None, search, verification, request.text, refused)
     states = search.run()
     timings = ConfirmedTimings(target, request.arguments, request.journal, clock)
-    for state, timed, drawn in _list_gains(verifier, timings, states):
-        verification = verifier.full(state.text, timed)
+    for state, timed, drawn in _list_gains(search, verifier, timings, states):
+        verification = _verify_state(verifier, state, timed)
         say(f"verified: {verification.failure or 'every check passed'}")
         if verification.passed:
             reason = "it is slower at another shape: see `shapes`" if is_slower_somewhere(drawn) else ""
             improved = _build_result("improved", reason, timed, search, verification, request.text, refused, state)
-            return replace(improved, shapes=(*time_checked_shapes(verifier, state.text, timed), *drawn))
+            checked = time_checked_shapes(verifier, state.text, timed)
+            return replace(improved, shapes=(*checked, *drawn), guards=state.guards)
         if clock.late:
             break
     verification = Verification((verifier.quick(request.text),))
@@ -143,22 +151,57 @@ def optimize_program(request: OptimizeRequest, say: Callable[[str], None] = lamb
     return _build_result("unchanged", reason, (first, first), search, verification, request.text, refused)
 
 
+def _verify_state(verifier: Verifier, state: SearchState, timed: Pair) -> Verification:
+    """All checks of a program; at small sizes also of the kernels that it launches for large ones alone."""
+    if state.unguarded:
+        everywhere = verifier.full(state.unguarded)
+        if not everywhere.passed:
+            return everywhere
+    return verifier.full(state.text, timed)
+
+
 def _list_gains(
-    verifier: Verifier, timings: ConfirmedTimings, states: Sequence[SearchState]
-) -> Iterator[tuple[SearchState, Pair, tuple[ShapeSpeedup, ...]]]:
+    search: Search, verifier: Verifier, timings: ConfirmedTimings, states: Sequence[SearchState]
+) -> Iterator[Gain]:
     """The states that are faster than the original, which is the last one, each with both timed runs and its speed-up
-    at drawn shapes: the fastest first, but behind them those that lose at a drawn shape."""
-    losing: list[tuple[SearchState, Pair, tuple[ShapeSpeedup, ...]]] = []
+    at drawn shapes: the fastest first, but behind them those that lose at a drawn shape. Where a size tells where they
+    lose, a program that keeps the original there stands in for them."""
+    losing: list[Gain] = []
     for state in timings.rank_states(states[:-1]):
         timed = before, after = timings.confirm_pair(verifier.original, states[-1].found, state)
         if after.duration_ns * (1 + GAIN + ratio_uncertainty(before, after)) > before.duration_ns:
             continue
         gain = state, timed, time_drawn_shapes(verifier, state.text, timed, timings.clock)
+        if is_slower_somewhere(gain[2]) and not timings.clock.late:
+            gain = _guard_sizes(search, verifier, timings, states[-1], gain) or gain
         if is_slower_somewhere(gain[2]) and len(losing) < MOST_LOSING and not timings.clock.late:
             losing.append(gain)
         else:
             yield gain
     yield from losing
+
+
+def _guard_sizes(
+    search: Search, verifier: Verifier, timings: ConfirmedTimings, origin: SearchState, gain: Gain
+) -> Gain | None:
+    """The program that launches the original kernel for sizes at which the changed one loses; None if it loses, too."""
+    state, timed, drawn = gain
+    planned = [kernel for kernel in search.program.kernels if state.plans.get(kernel.name, UNCHANGED) != UNCHANGED]
+    blocks = launch_blocks(search.program, origin.found)
+    if len(planned) != 1 or emit_program(search.program, state.plans, blocks) != state.text:
+        return None
+    shape = ShapeSpeedup(timed[0].arguments, "timed", 0.0, 0.0, timed[0].duration_ns / timed[1].duration_ns)
+    guard = choose_guard(search.program, planned[0], (shape, *drawn))
+    if guard is None:
+        return None
+    guards = {planned[0].name: guard}
+    text = emit_program(search.program, state.plans, blocks, guards)
+    guarded = replace(state, text=text, found=search.evaluator(text), guards=guards, unguarded=state.text)
+    if not guarded.found.ok:
+        return None
+    again = timings.confirm_pair(verifier.original, origin.found, guarded)
+    shapes = time_drawn_shapes(verifier, text, again, timings.clock)
+    return None if is_slower_somewhere(shapes) or not shapes else (guarded, again, shapes)
 
 
 def _build_result(

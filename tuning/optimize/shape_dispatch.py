@@ -1,0 +1,98 @@
+"""Programs that keep the original kernel for the sizes at which the changed one loses, and choose at each launch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hipsynth.source.arguments import MOST_ARGUMENTS, default_arguments
+from hipsynth.source.edits import Edit
+from hipsynth.tuning.optimize.documents import ShapeSpeedup
+from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
+
+_READ = r"(?:std::)?(?:ato(?:i|l|ll)|strtou?ll?|sto(?:i|l|ll|ul|ull))\(\w+\[{0}\]"
+_NAMED = (
+    r"\b(\w+) = \w+ > {0} \? " + _READ,
+    r"\bif \(\w+ > {0}\) (\w+) = " + _READ,
+)
+
+
+@dataclass(frozen=True)
+class SizeGuard:
+    """Launches with `name` `sign` `size` use the changed kernel; the name is an argument of each launch."""
+
+    name: str
+    sign: str
+    size: int
+
+    @property
+    def condition(self) -> str:
+        return f"{self.name} {self.sign} {self.size}"
+
+
+def size_names(text: str) -> dict[str, int]:
+    """Variables of a program that hold its arguments -> the argument's position, from 0."""
+    names: dict[str, int] = {}
+    for position in range(1, MOST_ARGUMENTS + 1):
+        for form in _NAMED:
+            names |= {match[1]: position - 1 for match in re.finditer(form.format(position), text)}
+    return names
+
+
+def choose_guard(program: ParsedProgram, kernel: KernelDefinition, shapes: Sequence[ShapeSpeedup]) -> SizeGuard | None:
+    """The size that separates the shapes at which a change gains from those at which it loses; None if none does.
+    Rather large ones than small ones gain."""
+    passed = [set(launch.arguments) for launch in kernel.launches]
+    names = {name: at for name, at in size_names(program.text).items() if passed and all(name in row for row in passed)}
+    rows = list(_list_sizes(program.text, shapes))
+    for sign in (">=", "<="):
+        for name, position in names.items():
+            sizes = [(values[position], gains) for values, gains in rows if position < len(values)]
+            winning = [size for size, gains in sizes if gains]
+            losing = [size for size, gains in sizes if not gains]
+            if len(sizes) < len(rows) or not winning or not losing:
+                continue
+            if sign == ">=" and max(losing) < min(winning):
+                return SizeGuard(name, sign, min(winning))
+            if sign == "<=" and max(winning) < min(losing):
+                return SizeGuard(name, sign, max(winning))
+    return None
+
+
+def _list_sizes(text: str, shapes: Sequence[ShapeSpeedup]) -> Iterator[tuple[tuple[int, ...], bool]]:
+    """The sizes of each shape, and whether the change gains there."""
+    defaults = default_arguments(text)
+    for shape in shapes:
+        words = shape.arguments or tuple(map(str, defaults))
+        yield tuple(int(word) if word.isdecimal() else 0 for word in words), shape.speedup >= 1
+
+
+def guard_edits(
+    program: ParsedProgram, kernel: KernelDefinition, edits: Sequence[Edit], guard: SizeGuard
+) -> list[Edit]:
+    """The edits of a kernel and its launches, so that the original stays beside it and is launched for other sizes."""
+    unit, name = program.unit.text, kernel.name
+    original = unit[kernel.start : kernel.end].decode(errors="surrogateescape")
+    written = {(edit.start, edit.end): edit.text for edit in edits}
+    definition = written.pop((kernel.start, kernel.end))
+    both = definition.startswith(original)  # the changed kernel has a name of its own
+    if not both:
+        definition = f"{original}\n\n{_rename_kernel(definition, name)}"
+    guarded = [Edit(kernel.start, kernel.end, definition)]
+    for launch in kernel.launches:
+        before = unit[launch.start : launch.end].decode(errors="surrogateescape")
+        after = written.pop((launch.start, launch.end), before)
+        after = after if both else _rename_kernel(after, name)
+        guarded.append(Edit(launch.start, launch.end, _write_choice(guard, after, before)))
+    return [*guarded, *(Edit(start, end, text) for (start, end), text in written.items())]
+
+
+def _write_choice(guard: SizeGuard, after: str, before: str) -> str:
+    note = "// for other sizes, the first kernel is faster"
+    return f"if ({guard.condition}) {{  {note}\n    {after}\n  }} else {{\n    {before}\n  }}"
+
+
+def _rename_kernel(text: str, name: str) -> str:
+    """The text with the changed kernel's own name, at its definition and launches."""
+    return re.sub(rf"\b{re.escape(name)}\b(?=\s*[(<,)])", f"{name}_tuned", text)
