@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from hipsynth.core.kernel_record import KernelRecord, Work
 from hipsynth.profiling.lines import loops as loop_ranges
-from hipsynth.profiling.lines.line_records import Amounts, KernelLines, SourceLine, SourceLoop
+from hipsynth.profiling.lines.line_records import Amounts, KernelLines, MachineInstruction, SourceLine, SourceLoop
 from hipsynth.profiling.lines.line_table import Module, SourceLocation, module_of, source_locations
 from hipsynth.simulator.devices import DeviceTable
 from hipsynth.simulator.instructions import EVENTS, Instruction, KernelInstructions
@@ -25,6 +26,7 @@ COUNTERS: Mapping[str, tuple[str, ...]] = {
     "lds_cycles": ("SQ_LDS_IDX_ACTIVE",),
     "bank_conflicts": ("SQ_LDS_BANK_CONFLICT",),
 }
+_PRINTED = re.compile(r"^\s+(?P<text>\S.*?)\s*// (?P<address>[0-9A-F]{8,16}):", re.MULTILINE)  # by llvm-objdump
 # A unit of the timing model -> the event that loads it, and the classes of instructions that count (none: all).
 UNITS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "valu": ("issue_cycles", ("valu",)),
@@ -67,7 +69,11 @@ def attribute_to_lines(
         text = module[1].read_text(errors="replace")
         attributed.append(
             KernelLines(
-                kernel.symbol, _source_lines(rows, where, share), _source_loops(rows, where, share, text), outside
+                kernel.symbol,
+                _source_lines(rows, where, share),
+                _source_loops(rows, where, share, text),
+                outside,
+                _machine_instructions(rows, where, share, text),
             )
         )
     return tuple(attributed)
@@ -169,6 +175,24 @@ def _source_lines(
     groups = _group_by(rows, lambda address: where.get(address, SourceLocation()))
     return tuple(
         SourceLine(at.file, at.line, _sum_amounts(rows_of_line, share)) for at, rows_of_line in sorted(groups.items())
+    )
+
+
+def _machine_instructions(
+    rows: Sequence[Instruction], where: Mapping[int, SourceLocation], share: Mapping[int, float], disassembly: str
+) -> tuple[MachineInstruction, ...]:
+    words = {int(match["address"], 16): " ".join(match["text"].split()) for match in _PRINTED.finditer(disassembly)}
+    places = {row.address: where.get(row.address, SourceLocation()) for row in rows}
+    return tuple(
+        MachineInstruction(
+            places[row.address].file,
+            places[row.address].line,
+            row.address,
+            words.get(row.address, ""),
+            row.amounts["issue_cycles"],
+            _sum_amounts([row], share),
+        )
+        for row in sorted(rows, key=lambda row: row.address)
     )
 
 

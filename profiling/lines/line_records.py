@@ -68,8 +68,22 @@ class SourceLoop:
 
 
 @dataclass(frozen=True)
+class MachineInstruction:
+    """One instruction that ran: its address in the code object, the disassembler's text, its source line as of
+    SourceLine, and the cycles that issuing it took, summed over waves."""
+
+    file: str
+    line: int
+    address: int
+    text: str
+    issue_cycles: float
+    amounts: Amounts
+
+
+@dataclass(frozen=True)
 class KernelLines:
-    """One kernel's lines in the order of files and lines, and its loops. Sums over lines are the kernel's counters.
+    """One kernel's lines in the order of files and lines, its loops, and its instructions in the order of addresses.
+    Sums over lines, and over instructions, are the kernel's counters.
 
     `outside`: names of the kernel's counters that could not be matched, because no instruction was seen to cause them.
     """
@@ -78,3 +92,4 @@ class KernelLines:
     lines: tuple[SourceLine, ...]
     loops: tuple[SourceLoop, ...]
     outside: tuple[str, ...] = ()
+    instructions: tuple[MachineInstruction, ...] = ()

@@ -61,6 +61,7 @@ def name_original(results: Sequence[TargetResult], completed: Project, project: 
                 kernel,
                 lines=tuple(replace(line, file=path) if line.file == made_path else line for line in kernel.lines),
                 loops=tuple(replace(loop, file=path) if loop.file == made_path else loop for loop in kernel.loops),
+                instructions=tuple(replace(i, file=path) if i.file == made_path else i for i in kernel.instructions),
             )
             for kernel in result.lines
         ]

@@ -63,6 +63,19 @@ class LineCost(Amounts, _Place):
 
 
 @dataclass(frozen=True)
+class _CodePlace(_Place):
+    address: int
+    text: str
+    issue_cycles: float
+
+
+@dataclass(frozen=True)
+class InstructionCost(Amounts, _CodePlace):
+    """What one machine instruction costs, per dispatch: its place as of LineCost, its address in the code object, its
+    text, and the cycles that issuing it took, summed over waves."""
+
+
+@dataclass(frozen=True)
 class _Extent(_Place):
     last: int
     depth: int
@@ -113,16 +126,16 @@ class ProfiledKernel:
     over its `dispatches`, `grid` counts work-groups. Without `same_shape`, it is of several shapes, and the grid is the
     first launch's: those of a program beyond the first 256, or of a backend that does not tell launches apart.
 
-    `extra_metrics` holds the other metrics of the metric table. For simulated kernels, `expected_error` is the error of
-    each metric against hardware recordings (null: no evidence), `no_evidence` lists features that no recorded kernel
-    has, and `bottleneck` describes what limits the kernel; for kernels measured on hardware all three are null.
-    `sampled` and `groups_simulated` describe the sampling, `error_estimate` (counter or "Duration" -> relative error)
-    and `metric_error_estimate` (metric -> error in its unit) the error that it adds, which 9 of 10 stay below; `reused`
-    dispatches repeated earlier ones (docs/explanation/repeated-launches.md). With --lines: `registers`, `lines`,
-    `loops`, and in `lines_without` the events that no instruction was seen to cause; they are of the kernel's launches
-    in all shapes. With --what-if: `what_if`, the most first. For kernels of a Triton script, `language` is "triton" and
-    `meta` holds the values of constexpr parameters and the compile options; builds that differ in them are kernels of
-    their own.
+    `extra_metrics` holds the other metrics of the metric table. For simulated kernels, `expected_error` is the error
+    of each metric against hardware recordings (null: no evidence), `no_evidence` lists features that no recorded
+    kernel has, and `bottleneck` describes what limits the kernel; for kernels measured on hardware all three are
+    null. `sampled` and `groups_simulated` describe the sampling, `error_estimate` (counter or "Duration" -> relative
+    error) and `metric_error_estimate` (metric -> error in its unit) the error that it adds, which 9 of 10 stay below;
+    `reused` dispatches repeated earlier ones (docs/explanation/repeated-launches.md). With --lines: `registers`,
+    `lines`, `loops`, the `instructions` that ran, and in `lines_without` the events that no instruction was seen to
+    cause; they are of the kernel's launches in all shapes. With --what-if: `what_if`, the most first. For kernels of
+    a Triton script, `language` is "triton" and `meta` holds the values of constexpr parameters and the compile
+    options; builds that differ in them are kernels of their own.
     """
 
     name: str
@@ -147,6 +160,7 @@ class ProfiledKernel:
     registers: Registers | None = None
     lines: tuple[LineCost, ...] | None = None
     loops: tuple[LoopCost, ...] | None = None
+    instructions: tuple[InstructionCost, ...] | None = None
     lines_without: tuple[str, ...] | None = None
     what_if: tuple[WhatIf, ...] | None = None
     language: str | None = None

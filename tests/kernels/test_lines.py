@@ -99,6 +99,19 @@ def test_the_document_has_lines_loops_and_registers(result: TargetResult) -> Non
     assert kernel["registers"]["scratch_bytes"] == 0 and kernel["registers"]["vgprs"] > 0
 
 
+def test_instructions_sum_to_their_lines(result: TargetResult) -> None:
+    [lines] = result.lines
+    for line in lines.lines:
+        own = [found for found in lines.instructions if (found.file, found.line) == (line.file, line.line)]
+        assert sum(found.amounts.share for found in own) == pytest.approx(line.amounts.share)
+        assert sum(found.amounts.bytes for found in own) == pytest.approx(line.amounts.bytes)
+        assert sum(found.amounts.instructions for found in own) == pytest.approx(line.amounts.instructions)
+    assert all(found.text for found in lines.instructions)
+    assert lines.instructions[-1].text == "s_endpgm"
+    loads = [found for found in lines.instructions if found.text.startswith(("global_load", "buffer_load"))]
+    assert loads and all(found.amounts.classes.keys() == {"vmem"} for found in loads)
+
+
 def test_a_sampled_grid_is_scaled_to_its_counters(artefacts: api.Artefacts, tmp_path: Path) -> None:
     device = devices.device_of("gfx90a")
     done = api.run_program(artefacts, device, tmp_path, RunLimits(sampling_units=2, effort=1e-4, lines=True))
