@@ -42,7 +42,7 @@ from hipsynth.serving.documents import (
 )
 from hipsynth.serving.pool import WorkerProblem
 from hipsynth.serving.prometheus import RequestMeter
-from hipsynth.serving.schema import Chat, Compare, Predict, Profile, Verify
+from hipsynth.serving.schema import Chat, Compare, Improve, Predict, Profile, Verify
 from hipsynth.serving.service import JobState, Service
 from hipsynth.serving.worker import problem_of
 from hipsynth.simulator import devices
@@ -168,6 +168,16 @@ def _add_work(app: FastAPI, service: Service) -> None:
     async def verify(body: Verify) -> AcceptedJob:
         """Starts a job that checks whether a changed program does the same, and how much faster it is."""
         return AcceptedJob(job=service.submit_verification(body).id)
+
+    @app.post("/v1/optimize", status_code=202, response_model=AcceptedJob)
+    async def optimize(body: Improve) -> AcceptedJob:
+        """Starts a job that looks for source changes that make the program faster, and verifies them."""
+        return AcceptedJob(job=service.submit_search("optimize", body).id)
+
+    @app.post("/v1/swizzle", status_code=202, response_model=AcceptedJob)
+    async def swizzle(body: Improve) -> AcceptedJob:
+        """Starts a job that looks for an order of the work-groups in which they share more of the L2."""
+        return AcceptedJob(job=service.submit_search("swizzle", body).id)
 
     @app.get("/v1/jobs/{job}", response_model=JobDocument)
     async def job_state(job: str, wait_s: Annotated[float, Query(ge=0, le=30)] = 0) -> Response:

@@ -10,7 +10,8 @@ from hipsynth.core.errors import ErrorDocument
 from hipsynth.profiling.metrics.roofline import RooflinePlot
 from hipsynth.profiling.reports.documents import ProfileDocument
 from hipsynth.training.models.documents import PredictDocument
-from hipsynth.tuning.optimize.documents import VerifyDocument
+from hipsynth.tuning.optimize.documents import OptimizeDocument, VerifyDocument
+from hipsynth.tuning.swizzle.documents import SwizzleDocument
 
 
 @dataclass(frozen=True)
@@ -21,16 +22,28 @@ class AcceptedJob:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ImprovedProgram:
+    """What a search for a faster program found: its `report`, the `source` (the one that was sent if none is faster
+    and correct) and the `diff` between both. `assumed`: of the launches of kernels without main(), a sentence each."""
+
+    report: OptimizeDocument | SwizzleDocument
+    source: str
+    diff: str
+    assumed: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class JobDocument:
     """`state`: queued, running, done, failed or cancelled; `document`, when done, as of `synth profile --json` or
-    `synth verify --json`."""
+    `synth verify --json`, or what a search found; `said`: lines about a search's work so far."""
 
     job: str
     state: str
     elapsed_s: float
     limit_s: float
-    document: ProfileDocument | VerifyDocument | None
+    document: ProfileDocument | VerifyDocument | ImprovedProgram | None
     problem: ErrorDocument | None
+    said: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from hipsynth.profiling.matrix.without_main import complete_project, name_origin
 from hipsynth.profiling.reports.describe import profile_document
 from hipsynth.profiling.reports.documents import ProfileDocument
 from hipsynth.serving.limits import MOST_KERNELS
-from hipsynth.serving.requests import BuildRequest, ChatRequest, ProgramRequest, VerificationRequest
+from hipsynth.serving.requests import BuildRequest, ChatRequest, ProgramRequest, SearchRequest, VerificationRequest
 from hipsynth.simulator.devices import device_of
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.source.harness import HarnessChoices, HarnessedProgram, add_harness, check_argument_names, lacks_main
@@ -72,7 +72,7 @@ def predict(request: ProgramRequest) -> PredictDocument:
 
     program, target = program_of(request), target_of(request)
     check_argument_names(program.text, request.values)
-    choices = HarnessChoices(_to_shape(request.grid), _to_shape(request.block), request.values)
+    choices = launch_choices(request)
     host = HostCode.RUN if request.run_host else HostCode.KNOWN
     harnessed = complete_text(program.text, choices) if request.run_host else None
     question = LaunchAssumptions(choices.grid, choices.block, request.values, request.arguments, host, program.project)
@@ -97,6 +97,11 @@ def complete_text(text: str, choices: HarnessChoices) -> HarnessedProgram | None
     return None
 
 
+def launch_choices(request: ProgramRequest) -> HarnessChoices:
+    """What a request says of the launches of kernels without main()."""
+    return HarnessChoices(_to_shape(request.grid), _to_shape(request.block), request.values)
+
+
 def _to_shape(dimensions: Sequence[int] | None) -> tuple[int, int, int] | None:
     if dimensions is None:
         return None
@@ -111,7 +116,7 @@ def profile(request: ProgramRequest) -> ProfileDocument:
     sandbox.require_sandbox()
     open_backend("sim")
     limits = RunLimits(time_s=request.limit_s, lines=request.lines)
-    choices = HarnessChoices(_to_shape(request.grid), _to_shape(request.block), request.values)
+    choices = launch_choices(request)
     with contextlib.ExitStack() as scratch:
         completed, assumed = complete_program(program, choices, scratch.enter_context)
         results = run_job(MatrixJob("sim", completed, ((target, program.runs[0]),), limits))
@@ -170,8 +175,15 @@ PROGRAM_KINDS: Mapping[str, Callable[[ProgramRequest], object]] = {
 }
 
 
-def answer(kind: str, body: object) -> object:
-    """The document of a request as it came: `body` is the JSON form of a dataclass of serving/requests.py."""
+def answer(kind: str, body: object, say: Callable[[str], None] = lambda line: None) -> object:
+    """The document of a request as it came: `body` is the JSON form of a dataclass of serving/requests.py. `say` is
+    told what a search does."""
+    if kind in ("optimize", "swizzle"):
+        from hipsynth.serving.improve import improve_program
+
+        request = from_json(SearchRequest, body)
+        program_of(request)  # refuses a text with too many kernels
+        return improve_program(kind, request, launch_choices(request), target_of(request), say)
     if kind == "chat":
         return chat(from_json(ChatRequest, body))
     if kind == "verify":

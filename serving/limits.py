@@ -26,8 +26,9 @@ def wall_limit(limit_s: float) -> float:
 class ServerSettings:
     """`predictors`, `executors`: worker processes. `queue`: requests that may wait for a predictor, `jobs`: those that
     may wait for an executor; further ones are refused. `predict_s`, `execute_s`: the most seconds of processor
-    time of one prediction and of one executed program. `cache_bytes`: stored answers. `kept_jobs`: finished
-    jobs that can still be asked for. `model`: folder of a trained language model."""
+    time of one prediction and of one executed program; `search_s`: the largest budget of a search for a faster one.
+    `cache_bytes`: stored answers. `kept_jobs`: finished jobs that can still be asked for. `model`: folder of a trained
+    language model."""
 
     predictors: int = 2
     executors: int = 1
@@ -35,6 +36,7 @@ class ServerSettings:
     jobs: int = 8
     predict_s: float = PREDICTION_SECONDS
     execute_s: float = 60.0
+    search_s: float = 300.0
     chat_s: float = 300.0
     cache_bytes: int = 64 << 20
     kept_jobs: int = 64

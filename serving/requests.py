@@ -47,6 +47,13 @@ class VerificationRequest(ProgramRequest):
     original: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class SearchRequest(ProgramRequest):
+    """A program to make faster with `budget_s` of work; in a search for mappings, of time on the clock."""
+
+    budget_s: float
+
+
 @dataclass(frozen=True)
 class ChatMessage:
     role: str

@@ -113,6 +113,12 @@ class Verify(Build):
     limit_s: Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)] | None = None
 
 
+class Improve(Build, Document, AssumedLaunch):
+    """A search for a faster program, with `budget_s` of work (default 60, at most the server's)."""
+
+    budget_s: Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)] = 60.0
+
+
 class Compare(Strict):
     """Two predictions side by side."""
 

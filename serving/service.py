@@ -20,12 +20,19 @@ from hipsynth.serving.answer_cache import Cache, key_of
 from hipsynth.serving.documents import ChatAnswer, Comparison, JobDocument, MetricRatio
 from hipsynth.serving.limits import DOCUMENTS, ServerSettings, wall_limit
 from hipsynth.serving.pool import Pool, QueueFull, WorkerProblem, elapsed_seconds
-from hipsynth.serving.requests import BuildRequest, ChatMessage, ChatRequest, ProgramRequest, VerificationRequest
-from hipsynth.serving.schema import AssumedLaunch, Build, Chat, Predict, Profile, Verify
+from hipsynth.serving.requests import (
+    BuildRequest,
+    ChatMessage,
+    ChatRequest,
+    ProgramRequest,
+    SearchRequest,
+    VerificationRequest,
+)
+from hipsynth.serving.schema import AssumedLaunch, Build, Chat, Improve, Predict, Profile, Verify
 from hipsynth.serving.worker import problem_of
 from hipsynth.simulator.devices import DEFAULT_ARCH
 from hipsynth.training.models.documents import KernelPrediction, PredictDocument
-from hipsynth.tuning.optimize.documents import VerifyDocument
+from hipsynth.tuning.optimize.documents import OptimizeDocument, SearchEnd, VerifyDocument
 
 DEFAULT_BUILD = BuildRequest(arch=DEFAULT_ARCH)
 MOST_TARGETS = 64
@@ -57,6 +64,7 @@ class JobState:
     took_s: float | None = None
     document: JsonObject | None = None
     problem: ErrorDocument | None = None
+    said: list[str] = field(default_factory=list)
     task: asyncio.Task[None] | None = None
 
     def ended(self) -> None:
@@ -70,8 +78,9 @@ class JobState:
         """A JobDocument as JSON; the profile is passed on as the worker wrote it."""
         spent = elapsed_seconds(self.started) if self.took_s is None else self.took_s
         document = JobDocument(
-            job=self.id, state=self.state, elapsed_s=spent, limit_s=self.limit_s, document=None, problem=self.problem
-        )
+            job=self.id, state=self.state, elapsed_s=spent, limit_s=self.limit_s, document=None, problem=self.problem,
+            said=tuple(self.said),
+        )  # fmt: skip
         return document_json(document) | {"document": self.document}
 
 
@@ -83,6 +92,7 @@ class Service:
         self.cache = Cache(settings.cache_bytes)
         self.predictors = Pool("prediction", settings.predictors, settings.queue, wall_limit(settings.predict_s))
         self.executors = Pool("job", settings.executors, settings.jobs, settings.execute_s, nice=5)
+        self.searchers = Pool("search", 1, settings.jobs, wall_limit(settings.search_s), nice=10)
         self.chats = Pool("chat", 1, 4, settings.chat_s)
         self.documents: OrderedDict[str, DocumentWork] = OrderedDict()
         self.jobs: OrderedDict[str, JobState] = OrderedDict()
@@ -92,7 +102,7 @@ class Service:
 
     @property
     def pools(self) -> tuple[Pool, ...]:
-        return self.predictors, self.executors, self.chats
+        return self.predictors, self.executors, self.searchers, self.chats
 
     # --- life
 
@@ -198,6 +208,12 @@ class Service:
         limit = self._job_limit(body.limit_s)
         return self._start_job("verify", VerificationRequest(**_program(body), limit_s=limit, original=body.original))
 
+    def submit_search(self, kind: str, body: Improve) -> JobState:
+        """Starts a job that looks for a faster program: "optimize" or "swizzle". Raises QueueFull."""
+        budget = min(body.budget_s, self.settings.search_s)
+        limit = self.settings.execute_s if kind == "swizzle" else budget
+        return self._start_job(kind, SearchRequest(**_program(body), **_launch(body), limit_s=limit, budget_s=budget))
+
     def _job_limit(self, wanted_s: float | None) -> float:
         return min(wanted_s or self.settings.execute_s, self.settings.execute_s)
 
@@ -229,8 +245,11 @@ class Service:
             job.state, job.problem = "failed", problem_of(error)
 
     async def _execute_request(self, job: JobState, kind: str, request: ProgramRequest) -> JsonObject:
-        return await self.executors.ask(
-            kind, request, wall_limit(job.limit_s), lambda: setattr(job, "state", "running")
+        pool, limit = self.executors, job.limit_s
+        if isinstance(request, SearchRequest):
+            pool, limit = self.searchers, request.budget_s
+        return await pool.ask(
+            kind, request, wall_limit(limit), lambda: setattr(job, "state", "running"), job.said.append
         )
 
     async def job(self, name: str, wait_s: float) -> JobState | None:
@@ -270,6 +289,10 @@ class Service:
 
 def _is_repeatable(kind: str, document: JsonObject) -> bool:
     """Whether an answer is the same next time: what failed may have been short of time or memory."""
+    if kind == "swizzle":
+        return False
+    if kind == "optimize":
+        return from_json(OptimizeDocument, document["report"]).ended is not SearchEnd.CLOCK
     if kind == "verify":
         return from_json(VerifyDocument, document).verified is True
     return all(result.status == "ok" for result in from_json(ProfileDocument, document).results)

@@ -16,6 +16,7 @@ import re
 import signal
 import sys
 import traceback
+from collections.abc import Callable
 from types import FrameType
 from typing import BinaryIO
 
@@ -54,11 +55,20 @@ class RequestLoop:
             with contextlib.suppress(RequestCancelled):
                 try:
                     self.busy = True
-                    answer = handle_request(request)
+                    answer = handle_request(request, self._say)
                 finally:
                     self.busy = False
-            text = encode_answer(answer)
-            self._write_answer(len(text).to_bytes(HEADER, "big") + text)
+            self._write_document(answer)
+
+    def _say(self, line: str) -> None:
+        """Sends a line about the work, which is not given up meanwhile: the server repeats its signal."""
+        self.busy = False
+        self._write_document({"said": line})
+        self.busy = True
+
+    def _write_document(self, document: dict[str, object]) -> None:
+        text = encode_answer(document)
+        self._write_answer(len(text).to_bytes(HEADER, "big") + text)
 
     def _write_answer(self, frame: bytes) -> None:
         self.answers.write(frame)
@@ -85,12 +95,13 @@ def replace_nonfinite(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def handle_request(request: bytes) -> dict[str, object]:
+def handle_request(request: bytes, say: Callable[[str], None]) -> dict[str, object]:
+    """The answer to a request; `say` is told what long work does."""
     from hipsynth.serving import handlers
 
     try:
         document = json.loads(request)
-        return {"document": to_json(handlers.answer(document["kind"], document["body"]))}
+        return {"document": to_json(handlers.answer(document["kind"], document["body"], say))}
     except HipsynthError as error:
         return {"problem": to_json(problem_of(error))}
     except Exception as error:

@@ -90,6 +90,12 @@ def add_harness(text: str, choices: HarnessChoices) -> HarnessedProgram:
     return HarnessedProgram(f"{text.rstrip()}\n{HEAD}{main}", tuple(notes))
 
 
+def remove_harness(text: str, harnessed: HarnessedProgram) -> str:
+    """A changed text without the main() that was added; whole if that was changed, too."""
+    added = harnessed.text[harnessed.text.rindex(HEAD) :]
+    return text.removesuffix(added)
+
+
 def check_argument_names(text: str, names: Iterable[str], others: Collection[str] = ()) -> None:
     """Raises UsageError for a name that is neither an argument of a kernel nor one of `others`. Texts with macros or
     headers of their own may have kernels that are not seen here: any of their words counts."""

@@ -84,7 +84,7 @@ ALLOWED |= {
         "tuning.agent",
         "synth.llm",
     ),
-    "serving": (*_TRAINING, "training", "tuning.optimize"),
+    "serving": (*_TRAINING, "training", "tuning.optimize", "tuning.swizzle"),
     "serving.mcp": ("core", "tuning.tools"),
     "library": tuple(room for room in ROOMS[:-2] if room != "serving"),
     "cli": ROOMS[:-1],

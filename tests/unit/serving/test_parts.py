@@ -17,7 +17,7 @@ import pytest
 from hipsynth.core.errors import BadInput, CompileFailed, UsageError
 from hipsynth.serving import handlers, lifecycle
 from hipsynth.serving.pool import NotTaken, Pool, Worker, WorkerLost, WorkerProblem
-from hipsynth.serving.requests import ProgramRequest
+from hipsynth.serving.requests import ProgramRequest, SearchRequest
 from hipsynth.serving.worker import encode_answer, problem_of
 
 REQUEST = ProgramRequest(source="int x;", arch="gfx90a")
@@ -73,6 +73,24 @@ def test_problems_name_the_text_that_was_sent() -> None:
 
 def test_numbers_that_json_does_not_have() -> None:
     assert json.loads(encode_answer({"a": [float("inf"), 1.5], "b": float("nan")})) == {"a": [None, 1.5], "b": None}
+
+
+def test_lines_about_long_work_come_before_the_answer() -> None:
+    async def test() -> None:
+        worker = await Worker.start(0)
+        said: list[str] = []
+        request = SearchRequest(source="__global__ void k(float* x) { x[0] = y; }", arch="gfx90a", budget_s=9)
+        try:
+            with pytest.raises(WorkerProblem) as found:
+                await worker.ask("optimize", request, said.append)
+        finally:
+            await worker.kill()
+        assert found.value.problem.error == "syntax_error"
+        assert said == [
+            "no main(): k is launched with 4096 x 1 x 1 work-groups of 256 x 1 x 1; x of 1,048,576 elements"
+        ]
+
+    asyncio.run(test())
 
 
 def test_a_request_that_an_ended_worker_never_read_goes_to_another() -> None:

@@ -15,10 +15,12 @@ from asgi import PORT, TOKEN, Answer, AsgiClient
 from hipsynth.core.documents import document_json, from_json
 from hipsynth.core.errors import ErrorDocument
 from hipsynth.serving.app import make_app
+from hipsynth.serving.documents import ImprovedProgram
 from hipsynth.serving.limits import BODY_BYTES, ServerSettings
 from hipsynth.serving.middleware import Guard
 from hipsynth.serving.pool import WorkerLost, WorkerProblem
 from hipsynth.serving.service import Service
+from hipsynth.tuning.optimize.documents import CheckedProgram, OptimizeDocument, SearchEnd
 
 BODY = {"source": "__global__ void secret_name() {}", "arch": "gfx90a", "flags": "-O3"}
 ORIGIN = {"origin": f"http://127.0.0.1:{PORT}"}
@@ -42,7 +44,7 @@ class Bench:
         self.app = Guard(app, TOKEN, PORT, self.meter)
         self.client = AsgiClient(self.app)
 
-    async def _answer(self, kind: str, request: object, _: float) -> dict[str, Any]:
+    async def _answer(self, kind: str, request: object, *_: object) -> dict[str, Any]:
         if kind == "prepare":
             return {}
         body = document_json(request)
@@ -344,6 +346,43 @@ def test_a_verification_is_a_job_and_only_a_sure_answer_is_kept() -> None:
         assert (await bench.client.ask("POST", "/v1/verify", BODY)).status == 422
 
     run(test)
+
+
+@pytest.mark.parametrize(("kind", "ended", "kept"), [("optimize", "nothing left", True), ("optimize", "clock", False)])
+def test_a_search_is_a_job_with_a_budget_and_is_kept_unless_the_clock_ended_it(
+    kind: str, ended: str, kept: bool
+) -> None:
+    async def test() -> None:
+        async def work(asked: str, body: Mapping[str, Any]) -> dict[str, Any]:
+            assert asked == kind and (body["source"], body["budget_s"]) == (BODY["source"], 90.0)
+            return answer
+
+        answer = document_json(
+            ImprovedProgram(report=search_report(SearchEnd(ended)), source="faster", diff="+faster", assumed=())
+        )
+        bench = Bench(work, search_s=90.0)
+        for _ in range(2):
+            accepted = await bench.client.ask("POST", f"/v1/{kind}", {**BODY, "budget_s": 3600})
+            assert accepted.status == 202
+            state = await bench.client.ask("GET", f"/v1/jobs/{accepted.json['job']}?wait_s=30")
+            assert (state.json["state"], state.json["document"]) == ("done", answer)
+        assert len(bench.asked) == (1 if kept else 2)
+        assert (await bench.client.ask("POST", f"/v1/{kind}", {**BODY, "budget_s": 0})).status == 422
+
+    run(test)
+
+
+def search_report(ended: SearchEnd) -> OptimizeDocument:
+    """The report of a search that found nothing."""
+    unchecked = CheckedProgram(
+        outputs_equal=None, other_inputs=None, other_sizes=None, timed_size=None, precision=None, stale_memory=None,
+        outside_kernels=None, races=None, repeated_launches=None, checks=(),
+    )  # fmt: skip
+    return OptimizeDocument(
+        path="k", arch="gfx90a", flags="-O3", status="unchanged", reason="r", speedup=1.0, uncertainty=0.0,
+        before_ns=1.0, after_ns=1.0, verified=unchecked, step=-1, steps=(), refused={}, budget_spent_s=1.0, ended=ended,
+        holds=True, shapes=(), patched=None,
+    )  # fmt: skip
 
 
 def test_compare_gives_ratios() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hipsynth.core.errors import BadInput, UsageError
-from hipsynth.source.harness import HarnessChoices, add_harness, check_argument_names, lacks_main
+from hipsynth.source.harness import HarnessChoices, add_harness, check_argument_names, lacks_main, remove_harness
 
 SAXPY = "__global__ void saxpy(int n, float a, const float* x, float* y) { y[threadIdx.x] = a * x[0]; }\n"
 IMAGE = (
@@ -34,6 +34,15 @@ def test_a_value_sets_grid_and_buffers() -> None:
     made = add_harness(SAXPY, HarnessChoices(values={"n": 1000, "a": 2.5}))
     assert "<<<dim3(4, 1, 1), dim3(256, 1, 1)>>>" in made.text and "make_value<float>(2.5)" in made.text
     assert "make_buffer<float>(1024ull)" in made.text, "an element for each work-item"
+
+
+def test_a_changed_kernel_loses_the_main_that_was_made_for_it() -> None:
+    original = SAXPY
+    harnessed = add_harness(original, HarnessChoices())
+    changed = harnessed.text.replace("a * x[0]", "x[0] * a")
+    assert remove_harness(changed, harnessed) == original.replace("a * x[0]", "x[0] * a")
+    launched_otherwise = harnessed.text.replace("<<<", " <<<")
+    assert remove_harness(launched_otherwise, harnessed) == launched_otherwise, "its launch belongs to the change"
 
 
 def test_two_dimensions() -> None:

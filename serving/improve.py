@@ -1,0 +1,59 @@
+"""Searches for a faster program, of one text: what `synth optimize` and `synth swizzle` do with a file."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from pathlib import Path
+
+from hipsynth.profiling.backends.protocol import Target
+from hipsynth.profiling.matrix.without_main import refuse_choices
+from hipsynth.serving.documents import ImprovedProgram
+from hipsynth.serving.limits import OWN_LIMIT_FACTOR
+from hipsynth.serving.requests import SearchRequest
+from hipsynth.source.harness import HarnessChoices, add_harness, lacks_main, remove_harness
+from hipsynth.toolchain import sandbox
+from hipsynth.tuning.optimize.documents import OptimizeDocument
+from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
+from hipsynth.tuning.swizzle.documents import SwizzleDocument
+from hipsynth.tuning.swizzle.report import swizzle_document
+from hipsynth.tuning.swizzle.search import SwizzleSettings, search_mappings
+
+Say = Callable[[str], None]
+
+
+def improve_program(
+    kind: str, request: SearchRequest, choices: HarnessChoices, target: Target, say: Say
+) -> ImprovedProgram:
+    """The faster program that a search of this kind ("optimize" or "swizzle") finds; kernels without main() are
+    launched as `choices` say.
+
+    Raises BadInput for a source without a kernel, HipsynthError for a program that does not run, UsageError for choices
+    that a main() has made.
+    """
+    sandbox.require_sandbox()
+    text = request.source
+    harnessed = add_harness(text, choices) if lacks_main(text) else None
+    assumed = refuse_choices(choices) if harnessed is None else harnessed.notes
+    for note in assumed:
+        say(note)
+    search = _optimize if kind == "optimize" else _swizzle
+    report, improved = search(request, text if harnessed is None else harnessed.text, target, say)
+    if harnessed is not None:
+        improved = text if improved == harnessed.text else remove_harness(improved, harnessed)
+    lines = difflib.unified_diff(text.splitlines(True), improved.splitlines(True), request.name, request.name)
+    return ImprovedProgram(report=report, source=improved, diff="".join(lines), assumed=assumed)
+
+
+def _optimize(request: SearchRequest, text: str, target: Target, say: Say) -> tuple[OptimizeDocument, str]:
+    question = OptimizeRequest(
+        text, target, request.budget_s, request.arguments, clock_s=OWN_LIMIT_FACTOR * request.budget_s
+    )
+    result = optimize_program(question, say)
+    return result.document(Path(request.name), target.arch, request.flags), result.text
+
+
+def _swizzle(request: SearchRequest, text: str, target: Target, say: Say) -> tuple[SwizzleDocument, str]:
+    question = SwizzleSettings(target, request.arguments, time_s=request.limit_s, budget_s=request.budget_s)
+    result = search_mappings(text, question, say)
+    return swizzle_document(result), result.text
