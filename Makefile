@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 NATIVE_SOURCES = $(shell git ls-files '*/native/*.cpp' '*/native/*.h')
 
-.PHONY: setup demo test test-full lint bench sanitize fuzz vsix docs clean distclean
+.PHONY: setup demo test test-full lint bench sanitize fuzz vsix editor docs clean distclean
 SECONDS ?= 600
 JOBS ?= auto
 .DEFAULT_GOAL := setup
@@ -40,6 +40,10 @@ fuzz: setup
 # The VS Code extension: build/hipsynth.vsix. Sets up Node by itself.
 vsix: setup
 	@$(BIN)/python -m tools.vsix
+
+# The workbench's editor component, from npm's packages: serving/web/codemirror.js, which is committed.
+editor: setup
+	@$(BIN)/python -m tools.bundle_editor
 
 # The documentation as a site: build/site.
 docs: setup

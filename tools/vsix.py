@@ -80,12 +80,12 @@ def npm(*arguments: str, folder: Path = EXTENSION) -> None:
     run([str(node()), str(script), *arguments], f"npm {' '.join(arguments)} failed", folder)
 
 
-def packages() -> None:
-    """Installs what the lock file names, unless that is there already."""
-    lock = hashlib.sha256((EXTENSION / "package-lock.json").read_bytes()).hexdigest()
-    stamp = EXTENSION / "node_modules" / ".hipsynth-lock"
+def packages(folder: Path = EXTENSION) -> None:
+    """Installs what a folder's lock file names, unless that is there already."""
+    lock = hashlib.sha256((folder / "package-lock.json").read_bytes()).hexdigest()
+    stamp = folder / "node_modules" / ".hipsynth-lock"
     if not stamp.exists() or stamp.read_text() != lock:
-        npm("ci", "--ignore-scripts", "--no-audit", "--no-fund")
+        npm("ci", "--ignore-scripts", "--no-audit", "--no-fund", folder=folder)
         stamp.write_text(lock)
 
 
@@ -99,13 +99,14 @@ def package(to: Path) -> None:
     run(command, "the extension cannot be packaged", EXTENSION, {"SOURCE_DATE_EPOCH": EPOCH})
 
 
-def licences() -> str:
-    """The licences of the npm packages that the extension contains: those that its lock file does not mark `dev`."""
-    rows = json.loads((EXTENSION / "package-lock.json").read_text())["packages"]
+def licences(folder: Path = EXTENSION) -> str:
+    """The licences of the npm packages that a folder's product contains: those that its lock file does not mark
+    `dev`."""
+    rows = json.loads((folder / "package-lock.json").read_text())["packages"]
     contained = sorted(name for name, row in rows.items() if name and not row.get("dev"))
     licences_found = []
     for name in contained:
-        texts = sorted(path for path in (EXTENSION / name).iterdir() if path.name.lower().startswith("licen"))
+        texts = sorted(path for path in (folder / name).iterdir() if path.name.lower().startswith("licen"))
         if not texts:
             raise BuildFailed(f"{name} has no licence file, so it cannot be packed")
         licences_found.append(

@@ -23,9 +23,9 @@ export async function call(path, { method = "GET", body, signal } = {}) {
   return answer;
 }
 
-/** Executes a program as a job; `signal` cancels it on the server, too. `note` hears of its state while it runs. */
-export async function execute(body, signal, note) {
-  const { job } = await call("/v1/profile", { method: "POST", body, signal });
+/** The document of a job; `signal` cancels it on the server, too. `note` hears of its state while it runs. */
+export async function runJob(path, body, signal, note) {
+  const { job } = await call(path, { method: "POST", body, signal });
   const cancel = () => call(`/v1/jobs/${job}`, { method: "DELETE" }).catch(() => {});
   signal.addEventListener("abort", cancel, { once: true });
   try {

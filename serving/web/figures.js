@@ -79,12 +79,12 @@ const COMPACT = ["predicted, 80 % interval", "executed, difference"];
 export function metricsTable(sides, name, options) {
   const rows = sides.map((side) => kernelsOf(side).find((kernel) => kernel.name === name));
   const table = element("table");
-  const compact = sides.length > 1;
+  const compact = sides.length > 1 || matchMedia("(max-width: 40rem)").matches;
   table.append(element("caption", name));
   const head = element("thead"), line = element("tr"), body = element("tbody");
-  line.append(element("th", "", { scope: "col" }));
+  line.append(element("th", "Metric", { scope: "col" }));
   for (const side of sides) {
-    const own = compact ? `${side.name} ` : "";
+    const own = sides.length > 1 ? `${side.name} ` : "";
     for (const title of compact ? COMPACT : COLUMNS) line.append(element("th", own + title, { scope: "col" }));
   }
   if (sides.length > 1) line.append(element("th", "B / A", { scope: "col" }));

@@ -2,28 +2,13 @@
 
 import { call } from "./client.js";
 import { countersTable, durationLine, kernelsOf, limitsList, metricsTable } from "./figures.js";
+import { EXAMPLES } from "./examples.js";
+import { instructionsTable, markLine } from "./isa.js";
 import { mount } from "./roofline.js";
+import { checkPrograms, packPrograms, unpackPrograms } from "./share.js";
 import { Side } from "./side.js";
 
 const LEVELS = { L1: "vL1D", L2: "L2", HBM: "HBM" };
-const EXAMPLE = `#include <hip/hip_runtime.h>
-
-__global__ void saxpy(const float* x, float* y, float a, int n) {
-  int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) y[i] = a * x[i] + y[i];
-}
-
-int main() {
-  const int n = 1 << 22;
-  float *x, *y;
-  hipMalloc(&x, n * sizeof(float));
-  hipMalloc(&y, n * sizeof(float));
-  hipMemset(x, 0, n * sizeof(float));
-  hipMemset(y, 0, n * sizeof(float));
-  saxpy<<<n / 256, 256>>>(x, y, 2.0f, n);
-  hipDeviceSynchronize();
-}
-`;
 const $ = (id) => document.getElementById(id);
 
 const sides = [];
@@ -47,6 +32,7 @@ function dim() {
   const stale = sides.some((side) => side.stale);
   $("results").classList.toggle("stale", stale);
   $("results").setAttribute("aria-busy", String(stale));
+  $("age").hidden = !stale;
 }
 
 function redraw() {
@@ -59,7 +45,7 @@ function redraw() {
   const chosen = names.includes($("kernel").value) ? $("kernel").value : slowest() ?? names[0];
   $("kernel").replaceChildren(...names.map((name) => new Option(name, name, false, name === chosen)));
   figures(chosen);
-  sides.forEach((side) => side.numbers());
+  sides.forEach((side) => side.costs());
 }
 
 /** The predicted kernel that takes longest. */
@@ -70,20 +56,28 @@ function slowest() {
 
 function figures(name) {
   $("durations").replaceChildren(...(name ? sides.map((side) => durationLine(side, name, sides.length > 1)) : []));
+  $("isa").replaceChildren(...(name ? sides.map((side) => instructionsTable(side, name, sides.length > 1, (line) => chooseLine(side, line))) : []));
   if (!name) return $("figures").replaceChildren();
   const scroll = document.createElement("div");
   scroll.className = "scroll";
+  for (const [attribute, value] of [["role", "group"], ["aria-label", "Metrics"], ["tabindex", "0"]]) scroll.setAttribute(attribute, value);
   scroll.append(metricsTable(sides, name, options));
   $("figures").replaceChildren(limitsList(sides, name, options), scroll, countersTable(sides, name));
+}
+
+/** A source line that was chosen among the instructions is marked in the text and there. */
+function chooseLine(side, line) {
+  side.editor.mark(line);
+  markLine($("isa"), line);
 }
 
 /** What a page before this one kept, or the example. */
 function kept() {
   try {
-    const found = JSON.parse(localStorage.getItem("programs"));
-    if (Array.isArray(found) && found.length && found.every((one) => typeof one?.source === "string")) return found.slice(0, 2);
+    const found = checkPrograms(JSON.parse(localStorage.getItem("programs")));
+    if (found) return found;
   } catch { /* another version of the page may have kept something else */ }
-  return [{ source: EXAMPLE }];
+  return [{ source: EXAMPLES[0][1] }];
 }
 
 function keep() {
@@ -92,9 +86,24 @@ function keep() {
   } catch { /* no space, or a browser that keeps nothing */ }
 }
 
+/** Puts a link to the programs into the address bar and on the clipboard. */
+async function share() {
+  const fragment = await packPrograms(sides.map((side) => side.inputs));
+  history.replaceState(null, "", fragment);
+  const copied = await navigator.clipboard?.writeText(location.href).then(() => true, () => false);
+  $("status").textContent = `${copied ? "The link is on the clipboard" : "The address bar holds the link"}: it opens these programs in any workbench`;
+}
+
+/** The programs of a link, whose fragment then leaves the address bar: later edits are not in it. */
+async function linked() {
+  const found = await unpackPrograms(location.hash);
+  if (found) history.replaceState(null, "", location.pathname);
+  return found;
+}
+
 /** A side with these inputs. */
 function add(name, inputs) {
-  const side = new Side(name, options, redraw, () => Number($("limit").value) || 0);
+  const side = new Side(name, options, redraw, () => Number($("limit").value) || 0, () => Number($("budget").value) || 60);
   sides.push(side);
   $("sides").append(side.element);
   side.inputs = inputs;
@@ -106,13 +115,12 @@ function labels() {
   sides.forEach((side, index) => {
     side.parts.other.textContent = sides.length === 1 ? "Compare with a copy" : `Remove ${side.name}`;
     side.parts.other.onclick = () => {
-      if (sides.length === 1) return add("B", side.inputs).parts.source.focus();
+      if (sides.length === 1) return add("B", side.inputs).editor.focus();
       sides.splice(index, 1)[0].element.remove();
-      Object.assign(sides[0], { name: "A" });
-      sides[0].element.querySelector("h2").textContent = "Program A";
+      sides[0].rename("A");
       labels();
       redraw();
-      sides[0].parts.source.focus();
+      sides[0].editor.focus();
     };
   });
 }
@@ -129,7 +137,6 @@ async function start() {
   options = await call("/v1/options");
   $("limit").max = options.execute_s;
   $("limit").value = Math.min(5, options.execute_s);
-  $("flag-sets").append(...options.flags.map((row) => new Option(row.about, row.flags)));
   for (const [level, name] of Object.entries(LEVELS)) {
     const label = document.createElement("label"), box = document.createElement("input");
     Object.assign(box, { type: "checkbox", value: level, checked: true, onchange: redraw });
@@ -141,7 +148,9 @@ async function start() {
   $("export").addEventListener("click", () => download("roofline.svg", plot.svg(), "image/svg+xml"));
   addEventListener("pagehide", keep);
   $("sides").addEventListener("stale", dim);
-  kept().forEach((inputs, index) => add("AB"[index], inputs));
+  $("sides").addEventListener("line", (event) => markLine($("isa"), event.detail));
+  $("share").addEventListener("click", share);
+  (await linked() ?? kept()).forEach((inputs, index) => add("AB"[index], inputs));
   $("status").textContent = options.model ? "Connected; code that does not compile is answered by the language model" : "Connected";
 }
 

@@ -1,6 +1,9 @@
 // One program with its device and flags: the editor, its predictions while typing, its executed figures.
 
-import { call, execute, Refused } from "./client.js";
+import { call, Refused, runJob } from "./client.js";
+import { Editor, readProblems } from "./editor.js";
+import { EXAMPLES } from "./examples.js";
+import { Proposal } from "./proposal.js";
 
 const PAUSE_MS = 40; // after a keystroke; the server drops what a newer version replaces
 const SETTINGS = ["device", "flags", "arguments"];
@@ -8,33 +11,58 @@ const QUIET_MS = 900; // without a keystroke before a program is executed
 const BROWSER = Array.from(crypto.getRandomValues(new Uint32Array(4)), (n) => n.toString(16)).join("");
 
 export class Side {
-  /** `changed` is called whenever there are new figures; `limit` gives the seconds up to which programs execute by themselves. */
-  constructor(name, options, changed, limit) {
-    Object.assign(this, { name, options, changed, limit, version: 0, predicted: null, executed: null, asked: null, running: null, stale: false });
-    this.element = document.getElementById("side").content.firstElementChild.cloneNode(true);
+  /** `changed` is called whenever there are new figures; `limit` gives the seconds up to which programs execute by themselves,
+   * `budget` those of a search. */
+  constructor(name, options, changed, limit, budget) {
+    Object.assign(this, { name, options, changed, limit, budget, version: 0, predicted: null, executed: null, asked: null, running: null, stale: false });
+    this.element = document.importNode(document.getElementById("side").content.firstElementChild, true);
     const find = (selector) => this.element.querySelector(selector);
-    this.parts = Object.fromEntries(["device", "flags", "arguments", "execute", "stop", "other", "source", "gutter", "state", "notes", "diagnostics"]
+    this.parts = Object.fromEntries(["device", "flags", "arguments", "example", "flag-set", "execute", "optimize", "swizzle", "stop", "other", "state", "notes", "diagnostics"]
       .map((part) => [part, find(`.${part}`)]));
-    find("h2").textContent = `Program ${name}`;
-    this.element.setAttribute("aria-label", `Program ${name}`);
-    this.parts.source.setAttribute("aria-label", `Source of program ${name}`);
+    this.editor = new Editor(find(".editor"), () => this.edited(), (line) => this.element.dispatchEvent(new CustomEvent("line", { bubbles: true, detail: line })));
+    this.rename(name);
+    find(".editor").addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); event.stopPropagation(); this.execute(this.options.execute_s); }
+    }, true);
     for (const device of options.devices) {
       this.parts.device.append(new Option(`${device.title.replace("AMD Instinct ", "")} (${device.arch})`, device.name));
     }
     this.parts.device.value = options.default_device;
-    this.parts.source.addEventListener("input", () => this.edited());
-    this.parts.source.addEventListener("scroll", () => { this.parts.gutter.scrollTop = this.parts.source.scrollTop; });
-    this.parts.source.addEventListener("keydown", (event) => this.keyed(event));
+    this.menu("example", EXAMPLES.map(([title], index) => new Option(title, index)), (index) => { this.source = EXAMPLES[index][1]; });
+    this.menu("flag-set", options.flags.map((row) => new Option(`${row.flags}: ${row.about}`, row.flags)), (flags) => {
+      this.parts.flags.value = flags;
+      this.edited();
+    });
     for (const part of SETTINGS) this.parts[part].addEventListener("change", () => this.edited());
     this.parts.execute.addEventListener("click", () => this.execute(this.options.execute_s));
+    this.proposal = new Proposal(find(".proposal"), (source) => { this.source = source; });
+    for (const kind of ["optimize", "swizzle"]) {
+      this.parts[kind].addEventListener("click", () => this.proposal.search(kind, this.question(), this.budget()));
+    }
     this.parts.stop.addEventListener("click", () => this.running?.abort());
     find("input[type=file]").addEventListener("change", (event) => this.open(event.target.files[0]));
-    this.numbers();
+  }
+
+  rename(name) {
+    this.name = name;
+    this.element.querySelector("h2").textContent = `Program ${name}`;
+    this.element.setAttribute("aria-label", `Program ${name}`);
+    this.editor.name(`Source of program ${name}`);
+  }
+
+  /** A menu whose entries do something, and which then shows its title again. */
+  menu(part, entries, chosen) {
+    const menu = this.parts[part];
+    menu.append(...entries);
+    menu.addEventListener("change", () => {
+      chosen(menu.value);
+      menu.value = "";
+    });
   }
 
   get device() { return this.options.devices.find((device) => device.name === this.parts.device.value); }
-  get source() { return this.parts.source.value; }
-  set source(text) { this.parts.source.value = text; this.edited(); }
+  get source() { return this.editor.text; }
+  set source(text) { this.editor.text = text; }
 
   /** Text and settings, as they are kept. */
   get inputs() {
@@ -46,6 +74,7 @@ export class Side {
       const known = part !== "device" || this.options.devices.some((device) => device.name === inputs.device);
       if (typeof inputs[part] === "string" && known) this.parts[part].value = inputs[part];
     }
+    if (inputs.source === this.source) this.edited();
     this.source = inputs.source;
   }
 
@@ -68,30 +97,22 @@ export class Side {
     this.source = new TextDecoder().decode(bytes);
   }
 
-  /** Tab indents, as in other editors; Escape and then Tab leaves the text, so that the keyboard is not trapped. */
-  keyed(event) {
-    if (event.key === "Escape") { this.leaving = true; return; }
-    if (event.key === "Tab" && !event.shiftKey && !this.leaving) {
-      event.preventDefault();
-      document.execCommand("insertText", false, "  ");
-    }
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.execute(this.options.execute_s);
-    this.leaving = false;
+  /** The program and how it is compiled. */
+  question() {
+    const words = this.parts.arguments.value.trim();
+    const flags = this.parts.flags.value.trim() || "-O3";
+    return { source: this.source, arch: this.device.arch, device: this.device.name, flags, arguments: words ? words.split(/\s+/) : [] };
   }
 
   body() {
-    const words = this.parts.arguments.value.trim();
-    return {
-      source: this.source, arch: this.device.arch, device: this.device.name, flags: this.parts.flags.value.trim() || "-O3",
-      arguments: words ? words.split(/\s+/) : [], document: `${BROWSER}-${this.name}`, version: this.version,
-    };
+    return { ...this.question(), document: `${BROWSER}-${this.name}`, version: this.version };
   }
 
   edited() {
     this.version += 1;
     this.asked?.abort();
     this.running?.abort();
-    this.numbers();
+    this.proposal.hide();
     clearTimeout(this.soon);
     clearTimeout(this.later);
     this.age(Boolean(this.source.trim() && this.predicted));
@@ -116,9 +137,10 @@ export class Side {
       this.executed = null;
       this.age(false);
       const [result] = this.predicted.results;
-      this.diagnose(["completed", "last_compiled", "text"].includes(result.source) ? result.notes.join("\n") : "");
+      const half = ["completed", "last_compiled", "text"].includes(result.source);
+      this.diagnose(half ? result.notes.join("\n") : "");
       this.say(`predicted ${Math.round(performance.now() - this.typed)} ms after the last change`);
-      this.parts.notes.textContent = result.notes.join("; ");
+      this.parts.notes.textContent = half ? "" : result.notes.join("; ");
       this.changed();
       if (this.limit() > 0 && result.kernels) this.later = setTimeout(() => this.execute(this.limit(), true), QUIET_MS);
     } catch (error) {
@@ -142,6 +164,7 @@ export class Side {
   diagnose(text) {
     this.parts.diagnostics.textContent = text;
     this.parts.diagnostics.hidden = !text;
+    this.editor.setProblems(readProblems(text));
   }
 
   async execute(limit, unasked = false) {
@@ -152,7 +175,7 @@ export class Side {
     this.parts.stop.hidden = false;
     try {
       const note = (job) => this.say(`${job.state === "queued" ? "waits to execute" : "executing"}: ${job.elapsed_s.toFixed(0)} s`, true);
-      const done = await execute({ ...this.body(), limit_s: limit, lines: true }, own.signal, note);
+      const done = await runJob("/v1/profile", { ...this.body(), limit_s: limit, lines: true }, own.signal, note);
       if (version !== this.version) return;
       this.finished(done, limit, unasked);
     } catch (error) {
@@ -181,20 +204,12 @@ export class Side {
     this.changed();
   }
 
-  /** Line numbers, coloured by the share of the time that lines cost where that is known. */
-  numbers() {
-    const count = this.source.split("\n").length;
+  /** Shows beside each line which share of the time it costs, where that is known. */
+  costs() {
     const costs = new Map();
     for (const kernel of this.executed?.results[0].kernels ?? []) {
       for (const { line, share } of kernel.lines ?? []) costs.set(line, Math.max(costs.get(line) ?? 0, share));
     }
-    const rows = Array.from({ length: count }, (_, index) => {
-      const row = document.createElement("div"), share = costs.get(index + 1) ?? 0;
-      row.textContent = share >= 0.005 ? `${Math.round(100 * share)} % ${index + 1}` : String(index + 1);
-      if (share >= 0.005) row.className = `heat-${share < 0.05 ? 1 : share < 0.15 ? 2 : share < 0.4 ? 3 : 4}`;
-      return row;
-    });
-    this.parts.gutter.replaceChildren(...rows);
-    this.parts.gutter.scrollTop = this.parts.source.scrollTop;
+    this.editor.setShares(costs);
   }
 }

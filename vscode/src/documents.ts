@@ -71,6 +71,25 @@ export interface ExpectedError {
   range_wide: boolean;
 }
 
+export interface InstructionCost {
+  file: string;
+  line: number;
+  address: number;
+  text: string;
+  issue_cycles: number;
+  instructions: number;
+  classes: Record<string, number>;
+  bytes: number;
+  accesses: number;
+  misses: number;
+  l2_misses: number;
+  lds_bytes: number;
+  bank_conflicts: number;
+  stall_cycles: number;
+  barrier_cycles: number;
+  share: number;
+}
+
 export interface KernelPrediction {
   name: string;
   instance: string;
@@ -227,6 +246,7 @@ export interface ProfiledKernel {
   registers?: Registers;
   lines?: LineCost[];
   loops?: LoopCost[];
+  instructions?: InstructionCost[];
   lines_without?: string[];
   what_if?: WhatIf[];
   language?: string;
