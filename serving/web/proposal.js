@@ -22,6 +22,7 @@ function optimized(report, budget) {
   return [
     `${gain(report.speedup, report.uncertainty)}: ${us(report.before_ns)} → ${us(report.after_ns)}`,
     `verified: ${passed.join(", ")}${open.length ? `; not possible: ${open.join(", ")}` : ""}`,
+    ...Object.entries(report.dispatch).map(([kernel, sizes]) => `${kernel}: changed for ${sizes}, the original otherwise`),
     ...(report.holds ? [] : [report.reason]),
     work,
   ];

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -374,14 +375,12 @@ def test_a_search_is_a_job_with_a_budget_and_is_kept_unless_the_clock_ended_it(
 
 def search_report(ended: SearchEnd) -> OptimizeDocument:
     """The report of a search that found nothing."""
-    unchecked = CheckedProgram(
-        outputs_equal=None, other_inputs=None, other_sizes=None, timed_size=None, precision=None, stale_memory=None,
-        outside_kernels=None, races=None, repeated_launches=None, checks=(),
-    )  # fmt: skip
+    open_checks: dict[str, Any] = {field.name: None for field in fields(CheckedProgram)}
+    unchecked = CheckedProgram(**{**open_checks, "checks": ()})
     return OptimizeDocument(
         path="k", arch="gfx90a", flags="-O3", status="unchanged", reason="r", speedup=1.0, uncertainty=0.0,
         before_ns=1.0, after_ns=1.0, verified=unchecked, step=-1, steps=(), refused={}, budget_spent_s=1.0, ended=ended,
-        holds=True, shapes=(), patched=None,
+        holds=True, shapes=(), dispatch={}, patched=None,
     )  # fmt: skip
 
 
