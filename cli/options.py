@@ -193,6 +193,7 @@ class ShapeType(click.ParamType[tuple[int, int, int]]):
 
 
 def parse_values(values: tuple[str, ...]) -> dict[str, float]:
+    """Name -> number, from `--value NAME=N`; N may be hexadecimal. Raises UsageError for anything else."""
     values_by_name: dict[str, float] = {}
     for text in values:
         name, _, number = text.partition("=")

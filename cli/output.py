@@ -39,6 +39,7 @@ class Progress:
         self.shown = 0.0
 
     def step(self, note: str = "") -> None:
+        """Counts one finished item and draws the line, at most ten times a second."""
         self.done += 1
         now = time.monotonic()
         if self.live and (now - self.shown > 0.1 or self.done == self.total):

@@ -25,8 +25,8 @@ Examples:
   synth train corpus --config smollm2 --out model --max-steps 200
   synth train traces --config tools-smollm2 --out agent
   synth train predictions --config predict-tools-tiny --out agent
-  synth train predictions --config predict-tools-grpo --base agent --out practised
-  synth train traces --config tools-grpo --base agent --out practised
+  synth train predictions --config predict-tools-grpo --base agent --out reinforced
+  synth train traces --config tools-grpo --base agent --out reinforced
   synth train corpus --config paper --base /models/Llama-3.2-3B-Instruct --out model
   torchrun --nproc_per_node 8 -m hipsynth.cli.main train corpus --config paper --out model
 """

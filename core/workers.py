@@ -160,10 +160,13 @@ def end_with_parent() -> None:
 
 
 @contextlib.contextmanager
-def _hidden_main_module() -> Iterator[None]:
+def _hidden_main_module(function: Callable[[T], object]) -> Iterator[None]:
     """Keeps a new process from running the caller's script again, as multiprocessing's "spawn" does: scripts that use
-    hipsynth as a library need no `if __name__ == "__main__"`. Workers need nothing of it."""
+    hipsynth as a library need no `if __name__ == "__main__"`. Workers need it only for a `function` that it defines."""
     name = "__main__"
+    if getattr(function, "func", function).__module__ == name:
+        yield
+        return
     script = sys.modules[name]
     sys.modules[name] = ModuleType(name)
     try:
@@ -182,7 +185,7 @@ class _Worker(Generic[T]):
         resource_tracker.ensure_running()  # would unblock signals below
         signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)  # inherited, until _serve handles them
         try:
-            with _hidden_main_module():
+            with _hidden_main_module(function):
                 self.process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)

@@ -171,26 +171,27 @@ def parse_source(
     host = _view_side(text, path, config, HOST, definitions)
     if isinstance(host, list):
         return None, host
-    referents, skipped, functions = (
-        host.referents,
-        host.skipped,
-        {definition.place: definition for definition in host.definitions},
-    )
-    if _DEVICE_ONLY_TEXT.search(text):
-        device = _view_side(text, path, config, DEVICE, definitions)
-        if isinstance(device, list):
-            return None, device
+    device = _view_side(text, path, config, DEVICE, definitions) if _DEVICE_ONLY_TEXT.search(text) else None
+    if isinstance(device, list):
+        return None, device
+    return _join_sides(path, text, host, device), []
+
+
+def _join_sides(path: str, text: bytes, host: _View, device: _View | None) -> ParsedUnit:
+    """The unit of both sides; what only the device side has is added to the host's."""
+    referents, skipped = host.referents, host.skipped
+    functions = {definition.place: definition for definition in host.definitions}
+    if device is not None:
         if len(device.referents) == len(referents):
             referents = [a | b for a, b in zip(referents, device.referents, strict=True)]
             skipped &= device.skipped
         functions = {definition.place: definition for definition in device.definitions} | functions
     words, macros = host.words
     macro_words = reserved_by(macros, {t.text for t in host.tokens if t.identifier})
-    unit = ParsedUnit(
+    return ParsedUnit(
         path, text, host.tokens, tuple(referents), host.kinds, host.functions, words, macro_words, skipped,
         tuple(functions[place] for place in sorted(functions)),
     )  # fmt: skip
-    return unit, []
 
 
 @dataclass

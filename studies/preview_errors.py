@@ -1,8 +1,12 @@
-"""How far previews are from the labels of a corpus: `python -m studies.preview_errors CORPUS [--worst N] [--every K]`.
+"""How far previews are from the labels of a corpus, and how many labels have one.
 
-Every kernel of a run is compared, not only the heaviest. Prints, for those that are furthest off, the ratio of
-previewed to labelled duration, requests, misses and bytes, and, for each architecture, the median error, the share
-within 10 % and what has no preview. Labels are simulated.
+    python -m studies.preview_errors CORPUS [--sources FOLDER] [--worst N] [--every K]
+
+Every kernel of a run is compared, not only the heaviest. `--sources`: the folder of the surveyed collections; their
+programs are then asked about as `synth predict` does it, each in its own folder, with the include folders and the
+language standard of its build. Prints, for the labels that are furthest off, the ratio of previewed to labelled
+duration, requests, misses and bytes, and, for each architecture, the median error, the share within 10 % and the
+reasons why labels have no preview. Labels are simulated.
 """
 
 from __future__ import annotations
@@ -10,13 +14,17 @@ from __future__ import annotations
 import argparse
 import math
 import statistics
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hipsynth.core.errors import BadInput, HipsynthError
+from hipsynth.core.program import Project, SourceFile
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling.preview.programs import ProgramPreviews
+from hipsynth.profiling.survey.build_plan import SurveyedProgram
+from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.source.names import base_name
 from hipsynth.training.analytic.examples import (
     JOB_SECONDS,
@@ -30,6 +38,24 @@ from hipsynth.training.analytic.examples import (
 from hipsynth.training.analytic.features import preview_quantities
 from hipsynth.training.analytic.quantities import NAMES, metric_quantities
 from hipsynth.training.data.dataset import LabelledSample, load_samples
+
+NO_LAUNCH = "no launch of it was found"
+
+
+@dataclass(frozen=True)
+class ProgramPlace:
+    """Where a surveyed program lies, and what its build adds to the flags of its labels."""
+
+    project: Project
+    flags: str
+
+
+@dataclass(frozen=True)
+class PreviewJob:
+    """A build's samples, and its program's place if that is known."""
+
+    build: BuildSamples
+    place: ProgramPlace | None = None
 
 
 @dataclass(frozen=True)
@@ -66,7 +92,7 @@ def compared(sample: LabelledSample, found: ProgramPreviews) -> PreviewRow:
         reasons = dict.fromkeys(
             launch_preview.reason for launch_preview in found.failures if launch_preview.kernel == name
         )
-        return row_of(sample, {}, "; ".join(reasons) or "no launch of it was found")
+        return row_of(sample, {}, "; ".join(reasons) or NO_LAUNCH)
     previewed = mean_quantities(
         [
             preview_quantities(launch_preview, sample.arch)
@@ -78,20 +104,47 @@ def compared(sample: LabelledSample, found: ProgramPreviews) -> PreviewRow:
     return row_of(sample, ratios, "", preview.by_data, preview.bottleneck)
 
 
-def rows_of(build: BuildSamples) -> list[PreviewRow]:
+def find_places(sources: Path, samples: Sequence[LabelledSample]) -> dict[tuple[str, str], ProgramPlace]:
+    """(collection, path in it) -> place, for the programs of the samples' collections that lie in `sources`."""
+    places = {}
+    for collection in sorted({sample.family for sample in samples}):
+        root = sources / collection
+        for program in find_programs(root, samples[0].arch) if root.is_dir() else ():
+            if program.plans:
+                places[collection, program.id] = place_of(program)
+    return places
+
+
+def place_of(program: SurveyedProgram) -> ProgramPlace:
+    """The place of a program, by its most reliable plan; its macros are in the labels' text."""
+    plan = program.plans[0]
+    unit = replace(plan.units[0], options=(), defines=(), undefines=())
+    return ProgramPlace(Project((SourceFile(program.main),), plan.folder), unit.flags())
+
+
+def rows_of(job: PreviewJob) -> list[PreviewRow]:
+    samples, place = job.build.samples, job.place
     try:
-        return [compared(sample, previews) for sample, previews in zip(build.samples, previews_of(build), strict=True)]
+        found = previews_of(job.build, place.flags, place.project) if place else previews_of(job.build)
+        return [compared(sample, previews) for sample, previews in zip(samples, found, strict=True)]
     except BadInput as error:
-        return [row_of(sample, {}, error.reason) for sample in build.samples]
+        return [row_of(sample, {}, error.reason) for sample in samples]
 
 
-def compare(samples: Iterable[LabelledSample], workers: int) -> list[PreviewRow]:
-    """The rows of all samples, the worst first."""
-    jobs = group_builds(samples)
+def compare(
+    samples: Sequence[LabelledSample],
+    workers: int,
+    places: Mapping[tuple[str, str], ProgramPlace] | None = None,
+) -> list[PreviewRow]:
+    """The rows of all samples, the worst first. `places`: of surveyed programs, by collection and path."""
+    known = places or {}
+    builds = group_builds(samples)
+    jobs = [PreviewJob(build, known.get((first.family, str(first.extra.get("name"))))) for build in builds
+            for first in build.samples[:1]]  # fmt: skip
     rows: list[PreviewRow] = []
     for outcome in map_unordered(rows_of, jobs, workers, "local", JOB_SECONDS):
         if isinstance(outcome.error, HipsynthError):  # its worker ended
-            rows += [row_of(sample, {}, outcome.error.reason) for sample in jobs[outcome.index].samples]
+            rows += [row_of(sample, {}, outcome.error.reason) for sample in jobs[outcome.index].build.samples]
         else:
             rows += outcome.get()
     return sorted(rows, key=lambda row: (-row.off, row.name, row.arch))
@@ -112,22 +165,28 @@ def lines(rows: Sequence[PreviewRow], worst: int) -> list[str]:
 def summary(arch: str, rows: Sequence[PreviewRow]) -> str:
     errors = [abs(row.ratios["duration"] - 1) if row.ratios else math.inf for row in rows]
     near = sum(error <= 0.1 for error in errors) / len(errors)
-    none = sum(not row.ratios for row in rows)
+    reasons = Counter(row.reason for row in rows if not row.ratios)
+    missing = "; ".join(f"{count} x {reason}" for reason, count in reasons.most_common())
     return (
-        f"{arch}: {len(rows)} labels, {none} without a preview; duration: median error "
-        f"{100 * statistics.median(errors):.1f} %, {100 * near:.0f} % within 10 %"
+        f"{arch}: {len(rows)} labels, {reasons.total()} without a preview{f' ({missing})' if missing else ''}; "
+        f"duration: median error {100 * statistics.median(errors):.1f} %, {100 * near:.0f} % within 10 %"
     )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("corpus", type=Path)
+    parser.add_argument("--sources", type=Path, help="folder of the surveyed collections")
+    parser.add_argument("--only", default="", help="programs whose path holds this text")
     parser.add_argument("--worst", type=int, default=40, help="rows to print")
     parser.add_argument("--every", type=int, default=1, help="take every K-th build only")
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
-    jobs = group_builds(load_samples(options.corpus, every_kernel=True))[:: options.every]
-    rows = compare([sample for job in jobs for sample in job.samples], options.workers)
+    labels = load_samples(options.corpus, every_kernel=True)
+    builds = group_builds(label for label in labels if options.only in str(label.extra.get("name")))
+    samples = [sample for build in builds[:: options.every] for sample in build.samples]
+    places = find_places(options.sources, samples) if options.sources else {}
+    rows = compare(samples, options.workers, places)
     print("\n".join(lines(rows, options.worst)))
 
 

@@ -1,6 +1,6 @@
 """Writes out/reasoning.md: models that optimize held-out kernels with tools, beside the search.
 
-    python -m studies.reasoning_table --trained FOLDER [--practised FOLDER] [--untrained BASE] [--kernels N] [--arch A]
+    python -m studies.reasoning_table --trained FOLDER [--reinforced FOLDER] [--untrained BASE] [--kernels N] [--arch A]
         [--traces FOLDER] [--as-is]
 
 Each row works on the naive versions of handwritten problems, and with --traces on programs of held-out lineages; none
@@ -138,12 +138,12 @@ def rows_of(given: argparse.Namespace, calls: Mapping[str, int]) -> dict[str, tu
             loaded[folder] = local(folder)
         return loaded[folder]
 
-    for name in ("practised", "trained", "untrained"):
+    for name in ("reinforced", "trained", "untrained"):
         if folder := getattr(given, name):
             record = model_record(Path(folder))
             model = f"{folder} {record['fingerprint'][:12]} {record['steps']}" if record else folder
             makers[f"{name}, tools"] = model, partial(asking, with_tools, of, folder)
-            if name != "practised":
+            if name != "reinforced":
                 makers[f"{name}, no tools"] = model, partial(asking, without_tools, of, folder)
     makers[CONTROL] = f"as {makers[TRAINED][0]}", partial(by_chance, calls)
     makers[ALL_CALLS] = "", partial(by_chance, CALLS)
@@ -191,7 +191,7 @@ def programs_of(given: argparse.Namespace) -> Iterator[tuple[str, str, str]]:
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trained", required=True, help="model of `synth train TRACES --config tools-smollm2`")
-    parser.add_argument("--practised", default="", help="that model after `--config tools-grpo`")
+    parser.add_argument("--reinforced", default="", help="that model after `--config tools-grpo`")
     parser.add_argument("--untrained", default="smollm2", help="the base that it was before")
     parser.add_argument("--kernels", type=int, default=10, help="of each kind, at most")
     parser.add_argument("--arch", default="gfx942")

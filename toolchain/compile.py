@@ -87,14 +87,7 @@ def compile_device(
                 store_build(job, compiled, headers)
             for path, target in zip(compiled, targets, strict=True):
                 copy_regular(path, target)
-    kernels = kernels_in(targets[0])
-    if not kernels:
-        raise BadInput(
-            f"{source}: no kernel in the file",
-            cause="the compiler found no __global__ function to emit",
-            remedy="templates need an instantiation; host-only programs cannot be profiled",
-            reason=Reason.NO_KERNEL,
-        )
+    kernels = _require_kernels(source, targets[0])
     provenance = toolchain.provenance() | {
         "arch": arch,
         "flags": flags,
@@ -103,6 +96,19 @@ def compile_device(
     }
     seconds = time.monotonic() - start
     return DeviceBuild(targets[0], targets[1], kernels, arch, flags, job.key, provenance, bool(cached), header, seconds)
+
+
+def _require_kernels(source: Path, code_object: Path) -> tuple[str, ...]:
+    """The symbols of the kernels in a source's code object. Raises BadInput (reason "no_kernel") without any."""
+    kernels = kernels_in(code_object)
+    if not kernels:
+        raise BadInput(
+            f"{source}: no kernel in the file",
+            cause="the compiler found no __global__ function to emit",
+            remedy="templates need an instantiation; host-only programs cannot be profiled",
+            reason=Reason.NO_KERNEL,
+        )
+    return kernels
 
 
 def compile_host(

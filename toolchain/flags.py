@@ -94,7 +94,7 @@ def parse_flags(flags: str) -> Flags:
     """Splits flags like a shell and checks them.
 
     Raises UsageError (reason "bad_flag") naming the first flag that is not allowed, and for unbalanced quotes. Flags
-    that this clang does not know are reported later, by driver.template.
+    that this clang does not know are reported later, by driver.driver_commands.
     """
     device: list[str] = []
     host: list[str] = []

@@ -14,7 +14,7 @@ class Amounts:
 
     `bytes` and `lds_bytes` are requested by active lanes. `accesses` are look-ups of vL1D lines, `misses` those that
     the L2 had to answer, `l2_misses` include scalar loads. `bank_conflicts`, `stall_cycles` (waits for memory and LDS)
-    and `barrier_cycles` are cycles, summed over waves. `share`: of the kernel's time (0..1), see attribute.shares.
+    and `barrier_cycles` are cycles, summed over waves. `share`: of the kernel's time (0..1), see attribute.time_shares.
     """
 
     instructions: float

@@ -66,7 +66,7 @@ class MatrixSummary:
 
 @dataclass(frozen=True)
 class MatrixOptions:
-    """Options of a matrix run: backend (see backends.get), engine (see core.workers), what to run again."""
+    """Options of a matrix run: backend (see backends.open_backend), engine (see core.workers), what to run again."""
 
     backend: str = "sim"
     engine: str = "local"

@@ -47,16 +47,23 @@ class SurveyOptions:
     workers: int = 1
     count: bool = True
     match: str = ""
-    memory_bytes: int = 8 << 30  # see sim.limits.Limits
+    memory_bytes: int = 8 << 30  # see simulator.limits.RunLimits
     device: str = ""  # empty: the architecture's default device
     isolate: bool = True  # run in the sandbox if it works here
-    budget_s: float = 0.0  # see sim.limits.Limits; 0: every launch runs in full
+    budget_s: float = 0.0  # see simulator.limits.RunLimits; 0: every launch runs in full
     shrink: bool = False  # look for smaller arguments of programs that do not fit
     labels: bool = False  # count every kernel for a corpus
 
     @property
     def table(self) -> devices.DeviceTable:
         return devices.device_of(self.arch, self.device)
+
+    def run_limits(self) -> RunLimits:
+        """The limits of a program's run: launches are sampled only within a budget."""
+        return RunLimits(
+            self.timeout_s, WAVE_INSTRUCTIONS, self.memory_bytes, sampling_units=SAMPLING_UNITS if self.budget_s else 0,
+            strict_bounds=False, isolate=self.isolate, budget_s=self.budget_s,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -198,12 +205,7 @@ def _survey_one(task: _Task, scratch: Path) -> tuple[SurveyRow, tuple[Labels, ..
     )  # fmt: skip
     if built.artefacts is None:
         return row, ()
-    limits = RunLimits(
-        options.timeout_s, WAVE_INSTRUCTIONS, options.memory_bytes, sampling_units=0, strict_bounds=False,
-        isolate=options.isolate, budget_s=options.budget_s,
-    )  # fmt: skip
-    if options.budget_s:
-        limits = replace(limits, sampling_units=SAMPLING_UNITS)
+    limits = options.run_limits()
     verdict, result, call = try_calls(
         program, built, options.table, task.root, scratch, limits, options.count, options.labels
     )

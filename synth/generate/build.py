@@ -50,7 +50,7 @@ def _size_refusal(template: FamilyTemplate, sizes: Mapping[str, int]) -> str:
 def make_program(
     family: str, choices: Choices, overrides: ParameterValues | None = None, policy: Policy | None = None
 ) -> Program:
-    """One program of a family; errors as in `build_module`. `sizes.expected_output` knows what it must print."""
+    """One program of a family; errors as in `build_module`. What it must print: `problem_sizes`."""
     family = template_of(family)
     context, module = build_module(family, choices, overrides, policy=policy)
     text = emit.render_program(find_template(family), module, dict(context.params))

@@ -2,7 +2,7 @@
 
 Values are arrays over (grid z, y, x, block z, y, x), broadcast: a value that is constant along an axis has
 extent 1 there, so uniform and row- or column-wise values cost almost nothing. Lockstep is one of the execution orders
-that a race-free program permits; `races.py` checks race freedom.
+that a race-free program permits.
 """
 
 from __future__ import annotations

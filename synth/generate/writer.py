@@ -63,7 +63,7 @@ def generate_into(
 ) -> GenerateSummary:  # fmt: skip
     """Writes `count` programs of a seed to OUT/<id>.hip and OUT/programs.jsonl, resuming an interrupted run.
 
-    `runs`: problem sizes per program (see sizes.with_runs); `policy`: in place of the default.
+    `runs`: problem sizes per program (see problem_sizes.with_runs); `policy`: in place of the default.
 
     Raises UsageError for an unknown family, BadInput if the folder holds another run, is being written to by another
     process, or cannot be written.
@@ -82,18 +82,10 @@ def generate_into(
                     f"{out} holds {len(records)} programs, more than --count {count}",
                     remedy="use another --out, or a larger --count",
                 )
-            identifiers = {str(r["id"]) for r in records}
             fresh = generate_programs(
-                count,
-                seed,
-                family,
-                workers,
-                start=reused,
-                earlier_ids=identifiers,
-                runs=runs,
-                policy=policy,
-                engine=engine,
-            )
+                count, seed, family, workers, start=reused, earlier_ids={str(r["id"]) for r in records}, runs=runs,
+                policy=policy, engine=engine,
+            )  # fmt: skip
             if reused < count:
                 records += _write_programs(out, run, records, fresh, on_program)
         except OSError as error:

@@ -87,15 +87,7 @@ class Jail:
         descriptors = [theirs.fileno()]
         try:
             if view is not None:
-                paths_shown = {
-                    path: self._resources.enter_context(bubblewrap.make_readable(o)) for path, o in view.read_only
-                }
-                self.lasting = all(
-                    paths_shown[path] == outside for path, outside in view.read_only
-                )  # a copy may become old
-                paths_shown[supervisor_path()] = self._resources.enter_context(
-                    bubblewrap.make_readable(supervisor_path())
-                )
+                paths_shown = self._show_paths(view)
                 filter_fd = self._resources.enter_context(seccomp_file(forks=True))
                 descriptors += [] if filter_fd is None else [filter_fd]
                 command = bubblewrap.command_line(command, view.writable, view.writable_bytes, filter_fd, paths_shown)
@@ -115,6 +107,15 @@ class Jail:
             raise
         finally:
             theirs.close()
+
+    def _show_paths(self, view: SandboxView) -> dict[Path, Path]:
+        """Path inside -> readable path outside, for what a view shows and the supervisor. Where only a copy is
+        readable, which may become old, the jail does not last."""
+        paths_shown = {path: self._resources.enter_context(bubblewrap.make_readable(o)) for path, o in view.read_only}
+        self.lasting = all(paths_shown[path] == outside for path, outside in view.read_only)
+        supervisor = supervisor_path()
+        paths_shown[supervisor] = self._resources.enter_context(bubblewrap.make_readable(supervisor))
+        return paths_shown
 
     def open_workspace(self) -> Workspace:
         """The sandbox's folder for jobs. Raises OSError if the sandbox could not be created."""

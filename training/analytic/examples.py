@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hipsynth.core.errors import BadInput, HipsynthError
+from hipsynth.core.program import Project
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling.preview.interpret import Preview
 from hipsynth.profiling.preview.programs import ProgramPreviews, device_code, preview_program
@@ -56,12 +57,13 @@ def preview_build(build: BuildSamples) -> list[PreviewFeatures | None]:
         return [None] * len(build.samples)
 
 
-def previews_of(build: BuildSamples) -> list[ProgramPreviews]:
-    """The previews of each sample's run. Raises CompileFailed, BadInput."""
+def previews_of(build: BuildSamples, flags: str = "", project: Project | None = None) -> list[ProgramPreviews]:
+    """The previews of each sample's run. `flags`: what the build needs besides the flags of the labels; `project`: the
+    folder that the program runs in. Raises CompileFailed, BadInput."""
     first = build.samples[0]
-    code = device_code(first.program_text or first.text, first.arch, first.flags)
+    code = device_code(first.program_text or first.text, first.arch, f"{first.flags} {flags}".strip(), project=project)
     runs = dict.fromkeys(map(_run_of, build.samples))  # a run has a sample for each kernel
-    previews = {run: preview_program(run[0], code, run[1], run[2]) for run in runs}
+    previews = {run: preview_program(run[0], code, run[1], run[2], project) for run in runs}
     return [previews[_run_of(sample)] for sample in build.samples]
 
 

@@ -209,6 +209,8 @@ def describe_kernel(
     duration_ns: float,
     intervals: Mapping[str, tuple[float, float]],
 ) -> KernelPrediction:
+    """The prediction of a previewed launch: metrics in their units, intervals by metric and DURATION (ns). It abstains
+    where the duration is uncertain by more than WIDEST, or the kernel fails or does not end on synthetic data."""
     low, high = intervals.get(DURATION, (duration_ns, duration_ns))
     width = math.log(high / low) / 2 if low > 0 else math.inf
     reason, code = "", Reason.NONE
@@ -243,6 +245,7 @@ def describe_kernel(
 
 
 def unknown_kernel(failure: PreviewFailure) -> KernelPrediction:
+    """The abstention for a launch, or a program, without a preview: no metrics, and the reason."""
     return KernelPrediction(
         name=failure.kernel,
         metrics={},
@@ -290,7 +293,7 @@ def find_previews(
 def launches_of(
     source: str, interpreter: Interpreter, question: LaunchAssumptions, recording: Recording
 ) -> tuple[list[DeviceLaunch], list[str]]:
-    """The launches to preview, and notes, as find() says; `recording`: what the program's run recorded."""
+    """The launches to preview, and notes, as find_previews() says; `recording`: what the program's run recorded."""
     launches = list(recording.launches)
     notes = [f"not all launches may be known: {recording.message}"] if recording.reason and launches else []
     if not launches:

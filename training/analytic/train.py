@@ -45,11 +45,8 @@ def train_analytic(
     fingerprint = training_fingerprint(config, used)
     if (existing := finished_already(out, fingerprint)) is not None:
         return existing
-    features = preview_samples(used, workers or os.cpu_count() or 1, note)
-    learned = build_examples(used, features)
-    labels = sorted({(s.backend, str(s.extra.get("backend_version", ""))) for s in used})
-    about = {"samples": len(used), "previewed": len(learned), "labels": labels}
-    model = AnalyticModel.fit(learned, about)
+    learned = build_examples(used, preview_samples(used, workers or os.cpu_count() or 1, note))
+    model = AnalyticModel.fit(learned, _describe_labels(used, len(learned)))
     out.mkdir(parents=True, exist_ok=True)
     model.save(out / PREDICTOR)
     TextModel.fit(used).save(out / TEXT_MODEL.name)
@@ -70,3 +67,9 @@ def train_analytic(
     }
     write_whole(out / RECORD, json.dumps(record, indent=1))
     return record
+
+
+def _describe_labels(samples: Sequence[LabelledSample], previewed: int) -> dict[str, object]:
+    """What a predictor's file says of the labels that it was fitted to."""
+    labels = sorted({(sample.backend, str(sample.extra.get("backend_version", ""))) for sample in samples})
+    return {"samples": len(samples), "previewed": previewed, "labels": labels}

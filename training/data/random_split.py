@@ -41,7 +41,7 @@ def add_copies(samples: Sequence[LabelledSample], copies: Path) -> list[Labelled
 
 def split_at_random(samples: Iterable[LabelledSample]) -> dict[str, list[LabelledSample]]:
     """Splits a pool as the paper does: each sample by itself, so a test sample's program is trained on under other
-    names or flags. The parts have the names of dataset.split: `train`, `valid` and `random`; the others are empty."""
+    names or flags. The parts are named as by dataset.split_samples: `train`, `valid` and `random`; others are empty."""
     parts: dict[str, list[LabelledSample]] = {name: [] for name in ("train", "valid", *TEST_PARTS)}
     for sample in sorted(samples, key=lambda s: (s.key, s.kernel)):
         share = hash_share(f"at-random:{sample.key}")

@@ -65,11 +65,7 @@ def select_labels(
     if not every_device:
         chosen = [row for row in chosen if row["device"] == (device or default_device(row["arch"]))]
     left_out = Counter({"other backend or device": len(rows) - len(chosen)})
-    items: dict[str, list[StoredRow]] = {}
-    for row in chosen:
-        items.setdefault(row["measurement_id"], []).append(row)
-    for kernels in items.values():  # the heaviest first
-        kernels.sort(key=lambda kernel: (-_total_time(kernel), kernel["kernel_index"]))
+    items = _kernels_by_run(chosen)
     wanted = [row for kernels in items.values() for row in (kernels if every_kernel else kernels[:1])]
     left_out["other kernels of the program"] = len(chosen) - len(wanted)
     versions = Counter(_tool_versions(kernels[0]) for kernels in items.values())
@@ -79,6 +75,16 @@ def select_labels(
     complete = [row for row in labels if all(row[metric] is not None for metric in metrics.answer_ids())]
     left_out["a metric is not known"] = len(labels) - len(complete)
     return Selection(sorted(complete, key=lambda row: str(row["measurement_id"])), +left_out)
+
+
+def _kernels_by_run(rows: Sequence[StoredRow]) -> dict[str, list[StoredRow]]:
+    """Measurement id -> the kernels of the run, the heaviest first."""
+    items: dict[str, list[StoredRow]] = {}
+    for row in rows:
+        items.setdefault(row["measurement_id"], []).append(row)
+    for kernels in items.values():
+        kernels.sort(key=lambda kernel: (-_total_time(kernel), kernel["kernel_index"]))
+    return items
 
 
 def no_labels(root: Path, measurements: pa.Table, selection: Selection) -> BadInput:

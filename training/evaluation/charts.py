@@ -8,6 +8,8 @@ from html import escape
 
 from hipsynth.profiling.reports.numbers import format_number
 
+HISTOGRAM_SHAPE = 300, 150, 30, 8, 8, 26  # width, height, margins left, right, top and bottom, in pixels
+
 
 def category_colour(index: int) -> str:
     """A CSS colour for category `index`; hues step by the golden angle, so that adjacent categories differ."""
@@ -19,7 +21,7 @@ def svg_histogram(series: Mapping[str, Sequence[float]], title: str, bins: int =
 
     On a logarithmic axis, zeros have a separate bar at the left.
     """
-    width, height, left, right, top, bottom = 300, 150, 30, 8, 8, 26
+    width, height, left, right, top, bottom = HISTOGRAM_SHAPE
     values = [v for group in series.values() for v in group if not log or v > 0]
     zeros = {name: sum(v <= 0 for v in group) if log else 0 for name, group in series.items()}
     scale = math.log10 if log else float
@@ -39,13 +41,7 @@ def svg_histogram(series: Mapping[str, Sequence[float]], title: str, bins: int =
     for index, name in enumerate(series):
         bars = [(0, zeros[name])] if offset else []
         bars += [(b + offset, c) for b, c in enumerate(counts[name])]
-        for slot, count in bars:
-            if count:
-                tall = (height - top - bottom) * count / tallest
-                x, y = left + slot * step, height - bottom - tall
-                tip = f"<title>{escape(name)}: {count}</title>"
-                box = f'x="{x:.1f}" y="{y:.1f}" width="{step - 1:.1f}" height="{tall:.1f}"'
-                parts.append(f'<rect class="bar bar-{index}" {box}>{tip}</rect>')
+        parts += [_draw_bar(name, index, left + slot * step, step, c, tallest) for slot, c in bars if c]
     base = height - bottom
     parts.append(f'<line class="base" x1="{left}" x2="{width - right}" y1="{base}" y2="{base}"/>')
     parts.append(f'<text class="tick" text-anchor="end" x="{left - 4}" y="{top + 8}">{tallest}</text>')
@@ -56,3 +52,11 @@ def svg_histogram(series: Mapping[str, Sequence[float]], title: str, bins: int =
     if offset:
         parts.append(f'<text class="tick" text-anchor="middle" x="{left + step / 2:.1f}" y="{base + 14}">0</text>')
     return "".join([*parts, "</svg>"])
+
+
+def _draw_bar(name: str, colour: int, x: float, step: float, count: int, tallest: int) -> str:
+    """A bar of `count` values at `x`; the tallest bar fills the height."""
+    _, height, _, _, top, bottom = HISTOGRAM_SHAPE
+    tall = (height - top - bottom) * count / tallest
+    box = f'x="{x:.1f}" y="{height - bottom - tall:.1f}" width="{step - 1:.1f}" height="{tall:.1f}"'
+    return f'<rect class="bar bar-{colour}" {box}><title>{escape(name)}: {count}</title></rect>'

@@ -78,36 +78,45 @@ def evaluate_model(
         report("none of the model's training samples is in this corpus: no baselines")
     if not any(parts.values()):
         raise BadInput("no held-out samples to test", remedy="profile more programs into the corpus")
-    predicted: dict[str, dict[str, Predicted]] = {"model": {}}
+    by_model: dict[str, Predicted] = {}
     valid: dict[str, tuple[float | None, int]] = {}
     for name, part in parts.items():
         report(f"model: {len(part)} samples of split {name}")
-        predicted["model"][name] = predictor.predict(part)
+        by_model[name] = predictor.predict(part)
         valid[name] = predictor.valid_share(part[:free_samples])
-    about, without_code = {}, 0
     baselines: list[Baseline] = all_baselines(disassemble) if train else []
     if train and disassemble is None and not isinstance(predictor, ScoredAnalyticPredictor):
         baselines.append(AnalyticBaseline())
-    for baseline in baselines:
-        report(f"baseline: {baseline.name}")
-        baseline.fit(train)
-        predicted[baseline.name] = {name: baseline.predict(part) for name, part in parts.items()}
-        about[baseline.name] = baseline.about
-        without_code = baseline.without_code if isinstance(baseline, GradientBoosting) else without_code
+    predicted = {"model": by_model, **_predict_with_baselines(baselines, train, parts, report)}
     record = predictor.record
     document = EvaluationDocument(
         model=EvaluatedModel(str(predictor.path), record["base"], str(record["config"]["name"])),
         format=record["format"],
         train_samples=len(train),
         backends=tuple(sorted({s.backend for s in train})),
-        splits=_score_splits(predictor, train, parts, predicted["model"], valid),
+        splits=_score_splits(predictor, train, parts, by_model, valid),
         baselines=_score_baselines(parts, predicted),
-        about_baselines=about,
-        without_code_features=without_code,
+        about_baselines={baseline.name: baseline.about for baseline in baselines},
+        without_code_features=sum(b.without_code for b in baselines if isinstance(b, GradientBoosting)),
         excluded=excluded,
         fingerprint=evaluation_fingerprint(record, samples),
     )
     return Evaluation(document, parts, predicted)
+
+
+def _predict_with_baselines(
+    baselines: Sequence[Baseline],
+    train: Sequence[LabelledSample],
+    parts: Mapping[str, Sequence[LabelledSample]],
+    report: Note,
+) -> dict[str, dict[str, Predicted]]:
+    """Fits each baseline; baseline -> split -> predictions."""
+    predicted = {}
+    for baseline in baselines:
+        report(f"baseline: {baseline.name}")
+        baseline.fit(train)
+        predicted[baseline.name] = {name: baseline.predict(part) for name, part in parts.items()}
+    return predicted
 
 
 def held_out(

@@ -1,7 +1,7 @@
 """The paper's Table 4: its protocol on a pool of samples, the same predictors on programs without relatives, and rows
 of text for both.
 
-The pool is split at random over programs, flags, architectures and renamed copies (data.copies), so a test sample
+The pool is split at random over programs, flags, architectures and renamed copies, so a test sample
 nearly always has a relative in training. The other sets have none. All figures are of the ten metrics of the paper's
 table, in which GFLOP/s count once.
 """

@@ -29,9 +29,12 @@ class Baseline(Protocol):
     name: str
     about: str
 
-    def fit(self, train: Sequence[LabelledSample]) -> None: ...
+    def fit(self, train: Sequence[LabelledSample]) -> None:
+        """Learns from training samples; a second call forgets the first."""
 
-    def predict(self, samples: Sequence[LabelledSample]) -> list[Prediction]: ...
+    def predict(self, samples: Sequence[LabelledSample]) -> list[Prediction]:
+        """For each sample, metric -> normalised value (of the metric's range, 0..1), None if it has no answer."""
+        ...
 
 
 class MedianBaseline:

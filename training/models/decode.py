@@ -72,15 +72,15 @@ class AnswerDecoder:
         return self.complete([self.encoder.encode(*q) for q in questions], batch)
 
     def complete(self, encoded: Sequence[EncodedQuestion], batch: int = 16) -> list[DecodedAnswer]:
-        """The values of encoded questions, as forced()."""
+        """The values of encoded questions, as decode_values()."""
         order = sorted(range(len(encoded)), key=lambda i: len(encoded[i].prefix))
         answers: list[DecodedAnswer] = [DecodedAnswer() for _ in encoded]
         for part in _split_chunks(order, batch):
-            for index, answer in zip(part, self._forced_batch([encoded[i] for i in part]), strict=True):
+            for index, answer in zip(part, self._decode_batch([encoded[i] for i in part]), strict=True):
                 answers[index] = answer
         return answers
 
-    def _forced_batch(self, batch: Sequence[EncodedQuestion]) -> list[DecodedAnswer]:
+    def _decode_batch(self, batch: Sequence[EncodedQuestion]) -> list[DecodedAnswer]:
         import torch
 
         rows = [self._make_row(encoded) for encoded in batch]

@@ -149,7 +149,7 @@ class VariantDocument:
 
 
 @dataclass(frozen=True)
-class PractisedRun:
+class ReinforcementRun:
     """A run of a model in reinforcement. `ended`: why it ended, or its moves; `tokens`: those that it wrote."""
 
     reward: float
@@ -189,7 +189,7 @@ class TrainDocument:
     share_of_peak: float | None = None
     train_loss: float | None = None
     valid_loss: float | None = None
-    rollouts: tuple[PractisedRun, ...] | None = None
+    rollouts: tuple[ReinforcementRun, ...] | None = None
     previewed: int | None = None
     thresholds: Mapping[str, float | None] | None = None
     versions: Mapping[str, str] | None = None

@@ -18,7 +18,7 @@ from hipsynth.training.models.config import Config
 from hipsynth.training.models.model_card import finish_folder
 from hipsynth.training.models.model_record import ModelRecord, RolloutFigures, model_record
 from hipsynth.training.models.monitor import Progress
-from hipsynth.training.models.trainer import adapt_model, computes_bf16, package_versions
+from hipsynth.training.models.trainer import CHECKPOINTS, adapt_model, computes_bf16, package_versions
 
 if TYPE_CHECKING:
     from transformers import (
@@ -69,7 +69,7 @@ class TrainedBase:
 
 @dataclass(frozen=True)
 class RolloutTask:
-    """What is practised: `run` makes one run of the present model on a prompt, sampled at `temperature`."""
+    """What is rewarded: `run` makes one run of the present model on a prompt, sampled at `temperature`."""
 
     prompts: Sequence[str]
     run: RunModel
@@ -152,7 +152,7 @@ def _grpo_settings(config: Config, out: Path, context: int, temperature: float) 
     """The arguments of trl's GRPOConfig for a recipe."""
     on_cpu = not torch_or_missing().cuda.is_available()
     return {
-        "output_dir": str(out / "checkpoints"),
+        "output_dir": str(out / CHECKPOINTS),
         "per_device_train_batch_size": config.batch,
         "num_generations": config.generations,
         "gradient_accumulation_steps": config.accumulate,

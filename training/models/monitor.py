@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,6 +53,17 @@ def peak_flops(dtype: torch.dtype) -> float:
     return best
 
 
+def _write_log(row: Mapping[str, float], path: Path, board: SummaryWriter | None) -> None:
+    """Appends a line to the log at `path`, and its numbers to TensorBoard's files."""
+    with path.open("a") as file:
+        file.write(json.dumps(row) + "\n")
+    if board is None:
+        return
+    for name, value in row.items():
+        if name != "step" and isinstance(value, int | float):
+            board.add_scalar(name, value, int(row["step"]))
+
+
 def training_monitor(out: Path, progress: Progress | None, throughput: Throughput) -> TrainerCallback:
     """A Trainer callback: appends each log to LOG, and to TensorBoard's files if that package is installed, and reports
     steps, the latest loss and the time left to `progress`."""
@@ -82,12 +93,7 @@ def training_monitor(out: Path, progress: Progress | None, throughput: Throughpu
             if not logs or not state.is_world_process_zero:
                 return
             row = {"step": state.global_step, **logs, "tokens_per_second": round(throughput.tokens_per_second, 1)}
-            with (out / LOG).open("a") as file:
-                file.write(json.dumps(row) + "\n")
-            if self.board is not None:
-                for name, value in row.items():
-                    if name != "step" and isinstance(value, int | float):
-                        self.board.add_scalar(name, value, state.global_step)
+            _write_log(row, out / LOG, self.board)
             if "loss" in logs:
                 self.note = f"loss {float(logs['loss']):.3f}"
 

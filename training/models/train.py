@@ -34,6 +34,7 @@ from hipsynth.training.models.model_card import finish_folder
 from hipsynth.training.models.model_record import ModelRecord, model_record
 from hipsynth.training.models.monitor import Progress
 from hipsynth.training.models.supervised import EncodedSamples, SupervisedSamples, train_supervised
+from hipsynth.training.models.trainer import CHECKPOINTS
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -76,7 +77,7 @@ def _finish_folder(learned: Sequence[LabelledSample], out: Path, record: ModelRe
     """Writes the training set and, last, the record; removes checkpoints."""
     write_training_set(out, learned, Path(str(record["base"])))
     finish_folder(out, record)
-    shutil.rmtree(out / "checkpoints", ignore_errors=True)
+    shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
 
 
 def write_training_set(out: Path, learned: Sequence[LabelledSample], base: Path) -> None:

@@ -21,9 +21,12 @@ from hipsynth.training.models.monitor import FLOPS_PER_TOKEN, Progress, Throughp
 if TYPE_CHECKING:
     import torch
     from torch.utils.data import Dataset
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback, TrainingArguments
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase, Trainer, TrainerCallback, TrainingArguments
+    from transformers.trainer_utils import TrainOutput
 
     from hipsynth.training.models.config import Config
+
+CHECKPOINTS = "checkpoints"  # folder in that of a model
 
 
 def fit_model(
@@ -43,10 +46,10 @@ def fit_model(
     parameters = sum(p.numel() for p in model.parameters())
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
     train, valid = ([without_count(row) for row in part] for part in parts)
-    folder, throughput = out / "checkpoints", Throughput()
+    throughput = Throughput()
     trainer = Trainer(
         model=model,
-        args=training_arguments(config, folder, len(train)),
+        args=training_arguments(config, out / CHECKPOINTS, len(train)),
         train_dataset=train,
         eval_dataset=valid if config.patience else None,
         data_collator=batch_collator(tokenizer.pad_token_id, throughput),
@@ -54,27 +57,40 @@ def fit_model(
     )
     trainer.remove_callback(PrinterCallback)  # it writes to stdout
     first: bool = trainer.is_world_process_zero()
-    if first:
-        keep_own_checkpoints(folder, fingerprint)
-    trainer.accelerator.wait_for_everyone()
-    last = last_checkpoint(folder)
-    result = trainer.train(resume_from_checkpoint=str(last) if last else None)
+    result = _train_from_checkpoint(trainer, out / CHECKPOINTS, fingerprint)
     speed = throughput.tokens_per_second
     losses = trainer.evaluate(cast("Dataset[TokenRow]", valid)) if valid else {}
     trainer.save_model(str(out))
     if first:
         tokenizer.save_pretrained(out)
-    return {
+    facts: ModelRecord = {
         "parameters": parameters,
         "trained_parameters": trained,
         "steps": trainer.state.global_step,
-        "samples_cut": sum(row["cut_lines"] > 0 for row in parts[0]),
-        "tokens_per_sample": round(sum(len(row["input_ids"]) for row in train) / len(train)),
-        "tokens_per_second": round(speed, 1),
         "share_of_peak": round(FLOPS_PER_TOKEN * parameters * speed / peak_flops(model.dtype), 4),
+        "tokens_per_second": round(speed, 1),
         "train_loss": result.training_loss,
         "valid_loss": losses.get("eval_loss"),
-    }, first
+    }
+    facts.update(sample_facts(parts[0]))
+    return facts, first
+
+
+def _train_from_checkpoint(trainer: Trainer, folder: Path, fingerprint: str) -> TrainOutput:
+    """Trains to the end, from the last checkpoint of this training in `folder`, if there is one."""
+    if trainer.is_world_process_zero():
+        keep_own_checkpoints(folder, fingerprint)
+    trainer.accelerator.wait_for_everyone()
+    last = last_checkpoint(folder)
+    return trainer.train(resume_from_checkpoint=str(last) if last else None)
+
+
+def sample_facts(train: Sequence[TrainingExample]) -> ModelRecord:
+    """What a record says of the lengths of training samples."""
+    return {
+        "samples_cut": sum(row["cut_lines"] > 0 for row in train),
+        "tokens_per_sample": round(sum(len(row["input_ids"]) for row in train) / len(train)),
+    }
 
 
 def without_count(example: TrainingExample) -> TokenRow:
@@ -216,6 +232,7 @@ def last_checkpoint(folder: Path) -> Path | None:
 
 
 def package_versions() -> dict[str, str]:
+    """The versions of the packages that training depends on, for a model's record; "absent" if not installed."""
     from importlib.metadata import PackageNotFoundError, version
 
     versions = {}

@@ -32,7 +32,7 @@ def target_of(arch: str, flags: str = "-O3", device: str = "") -> Target:
 
 @dataclass(frozen=True)
 class Conditions:
-    """How a trial runs: the program's `arguments`, and what is observed and changed (see sim.observation).
+    """How a trial runs: the program's `arguments`, and what is observed and changed (see simulator.observation).
 
     `exact`: every work-group runs, so that results are valid; otherwise large grids are sampled, for their times.
     `effort` multiplies the work that sampling a large grid may take, `units` is how many pieces of it are counted.

@@ -70,8 +70,8 @@ def test_documents_of_training_say_what_applies(tmp_path: Path) -> None:
     }
     document = document_json(TrainDocument.of(tmp_path, record))
     assert document["thresholds"] == {"stores": None, "loads": 0.02} and "steps" not in document
-    practised: ModelRecord = {**record, "rollouts": [{"reward": 0.5, "ended": "answer", "tokens": 9}]}
-    assert document_json(TrainDocument.of(tmp_path, practised))["rollouts"] == practised["rollouts"]
+    reinforced: ModelRecord = {**record, "rollouts": [{"reward": 0.5, "ended": "answer", "tokens": 9}]}
+    assert document_json(TrainDocument.of(tmp_path, reinforced))["rollouts"] == reinforced["rollouts"]
     with pytest.raises(BadInput, match=RECORD):
         TrainDocument.of(tmp_path, {**record, "context": "long"})  # type: ignore[typeddict-item]
 

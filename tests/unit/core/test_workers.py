@@ -133,6 +133,27 @@ def test_interrupting_ends_the_workers(tmp_path: Path) -> None:
     assert child.communicate(timeout=20)[0] == "interrupted 0\n"
 
 
+OWN_FUNCTION = """
+from dataclasses import dataclass
+from hipsynth.core.workers import map_unordered
+@dataclass
+class Job:
+    number: int
+def double(job):
+    return 2 * job.number
+if __name__ == "__main__":
+    print([outcome.get() for outcome in map_unordered(double, [Job(4)])])
+"""
+
+
+def test_workers_find_a_function_of_the_script_itself(tmp_path: Path) -> None:
+    script = tmp_path / "main.py"
+    script.write_text(OWN_FUNCTION)
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])}
+    ran = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=env, check=False)
+    assert ran.stdout == "[8]\n", ran.stderr
+
+
 COLLECTED = """
 from test_workers import work
 from hipsynth.core.workers import map_unordered, use_outcomes

@@ -220,9 +220,9 @@ def test_reinforcement_takes_steps_and_keeps_what_the_model_is(tmp_path: Path) -
     practice = replace(
         config, method="grpo", base=str(tmp_path / "model"), max_steps=1, batch=2, generations=2, lora_r=0
     )
-    record = reinforce(tmp_path, practice, tmp_path / "practised")
+    record = reinforce(tmp_path, practice, tmp_path / "reinforced")
     assert record["steps"] == 1 and len(record["rollouts"]) == 2
-    assert PredictionAgent.load(tmp_path / "practised").answer([(Question.of(samples[0]), None)])[0].calls == ()
+    assert PredictionAgent.load(tmp_path / "reinforced").answer([(Question.of(samples[0]), None)])[0].calls == ()
     with pytest.raises(MissingDependency, match="no model that predicts with tools"):
         reinforce(tmp_path, replace(practice, base=str(tmp_path)), tmp_path / "other")
 

@@ -266,8 +266,10 @@ def test_reinforcement_takes_steps_with_the_tools_as_environment(traces: Path, t
     needs.package("trl")
     train_on_chats(traces, TINY, tmp_path / "model")
     config = replace(load_config("tools-grpo"), base=str(tmp_path / "model"), max_steps=1, batch=2, generations=2)
-    record = train_with_grpo(traces, config, tmp_path / "practised")
-    assert record["steps"] == 1 and len(record["rollouts"]) == 2 and (tmp_path / "practised" / "hipsynth.json").exists()
+    record = train_with_grpo(traces, config, tmp_path / "reinforced")
+    assert (
+        record["steps"] == 1 and len(record["rollouts"]) == 2 and (tmp_path / "reinforced" / "hipsynth.json").exists()
+    )
 
 
 def test_moves_are_proposed_by_the_gain_that_previews_expect() -> None:
