@@ -23,6 +23,8 @@ from hipsynth.tuning.optimize.transformations.split_loops.shared_loops import LA
 
 _COORDINATES = "const dim3 threadIdx, const dim3 blockIdx, const dim3 blockDim, const dim3 gridDim"
 _GROUPS = "unsigned lane_groups_x, unsigned lane_groups_y, unsigned lane_groups_z"  # of the original launch
+_DEFINITION_END = re.compile(r"(?<=\n}\n)|(?<=\n};\n)")
+_DEFINED = re.compile(r"^(?:struct (\w+) \{|__device__ __forceinline__ \w+ (\w+)\()", re.M)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _NUMBERS = re.compile(r"[\d\s,()*]*|dim3\([\d\s,*]*\)")
 
@@ -47,9 +49,21 @@ def emit_program(
         edits += changed if guard is None else guard_edits(program, kernel, changed, guard)
     if helpers:
         start = min(kernel.start for kernel in program.kernels)
-        text = _avoid_macros("".join(sorted(helpers)), program.text)
+        used = " ".join(edit.text for edit in edits)
+        needed = "".join(_list_used_definitions("".join(sorted(helpers)), used))
+        text = _avoid_macros(needed, program.text)
         edits = _join_insertions([*edits, Edit(start, start, text)])
     return apply_edits(program.text.encode(), edits).decode()
+
+
+def _list_used_definitions(helpers: str, used: str) -> list[str]:
+    """The definitions of helpers that the program uses, or that these use."""
+    needed: list[str] = []
+    for piece in reversed(_DEFINITION_END.split(helpers)):
+        name = _DEFINED.search(piece)
+        if name is None or re.search(rf"\b{name[1] or name[2]}\b", " ".join([used, *needed])):
+            needed.insert(0, piece)
+    return needed
 
 
 def _avoid_macros(text: str, program: str) -> str:

@@ -185,3 +185,63 @@ def test_the_move_is_offered_once() -> None:
     assert splits == [64, 16, 4], "a group for each of many rows leaves most lanes idle"
     again = KernelView(found, found.kernels[0], offered[0], "latency", (64, 1, 1), (64, 1, 1))
     assert {move.transformation for move in list_moves(again)} <= {"unroll", "hints", "occupancy"}
+
+
+PLACES = TEXT.replace(
+    TEXT[TEXT.index("  float sum = 1") : TEXT.index("}\nint main")],
+    """  float least = 1e30f, largest = -1.0f;
+  int first = -1, last = 7;
+  for (int c = ends[row]; c < columns; ++c) {
+    const float d = x[c] * x[(c * 3) % columns];
+    if (d < least) {
+      least = d;
+      first = c;
+    }
+    if (largest < x[c] - 200.0f * (row == 5)) { last = c; largest = x[c] - 200.0f * (row == 5); }
+  }
+  out[row * columns] = first * 64 + last;
+  most[row] = least - 3.0f * largest;
+""",
+).replace("1 + i * 29 % 101", "1 + i * 29 % 5")
+
+
+@pytest.mark.parametrize("lanes", [4, 64, 256])
+def test_the_first_of_equal_extremes_is_found(lanes: int) -> None:
+    """Values repeat, so that several lanes hold the least one; a row has none that is large enough."""
+    needs.simulator()
+    needs.compiler()
+    found, target = program(PLACES), target_of("gfx942")
+    text = emit_program(found, {"rows": TransformationPlan((256, 1, 1), split=lanes)}, {"rows": (64, 1, 1)})
+    assert f"first_of_lanes<{lanes}, true>(least, first);" in text
+    assert f"first_of_lanes<{lanes}, false>(largest, last);" in text
+    assert "sum_of_lanes" not in text, "only what is used is pasted"
+    runs = [run_trial(one, target, Conditions(exact=True)) for one in (PLACES, text)]
+    assert runs[0].ok and compare_trials(*runs).exact, runs[1].message
+
+
+def test_finding_the_first_extreme_of_long_rows_is_faster() -> None:
+    needs.simulator()
+    needs.compiler()
+    long = PLACES.replace("columns = 45", "columns = 2048")
+    text = emit_program(program(long), {"rows": TransformationPlan((256, 1, 1), split=256)}, {"rows": (64, 1, 1)})
+    times = [run_trial(one, target_of("gfx942")).duration_ns for one in (long, text)]
+    assert 0 < times[1] < 0.25 * times[0]
+
+
+CHOICE = "float s = 1e9f; int at = 0; for (int c = 0; c < n; ++c) { LINE } a[i] = s + at;"
+CHOICES = {
+    "the last of equal ones": "if (b[c] <= s) { s = b[c]; at = c; }",
+    "a place from elsewhere": "if (b[c] < s) { s = b[c]; at = int(b[c]); }",
+    "another value": "if (b[c] < s) { s = b[c + 1]; at = c; }",
+    "a value that is used": "if (b[c] < s) { s = b[c]; at = c; } b[c] = s;",
+    "a value that changes again": "if (b[c] < s) { s = b[c]; at = c; } s += 1;",
+    "a choice that has another branch": "if (b[c] < s) { s = b[c]; at = c; } else { at = 0; }",
+    "two places": "int o; if (b[c] < s) { s = b[c]; at = c; o = c; }",
+}
+
+
+@pytest.mark.parametrize("what", CHOICES)
+def test_choices_that_depend_on_the_order_are_left_alone(what: str) -> None:
+    with pytest.raises(NotUnderstood):
+        edits(kernel(ROW + CHOICE.replace("LINE", CHOICES[what])))
+    assert edits(kernel(ROW + CHOICE.replace("LINE", "if (s > b[c]) { at = c; s = b[c]; }")))

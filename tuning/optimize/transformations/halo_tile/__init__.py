@@ -13,7 +13,7 @@ from hipsynth.tuning.optimize.transformations.hints import passes_distinct_point
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 from hipsynth.tuning.optimize.transformations.transformation import Transformation
 
-EACH = (4, 8, 2)  # results of a lane
+EACH = (4, 2)  # results of a lane
 
 
 def list_plans(view: KernelView) -> Iterator[TransformationPlan]:

@@ -12,6 +12,7 @@ from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations.hints import passes_distinct_pointers
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
+from hipsynth.tuning.optimize.transformations.split_loops.first_places import FIRST_OF_LANES
 from hipsynth.tuning.optimize.transformations.split_loops.shared_loops import LANE, LANES, split_edits
 from hipsynth.tuning.optimize.transformations.transformation import MEMORY, Transformation
 
@@ -53,6 +54,6 @@ TRANSFORMATION = Transformation(
     list_plans=list_plans,
     is_planned=lambda plan: bool(plan.split),
     edit_body=lambda program, kernel, plan: split_edits(Body(program, kernel), plan.split),
-    helper=LANES,
+    helper=LANES + FIRST_OF_LANES,
     parameter=(f"const unsigned {LANE}", LANE),
 )

@@ -15,6 +15,7 @@ from hipsynth.source.tokens import find_closing, split_at, text_between
 from hipsynth.tuning.optimize.kernel_body import ASSIGN, STEP, Body
 from hipsynth.tuning.optimize.program_model import ATOMIC_ADDS
 from hipsynth.tuning.optimize.statements import JUMPS, NotUnderstood, Statement, parse_statements
+from hipsynth.tuning.optimize.transformations.split_loops.first_places import FirstPlace, find_first_places
 
 LANE = "lane_part"  # the parameter of an item function: which of the lanes of a work-item this is
 LANES = """// Joins the values of N neighbouring lanes, of a whole group if N > 64; all of them get the same result.
@@ -47,13 +48,15 @@ __device__ __forceinline__ T least_of_lanes(T value) {
 
 """
 _EXTREMES = {"fmaxf": "largest", "fmax": "largest", "max": "largest", "fminf": "least", "fmin": "least", "min": "least"}
+_FIRST = ("first", "place")  # how a value and its place are joined
 _EFFECTS = ("printf", "memcpy", "memset", "assert", "abort", "__trap", "__hip_atomic", "__builtin", "__atomic")
 
 
 @dataclass(frozen=True)
 class _Loop:
     """`for (T variable = init; condition; variable += step)`; offsets of declarations of the variable and of those that
-    it joins, with how ("sum", "largest", "least"); `head` as text, by which two loops deal out the same iterations."""
+    it joins, with how ("sum", "largest", "least", or "first" of a value and "place"); `head` as text, by which two
+    loops deal out the same iterations; `firsts`: extremes whose places are remembered."""
 
     statement: Statement
     variable: int
@@ -62,6 +65,7 @@ class _Loop:
     step: str
     joined: dict[int, str]
     head: str
+    firsts: tuple[FirstPlace, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -221,7 +225,10 @@ class _Split:
             for p in self.body.changed(span)
             if self.tokens[span[0]].start <= p <= self.tokens[statement.end - 1].start
         }
-        joined: dict[int, str] = {}
+        firsts = tuple(find_first_places(self.body, statement, variable))
+        joined = {first.value: "first" for first in firsts} | {first.place: "place" for first in firsts}
+        if len(joined) != 2 * len(firsts) or set(joined) & inside:
+            return None
         stores: list[_Store] = []
         for i, operator in self._list_writes(span):
             place = self.body.local(self.tokens[i])
@@ -230,7 +237,7 @@ class _Split:
             if place < 0 or self._is_pointee(i):
                 stores.append(_Store(self._simple_at(statement, i), i, self._read_subscript(i), None))
                 continue
-            how = self._join_operation(i, operator)
+            how = joined[place] if joined.get(place) in _FIRST else self._join_operation(i, operator)
             if place == variable or not how or joined.get(place, how) != how:
                 return None
             joined[place] = how
@@ -250,6 +257,7 @@ class _Split:
             step,
             joined,
             text_between(self.body.program.unit, self.tokens, *statement.head),
+            firsts,
         )
         for store in stores:
             is_shared = self._root_pointer(store.at, self.aliases) and self.tokens[store.at + 1].text == "["
@@ -306,7 +314,8 @@ class _Split:
         for place, how in joined.items():
             uses = [i for i in range(*span) if self.body.local(self.tokens[i]) == place]
             written = [i for i, _ in self._list_writes(span) if self.body.local(self.tokens[i]) == place]
-            if len(uses) != len(written) * (1 if how == "sum" else 2):
+            once = how in _FIRST and len(written) != 1
+            if once or len(uses) != len(written) * (1 if how in ("sum", "place") else 2):
                 return False
         return True
 
@@ -431,7 +440,12 @@ class _Split:
         sums = [names[p] for p, how in loop.joined.items() if how == "sum"]
         before = "".join(f"const auto {name}_before = {name};\n  {name} = 0;\n  " for name in sums)
         after = ""
+        for choice in loop.firsts:
+            least = "true" if choice.least else "false"
+            after += f"\n  first_of_lanes<{self.lanes}, {least}>({names[choice.value]}, {names[choice.place]});"
         for place, how in loop.joined.items():
+            if how in _FIRST:
+                continue
             first = f"{names[place]}_before + " if how == "sum" else ""
             after += f"\n  {names[place]} = {first}{how}_of_lanes<{self.lanes}>({names[place]});"
         if any(f"{name}_before" in {t.text for t in self.tokens} for name in sums):
