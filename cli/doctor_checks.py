@@ -16,12 +16,13 @@ from pathlib import Path
 
 from hipsynth.cli import doctor_isolation
 from hipsynth.core.errors import HipsynthError, MissingDependency
+from hipsynth.core.installation import EXTRA_OF, install_command, install_packages, set_up_by
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.simulator.api import library_path
 from hipsynth.toolchain import CompileLimits, compile_device, locate, sandbox
 
-SETUP = "make setup"
-TREE = "make setup    (or: python -m hipsynth.toolchain)"
+SETUP = set_up_by()
+TREE = set_up_by("python -m hipsynth.toolchain")
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,21 @@ def _llvm_check(name: str) -> Callable[[], _ComponentState | None]:
     return look
 
 
+def _check_libclang() -> _ComponentState | None:
+    root = locate.rocm_root()
+    clang = (locate.rocm_clang(root) if root else None) or locate.find_tool("clang++")
+    if clang is None:
+        return None
+    try:
+        return _ComponentState(locate.find_libclang(clang).name)
+    except MissingDependency:
+        return None
+
+
+def _extra_of(name: str) -> str:
+    return set_up_by(install_command(EXTRA_OF[name]))
+
+
 def _check_tree() -> _ComponentState | None:
     if locate.rocm_root():
         return _ComponentState(locate.find_toolchain().headers_version + " (ROCm)")
@@ -238,27 +254,29 @@ def _base_checks() -> list[_Check]:
                 ("numpy", "numpy", "nothing runs"),
                 ("click", "click", "there is no command line"),
                 ("jinja2", "jinja2", "programs cannot be generated, nor reports written"),
-                ("pyarrow", "pyarrow", "corpora cannot be stored"),
             )
         ),
     ]
 
 
 def _compiler_checks() -> list[_Check]:
-    apt = "make setup    (or: apt-get install {})"
     return [
-        _Check("clang", "compiler", True, "no program can be compiled", apt.format("clang-22"), _llvm_check("clang++")),
-        _Check("lld", "compiler", True, "no program can be linked", apt.format("lld-22"), _llvm_check("lld")),
         _Check(
-            "llvm-objdump", "compiler", True, "no kernel can be decoded", apt.format("llvm-22"),
+            "clang", "compiler", True, "no program can be compiled", install_packages("clang-22"),
+            _llvm_check("clang++"),
+        ),
+        _Check("lld", "compiler", True, "no program can be linked", install_packages("lld-22"), _llvm_check("lld")),
+        _Check(
+            "llvm-objdump", "compiler", True, "no kernel can be decoded", install_packages("llvm-22"),
             _llvm_check("llvm-objdump")
         ),
         _Check(
-            "libclang", "compiler", True, "programs cannot be renamed or flattened", SETUP,
-            _package_check("libclang-ng", "clang"),
+            "libclang", "compiler", True, "sources cannot be read: nothing is predicted, renamed or optimized",
+            install_packages("libclang1-22"), _check_libclang,
         ),
         *(
-            _Check(name, "compiler", False, "CMake projects are not configured: their sources are guessed", SETUP,
+            _Check(name, "compiler", False, "CMake projects are not configured: their sources are guessed",
+                   _extra_of(name),
                    _package_check(name, name))
             for name in ("cmake", "ninja")
         ),
@@ -283,11 +301,11 @@ def _header_checks() -> list[_Check]:
         ),
         _Check(
             "thrust", "headers", False, "programs that use thrust do not compile (two of the paper's listings)",
-            "make setup    (or: apt-get install libthrust-dev)", _check_thrust,
+            install_packages("libthrust-dev"), _check_thrust,
         ),
         _Check(
             "OpenMP", "headers", False, "programs that use OpenMP on the host do not compile",
-            "make setup    (or: apt-get install libomp-22-dev)", _check_openmp,
+            install_packages("libomp-22-dev"), _check_openmp,
         ),
     ]  # fmt: skip
 
@@ -299,10 +317,11 @@ def _simulator_checks() -> list[_Check]:
         _Check(
             "bubblewrap", "isolation", False,
             "run, profile and survey start no program; --no-sandbox runs those that you trust, with your rights",
-            "make setup    (or: apt-get install bubblewrap)", _check_bubblewrap,
+            install_packages("bubblewrap"), _check_bubblewrap,
         ),
         _Check(
-            "triton", "scripts", False, "no Python script with Triton kernels runs or is profiled", SETUP,
+            "triton", "scripts", False, "no Python script with Triton kernels runs or is profiled",
+            _extra_of("triton"),
             _package_check("triton"),
         ),
     ]  # fmt: skip
@@ -322,37 +341,31 @@ def _isolation_components() -> list[Component]:
 
 def _learning_checks() -> list[_Check]:
     rows = (
-        ("torch", "torch", True, "no model can be trained or asked"),
-        ("transformers", "transformers", True, "no language model can be loaded"),
-        ("peft", "peft", True, "no LoRA fine-tuning"),
-        ("deepspeed", "deepspeed", False, "no training over many GPUs"),
-        ("lightgbm", "lightgbm", True, "no gradient-boosting baseline"),
-        ("matplotlib", "matplotlib", True, "no figures and no report"),
+        ("pyarrow", "no corpus can be stored or read"),
+        ("torch", "no model can be trained or asked"),
+        ("transformers", "no language model can be loaded"),
+        ("peft", "no LoRA fine-tuning"),
+        ("deepspeed", "no training over many GPUs"),
+        ("lightgbm", "no gradient-boosting baseline"),
+        ("matplotlib", "no figures and no report"),
+        ("ray", "no --engine ray; the local pool works"),
     )
-    checks = [
-        _Check(name, "learning", need, cost, SETUP, _package_check(name, module)) for name, module, need, cost in rows
-    ]
-    remedy = ".venv/bin/python -m pip install 'ray>=2.40,<3'"
-    return [
-        *checks,
-        _Check("ray", "learning", False, "no --engine ray; the local pool works", remedy, _package_check("ray")),
-    ]
+    return [_Check(name, "learning", False, cost, _extra_of(name), _package_check(name)) for name, cost in rows]
 
 
 def _serving_checks() -> list[_Check]:
     rows = (
-        ("fastapi", "fastapi", False, "no synth serve"),
-        ("uvicorn", "uvicorn", False, "no synth serve"),
-        ("prometheus_client", "prometheus_client", False, "no synth serve"),
+        ("fastapi", "no synth serve"),
+        ("uvicorn", "no synth serve"),
+        ("prometheus_client", "no synth serve"),
+        ("mcp", "no tools for language models (synth mcp)"),
     )
-    return [
-        _Check(name, "serving", need, cost, SETUP, _package_check(name, module)) for name, module, need, cost in rows
-    ]
+    return [_Check(name, "serving", False, cost, _extra_of(name), _package_check(name)) for name, cost in rows]
 
 
 def _editor_checks() -> list[_Check]:
     return [
-        _Check("pygls", "editor", False, "no language server (synth lsp)", SETUP, _package_check("pygls")),
+        _Check("pygls", "editor", False, "no language server (synth lsp)", _extra_of("pygls"), _package_check("pygls")),
         _Check("Node", "editor", False, "the VS Code extension is not built", "make vsix    (fetches Node)", _own_node),
         _Check(
             "Chromium", "editor", False, "no journey through the VS Code extension in make test-full",

@@ -27,15 +27,9 @@ def command(as_json: bool) -> int:
     unless the editor sets the initialization option "execute": then programs are executed when asked for, and
     predictions run their host code to learn the launches, both in the sandbox.
     """
-    from hipsynth.core.errors import MissingDependency
+    from hipsynth.serving.lsp import server
+    from hipsynth.serving.lsp.session import EditorOffers, EditorOptions
 
-    try:
-        from hipsynth.serving.lsp import server
-        from hipsynth.serving.lsp.session import EditorOffers, EditorOptions
-    except ImportError as error:
-        raise MissingDependency(
-            "the language server needs pygls", cause=str(error), remedy="run `make setup`"
-        ) from error
     if as_json:
         commands = (server.PROFILE, server.COMPARE, server.TARGETS)
         print_json(EditorOffers(commands, (server.PREDICTION,), EditorOptions()))

@@ -18,6 +18,7 @@ from hipsynth.cli.exit_codes import INTERNAL_ERROR_EXIT, exit_code_rows
 from hipsynth.core import stop_signal
 from hipsynth.core.documents import to_json
 from hipsynth.core.errors import BadInput, ErrorDocument, HipsynthError, UsageError, suggest_name
+from hipsynth.core.installation import explain_import
 from hipsynth.core.reasons import Reason
 
 # Groups of verbs, in the order in which users meet them: verb -> one-line help; it lives in cli/<verb>.py as `command`.
@@ -129,6 +130,8 @@ def main(argv: list[str] | None = None) -> None:
     except OSError as error:
         exit_with_error(args, unusable_file_error(error))
     except Exception as error:
+        if isinstance(error, ImportError) and (missing := explain_import(error)):
+            exit_with_error(args, missing)
         if os.environ.get("HIPSYNTH_TRACEBACK"):
             traceback.print_exc()
         exit_with_error(args, InternalError(error))

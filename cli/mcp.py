@@ -12,7 +12,7 @@ import click
 
 from hipsynth.cli.options import NamedPath, json_option, one_target_options
 from hipsynth.cli.output import print_json
-from hipsynth.core.errors import MissingDependency, UsageError
+from hipsynth.core.errors import UsageError
 
 EPILOG = """\b
 Examples:
@@ -61,12 +61,8 @@ def command(
     from hipsynth.toolchain import sandbox
 
     sandbox.require_sandbox()
-    try:
-        from hipsynth.serving.mcp.server import http_app, serve_stdio
-    except ImportError as error:
-        raise MissingDependency(
-            "the server needs the package mcp", cause=str(error), remedy="run `make setup`"
-        ) from error
+    from hipsynth.serving.mcp.server import http_app, serve_stdio
+
     session = ToolSession(target_of(arch, flags, device), ToolLimits(calls=calls or 0), journal)
     if port is None:
         if sys.stdin.isatty():

@@ -107,14 +107,16 @@ def command(
     from hipsynth.toolchain import check_flags
     from hipsynth.training.analytic.documents import predict_document
     from hipsynth.training.analytic.predict import LaunchAssumptions, is_analytic
-    from hipsynth.tuning.prediction.agent import SHIPPED_AGENT
 
     if tools and model is not None:
         raise UsageError("--tools asks the shipped model", remedy="drop --tools, or --model")
     hip_only = {"--grid": grid, "--block": block, "--value": values, "--sweep": sweeps, "--variants": listed}
     is_text_model = tools or (model is not None and not is_analytic(model))
     check_hip_options(file, flags, hip_only, is_text_model)
-    model = SHIPPED_AGENT if tools else model
+    if tools:
+        from hipsynth.tuning.prediction.agent import SHIPPED_AGENT
+
+        model = SHIPPED_AGENT
     program, question = read_question(file, arguments, grid, block, parse_values(values))
     targets = resolve_devices(archs, devices)
     for flag_text in flags:

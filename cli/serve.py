@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hipsynth.cli.options import FiniteRange, NamedPath, json_option, workers_option
-from hipsynth.core.errors import BadInput, MissingDependency
+from hipsynth.core.errors import BadInput
 
 if TYPE_CHECKING:
     from hipsynth.serving.lifecycle import Address
@@ -56,15 +56,9 @@ def command(
 
         if model_record(model) is None:
             raise BadInput(f"{model}: no finished model there", remedy="run `synth train`, or drop --model")
-    try:
-        from hipsynth.serving.lifecycle import log_to_stderr, serve_until_stopped
-        from hipsynth.serving.limits import ServerSettings
-    except ModuleNotFoundError as error:
-        raise MissingDependency(
-            f"the package {error.name} is not installed",
-            cause="synth serve needs it",
-            remedy="pip install 'hipsynth[serve]'",
-        ) from error
+    from hipsynth.serving.lifecycle import log_to_stderr, serve_until_stopped
+    from hipsynth.serving.limits import ServerSettings
+
     if not quiet:
         log_to_stderr()
 

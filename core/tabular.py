@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hipsynth.core.errors import MissingDependency
+from hipsynth.core.installation import missing_package
 
 if TYPE_CHECKING:
     import pandas
@@ -37,7 +37,7 @@ def make_frame(rows: Sequence[Row]) -> pandas.DataFrame:
     try:
         import pandas
     except ImportError as error:
-        raise MissingDependency("pandas is not installed", cause=str(error), remedy="pip install pandas") from None
+        raise missing_package("pandas", cause=str(error)) from None
     return pandas.DataFrame(rows)
 
 

@@ -23,6 +23,7 @@ from typing import Generic, TypeVar
 
 from hipsynth.core import stop_signal
 from hipsynth.core.errors import HipsynthError, MissingDependency, UsageError, suggest_name
+from hipsynth.core.installation import install_command
 from hipsynth.core.reasons import Reason
 
 T = TypeVar("T")
@@ -310,9 +311,8 @@ def _map_ray(function: Callable[[T], R], items: Iterable[T], workers: int) -> It
     try:
         import ray
     except ImportError as error:
-        raise MissingDependency(
-            "the ray engine is not installed", remedy="pip install 'hipsynth[ray]', or use --engine local"
-        ) from error
+        remedy = f"{install_command('ray')}, or use --engine local"
+        raise MissingDependency("the ray engine is not installed", remedy=remedy) from error
     if not ray.is_initialized():
         try:
             ray.init(address="auto", log_to_driver=False)

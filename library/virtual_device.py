@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hipsynth.core.errors import BadInput, MissingDependency, UsageError
+from hipsynth.core.installation import set_up_by
 from hipsynth.core.reasons import Reason
 from hipsynth.library.device_profile import DeviceProfile
 
@@ -137,7 +138,7 @@ def _start_device(table: DeviceTable) -> _VirtualDevice:
         os.environ.pop(channel.VARIABLE, None)
     if refusal:
         problem = f"{api.library_path()} does not fit this version of hipsynth"
-        raise MissingDependency(problem, cause=refusal, remedy="run `make setup`, which builds it again")
+        raise MissingDependency(problem, cause=refusal, remedy=set_up_by())
     return _attach_device(table, opened, resources)
 
 

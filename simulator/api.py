@@ -19,6 +19,7 @@ from pathlib import Path
 
 from hipsynth import toolchain
 from hipsynth.core.errors import MissingDependency
+from hipsynth.core.installation import set_up_by
 from hipsynth.core.reasons import Reason
 from hipsynth.simulator import channel, program_results
 from hipsynth.simulator.artefacts import Artefacts as Artefacts  # part of this module's interface
@@ -63,7 +64,7 @@ def library_path() -> Path:
     raise MissingDependency(
         f"{LIBRARY} is not installed",
         cause="the simulator has not been built for this Python",
-        remedy="run `make setup`, or name the library by HIPSYNTH_RUNTIME",
+        remedy=f"{set_up_by()}, or name the library by HIPSYNTH_RUNTIME",
     )
 
 
@@ -167,7 +168,7 @@ def _check_fit(result: RunResult, library: Path, settings: bytes) -> None:
     refusal = channel.configuration_refusal(library, settings) if result.reason == Reason.BAD_CONFIGURATION else ""
     if refusal:
         problem = f"{library} does not fit this version of hipsynth"
-        raise MissingDependency(problem, cause=refusal, remedy="run `make setup`, which builds it again")
+        raise MissingDependency(problem, cause=refusal, remedy=set_up_by())
 
 
 def _as_started(artefacts: Artefacts, folder: Path) -> list[str]:

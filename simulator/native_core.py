@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hipsynth.core.errors import MissingDependency
+from hipsynth.core.installation import set_up_by
 
 Bytes = npt.NDArray[np.uint8]
 Triple = tuple[int, int, int]
@@ -174,6 +175,4 @@ def native_core() -> NativeCore:
     try:
         return cast(NativeCore, importlib.import_module("hipsynth.simulator._core"))
     except ImportError as error:
-        raise MissingDependency(
-            "the simulator core is not built", cause=str(error), remedy="run `make setup`"
-        ) from error
+        raise MissingDependency("the simulator core is not built", cause=str(error), remedy=set_up_by()) from error

@@ -1,7 +1,7 @@
 """A thin, fast layer over libclang's C interface: parsing, tokens with their cursors, and referenced declarations.
 
 The official Python binding makes several calls and objects per token; one bulk annotation with plain C structures is
-an order of magnitude faster. Only this module calls libclang.
+an order of magnitude faster. Only this module calls libclang: the compiler's own, so that it reads what is compiled.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clang import cindex
-
-Kind = cindex.CursorKind
+from hipsynth.source.cursor_kinds import Kind
+from hipsynth.toolchain import find_toolchain
 
 TOKEN_IDENTIFIER, TOKEN_LITERAL, TOKEN_COMMENT = 2, 3, 4
 
@@ -139,10 +138,19 @@ _PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
 }
 
 
+_library: Path | None = None
+
+
+def use_library(path: Path) -> None:
+    """Names the libclang to load, in a process that does not look for the toolchain."""
+    global _library
+    _library = path
+
+
 @functools.cache
 def load_libclang() -> ctypes.CDLL:
-    """The libclang that the Python binding ships with, with the prototypes above."""
-    loaded = ctypes.CDLL(str(cindex.conf.get_filename()))
+    """The libclang of the compiler, with the prototypes above. Raises MissingDependency if there is none."""
+    loaded = ctypes.CDLL(str(_library or find_toolchain().libclang))
     for name, (result, arguments) in _PROTOTYPES.items():
         function = getattr(loaded, name)
         function.restype = result

@@ -7,6 +7,7 @@ import subprocess
 
 from hipsynth.core.cache import cache_dir
 from hipsynth.core.errors import MissingDependency
+from hipsynth.core.installation import install_packages
 from hipsynth.source.parse import ParseConfig
 from hipsynth.toolchain import find_toolchain
 from hipsynth.toolchain.driver import COMPATIBILITY
@@ -22,7 +23,7 @@ def frontend_config(arch: str = "gfx90a") -> ParseConfig:
         resources = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
     except (OSError, subprocess.SubprocessError) as error:
         raise MissingDependency(
-            f"{toolchain.clang} does not run", cause=str(error), remedy="run `make setup`"
+            f"{toolchain.clang} does not run", cause=str(error), remedy=install_packages("clang-22")
         ) from error
     args = ("-x", "hip", f"--offload-arch={arch}", "-nogpulib", f"--rocm-path={toolchain.root}", *COMPATIBILITY)
     return ParseConfig((*args, *toolchain.include_flags, "-resource-dir", resources), cache_dir() / "preambles")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hipsynth.source import clang
-from hipsynth.source.clang import TU, CCursor, Kind, is_null
+from hipsynth.source.clang import TU, CCursor, is_null
+from hipsynth.source.cursor_kinds import Kind
 
 # cursor kind -> category of the entity
 _CATEGORIES = {

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from hipsynth.source import clang
-from hipsynth.source.clang import CONTAINER_KINDS, FUNCTION_KINDS, TU, CCursor, Kind
+from hipsynth.source.clang import CONTAINER_KINDS, FUNCTION_KINDS, TU, CCursor
+from hipsynth.source.cursor_kinds import Kind
 
 _TEMPLATE_PARAMETERS = {
     k.value for k in (Kind.TEMPLATE_TYPE_PARAMETER, Kind.TEMPLATE_NON_TYPE_PARAMETER, Kind.TEMPLATE_TEMPLATE_PARAMETER)

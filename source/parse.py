@@ -17,7 +17,8 @@ from hipsynth.core.errors import BadInput
 from hipsynth.core.files import read_regular
 from hipsynth.core.reasons import Reason
 from hipsynth.source import clang
-from hipsynth.source.clang import TU, CompilerMessage, Kind
+from hipsynth.source.clang import TU, CompilerMessage
+from hipsynth.source.cursor_kinds import Kind
 from hipsynth.source.encoding import find_misplaced
 from hipsynth.source.entities import NOTHING, Entity, Resolver
 from hipsynth.source.functions import FunctionNode, find_functions

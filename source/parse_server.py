@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from hipsynth.source.clang import use_library
 from hipsynth.source.parse import ParseConfig, parse_source
 
 
@@ -34,7 +35,8 @@ def read_config(request: dict[str, Any]) -> ParseConfig:
 
 
 def serve_requests(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Answers each line of standard input until it ends."""
+    """Answers each line of standard input until it ends. The program's argument is the libclang to use."""
+    use_library(Path(sys.argv[1]))
     # libclang prints on standard output in places: answers have a descriptor of their own.
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

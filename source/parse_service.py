@@ -111,15 +111,15 @@ class _Process:
 
     def __init__(self, session: ParserSession) -> None:
         self.key = _key_of(session)
-        config, root = session.config, session.root
+        config, root, toolchain = session.config, session.root, find_toolchain()
         shows = [
-            *find_toolchain().folders,
+            *toolchain.folders,
             config.cache,
             *config.include,
             *_python_folders(),
             *([root] if root else []),
         ]
-        command = [sys.executable, "-B", "-s", "-m", session.server]
+        command = [sys.executable, "-B", "-s", "-m", session.server, str(toolchain.libclang)]
         self.session = sandbox.SandboxSession(command, LIMITS, read_only=shows, isolate=session.isolate)
 
     def ask(self, request: bytes) -> bytes:

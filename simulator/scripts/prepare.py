@@ -18,13 +18,13 @@ from hipsynth import toolchain
 from hipsynth.core.cache import cache_dir
 from hipsynth.core.errors import MissingDependency
 from hipsynth.core.files import replace_atomically
+from hipsynth.core.installation import install_command
 from hipsynth.simulator.api import library_path
 from hipsynth.simulator.artefacts import Artefacts, ScriptInterpreter
 
 LIBHIP, LAUNCHER = "libamdhip64.so", "hip_utils"
 START = Path(__file__).resolve().parent / "inside" / "start.py"
 NEEDED = ("triton", "torch")
-_REMEDY = "run `make setup`, or pip install 'hipsynth[triton]'"
 
 
 def missing_packages() -> list[str]:
@@ -36,7 +36,9 @@ def require_packages() -> None:
     """Raises MissingDependency if Triton or PyTorch is not installed."""
     missing = missing_packages()
     if missing:
-        raise MissingDependency(f"{' and '.join(missing)} not installed: no script can run", remedy=_REMEDY)
+        raise MissingDependency(
+            f"{' and '.join(missing)} not installed: no script can run", remedy=install_command("triton")
+        )
 
 
 def package_versions() -> str:

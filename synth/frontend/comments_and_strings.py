@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from hipsynth.core.errors import UsageError
-from hipsynth.source.clang import TOKEN_COMMENT, TOKEN_LITERAL, Kind
+from hipsynth.source.clang import TOKEN_COMMENT, TOKEN_LITERAL
+from hipsynth.source.cursor_kinds import Kind
 from hipsynth.source.declarations import DEVICE_CODE
 from hipsynth.source.edits import Edit
 from hipsynth.source.parse import ParsedUnit, Token

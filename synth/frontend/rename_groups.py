@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from hipsynth.source.clang import TOKEN_LITERAL, Kind
+from hipsynth.source.clang import TOKEN_LITERAL
+from hipsynth.source.cursor_kinds import Kind
 from hipsynth.source.declarations import DEVICE_CODE
 from hipsynth.source.entities import Entity
 from hipsynth.source.macros import (

@@ -16,6 +16,7 @@ from typing import Literal
 from hipsynth.core.documents import from_json
 from hipsynth.core.errors import BadInput, MissingDependency, UsageError, suggest_name
 from hipsynth.core.expressions import CONSTRAINT, FormulaError, compile_expression, parse_expression
+from hipsynth.core.installation import set_up_by
 from hipsynth.core.reasons import Reason
 
 ParameterValue = int | str
@@ -98,7 +99,7 @@ def templates_dir() -> Path:
     """The templates folder of the repository. Raises MissingDependency outside a checkout."""
     folder = Path(__file__).parents[2] / "templates"
     if not folder.is_dir():
-        raise MissingDependency(f"{folder}: no templates", remedy="run from a checkout, installed with `make setup`")
+        raise MissingDependency(f"{folder}: no templates", remedy=set_up_by())
     return folder
 
 

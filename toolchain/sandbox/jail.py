@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from hipsynth.core.errors import BadInput, MissingDependency
+from hipsynth.core.installation import set_up_by
 from hipsynth.toolchain.sandbox import bubblewrap, cgroup
 from hipsynth.toolchain.sandbox.limits import SandboxLimits
 from hipsynth.toolchain.sandbox.mounts import SandboxView
@@ -213,7 +214,7 @@ def supervisor_path() -> Path:
         if path.is_file():
             return path.resolve()
     raise MissingDependency(
-        f"{SUPERVISOR.name} is not installed", cause="the native part has not been built", remedy="run `make setup`"
+        f"{SUPERVISOR.name} is not installed", cause="the native part has not been built", remedy=set_up_by()
     )
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from hipsynth.core.cache import cache_dir
 from hipsynth.core.errors import BadInput, CompileFailed, MissingDependency
 from hipsynth.core.files import write_whole
+from hipsynth.core.installation import set_up_by
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.metrics import roofline
 from hipsynth.profiling.metrics.uncertainty import WIDEST
@@ -130,7 +131,7 @@ def compiled_text_of(path: Path) -> str:
 @functools.cache
 def _text_model() -> TextModel:
     if not TEXT_MODEL.exists():
-        raise MissingDependency(f"{TEXT_MODEL}: no model there", remedy="run `make setup`")
+        raise MissingDependency(f"{TEXT_MODEL}: no model there", remedy=set_up_by())
     return TextModel.load()
 
 

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +27,10 @@ from hipsynth.source.type_sizes import type_bytes
 from hipsynth.training.analytic.model import COVERED, DURATION, FLOOR, PARAMETERS, prediction_interval
 from hipsynth.training.analytic.quantities import NAMES, Quantities, metric_quantities, metrics_of
 from hipsynth.training.analytic.trees import Trees, load_model, save_model
-from hipsynth.training.data.dataset import LabelledSample
 from hipsynth.training.data.features import evaluate_constant, integer_constants, source_features
+
+if TYPE_CHECKING:
+    from hipsynth.training.data.dataset import LabelledSample  # asking needs no corpus, and no pyarrow
 
 VERSION = 1
 TEXT_MODEL = Path(__file__).with_name("text_model.json.gz")

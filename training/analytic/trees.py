@@ -1,31 +1,44 @@
-"""Fitted gradient boosting, asked through LightGBM's C interface, and the files that models of it are kept in.
-
-Only fitting needs its Python package, whose import takes seconds: it imports pandas, scipy and scikit-learn.
-"""
+"""Fitted gradient boosting, asked without LightGBM, which only fits it; and the files that models of it are kept in."""
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import gzip
-import importlib.util
 import json
-import weakref
-from collections.abc import Callable, Mapping
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from hipsynth.core.errors import BadInput, MissingDependency
+from hipsynth.core.errors import BadInput
 from hipsynth.core.files import read_regular, replace_atomically
 
-FLOAT64, ROW_MAJOR, NORMAL = 1, 1, 0  # LightGBM's c_api.h
-PARAMETERS = b"num_threads=1"
+DEFAULT_LEFT = "2"  # LightGBM's decision_type of a numerical split of a column without missing values
+ROWS_AT_ONCE = 512
 MOST_BYTES = 40 << 20  # of a model's file
 Floats = npt.NDArray[np.float64]
+Numbers = npt.NDArray[np.int64]
+Number = TypeVar("Number", np.int64, np.float64)
 M = TypeVar("M")
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    """The nodes of all trees in one numbering. A leaf leads to itself: all trees take the same number of steps."""
+
+    columns: int
+    roots: Numbers  # of each tree
+    column: Numbers
+    threshold: Floats
+    left: Numbers
+    right: Numbers
+    value: Floats  # of a leaf
+    depth: int
 
 
 class Trees:
@@ -35,22 +48,20 @@ class Trees:
         self.text = text
 
     @functools.cached_property
-    def _booster_handle(self) -> ctypes.c_void_p:
-        handle, rounds = ctypes.c_void_p(), ctypes.c_int()
-        _call_library("LGBM_BoosterLoadModelFromString", self.text.encode(), ctypes.byref(rounds), ctypes.byref(handle))
-        weakref.finalize(self, _call_library, "LGBM_BoosterFree", handle)
-        return handle
+    def _nodes(self) -> _Nodes:
+        return _parse_model(self.text)
 
     def predict(self, table: Floats) -> Floats:
-        """One value per row. Raises ValueError for a damaged model or another number of columns."""
-        rows = np.ascontiguousarray(table, dtype=np.float64)
-        predictions, length = np.empty(len(rows)), ctypes.c_int64()
-        address = [array.ctypes.data_as(ctypes.c_void_p) for array in (rows, predictions)]
-        shape = [ctypes.c_int32(size) for size in rows.shape]
-        how = [ROW_MAJOR, NORMAL, 0, -1, PARAMETERS]  # all rounds
-        wanted = [self._booster_handle, address[0], FLOAT64, *shape, *how, ctypes.byref(length), address[1]]
-        _call_library("LGBM_BoosterPredictForMat", *wanted)
-        return predictions
+        """One value per row, in every bit what LightGBM answers.
+
+        Raises ValueError for a damaged model or another number of columns.
+        """
+        rows = np.nan_to_num(np.asarray(table, dtype=np.float64), nan=0.0, posinf=np.inf, neginf=-np.inf)
+        nodes = self._nodes
+        if rows.ndim != 2 or rows.shape[1] != nodes.columns:
+            raise ValueError(f"the model asks for {nodes.columns} columns; the table's shape is {rows.shape}")
+        parts = [_sum_leaves(nodes, rows[at : at + ROWS_AT_ONCE]) for at in range(0, len(rows), ROWS_AT_ONCE)]
+        return np.concatenate(parts) if parts else np.empty(0)
 
 
 def save_model(path: Path, version: int, members: Mapping[str, object]) -> None:
@@ -71,16 +82,78 @@ def load_model(path: Path, version: int, build: Callable[[dict[str, Any]], M]) -
         raise BadInput(f"{path}: not a usable model", cause=str(error), remedy="train it again") from error
 
 
-def _call_library(name: str, *values: Any) -> None:
-    if getattr(_load_library(), name)(*values):
-        raise ValueError(ctypes.string_at(_load_library().LGBM_GetLastError()).decode(errors="replace"))
+def _sum_leaves(nodes: _Nodes, rows: Floats) -> Floats:
+    place = np.broadcast_to(nodes.roots, (len(rows), len(nodes.roots)))
+    number = np.arange(len(rows))[:, np.newaxis]
+    for _ in range(nodes.depth):
+        goes_left = rows[number, nodes.column[place]] <= nodes.threshold[place]
+        place = np.where(goes_left, nodes.left[place], nodes.right[place])
+    return np.cumsum(nodes.value[place], axis=1)[:, -1]  # tree after tree: another order rounds otherwise
 
 
-@functools.cache
-def _load_library() -> ctypes.CDLL:
-    spec = importlib.util.find_spec("lightgbm")
-    if spec is None or spec.origin is None:
-        raise MissingDependency("lightgbm is not installed", remedy="run `pip install -e .`")
-    library = ctypes.CDLL(str(Path(spec.origin).parent / "lib" / "lib_lightgbm.so"))
-    library.LGBM_GetLastError.restype = ctypes.c_void_p
-    return library
+def _parse_model(text: str) -> _Nodes:
+    """Splits before leaves; LightGBM numbers both within a tree, and writes leaf n as -1 - n."""
+    body, end, _ = text.partition("\nend of trees")
+    head, *trees = body.split("\nTree=")
+    most = re.search(r"^max_feature_idx=(\d+)$", head, re.MULTILINE)
+    if not text.startswith("tree\n") or most is None or not trees or not end:
+        raise ValueError("this is no model of LightGBM")
+    sizes = _read_numbers(body, "num_leaves", np.int64, len(trees))
+    splits, leaves = int(np.sum(sizes - 1)), int(np.sum(sizes))
+    kinds = {*_text_of(body, "decision_type").split(), *_text_of(body, "is_linear").split()}
+    if kinds - {DEFAULT_LEFT, "0"} or sizes.min() < 1:
+        raise ValueError("the model has splits of a kind that is not fitted here")
+    column = _read_numbers(body, "split_feature", np.int64, splits)
+    first_split, first_leaf = np.cumsum(sizes - 1) - (sizes - 1), splits + np.cumsum(sizes) - sizes
+    own_first_split, own_first_leaf = np.repeat(first_split, sizes - 1), np.repeat(first_leaf, sizes - 1)
+    to_itself = np.arange(splits, splits + leaves)
+    children = []
+    for name in ("left_child", "right_child"):
+        child = _read_numbers(body, name, np.int64, splits)
+        if (np.where(child < 0, -1 - child, child + 1) >= np.repeat(sizes, sizes - 1)).any():
+            raise ValueError(f"the model is damaged: a {name} is not there")
+        inner = np.where(child < 0, own_first_leaf - 1 - child, own_first_split + child)
+        children.append(np.concatenate([inner, to_itself]))
+    columns = int(most.group(1)) + 1
+    if column.max(initial=0) >= columns or column.min(initial=0) < 0:
+        raise ValueError("the model is damaged: a split asks for a column that is not there")
+    roots = np.where(sizes > 1, first_split, first_leaf)
+    return _Nodes(
+        columns=columns,
+        roots=roots,
+        column=np.concatenate([column, np.zeros(leaves, dtype=np.int64)]),
+        threshold=np.concatenate([_read_numbers(body, "threshold", np.float64, splits), np.zeros(leaves)]),
+        left=children[0],
+        right=children[1],
+        value=np.concatenate([np.zeros(splits), _read_numbers(body, "leaf_value", np.float64, leaves)]),
+        depth=_depth_of(roots, children, splits),
+    )
+
+
+def _text_of(body: str, name: str) -> str:
+    return " ".join(re.findall(rf"\n{name}=(.*)", body))
+
+
+def _read_numbers(body: str, name: str, kind: type[Number], count: int) -> npt.NDArray[Number]:
+    """A field's numbers, of all trees."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DeprecationWarning)  # of text that is no number
+            numbers = np.fromstring(_text_of(body, name), dtype=kind, sep=" ")
+    except (ValueError, DeprecationWarning) as error:
+        raise ValueError(f"the model is damaged: {name}: {error}") from None
+    if len(numbers) != count:
+        raise ValueError(f"the model is damaged: {len(numbers)} of {count} numbers of {name}")
+    return numbers
+
+
+def _depth_of(roots: Numbers, children: Sequence[Numbers], splits: int) -> int:
+    """The most splits on a way. Raises ValueError if ways meet: then they may lead in a circle."""
+    depth, level = 0, roots[roots < splits]
+    while len(level):
+        depth += 1
+        level = np.concatenate([child[level] for child in children])
+        level = level[level < splits]
+        if len(level) > splits or depth > splits:
+            raise ValueError("the model is damaged: splits lead in a circle")
+    return depth

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from hipsynth.core.cache import cache_dir
 from hipsynth.core.errors import BadInput, MissingDependency
 from hipsynth.core.files import replace_atomically
+from hipsynth.core.installation import install_command
 from hipsynth.training.models.model_record import ModelRecord
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def torch_or_missing() -> ModuleType:
         raise MissingDependency(
             "training needs torch and transformers",
             cause=str(error),
-            remedy='install the extra: pip install "hipsynth[train]"',
+            remedy=install_command("train"),
         ) from error
     if not torch.cuda.is_available():
         os.environ.setdefault("DS_ACCELERATOR", "cpu")  # DeepSpeed reads this on import

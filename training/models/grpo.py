@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from hipsynth.core.errors import MissingDependency
+from hipsynth.core.installation import missing_package
 from hipsynth.training.models.base import load_trained, torch_or_missing
 from hipsynth.training.models.config import Config
 from hipsynth.training.models.model_card import finish_folder
@@ -131,8 +132,7 @@ def _build_trainer(
         datasets: Any = import_module("datasets")
         trl: Any = import_module("trl")
     except ImportError as error:
-        remedy = 'install the extra: pip install "hipsynth[rl]"'
-        raise MissingDependency("reinforcement needs trl", cause=str(error), remedy=remedy) from error
+        raise missing_package("trl", cause=str(error)) from error
     from transformers import PrinterCallback
 
     trainer: Trainer = trl.GRPOTrainer(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from hipsynth.core.errors import MissingDependency
+from hipsynth.core.installation import install_command
 from hipsynth.training.data.encode import TokenRow, TrainingExample, pad_batch
 from hipsynth.training.models.model_record import ModelRecord
 from hipsynth.training.models.monitor import FLOPS_PER_TOKEN, Progress, Throughput, peak_flops, training_monitor
@@ -211,9 +212,8 @@ def prepare_deepspeed(config: Config) -> None:
     try:
         import deepspeed  # noqa: F401
     except ImportError as error:
-        raise MissingDependency(
-            "this config needs DeepSpeed", cause=str(error), remedy='pip install "hipsynth[train]"'
-        ) from error
+        remedy = install_command("train")
+        raise MissingDependency("this config needs DeepSpeed", cause=str(error), remedy=remedy) from error
 
 
 def keep_own_checkpoints(folder: Path, fingerprint: str) -> None:

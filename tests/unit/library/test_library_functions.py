@@ -72,7 +72,7 @@ def test_without_pandas_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MissingDependency) as caught:
         profile_document("p", "p.hip", RESULTS).to_pandas()
-    assert caught.value.remedy == "pip install pandas"
+    assert caught.value.remedy == "pip install 'hipsynth[pandas]'"
 
 
 @pytest.mark.parametrize("shape", [(), (1, 2, 3, 4), 0, (16, -1), ("16",)])

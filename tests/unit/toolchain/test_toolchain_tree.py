@@ -96,7 +96,7 @@ def test_a_wheel_that_cannot_be_fetched_is_one_clear_line(empty_cache: Path) -> 
     assert len(lines) == 1
     assert "286 MB" in lines[0]
     assert "triton 3.9.0" in caught.value.what
-    assert "make setup" in caught.value.remedy
+    assert "HIPSYNTH_WHEELS" in caught.value.remedy
     assert list(empty_cache.iterdir()) == []
 
 
