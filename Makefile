@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 NATIVE_SOURCES = $(shell git ls-files '*/native/*.cpp' '*/native/*.h')
 
-.PHONY: setup demo test test-full lint bench sanitize fuzz vsix editor docs clean distclean
+.PHONY: setup demo test test-full lint bench sanitize fuzz vsix wheels editor docs clean distclean
 SECONDS ?= 600
 JOBS ?= auto
 .DEFAULT_GOAL := setup
@@ -44,6 +44,9 @@ vsix: setup
 # The workbench's editor component, from npm's packages: serving/web/codemirror.js, which is committed.
 editor: setup
 	@$(BIN)/python -m tools.bundle_editor
+# The package, for Python 3.11 and for all later versions: build/wheels.
+wheels: setup
+	@$(BIN)/python -m tools.wheels
 
 # The documentation as a site: build/site.
 docs: setup
