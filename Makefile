@@ -44,6 +44,7 @@ vsix: setup
 # The workbench's editor component, from npm's packages: serving/web/codemirror.js, which is committed.
 editor: setup
 	@$(BIN)/python -m tools.bundle_editor
+
 # The package, for Python 3.11 and for all later versions: build/wheels.
 wheels: setup
 	@$(BIN)/python -m tools.wheels

@@ -113,10 +113,7 @@ def command(
     hip_only = {"--grid": grid, "--block": block, "--value": values, "--sweep": sweeps, "--variants": listed}
     is_text_model = tools or (model is not None and not is_analytic(model))
     check_hip_options(file, flags, hip_only, is_text_model)
-    if tools:
-        from hipsynth.tuning.prediction.agent import SHIPPED_AGENT
-
-        model = SHIPPED_AGENT
+    model = _shipped_agent() if tools else model
     program, question = read_question(file, arguments, grid, block, parse_values(values))
     targets = resolve_devices(archs, devices)
     for flag_text in flags:
@@ -153,6 +150,12 @@ def check_hip_options(file: Path, flags: tuple[str, ...], options: Mapping[str, 
 
     more = {"--flags": flags != DEFAULT_FLAGS, "--tools and language models": is_text_model}
     check_hip_only(file, {**{name: bool(value) for name, value in options.items()}, **more})
+
+
+def _shipped_agent() -> Path:
+    from hipsynth.tuning.prediction.agent import SHIPPED_AGENT
+
+    return SHIPPED_AGENT
 
 
 def _predict_variants(

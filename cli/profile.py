@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import click
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from hipsynth.simulator.limits import RunLimits
 
 MOST_SAMPLING_UNITS, LEAST_EFFORT, MOST_EFFORT = 1000, 0.01, 1000
+SCREEN_STYLES: dict[str, dict[str, Any]] = {"name": {"bold": True}, "bar": {"fg": "cyan"}, "note": {"dim": True}}
 EPILOG = """\b
 Examples:
   synth profile vcopy.hip
@@ -117,7 +119,9 @@ class MeasurementOptions(TypedDict):
 @click.option("--retry-failed", is_flag=True, help="Run failed items again.")
 @click.option("--repair", is_flag=True, help="Drop damaged shards and measure their items again.")
 @click.option(
-    "--counters/--no-counters", default=None, help="Show counters in the tables.  [default: for up to 3 kernels]"
+    "--counters/--no-counters",
+    default=None,
+    help="Show all metrics, and counters.  [default: a first screen at a terminal, else counters of up to 3 kernels]",
 )
 @click.option("--output", is_flag=True, help="Also show what the program itself prints.")
 @click.option(
@@ -281,7 +285,6 @@ def _profile_program(
     from hipsynth.profiling.reports.describe import exit_code
     from hipsynth.profiling.reports.filters import check_metric_pattern, write_csv
     from hipsynth.profiling.reports.lines import lines_listing
-    from hipsynth.profiling.reports.terminal import render_results
     from hipsynth.profiling.reports.what_if import what_if_listing
     from hipsynth.source.harness import HarnessChoices
 
@@ -311,7 +314,7 @@ def _profile_program(
     elif options["as_csv"]:
         click.echo(write_csv(results, options["metric_pattern"]), nl=False)
     else:
-        click.echo(render_results(results, terminal_width(), options["counters"], options["metric_pattern"]))
+        click.echo(_profile_text(results, options["counters"], options["metric_pattern"]))
         if lines:
             click.echo("\n" + lines_listing(results, terminal_width()))
         if options["what_if"]:
@@ -323,6 +326,16 @@ def _profile_program(
     _note_failures(results, limits, options)
     interrupted = any(result.reason == Reason.INTERRUPTED for result in results)
     return stop_signal.exit_code() if interrupted else exit_code(results)
+
+
+def _profile_text(results: Sequence[TargetResult], counters: bool | None, pattern: str) -> str:
+    """Everything; at a terminal a first screen, unless counters or metrics are asked for."""
+    from hipsynth.profiling.reports.first_screen import render_screen
+    from hipsynth.profiling.reports.terminal import render_results
+
+    if counters is None and not pattern and sys.stdout.isatty():
+        return render_screen(results, terminal_width(), lambda text, role: click.style(text, **SCREEN_STYLES[role]))
+    return render_results(results, terminal_width(), counters, pattern)
 
 
 def _note_failures(results: Sequence[TargetResult], limits: RunLimits, options: MeasurementOptions) -> None:

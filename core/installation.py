@@ -65,8 +65,8 @@ def install_command(extra: str) -> str:
 def missing_package(name: str, *, cause: str = "", extra: str = "") -> MissingDependency:
     """The error about a package of an extra that is not installed: `name` is its import name."""
     extra = extra or EXTRA_OF[name.partition(".")[0]]
-    what = f"the package {name.partition('.')[0]} is not installed"
-    return MissingDependency(what, cause=cause, remedy=install_command(extra))
+    problem = f"the package {name.partition('.')[0]} is not installed"
+    return MissingDependency(problem, cause=cause, remedy=install_command(extra))
 
 
 def explain_import(error: ImportError) -> MissingDependency | None:

@@ -137,15 +137,15 @@ def find_tool(name: str) -> Path | None:
 def find_libclang(clang: Path) -> Path:
     """The libclang beside a compiler; raises MissingDependency if it is not there."""
     folder = clang.resolve().parents[1] / "lib"
-    found = [path for name in ("libclang-[0-9]*.so*", "libclang.so*") for path in sorted(folder.glob(name))]
-    if not found:
+    libraries = [path for name in ("libclang-[0-9]*.so*", "libclang.so*") for path in sorted(folder.glob(name))]
+    if not libraries:
         release = read_inputs()["compiler"]["release"]
         raise MissingDependency(
             "the compiler's libclang is not installed",
             cause=f"there is no libclang.so in {folder}",
             remedy=install_packages(f"libclang1-{release}"),
         )
-    return found[0]
+    return libraries[0]
 
 
 @functools.cache

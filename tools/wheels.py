@@ -62,8 +62,8 @@ def can_build(interpreter: str) -> bool:
     """Whether an interpreter is there, with its headers."""
     if shutil.which(interpreter) is None:
         return False
-    done = subprocess.run([interpreter, "-c", HEADERS], capture_output=True, text=True, check=False)
-    return done.stdout.strip() == "True"
+    result = subprocess.run([interpreter, "-c", HEADERS], capture_output=True, text=True, check=False)
+    return result.stdout.strip() == "True"
 
 
 def build_wheels(out: Path, interpreters: Sequence[str]) -> list[Path]:
@@ -113,12 +113,12 @@ def retag_wheel(retag: Path, wheel: Path, out: Path) -> Path:
     """The wheel under the manylinux tag that its binaries allow, in `out` in place of an older one."""
     audited = wheel.parent / "audited"
     run([retag, "-m", "auditwheel", "repair", "--only-plat", "--wheel-dir", audited, wheel], retag.parent)
-    made = only_wheel(audited)
-    tags = re.sub(r"manylinux\w+$", "", made.stem)
+    retagged = only_wheel(audited)
+    tags = re.sub(r"manylinux\w+$", "", retagged.stem)
     for older in out.glob("hipsynth-*.whl"):
         if re.sub(r"manylinux\w+$", "", older.stem) == tags:
             older.unlink()
-    return Path(shutil.move(made, out / made.name))
+    return Path(shutil.move(retagged, out / retagged.name))
 
 
 def only_wheel(folder: Path) -> Path:
@@ -130,9 +130,9 @@ def run(command: Sequence[object], *programs: Path) -> None:
     """Runs a command; the build tools of .venv come first on its PATH. Raises BuildFailed with what it printed."""
     words = [str(word) for word in command]
     path = os.pathsep.join([*map(str, programs), str(Path(sys.executable).parent), os.environ["PATH"]])
-    done = subprocess.run(words, capture_output=True, text=True, check=False, env={**os.environ, "PATH": path})
-    if done.returncode:
-        raise BuildFailed(f"{' '.join(words[:6])} failed:\n{(done.stdout + done.stderr)[-3000:]}")
+    result = subprocess.run(words, capture_output=True, text=True, check=False, env={**os.environ, "PATH": path})
+    if result.returncode:
+        raise BuildFailed(f"{' '.join(words[:6])} failed:\n{(result.stdout + result.stderr)[-3000:]}")
 
 
 if __name__ == "__main__":

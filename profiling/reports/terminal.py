@@ -141,7 +141,7 @@ def _kernel_lines(name: str, columns: Sequence[Column], width: int, counters: bo
     shapes = dict.fromkeys(_launch_shape(column.kernel) for column in columns)
     yield f"{name}  " + "; ".join(shapes)
     for column in columns:
-        yield from _verdict_lines(column)
+        yield from verdict_lines(column)
     fitting = max(1, (width - TABLE_LABEL) // TABLE_CELL)
     for first in range(0, len(columns), fitting):
         yield ""
@@ -158,7 +158,7 @@ def _format_dims(dims: Sequence[int]) -> str:
     return "x".join(str(n) for n in dims)
 
 
-def _verdict_lines(column: Column) -> Iterator[str]:
+def verdict_lines(column: Column) -> Iterator[str]:
     """Duration, bottleneck, occupancy, registers, and achieved fractions of the device's peak rates."""
     kernel, device = column.kernel, column.result.device
     simulated = kernel.source.kind == "executed"

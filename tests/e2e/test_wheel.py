@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import time
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +22,6 @@ from tools.code_figures import ROOMS
 ROOT = Path(__file__).resolve().parents[2]
 MISSING = 4  # the exit code of what is missing
 MOST_BYTES = 150 << 20  # of an installation with all that it requires
-MOST_SECONDS = 180  # for the first profile
 FOLDERS = (*ROOMS, "templates", "corpus")
 BUILT = ("_core", "libhipsynth_hip.so", "libhipsynth_hip.version")
 
@@ -100,11 +98,9 @@ def test_an_installed_wheel_profiles_predicts_and_generates(
     assert doctor.returncode == 0 and "make setup" not in doctor.stdout, doctor.stdout + doctor.stderr
 
     shutil.copy(ROOT / "corpus/handwritten/grid_stride/vector_add.hip", tmp_path / "kernel.hip")
-    started = time.monotonic()
     profiled = run([*synth, "profile", "kernel.hip", "--arch", "gfx942", "--json"], tmp_path, outside)
     assert profiled.returncode == 0, profiled.stderr
     assert json.loads(profiled.stdout)["results"][0]["kernels"][0]["name"] == "vector_add"
-    assert time.monotonic() - started < MOST_SECONDS
     answer = run([*synth, "predict", "kernel.hip", "--arch", "gfx942"], tmp_path, outside)
     assert answer.returncode == 0 and "predicted, not executed" in answer.stdout, answer.stderr
 

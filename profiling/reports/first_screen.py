@@ -1,0 +1,101 @@
+"""The first screen of a profile at a terminal: each kernel's verdict, a bar for each unit, the largest counters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from hipsynth.core.kernel_record import KernelRecord
+from hipsynth.profiling import metrics
+from hipsynth.profiling.backends.protocol import TargetResult
+from hipsynth.profiling.metrics import bottleneck
+from hipsynth.profiling.reports.terminal import Column, verdict_lines
+
+MOST_LINES = 25
+LEAST_LINES = 3  # of a kernel: its name, its duration, its verdict
+MOST_UNITS = 6
+BAR = 24  # characters
+SMALLEST = 0.005  # share of the duration of a unit that is printed
+FULL, EMPTY, PARTS = "█", "░", "▏▎▍▌▋▊▉"  # PARTS: eighths
+NEXT = "all metrics and counters: --counters · per source line: --lines · what a cause is worth: --what-if"
+Style = Callable[[str, str], str]  # text, role ("name", "bar", "note") -> text as the terminal shows it
+
+
+def plain_style(text: str, _role: str) -> str:
+    return text
+
+
+def render_screen(results: Sequence[TargetResult], width: int = 120, style: Style = plain_style) -> str:
+    """At most MOST_LINES lines of at most `width` characters, the kernels that take most time first."""
+    lines = [
+        f"{result.arch} ({result.device})  {result.flags}  {result.status}: {result.reason}"[:width]
+        for result in results
+        if result.status != "ok"
+    ]
+    columns = [Column(result, kernel) for result in results for kernel in result.kernels]
+    columns.sort(key=lambda column: -column.kernel.duration_ns * column.kernel.dispatches)
+    names = list(dict.fromkeys(column.kernel.name for column in columns))
+    ordered = [column for name in names for column in columns if column.kernel.name == name]
+    room, printed = MOST_LINES - 2 - len(lines[: MOST_LINES // 2]), 0
+    lines = lines[: MOST_LINES // 2]
+    share = room // max(1, len(ordered))  # of the lines, for each kernel on each target
+    for column in ordered:
+        if room < LEAST_LINES:
+            break
+        block = list(_block_lines(column, width, min(room, max(share, LEAST_LINES)), style))
+        lines += block
+        room, printed = room - len(block), printed + 1
+    hidden = len(ordered) - printed
+    note = f"{hidden} more of {len(ordered)}: --kernel NAME, --top N"[:width] if hidden else ""
+    return "\n".join([*lines, *([style(note, "note")] if note else []), style(NEXT[:width], "note")])
+
+
+def _block_lines(column: Column, width: int, room: int, style: Style) -> Iterator[str]:
+    """The verdict, then bars and counters as far as there is room."""
+    title, *rest = [_cut(line, width) for line in _head_lines(column)][:room]
+    yield style(title, "name")
+    yield from rest
+    room -= 1 + len(rest)
+    counters = _counter_lines(column.kernel, width)
+    bars = list(_bar_lines(column.kernel, style))[: max(1, room - len(counters))] if room > 0 else []
+    yield from bars
+    yield from counters[: max(0, room - len(bars))]
+
+
+def _head_lines(column: Column) -> Iterator[str]:
+    target, *verdict = verdict_lines(column)
+    kernel = column.kernel
+    yield f"{kernel.name}  {'x'.join(map(str, kernel.grid))} x {'x'.join(map(str, kernel.block))}  {target.strip()}"
+    yield from (line[2:] for line in verdict)
+
+
+def _cut(line: str, width: int) -> str:
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def _bar_lines(kernel: KernelRecord, style: Style) -> Iterator[str]:
+    """What each unit alone would need, as a share of the duration."""
+    bounds = [bound for bound in bottleneck.rank_bounds(kernel) if bound.share >= SMALLEST][:MOST_UNITS]
+    size = max((len(bound.name) for bound in bounds), default=0)
+    for bound in bounds:
+        yield f"  {bound.name:<{size}}  {style(draw_bar(bound.share), 'bar')} {100 * bound.share:3.0f} %"
+
+
+def draw_bar(share: float, size: int = BAR) -> str:
+    """A bar of `size` characters that is full at a share of one."""
+    eighths = round(8 * size * min(1.0, max(0.0, share)))
+    cells, eighth = divmod(eighths, 8)
+    return (FULL * cells + (PARTS[eighth - 1] if eighth else "")).ljust(size, EMPTY)
+
+
+def _counter_lines(kernel: KernelRecord, width: int) -> list[str]:
+    """The largest counters, two in a line."""
+    table = metrics.metric_table().counters
+    counts = {name: value for name, value in kernel.counters.items() if name in table and table[name].show and value}
+    top = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:4]
+    cells = [f"{name} {value:,.0f}" for name, value in top]
+    size = max(map(len, cells), default=0)
+    if 2 * size + 6 > width:
+        return [_cut(f"  {cell}", width) for cell in cells]
+    return [
+        f"  {'    '.join(cell.ljust(size) for cell in cells[at : at + 2])}".rstrip() for at in range(0, len(cells), 2)
+    ]

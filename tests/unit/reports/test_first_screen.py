@@ -1,0 +1,48 @@
+"""The first screen of a profile fits a terminal and says the same as the full text."""
+
+from __future__ import annotations
+
+import click
+import pytest
+from profiling_samples import failure, kernel, result, target
+
+from hipsynth.profiling.reports.first_screen import BAR, EMPTY, FULL, MOST_LINES, draw_bar, render_screen
+from hipsynth.profiling.reports.terminal import render_results
+
+
+@pytest.mark.parametrize("kernels", [1, 2, 3, 9, 40])
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_it_fits_whatever_ran(kernels: int, width: int) -> None:
+    many = [kernel(name=f"kernel_{number}", scale=1 + number) for number in range(kernels)]
+    results = [result(target(arch), *many) for arch in ("gfx90a", "gfx942")] + [failure(target(), "run_failed")] * 3
+    lines = render_screen(results, width).splitlines()
+    assert len(lines) <= MOST_LINES
+    assert max(map(len, lines)) <= width
+    assert "--counters" in lines[-1] or width < 60
+    assert any(f"kernel_{kernels - 1}" in line for line in lines), "the slowest comes first"
+
+
+def test_kernels_that_are_left_out_are_counted() -> None:
+    results = [result(target(), *(kernel(name=f"k{number}") for number in range(20)))]
+    text = render_screen(results, 100)
+    shown = sum(line.startswith("k") for line in text.splitlines())
+    assert f"{20 - shown} more of 20" in text
+
+
+def test_verdicts_are_those_of_the_full_text() -> None:
+    results = [result(target(), kernel())]
+    full = [line.strip() for line in render_results(results, 400).splitlines()]
+    verdicts = [line.strip() for line in render_screen(results, 400).splitlines()[1:3]]
+    assert verdicts and set(verdicts) <= set(full)
+
+
+def test_colours_change_no_text() -> None:
+    results = [result(target(), kernel())]
+    coloured = render_screen(results, 90, lambda text, role: click.style(text, bold=role == "name", fg="cyan"))
+    assert coloured != render_screen(results, 90) == click.unstyle(coloured)
+
+
+@pytest.mark.parametrize(("share", "full"), [(-1.0, 0), (0.0, 0), (0.5, BAR // 2), (1.0, BAR), (3.0, BAR)])
+def test_a_bar_is_as_long_as_its_share(share: float, full: int) -> None:
+    bar = draw_bar(share)
+    assert len(bar) == BAR and bar.count(FULL) == full and bar.count(EMPTY) == BAR - full
