@@ -183,22 +183,24 @@ def _in_copy(
     """Runs the program in a copy of its folder, passing its output on unless JSON is wanted; with the files it made."""
     from hipsynth.simulator import api
     from hipsynth.simulator.run_folder import place
+    from hipsynth.simulator.scripts.compiled_kernels import reuse_compiled
 
     placed = place(project, project.sources[0].path.stem, artefacts, folder)
     before = stamp_files(folder)
-    result = api.run_program(
-        placed.artefacts,
-        table,
-        folder,
-        limits,
-        placed.arguments,
-        count=count,
-        counters=counters,
-        mounts=placed.mounts,
-        stdin=standard_input(),
-        on_output=None if counters else output_forwarder(),
-        interactive=not counters and sys.stdout.isatty(),
-    )
+    with reuse_compiled(project, placed.artefacts, folder) as runnable:
+        result = api.run_program(
+            runnable,
+            table,
+            folder,
+            limits,
+            placed.arguments,
+            count=count,
+            counters=counters,
+            mounts=placed.mounts,
+            stdin=standard_input(),
+            on_output=None if counters else output_forwarder(),
+            interactive=not counters and sys.stdout.isatty(),
+        )
     return result, changed_files(folder, before)
 
 

@@ -25,7 +25,7 @@ from hipsynth.simulator.build import build_program, compile_limits
 from hipsynth.simulator.limits import REFINED, SAMPLING_UNITS, RunLimits
 from hipsynth.simulator.opcodes import count_opcodes
 from hipsynth.simulator.run_folder import place
-from hipsynth.simulator.scripts.compiled_kernels import keep_compiled, read_compiled
+from hipsynth.simulator.scripts.compiled_kernels import read_compiled, reuse_compiled
 from hipsynth.toolchain import sandbox
 
 USAGE_LINES = 8
@@ -207,12 +207,12 @@ def run_in_copy(
         folder = job / "run"
         placed = place(program.project, program.name, artefacts, folder)
         arguments = placed.arguments if program.project else program.arguments
-        runnable = keep_compiled(placed.artefacts, folder) if limits.lines else placed.artefacts
-        result = api.run_program(runnable, device, folder, limits, arguments, mounts=placed.mounts)
-        if limits.lines:
-            result = replace(result, code_objects=read_compiled(folder))
-    texts = {name: getattr(result, name).replace(str(job), "<scratch>") for name in ("message", "stdout", "stderr")}
-    return replace(result, **texts)
+        with reuse_compiled(program.project, placed.artefacts, folder) as runnable:
+            result = api.run_program(runnable, device, folder, limits, arguments, mounts=placed.mounts)
+            if limits.lines:
+                result = replace(result, code_objects=read_compiled(folder))
+    hide = sandbox.hide_job_folders
+    return replace(result, message=hide(result.message), stdout=hide(result.stdout), stderr=hide(result.stderr))
 
 
 def failed_result(target: Target, reason: Reason, message: str, *, provenance: Mapping[str, str]) -> TargetResult:

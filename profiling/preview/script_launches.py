@@ -31,6 +31,7 @@ from hipsynth.simulator import api
 from hipsynth.simulator.devices import DeviceTable
 from hipsynth.simulator.launch_record import FILE, MOST_BYTES
 from hipsynth.simulator.run_folder import place
+from hipsynth.simulator.scripts.compiled_kernels import reuse_compiled
 from hipsynth.simulator.scripts.prepare import package_versions, prepare_script
 from hipsynth.toolchain import sandbox
 
@@ -66,12 +67,13 @@ def record_script(project: Project, device: DeviceTable) -> Recording:
     artefacts = prepare_script(project.sources[0].path)
     with sandbox.job_folder() as job:
         placed = place(project, project.sources[0].path.name, artefacts, job / "run")
-        run = run_recording(
-            placed.artefacts, device, placed.folder, placed.arguments, placed.mounts, SCRIPT_SECONDS, CHECKED_SECONDS
-        )
+        with reuse_compiled(project, placed.artefacts, placed.folder) as runnable:
+            run = run_recording(
+                runnable, device, placed.folder, placed.arguments, placed.mounts, SCRIPT_SECONDS, CHECKED_SECONDS
+            )
         path = placed.folder / FILE
         data = read_regular(path, MOST_BYTES) if path.exists() else b""
-        head = _head_of(run, str(job))
+        head = _head_of(run)
     recording = read_recording(head, data, {})
     if entry is not None:
         store_recording(entry, head, data)
@@ -79,13 +81,13 @@ def record_script(project: Project, device: DeviceTable) -> Recording:
     return recording
 
 
-def _head_of(run: api.RunResult, folder: str) -> RecordingHead:
+def _head_of(run: api.RunResult) -> RecordingHead:
     """Why the launches may not be all; a script that ends with an error after launches may fail for lack of results."""
     if not run.reason and run.exit_code:
-        errors = _ERROR.findall(run.stderr.replace(folder, "<scratch>"))
+        errors = _ERROR.findall(sandbox.hide_job_folders(run.stderr))
         last = errors[-1][:_ERROR_CHARACTERS] if errors else f"exit code {run.exit_code}"
         return RecordingHead(Reason.NO_DISPATCH, f"the script ended with an error ({last})", "")
-    message = HARMLESS.get(run.reason, run.message.replace(folder, "<scratch>"))
+    message = HARMLESS.get(run.reason, sandbox.hide_job_folders(run.message))
     return RecordingHead(run.reason, message, "")
 
 

@@ -13,6 +13,7 @@ from hipsynth.profiling.backends.protocol import Target, TargetResult
 from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.simulator import api, devices
 from hipsynth.simulator.limits import RunLimits
+from hipsynth.simulator.scripts import compiled_kernels
 from hipsynth.simulator.scripts.prepare import prepare_script
 
 FOLDER = Path(__file__).with_name("scripts")
@@ -211,6 +212,36 @@ def test_benchmarks_and_autotuning_use_simulated_time(tmp_path: Path) -> None:
     assert result.status == "ok" and result.exit_code == 0, result.message
     assert result.stdout.startswith("slowest block 64 time of PyTorch nan\n")
     assert [kernel.meta["BLOCK"] for kernel in result.kernels] == [64, 1024, 2048]
+
+
+LISTENING = """
+import os, sys, triton
+triton.knobs.compilation.listener = lambda *, cache_hit, **_: print("found", cache_hit)
+CACHE = os.environ["TRITON_CACHE_DIR"]
+print(sorted(name for _, _, names in os.walk(CACHE) for name in names if name.startswith("left")))
+"""
+
+
+def test_compiled_kernels_are_found_by_the_same_script_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled_kernels, "cache_dir", lambda: tmp_path / "cache")
+    leave = """
+os.makedirs(f"{CACHE}/AB", exist_ok=True)
+for name in ("left.json", "left.so"):
+    open(f"{CACHE}/AB/{name}", "w").close()
+if not os.path.lexists(f"{CACHE}/AB/left_link"):
+    os.symlink("/etc/passwd", f"{CACHE}/AB/left_link")
+"""
+    text = f"{HEAD}{LISTENING}double[(1,)](torch.ones(64, device='cuda'), BLOCK=64)\n{leave}"
+    folders = [tmp_path / name for name in ("first", "other")]
+    for folder, script in zip(folders, (text, text + "# not the same\n"), strict=True):
+        folder.mkdir()
+        (folder / "script.py").write_text(script)
+    runs = [profile(folder / "script.py", tmp_path / "scratch") for folder in (folders[0], folders[0], folders[1])]
+    assert [run.stdout for run in runs] == ["[]\nfound False\n", "['left.json']\nfound True\n", "[]\nfound False\n"]
+    assert runs[0].kernels == runs[1].kernels == runs[2].kernels
+    changed = folders[0] / "helper.py"
+    changed.write_text("SIZE = 64\n")
+    assert "found False" in profile(folders[0] / "script.py", tmp_path / "scratch").stdout, "a file that it may import"
 
 
 def test_without_a_sandbox_compiled_kernels_are_kept_where_the_user_keeps_them(

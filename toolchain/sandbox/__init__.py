@@ -10,7 +10,7 @@ from hipsynth.toolchain.sandbox.limits import (
     TimeLimits,
     time_limits,
 )
-from hipsynth.toolchain.sandbox.mounts import job_folder
+from hipsynth.toolchain.sandbox.mounts import hide_job_folders, job_folder
 from hipsynth.toolchain.sandbox.run import run_sandboxed
 from hipsynth.toolchain.sandbox.session import SandboxSession
 
@@ -21,6 +21,7 @@ __all__ = [
     "SandboxResult",
     "SandboxSession",
     "TimeLimits",
+    "hide_job_folders",
     "is_available",
     "job_folder",
     "require_sandbox",

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hipsynth.core.scratch import process_folder, scratch_folder
+from hipsynth.core.scratch import PREFIX, process_folder, scratch_folder
 from hipsynth.toolchain.sandbox import bubblewrap
 
 JOBS = "jobs"  # below the process's scratch folder: the folders that jobs write to
+_JOB = re.compile(rf"(?:/[\w.+@~-]+)*/{PREFIX}[^/\s]+/{JOBS}/[\w.-]+")
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,11 @@ def job_folder() -> Iterator[Path]:
     """A folder for one job, which writes to it or to a folder inside; it is removed at the end of the block."""
     with scratch_folder(within=jobs_folder()) as folder:
         yield folder
+
+
+def hide_job_folders(text: str) -> str:
+    """The text with "<scratch>" for the folders of jobs, of this process or of one whose results are used again."""
+    return _JOB.sub("<scratch>", text)
 
 
 def view_of(scratch: Path, writable_bytes: int, read_only: Iterable[Path], mounts: Mapping[str, Path]) -> SandboxView:
