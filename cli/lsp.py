@@ -31,7 +31,7 @@ def command(as_json: bool) -> int:
     from hipsynth.serving.lsp.session import EditorOffers, EditorOptions
 
     if as_json:
-        commands = (server.PROFILE, server.COMPARE, server.TARGETS)
+        commands = (server.PROFILE, server.COMPARE, server.OPTIMIZE, server.TARGETS)
         print_json(EditorOffers(commands, (server.PREDICTION,), EditorOptions()))
         return 0
     if sys.stdin.isatty():

@@ -129,8 +129,11 @@ def type_text(schema: Json) -> str:
 
 
 def write_interfaces(found: Mapping[str, JsonObject]) -> Iterator[str]:
-    """The definitions as interfaces of TypeScript."""
+    """The definitions as interfaces of TypeScript, and those that are words as types."""
     for name, schema in sorted(found.items()):
+        if "properties" not in schema:
+            yield f"\nexport type {name} = {type_text(schema)};\n"
+            continue
         required = schema.get("required", [])
         assert isinstance(required, list)
         yield f"\nexport interface {name} {{\n"

@@ -10,10 +10,11 @@ from hipsynth.core.documents import JsonObject, from_json
 from hipsynth.core.errors import HipsynthError
 from hipsynth.serving.limits import ServerSettings, wall_limit
 from hipsynth.serving.pool import Pool, WorkerProblem
-from hipsynth.serving.requests import ProgramRequest
+from hipsynth.serving.requests import ProgramRequest, SearchRequest
 
 if TYPE_CHECKING:
     from hipsynth.profiling.reports.documents import ProfileResult
+    from hipsynth.serving.documents import ImprovedProgram
     from hipsynth.training.models.documents import PredictionResult
 
 QUEUE = 10_000  # each open document waits for one answer at most
@@ -52,6 +53,10 @@ class AnswerSource(Protocol):
         """As of `synth profile --lines`."""
         ...
 
+    async def optimize(self, query: Query, budget_s: float) -> ImprovedProgram:
+        """As of `synth optimize` with this budget."""
+        ...
+
     async def close(self) -> None: ...
 
 
@@ -65,20 +70,28 @@ class WorkerSource:
     async def predict(self, query: Query) -> PredictionResult:
         from hipsynth.training.models.documents import PredictDocument
 
-        return from_json(PredictDocument, await _ask_pool(self._predictors, "predict", query)).results[0]
+        return from_json(
+            PredictDocument, await _ask_pool(self._predictors, "predict", _program_request(query))
+        ).results[0]
 
     async def profile(self, query: Query) -> ProfileResult:
         from hipsynth.profiling.reports.documents import ProfileDocument
 
-        answer = await _ask_pool(self._executors, "profile", query, wall_limit(query.limit_s))
+        answer = await _ask_pool(self._executors, "profile", _program_request(query), wall_limit(query.limit_s))
         return from_json(ProfileDocument, answer).results[0]
+
+    async def optimize(self, query: Query, budget_s: float) -> ImprovedProgram:
+        from hipsynth.serving.documents import ImprovedProgram
+
+        request = SearchRequest(**vars(_program_request(query)), budget_s=budget_s)
+        return from_json(ImprovedProgram, await _ask_pool(self._executors, "optimize", request, wall_limit(budget_s)))
 
     async def close(self) -> None:
         await asyncio.gather(self._predictors.close(), self._executors.close())
 
 
-async def _ask_pool(pool: Pool, kind: str, query: Query, limit_s: float | None = None) -> JsonObject:
-    request = ProgramRequest(
+def _program_request(query: Query) -> ProgramRequest:
+    return ProgramRequest(
         source=query.source,
         arch=query.arch,
         device=query.device or None,
@@ -90,6 +103,9 @@ async def _ask_pool(pool: Pool, kind: str, query: Query, limit_s: float | None =
         run_host=query.run_host,
         last_compiled=query.last_compiled,
     )
+
+
+async def _ask_pool(pool: Pool, kind: str, request: ProgramRequest, limit_s: float | None = None) -> JsonObject:
     try:
         return await pool.ask(kind, request, limit_s)
     except WorkerProblem as problem:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hipsynth.serving.lsp.documents import PredictionNotice
 
 PROFILE, COMPARE, TARGETS = "hipsynth.profile", "hipsynth.compare", "hipsynth.targets"
+OPTIMIZE = "hipsynth.optimize"
 PREDICTION = "hipsynth/prediction"  # notification: what is known of a document's kernels, for a client's own panel
 NAME, VERSION = "hipsynth", "1"
 
@@ -128,6 +129,23 @@ def _offer_commands(server: LanguageServer, session: EditorSession) -> None:
         tell(types.MessageType.Info, "saved → edited, predicted: " + "; ".join(row.text for row in rows))
         return {"kernels": to_json(rows)}
 
+    @server.command(OPTIMIZE)
+    async def optimize(uri: str) -> object:
+        _end_with_request(server)
+        try:
+            report = await session.optimize(uri)
+        except QueryFailed as error:
+            tell(types.MessageType.Warning, str(error))
+            return {"error": error.reason, "message": str(error)}
+        document = session.documents.get(uri)
+        faster = document.faster if document else None
+        improved = report.status == "improved" and faster is not None
+        tell(
+            types.MessageType.Info,
+            f"{faster.gain}: a code action of the kernel applies it" if improved and faster else report.reason,
+        )
+        return document_json(report)
+
     @server.command(TARGETS)
     def targets() -> object:
         return document_json(panel.list_targets())
@@ -193,10 +211,25 @@ def actions_of(document: OpenDocument, line: int, options: EditorOptions) -> lis
     commands = [("Compare with the saved file", COMPARE)]
     if options.execute:
         commands.append(("Execute and profile", PROFILE))
+        commands.append(("Look for a faster version, and verify it", OPTIMIZE))
     return [
-        types.CodeAction(f"hipsynth: {title}", command=types.Command(title, command, arguments=[document.uri]))
-        for title, command in commands
+        *apply_actions(document),
+        *(
+            types.CodeAction(f"hipsynth: {title}", command=types.Command(title, command, arguments=[document.uri]))
+            for title, command in commands
+        ),
     ]
+
+
+def apply_actions(document: OpenDocument) -> list[types.CodeAction]:
+    """The action that replaces the text by its faster version, while it is the text that one was found for."""
+    faster = document.faster
+    if faster is None or faster.text != document.text:
+        return []
+    whole = types.Range(types.Position(0, 0), types.Position(len(faster.text.splitlines()) + 1, 0))
+    edit = types.WorkspaceEdit(changes={document.uri: [types.TextEdit(whole, faster.faster)]})
+    title = f"hipsynth: Apply the faster version ({faster.gain})"
+    return [types.CodeAction(title, kind=types.CodeActionKind.RefactorRewrite, edit=edit)]
 
 
 def diagnostics_of(document: OpenDocument) -> list[types.Diagnostic]:

@@ -25,6 +25,7 @@ from hipsynth.simulator.devices import DEFAULT_ARCH
 if TYPE_CHECKING:
     from hipsynth.profiling.reports.documents import LineCost, ProfileResult
     from hipsynth.serving.lsp.documents import ComparedKernel
+    from hipsynth.tuning.optimize.documents import OptimizeDocument
 
 # What a prediction of a text that does not compile is of, in a lens.
 HALF_WRITTEN = {
@@ -32,6 +33,7 @@ HALF_WRITTEN = {
     "last_compiled": "does not compile; of the text that compiled last",
     "text": "does not compile; of its words",
 }
+SEARCH_S = 60.0  # of work, for a faster version
 NOT_TRUSTED = 'execution is off: set the initialization option "execute" for folders that you trust'
 
 
@@ -90,6 +92,15 @@ class DocumentKernels:
     at: float = field(default_factory=time.monotonic)
 
 
+@dataclass(frozen=True)
+class FasterText:
+    """A verified faster version of a text, and its gain in words."""
+
+    text: str
+    faster: str
+    gain: str
+
+
 @dataclass
 class OpenDocument:
     """An open document and the latest outcomes for it. `saved`: its text on disk, as far as known."""
@@ -103,6 +114,7 @@ class OpenDocument:
     executed: DocumentKernels | None = None
     baseline: DocumentKernels | None = None  # the prediction of the saved text
     compiled: str = ""  # the latest text that compiled
+    faster: FasterText | None = None
     problem: str = ""
     busy: str = ""
     task: asyncio.Task[None] | None = None
@@ -271,6 +283,32 @@ class EditorSession:
             if self.documents.get(uri) is document:  # what is closed shows nothing any more
                 with contextlib.suppress(Exception):
                     await self.changed(document)
+
+    async def optimize(self, uri: str) -> OptimizeDocument:
+        """Looks for a faster version of the current text, which its code actions then offer. Raises QueryFailed as
+        profile()."""
+        from hipsynth.tuning.optimize.documents import OptimizeDocument
+
+        if not self.options.execute:
+            raise QueryFailed(Reason.NOT_TRUSTED, NOT_TRUSTED)
+        document = self.documents.get(uri)
+        if document is None:
+            raise QueryFailed(Reason.NOT_OPEN, f"{uri} is not open")
+        text = document.text
+        document.busy = "looking for a faster version …"
+        await self.changed(document)
+        try:
+            answer = await self.source.optimize(self.query(document, text), SEARCH_S)
+        finally:
+            document.busy = ""
+            if self.documents.get(uri) is document:
+                with contextlib.suppress(Exception):
+                    await self.changed(document)
+        assert isinstance(answer.report, OptimizeDocument)
+        if answer.diff:
+            gain = f"{answer.report.speedup:.2f} times as fast, verified"
+            document.faster = FasterText(text, answer.source, gain)
+        return answer.report
 
     async def compare(self, uri: str) -> tuple[ComparedKernel, ...]:
         """The saved text beside the current one: executed where both are known, else predicted. Raises QueryFailed."""

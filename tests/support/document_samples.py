@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 from hipsynth.profiling.metrics import roofline
 from hipsynth.profiling.metrics.bottleneck import Bottleneck, OccupancyFigures
 from hipsynth.profiling.reports.documents import ProfiledKernel, ProfileDocument, ProfileResult, ProgramIdentity
 from hipsynth.training.models.documents import KernelPrediction, PredictDocument, PredictionResult
+from hipsynth.tuning.optimize.documents import CheckedProgram, OptimizeDocument, SearchEnd
 
 DEVICE = "mi250"
 PROGRAM = ProgramIdentity("0123", "kernel.hip")
@@ -96,3 +98,14 @@ def profile(*kernels: ProfiledKernel) -> ProfileResult:
 def profile_document() -> ProfileDocument:
     """A program of one kernel."""
     return ProfileDocument(PROGRAM, (profile(profiled_kernel("k", 2.0, {})),))
+
+
+def optimize_document(ended: SearchEnd = SearchEnd.NOTHING_LEFT, **changes: Any) -> OptimizeDocument:
+    """A search that found nothing, with `changes`."""
+    open_checks: dict[str, Any] = {field.name: None for field in fields(CheckedProgram)}
+    report = OptimizeDocument(
+        path="k", arch="gfx90a", flags="-O3", status="unchanged", reason="r", speedup=1.0, uncertainty=0.0,
+        before_ns=1.0, after_ns=1.0, verified=CheckedProgram(**{**open_checks, "checks": ()}), step=-1, steps=(),
+        refused={}, budget_spent_s=1.0, ended=ended, holds=True, shapes=(), dispatch={}, patched=None,
+    )  # fmt: skip
+    return replace(report, **changes)

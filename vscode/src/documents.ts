@@ -253,8 +253,7 @@ export interface ProfiledKernel {
   meta?: Record<string, boolean | number | string>;
 }
 
-export interface Reason {
-}
+export type Reason = "" | "error" | "usage" | "bad_input" | "bad_arch" | "bad_flag" | "bad_record" | "corrupt" | "schema_version" | "mixed_versions" | "disk_full" | "missing" | "missing_file" | "unreadable" | "unreadable_file" | "not_a_file" | "not_utf8" | "too_large" | "outside" | "empty_file" | "bad_cgroup" | "internal_error" | "interrupted" | "partial" | "worker_died" | "no_programs" | "several_programs" | "no_main" | "no_kernel" | "syntax_error" | "missing_include" | "needs_standard" | "edit_conflict" | "compile_failed" | "missing_header" | "link_failed" | "not_configured" | "cuda_source" | "no_dispatch" | "wrong_result" | "self_check_failed" | "exit_code" | "timeout" | "budget" | "instruction_limit" | "out_of_memory" | "output_limit" | "forbidden_call" | "host_crash" | "illegal_access" | "assertion" | "trap" | "deadlock" | "unsupported_opcode" | "unsupported_service" | "unsupported_call" | "bad_code_object" | "bad_configuration" | "bad_result" | "settled" | "recorded" | "needs_library" | "needs_memory" | "needs_devices" | "needs_arguments" | "needs_data" | "untrusted" | "unsupported" | "not_recorded" | "no_preview" | "no_host_code" | "not_run" | "unknown_kernel" | "uncertain" | "not_measured" | "unknown_data" | "no_model" | "superseded" | "busy" | "invalid" | "not_found" | "http" | "not_trusted" | "not_open" | "endpoint_failed" | "rate_limited" | "http_failed" | "unreachable" | "redirected" | "bad_encoding" | "bad_json" | "streamed" | "no_text" | "not_asked" | "too_long" | "policy" | "template" | "replay" | "invalid_ir" | "refused" | "limit" | "bad_arguments" | "unknown_tool" | "unknown_program" | "unknown_move" | "no_lesson" | "not_proposed" | "not_verified" | "unchanged" | "unfinished" | "no_moves" | "not_on_first_target";
 
 export interface Registers {
   vgprs: number;
@@ -282,5 +281,4 @@ export interface WhatIf {
   worth_percent: number;
 }
 
-export interface WhatIfCause {
-}
+export type WhatIfCause = "memory" | "coalescing" | "l1_misses" | "l2_misses" | "latency" | "occupancy" | "lds_conflicts" | "lds" | "atomics" | "barriers" | "branches" | "vector_alu" | "matrix_cores" | "scalar_unit" | "wave_launch" | "launch_overhead";

@@ -85,18 +85,19 @@ async function carryOut(server: Server, panel: PerformancePanel, command: string
   const uri = typeof args[0] === "string" ? args[0] : vscode.window.activeTextEditor?.document.uri.toString();
   if (command === "hipsynth.targets") return server.command(command, []);
   if (!uri) return undefined;
-  if (command !== "hipsynth.profile") {
+  const doing = { "hipsynth.profile": "executing", "hipsynth.optimize": "looking for a faster version of" }[command];
+  if (!doing) {
     panel.open();
     return server.command(command, [uri]);
   }
   if (!vscode.workspace.isTrusted) return refuse();
-  const progress = { location: vscode.ProgressLocation.Notification, title: `hipsynth: executing ${vscode.Uri.parse(uri).path.replace(/.*\//, "")}`, cancellable: true };
+  const progress = { location: vscode.ProgressLocation.Notification, title: `hipsynth: ${doing} ${vscode.Uri.parse(uri).path.replace(/.*\//, "")}`, cancellable: true };
   return vscode.window.withProgress(progress, async (_report, token) => {
     try {
       return await server.command(command, [uri], token);
     } catch (error) {
       if (!token.isCancellationRequested) throw error;
-      vscode.window.setStatusBarMessage("hipsynth: execution cancelled", 5000);
+      vscode.window.setStatusBarMessage(`hipsynth: ${command === "hipsynth.profile" ? "execution" : "search"} cancelled`, 5000);
       return undefined;
     }
   });

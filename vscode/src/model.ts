@@ -2,7 +2,7 @@
 
 import type { EditorPanel as Panel, PanelFigure as Figure, PanelKernel as Kernel } from "./documents";
 
-export type { EditorPanel as Panel, EditorTargets as Targets, PredictionNotice } from "./documents";
+export type { EditorPanel as Panel, EditorTargets as Targets, PanelFigure as Figure, PredictionNotice } from "./documents";
 
 export type Format = "svg" | "png" | "csv";
 /** What the panel's page asks its host for. `data`: text, or base64 of a PNG. */

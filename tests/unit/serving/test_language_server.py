@@ -23,6 +23,7 @@ from pygls.workspace import PositionCodec  # noqa: E402
 from hipsynth.core.kernel_record import Registers  # noqa: E402
 from hipsynth.profiling.metrics.bottleneck import OccupancyFigures  # noqa: E402
 from hipsynth.profiling.reports.documents import LineCost, ProfileResult  # noqa: E402
+from hipsynth.serving.documents import ImprovedProgram  # noqa: E402
 from hipsynth.serving.limits import MOST_KERNELS  # noqa: E402
 from hipsynth.serving.lsp import kernel_results, presentation, server  # noqa: E402
 from hipsynth.serving.lsp.analysis_provider import Query, QueryFailed, WorkerSource  # noqa: E402
@@ -89,6 +90,11 @@ class FakeSource:
     async def profile(self, query: Query) -> ProfileResult:
         self.profiles.append(query)
         return profile()
+
+    async def optimize(self, query: Query, budget_s: float) -> ImprovedProgram:
+        assert budget_s > 0
+        report = samples.optimize_document(status="improved", speedup=1.5)
+        return ImprovedProgram(report=report, source=query.source + "// faster\n", diff="+// faster", assumed=())
 
     async def close(self) -> None: ...
 
@@ -224,6 +230,33 @@ def test_nothing_is_executed_without_trust(tmp_path: Path) -> None:
         with pytest.raises(QueryFailed, match="not open"):
             await made.profile("v")
         assert not any("Execute" in a.title for a in server.actions_of(made.documents["u"], 5, EditorOptions()))
+        made.close("u")
+
+    asyncio.run(asked())
+
+
+def test_a_faster_version_is_offered_as_an_edit_of_the_very_text(tmp_path: Path) -> None:
+    async def asked() -> None:
+        made, _ = session(FakeSource())
+        made.open("u", tmp_path / "k.hip", 1, TEXT)
+        with pytest.raises(QueryFailed, match="execution is off"):
+            await made.optimize("u")
+        made.options = EditorOptions(execute=True, debounce_ms=0)
+        titles = [action.title for action in server.actions_of(made.documents["u"], 5, made.options)]
+        assert "hipsynth: Look for a faster version, and verify it" in titles
+        assert not any("Apply" in title for title in titles)
+        report = await made.optimize("u")
+        assert report.speedup == 1.5
+        [action] = [a for a in server.actions_of(made.documents["u"], 5, made.options) if "Apply" in a.title]
+        assert action.title == "hipsynth: Apply the faster version (1.50 times as fast, verified)"
+        assert action.edit and action.edit.changes
+        [edit] = action.edit.changes["u"]
+        buffer = TextBuffer(TEXT)
+        buffer.apply(types.TextDocumentContentChangePartial(edit.range, edit.new_text), PositionCodec())
+        assert buffer.text == TEXT + "// faster\n", "the whole text is replaced"
+        changed = types.TextDocumentContentChangeWholeDocument(TEXT + "\n")
+        made.edit("u", 2, [changed], PositionCodec())
+        assert not any("Apply" in a.title for a in server.actions_of(made.documents["u"], 5, made.options))
         made.close("u")
 
     asyncio.run(asked())

@@ -17,6 +17,7 @@ import pytest
 needs.package("pygls")
 from hipsynth.core.documents import document_json  # noqa: E402
 from hipsynth.profiling.reports.documents import ProfileResult  # noqa: E402
+from hipsynth.serving.documents import ImprovedProgram  # noqa: E402
 from hipsynth.serving.lsp import kernel_results, panel, server  # noqa: E402
 from hipsynth.serving.lsp.analysis_provider import Query  # noqa: E402
 from hipsynth.serving.lsp.buffer import TextBuffer  # noqa: E402
@@ -126,6 +127,9 @@ def test_another_target_forgets_what_was_known(change: dict[str, Any]) -> None:
         async def profile(self, query: Query) -> ProfileResult:
             raise AssertionError("never asked")
 
+        async def optimize(self, query: Query, budget_s: float) -> ImprovedProgram:
+            raise AssertionError("never asked")
+
         async def close(self) -> None: ...
 
     async def run() -> None:
@@ -165,6 +169,9 @@ def test_a_cancelled_execution_ends() -> None:
             finally:
                 self.ended = True
             raise AssertionError("never reached")
+
+        async def optimize(self, query: Query, budget_s: float) -> ImprovedProgram:
+            raise AssertionError("never asked")
 
         async def close(self) -> None: ...
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from hipsynth.serving.limits import BODY_BYTES, ServerSettings
 from hipsynth.serving.middleware import Guard
 from hipsynth.serving.pool import WorkerLost, WorkerProblem
 from hipsynth.serving.service import Service
-from hipsynth.tuning.optimize.documents import CheckedProgram, OptimizeDocument, SearchEnd
+from hipsynth.tuning.optimize.documents import SearchEnd
 
 BODY = {"source": "__global__ void secret_name() {}", "arch": "gfx90a", "flags": "-O3"}
 ORIGIN = {"origin": f"http://127.0.0.1:{PORT}"}
@@ -358,9 +357,8 @@ def test_a_search_is_a_job_with_a_budget_and_is_kept_unless_the_clock_ended_it(
             assert asked == kind and (body["source"], body["budget_s"]) == (BODY["source"], 90.0)
             return answer
 
-        answer = document_json(
-            ImprovedProgram(report=search_report(SearchEnd(ended)), source="faster", diff="+faster", assumed=())
-        )
+        report = document_samples.optimize_document(SearchEnd(ended))
+        answer = document_json(ImprovedProgram(report=report, source="faster", diff="+faster", assumed=()))
         bench = Bench(work, search_s=90.0)
         for _ in range(2):
             accepted = await bench.client.ask("POST", f"/v1/{kind}", {**BODY, "budget_s": 3600})
@@ -371,17 +369,6 @@ def test_a_search_is_a_job_with_a_budget_and_is_kept_unless_the_clock_ended_it(
         assert (await bench.client.ask("POST", f"/v1/{kind}", {**BODY, "budget_s": 0})).status == 422
 
     run(test)
-
-
-def search_report(ended: SearchEnd) -> OptimizeDocument:
-    """The report of a search that found nothing."""
-    open_checks: dict[str, Any] = {field.name: None for field in fields(CheckedProgram)}
-    unchecked = CheckedProgram(**{**open_checks, "checks": ()})
-    return OptimizeDocument(
-        path="k", arch="gfx90a", flags="-O3", status="unchanged", reason="r", speedup=1.0, uncertainty=0.0,
-        before_ns=1.0, after_ns=1.0, verified=unchecked, step=-1, steps=(), refused={}, budget_spent_s=1.0, ended=ended,
-        holds=True, shapes=(), dispatch={}, patched=None,
-    )  # fmt: skip
 
 
 def test_compare_gives_ratios() -> None:
