@@ -226,8 +226,8 @@ def apply_actions(document: OpenDocument) -> list[types.CodeAction]:
     faster = document.faster
     if faster is None or faster.text != document.text:
         return []
-    whole = types.Range(types.Position(0, 0), types.Position(len(faster.text.splitlines()) + 1, 0))
-    edit = types.WorkspaceEdit(changes={document.uri: [types.TextEdit(whole, faster.faster)]})
+    all_lines = types.Range(types.Position(0, 0), types.Position(len(faster.text.splitlines()) + 1, 0))
+    edit = types.WorkspaceEdit(changes={document.uri: [types.TextEdit(all_lines, faster.faster)]})
     title = f"hipsynth: Apply the faster version ({faster.gain})"
     return [types.CodeAction(title, kind=types.CodeActionKind.RefactorRewrite, edit=edit)]
 
