@@ -206,7 +206,7 @@ def editable() -> str:
     identity = str(ROOT) + (ROOT / "pyproject.toml").read_text()
     if stamped("editable", identity) and (VENV / "bin" / "synth").exists():
         return ".venv/bin/synth"
-    settings = ["editable.mode=inplace", "wheel.cmake=false"]
+    settings = ["editable.mode=inplace", "wheel.cmake=false", "wheel.py-api=py3"]
     options = [f"--config-settings={setting}" for setting in settings]
     pip_install(["--no-build-isolation", "--no-deps", *options, "-e", str(ROOT)], "hipsynth itself cannot be installed")
     stamp("editable", identity)

@@ -122,7 +122,9 @@ def test_the_source_distribution_holds_what_a_build_needs(tmp_path: Path) -> Non
     unpacked = archive.with_name(archive.name.removesuffix(".tar.gz"))
     needed = [*sources(), "CMakeLists.txt", "pyproject.toml", "LICENSE", "README.md"]
     assert not [name for name in needed if not (unpacked / name).is_file()]
-    words = ["--no-build-isolation", "--no-deps", "--config-settings=wheel.cmake=false", "--wheel-dir", tmp_path]
+    settings = ["wheel.cmake=false", "wheel.py-api=py3"]
+    options = [f"--config-settings={setting}" for setting in settings]
+    words = ["--no-build-isolation", "--no-deps", *options, "--wheel-dir", tmp_path]
     done = run([sys.executable, "-m", "pip", "wheel", *words, unpacked], tmp_path, os.environ)
     assert done.returncode == 0, done.stderr
     (built,) = tmp_path.glob("*.whl")
