@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hipsynth.core.documents import from_json
-from hipsynth.core.errors import BadInput, HipsynthError
+from hipsynth.core.errors import BadInput, HipsynthError, UsageError
 from hipsynth.core.program import Program, ProgramRun, Project, SourceFile
 from hipsynth.core.scratch import KeepFolder
 from hipsynth.profiling.backends.protocol import Target
@@ -65,13 +65,13 @@ def program_of(request: ProgramRequest) -> Program:
 
 def predict(request: ProgramRequest) -> PredictDocument:
     """The document of `synth predict --json`, but kernels without main() are launched as `synth profile` launches
-    them. Raises TimeLimitReached, UsageError for values of no argument."""
+    them. Raises TimeLimitReached, BadInput for values of no argument."""
     from hipsynth.profiling.preview.record import HostCode
     from hipsynth.training.analytic.documents import document_of, predict_each
     from hipsynth.training.analytic.predict import LaunchAssumptions
 
     program, target = program_of(request), target_of(request)
-    check_argument_names(program.text, request.values)
+    _check_values(program.text, request.values)
     choices = launch_choices(request)
     host = HostCode.RUN if request.run_host else HostCode.KNOWN
     harnessed = complete_text(program.text, choices) if request.run_host else None
@@ -85,6 +85,14 @@ def predict(request: ProgramRequest) -> PredictDocument:
     if harnessed is not None:
         results = [replace(result, notes=(*harnessed.notes, *result.notes)) for result in results]
     return document_of(program, request.name, load_predictor().path, results)
+
+
+def _check_values(text: str, values: Mapping[str, float]) -> None:
+    """Raises BadInput for values of no argument: the form of the request is right, they do not fit its program."""
+    try:
+        check_argument_names(text, values)
+    except UsageError as error:
+        raise BadInput(error.what, cause=error.cause, remedy=error.remedy) from error
 
 
 def complete_text(text: str, choices: HarnessChoices) -> HarnessedProgram | None:

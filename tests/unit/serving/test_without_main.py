@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hipsynth.core.errors import BadInput, UsageError
-from hipsynth.serving.handlers import complete_program, complete_text, program_of
+from hipsynth.serving.handlers import complete_program, complete_text, predict, program_of
 from hipsynth.serving.requests import ProgramRequest
 from hipsynth.source.harness import HarnessChoices
 
@@ -44,6 +44,12 @@ def test_a_program_stays_as_it_is_and_takes_no_choices() -> None:
     assert complete(PROGRAM) == (PROGRAM, "", ())
     with pytest.raises(UsageError, match="for kernels without main"):
         complete(PROGRAM, choices=HarnessChoices(grid=(4, 1, 1)))
+
+
+def test_values_of_no_argument_do_not_fit_the_program() -> None:
+    request = ProgramRequest(arch="gfx90a", source=KERNEL, values={"m": 3})
+    with pytest.raises(BadInput, match="m: no kernel has an argument of this name"):
+        predict(request)
 
 
 def test_what_cannot_be_launched_is_refused_with_the_reason() -> None:
