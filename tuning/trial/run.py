@@ -147,16 +147,14 @@ def run_trial(text: str, target: Target, conditions: Conditions | None = None) -
     Raises UsageError for a flag that is not allowed, MissingDependency if nothing can be compiled or run here.
     """
     conditions = conditions or Conditions()
-    device = devices.load_device(target.device)
-    limits = conditions.limits()
+    device, limits = devices.load_device(target.device), conditions.limits()
     text = text if conditions.calls == 1 else repeat_main(text)
     if conditions.calls > 1 and not text:
         return Trial("failed", Reason.UNSUPPORTED, "main() was not found, so it cannot be called twice")
     with scratch_folder() as scratch, sandbox.job_folder() as job:
+        built = scratch / "build"
         try:
-            artefacts, _ = build_text(
-                text, "program", target.arch, target.flags, scratch / "build", compile_limits(limits)
-            )
+            artefacts, _ = build_text(text, "program", target.arch, target.flags, built, compile_limits(limits))
         except (CompileFailed, BadInput) as error:
             words = [str(error), getattr(error, "diagnostics", "")]
             message = "\n".join(filter(None, words)).replace(f"{scratch}/", "")

@@ -220,33 +220,19 @@ class _Split:
             return None
         variable, init, condition, step = head
         span = (statement.head[1] + 1, statement.end)
-        inside = {
-            p
-            for p in self.body.changed(span)
-            if self.tokens[span[0]].start <= p <= self.tokens[statement.end - 1].start
-        }
+        begin, end = self.tokens[span[0]].start, self.tokens[statement.end - 1].start
+        inside = {place for place in self.body.changed(span) if begin <= place <= end}
         firsts = tuple(find_first_places(self.body, statement, variable))
-        joined = {first.value: "first" for first in firsts} | {first.place: "place" for first in firsts}
-        if len(joined) != 2 * len(firsts) or set(joined) & inside:
-            return None
-        stores: list[_Store] = []
-        for i, operator in self._list_writes(span):
-            place = self.body.local(self.tokens[i])
-            if place in inside and place not in self.aliases:
-                continue
-            if place < 0 or self._is_pointee(i):
-                stores.append(_Store(self._simple_at(statement, i), i, self._read_subscript(i), None))
-                continue
-            how = joined[place] if joined.get(place) in _FIRST else self._join_operation(i, operator)
-            if place == variable or not how or joined.get(place, how) != how:
-                return None
-            joined[place] = how
-        changing = {variable, *inside, *joined}
-        names = [
-            i
-            for i in range(statement.head[0], statement.head[1])
-            if self.body.local(self.tokens[i]) in changing - {variable}
+        stores = [
+            _Store(self._simple_at(statement, i), i, self._read_subscript(i), None)
+            for i, _ in self._list_writes(span)
+            if self._is_store(i)
         ]
+        joined = self._find_joined(span, variable, inside, firsts)
+        if joined is None:
+            return None
+        changing = {*inside, *joined} - {variable}
+        names = any(self.body.local(self.tokens[i]) in changing for i in range(*statement.head))
         if names or not self._only_joined(span, joined) or not self._stays_inside(statement):
             return None
         loop = _Loop(
@@ -266,6 +252,27 @@ class _Split:
                 return None
         self.stores += [_Store(s.statement, s.at, s.subscript, loop) for s in stores]
         return loop
+
+    def _is_store(self, at: int) -> bool:
+        """Whether a name that is assigned stands for memory."""
+        return self.body.local(self.tokens[at]) < 0 or self._is_pointee(at)
+
+    def _find_joined(
+        self, span: tuple[int, int], variable: int, inside: set[int], firsts: tuple[FirstPlace, ...]
+    ) -> dict[int, str] | None:
+        """The variables from outside of a loop that it changes, and how lanes join them; None if they cannot."""
+        joined = {first.value: "first" for first in firsts} | {first.place: "place" for first in firsts}
+        if len(joined) != 2 * len(firsts) or set(joined) & inside:
+            return None
+        for i, operator in self._list_writes(span):
+            place = self.body.local(self.tokens[i])
+            if self._is_store(i) or (place in inside and place not in self.aliases):
+                continue
+            how = joined[place] if joined.get(place) in _FIRST else self._join_operation(i, operator)
+            if place == variable or not how or joined.get(place, how) != how:
+                return None
+            joined[place] = how
+        return joined
 
     def _simple_at(self, loop: Statement, at: int) -> Statement:
         return next((s for s in loop.inner() if s.kind == "simple" and s.start <= at < s.end), loop)
