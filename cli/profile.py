@@ -59,6 +59,7 @@ Examples:
   synth profile solver.hip --top 3 --metric "L2*"    # some kernels, some metrics and counters
   synth profile solver.hip --csv --kernel jacobi
   synth profile vcopy.hip --html vcopy.html          # one page: limits, memory chart, roofline, source lines
+  synth profile solver.hip --warm-l2                 # durations as the program's own events see them
   synth profile vcopy.hip --what-if                  # what removing a cause is worth at most
   synth profile matmul.py --arch gfx942 -- 4096      # a Python script with Triton kernels
   synth profile main.cpp kernels.cpp -Iinclude -DN=64 -- input.txt
@@ -85,6 +86,7 @@ class MeasurementOptions(TypedDict):
     workers: int
     timeout: float
     exact: bool
+    warm_l2: bool
     counters: bool | None
     output: bool
     grid: tuple[int, int, int] | None
@@ -161,6 +163,7 @@ class MeasurementOptions(TypedDict):
 @click.option("--csv", "as_csv", is_flag=True, help="Print metrics and counters as CSV.")
 @click.option("--html", type=NamedPath(dir_okay=False, path_type=Path), help="Also write the profile as one page.")
 @click.option("--what-if", is_flag=True, help="Say what removing each cause of time is worth at most.")
+@click.option("--warm-l2", is_flag=True, help="Launches find in the L2 what earlier ones read, as without a profiler.")
 @click.option("--exact", is_flag=True, help="Run every grid in full, and check the programs' results.")
 @sandbox_option
 @workers_option
@@ -186,8 +189,7 @@ def command(
     """Compile for each architecture and flag set, run, and count hardware events.
 
     PATH is one program: its source file, all its source files, or its folder with build files; the counters and
-    metrics of its kernels are printed. A Python script's Triton kernels run on a virtual GPU. With --out, PATH is a
-    folder of programs, of one or several files.
+    metrics of its kernels are printed. Triton kernels of a Python script run on a virtual GPU. --out takes a folder.
     ARGS after `--` are passed to the program, which runs in the sandbox, in a copy of its folder.
     """
     from hipsynth.core.workers import check_engine
@@ -198,7 +200,7 @@ def command(
 
     check_engine(options["engine"])
     of_one = lines or options["what_if"] or options["html"] is not None
-    _check_choices(options["backend"], budget, per_kernel, of_one and out is not None, of_one)
+    _check_choices(options["backend"], budget, per_kernel, of_one and out is not None, of_one, options["warm_l2"])
     options["timeout"] = time_within(budget, options["timeout"])
     if sandboxed and options["backend"] == "sim":  # the other backends do not start programs in a sandbox
         sandbox.require_sandbox()
@@ -213,6 +215,7 @@ def command(
         per_kernel=per_kernel,
         budget_s=budget,
         lines=lines or options["html"] is not None,
+        warm_l2=options["warm_l2"],
         isolate=sandboxed,
     )
     paths, own_arguments = split_argv(argv)
@@ -248,10 +251,12 @@ def _check_script(path: Path, flags: Sequence[str], defines: Sequence[str], hip:
     check_script_options(path, "".join(flags), defines, {**hip, "--backend": backend != "sim"})
 
 
-def _check_choices(backend: str, budget: float, per_kernel: int, many: bool, of_one: bool) -> None:
+def _check_choices(backend: str, budget: float, per_kernel: int, many: bool, of_one: bool, warm_l2: bool) -> None:
     """Raises UsageError for options that exclude each other."""
     if budget and per_kernel:
         raise UsageError("--budget excludes --per-kernel", remedy="drop --per-kernel: a budget decides what is counted")
+    if warm_l2 and backend != "sim":
+        raise UsageError("--warm-l2 needs the simulator", cause="a device's L2 is its own", remedy="drop one of them")
     if budget and backend != "sim":
         raise UsageError("--budget needs the simulator", cause="a device is not slower", remedy="drop one of them")
     if many or (of_one and backend != "sim"):

@@ -70,6 +70,7 @@ class Work:
     working_waves: float = 0
     # Wave instructions by execution unit.
     valu_full: float = 0
+    valu_packed: float = 0
     valu_trans: float = 0
     valu_f64: float = 0
     valu_int64_mul: float = 0

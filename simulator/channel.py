@@ -92,6 +92,7 @@ def encode_configuration(
         ("per_kernel", limits.per_kernel),
         ("reuse", int(limits.reuse)),
         ("lines", int(limits.lines)),
+        ("keep_l2", int(limits.warm_l2)),
         ("budget_s", limits.budget_s),
         ("settled_launches", limits.settled_launches),
         ("cpu_seconds", limits.time_s),

@@ -34,6 +34,8 @@ class RunLimits:
     `settled_launches` ends the program (status "partial", reason "settled") when so many launches in a row were of
     kernels and shapes launched before, so that labels of its kernels do not wait for its end; 0: it runs to its end.
     `lines` keeps what each instruction did, for source lines, and counts launches as `reuse=False` does.
+    `warm_l2` lets launches find in the L2 what earlier ones read, as without a profiler, and counts launches as
+    `reuse=False` does; what the host or a launch has written is not there.
     `isolate=False` runs the program outside the sandbox, with resource limits only.
     """
 
@@ -50,4 +52,5 @@ class RunLimits:
     budget_s: float = 0.0
     settled_launches: int = 0
     lines: bool = False
+    warm_l2: bool = False
     isolate: bool = True

@@ -149,6 +149,8 @@ def describe_settings(limits: RunLimits) -> str:
         settings += f"+error{limits.largest_error:g}"
     if limits.settled_launches:
         settings += f"+settled{limits.settled_launches}"
+    if limits.warm_l2:
+        settings += "+warm-l2"
     if limits.per_kernel:
         settings += f"+first{limits.per_kernel}"
     return settings + (f"+budget{limits.budget_s:g}" if limits.budget_s else "")

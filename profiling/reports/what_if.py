@@ -131,7 +131,7 @@ WHAT_IFS: Mapping[WhatIfCause, tuple[str, Removal]] = {
     WhatIfCause.BRANCHES: ("no branches", _removing("flow jumps")),
     WhatIfCause.VECTOR_ALU: (
         "vector arithmetic at no cost",
-        _removing("valu_full valu_trans valu_f64 valu_int64_mul"),
+        _removing("valu_full valu_packed valu_trans valu_f64 valu_int64_mul"),
     ),
     WhatIfCause.MATRIX_CORES: ("matrix instructions at no cost", _removing("mfma_cycles")),
     WhatIfCause.SCALAR_UNIT: ("scalar instructions at no cost", _removing("salu smem")),

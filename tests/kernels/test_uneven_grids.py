@@ -58,8 +58,18 @@ def test_waves_that_take_turns_take_the_sum_of_their_times(name: str, tmp_path: 
 @DEVICES
 def test_equal_groups_all_work(name: str, tmp_path: Path) -> None:
     work = launch(name, tmp_path, "guarded", 208, GROUP, "iii", 208 * GROUP, STEPS, MASK)["work"]
-    assert work["working_groups"] == pytest.approx(work["groups"], rel=0.01)
-    assert work["working_waves"] == pytest.approx(work["waves"], rel=0.01)
+    assert work["working_groups"] == pytest.approx(work["groups"], rel=0.05)  # as far as all take equally long
+    assert work["working_waves"] == pytest.approx(work["waves"], rel=0.1)
+
+
+@DEVICES
+def test_groups_that_have_a_cu_each_end_with_the_longest(name: str, tmp_path: Path) -> None:
+    """Recorded on an MI300X: lavaMD of 27 boxes takes as much longer than of 8 as its longest box has neighbours."""
+    alone = launch(name, tmp_path, "guarded", 1, GROUP, "iii", GROUP, STEPS, MASK)
+    beside = launch(name, tmp_path, "lasting", 27, GROUP, "ii", STEPS, MASK)
+    last = launch(name, tmp_path, "guarded", 1, GROUP, "iii", GROUP, 27 * STEPS // 8, MASK)
+    assert alone["duration_ns"] < 0.5 * beside["duration_ns"]
+    assert beside["duration_ns"] == pytest.approx(last["duration_ns"], rel=0.1)
 
 
 @DEVICES

@@ -23,7 +23,9 @@ RUN_TIME_S = 120.0  # processor time of one measured run
 COMPILE_S = 0.8  # price of one compile
 EFFORT = 0.3  # of sampling a large grid: a run takes hardly longer than with less, and its time is a third as uncertain
 PER_WAVE_INSTRUCTION_S = 5e-8
-_WORK = ("valu_full", "valu_trans", "valu_f64", "valu_int64_mul", "salu", "smem", "vmem", "lds", "flow")
+_WORK = (
+    "valu_full", "valu_packed", "valu_trans", "valu_f64", "valu_int64_mul", "salu", "smem", "vmem", "lds", "flow",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 //
 // step: bfs 3 bfs_queue_aggregated, after bfs_queue
 // paradigm: work queue
-// bound: gfx90a l2, gfx942 launch
+// bound: gfx90a l2, gfx942 atomics
 // moves: TCP_TOTAL_CACHE_ACCESSES down, Duration down
 // check: 2000
 #include <hip/hip_runtime.h>

@@ -3,7 +3,7 @@
 //
 // step: compaction 3 compaction_tiles, after compaction_wave
 // paradigm: per-tile
-// bound: gfx90a hbm, gfx942 hbm
+// bound: gfx90a hbm, gfx942 atomics
 // moves: TCC_ATOMIC down, SQ_WAVES down, Duration down
 // check: 8192
 #include <hip/hip_runtime.h>

@@ -3,7 +3,7 @@
 //
 // step: convolution 2 convolution_lds, after convolution_global
 // paradigm: per-tile
-// bound: gfx90a valu, gfx942 valu
+// bound: gfx90a valu, gfx942 lds
 // moves: TCP_TOTAL_CACHE_ACCESSES down, SQ_INSTS_LDS up
 // check: 128 64
 #include <hip/hip_runtime.h>

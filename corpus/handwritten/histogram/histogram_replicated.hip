@@ -3,7 +3,7 @@
 //
 // step: histogram 4 histogram_replicated, after histogram_vector_loads
 // paradigm: privatised
-// bound: gfx90a hbm, gfx942 hbm
+// bound: gfx90a hbm, gfx942 atomics
 // moves: SQ_LDS_ADDR_CONFLICT down
 // check: 20000
 #include <hip/hip_runtime.h>

@@ -3,7 +3,7 @@
 //
 // step: histogram 3 histogram_vector_loads, after histogram_lds
 // paradigm: privatised
-// bound: gfx90a hbm, gfx942 hbm
+// bound: gfx90a hbm, gfx942 atomics
 // moves: SQ_INSTS_VMEM_RD down, TCC_ATOMIC down
 // check: 20000
 #include <hip/hip_runtime.h>

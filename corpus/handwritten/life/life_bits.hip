@@ -3,7 +3,7 @@
 //
 // step: life 2 life_bits, after life_bytes
 // paradigm: per-thread
-// bound: gfx90a dispatch, gfx942 launch
+// bound: gfx90a dispatch, gfx942 dispatch
 // moves: FETCH_SIZE down, SQ_INSTS down, Duration down
 // check: 256
 #include <hip/hip_runtime.h>

@@ -2,7 +2,7 @@
 //
 // step: persistent 1 work_queue
 // paradigm: work queue
-// bound: gfx90a latency, gfx942 latency
+// bound: gfx90a latency, gfx942 atomics
 // check:
 #include <hip/hip_runtime.h>
 

@@ -3,7 +3,7 @@
 //
 // step: reduction 2 reduction_lds_divergent, after atomic_sum
 // paradigm: per-tile
-// bound: gfx90a latency, gfx942 latency
+// bound: gfx90a latency, gfx942 dispatch
 // moves: TCC_ATOMIC down, Duration down
 // check: 40000
 #include <hip/hip_runtime.h>

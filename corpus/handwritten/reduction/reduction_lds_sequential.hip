@@ -3,7 +3,7 @@
 //
 // step: reduction 3 reduction_lds_sequential, after reduction_lds_divergent
 // paradigm: per-tile
-// bound: gfx90a latency, gfx942 hbm
+// bound: gfx90a latency, gfx942 dispatch
 // moves: SQ_INSTS_VALU down, Duration down
 // check: 40000
 #include <hip/hip_runtime.h>

@@ -39,7 +39,7 @@ void Device::observe_launches(uint32_t sampling_units, bool lines) {
 void Device::reset() { impl_->reset(); }
 
 void Device::empty_l2() {
-  if (impl_->hierarchy) impl_->hierarchy->empty_l2();
+  if (impl_->hierarchy && impl_->options.keep_l2) impl_->hierarchy->empty_l2();
 }
 
 bool Device::decided_by_data(const Module& module, const KernelInfo& kernel) {
@@ -177,8 +177,11 @@ Execution Device::Impl::execute(const Launch& launch, const LaunchPlan& plan, Fo
 void Device::Impl::count_and_time(const Launch& launch, const LaunchPlan& plan, const Execution& e, Dispatch* d) {
   const Program& p = program(*launch.module);
   Work work = work_of(plan, issue_counts(p, e.executed), e.counts, hierarchy.get());
-  work.working_groups = work.groups * e.lives.groups.working_share();
-  work.working_waves = work.waves * e.lives.waves.working_share();
+  const double long_groups = e.lives.groups.working_share(), longest = e.lives.groups.longest_share();
+  // If each long group has a CU of its own, the dispatch ends with the longest; else short ones make room for others.
+  const bool apart = work.groups * long_groups <= spec.topology.cus;
+  work.working_groups = work.groups * (apart ? longest : long_groups);
+  work.working_waves = work.waves * e.lives.waves.working_share() * (apart ? longest / long_groups : 1);
   if (!options.counters) {
     d->duration_ns = estimate(spec, work).duration_ns;
     return;

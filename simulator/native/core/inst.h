@@ -25,7 +25,7 @@ enum class Unit : uint8_t {
 };
 
 // Issue rate classes; the cycles of each class are in the device tables.
-enum class Rate : uint8_t { full, trans, f64, int64_mul, mfma, none };
+enum class Rate : uint8_t { full, packed, trans, f64, int64_mul, mfma, none };
 
 // Which SQ counter a vector instruction increments (SQ_INSTS_VALU_<...>), or a flow instruction (the last three).
 enum class Count : uint8_t {

@@ -188,7 +188,7 @@ class Device {
   void observe_launches(uint32_t sampling_units, bool lines);
   // Follows which lines each work-group of the launch would use, without running it (core/sharing.h). Throws SimError.
   Observed observe(const Launch& launch, const SharingOptions& options, Sharing* out);
-  void empty_l2();  // as a copy by the host does
+  void empty_l2();  // as a copy by the host does; with keep_l2, as it is empty without
   void reset();     // clears the state that kernels left behind: caches, the heap of device-side malloc
 
  private:

@@ -131,6 +131,7 @@ class Lifetimes {
     sum_ += cycles;
     squares_ += cycles * cycles;
     cubes_ += cycles * cycles * cycles;
+    longest_ = std::max(longest_, cycles);
   }
   // Adds `count` of the same kind as these, if there are any.
   void add(const Lifetimes& more, double count) {
@@ -140,14 +141,17 @@ class Lifetimes {
     sum_ += more.sum_ * each;
     squares_ += more.squares_ * each;
     cubes_ += more.cubes_ * each;
+    longest_ = std::max(longest_, more.longest_);
   }
   double count() const { return count_; }
   // The share of them that would take the same time in all if each took as long as the long ones: 1 if all are equal, a
   // quarter if three of four leave at once. Squares as weights make the mean that of the long ones.
   double working_share() const { return cubes_ > 0 ? sum_ * squares_ / (cubes_ * count_) : 1; }
+  // The share that would take the same time in all if each took as long as the longest one.
+  double longest_share() const { return longest_ > 0 ? sum_ / (longest_ * count_) : 1; }
 
  private:
-  double count_ = 0, sum_ = 0, squares_ = 0, cubes_ = 0;
+  double count_ = 0, sum_ = 0, squares_ = 0, cubes_ = 0, longest_ = 0;
 };
 
 struct Lives {

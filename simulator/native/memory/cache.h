@@ -129,6 +129,14 @@ class BasicCache {
       std::fill(&tags_[first * ways_], &tags_[0] + end * ways_, Tag{0});
     }
   }
+  // Removes a line, if it is there, from a cache that has no modified lines.
+  void remove(Place at) {
+    Tag* set = &tags_[at.set * ways_];
+    Tag* way = std::find(set, set + ways_, at.tag);
+    if (way == set + ways_) return;
+    std::copy(way + 1, set + ways_, way);
+    set[ways_ - 1] = 0;
+  }
   bool present() const { return sets_ != 0; }
 
   // A hash of all lines, their order of use and their modified sectors.

@@ -13,6 +13,10 @@ inline constexpr uint32_t kMaxSegments = 64 * 3;  // a 16-byte lane touches at m
 // dword 4, dwordx2 16, dwordx4 16, dword misaligned by 4 bytes 8, fully divergent 8-byte load 64.
 inline uint32_t group_lanes(uint32_t lane_bytes) { return lane_bytes <= 4 ? 16 : 4; }
 
+// TCP_TOTAL_ACCESSES of one instruction, independent of EXEC: four per group of lanes that the vL1D processes at a time
+// (recorded: 64 for 8-byte loads and stores, 16 for loads of a dword or less).
+inline uint32_t accesses(uint32_t lane_bytes) { return 4 * 64 / group_lanes(lane_bytes); }
+
 // Writes segment numbers (address / 64) to `out` and returns how many; duplicates occur only across groups.
 inline uint32_t look_ups(const uint64_t* address, uint64_t exec, uint32_t lane_bytes, uint64_t* out) {
   const uint32_t lanes = group_lanes(lane_bytes);

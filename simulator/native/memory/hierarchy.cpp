@@ -13,25 +13,7 @@ namespace {
 
 constexpr uint64_t kLongAgo = 1 << 20;  // cycles between two dispatches: all requests have been answered
 
-// TCP_TOTAL_ACCESSES of one instruction, independent of EXEC: four per group of lanes that the vL1D processes at a time
-// (recorded: 64 for 8-byte loads and stores, 16 for loads of a dword or less).
-uint32_t accesses(uint32_t lane_bytes) { return 4 * 64 / group_lanes(lane_bytes); }
-
 uint32_t u32(double value) { return static_cast<uint32_t>(value); }
-
-// The 32-byte sectors of a 64-byte segment that a store writes.
-uint8_t touched_sectors(const WaveAccess& a, uint64_t segment) {
-  if (a.contiguous) return 3;
-  uint8_t touched = 0;
-  for (uint64_t rest = a.exec; rest && touched != 3; rest &= rest - 1) {
-    const uint64_t first = a.address[std::countr_zero(rest)], last = first + a.bytes - 1;
-    if (first / kSegmentBytes > segment || last / kSegmentBytes < segment) continue;
-    const uint64_t low = std::max(first, segment * kSegmentBytes);
-    const uint64_t high = std::min(last, segment * kSegmentBytes + kSegmentBytes - 1);
-    touched |= static_cast<uint8_t>(1u << (low / kSectorBytes & 1) | 1u << (high / kSectorBytes & 1));
-  }
-  return touched;
-}
 
 }  // namespace
 
@@ -50,6 +32,7 @@ Hierarchy::Hierarchy(Arch arch, const Spec& spec, bool keep_l2, uint64_t moved)
       page_lines_(u32(spec.l2.scattered_page_bytes) / l2_line_),
       scalar_line_(u32(spec.scalar.line_bytes)),
       cus_per_scalar_(u32(spec.scalar.cus)),
+      merges_stores_(spec.vl1d.merges_stores != 0),
       write_back_at_end_(spec.fabric.write_back_at_end != 0),
       keep_l2_(keep_l2),
       moved_lines_(moved / l2_line_),
@@ -111,11 +94,22 @@ void Hierarchy::flush_l2(LargeCache* l2) {
     if (n >= kAhead) drain(n);
     const LargeCache::Place at = infinity_.place_of(line);
     if (infinity_.present()) infinity_.prefetch(at);
+    if (keep_l2_) written_.push_back(line);
     pending[n++ % kAhead] = {at, sectors};
   });
   for (size_t at = n - std::min(n, kAhead); at < n; ++at) drain(at);
   if (!keep_l2_) l2->invalidate();
   n_.l2_flush_writebacks += n;
+}
+
+// What a dispatch wrote is in no L2 when the next one begins, even if the L2s keep what was only read (recorded:
+// products of what another kernel wrote take as long as with an empty L2).
+void Hierarchy::remove_written() {
+  for (const uint64_t line : written_) {
+    const LargeCache::Place at = l2_[0].place_of(line);
+    for (LargeCache& c : l2_) c.remove(at);
+  }
+  written_.clear();
 }
 
 void Hierarchy::end_dispatch() {
@@ -131,6 +125,7 @@ void Hierarchy::end_dispatch() {
   if (write_back_at_end_ || first_dispatch_) {
     for (LargeCache& c : l2_) flush_l2(&c);
   }
+  if (write_back_at_end_) remove_written();
   n_.flushed_bytes = fabric_write_bytes() - written;
   n_.left_bytes += modified_bytes();
   if (write_back_at_end_) counts_if_later_ = n_;
@@ -309,104 +304,6 @@ Level Hierarchy::load(uint32_t cu, const LoadShape& shape, uint64_t first_addres
   }
   for (uint32_t i = 0; i < wanted.n; ++i) deepest = std::max(deepest, l2_access(xcd, wanted.lines[i], 0, true));
   return deepest;
-}
-
-void Hierarchy::write_line(uint32_t xcd, const Written& w) {
-  if (w.requests) l2_access(xcd, line_of(w.line), w.sectors, false, w.requests);
-}
-
-// Passes a streaming store to a line that the L2 does not hold on to memory, together with the next request if that
-// writes the line's other sectors.
-void Hierarchy::stream(uint32_t xcd, uint64_t line, uint8_t sectors, Written* passing) {
-  if (passing->requests && line == passing->line && !(passing->sectors & sectors)) {
-    ++n_.l2_hits;
-    passing->sectors |= sectors;
-    return;
-  }
-  pass_through(passing);
-  const L2Line at = line_of(line);
-  if (l2_[xcd].holds(at.place)) {
-    l2_access(xcd, at, sectors, false);
-    return;
-  }
-  ++n_.l2_misses;
-  n_.l2_evicts += l2_[xcd].take_oldest(at.place);
-  *passing = {line, sectors, 1};
-}
-
-void Hierarchy::pass_through(Written* passing) {
-  if (passing->requests) {
-    n_.l2_dirtied += static_cast<uint64_t>(std::popcount(passing->sectors));
-    write_back(infinity_.place_of(physical(passing->line)), passing->sectors);
-  }
-  passing->requests = 0;
-}
-
-// A store by lanes with consecutive addresses.
-void Hierarchy::store_block(uint32_t xcd, const WaveAccess& a) {
-  constexpr uint32_t kSegmentSectors = kSegmentBytes / kSectorBytes;
-  const SegmentRange s = segments_contiguous(a.address[0], a.bytes);
-  n_.l1_write_req += s.last - s.first + 1;
-  n_.l2_writes += s.last - s.first + 1;
-  const uint64_t first = s.first / segments_per_l2_line_, last = s.last / segments_per_l2_line_;
-  L2Line lines[kMaxSegments];
-  for (uint64_t line = first; line <= last; ++line) lines[line - first] = announce(xcd, line);
-  const uint64_t per_line = segments_per_l2_line_.value();
-  for (uint64_t line = first; line <= last; ++line) {
-    const uint64_t from = std::max(s.first, line * per_line), to = std::min(s.last, line * per_line + per_line - 1);
-    const auto requests = static_cast<uint32_t>(to - from + 1);
-    const uint32_t sectors = ((1u << requests * kSegmentSectors) - 1) << (from - line * per_line) * kSegmentSectors;
-    l2_access(xcd, lines[line - first], static_cast<uint8_t>(sectors), false, requests);
-  }
-}
-
-// The vL1D writes through without allocating: consecutive look-ups of one 64-byte segment leave as one request.
-Level Hierarchy::store(uint32_t cu, const WaveAccess& a) {
-  const uint32_t xcd = cu / cus_per_xcd_;
-  n_.l1_accesses += accesses(a.bytes);
-  n_.l1_writes += accesses(a.bytes);
-  uint64_t segments[kMaxSegments];
-  uint32_t n =
-      a.contiguous ? look_ups_contiguous(a.address[0], a.bytes) : look_ups(a.address, a.exec, a.bytes, segments);
-  n_.l1_lookups += n;
-  l1_cycles_[cu] += std::max(n, 1u);
-  if (a.contiguous && !a.streaming) {
-    store_block(xcd, a);
-    return Level::l2;
-  }
-  if (a.contiguous) {
-    n = 0;
-    const SegmentRange s = segments_contiguous(a.address[0], a.bytes);
-    for (uint64_t at = s.first; at <= s.last; ++at) segments[n++] = at;
-  }
-  store_segments(xcd, a, segments, n);
-  return Level::l2;
-}
-
-void Hierarchy::store_segments(uint32_t xcd, const WaveAccess& a, const uint64_t* segments, uint32_t n) {
-  for (uint32_t i = 0; i < n; i += 2) announce(xcd, segments[i] / segments_per_l2_line_);
-  Written last;
-  for (uint32_t i = 0; i < n; ++i) {
-    if (i > 0 && segments[i] == segments[i - 1]) continue;
-    ++n_.l1_write_req;
-    ++n_.l2_writes;
-    const uint64_t line = segments[i] / segments_per_l2_line_;
-    const auto sectors =
-        static_cast<uint8_t>(touched_sectors(a, segments[i]) << 2 * (segments[i] % segments_per_l2_line_));
-    if (a.streaming) {
-      stream(xcd, line, sectors, &last);
-    } else if (last.requests && line == last.line) {
-      last.sectors |= sectors;
-      ++last.requests;
-    } else {
-      write_line(xcd, last);
-      last = {line, sectors, 1};
-    }
-  }
-  if (a.streaming)
-    pass_through(&last);
-  else
-    write_line(xcd, last);
 }
 
 // Atomics execute in the L2. Lanes with the same address leave the vL1D one after the other (recorded: 64 lanes to one

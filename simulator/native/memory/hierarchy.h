@@ -172,6 +172,7 @@ class Hierarchy {
   Level l2_access(uint32_t xcd, L2Line line, uint8_t dirty, bool fetch, uint32_t requests = 1);
   void write_back(LargeCache::Place in_infinity, uint8_t sectors);
   void flush_l2(LargeCache* l2);
+  void remove_written();
   Level fabric_read(uint64_t line);
   bool infinity_access(LargeCache::Place at, uint8_t dirty);
   uint64_t physical(uint64_t line) const;
@@ -180,12 +181,13 @@ class Hierarchy {
   uint32_t cus_, cus_per_xcd_, l1_line_, l2_line_, fill_cycles_, unmerged_period_, fabric_read_bytes_per_request_;
   Divisor segments_per_l1_line_, segments_per_l2_line_, l1_lines_per_l2_line_, page_lines_;
   Divisor scalar_line_, cus_per_scalar_;
-  bool write_back_at_end_, keep_l2_, first_dispatch_ = true;
+  bool merges_stores_, write_back_at_end_, keep_l2_, first_dispatch_ = true;
   uint64_t moved_lines_;
   std::vector<Cache> l1_, scalar_;
   std::vector<WideCache> wide_l1_;  // used instead of l1_ if sets have many ways
   std::vector<LargeCache> l2_;
   LargeCache infinity_;
+  std::vector<uint64_t> written_;   // lines that the L2s wrote back, if they keep others
   std::vector<Arrivals> arrivals_;  // per L2
   uint32_t latency_[5];             // by Level
   uint64_t cycle_ = 0, before_dispatch_ = 0;

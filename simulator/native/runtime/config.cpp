@@ -83,6 +83,7 @@ const std::map<std::string, Setter>& setters() {
       {"which", [](Config& c, const std::string& v) { c.options.which = static_cast<uint32_t>(number(v)); }},
       {"poison_results", [](Config& c, const std::string& v) { c.trial.poison_results = number(v) != 0; }},
       {"scatter", [](Config& c, const std::string& v) { c.trial.scatter = static_cast<uint64_t>(number(v)); }},
+      {"keep_l2", [](Config& c, const std::string& v) { c.options.keep_l2 = number(v) != 0; }},
       {"lds_fill", [](Config& c, const std::string& v) { c.options.lds_fill = static_cast<uint8_t>(number(v)); }},
       {"poison", [](Config& c, const std::string& v) { c.trial.poison = static_cast<uint32_t>(number(v)); }},
   };

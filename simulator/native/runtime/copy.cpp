@@ -120,6 +120,7 @@ hipError_t copy_block(Runtime& rt, Place dst, Place src, Block block, hipMemcpyK
         rt.trial.before_operation();
         each_row(dst, src, block, [&](char* to, const char* from) { std::memmove(to, from, block.width); });
         if (engine == Timeline::Engine::to_host) rt.recorder.copied_to_host();
+        if (engine == Timeline::Engine::to_device && rt.device) rt.device->empty_l2();
         if (rt.trial.on()) observe(rt.trial, engine, dst, src, block);
         rt.trial.after_operation();
         if (engine != Timeline::Engine::none) rt.results.add_transfer(transfer(engine), bytes, ns);

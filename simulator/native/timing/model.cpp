@@ -67,36 +67,48 @@ double residency_rounds(const Model& m) {
 struct Arithmetic {
   double valu = 0, matrix = 0;  // nominal cycles of all waves together
   double lost = 0;              // of these, cycles lost to the lower clock
+  double dependent = 0;         // more cycles until an instruction of the same wave can use the results
   double total() const { return valu + matrix; }
 };
 
 Arithmetic arithmetic(const Model& m) {
   const Work& w = m.work;
   const auto slowdown = [&](double clock_mhz) { return m.spec.clock.core_mhz / clock_mhz; };
-  const double full = w.valu_full * m.spec.issue.valu_cycles;
+  const double full = w.valu_full * m.spec.issue.valu_cycles, packed = w.valu_packed * m.spec.issue.valu_cycles;
   const double wide = w.valu_f64 * m.spec.issue.f64_cycles + w.valu_int64_mul * m.spec.issue.int64_mul_cycles;
   const double trans = w.valu_trans * m.spec.issue.trans_cycles;
   Arithmetic a;
-  a.valu = full * slowdown(m.spec.clock.vector_mhz) + wide * slowdown(m.spec.clock.f64_mhz) + trans;
+  a.valu = full * slowdown(m.spec.clock.vector_mhz) + packed * slowdown(m.spec.clock.packed_mhz) +
+           wide * slowdown(m.spec.clock.f64_mhz) + trans;
+  const auto behind = [&](double latency, double cycles) {
+    return std::max(0.0, latency - cycles * slowdown(m.spec.clock.f64_mhz));
+  };
+  a.dependent = w.valu_f64 * behind(m.spec.issue.f64_latency_cycles, m.spec.issue.f64_cycles) +
+                w.valu_int64_mul * behind(m.spec.issue.int64_mul_latency_cycles, m.spec.issue.int64_mul_cycles);
   a.matrix = w.mfma_cycles * slowdown(m.spec.clock.matrix_mhz);
-  a.lost = a.total() - full - wide - trans - w.mfma_cycles;
+  a.lost = a.total() - full - packed - wide - trans - w.mfma_cycles;
   return a;
 }
 
 double vector_issue(const Model& m) { return arithmetic(m).total() * busiest_share(m) / simds_used(m); }
 
 double scalar_issue(const Model& m) {
-  return (m.work.salu + m.work.smem) * m.spec.issue.salu_cycles * busiest_share(m);
+  const double branches = m.work.jumps * m.spec.issue.scalar_branch_cycles;
+  return ((m.work.salu + m.work.smem) * m.spec.issue.salu_cycles + branches) * busiest_share(m);
 }
 
-double lds_issue(const Model& m) { return m.work.lds_cycles * busiest_share(m); }
+double lds_issue(const Model& m) {
+  return m.work.lds_cycles * busiest_share(m) * m.spec.clock.core_mhz / m.spec.clock.lds_mhz;
+}
 
-// One wave's issue cycles, without overlap. A wave issues at most one instruction per issue.wave_cycles.
+// One wave's issue cycles, without overlap, as if each vector instruction used the result of the one before. A wave
+// issues at most one instruction per issue.wave_cycles.
 double own_issue(const Model& m) {
   const Work& w = m.work;
   const double others = w.salu + w.smem + w.vmem + w.lds + w.flow;
   const double jumps = w.jumps * (m.spec.issue.branch_cycles - m.spec.issue.wave_cycles);
-  return (arithmetic(m).total() + others * m.spec.issue.wave_cycles + jumps) / m.waves;
+  const Arithmetic a = arithmetic(m);
+  return (a.total() + a.dependent + others * m.spec.issue.wave_cycles + jumps) / m.waves;
 }
 
 // One wave's waits on an otherwise idle device.
@@ -214,6 +226,7 @@ Work work_of(const LaunchPlan& plan, const IssueCounts& issue, const EngineCount
   w.groups_per_cu = plan.occupancy.groups_per_cu;
   w.waves = number(engine.waves);
   w.valu_full = rate(Rate::full) + rate(Rate::none);
+  w.valu_packed = rate(Rate::packed);
   w.valu_trans = rate(Rate::trans);
   w.valu_f64 = rate(Rate::f64);
   w.valu_int64_mul = rate(Rate::int64_mul);

@@ -17,8 +17,9 @@ struct Rule {
 const std::vector<Rule>& rules() {
   static const std::vector<Rule> all = {
       {name_of(Counter::SQ_INSTS),
-       {&Work::valu_full, &Work::valu_trans, &Work::valu_f64, &Work::valu_int64_mul, &Work::mfma_cycles, &Work::salu,
-        &Work::smem, &Work::vmem, &Work::lds, &Work::flow, &Work::jumps, &Work::barriers, &Work::scalar_hit_waits}},
+       {&Work::valu_full, &Work::valu_packed, &Work::valu_trans, &Work::valu_f64, &Work::valu_int64_mul,
+        &Work::mfma_cycles, &Work::salu, &Work::smem, &Work::vmem, &Work::lds, &Work::flow, &Work::jumps,
+        &Work::barriers, &Work::scalar_hit_waits}},
       {name_of(Counter::SQ_LDS_IDX_ACTIVE), {&Work::lds_cycles, &Work::lds_waits}},
       {name_of(Counter::TCP_TOTAL_CACHE_ACCESSES), {&Work::l1_cycles_busiest_cu, &Work::l1_waits}},
       {name_of(Counter::TCC_REQ),

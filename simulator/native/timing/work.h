@@ -27,7 +27,7 @@ struct Work {
   // As many as would take the same time in all if each took as long as the long ones; 0: all.
   double working_groups = 0, working_waves = 0;
   // Wave instructions by the unit that executes them.
-  double valu_full = 0, valu_trans = 0, valu_f64 = 0, valu_int64_mul = 0, mfma_cycles = 0;
+  double valu_full = 0, valu_packed = 0, valu_trans = 0, valu_f64 = 0, valu_int64_mul = 0, mfma_cycles = 0;
   double salu = 0, smem = 0, vmem = 0, lds = 0, flow = 0, jumps = 0;
   double lds_cycles = 0;
   // Dependent round trips that waves waited for, by the deepest level reached.
@@ -51,6 +51,7 @@ struct Work {
       {"working_groups", &Work::working_groups},
       {"working_waves", &Work::working_waves},
       {"valu_full", &Work::valu_full},
+      {"valu_packed", &Work::valu_packed},
       {"valu_trans", &Work::valu_trans},
       {"valu_f64", &Work::valu_f64},
       {"valu_int64_mul", &Work::valu_int64_mul},

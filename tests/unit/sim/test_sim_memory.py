@@ -51,6 +51,18 @@ def test_stores_leave_as_64_byte_requests_and_hit_in_the_second_half_of_a_line(d
     assert counters["TCC_HIT"] == counters["TCC_MISS"] == 4
 
 
+@pytest.mark.parametrize(("device", "requests"), [("mi250", 64), ("mi300x", 16)])
+def test_stores_of_a_line_by_the_four_groups_of_lanes_leave_as_one_request_on_gfx942(
+    device: str, requests: int
+) -> None:
+    """Recorded on an MI300X: a transpose of bfloat16, 1,048,576 look-ups and 262,144 write requests."""
+    addresses = [BASE + 16384 * (lane % 16) + 2 * (lane // 16) for lane in range(64)]
+    counters = one(device, "store", addresses, 2)
+    assert counters["TCP_TOTAL_CACHE_ACCESSES"] == 64
+    assert counters["TCP_TCC_WRITE_REQ"] == counters["TCC_WRITE"] == requests
+    assert counters["TCC_MISS"] == 16
+
+
 @DEVICES
 def test_inactive_lanes_count_as_accesses_but_reach_no_cache(device: str) -> None:
     counters = one(device, "load", [BASE + 8 * i for i in range(64)], 8, exec=1)

@@ -80,6 +80,34 @@ def test_throttling_lengthens_kernels_but_not_their_busy_cycles(kind: str) -> No
     assert steady["busy_cycles"] == pytest.approx(4 * instructions, rel=0.02)
 
 
+@pytest.mark.parametrize(("kind", "constant"), [("valu_packed", "clock__packed_mhz"), ("lds_cycles", "clock__lds_mhz")])
+def test_a_unit_with_a_clock_of_its_own_takes_longer_at_a_lower_one(kind: str, constant: str) -> None:
+    work = arithmetic(0, 32) | {kind: 1e9}
+    slow, fast = (estimate(work, **{constant: mhz})["duration_ns"] for mhz in (1000, 1500))
+    assert slow - SPEC["issue.launch_ns"] == pytest.approx(1.5 * (fast - SPEC["issue.launch_ns"]), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("kind", "constant"),
+    [("valu_f64", "issue__f64_latency_cycles"), ("valu_int64_mul", "issue__int64_mul_latency_cycles")],
+)
+def test_dependent_results_hold_up_a_lone_wave_but_not_a_full_simd(kind: str, constant: str) -> None:
+    instructions, latency = 1e5, 12.0
+
+    def longer(waves_per_cu: int) -> float:
+        work = arithmetic(0, waves_per_cu) | {kind: instructions * waves_per_cu * CUS}
+        return float(estimate(work, **{constant: latency})["duration_ns"] / estimate(work)["duration_ns"])
+
+    assert longer(int(SIMDS)) > 2
+    assert longer(8 * int(SIMDS)) == pytest.approx(1, abs=0.01)
+
+
+def test_branches_take_the_scalar_unit_where_the_device_says_so() -> None:
+    work = arithmetic(0, 32) | {"salu": 1e8, "jumps": 1e8}
+    without, beside = (estimate(work, issue__scalar_branch_cycles=cycles)["bounds"]["salu"] for cycles in (0, 1))
+    assert beside == pytest.approx(2 * without)
+
+
 def test_a_single_wave_cannot_use_more_than_one_simd() -> None:
     one = {**arithmetic(1e5, 1), "groups": 1, "waves": 1, "valu_full": 1e5}
     full = estimate(arithmetic(1e5, int(SIMDS)))["duration_ns"]
