@@ -101,11 +101,10 @@ def command(
     it launches are predicted.
     """
     from hipsynth.core.time_limit import processor_time_limit
-    from hipsynth.library.predict import open_analytic, read_question
+    from hipsynth.library.predict import open_analytic, predict_completed, read_question
     from hipsynth.profiling.matrix.targets import resolve_devices
     from hipsynth.source.harness import check_argument_names
     from hipsynth.toolchain import check_flags
-    from hipsynth.training.analytic.documents import predict_document
     from hipsynth.training.analytic.predict import LaunchAssumptions, is_analytic
 
     if tools and model is not None:
@@ -137,7 +136,7 @@ def command(
         return
     predictor = open_analytic(model)
     execute = "always" if check else "unsure" if defer else "never"
-    document = predict_document(program, str(file), questions, question, predictor, execute, timeout)
+    document = predict_completed(program, str(file), questions, question, predictor, execute, timeout)
     if as_json:
         print_json(document)
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,7 +43,6 @@ def predict(
     from hipsynth.profiling.matrix.targets import resolve_devices
     from hipsynth.source.harness import check_argument_names
     from hipsynth.toolchain import check_flags
-    from hipsynth.training.analytic.documents import predict_document
 
     file, words = Path(path), tuple(args)
     assumed = dict(values or {})
@@ -57,7 +57,7 @@ def predict(
     questions = [(name, flag_text, device_name) for name, device_name in targets for flag_text in list_names(flags)]
     predictor = open_analytic(None if model is None else Path(model))
     execute = "always" if check else "never"
-    return predict_document(program, str(path), questions, question, predictor, execute, timeout_s)
+    return predict_completed(program, str(path), questions, question, predictor, execute, timeout_s)
 
 
 def read_question(
@@ -77,6 +77,32 @@ def read_question(
     project = Project((source,), file.resolve().parent, arguments, named_files(arguments, Path.cwd()))
     program = project_program(project) if is_script(file) else load_program(file)
     return program, LaunchAssumptions(grid, block, values, arguments, project=project)
+
+
+def predict_completed(
+    program: Program,
+    path: str,
+    questions: Sequence[tuple[str, str, str]],
+    question: LaunchAssumptions,
+    predictor: AnalyticPredictor,
+    execute: str,
+    timeout_s: float,
+) -> PredictDocument:
+    """The document of a program, with the main() of `synth profile` if it has kernels and none: notes say what that
+    assumes."""
+    from hipsynth.source.harness import HarnessChoices, complete_text
+    from hipsynth.training.analytic.documents import predict_document
+
+    notes: tuple[str, ...] = ()
+    choices = HarnessChoices(question.grid, question.block, question.values)
+    is_script = question.project is not None and question.project.sources[0].language == "python"
+    harnessed = None if is_script else complete_text(program.text, choices)
+    if harnessed is not None:
+        program, notes = replace(program, text=harnessed.text), harnessed.notes
+        question = replace(question, grid=None, block=None, values={})
+    document = predict_document(program, path, questions, question, predictor, execute, timeout_s)
+    results = tuple(replace(result, notes=(*notes, *result.notes)) for result in document.results)
+    return replace(document, results=results)
 
 
 def open_analytic(model: Path | None) -> AnalyticPredictor:

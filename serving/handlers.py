@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hipsynth.core.documents import from_json
-from hipsynth.core.errors import BadInput, HipsynthError, UsageError
+from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.core.program import Program, ProgramRun, Project, SourceFile
 from hipsynth.core.scratch import KeepFolder
 from hipsynth.profiling.backends.protocol import Target
@@ -25,8 +25,8 @@ from hipsynth.serving.limits import MOST_KERNELS
 from hipsynth.serving.requests import BuildRequest, ChatRequest, ProgramRequest, SearchRequest, VerificationRequest
 from hipsynth.simulator.devices import device_of
 from hipsynth.simulator.limits import RunLimits
-from hipsynth.source.harness import HarnessChoices, HarnessedProgram, add_harness, check_argument_names, lacks_main
-from hipsynth.source.outline import blank_opaque, count_kernel_marks
+from hipsynth.source.harness import HarnessChoices, add_harness, check_argument_names, complete_text, lacks_main
+from hipsynth.source.outline import count_kernel_marks
 from hipsynth.toolchain import check_flags, sandbox
 
 if TYPE_CHECKING:
@@ -93,16 +93,6 @@ def _check_values(text: str, values: Mapping[str, float]) -> None:
         check_argument_names(text, values)
     except UsageError as error:
         raise BadInput(error.what, cause=error.cause, remedy=error.remedy) from error
-
-
-def complete_text(text: str, choices: HarnessChoices) -> HarnessedProgram | None:
-    """The text with a main(); None if it has one, is half-written, or its kernels' arguments cannot be made."""
-    code = blank_opaque(text)
-    if code.count("{") != code.count("}") or not lacks_main(text):
-        return None
-    with contextlib.suppress(HipsynthError):
-        return add_harness(text, choices)
-    return None
 
 
 def launch_choices(request: ProgramRequest) -> HarnessChoices:

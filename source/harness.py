@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from hipsynth.core.errors import BadInput, UsageError, suggest_name
+from hipsynth.core.errors import BadInput, HipsynthError, UsageError, suggest_name
 from hipsynth.core.reasons import Reason
 from hipsynth.source.declarations import FunctionDeclaration, FunctionParameter
 from hipsynth.source.outline import blank_opaque, outline_kernels, without_comments
@@ -88,6 +89,16 @@ def add_harness(text: str, choices: HarnessChoices) -> HarnessedProgram:
     body = "\n".join(launches)
     main = f"int main() {{\n{body}\n  return hipDeviceSynchronize() == hipSuccess ? 0 : 1;\n}}\n"
     return HarnessedProgram(f"{text.rstrip()}\n{HEAD}{main}", tuple(notes))
+
+
+def complete_text(text: str, choices: HarnessChoices) -> HarnessedProgram | None:
+    """The text with a main(); None if it has one, is half-written, or its kernels' arguments cannot be made."""
+    code = blank_opaque(text)
+    if code.count("{") != code.count("}") or not lacks_main(text):
+        return None
+    with contextlib.suppress(HipsynthError):
+        return add_harness(text, choices)
+    return None
 
 
 def remove_harness(text: str, harnessed: HarnessedProgram) -> str:
