@@ -68,7 +68,8 @@ def sources() -> list[str]:
 
 @pytest.mark.full
 def test_the_wheel_holds_the_packages_and_nothing_else(wheel: Path) -> None:
-    names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    listed = zipfile.ZipFile(wheel).namelist()
+    names = {name for name in listed if ".dist-info/" not in name and not name.endswith("/")}
     own = {name for name in names if name.startswith("hipsynth/simulator/") and Path(name).name.startswith(BUILT)}
     assert len(own) == len(BUILT)
     tree = {name for name in names if name.startswith("hipsynth/toolchain/tree/")}
