@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.util
 import json
 import os
 import re
@@ -17,7 +18,7 @@ from typing import Any
 
 from hipsynth.core.cache import cache_dir
 from hipsynth.core.errors import MissingDependency, UsageError
-from hipsynth.core.installation import install_packages, set_up_by
+from hipsynth.core.installation import install_command, install_packages, set_up_by
 from hipsynth.core.reasons import Reason
 
 HERE = Path(__file__).resolve().parent
@@ -135,17 +136,24 @@ def find_tool(name: str) -> Path | None:
 
 
 def find_libclang(clang: Path) -> Path:
-    """The libclang beside a compiler; raises MissingDependency if it is not there."""
+    """The libclang beside a compiler, else that of the extra "libclang"; raises MissingDependency without either."""
     folder = clang.resolve().parents[1] / "lib"
     libraries = [path for name in ("libclang-[0-9]*.so*", "libclang.so*") for path in sorted(folder.glob(name))]
-    if not libraries:
+    if not (libraries := libraries or _packaged_libclang()):
         release = read_inputs()["compiler"]["release"]
         raise MissingDependency(
             "the compiler's libclang is not installed",
             cause=f"there is no libclang.so in {folder}",
-            remedy=install_packages(f"libclang1-{release}"),
+            remedy=f"{install_packages(f'libclang1-{release}')}    (or: {install_command('libclang')})",
         )
     return libraries[0]
+
+
+def _packaged_libclang() -> list[Path]:
+    """The libclang of the Python package clang (libclang-ng), if it is installed; nothing of it is imported."""
+    spec = importlib.util.find_spec("clang")
+    folders = [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else []
+    return [path for folder in folders for path in folder.glob("native/libclang.so")]
 
 
 @functools.cache

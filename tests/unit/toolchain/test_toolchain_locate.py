@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,24 @@ def test_an_unknown_architecture_names_the_known_ones() -> None:
     assert caught.value.exit_code == 2
     assert "gfx90a" in caught.value.remedy
     assert "gfx942" in caught.value.remedy
+
+
+def test_a_compiler_without_its_libclang_takes_that_of_the_extra(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    clang, native = tmp_path / "bin" / "clang", tmp_path / "packages" / "clang" / "native"
+    native.mkdir(parents=True)
+    (native.parent / "__init__.py").touch()
+    monkeypatch.setattr("sys.path", [str(tmp_path / "packages")])
+    monkeypatch.delitem(sys.modules, "clang", raising=False)
+    with pytest.raises(MissingDependency, match="libclang is not installed") as caught:
+        locate.find_libclang(clang)
+    assert "pip install 'hipsynth[libclang]'" in caught.value.remedy
+    (native / "libclang.so").touch()
+    assert locate.find_libclang(clang) == native / "libclang.so"
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libclang-22.so.1").touch()
+    assert locate.find_libclang(clang).parent == tmp_path / "lib"
 
 
 def test_without_a_header_tree_the_remedy_is_the_set_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
