@@ -84,9 +84,12 @@ def _by_kind(left_out: Sequence[LeftOutKind]) -> dict[str, Sequence[Figure]]:
 
 
 def measured(scores: Mapping[str, Score]) -> dict[str, dict[str, float]]:
-    """The scores as plain numbers, four digits each, without those that do not exist."""
+    """The scores as plain numbers, four digits each, without those that do not exist, and without what nothing was
+    recorded of."""
     figures = {}
     for name, row in scores.items():
+        if row.left_out is None and row.hit_median is None and row.bytes_mean is None:
+            continue
         values = {**(asdict(row.left_out) if row.left_out else {}), **asdict(row)}
         values["published_mape"] = row.published.mape if row.published else None
         numbers = {key: value for key, value in values.items() if isinstance(value, int | float)}

@@ -27,8 +27,8 @@ FRESH = 1.0  # published scores may differ from measured ones by this much, in p
 RECORDED = re.compile(r"fit:|bench |mixbench:|tutorial:|vcopy:|roofline:|kernel times|BabelStream|Laplacian")
 WORDS = {kind.recording for kind in kinds().values()}
 SAME = re.compile(r"(fit: )?(as |four times|full rate, as|4 cycles per work-group)")  # follows from another constant
-# Measured on 23 November 2026, with a margin: all kinds of all devices.
-MOST = {"mape": 14.0, "median": 10.0, "bias": 4.0, "hit_median": 2.0, "hit_95": 9.0, "bytes_mean": 3.5}
+# Measured on 26 November 2026, with a margin: all kinds of all devices.
+MOST = {"mape": 14.0, "median": 10.0, "bias": 4.0, "hit_median": 2.0, "hit_95": 11.0, "bytes_mean": 3.5}
 REMEDY = "run python -m studies.leave_one_out"
 LEAST_SPEARMAN = 0.985
 LEAST_WITHIN = 0.8
