@@ -242,7 +242,8 @@ def _plotted_points(kernel: PlottedKernel, limits: Ceilings) -> list[PlottedPoin
 
 
 def matrix_peaks(device: str) -> dict[str, float]:
-    """GFLOP/s of the matrix units by number format of their inputs: the fastest instruction on every SIMD."""
+    """GFLOP/s of the matrix units by number format of their inputs: the fastest instruction on every SIMD, at the clock
+    that matrix instructions allow."""
     arch = load_device(device)
     simds = arch["topology.cus"] * arch["topology.simds_per_cu"] * arch["clock.matrix_mhz"] / 1000
     return {f"{name} matrix": simds * rate for name, rate in _matrix_rates(arch.arch).items()}
