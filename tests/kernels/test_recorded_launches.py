@@ -153,7 +153,7 @@ def test_a_device_variable_holds_what_the_host_put_there() -> None:
     interpreter = interpreter_of(text)
     few, more = (find_launches(text, interpreter, words).launches[0] for words in ((), ("more",)))
     first, second = interpret_all([few, more], interpreter).previews
-    assert second.duration_ns > 20 * first.duration_ns
+    assert second.duration_ns > 10 * first.duration_ns
 
 
 def test_code_that_is_loaded_while_the_program_runs_is_previewed() -> None:
