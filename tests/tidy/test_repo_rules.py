@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 import subprocess
 import sys
@@ -225,6 +226,13 @@ def test_no_test_asserts_elapsed_time() -> None:
     assert not found, "\n".join(found)
     wrong = timed_assertions(ast.parse("assert time.monotonic() - start < 5"))
     assert wrong == [1]
+
+
+def test_every_test_module_has_a_name_of_its_own() -> None:
+    """Their folders are no packages: pytest cannot collect two of one name."""
+    modules = sorted((ROOT / "tests").rglob("test_*.py"), key=lambda path: path.name)
+    same = [str(one.relative_to(ROOT)) for one, other in itertools.pairwise(modules) if one.name == other.name]
+    assert modules and not same
 
 
 def test_every_verb_has_help_with_an_example() -> None:
