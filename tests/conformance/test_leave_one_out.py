@@ -21,6 +21,7 @@ from studies.leave_one_out.kinds import divided, kinds, matching
 from studies.validation.fit import FitRecord
 from studies.validation.frame import FOLDER, studies
 
+README = Path(__file__).resolve().parents[2] / "README.md"
 QUICK = ("vcopy", "strides")
 FRESH = 1.0  # published scores may differ from measured ones by this much, in per cent or points
 # A source that says that a constant was fitted, or read off a recording of kernels.
@@ -137,6 +138,11 @@ def test_the_page_shows_the_ranges_and_scores_that_are_published() -> None:
     published = page.read_scores()
     assert set(published) == {"all", page.MARKED, page.TOGETHER, *recorded_devices(), *classes.CLASSES}
     assert f"| all | {published['all']['kinds']:.0f} |" in text and command.PICTURE.exists()
+    overall = published["all"]
+    shown_first = f"beside {overall['figures']:.0f} recorded times on five devices"
+    error = f"mean error {overall['mape']:.1f} %, median {overall['median']:.1f} %"
+    (row_shown,) = [line for line in README.read_text().splitlines() if shown_first in line]
+    assert error in row_shown
     assert "(validation/leave-one-out.md)" in (command.DOCS / "validation.md").read_text()
 
 
