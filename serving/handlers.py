@@ -25,7 +25,7 @@ from hipsynth.serving.limits import MOST_KERNELS
 from hipsynth.serving.requests import BuildRequest, ChatRequest, ProgramRequest, SearchRequest, VerificationRequest
 from hipsynth.simulator.devices import device_of
 from hipsynth.simulator.limits import RunLimits
-from hipsynth.source.harness import HarnessChoices, add_harness, check_argument_names, complete_text, lacks_main
+from hipsynth.source.harness import HarnessChoices, check_argument_names, complete_text, ensure_main, lacks_main
 from hipsynth.source.outline import count_kernel_marks
 from hipsynth.toolchain import check_flags, sandbox
 
@@ -131,7 +131,7 @@ def complete_program(program: Program, choices: HarnessChoices, keep: KeepFolder
         return replace(program, project=project), assumed
     if not lacks_main(program.text):
         return program, refuse_choices(choices)
-    harnessed = add_harness(program.text, choices)
+    harnessed = ensure_main(program.text, choices)
     return replace(program, text=harnessed.text), harnessed.notes
 
 
@@ -141,13 +141,9 @@ def verify(request: VerificationRequest) -> VerifyDocument:
 
     program, target = program_of(request), target_of(request)
     sandbox.require_sandbox()
-    original, changed = (_with_main(text) for text in (request.original, program.text))
+    original, changed = (ensure_main(text).text for text in (request.original, program.text))
     question = VerifyRequest(original, changed, target, request.arguments)
     return verify_change(question).document(Path("original.hip"), Path(request.name), target.arch, target.flags)
-
-
-def _with_main(text: str) -> str:
-    return add_harness(text, HarnessChoices()).text if lacks_main(text) else text
 
 
 def prepare(request: BuildRequest) -> Prepared:

@@ -37,7 +37,7 @@ def improve_program(
     assumed = refuse_choices(choices) if harnessed is None else harnessed.notes
     for note in assumed:
         say(note)
-    search = _optimize if kind == "optimize" else _swizzle
+    search = _search_moves if kind == "optimize" else _search_mappings
     report, improved = search(request, text if harnessed is None else harnessed.text, target, say)
     if harnessed is not None:
         improved = text if improved == harnessed.text else remove_harness(improved, harnessed)
@@ -45,7 +45,7 @@ def improve_program(
     return ImprovedProgram(report=report, source=improved, diff="".join(lines), assumed=assumed)
 
 
-def _optimize(request: SearchRequest, text: str, target: Target, say: Say) -> tuple[OptimizeDocument, str]:
+def _search_moves(request: SearchRequest, text: str, target: Target, say: Say) -> tuple[OptimizeDocument, str]:
     question = OptimizeRequest(
         text, target, request.budget_s, request.arguments, clock_s=OWN_LIMIT_FACTOR * request.budget_s
     )
@@ -53,7 +53,7 @@ def _optimize(request: SearchRequest, text: str, target: Target, say: Say) -> tu
     return result.document(Path(request.name), target.arch, request.flags), result.text
 
 
-def _swizzle(request: SearchRequest, text: str, target: Target, say: Say) -> tuple[SwizzleDocument, str]:
+def _search_mappings(request: SearchRequest, text: str, target: Target, say: Say) -> tuple[SwizzleDocument, str]:
     question = SwizzleSettings(target, request.arguments, time_s=request.limit_s, budget_s=request.budget_s)
     result = search_mappings(text, question, say)
     return swizzle_document(result), result.text

@@ -133,7 +133,7 @@ class Service:
         return await self._run_newest(body, self._predict_source(body))
 
     async def _predict_source(self, body: Predict) -> JsonObject:
-        request = ProgramRequest(**_program(body), **_launch(body), limit_s=self.settings.predict_s)
+        request = ProgramRequest(**_program(body), **_launch_fields(body), limit_s=self.settings.predict_s)
         key = key_of("predict", request)
         if (cached := self.cache.get(key)) is not None:
             return cached
@@ -197,7 +197,7 @@ class Service:
         """Starts a job that executes a program; one of an older version of the same document is cancelled. Raises
         QueueFull."""
         limit = self._job_limit(body.limit_s)
-        request = ProgramRequest(**_program(body), **_launch(body), limit_s=limit, lines=body.lines)
+        request = ProgramRequest(**_program(body), **_launch_fields(body), limit_s=limit, lines=body.lines)
         job = self._start_job("profile", request)
         if body.document is not None and job.task is not None:
             self._track_document(f"job {body.document}", body.version, job.task)
@@ -212,7 +212,9 @@ class Service:
         """Starts a job that looks for a faster program: "optimize" or "swizzle". Raises QueueFull."""
         budget = min(body.budget_s, self.settings.search_s)
         limit = self.settings.execute_s if kind == "swizzle" else budget
-        return self._start_job(kind, SearchRequest(**_program(body), **_launch(body), limit_s=limit, budget_s=budget))
+        return self._start_job(
+            kind, SearchRequest(**_program(body), **_launch_fields(body), limit_s=limit, budget_s=budget)
+        )
 
     def _job_limit(self, wanted_s: float | None) -> float:
         return min(wanted_s or self.settings.execute_s, self.settings.execute_s)
@@ -325,7 +327,7 @@ class _LaunchFields(TypedDict):
     values: Mapping[str, float]
 
 
-def _launch(body: AssumedLaunch) -> _LaunchFields:
+def _launch_fields(body: AssumedLaunch) -> _LaunchFields:
     """The fields of a request that say what to assume of launches."""
     return {"grid": _sides(body.grid), "block": _sides(body.block), "values": body.values}
 

@@ -91,6 +91,11 @@ def add_harness(text: str, choices: HarnessChoices) -> HarnessedProgram:
     return HarnessedProgram(f"{text.rstrip()}\n{HEAD}{main}", tuple(notes))
 
 
+def ensure_main(text: str, choices: HarnessChoices | None = None) -> HarnessedProgram:
+    """The text with a main(): unchanged and without notes if it has one or no kernels. Raises as `add_harness`."""
+    return add_harness(text, choices or HarnessChoices()) if lacks_main(text) else HarnessedProgram(text, ())
+
+
 def complete_text(text: str, choices: HarnessChoices) -> HarnessedProgram | None:
     """The text with a main(); None if it has one, is half-written, or its kernels' arguments cannot be made."""
     code = blank_opaque(text)

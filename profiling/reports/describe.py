@@ -100,7 +100,7 @@ def kernel_document(
         registers=kernel.registers if lines else None,
         lines=tuple(LineCost(line.file, line.line, **vars(line.amounts)) for line in lines.lines) if lines else None,
         loops=_loops(lines) if lines else None,
-        instructions=_instructions(lines) if lines else None,
+        instructions=_instruction_costs(lines) if lines else None,
         lines_without=lines.outside if lines else None,
         what_if=answer_what_if(kernel, device) if what_if else None,
         language=kernel.language or None,
@@ -115,7 +115,7 @@ def _loops(kernel: KernelLines) -> tuple[LoopCost, ...]:
     )
 
 
-def _instructions(kernel: KernelLines) -> tuple[InstructionCost, ...]:
+def _instruction_costs(kernel: KernelLines) -> tuple[InstructionCost, ...]:
     return tuple(
         InstructionCost(row.file, row.line, row.address, row.text, row.issue_cycles, **vars(row.amounts))
         for row in kernel.instructions

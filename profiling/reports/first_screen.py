@@ -51,7 +51,7 @@ def render_screen(results: Sequence[TargetResult], width: int = 120, style: Styl
 
 def _block_lines(column: Column, width: int, room: int, style: Style) -> Iterator[str]:
     """The verdict, then bars and counters as far as there is room."""
-    title, *rest = [_cut(line, width) for line in _head_lines(column)][:room]
+    title, *rest = [_shorten_line(line, width) for line in _head_lines(column)][:room]
     yield style(title, "name")
     yield from rest
     room -= 1 + len(rest)
@@ -68,7 +68,7 @@ def _head_lines(column: Column) -> Iterator[str]:
     yield from (line[2:] for line in verdict)
 
 
-def _cut(line: str, width: int) -> str:
+def _shorten_line(line: str, width: int) -> str:
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
@@ -95,7 +95,7 @@ def _counter_lines(kernel: KernelRecord, width: int) -> list[str]:
     cells = [f"{name} {value:,.0f}" for name, value in top]
     size = max(map(len, cells), default=0)
     if 2 * size + 6 > width:
-        return [_cut(f"  {cell}", width) for cell in cells]
+        return [_shorten_line(f"  {cell}", width) for cell in cells]
     return [
         f"  {'    '.join(cell.ljust(size) for cell in cells[at : at + 2])}".rstrip() for at in range(0, len(cells), 2)
     ]

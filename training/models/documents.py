@@ -197,7 +197,6 @@ class TrainDocument:
     @classmethod
     def of(cls, model: Path, record: ModelRecord) -> TrainDocument:
         """The document of a finished folder. Raises BadInput for a record that another version wrote."""
-        thresholds = record.get("thresholds")
         document: dict[str, object] = {"model": str(model), **record}
         if (thresholds := record.get("thresholds")) is not None:
             document["thresholds"] = {name: x if math.isfinite(x) else None for name, x in thresholds.items()}
