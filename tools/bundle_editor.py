@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tools import vsix
+from tools.build_step import BuildFailed
 
 SOURCE = vsix.ROOT / "tools" / "codemirror"
 WEB = vsix.ROOT / "serving" / "web"
@@ -33,12 +34,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         if check:
             stale = [name for name, text in made.items() if (WEB / name).read_bytes() != text]
             if stale:
-                raise vsix.BuildFailed(f"not what the sources give: {', '.join(stale)}; run `make editor`")
+                raise BuildFailed(f"not what the sources give: {', '.join(stale)}; run `make editor`")
             return 0
         for name, text in made.items():
             (WEB / name).write_bytes(text)
             print(f"{(WEB / name).relative_to(vsix.ROOT)}: {len(text):,} bytes")
-    except vsix.BuildFailed as error:
+    except BuildFailed as error:
         print(f"make editor: {error}", file=sys.stderr)
         return 1
     return 0

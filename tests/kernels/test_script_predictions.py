@@ -6,6 +6,7 @@ from pathlib import Path
 
 import needs
 import pytest
+from triton_samples import DOUBLE
 
 import hipsynth
 from hipsynth.core.errors import BadInput, UsageError
@@ -14,16 +15,7 @@ from hipsynth.profiling.preview import script_launches
 from hipsynth.training.models.documents import PredictionResult, SimulatedKernel
 
 FOLDER = Path(__file__).with_name("scripts")
-HEAD = """
-import torch, triton, triton.language as tl
-
-@triton.jit
-def double(x_ptr, BLOCK: tl.constexpr):
-    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(x_ptr + offsets, 2 * tl.load(x_ptr + offsets))
-
-x = torch.ones(1 << 24, device="cuda")
-"""
+HEAD = DOUBLE + '\nx = torch.ones(1 << 24, device="cuda")\n'
 
 needs.package("triton")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import needs
 import pytest
+from triton_samples import DOUBLE
 
 from hipsynth.core.program import Project, SourceFile, project_program
 from hipsynth.core.reasons import Reason
@@ -17,14 +18,6 @@ from hipsynth.simulator.scripts import compiled_kernels
 from hipsynth.simulator.scripts.prepare import prepare_script
 
 FOLDER = Path(__file__).with_name("scripts")
-HEAD = """
-import torch, triton, triton.language as tl
-
-@triton.jit
-def double(x_ptr, BLOCK: tl.constexpr):
-    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(x_ptr + offsets, 2 * tl.load(x_ptr + offsets))
-"""
 
 needs.package("triton")
 
@@ -41,7 +34,7 @@ def profile(
 def profile_text(text: str, folder: Path) -> TargetResult:
     script = folder / "code" / "script.py"
     script.parent.mkdir()
-    script.write_text(HEAD + text)
+    script.write_text(DOUBLE + text)
     return profile(script, folder / "scratch")
 
 
@@ -127,9 +120,9 @@ def test_builds_of_one_kernel_are_kept_apart(tmp_path: Path) -> None:
 def test_each_build_of_a_kernel_has_lines_of_its_own(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     launches = "x = torch.ones(4096, device='cuda')\nfor block in (256, 1024): double[(1,)](x, BLOCK=block)\n"
-    script.write_text(HEAD + launches)
+    script.write_text(DOUBLE + launches)
     result = profile(script, tmp_path / "scratch", exact=True, lines=True)
-    [store] = [number for number, line in enumerate(HEAD.splitlines(), 1) if "tl.store" in line]
+    [store] = [number for number, line in enumerate(DOUBLE.splitlines(), 1) if "tl.store" in line]
     stored = [{line.line: line.amounts.bytes for line in kernel.lines}[store] for kernel in result.lines]
     assert [kernel.symbol for kernel in result.lines] == ["double", "double#2"]
     assert stored == [2 * 4 * 256, 2 * 4 * 1024], "the line loads and stores each float once"
@@ -199,7 +192,7 @@ def test_scripts_fail_with_a_reason(text: str, reason: Reason, tmp_path: Path) -
 
 def test_an_endless_script_is_stopped(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
-    script.write_text(HEAD + "double[(1,)](torch.ones(64, device='cuda'), BLOCK=64)\nwhile True: pass\n")
+    script.write_text(DOUBLE + "double[(1,)](torch.ones(64, device='cuda'), BLOCK=64)\nwhile True: pass\n")
     project = Project((SourceFile(script, "python"),), tmp_path)
     target = Target("gfx942", "-O3", "mi300x")
     result = SimBackend().profile(project_program(project), target, tmp_path / "scratch", RunLimits(time_s=12.0))
@@ -231,7 +224,7 @@ for name in ("left.json", "left.so"):
 if not os.path.lexists(f"{CACHE}/AB/left_link"):
     os.symlink("/etc/passwd", f"{CACHE}/AB/left_link")
 """
-    text = f"{HEAD}{LISTENING}double[(1,)](torch.ones(64, device='cuda'), BLOCK=64)\n{leave}"
+    text = f"{DOUBLE}{LISTENING}double[(1,)](torch.ones(64, device='cuda'), BLOCK=64)\n{leave}"
     folders = [tmp_path / name for name in ("first", "other")]
     for folder, script in zip(folders, (text, text + "# not the same\n"), strict=True):
         folder.mkdir()
