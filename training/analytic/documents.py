@@ -79,7 +79,8 @@ def predict_script(
 
 def _nothing_launched(path: str, recording: Recording) -> BadInput:
     reason = recording.reason or Reason.NO_DISPATCH
-    return BadInput(f"{path} launches no kernel: {reason.meaning}", cause=recording.message, reason=reason)
+    why = "" if reason is Reason.NO_DISPATCH else f": {reason.meaning}"
+    return BadInput(f"{path} launches no kernel{why}", cause=recording.message, reason=reason)
 
 
 def predict_each(
