@@ -12,11 +12,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hipsynth.core.documents import from_json
+from hipsynth.core.documents import from_json, types_of
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import open_regular, read_regular, write_whole
+from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import is_id
 from hipsynth.core.reasons import Reason
+from hipsynth.core.store.columns import add_missing_fields, default_column, lacks_only_defaults
 from hipsynth.core.store.schema import KINDS, SCHEMA_VERSION, schema_of
 
 MANIFEST = "manifest.json"
@@ -148,9 +150,10 @@ def write_shard(root: Path, kind: str, table: pa.Table, key: str) -> Shard:
 
 
 def read_shard(root: Path, shard: Shard, columns: Sequence[str] | None = None) -> pa.Table:
-    """The rows of a shard, with all columns or only `columns`."""
+    """The rows of a shard, with all columns or only `columns`; what a kernel's record gained since has its default."""
     try:
-        return pq.ParquetFile(root / shard.path).read(columns=columns)
+        table = pq.ParquetFile(root / shard.path).read(columns=columns)
+        return _complete_kernels(table, columns is None) if shard.path.startswith("measurements/") else table
     except (OSError, pa.ArrowException) as error:
         raise BadInput(
             f"{root / shard.path}: cannot be read",
@@ -158,6 +161,17 @@ def read_shard(root: Path, shard: Shard, columns: Sequence[str] | None = None) -
             remedy="run `synth profile DIR --out CORPUS --repair`, which drops it and measures what it held again",
             reason=Reason.CORRUPT,
         ) from error
+
+
+def _complete_kernels(table: pa.Table, with_missing: bool) -> pa.Table:
+    kinds = types_of(KernelRecord)
+    columns = {name: table[name] for name in table.column_names}
+    columns |= {name: add_missing_fields(kinds[name], column) for name, column in columns.items() if name in kinds}
+    if with_missing:
+        fixed = schema_of("measurements", ()).names
+        columns |= {name: default_column(KernelRecord, name, len(table)) for name in fixed if name not in columns}
+        columns = {name: columns.pop(name) for name in fixed} | columns
+    return pa.table(columns)
 
 
 def file_hash(path: Path) -> str:
@@ -190,9 +204,20 @@ def _shard_problem(root: Path, shard: Shard) -> str:
 
 
 def column_mismatch(kind: str, schema: pa.Schema) -> str:
-    """Why a file's columns are not those of a kind of shard; "" if they are. Further columns must be metrics."""
+    """Why a file's columns are not those of a kind of shard; "" if they are. Further columns must be metrics.
+
+    A shard that an earlier version wrote may lack what has a default in the record of a kernel.
+    """
+    kernel = types_of(KernelRecord) if kind == "measurements" else {}
     for wanted in schema_of(kind, ()):
-        if wanted.name not in schema.names or schema.field(wanted.name).type != wanted.type:
+        stored = schema.field(wanted.name).type if wanted.name in schema.names else None
+        if wanted.name not in kernel:
+            is_known = stored == wanted.type
+        elif stored is None:
+            is_known = default_column(KernelRecord, wanted.name, 0) is not None
+        else:
+            is_known = lacks_only_defaults(kernel[wanted.name], stored)
+        if not is_known:
             return f"its column {wanted.name} is not that of schema version {SCHEMA_VERSION}"
     extra = metric_columns(kind, schema)
     if extra and (kind != "measurements" or any(schema.field(name).type != pa.float64() for name in extra)):

@@ -10,16 +10,21 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from corpus_samples import METRICS, content, fill, item
 from profiling_samples import VCOPY_GFX90A, program
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.journal import Journal, read_records
-from hipsynth.core.store import Corpus, CorpusWriter, corpus, measurement_id, splits
+from hipsynth.core.kernel_record import Work
+from hipsynth.core.store import Corpus, CorpusWriter, corpus, measurement_id, shards, splits
 from hipsynth.core.store.schema import KINDS, schema_of
 
 
@@ -220,6 +225,42 @@ def test_a_corpus_of_the_version_before_arguments_is_refused(tmp_path: Path, ope
         opener(tmp_path)
     assert caught.value.reason == "schema_version" and "profile into a new folder" in caught.value.remedy
     assert content(tmp_path) == before
+
+
+def _rewrite_shard(root: Path, change: Callable[[pa.Table], pa.Table]) -> None:
+    """Replaces the one measurements shard of a corpus, as if it had been written so."""
+    manifest = shards.read_manifest(root)
+    old = manifest.shards["measurements"][0]
+    new = shards.write_shard(root, "measurements", change(pq.read_table(root / old.path)), "measurement_id")
+    (root / old.path).unlink()
+    shards.write_manifest(root, replace(manifest, shards={**manifest.shards, "measurements": (new,)}))
+
+
+def _without_packed_work(table: pa.Table) -> pa.Table:
+    work = table["work"].combine_chunks()
+    names = [part.name for part in work.type if part.name != "valu_packed"]
+    index = table.schema.get_field_index("work")
+    return table.set_column(index, "work", pa.StructArray.from_arrays([work.field(name) for name in names], names))
+
+
+@pytest.mark.parametrize("change", [_without_packed_work, lambda table: table.drop_columns(["same_shape"])])
+def test_a_corpus_from_before_a_field_existed_has_its_default(
+    tmp_path: Path, change: Callable[[pa.Table], pa.Table]
+) -> None:
+    kernel = replace(item(0).kernels[0], work=Work(valu_full=3))
+    fill(tmp_path, [replace(item(0), kernels=(kernel,))], programs=1)
+    before = Corpus.open(tmp_path).measurements()
+    _rewrite_shard(tmp_path, change)
+    assert Corpus.open(tmp_path).measurements() == before
+    fill(tmp_path, [item(1)], programs=1)
+    assert Corpus.open(tmp_path).measurements().num_rows == 2
+
+
+def test_a_corpus_without_a_field_that_has_no_default_is_damaged(tmp_path: Path) -> None:
+    fill(tmp_path, [item(0)], programs=1)
+    _rewrite_shard(tmp_path, lambda table: table.drop_columns(["dispatches"]))
+    with pytest.raises(BadInput, match="its column dispatches is not that of schema version"):
+        Corpus.open(tmp_path)
 
 
 def test_runs_of_one_build_are_separate_items(tmp_path: Path) -> None:
