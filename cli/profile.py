@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -430,16 +431,18 @@ def _profile_folder(
 
 
 def _programs_below(path: Path, arch: str, on_bad: Callable[[BadInput], None], limits: RunLimits) -> Iterator[Program]:
-    """The programs of a folder: those of its index, else those that its build files define, else each *.hip file."""
-    from hipsynth.core.program import INDEX, iter_programs
+    """The programs of a folder: those of its index, else those that its build files define, else each *.hip file; and
+    each Python file with Triton kernels."""
+    from hipsynth.core.program import INDEX, iter_programs, iter_scripts
     from hipsynth.core.scratch import scratch_folder
     from hipsynth.profiling.survey.project import folder_programs, is_mixed
     from hipsynth.simulator.build import compile_limits
 
     if not arch or (path / INDEX).exists() or not is_mixed(path):
-        return iter_programs(path, on_bad)
+        return iter_programs(path, on_bad, scripts=True)
     scratch = click.get_current_context().with_resource(scratch_folder())
-    return folder_programs(path, arch, scratch, on_bad, compile_limits(limits))
+    of_build_files = folder_programs(path, arch, scratch, on_bad, compile_limits(limits))
+    return itertools.chain(of_build_files, iter_scripts(path))
 
 
 def _print_summary(out: Path, summary: MatrixSummary) -> None:

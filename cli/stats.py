@@ -10,6 +10,7 @@ import click
 
 from hipsynth.cli.options import NamedPath, json_option
 from hipsynth.cli.output import print_json
+from hipsynth.core.languages import TRITON
 
 if TYPE_CHECKING:
     from hipsynth.profiling.reports.documents import BinCoverage, CorpusStatistics, MetricQuantiles
@@ -53,10 +54,14 @@ def _stat_lines(statistics: CorpusStatistics) -> Iterator[str]:
     programs, items = statistics.programs, statistics.measurements
     yield f"{statistics.corpus}: {programs.total:,} programs of {programs.lineages:,} lineages"
     yield from _group_lines("origin", programs.by_origin)
+    if len(programs.by_language) > 1 or TRITON in programs.by_language:
+        yield from _group_lines("language", programs.by_language)
     yield from _group_lines("family", programs.by_family)
     yield f"{statistics.skeletons:,} control skeletons, {statistics.opcodes or 'no record of'} opcodes"
     yield f"{items.total:,} measurements, {items.kernels:,} kernels"
     yield from _group_lines("arch", items.by_arch)
+    if len(items.by_language) > 1 or TRITON in items.by_language:
+        yield from _group_lines("language", items.by_language)
     yield from _group_lines("flags", items.by_flags)
     yield from _group_lines("device", items.by_device)
     yield from _group_lines("backend", items.by_backend)

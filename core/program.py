@@ -1,7 +1,9 @@
-"""Program: one self-contained HIP file with its provenance (parameters, lineage, passes), and folders of programs."""
+"""Program: one self-contained file, HIP or a Python script with Triton kernels, with its provenance (parameters,
+lineage, passes); and folders of programs."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -14,6 +16,7 @@ from typing import NotRequired, TypedDict, cast
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import SOURCE_BYTES, folder_around, open_regular, read_regular, write_whole
+from hipsynth.core.languages import HIP, SUFFIXES, TRITON, language_of
 from hipsynth.core.reasons import Reason
 
 INDEX = "programs.jsonl"
@@ -111,12 +114,13 @@ class ProgramRecord(TypedDict):
     derivation: NotRequired[list[str]]
     expected: NotRequired[ExpectedRecord | None]
     runs: NotRequired[list[RunRecord]]
+    language: NotRequired[str]  # only if it is not HIP
     text: NotRequired[str]
 
 
 @dataclass(frozen=True)
 class Program:
-    """One HIP program. `lineage` is the id of the base program it descends from (its own id for a base)."""
+    """One program. `lineage` is the id of the base program it descends from (its own id for a base)."""
 
     text: str
     origin: str  # "synthetic" | "handwritten" | "surveyed" | "llm"
@@ -135,6 +139,16 @@ class Program:
     @property
     def id(self) -> str:
         return text_id(self.text)
+
+    @property
+    def language(self) -> str:
+        """ "hip" or "triton"."""
+        return language_of(self.text)
+
+    @property
+    def is_script(self) -> bool:
+        """Whether it is a Python script, whose kernels are compiled while it runs."""
+        return self.project.is_script if self.project else self.language == TRITON
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -158,7 +172,7 @@ class Program:
         if self.expected is not None:
             e = self.expected
             expected = {"lines": list(e.lines), "rtol": e.rtol, "atol": e.atol, "exit_code": e.exit_code}
-        return {
+        record: ProgramRecord = {
             "id": self.id,
             "origin": self.origin,
             "family": self.family,
@@ -170,6 +184,9 @@ class Program:
             "expected": expected,
             "runs": [{"arguments": list(run.arguments), "params": dict(run.params)} for run in self.runs],
         }
+        if self.language != HIP:
+            record["language"] = self.language
+        return record
 
     @staticmethod
     def from_record(record: Mapping[str, object] | ProgramRecord, text: str) -> Program:
@@ -196,7 +213,7 @@ class Program:
         return replace(self, runs=tuple(runs))
 
 
-_TEXTS = ("origin", "family", "name", "lineage")
+_TEXTS = ("origin", "family", "name", "lineage", "language")
 
 
 def check_record(record: object) -> ProgramRecord:
@@ -206,6 +223,8 @@ def check_record(record: object) -> ProgramRecord:
     json.dumps(record, ensure_ascii=False).encode()  # fails for half a surrogate pair, which no later step can store
     if not all(isinstance(record.get(name, ""), str) for name in _TEXTS):
         raise ValueError(f"one of {', '.join(_TEXTS)} is not text")
+    if record.get("language", HIP) not in SUFFIXES:
+        raise ValueError(f"the language is none of {', '.join(SUFFIXES)}")
     if not isinstance(record.get("params", {}), dict) or not isinstance(record.get("expected"), dict | None):
         raise ValueError("params or expected is not an object")
     if not all(type(choice) is int and -(2**63) <= choice < 2**63 for choice in record.get("choices", ())):
@@ -222,16 +241,17 @@ def check_record(record: object) -> ProgramRecord:
     return cast(ProgramRecord, record)
 
 
-def program_path(directory: Path, program_id: str) -> Path:
-    return directory / f"{program_id}.hip"
+def program_path(directory: Path, program_id: str, language: str = HIP) -> Path:
+    """Where the text of a program lies in a folder of programs."""
+    return directory / f"{program_id}{SUFFIXES[language]}"
 
 
 def write_programs(directory: Path, programs: Iterable[Program]) -> int:
-    """Writes DIR/<id>.hip files, then DIR/programs.jsonl atomically. Returns the number of programs."""
+    """Writes DIR/<id>.hip (or .py) files, then DIR/programs.jsonl atomically. Returns the number of programs."""
     directory.mkdir(parents=True, exist_ok=True)
     lines = []
     for program in programs:
-        write_whole(program_path(directory, program.id), program.text)
+        write_whole(program_path(directory, program.id, program.language), program.text)
         lines.append(json.dumps(program.record(), sort_keys=True))
     write_whole(directory / INDEX, "".join(line + "\n" for line in lines))
     return len(lines)
@@ -251,7 +271,7 @@ def read_text(path: Path, remedy: str, inside: Path | None = None) -> str:
 
 
 def load_program(path: Path, *, origin: str = "handwritten", family: str = "", inside: Path | None = None) -> Program:
-    """Reads one .hip file as a program; raises BadInput like `read_text`."""
+    """Reads one file as a program; raises BadInput like `read_text`."""
     text = read_text(path, "give the path of a HIP source file", inside)
     return Program(
         text=text,
@@ -276,14 +296,20 @@ def project_program(project: Project) -> Program:
     return replace(parts[0], text="\n".join(part.text for part in parts), project=project)
 
 
-def iter_programs(directory: Path, on_bad: Callable[[BadInput], None] | None = None) -> Iterator[Program]:
-    """The programs of a folder: those listed in its programs.jsonl, or every *.hip file below it if there is none.
+def iter_programs(
+    directory: Path, on_bad: Callable[[BadInput], None] | None = None, *, scripts: bool = False
+) -> Iterator[Program]:
+    """The programs of a folder: those listed in its programs.jsonl; if there is none, every *.hip file below it, and
+    with `scripts` every *.py file with Triton kernels.
 
-    Errors of unreadable programs are passed to `on_bad`; without `on_bad`, the first one is raised as BadInput.
+    Errors of unreadable programs are passed to `on_bad`; without `on_bad`, the first one is raised as BadInput. So are
+    listed scripts, where they are not wanted.
     """
-    for take in _program_readers(directory):
+    for take in _program_readers(directory, scripts):
         try:
             program = take()
+            if program.is_script and not scripts:
+                raise _no_script(program)
         except BadInput as error:
             if on_bad is None:
                 raise
@@ -292,7 +318,26 @@ def iter_programs(directory: Path, on_bad: Callable[[BadInput], None] | None = N
             yield program
 
 
-def _program_readers(directory: Path) -> Iterator[Callable[[], Program]]:
+def _no_script(program: Program) -> BadInput:
+    problem = f"{program.name or program.id}: is a Python script with Triton kernels"
+    return BadInput(problem, remedy="give a folder of HIP programs", reason=Reason.UNSUPPORTED)
+
+
+def iter_scripts(directory: Path) -> Iterator[Program]:
+    """The programs of the *.py files with Triton kernels below a folder, each by itself. Other Python files are none,
+    nor is what cannot be read, or lies in hidden folders and installed packages."""
+    for path in sorted(directory.rglob(f"*{SUFFIXES[TRITON]}")):
+        folders = path.relative_to(directory).parts[:-1]
+        if not path.is_file() or any(name.startswith(".") or name == "site-packages" for name in folders):
+            continue
+        program = None
+        with contextlib.suppress(BadInput):
+            program = load_program(path, inside=directory)
+        if program is not None and program.language == TRITON:
+            yield program
+
+
+def _program_readers(directory: Path, scripts: bool) -> Iterator[Callable[[], Program]]:
     """One function per program of the folder; calling it reads that program."""
     if not directory.is_dir():
         raise BadInput(f"{directory}: no such folder", remedy="run `synth generate --out DIR` first")
@@ -303,6 +348,8 @@ def _program_readers(directory: Path) -> Iterator[Callable[[], Program]]:
     for path in sorted(directory.rglob("*.hip")):
         if path.is_file() or not path.exists():  # reports broken links; skips folders and pipes
             yield partial(load_program, path, inside=directory)
+    for program in iter_scripts(directory) if scripts else ():
+        yield partial(replace, program)
 
 
 @dataclass(frozen=True)
@@ -329,7 +376,7 @@ class StoredProgram:
         try:
             record = json.loads(self.line)
             record = check_record(record)
-            path = program_path(self.directory, record["id"])
+            path = program_path(self.directory, record["id"], record.get("language", HIP))
             program = Program.from_record(record, read_text(path, remedy, self.directory))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             problem = f"{self.directory / self.where}: unreadable record"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hipsynth import toolchain
 from hipsynth.core.errors import BadInput, CompileFailed
+from hipsynth.core.languages import HIP, SUFFIXES, TRITON
 from hipsynth.core.program import Program, Project
 from hipsynth.core.reasons import Reason
 from hipsynth.simulator.api import Artefacts, library_path
@@ -34,9 +35,12 @@ def build_program(
     A program of a project may have no kernel. Raises CompileFailed, BadInput ("no_kernel", of a text), UsageError (bad
     flags), MissingDependency (no compiler).
     """
-    if program.project is None:
+    if program.project is None and not program.is_script:
         return build_text(program.text, program.name, arch, flags, folder, limits)
-    artefacts = build_project(program.project, arch, flags, folder, limits)
+    if program.project is None:
+        artefacts = prepare_script(write_text(program.text, program.name, folder, SUFFIXES[TRITON]))
+    else:
+        artefacts = build_project(program.project, arch, flags, folder, limits)
     digest = hashlib.sha256(program.text.encode()).hexdigest()
     tools = toolchain.find_toolchain().provenance()
     if artefacts.interpreter:
@@ -96,10 +100,15 @@ def build_text(
     text: str, name: str, arch: str, flags: str, folder: Path, limits: CompileLimits | None = None
 ) -> tuple[Artefacts, dict[str, str]]:
     """Writes a program's text into `folder` and compiles it there; raises the errors of build_program."""
+    return build_file(write_text(text, name, folder), arch, flags, folder, limits)
+
+
+def write_text(text: str, name: str, folder: Path, suffix: str = SUFFIXES[HIP]) -> Path:
+    """Writes a program's text into `folder`, which is made; returns the file."""
     folder.mkdir(parents=True, exist_ok=True)
-    source = folder / f"{name or 'program'}.hip"
+    source = folder / f"{name or 'program'}{suffix}"
     source.write_text(text)
-    return build_file(source, arch, flags, folder, limits)
+    return source
 
 
 def build_file(

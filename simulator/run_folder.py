@@ -25,7 +25,8 @@ class PlacedProgram:
 
 
 def place(project: Project | None, name: str, artefacts: Artefacts, folder: Path) -> PlacedProgram:
-    """Makes `folder` as a copy of the project's folder with the executable in it; empty if there is no project.
+    """Makes `folder` as a copy of the project's folder with the executable in it; without a project it is empty, but
+    for a script.
 
     Of the files that its arguments name, those that are `project.readable` will be visible read-only at their absolute
     paths, and no other. The home folder and folders of temporary files are not copied: they hold much that is not the
@@ -33,7 +34,7 @@ def place(project: Project | None, name: str, artefacts: Artefacts, folder: Path
     """
     if project is None:
         folder.mkdir(parents=True, exist_ok=True)
-        return PlacedProgram(folder, artefacts)
+        return PlacedProgram(folder, put_script(artefacts, folder) if artefacts.interpreter else artefacts)
     if _shared(project.folder):
         folder.mkdir(parents=True)
     else:

@@ -7,6 +7,8 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from hipsynth.core.languages import HIP, TRITON, language_of
+
 # The default of argument {0}, in the two forms that the host template writes; a renamed copy has other names.
 _FORMS = (
     r"(\w+ > {0} \? std::atoi\(\w+\[{0}\]\) : )(\d+)(;)",
@@ -20,7 +22,8 @@ _DEFAULT_FORMS = (
     r"\b(?P<name>\w+) = " + _NUMBER + r"[;,](?:[^{{}}]*?)if \(\w+ > {0}\) (?P=name) = " + _READ_NUMBER,
 )
 MOST_ARGUMENTS = 9
-_STATED = "// arguments: "
+_STATED = "{} arguments: "
+_COMMENTS = {HIP: "//", TRITON: "#"}
 
 
 def with_defaults(text: str, arguments: Sequence[str]) -> str:
@@ -58,13 +61,14 @@ def run_text(text: str, arguments: str) -> str:
     try:
         return with_defaults(text, shlex.split(arguments))
     except ValueError:
-        return f"{_STATED}{arguments}\n{text}"
+        return f"{_STATED.format(_COMMENTS[language_of(text)])}{arguments}\n{text}"
 
 
 def stated_arguments(text: str) -> list[str]:
     """The arguments that the comment before a text states (see run_text)."""
     first = text.partition("\n")[0]
+    head = _STATED.format(_COMMENTS[language_of(text)])
     try:
-        return shlex.split(first[len(_STATED) :]) if first.startswith(_STATED) else []
+        return shlex.split(first[len(head) :]) if first.startswith(head) else []
     except ValueError:
         return []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from hipsynth.core.languages import TRITON, language_of
+
 VIEWS = ("whole", "kernels")
 
 _DEVICE_WORK = re.compile(r"<<<|hipLaunchKernel|\bhipMalloc")
@@ -25,9 +27,10 @@ def view_source(text: str, view: str) -> tuple[str, int]:
     """The part of a source that a model reads, and the number of lines left out.
 
     "whole" is the text itself. "kernels" keeps device code, types, constants and macros, and of host functions only
-    the lines with launches, allocations, launch shapes and constants; a source without a kernel is kept whole.
+    the lines with launches, allocations, launch shapes and constants; a source without a kernel is kept whole, and so
+    is a script.
     """
-    if view == "whole":
+    if view == "whole" or language_of(text) == TRITON:
         return text, 0
     kept_lines = [line for chunk in _top_level_chunks(_COMMENT.sub("", text)) for line in _kept_lines(chunk)]
     if not any("__global__" in line for line in kept_lines):

@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import open_regular, read_regular
+from hipsynth.core.languages import HIP
 from hipsynth.core.reasons import Reason
 from hipsynth.core.store import shards as files
 from hipsynth.core.store.corpus import Corpus
@@ -201,7 +202,7 @@ def _as_programs(table: pa.Table) -> pa.Table:
     n = table.num_rows
     columns = {name: table[name] for name in ("id", "family", "lineage", "params", "runs", "choices", "text")}
     columns |= {"origin": pa.repeat("synthetic", n), "name": pa.repeat("", n)}
-    columns["derivation"] = pa.array([[]] * n, pa.list_(_TEXT))
+    columns |= {"language": pa.repeat(HIP, n), "derivation": pa.array([[]] * n, pa.list_(_TEXT))}
     return _fill_table(columns, schema_of("programs", ()), n).sort_by("id")
 
 
@@ -218,7 +219,7 @@ def _as_measurements(labels: pa.Table, facts: ReleaseFacts, metric_ids: Sequence
     columns["provenance"] = _provenance_column(labels, schema)
     columns["counters"] = _counter_means(labels, facts["counters"], schema)
     empty = pa.repeat("", n)
-    columns |= {"symbol": empty, "signature": empty}
+    columns |= {"symbol": empty, "signature": empty, "language": pa.repeat(HIP, n), "meta": pa.repeat("{}", n)}
     versions = pa.array([row["version"] for row in tools], _TEXT)
     source = {"backend": columns["backend"], "version": versions, "duration_from": empty}
     columns["source"] = _build_struct(source, schema, "source", n)

@@ -10,8 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from hipsynth.core.documents import from_json
+from hipsynth.core.documents import from_json, types_of
 from hipsynth.core.kernel_record import KernelRecord
+from hipsynth.core.languages import HIP
 from hipsynth.core.program import ProgramRecord
 from hipsynth.core.reasons import Reason
 from hipsynth.core.store.columns import arrow_columns, arrow_row
@@ -25,8 +26,15 @@ KEY = {"programs": "id", "measurements": "measurement_id", "failures": "measurem
 
 # Everything that determines a result, in hashing order.
 _IDENTITY = ("program_id", "arguments", "arch", "flags", "device", "backend", "backend_version", "compiler", "headers")
-_NOT_STORED = ("metrics", "language", "meta")  # of a kernel: each metric is a column; a corpus holds HIP kernels only
-_COMMON = ("lineage", "origin", "family")
+_NOT_STORED = ("metrics", "language", "meta")  # of a kernel: metrics and the language are columns, `meta` is JSON text
+_COMMON = ("lineage", "origin", "family", "language")
+KERNEL_FIELDS = {name: kind for name, kind in types_of(KernelRecord).items() if name not in _NOT_STORED}
+# Columns that earlier corpora lack, with the value that they have there.
+ADDED_COLUMNS = {
+    "programs": {"language": HIP},
+    "measurements": {"language": HIP, "meta": "{}"},
+    "failures": {"language": HIP},
+}
 
 
 def measurement_id(
@@ -65,6 +73,7 @@ class CorpusItem:
     compiler: str
     headers: str
     status: str  # "ok" | "failed"
+    language: str = HIP
     reason: Reason = Reason.NONE
     message: str = ""
     exit_code: int | None = None
@@ -99,6 +108,7 @@ def program_row(record: ProgramRecord, text: str) -> Row:
         "choices": [int(choice) for choice in record.get("choices", ())],
         "expected": json.dumps(record["expected"], sort_keys=True) if record.get("expected") else None,
         "runs": json.dumps(record.get("runs", []), sort_keys=True),
+        "language": record.get("language", HIP),
         "text": text,
     }
 
@@ -115,7 +125,8 @@ def item_rows(item: CorpusItem) -> list[Row]:
 
 def _kernel_row(index: int, kernel: KernelRecord) -> Row:
     row = {name: value for name, value in arrow_row(kernel).items() if name not in _NOT_STORED}
-    return {"kernel_index": index, "kernel": row.pop("name"), **row, **kernel.metrics}
+    meta = json.dumps(dict(kernel.meta), sort_keys=True)
+    return {"kernel_index": index, "kernel": row.pop("name"), **row, "meta": meta, **kernel.metrics}
 
 
 def schema_of(kind: str, metric_ids: Sequence[str]) -> pa.Schema:
@@ -124,14 +135,15 @@ def schema_of(kind: str, metric_ids: Sequence[str]) -> pa.Schema:
     if kind == "programs":
         common = [(name, text) for name in ("id", "origin", "family", "name", "lineage")]
         common += [("derivation", pa.list_(text)), ("params", text), ("choices", pa.list_(pa.int64()))]
-        return pa.schema([*common, ("expected", text), ("runs", text), ("text", text)])
+        return pa.schema([*common, ("expected", text), ("runs", text), ("language", text), ("text", text)])
     common = [(name, text) for name in ("measurement_id", *_IDENTITY, *_COMMON)]
     common += [("provenance", pa.map_(text, text)), ("exit_code", pa.int32())]
     if kind == "failures":
         return pa.schema([*common, ("reason", text), ("message", text), ("stdout", text)])
     kernel = arrow_columns(KernelRecord, leave_out=_NOT_STORED)
     named = [("kernel_index", pa.int32()), ("kernel", kernel.pop("name"))]
-    return pa.schema([*common, *named, *kernel.items(), *((name, pa.float64()) for name in metric_ids)])
+    metric_columns = ((name, pa.float64()) for name in metric_ids)
+    return pa.schema([*common, *named, *kernel.items(), ("meta", text), *metric_columns])
 
 
 def sort_key(kind: str, row: Mapping[str, object]) -> tuple[str, int]:
@@ -141,6 +153,7 @@ def sort_key(kind: str, row: Mapping[str, object]) -> tuple[str, int]:
 
 
 def to_table(kind: str, rows: Sequence[Mapping[str, object]], metric_ids: Sequence[str]) -> pa.Table:
-    """The rows, sorted, as an Arrow table; leaves out metrics for which the corpus has no column."""
-    ordered = sorted(rows, key=lambda row: sort_key(kind, row))
+    """The rows, sorted, as an Arrow table; leaves out metrics for which the corpus has no column. Rows that an earlier
+    version wrote get the columns that were added since."""
+    ordered = [ADDED_COLUMNS[kind] | dict(row) for row in sorted(rows, key=lambda row: sort_key(kind, row))]
     return pa.Table.from_pylist(ordered, schema=schema_of(kind, metric_ids))

@@ -12,14 +12,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hipsynth.core.documents import from_json, types_of
+from hipsynth.core.documents import from_json
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import open_regular, read_regular, write_whole
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import is_id
 from hipsynth.core.reasons import Reason
 from hipsynth.core.store.columns import add_missing_fields, default_column, lacks_only_defaults
-from hipsynth.core.store.schema import KINDS, SCHEMA_VERSION, schema_of
+from hipsynth.core.store.schema import ADDED_COLUMNS, KERNEL_FIELDS, KINDS, SCHEMA_VERSION, schema_of
 
 MANIFEST = "manifest.json"
 MANIFEST_BYTES, SHARD_BYTES = 256 << 20, 64 << 30
@@ -150,10 +150,10 @@ def write_shard(root: Path, kind: str, table: pa.Table, key: str) -> Shard:
 
 
 def read_shard(root: Path, shard: Shard, columns: Sequence[str] | None = None) -> pa.Table:
-    """The rows of a shard, with all columns or only `columns`; what a kernel's record gained since has its default."""
+    """The rows of a shard, with all columns or only `columns`; what was added to the columns since has its default."""
     try:
         table = pq.ParquetFile(root / shard.path).read(columns=columns)
-        return _complete_kernels(table, columns is None) if shard.path.startswith("measurements/") else table
+        return _complete_table(shard.path.partition("/")[0], table, columns is None)
     except (OSError, pa.ArrowException) as error:
         raise BadInput(
             f"{root / shard.path}: cannot be read",
@@ -163,15 +163,22 @@ def read_shard(root: Path, shard: Shard, columns: Sequence[str] | None = None) -
         ) from error
 
 
-def _complete_kernels(table: pa.Table, with_missing: bool) -> pa.Table:
-    kinds = types_of(KernelRecord)
+def _complete_table(kind: str, table: pa.Table, with_missing: bool) -> pa.Table:
+    kinds = KERNEL_FIELDS if kind == "measurements" else {}
     columns = {name: table[name] for name in table.column_names}
     columns |= {name: add_missing_fields(kinds[name], column) for name, column in columns.items() if name in kinds}
     if with_missing:
-        fixed = schema_of("measurements", ()).names
-        columns |= {name: default_column(KernelRecord, name, len(table)) for name in fixed if name not in columns}
+        fixed = schema_of(kind, ()).names
+        columns |= {name: _added_column(kind, name, len(table)) for name in fixed if name not in columns}
         columns = {name: columns.pop(name) for name in fixed} | columns
     return pa.table(columns)
+
+
+def _added_column(kind: str, name: str, rows: int) -> pa.Array | None:
+    """A column that earlier corpora lack, with its default; None for others."""
+    if name in ADDED_COLUMNS[kind]:
+        return pa.repeat(ADDED_COLUMNS[kind][name], rows)
+    return default_column(KernelRecord, name, rows) if kind == "measurements" else None
 
 
 def file_hash(path: Path) -> str:
@@ -206,17 +213,17 @@ def _shard_problem(root: Path, shard: Shard) -> str:
 def column_mismatch(kind: str, schema: pa.Schema) -> str:
     """Why a file's columns are not those of a kind of shard; "" if they are. Further columns must be metrics.
 
-    A shard that an earlier version wrote may lack what has a default in the record of a kernel.
+    A shard that an earlier version wrote may lack columns and fields that have a default.
     """
-    kernel = types_of(KernelRecord) if kind == "measurements" else {}
+    kernel = KERNEL_FIELDS if kind == "measurements" else {}
     for wanted in schema_of(kind, ()):
         stored = schema.field(wanted.name).type if wanted.name in schema.names else None
-        if wanted.name not in kernel:
-            is_known = stored == wanted.type
-        elif stored is None:
-            is_known = default_column(KernelRecord, wanted.name, 0) is not None
-        else:
+        if stored is None:
+            is_known = _added_column(kind, wanted.name, 0) is not None
+        elif wanted.name in kernel:
             is_known = lacks_only_defaults(kernel[wanted.name], stored)
+        else:
+            is_known = stored == wanted.type
         if not is_known:
             return f"its column {wanted.name} is not that of schema version {SCHEMA_VERSION}"
     extra = metric_columns(kind, schema)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 
-from hipsynth import toolchain
 from hipsynth.core.errors import BadInput, CompileFailed, UsageError
 from hipsynth.core.kernel_record import (
     Dim,
@@ -24,6 +23,7 @@ from hipsynth.core.kernel_record import (
     TimingBounds,
     Work,
 )
+from hipsynth.core.languages import HIP
 from hipsynth.core.program import Program
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling import metrics
@@ -31,6 +31,7 @@ from hipsynth.profiling.backends.protocol import Availability, Target, TargetRes
 from hipsynth.profiling.backends.sim import SimBackend, failed_result
 from hipsynth.profiling.preview.interpret import Preview
 from hipsynth.profiling.preview.programs import MOST_PREVIEWS, ProgramPreviews, compile_device_code, preview_program
+from hipsynth.profiling.preview.script_launches import preview_script_text
 from hipsynth.simulator import api, devices, label_model
 from hipsynth.simulator.build import compile_limits
 from hipsynth.simulator.limits import RunLimits
@@ -54,29 +55,26 @@ class PreviewBackend:
     def supports(self, target: Target) -> bool:
         return SimBackend().supports(target)
 
-    def environment(self, target: Target) -> dict[str, str]:
-        return SimBackend().environment(target)
+    def environment(self, target: Target, language: str = HIP) -> dict[str, str]:
+        return SimBackend().environment(target, language)
 
     def profile(self, program: Program, target: Target, scratch: Path, limits: RunLimits) -> TargetResult:
         """Previews one program on one target. Raises UsageError for an invalid target or a program of several files,
         MissingDependency if nothing can be compiled."""
-        device = devices.device_of(target.arch, target.device)
+        devices.device_of(target.arch, target.device)
         if program.project is not None and len(program.project.sources) > 1:
             raise UsageError("a program of several files has no preview", remedy="profile it with --backend sim")
         provenance = {"program": program.id, "device": target.device, "backend": self.name, "version": self.version()}
         provenance |= {"host_code": program.host_code, "flags": target.flags}
-        path = scratch / f"{program.id}.hip"
-        path.write_text(program.text)
         try:
-            code = compile_device_code(path, target.arch, target.flags, scratch / "out", compile_limits(limits))
-            previews = preview_program(program.text, code, device.name, program.arguments, program.project)
+            previews = _preview_launches(program, target, scratch, limits)
         except (CompileFailed, BadInput) as error:
             words = "\n".join(filter(None, [str(error), getattr(error, "diagnostics", "")]))
             return failed_result(target, error.reason, words, provenance=provenance)
         reason, message = _fault(previews)
         if reason:
             return failed_result(target, reason, message, provenance=provenance)
-        provenance |= toolchain.find_toolchain().provenance()
+        provenance |= self.environment(target, program.language)
         kernels = tuple(self._record(group, target.arch) for group in group_previews(previews.previews, instance_of))
         shapes = tuple(self._record(group, target.arch) for group in group_previews(previews.previews, shape_of))
         return TargetResult(
@@ -105,17 +103,29 @@ class PreviewBackend:
             limits=TimingBounds(first.bottleneck, 0.0, _mean(launches, attrgetter("bounds"))),
             work=Work(**_mean(launches, attrgetter("work"))),
             sampling=_sampling(launches),
+            language=first.launch.language,
+            meta=first.launch.meta,
         )
 
 
-def instance_of(launch: Preview) -> str:
-    """The kernel of a launch, with its template arguments."""
-    return launch.instance
+def _preview_launches(program: Program, target: Target, scratch: Path, limits: RunLimits) -> ProgramPreviews:
+    """The previews of a program's launches. Raises CompileFailed, BadInput."""
+    if program.is_script:
+        return preview_script_text(program.text, devices.load_device(target.device), program.arguments)
+    path = scratch / f"{program.id}.hip"
+    path.write_text(program.text)
+    code = compile_device_code(path, target.arch, target.flags, scratch / "out", compile_limits(limits))
+    return preview_program(program.text, code, target.device, program.arguments, program.project)
 
 
-def shape_of(launch: Preview) -> tuple[str, Dim, Dim]:
+def instance_of(launch: Preview) -> tuple[str, tuple[tuple[str, object], ...]]:
+    """The kernel of a launch, with its template arguments, or with what Triton specialized it for."""
+    return launch.instance, tuple(sorted(launch.launch.meta.items()))
+
+
+def shape_of(launch: Preview) -> tuple[object, Dim, Dim]:
     """Kernel, grid and block of a launch."""
-    return launch.instance, launch.launch.grid, launch.launch.block
+    return instance_of(launch), launch.launch.grid, launch.launch.block
 
 
 def group_previews(previews: Iterable[Preview], key: Callable[[Preview], Hashable]) -> list[list[Preview]]:

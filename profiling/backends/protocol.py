@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from hipsynth.core.kernel_record import KernelRecord
+from hipsynth.core.languages import HIP
 from hipsynth.core.program import Program
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.lines.line_records import KernelLines
@@ -79,8 +80,9 @@ class Backend(Protocol):
 
     def supports(self, target: Target) -> bool: ...
 
-    def environment(self, target: Target) -> Mapping[str, str]:
-        """Further versions that affect results: `compiler`, `headers`; {} if the backend compiles nothing."""
+    def environment(self, target: Target, language: str = HIP) -> Mapping[str, str]:
+        """Further versions that affect results of programs in a language: `compiler`, `headers`; {} if the backend
+        compiles nothing."""
         ...
 
     def profile(self, program: Program, target: Target, scratch: Path, limits: RunLimits) -> TargetResult: ...

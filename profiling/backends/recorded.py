@@ -12,6 +12,7 @@ from pathlib import Path
 from hipsynth.core.documents import from_json
 from hipsynth.core.errors import BadInput
 from hipsynth.core.kernel_record import KernelRecord
+from hipsynth.core.languages import HIP
 from hipsynth.core.program import Program
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling import metrics
@@ -93,7 +94,7 @@ class RecordedBackend:
     def supports(self, target: Target) -> bool:
         return any(self.folder.glob(capture_name("*", target).replace(".json", "*.json")))
 
-    def environment(self, target: Target) -> dict[str, str]:
+    def environment(self, target: Target, language: str = HIP) -> dict[str, str]:
         """Empty: this backend compiles nothing. The provenance of each result has its original versions."""
         return {}
 

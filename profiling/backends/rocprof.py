@@ -12,6 +12,7 @@ from pathlib import Path
 
 from hipsynth.core.errors import BadInput, CompileFailed, MissingDependency
 from hipsynth.core.expressions import iterate_names
+from hipsynth.core.languages import HIP
 from hipsynth.core.program import Program
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling import metrics
@@ -87,7 +88,7 @@ class RocprofBackend:
             return any(self.folder.glob(_folder_name("*", target) + "*"))
         return target.arch in _gpu_archs()
 
-    def environment(self, target: Target) -> dict[str, str]:
+    def environment(self, target: Target, language: str = HIP) -> dict[str, str]:
         """Versions that affect results; ROCm's compiler includes its headers."""
         if self.folder is not None:
             return {"compiler": "", "headers": ""}
@@ -103,6 +104,9 @@ class RocprofBackend:
                 return _failed_result(target, Reason.NOT_RECORDED, f"no folder {folder.name}")
             kernels = read_folder(folder, target.arch, self.version())
             return TargetResult(target.arch, target.flags, target.device, "ok", kernels=kernels)
+        if program.is_script:
+            why = "a Python script: profile it with rocprofv3 itself, and give the folder of what that writes"
+            return _failed_result(target, Reason.UNSUPPORTED, why)
         if program.origin == "llm":
             return _failed_result(
                 target, Reason.UNTRUSTED, "programs written by a language model run only in the simulator"

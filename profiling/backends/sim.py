@@ -11,7 +11,9 @@ from pathlib import Path
 
 from hipsynth import toolchain
 from hipsynth.core.errors import BadInput, CompileFailed, MissingDependency, UsageError
+from hipsynth.core.installation import install_command
 from hipsynth.core.kernel_record import KernelRecord, MeasurementSource
+from hipsynth.core.languages import HIP
 from hipsynth.core.oracle_check import describe_mismatch
 from hipsynth.core.program import Program
 from hipsynth.core.reasons import Reason
@@ -26,7 +28,8 @@ from hipsynth.simulator.limits import REFINED, SAMPLING_UNITS, RunLimits
 from hipsynth.simulator.opcodes import count_opcodes
 from hipsynth.simulator.run_folder import place
 from hipsynth.simulator.scripts.compiled_kernels import read_compiled, reuse_compiled
-from hipsynth.toolchain import sandbox
+from hipsynth.simulator.scripts.prepare import missing_packages, package_versions
+from hipsynth.toolchain import CompileLimits, sandbox
 
 USAGE_LINES = 8
 TABLES = Path(api.__file__).parent / "isa"
@@ -73,9 +76,12 @@ class SimBackend:
         except UsageError:
             return False
 
-    def environment(self, target: Target) -> dict[str, str]:
-        """Further versions that affect results: compiler and headers."""
-        return toolchain.find_toolchain().provenance()
+    def environment(self, target: Target, language: str = HIP) -> dict[str, str]:
+        """Further versions that affect results: compiler and headers, or those of Triton and PyTorch."""
+        tools = toolchain.find_toolchain().provenance()
+        if language == HIP:
+            return tools
+        return tools | {"compiler": "" if missing_packages() else package_versions(), "headers": ""}
 
     def profile(self, program: Program, target: Target, scratch: Path, limits: RunLimits) -> TargetResult:
         """Profiles one program on one target. Raises UsageError for an invalid target, MissingDependency if nothing can
@@ -83,6 +89,10 @@ class SimBackend:
         device = devices.device_of(target.arch, target.device)
         provenance = {"program": program.id, "device": target.device, "backend": self.name, "version": self.version()}
         provenance |= {"host_code": program.host_code, "simulator": build_identity()}
+        is_corpus_script = program.project is None and program.is_script
+        if is_corpus_script and (missing := missing_packages()):
+            message = f"{' and '.join(missing)} not installed; install with: {install_command('triton')}"
+            return failed_result(target, Reason.MISSING, message, provenance=provenance)
         start = time.monotonic()
         flags = f"{target.flags} {FLAG}" if limits.lines else target.flags
         try:
@@ -91,7 +101,6 @@ class SimBackend:
             words = [str(error), getattr(error, "diagnostics", "")]
             return failed_result(target, error.reason, "\n".join(filter(None, words)), provenance=provenance)
         compiling_s = time.monotonic() - start
-        provenance["opcodes"] = " ".join(sorted(count_opcodes(path for _, path in artefacts.modules)))
         run = equal_builds.key_of(program, artefacts, device, limits)
         finished_run = equal_builds.find_equal_run(run) or execute_program(program, artefacts, device, limits)
         equal_builds.keep_run(run, finished_run)
@@ -101,6 +110,10 @@ class SimBackend:
             "isolated": str(finished_run.isolated).lower(),
             "sampled": str(finished_run.sampled).lower(),
         }
+        bounds = compile_limits(limits)
+        loaded = _disassemble_loaded(finished_run, scratch / "loaded", bounds)
+        modules = (*artefacts.modules, *loaded)
+        provenance["opcodes"] = " ".join(sorted(count_opcodes(path for _, path in modules)))
         if finished_run.output_cut:
             provenance["output_cut"] = "true"
         times = {
@@ -111,9 +124,6 @@ class SimBackend:
         result = replace(self._judge_run(program, target, finished_run, provenance), times=times)
         if not limits.lines:
             return result
-        bounds = compile_limits(limits)
-        loaded = toolchain.disassemble(finished_run.code_objects, scratch / "loaded", bounds)
-        modules = (*artefacts.modules, *loaded)
         own_name = own_files(program)
         lines = attribute_to_lines(result.kernels, finished_run.instructions, modules, own_name, device, bounds)
         return replace(result, lines=lines)
@@ -152,6 +162,15 @@ class SimBackend:
         )
 
 
+def _disassemble_loaded(result: api.RunResult, folder: Path, limits: CompileLimits) -> tuple[tuple[Path, Path], ...]:
+    """The code objects that a script's compiler made, with their disassemblies; () if one is damaged: the script may
+    have written it."""
+    try:
+        return toolchain.disassemble(result.code_objects, folder, limits)
+    except (CompileFailed, BadInput):
+        return ()
+
+
 _STOPPED = (Reason.TIMEOUT, Reason.INTERRUPTED)
 
 
@@ -187,7 +206,7 @@ def execute_program(
         finer = replace(limits, effort=REFINED * limits.effort, sampling_units=SAMPLING_UNITS)
         refined = run_in_copy(program, artefacts, device, finer)
         result = refined if refined.status == "ok" else result
-    has_failed = result.status != "ok" or bool(result.exit_code and program.project and program.project.is_script)
+    has_failed = result.status != "ok" or bool(result.exit_code and program.is_script)
     if not limits.budget_s and has_failed and result.sampled and result.reason not in _STOPPED:
         # The program may depend on results that sampling does not compute, as addresses or to terminate; a script ends
         # where a check of its results fails.
@@ -209,7 +228,7 @@ def run_in_copy(
         arguments = placed.arguments if program.project else program.arguments
         with reuse_compiled(program.project, placed.artefacts, folder) as runnable:
             result = api.run_program(runnable, device, folder, limits, arguments, mounts=placed.mounts)
-            if limits.lines:
+            if limits.lines or (program.project is None and program.is_script):
                 result = replace(result, code_objects=read_compiled(folder))
     hide = sandbox.hide_job_folders
     return replace(result, message=hide(result.message), stdout=hide(result.stdout), stderr=hide(result.stderr))

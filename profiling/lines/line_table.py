@@ -13,6 +13,7 @@ from typing import Any
 from hipsynth import toolchain
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import copy_regular, read_regular
+from hipsynth.core.languages import SUFFIXES
 from hipsynth.core.program import Program
 from hipsynth.toolchain import CompileLimits, driver, sandbox
 
@@ -79,7 +80,7 @@ def own_files(program: Program) -> Callable[[str], str]:
         if path.name in names:
             return names[path.name]
         if not project or (len(sources) == 1 and path.suffix == sources[0].suffix):
-            return str(sources[0]) if sources else f"{program.name or 'program'}.hip"
+            return str(sources[0]) if sources else f"{program.name or 'program'}{SUFFIXES[program.language]}"
         return _path_below(path, project.folder)
 
     return name

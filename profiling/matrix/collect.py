@@ -105,7 +105,9 @@ def collect_matrix(
         jobs = list(context.plan(programs, targets))
         if not summary.programs:
             raise BadInput(
-                "no programs to profile", remedy="give a folder that holds *.hip files", reason=Reason.NO_PROGRAMS
+                "no programs to profile",
+                remedy="give a folder that holds *.hip files, or *.py files with Triton kernels",
+                reason=Reason.NO_PROGRAMS,
             )
         note = progress(sum(len(job.cells) for job in jobs)) if progress is not None else _ignore_note
         limit = hard_limit(options.limits, max((len(job.cells) for job in jobs), default=1))
@@ -118,6 +120,13 @@ def collect_matrix(
     order = ("program", "arch", "device", "flags", "arguments")
     summary.failures.sort(key=lambda row: [row[name] for name in order])
     return summary
+
+
+def targets_of(program: Program, targets: Sequence[Target]) -> tuple[Target, ...]:
+    """The targets that differ for a program: compiler flags are for HIP, so a script has one for each device."""
+    if not program.is_script:
+        return tuple(targets)
+    return tuple(dict.fromkeys(replace(target, flags="") for target in targets))
 
 
 def _ignore_note(note: str) -> None:
@@ -163,12 +172,12 @@ class _Context:
         self.tool, self.options, self.corpus, self.summary = tool, options, corpus, summary
         self.made_by = tool.version()
         self.version = self.made_by + describe_settings(options.limits)
-        self.environments: dict[Target, Mapping[str, str]] = {}
+        self.environments: dict[tuple[Target, str], Mapping[str, str]] = {}
 
-    def _target_environment(self, target: Target) -> Mapping[str, str]:
-        if target not in self.environments:
-            self.environments[target] = self.tool.environment(target)
-        return self.environments[target]
+    def _target_environment(self, target: Target, language: str) -> Mapping[str, str]:
+        if (target, language) not in self.environments:
+            self.environments[target, language] = self.tool.environment(target, language)
+        return self.environments[target, language]
 
     def plan(self, programs: Iterable[Program], targets: Sequence[Target]) -> Iterator[MatrixJob]:
         """Yields the items that remain to be run; stores each program in the corpus."""
@@ -181,7 +190,7 @@ class _Context:
             self.summary.programs += 1
             self.corpus.add_program(program.record(), program.text)
             wanted: dict[str, list[tuple[Target, ProgramRun]]] = {}
-            for target, run in itertools.product(targets, program.runs):
+            for target, run in itertools.product(targets_of(program, targets), program.runs):
                 self.summary.planned += 1
                 if self._is_wanted(program, run, target):
                     wanted.setdefault(target.arch, []).append((target, run))
@@ -206,7 +215,7 @@ class _Context:
         return next((status for status in statuses if status is not None), None)
 
     def _item_id(self, program: Program, run: ProgramRun, target: Target, version: str) -> str:
-        env = self._target_environment(target)
+        env = self._target_environment(target, program.language)
         tools = (self.tool.name, version, env.get("compiler", ""), env.get("headers", ""))
         return measurement_id(program.id, shlex.join(run.arguments), target.arch, target.flags, target.device, *tools)
 
@@ -226,7 +235,7 @@ class _Context:
             self._record_failure(program, run, target, result.reason, result.message)
 
     def item(self, program: Program, run: ProgramRun, target: Target, result: TargetResult) -> CorpusItem:
-        env = self._target_environment(target)
+        env = self._target_environment(target, program.language)
         provenance = {**env, **result.provenance, "host_code": program.host_code}
         measured_by = {f"{kernel.source.backend} {kernel.source.version}" for kernel in result.kernels}
         if measured_by - {f"{self.tool.name} {self.made_by}"}:
@@ -245,6 +254,7 @@ class _Context:
             compiler=env.get("compiler", ""),
             headers=env.get("headers", ""),
             status=result.status,
+            language=program.language,
             reason=result.reason,
             message=result.message,
             exit_code=result.exit_code,

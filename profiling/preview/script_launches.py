@@ -5,18 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from hipsynth import toolchain
 from hipsynth.core.cache import cache_dir
 from hipsynth.core.files import read_regular
-from hipsynth.core.program import Project
+from hipsynth.core.languages import SUFFIXES, TRITON
+from hipsynth.core.program import Project, SourceFile, text_id
 from hipsynth.core.reasons import Reason
+from hipsynth.core.scratch import scratch_folder
 from hipsynth.core.time_limit import charge_seconds
 from hipsynth.profiling.preview.interpret import Code, Interpreter
 from hipsynth.profiling.preview.launch import DeviceLaunch
-from hipsynth.profiling.preview.programs import MOST_PREVIEWS, ProgramPreviews, interpret_all
+from hipsynth.profiling.preview.programs import MOST_PREVIEWS, PreviewFailure, ProgramPreviews, interpret_all
 from hipsynth.profiling.preview.record import (
     HARMLESS,
     Recording,
@@ -28,6 +31,7 @@ from hipsynth.profiling.preview.record import (
     store_recording,
 )
 from hipsynth.simulator import api
+from hipsynth.simulator.build import write_text
 from hipsynth.simulator.devices import DeviceTable
 from hipsynth.simulator.launch_record import FILE, MOST_BYTES
 from hipsynth.simulator.run_folder import place
@@ -79,6 +83,17 @@ def record_script(project: Project, device: DeviceTable) -> Recording:
         store_recording(entry, head, data)
     charge_seconds(run.cpu_s)
     return recording
+
+
+def preview_script_text(text: str, device: DeviceTable, arguments: Sequence[str] = ()) -> ProgramPreviews:
+    """Previews of the launches of a script that stands by itself. Raises as record_script()."""
+    with scratch_folder() as scratch:
+        script = write_text(text, text_id(text), scratch, SUFFIXES[TRITON])
+        recording = record_script(Project((SourceFile(script, "python"),), scratch, tuple(arguments)), device)
+        previews, _ = preview_script(recording, device)
+    if recording.reason and recording.reason not in HARMLESS:
+        previews.failures.append(PreviewFailure("", recording.message, recording.reason))
+    return previews
 
 
 def _head_of(run: api.RunResult) -> RecordingHead:

@@ -27,13 +27,14 @@ QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)  # those of MetricQuantiles
 def corpus_statistics(corpus: Corpus) -> CorpusStatistics:
     """Counts and describes a corpus."""
     programs, rows, failures = corpus.programs(), corpus.measurements(), corpus.failures()
-    items = rows.group_by(["measurement_id", "arch", "flags", "device", "backend"]).aggregate([])
+    items = rows.group_by(["measurement_id", "arch", "language", "flags", "device", "backend"]).aggregate([])
     return CorpusStatistics(
         corpus=str(corpus.root),
         schema_version=corpus.manifest.schema_version,
         programs=ProgramCounts(
             total=programs.num_rows,
             by_origin=_count_values(programs, "origin"),
+            by_language=_count_values(programs, "language"),
             by_family=_count_families(programs),
             lineages=len(set(programs["lineage"].to_pylist())),
         ),
@@ -41,6 +42,7 @@ def corpus_statistics(corpus: Corpus) -> CorpusStatistics:
             total=items.num_rows,
             kernels=rows.num_rows,
             by_arch=_count_values(items, "arch"),
+            by_language=_count_values(items, "language"),
             by_flags=_count_values(items, "flags"),
             by_device=_count_values(items, "device"),
             by_backend=_count_values(items, "backend"),

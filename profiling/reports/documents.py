@@ -289,6 +289,7 @@ class ProgramCounts:
 
     total: int
     by_origin: Mapping[str, int]
+    by_language: Mapping[str, int]
     by_family: Mapping[str, int]
     lineages: int
 
@@ -300,6 +301,7 @@ class MeasurementCounts:
     total: int
     kernels: int
     by_arch: Mapping[str, int]
+    by_language: Mapping[str, int]
     by_flags: Mapping[str, int]
     by_device: Mapping[str, int]
     by_backend: Mapping[str, int]

@@ -86,7 +86,10 @@ def find_items(path: Path) -> list[AugmentInput]:
 def _indexed_inputs(folder: Path) -> Iterator[AugmentInput]:
     for record in read_index(folder):
         try:
-            yield AugmentInput(record.name, program=record.read())
+            program = record.read()
+            if program.is_script:
+                raise BadInput("a Python script; copies are of HIP programs", reason=Reason.UNSUPPORTED)
+            yield AugmentInput(record.name, program=program)
         except BadInput as error:
             problem = f"{error.what}: {error.cause}" if error.cause else error.what
             yield AugmentInput(record.name, problem=Diagnostic(error.reason, problem))

@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hipsynth.core.errors import BadInput, HipsynthError
+from hipsynth.core.languages import TRITON
 from hipsynth.core.program import Project
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling.preview.interpret import Preview
 from hipsynth.profiling.preview.programs import ProgramPreviews, device_code, preview_program
+from hipsynth.profiling.preview.script_launches import preview_script_text
+from hipsynth.simulator.devices import load_device
 from hipsynth.source.names import short_name
 from hipsynth.training.analytic.features import launch_features, preview_quantities
 from hipsynth.training.analytic.model import SENSITIVITY, Example
@@ -61,10 +64,17 @@ def previews_of(build: BuildSamples, flags: str = "", project: Project | None = 
     """The previews of each sample's run. `flags`: what the build needs besides the flags of the labels; `project`: the
     folder that the program runs in. Raises CompileFailed, BadInput."""
     first = build.samples[0]
+    if first.language == TRITON:
+        return [_preview_script(sample) for sample in build.samples]
     code = device_code(first.program_text or first.text, first.arch, f"{first.flags} {flags}".strip(), project=project)
     runs = dict.fromkeys(map(_run_of, build.samples))  # a run has a sample for each kernel
     previews = {run: preview_program(run[0], code, run[1], run[2], project) for run in runs}
     return [previews[_run_of(sample)] for sample in build.samples]
+
+
+def _preview_script(sample: LabelledSample) -> ProgramPreviews:
+    arguments = shlex.split(sample.arguments)
+    return preview_script_text(sample.program_text or sample.text, load_device(sample.device), arguments)
 
 
 def _run_of(sample: LabelledSample) -> tuple[str, str, tuple[str, ...]]:

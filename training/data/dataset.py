@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.core.errors import BadInput
+from hipsynth.core.languages import TRITON, language_of
 from hipsynth.core.store import Corpus, splits_of
 from hipsynth.profiling.metrics.definitions import answer_ids, extra_ids, normalise_metric
 from hipsynth.source.arguments import run_text
@@ -59,6 +60,11 @@ class LabelledSample:
     arguments: str = ""
     program_text: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def language(self) -> str:
+        """The language of its program: "hip" or "triton"."""
+        return language_of(self.text)
 
     @property
     def key(self) -> str:
@@ -102,11 +108,18 @@ def split_samples(samples: Iterable[LabelledSample]) -> dict[str, list[LabelledS
     return parts
 
 
+_PYTHON_TOKEN = re.compile(
+    r"#[^\n]*|\"\"\".*?\"\"\"|'''.*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
+    r"|[A-Za-z_]\w*|\d(?:[\w.]|(?<=[eE])[+-])*|\S",
+    re.DOTALL,
+)
 _TOKEN = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|[A-Za-z_]\w*|\d(?:[\w.']|[eEpP][+-])*|\S", re.DOTALL)
 
 
 def code_tokens(text: str) -> list[str]:
-    """The C++ tokens of a program without comments."""
+    """The tokens of a program without comments: of C++, or of Python in a script."""
+    if language_of(text) == TRITON:
+        return [t for t in _PYTHON_TOKEN.findall(text) if not t.startswith("#")]
     return [t for t in _TOKEN.findall(text) if not t.startswith(("//", "/*"))]
 
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from hipsynth.core.languages import TRITON, language_of
 from hipsynth.profiling import metrics
 from hipsynth.training.data.number_formats import format_number, read_number
 
@@ -19,6 +20,10 @@ SYSTEM = "You are an expert GPU programmer and profiler. Given a code, you will 
 QUESTION = (
     "For the GPU architecture {arch} and the compiler flags {flags}, what are the bandwidth, arithmetic intensity, "
     "hit rates, flops of the following code? Output the answer in JSON format.\n\n{code}\n"
+)
+QUESTION_TRITON = (
+    "For the GPU architecture {arch}, what are the bandwidth, arithmetic intensity, hit rates, flops of the following "
+    "Triton code? Output the answer in JSON format.\n\n{code}\n"
 )
 LEAD = (
     "Here are the performance counters for the {arch} GPU architecture and the {flags} compiler flags combination "
@@ -29,13 +34,14 @@ _FENCE = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL)
 
 
 def render_question(code: str, arch: str, flags: str) -> str:
-    """The user message for a source; `flags` appear as given."""
-    return QUESTION.format(arch=arch, flags=flags, code=code.strip("\n"))
+    """The user message for a source; `flags` appear as given. That for Triton names the language, and no flags."""
+    question = QUESTION_TRITON if language_of(code) == TRITON else QUESTION
+    return question.format(arch=arch, flags=flags, code=code.strip("\n"))
 
 
 def answer_lead(arch: str, flags: str) -> str:
-    """The assistant message up to the JSON block."""
-    return LEAD.format(arch=arch, flags=flags)
+    """The assistant message up to the JSON block; labels of scripts have no flags."""
+    return LEAD.format(arch=arch, flags=flags or "default")
 
 
 def answer_fields(values: Mapping[str, float], arch: str, flags: str, digits: str = "sig3") -> dict[str, str]:

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import whole_file
+from hipsynth.core.languages import TRITON, language_of
 from hipsynth.core.store import Corpus, StoredRow
 from hipsynth.profiling.metrics.bottleneck import unit_name
 from hipsynth.training.data.dataset import canonical_id
@@ -111,7 +112,8 @@ def answerable_questions(row: StoredRow, source: str) -> Iterator[tuple[str, lis
             continue
         choice = int(hashlib.sha256(f"{row['measurement_id']}:{name}".encode()).hexdigest(), 16) % len(entry["ask"])
         question = entry["ask"][choice].format(**facts_known)
-        context = table["code"].format(**facts_known, source=source.strip("\n"))
+        code = table["code_triton" if language_of(source) == TRITON else "code"]
+        context = code.format(**facts_known, source=source.strip("\n"))
         answer = entry["answer"].format(**facts_known)
         contents = (("system", table["system"]), ("user", question + context), ("assistant", answer))
         yield name, [{"role": role, "content": text} for role, text in contents]

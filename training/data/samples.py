@@ -26,7 +26,7 @@ from hipsynth.training.data.work_facts import COUNTERS, ITEMS, with_counters
 # A program may launch several kernels. Its label is the kernel with the largest total time (duration x dispatches;
 # of equals, the one launched first): the kernel to optimise.
 LABEL_RULE = "the kernel with the largest total time"
-FACTS = ("program_id", "arguments", "lineage", "origin", "family", "arch", "flags", "device")
+FACTS = ("program_id", "arguments", "lineage", "origin", "family", "language", "arch", "flags", "device")
 
 
 @dataclass
@@ -51,7 +51,7 @@ def select_labels(
     Takes rows of the architecture's default device unless `device` names another or `every_device` asks for all, and
     only labels with all twelve metrics. Rows have `bottleneck`, the limiting unit, too. Simulated and measured values
     are never mixed: raises UsageError if the corpus has several backends and `backend` is not given. Of several
-    versions of backend, compiler or headers, only the most frequent one is used.
+    versions of backend, compiler or headers, only the most frequent one of each language is used.
     """
     plain = [part.name for part in measurements.schema if not _is_large(part.type)]
     extra = ("bottleneck", ITEMS, *COUNTERS)
@@ -68,13 +68,23 @@ def select_labels(
     items = _kernels_by_run(chosen)
     wanted = [row for kernels in items.values() for row in (kernels if every_kernel else kernels[:1])]
     left_out["other kernels of the program"] = len(chosen) - len(wanted)
-    versions = Counter(_tool_versions(kernels[0]) for kernels in items.values())
-    common = max(versions, key=lambda version: (versions[version], version), default=())
-    labels = [row for row in wanted if _tool_versions(row) == common]
+    common = _usual_versions([kernels[0] for kernels in items.values()])
+    labels = [row for row in wanted if _tool_versions(row) == common[row["language"]]]
     left_out["other tool version"] = len(wanted) - len(labels)
     complete = [row for row in labels if all(row[metric] is not None for metric in metrics.answer_ids())]
     left_out["a metric is not known"] = len(labels) - len(complete)
     return Selection(sorted(complete, key=lambda row: str(row["measurement_id"])), +left_out)
+
+
+def _usual_versions(rows: Sequence[StoredRow]) -> dict[str, tuple[str, ...]]:
+    """By language, the versions of tools that most rows have."""
+    counts: dict[str, Counter[tuple[str, ...]]] = {}
+    for row in rows:
+        counts.setdefault(row["language"], Counter())[_tool_versions(row)] += 1
+    return {
+        language: max(versions, key=lambda version: (versions[version], version))
+        for language, versions in counts.items()
+    }
 
 
 def _kernels_by_run(rows: Sequence[StoredRow]) -> dict[str, list[StoredRow]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 Shares = Mapping[str, float | None]  # by bound in percent ("2" to "10"): 0 to 1, null without scored values
 
@@ -57,10 +57,12 @@ class RankingScores:
 
 @dataclass(frozen=True, kw_only=True)
 class SplitScores(PartScores):
-    """Scores of the model on one split; `leak`: the share of its samples with a relative in training."""
+    """Scores of the model on one split; `leak`: the share of its samples with a relative in training; `languages`: the
+    scores of the samples in each language, if there are several."""
 
     valid_json_n: int
     leak: float
+    languages: Mapping[str, PartScores] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

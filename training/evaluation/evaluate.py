@@ -12,6 +12,7 @@ from typing import Protocol
 from hipsynth.core.documents import document_json, from_json, to_json
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import RESULT_BYTES, read_regular, write_whole
+from hipsynth.core.languages import NAMES
 from hipsynth.profiling import metrics as table
 from hipsynth.training.analytic.baseline import AnalyticBaseline
 from hipsynth.training.analytic.model import DURATION, AnalyticModel
@@ -269,11 +270,28 @@ def _score_splits(
     for name, part in parts.items():
         share, number = valid[name]
         scored = score_metrics(table.paper_ids(), [s.true_metrics() for s in part], predicted[name], share)
-        split = SplitScores(**vars(scored), valid_json_n=number, leak=measure_leak(train, part).share)
+        languages = _by_language(part, predicted[name])
+        leak = measure_leak(train, part).share
+        split = SplitScores(**vars(scored), valid_json_n=number, leak=leak, languages=languages)
         if isinstance(predictor, ScoredAnalyticPredictor):
             split = predictor.with_own_scores(split, part)
         splits[name] = split
     return splits
+
+
+def _by_language(part: Sequence[LabelledSample], predicted: Predicted) -> dict[str, PartScores]:
+    """The scores of the samples in each language; {} if there is one."""
+    places: dict[str, list[int]] = {}
+    for place, sample in enumerate(part):
+        places.setdefault(sample.language, []).append(place)
+    if len(places) < 2:
+        return {}
+    return {
+        language: score_metrics(
+            table.paper_ids(), [part[i].true_metrics() for i in here], [predicted[i] for i in here], None
+        )
+        for language, here in sorted(places.items())
+    }
 
 
 def _score_baselines(
@@ -350,8 +368,17 @@ def evaluation_table(document: EvaluationDocument) -> str:
         )
         baselines = {b: by.splits[name] for b, by in document.baselines.items()}
         lines += _split_rows(scored, baselines)
+        lines += _language_rows(scored)
         lines += _own_rows(scored) if isinstance(scored, PredictorScores) else []
     return "\n".join(lines[1:])
+
+
+def _language_rows(scored: SplitScores) -> list[str]:
+    """One row for each language of a split, if there are several."""
+    return [
+        f"  {NAMES[language]}: {_format_percent(mean_within(by, 10, 'within'))} % of {by.n} samples within 10 %, mean"
+        for language, by in scored.languages.items()
+    ]
 
 
 def _own_rows(scored: PredictorScores) -> list[str]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hipsynth.core.errors import HipsynthError
+from hipsynth.core.languages import TRITON, language_of
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.metrics.definitions import answer_ids
 from hipsynth.training.data.dataset import LabelledSample, code_tokens, declared_names
@@ -187,6 +188,8 @@ def cached_disassembly(source: str, arch: str, flags: str) -> str | None:
     from hipsynth.toolchain import compile_device
 
     with scratch_folder() as scratch:
+        if language_of(source) == TRITON:
+            return None  # its device code is compiled when it runs
         path = scratch / f"{text_id(source)}.hip"
         path.write_text(source)
         try:

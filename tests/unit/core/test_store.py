@@ -243,7 +243,14 @@ def _without_packed_work(table: pa.Table) -> pa.Table:
     return table.set_column(index, "work", pa.StructArray.from_arrays([work.field(name) for name in names], names))
 
 
-@pytest.mark.parametrize("change", [_without_packed_work, lambda table: table.drop_columns(["same_shape"])])
+@pytest.mark.parametrize(
+    "change",
+    [
+        _without_packed_work,
+        lambda table: table.drop_columns(["same_shape"]),
+        lambda table: table.drop_columns(["language", "meta"]),
+    ],
+)
 def test_a_corpus_from_before_a_field_existed_has_its_default(
     tmp_path: Path, change: Callable[[pa.Table], pa.Table]
 ) -> None:

@@ -21,6 +21,7 @@ from profiling_samples import captures, failure, kernel, program, result, target
 from hipsynth.core import scratch
 from hipsynth.core.errors import BadInput, CompileFailed, MissingDependency, UsageError
 from hipsynth.core.kernel_record import Sampling
+from hipsynth.core.languages import HIP
 from hipsynth.core.program import Program, ProgramRun, write_programs
 from hipsynth.core.store import Corpus
 from hipsynth.core.workers import ItemOutcome
@@ -159,7 +160,7 @@ class Scripted:
     def supports(self, target: Target) -> bool:
         return True
 
-    def environment(self, target: Target) -> dict[str, str]:
+    def environment(self, target: Target, language: str = HIP) -> dict[str, str]:
         return {"compiler": f"clang for {target.arch}", "headers": "7.1", "rocm": "none"}
 
     def profile(self, program: Program, target: Target, scratch: Path, limits: RunLimits) -> TargetResult:
@@ -298,7 +299,8 @@ def test_the_environment_is_part_of_the_identity(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(collect, "map_unordered", in_process)
     assert collect.collect_matrix([named("good")], TARGETS[:1], tmp_path / "c", MatrixOptions("scripted")).measured == 1
     assert collect.collect_matrix([named("good")], TARGETS[:1], tmp_path / "c", MatrixOptions("scripted")).measured == 0
-    monkeypatch.setattr(Scripted, "environment", lambda self, target: {"compiler": "clang 23", "headers": "7.1"})
+    newer = {"compiler": "clang 23", "headers": "7.1"}
+    monkeypatch.setattr(Scripted, "environment", lambda self, target, language: newer)
     assert collect.collect_matrix([named("good")], TARGETS[:1], tmp_path / "c", MatrixOptions("scripted")).measured == 1
     compilers = Corpus.open(tmp_path / "c").measurements()["compiler"].to_pylist()
     assert sorted(compilers) == ["clang 23", "clang for gfx90a"]
