@@ -47,6 +47,7 @@ class Percentage(click.ParamType[float]):
     name = "percentage"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number before the percent sign: `5%`, `5 %` and `5` are 5.0. Refuses what is no percentage."""
         if isinstance(value, float):
             return value
         match = re.fullmatch(r"(\d{1,6}(?:\.\d+)?) ?%?", str(value).strip())

@@ -138,6 +138,7 @@ def command(
 
 
 def api_key(name: str | None, environment: Mapping[str, str]) -> str:
+    """The key in the environment variable `name`, empty if no variable is named. Raises UsageError if it is not set."""
     if name is None:
         return ""
     if not (key := environment.get(name, "").strip()):

@@ -68,6 +68,8 @@ class LazyGroup(click.Group):
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The verb's command, imported only now, so that `--help` of all verbs loads nothing heavy; a near miss is
+        suggested."""
         if cmd_name not in VERBS:
             if near := suggest_name(cmd_name, VERBS):
                 ctx.fail(f"No such verb '{cmd_name}': {near}")
@@ -178,6 +180,8 @@ def wants_json(args: list[str]) -> bool:
 
 
 def print_error(error: HipsynthError) -> None:
+    """Prints the error as the JSON document that `--json` promises (docs/reference/schema/error.json), on standard
+    output."""
     click.echo(json.dumps(to_json(ErrorDocument.of(error))))
 
 

@@ -69,6 +69,8 @@ class Duration(click.ParamType[float]):
         self.least, self.most = least, most
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Seconds, of a number with the unit s, m or h, or none (seconds). Refuses what lies outside `least` and
+        `most`."""
         if isinstance(value, float):  # the default
             return value
         match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", str(value).strip())
@@ -182,6 +184,7 @@ class ShapeType(click.ParamType[tuple[int, int, int]]):
     name = "X[,Y[,Z]]"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int, int]:
+        """(x, y, z) of a text of one to three positive numbers; absent sides are 1."""
         if isinstance(value, tuple):
             x, y, z = value
             return x, y, z

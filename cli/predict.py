@@ -205,6 +205,7 @@ def _source_model(
 
 
 def prediction_text(result: PredictionResult, why: bool) -> str:
+    """What `synth predict` prints for one target; with `why`, also how each figure came about."""
     from hipsynth.training.analytic.prediction_text import prediction_lines
 
     return "\n".join(prediction_lines(result, why))

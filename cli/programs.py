@@ -28,6 +28,7 @@ class ProgramCommand(click.Command):
     """A verb that separates the arguments after `--`, which are passed to the program."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keeps what follows `--` as the program's own arguments, and warn of options of synth among them."""
         if "--" in args:
             at = args.index("--")
             args, ctx.meta[_OWN] = args[:at], tuple(args[at + 1 :])
@@ -55,6 +56,7 @@ def source_options(function: F) -> F:
 
 
 def with_defines(flags: str, defines: Sequence[str]) -> str:
+    """The compiler flags, with a `-D` for each `NAME` or `NAME=VALUE` of `defines`, quoted for a shell."""
     return shlex.join([*shlex.split(flags), *(f"-D{text}" for text in defines)]) if defines else flags
 
 

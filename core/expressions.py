@@ -80,11 +80,15 @@ CONSTRAINT = Grammar(
 
 @dataclass(frozen=True)
 class Constant:
+    """A number or quoted text of an expression."""
+
     value: float | str
 
 
 @dataclass(frozen=True)
 class Name:
+    """A name of an expression, whose value the caller gives when it evaluates."""
+
     name: str
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import hashlib
 import os
 import re
 import shutil
@@ -24,6 +25,12 @@ PARTIAL = ".partial"
 _UNFINISHED = re.compile(rf"\.\d+-\d+{re.escape(PARTIAL)}$")
 SOURCE_BYTES = 8 << 20  # limit of a source or header; larger ones are data or attacks
 RESULT_BYTES = 1 << 30  # limit of a file of results, such as the predictions of a model
+
+
+def hash_file(path: Path) -> str:
+    """SHA-256 of a file of our own, as hexadecimal text. For files of others see open_regular()."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def open_regular(path: Path, limit: int, *, inside: Path | None = None) -> BufferedReader:

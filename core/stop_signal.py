@@ -14,6 +14,7 @@ def remember_signal(number: int, _frame: object = None) -> None:
 
 
 def stop_requested() -> bool:
+    """Whether a signal to stop was remembered: finish the item at hand, then return what there is."""
     return bool(_received)
 
 

@@ -22,6 +22,7 @@ class Cache:
         self._answers: OrderedDict[str, bytes] = OrderedDict()
 
     def get(self, key: str) -> JsonObject | None:
+        """The answer to an equal request, which counts as used last, or None."""
         text = self._answers.get(key)
         if text is None:
             return None
@@ -31,6 +32,7 @@ class Cache:
         return document
 
     def put(self, key: str, document: JsonObject) -> None:
+        """Keeps an answer, and drop those used longest ago until all fit `most_bytes`."""
         text = json.dumps(document).encode()
         self.held += len(text) - len(self._answers.pop(key, b""))
         self._answers[key] = text

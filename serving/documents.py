@@ -85,6 +85,8 @@ class ChatAnswer:
 
 @dataclass(frozen=True)
 class ChatText:
+    """One message of a chat completion, as OpenAI's API has it."""
+
     role: str
     content: str
 
@@ -101,6 +103,8 @@ class ChatChoice:
 
 @dataclass(frozen=True)
 class ChatUsage:
+    """Tokens of a chat completion, as OpenAI's API counts them."""
+
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
@@ -120,6 +124,8 @@ class ChatCompletion:
 
 @dataclass(frozen=True)
 class Health:
+    """The answer of `/healthz`: `status` is "ok" while the server takes requests."""
+
     status: str
 
 
@@ -143,6 +149,8 @@ class DeviceChoice:
 
 @dataclass(frozen=True)
 class FlagChoice:
+    """A set of compiler flags that the workbench offers, and a line about it."""
+
     flags: str
     about: str
 

@@ -40,6 +40,7 @@ WARM = "#include <hip/hip_runtime.h>\n__global__ void warm%d(float* a) { a[threa
 
 @functools.cache
 def load_predictor() -> AnalyticPredictor:
+    """The shipped predictor. Imported late, as it takes tenths of a second to load."""
     from hipsynth.training.analytic.predict import AnalyticPredictor
 
     return AnalyticPredictor.load()

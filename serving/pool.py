@@ -40,6 +40,8 @@ class NotTaken(WorkerLost):
 
 
 class WorkerTooSlow(HipsynthError):
+    """A worker did not answer within the limit of a request, and was ended."""
+
     reason = Reason.TIMEOUT
 
 
@@ -121,6 +123,7 @@ class Worker:
                 answering.result()
 
     async def kill(self) -> None:
+        """Ends the worker and all processes of its group, and wait for it."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError):
@@ -214,4 +217,5 @@ class Pool:
 
 
 def elapsed_seconds(since: float) -> float:
+    """Seconds since a reading of the monotonic clock, in milliseconds' steps."""
     return round(time.monotonic() - since, 3)

@@ -56,6 +56,8 @@ class SearchRequest(ProgramRequest):
 
 @dataclass(frozen=True)
 class ChatMessage:
+    """One message of a chat: `role` is system, user or assistant."""
+
     role: str
     content: str
 

@@ -54,6 +54,8 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=r"
 
 
 class Strict(BaseModel):
+    """A request whose values must have the right types already and that has no unknown members."""
+
     model_config = ConfigDict(strict=True, extra="forbid")
 
 
@@ -127,6 +129,8 @@ class Compare(Strict):
 
 
 class Message(Strict):
+    """One message of a chat request; `content` has at most SOURCE_BYTES characters."""
+
     role: Annotated[str, one_of("system", "user", "assistant")]
     content: Annotated[str, StringConstraints(max_length=SOURCE_BYTES)]
 

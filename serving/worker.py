@@ -49,6 +49,7 @@ class RequestLoop:
             raise RequestCancelled
 
     def run(self) -> None:
+        """Answers requests (8 bytes of length, then JSON) until the stream ends; cancelled ones as such."""
         while request := self._read_exactly():
             self._write_answer(TAKEN)
             answer: dict[str, object] = {"cancelled": True}
@@ -88,6 +89,7 @@ def encode_answer(answer: object) -> bytes:
 
 
 def replace_nonfinite(value: object) -> object:
+    """The value with null in place of NaN and infinities, which JSON does not have."""
     if isinstance(value, dict):
         return {name: replace_nonfinite(part) for name, part in value.items()}
     if isinstance(value, list | tuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum
 from pathlib import Path
 
@@ -29,23 +29,23 @@ class Family(IntEnum):
 LDS_FILL = 0xFF  # the byte that fills a work-group's LDS where memory is poisoned: NaNs, and no index
 
 
-@dataclass(frozen=True)
-class Observation:
-    """`outputs`: digest every copy to the host, and every allocation when it is freed or the program ends.
+@dataclass(frozen=True, kw_only=True)
+class MemoryChanges:
+    """What a run changes in memory and reports of it; by default nothing.
 
-    `record_bytes`: also keep up to so many of these bytes. `redraw`: not 0, a seed by which the inputs of kernels are
-    drawn again, as numbers of a `family`; with `redraw_integers`, other data is resampled, or permuted if its numbers
-    are all different, unless it is non-decreasing. `nudge`: not 0, a seed by which the last bit of each number moves.
-    `poison`: not 0, the 32-bit word that fills new allocations; the LDS is filled, too. `poison_every`: not 0, also
-    fill what kernels had written after every so many launches, and change inputs that are drawn again once more.
-    `poison_results`: before the first launch, also fill device memory that no input was copied to. `scatter`: not 0, a
-    seed by which device memory is allocated at other places. `watch`: also report how often the host had written
-    device memory directly; `guard`: end the program where the host reads or writes it. `races`: warn of accesses to
-    one word that nothing puts in order. `one_in`: where nothing is counted, about one in so many work-groups of a grid
-    runs, in windows of equal parts that begin `which` / `one_in` into each; as many as `one_in`: only the first one.
+    `record_bytes`: keep up to so many bytes of what is digested. `redraw`: not 0, a seed by which the inputs of
+    kernels are drawn again, as numbers of a `family`; with `redraw_integers`, other data is resampled, or permuted
+    if its numbers are all different, unless it is non-decreasing. `nudge`: not 0, a seed by which the last bit of
+    each number moves. `poison`: not 0, the 32-bit word that fills new allocations; the LDS is filled, too.
+    `poison_every`: not 0, also fill what kernels had written after every so many launches, and change inputs that
+    are drawn again once more. `poison_results`: before the first launch, also fill device memory that no input was
+    copied to. `scatter`: not 0, a seed by which device memory is allocated at other places. `watch`: also report
+    how often the host had written device memory directly; `guard`: end the program where the host reads or writes
+    it. `races`: warn of accesses to one word that nothing puts in order. `one_in`: where nothing is counted, about
+    one in so many work-groups of a grid runs, in windows of equal parts that begin `which` / `one_in` into each; as
+    many as `one_in`: only the first one.
     """
 
-    outputs: bool = True
     record_bytes: int = 0
     redraw: int = 0
     redraw_integers: bool = False
@@ -60,6 +60,19 @@ class Observation:
     races: bool = False
     one_in: int = 1
     which: int = 0
+
+
+@dataclass(frozen=True)
+class Observation(MemoryChanges):
+    """`outputs`: digest every copy to the host, and every allocation when it is freed or the program ends."""
+
+    outputs: bool = True
+
+    @classmethod
+    def with_changes(cls, changes: MemoryChanges, *, outputs: bool) -> Observation:
+        """The observation that makes the same changes."""
+        shared = {field.name: getattr(changes, field.name) for field in fields(MemoryChanges)}
+        return cls(outputs, **shared)
 
     def entries(self, folder: Path) -> list[tuple[str, object]]:
         """The entries of a run's configuration, for a program that runs in `folder`."""

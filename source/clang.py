@@ -30,35 +30,51 @@ LINKAGE_EXTERNAL = 4
 
 
 class CCursor(Structure):
+    """CXCursor: a node of the syntax tree."""
+
     _fields_ = (("kind", c_int), ("xdata", c_int), ("data", c_void_p * 3))
 
 
 class CLocation(Structure):
+    """CXSourceLocation."""
+
     _fields_ = (("pointers", c_void_p * 2), ("data", c_uint))
 
 
 class CRange(Structure):
+    """CXSourceRange."""
+
     _fields_ = (("pointers", c_void_p * 2), ("begin", c_uint), ("end", c_uint))
 
 
 class CToken(Structure):
+    """CXToken."""
+
     # words: kind, encoded location, length, reserved
     _fields_ = (("words", c_uint * 4), ("pointer", c_void_p))
 
 
 class CString(Structure):
+    """CXString: text that libclang owns until clang_disposeString."""
+
     _fields_ = (("data", c_void_p), ("flags", c_uint))
 
 
 class CType(Structure):
+    """CXType."""
+
     _fields_ = (("kind", c_int), ("data", c_void_p * 2))
 
 
 class CRanges(Structure):
+    """CXSourceRangeList."""
+
     _fields_ = (("count", c_uint), ("ranges", POINTER(CRange)))
 
 
 class CUnsaved(Structure):
+    """CXUnsavedFile: text that stands for a file on disk."""
+
     _fields_ = (("name", c_char_p), ("contents", c_char_p), ("length", ctypes.c_ulong))
 
 

@@ -6,6 +6,8 @@ from enum import IntEnum
 
 
 class Kind(IntEnum):
+    """Kinds of syntax-tree nodes, by libclang's numbers (CXCursorKind in clang-c/Index.h)."""
+
     UNEXPOSED_DECL = 1
     STRUCT_DECL = 2
     UNION_DECL = 3

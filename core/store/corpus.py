@@ -280,6 +280,8 @@ class CorpusWriter:
         return [path for kind in KINDS for path in rebuild.unnamed_files(self.root, kind, named)]
 
     def close(self, *, compact: bool = True) -> None:
+        """Releases the journal and the folder's lock, after merging finished items into shards unless `compact` is
+        false."""
         try:
             if compact:
                 self.compact()

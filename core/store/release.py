@@ -194,6 +194,7 @@ def checksum_mismatches(root: Path, sums: Mapping[str, str]) -> list[tuple[str, 
 
 
 def file_checksum(path: Path, inside: Path) -> str:
+    """SHA-256 of a file of a release as hexadecimal text. Raises BadInput for what lies outside `inside`."""
     with open_regular(path, FILE_BYTES, inside=inside) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -59,6 +59,7 @@ class Manifest:
 
 
 def empty_manifest(metric_ids: Sequence[str]) -> Manifest:
+    """The manifest of a corpus without items, whose labels will have these metrics."""
     return Manifest(SCHEMA_VERSION, tuple(metric_ids), dict.fromkeys(KINDS, ()))
 
 
@@ -182,6 +183,7 @@ def _added_column(kind: str, name: str, rows: int) -> pa.Array | None:
 
 
 def file_hash(path: Path) -> str:
+    """SHA-256 of a shard as hexadecimal text. Raises BadInput unless it is a regular file of at most SHARD_BYTES."""
     with open_regular(path, SHARD_BYTES) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

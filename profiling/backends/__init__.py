@@ -28,6 +28,7 @@ REGISTRY = {
 
 
 def backend_names() -> tuple[str, ...]:
+    """Names that `--backend` takes, the default first."""
     return tuple(REGISTRY)
 
 

@@ -64,6 +64,8 @@ class TargetResult:
 
 @dataclass(frozen=True)
 class Availability:
+    """Whether a backend can run here; `detail` says with which parts or what is missing, `remedy` what to do."""
+
     ok: bool
     detail: str
     remedy: str = ""

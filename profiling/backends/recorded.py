@@ -99,6 +99,8 @@ class RecordedBackend:
         return {}
 
     def profile(self, program: Program, target: Target, scratch: Path, limits: RunLimits) -> TargetResult:
+        """The captured result of this program, target and arguments; without one, a failed result (NOT_RECORDED).
+        Raises BadInput for a capture that holds another program or target."""
         path = self.folder / capture_name(program.id, target, program.arguments)
         if not path.exists():
             return TargetResult(

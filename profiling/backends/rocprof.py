@@ -70,6 +70,7 @@ class RocprofBackend:
         return digest.hexdigest()[:12]
 
     def available(self) -> Availability:
+        """With a folder: whether it exists. Else: whether rocprofv3, hipcc and an AMD GPU are here."""
         if self.folder is not None:
             exists = self.folder.is_dir()
             remedy = "" if exists else "give the folder that holds the profiler's output"

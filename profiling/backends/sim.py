@@ -60,6 +60,7 @@ class SimBackend:
         return label_model.sim_version()
 
     def available(self) -> Availability:
+        """Whether a compiler is installed and the simulator built, and whether programs can run in a sandbox."""
         try:
             toolchain_found = toolchain.find_toolchain()
             version = self.version()
@@ -235,6 +236,7 @@ def run_in_copy(
 
 
 def failed_result(target: Target, reason: Reason, message: str, *, provenance: Mapping[str, str]) -> TargetResult:
+    """The result of a program that has no labels for `target`, with the reason and a message for its user."""
     return TargetResult(
         target.arch, target.flags, target.device, "failed", reason=reason, message=message, provenance=dict(provenance)
     )

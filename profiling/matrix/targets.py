@@ -36,6 +36,7 @@ class TargetMatrix:
 
 @cache
 def load_matrix() -> TargetMatrix:
+    """The flag sets and excluded targets of matrix.toml."""
     with TABLE_PATH.open("rb") as file:
         return parse_matrix(tomllib.load(file))
 

@@ -19,6 +19,8 @@ TABLE = Path(__file__).with_name("metrics.toml")
 
 
 def fabric_row(arch: str, counters: Sequence[str], kinds: Sequence[str]) -> str:
+    """C++ text of the fabric's counters of one architecture, in the order of `kinds`. Raises ValueError for a counter
+    that metrics.toml lacks."""
     prefix = devices.architecture_fact(arch, "fabric_counters")
     names = [f"{prefix}_{kind}" for kind in kinds]
     if absent := set(names) - set(counters):

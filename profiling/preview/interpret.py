@@ -422,4 +422,5 @@ def _noise_tile() -> npt.NDArray[np.uint32]:
 
 
 def small_cus(spec: Mapping[str, float]) -> int:
+    """CUs of the device that a preview interprets on: CUS_PER_XCD for each XCD, at least FEWEST_CUS, at most all."""
     return int(min(spec["topology.cus"], max(FEWEST_CUS, CUS_PER_XCD * spec["topology.xcds"])))

@@ -48,6 +48,8 @@ class PreviewFailure:
 
 @dataclass(frozen=True)
 class ProgramPreviews:
+    """What is known of a program's launches: previews, and one failure with its reason for each launch without one."""
+
     previews: list[Preview]
     failures: list[PreviewFailure]
 
@@ -78,6 +80,8 @@ def write_source(text: str, folder: Path) -> Path:
 
 
 def compile_device_code(path: Path, arch: str, flags: str, out: Path, limits: CompileLimits | None = None) -> Code:
+    """Compiles the device side of `path` for one architecture, in the folder `out`. Raises CompileError, and
+    MissingDependency without a compiler."""
     build = compile_device(path, arch, flags, out, limits=limits)
     return Code(build.code_object.read_bytes(), build.disassembly.read_text(), flags)
 
@@ -185,6 +189,7 @@ def interpret_launch(
 
 
 def unknown_kernel(kernel: str) -> PreviewFailure:
+    """The failure of a launch whose kernel no code object of the program holds."""
     return PreviewFailure(
         kernel, "its code is not in the program: it is compiled or loaded while it runs", Reason.UNKNOWN_KERNEL
     )
@@ -197,4 +202,5 @@ def no_interpretation(kernel: str, error: BadInput) -> PreviewFailure:
 
 
 def out_of_time(kernel: str) -> PreviewFailure:
+    """The failure of a launch that the limit of time left no room for."""
     return PreviewFailure(kernel, "the limit of time was reached before its turn", TimeLimitReached.reason)

@@ -63,6 +63,8 @@ class LimitRow:
 
 @dataclass(frozen=True)
 class BottleneckShares:
+    """Rows of limits with the share of kernels that each limits, one column per architecture."""
+
     archs: tuple[str, ...]
     rows: tuple[LimitRow, ...]
 
@@ -79,6 +81,8 @@ class HistogramChart:
 
 @dataclass(frozen=True)
 class RooflineCell:
+    """A cell of the roofline's density plot: column and row, how many kernels lie in it, the number of one."""
+
     x: int
     y: int
     count: int

@@ -21,6 +21,7 @@ Style = Callable[[str, str], str]  # text, role ("name", "bar", "note") -> text 
 
 
 def plain_style(text: str, _role: str) -> str:
+    """The text without colours: for files, pipes and tests."""
     return text
 
 

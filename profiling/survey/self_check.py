@@ -138,5 +138,6 @@ def _judge_stopped(result: RunResult, unasked: bool) -> RunVerdict:
 
 
 def last_line(text: str) -> str:
+    """The last line of a program's output that is not empty, at most 300 characters."""
     lines = text.strip().splitlines()
     return lines[-1].strip()[:300] if lines else ""

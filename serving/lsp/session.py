@@ -252,6 +252,7 @@ class EditorSession:
         await self.changed(document)
 
     def query(self, document: OpenDocument, text: str) -> Query:
+        """The question about a document's text under the editor's settings; host code runs only if `execute` is set."""
         o = self.options
         return Query(
             text, o.arch, o.flags, o.device, document.path.name, limit_s=o.seconds, run_host=o.execute,

@@ -84,6 +84,7 @@ def http_app(session: ToolSession, token: str) -> App:
 
 
 def require_token(app: App, token: str) -> App:
+    """The application behind a check of the bearer token: HTTP requests without it are answered 401."""
     expected = f"Bearer {token}".encode()
 
     async def checked(scope: Message, receive: Receive, send: Send) -> None:

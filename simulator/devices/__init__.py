@@ -56,6 +56,7 @@ class DeviceTable:
 
 
 def list_architectures() -> list[str]:
+    """Architectures that have a section in architectures.toml, the oldest first."""
     return list(_load_architectures())
 
 
@@ -90,6 +91,7 @@ def architecture_fact(arch: str, key: str) -> Fact:
 
 
 def list_devices() -> list[str]:
+    """Devices that have a table, by name."""
     return sorted(path.stem for path in FOLDER.glob("*.toml") if path != ARCHITECTURES)
 
 
@@ -106,6 +108,7 @@ def default_device(arch: str) -> str:
 
 
 def devices_of(arch: str) -> list[str]:
+    """Devices of one architecture, by name. Raises UsageError for an unknown architecture."""
     default_device(arch)
     return [name for name in list_devices() if load_device(name).arch == arch]
 

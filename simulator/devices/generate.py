@@ -20,6 +20,7 @@ CPP_TYPES: dict[type, str] = {bool: "bool", int: "uint32_t", str: "const char*"}
 
 
 def cpp_literal(value: Fact) -> str:
+    """The fact as a C++ literal."""
     if isinstance(value, bool):
         return str(value).lower()
     return f'"{value}"' if isinstance(value, str) else str(value)

@@ -206,6 +206,7 @@ def full_coverage() -> list[OpcodeCoverage]:
 
 
 def executing_opcodes(entries: Iterable[OpcodeCoverage], arch: str) -> list[OpcodeCoverage]:
+    """Opcodes that `arch` has and the simulator executes."""
     return [e for e in entries if e.ranks[arch] is not None and e.state == "executes"]
 
 

@@ -112,6 +112,7 @@ def _struct_head(row: OpcodeRow) -> str:
 
 
 def vector_struct(row: OpcodeRow, struct: str, statement: str) -> str:
+    """C++ struct of an opcode that is one statement over whole vectors of 64 lanes."""
     params = [f"[[maybe_unused]] auto {s}" for s in "abc"] + [f"[[maybe_unused]] auto& {s}" for s in "de"]
     params.append("[[maybe_unused]] const FpMode& mode")
     return (
@@ -121,6 +122,7 @@ def vector_struct(row: OpcodeRow, struct: str, statement: str) -> str:
 
 
 def valu_struct(row: OpcodeRow, struct: str, sem: str) -> str:
+    """C++ struct of a vector opcode whose semantics `sem` are of one lane; of packed types, of each half."""
     types = operand_slots(row)
     body = f"{sem};"
     if _is_packed(types.get("d", "")) and not row.whole:
@@ -141,6 +143,7 @@ def valu_struct(row: OpcodeRow, struct: str, sem: str) -> str:
 
 
 def salu_struct(row: OpcodeRow, struct: str) -> str:
+    """C++ struct of a scalar opcode."""
     types = operand_slots(row)
     aliases = "\n".join(f"  using {s.upper()} = {_cpp_type(types, s)};" for s in "dabc")
     params = ", ".join(f"[[maybe_unused]] {s.upper()}::T {s}" for s in "abc")
@@ -153,6 +156,7 @@ def salu_struct(row: OpcodeRow, struct: str) -> str:
 
 
 def mfma_call(row: OpcodeRow) -> str:
+    """The C++ template instance that executes a matrix opcode."""
     assert row.mfma is not None
     if row.mfma.narrow_cycles:
         m, _, k, _ = row.mfma.shape
@@ -190,6 +194,7 @@ def handler_entry(row: OpcodeRow, struct: str) -> tuple[str, str]:
 
 
 def chunk_source(index: int, rows: list[OpcodeRow]) -> str:
+    """A C++ file with the handlers of some opcodes: the table is split so that files compile side by side."""
     structs, entries = [], []
     for row in rows:
         code, entry = handler_entry(row, f"op_{row.name}")
@@ -285,6 +290,7 @@ def op_info(row: OpcodeRow) -> str:
 
 
 def table_row(row: OpcodeRow, place: tuple[int, int]) -> str:
+    """The opcode's row of the C++ table; `place` is (chunk, index) of its handler, (-1, 0) without one."""
     return f"    {{{op_info(row)}, {place[0]}, {place[1]}}},"
 
 
@@ -310,6 +316,7 @@ def _mem_names(rows: list[OpcodeRow]) -> str:
 
 
 def table_source(rows: list[OpcodeRow], places: dict[str, tuple[int, int]]) -> str:
+    """The C++ file of the table of all opcodes, for both levels of the instruction set."""
     lines = "\n".join(table_row(r, places.get(r.name, (-1, 0))) for r in rows)
     names = [f"kHandlers{i}" for i in range(CHUNKS)]
     externs, lists = [], []

@@ -37,6 +37,8 @@ class Mem:
 
 @dataclass(frozen=True)
 class Mfma:
+    """What a matrix opcode multiplies, and how long it takes."""
+
     shape: tuple[int, int, int, int]  # M, N, K, blocks
     types: tuple[str, str, str]  # A, B, accumulator
     cycles: tuple[int, ...]  # by architecture; 0: it does not have the instruction

@@ -129,6 +129,7 @@ class Printer:
         self.depth -= 1
 
     def let(self, s: ir.Let) -> None:
+        """Prints a declaration: with `auto` where the style asks for it and it deduces the same type."""
         # `auto` would deduce another type.
         exact = (
             s.value.raw
@@ -159,6 +160,7 @@ class Printer:
         self.put(f"{name} = {s.matrix.builtin}({expression(s.left)}, {expression(s.right)}, {name}, 0, 0, 0);")
 
     def branch(self, s: ir.If) -> None:
+        """Prints a condition and its branches, or an early return."""
         if s.early:
             self.put(f"if ({negate_condition(s.condition)}) return;")
             self.block(s.then)
@@ -171,6 +173,7 @@ class Printer:
         self.put("}")
 
     def loop(self, s: ir.For) -> None:
+        """Prints a loop, with its pragma to unroll."""
         for line in UNROLL.get(s.unroll, [f"#pragma unroll {s.unroll}"]):
             self.put(line)
         name = s.var.attr[0]

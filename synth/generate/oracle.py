@@ -111,6 +111,7 @@ class LaunchOracle:
             self.names[s.target.attr[0]] = self.value(s.value, mask)
 
     def assign(self, s: ir.Assign, mask: Array | None) -> None:
+        """Changes a variable in the work-items of the mask (None: all)."""
         name = s.target.attr[0]
         old = self.names[name]
         value = self.value(s.value, mask)
@@ -118,6 +119,7 @@ class LaunchOracle:
         self.names[name] = new if mask is None else np.where(mask, new, old)
 
     def matrix_fma(self, s: ir.MatrixFma, mask: Array | None) -> None:
+        """Adds the product of each wave's 16x16 or 32x32 tiles to the accumulator, as a matrix instruction does."""
         side, name = s.matrix.side, s.target.attr[0]
         wide = s.matrix.accumulator.base.compute
         a, b = (self._evaluate_operand(value, s.matrix, mask).astype(wide) for value in (s.left, s.right))
@@ -139,6 +141,7 @@ class LaunchOracle:
         return np.broadcast_to(self.scalar(value, mask), self.shape).reshape(-1, 64)
 
     def store(self, s: ir.Store, mask: Array | None) -> None:
+        """Writes values, or vectors of them, where the mask is set."""
         value = self.value(s.value, mask)
         at = self.address(s.buffer, s.index, mask)
         lanes = value if isinstance(value, tuple) else (value,)
@@ -155,6 +158,7 @@ class LaunchOracle:
         return full.ravel() if mask is None else full[np.broadcast_to(mask, shape)]
 
     def atomic(self, s: ir.Atomic, mask: Array | None) -> None:
+        """Applies every work-item's operation, those on the same address one after the other."""
         at = self.chosen(self.address(s.buffer, s.index, mask), mask, self.shape)
         value = self.chosen(np.asarray(self.scalar(s.value, mask)), mask, self.shape)
         data = self.memory[s.buffer.name]
@@ -175,6 +179,7 @@ class LaunchOracle:
                 self.block(body, join_masks(mask, active))
 
     def loop(self, s: ir.For, mask: Array | None) -> None:
+        """Runs a loop until no work-item is active: each iteration's mask holds those whose condition still holds."""
         name = s.var.attr[0]
         i = np.asarray(self.scalar(s.start, mask))
         stop, step = self.scalar(s.stop, mask), self.scalar(s.step, mask)
@@ -216,6 +221,7 @@ class LaunchOracle:
     # ---- values: operations through OPS, every other `Expr.op` through the method of that name
 
     def value(self, e: Expr, mask: Array | None) -> Value:
+        """Value of an expression for all work-items, of the type that C++ would compute in."""
         op = OPS.get(e.op)
         if op is None:
             result: Value = getattr(self, e.op)(e, mask)
@@ -244,6 +250,7 @@ class LaunchOracle:
         return self.names[e.attr[0]]
 
     def builtin(self, e: Expr, mask: Array | None) -> Value:
+        """Index of the work-item or its group along an axis, as an array that broadcasts; else a size of the launch."""
         axis = AXES.get(e.attr)
         if axis is None:
             return np.asarray(int(e.lo), np.int64)
@@ -255,6 +262,7 @@ class LaunchOracle:
         return e.dtype.cast(self.scalar(e.args[0], mask))
 
     def load(self, e: Expr, mask: Array | None) -> Value:
+        """Elements of a buffer at the index of each work-item; of a vector type, a tuple of its parts."""
         data = self.memory[e.attr.name]
         at = self.address(e.attr, e.args, mask)
         if e.dtype.lanes > 1:
@@ -279,6 +287,7 @@ class LaunchOracle:
         return self.value(e.args[0], mask)
 
     def shuffle(self, e: Expr, mask: Array | None) -> Value:
+        """Values of other lanes of the wave; where there is no such lane, the own value."""
         value = self._rows_of_waves(e.args[0], mask)
         lane = np.arange(64)
         delta = int(self.scalar(e.args[1], mask).ravel()[0])

@@ -42,6 +42,7 @@ class AnalyticBaseline:
         return [None if f is None else next(corrections) for f in previews]
 
     def predict(self, samples: Sequence[LabelledSample]) -> list[Prediction]:
+        """Metrics of each sample, all None where there is no preview."""
         missing: Prediction = dict.fromkeys(answer_ids())
         return [
             missing if answer is None else normalise_all({k: v for k, v in answer.metrics.items() if v is not None})

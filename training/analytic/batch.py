@@ -64,6 +64,7 @@ class VariantPrediction:
     interpolated: int
 
     def document(self) -> VariantDocument:
+        """The row of `synth predict --sweep --json` for this variant."""
         question, prediction = self.variant.question, self.prediction
         return VariantDocument(
             arch=prediction.arch,

@@ -43,6 +43,7 @@ class BuildSamples:
 
 
 def group_builds(samples: Iterable[LabelledSample]) -> list[BuildSamples]:
+    """Samples by (program, architecture, flags), in that order: those of a group share one compilation."""
     groups: dict[tuple[str, str, str], list[LabelledSample]] = {}
     for sample in samples:
         groups.setdefault((sample.program_id, sample.arch, sample.flags), []).append(sample)
@@ -108,6 +109,7 @@ def launches_of(previews: Sequence[Preview], preview: Preview, sample: LabelledS
 
 
 def mean_quantities(parts: Sequence[Quantities]) -> Quantities:
+    """Mean of each quantity. Raises StatisticsError without parts."""
     return {name: statistics.fmean(part[name] for part in parts) for name in NAMES}
 
 

@@ -14,6 +14,7 @@ DEVICE = ("topology.cus", "topology.xcds", "l2.bytes", "l2.channels", "clock.cor
 
 
 def preview_quantities(preview: Preview, arch: str) -> Quantities:
+    """The eight quantities that corrections are learned for, of an uncorrected preview."""
     return metric_quantities(preview.metrics, preview.duration_ns, arch)
 
 
@@ -65,6 +66,7 @@ def _safe_ratio(part: float, total: float) -> float:
 
 
 def feature_vector(columns: Mapping[str, int], values: Mapping[str, float]) -> list[float]:
+    """A row of the trees' table: the values in their columns, NaN in all others."""
     vector = [math.nan] * len(columns)
     for name, value in values.items():
         if name in columns:

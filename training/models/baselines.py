@@ -45,6 +45,7 @@ class MedianBaseline:
     about = "training median per architecture and flags; ignores the program"
 
     def fit(self, train: Sequence[LabelledSample]) -> None:
+        """Keeps each metric's median for each group that a sample belongs to, from narrow to wide."""
         values: dict[tuple[str, ...], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         for sample in train:
             for metric, value in sample.true_metrics().items():
@@ -79,6 +80,7 @@ class NearestNeighbour:
     SIZE = 8192
 
     def fit(self, train: Sequence[LabelledSample]) -> None:
+        """Keeps the samples with the vectors of their words, by group."""
         self.samples = list(train)
         self.vectors = self._make_vectors([s.text for s in train])
         self.by_group: dict[tuple[str, ...], list[int]] = defaultdict(list)
@@ -87,6 +89,7 @@ class NearestNeighbour:
                 self.by_group[group].append(index)
 
     def predict(self, samples: Sequence[LabelledSample]) -> list[Prediction]:
+        """Labels of the nearest sample by cosine similarity, in the narrowest group that has samples."""
         queries = self._make_vectors([s.text for s in samples])
         answers = []
         for sample, query in zip(samples, queries, strict=True):
@@ -130,6 +133,7 @@ class GradientBoosting:
         self.without_code = 0
 
     def fit(self, train: Sequence[LabelledSample]) -> None:
+        """Fits one LightGBM model per metric to log(value + FLOOR); metrics that no sample has are left out."""
         import lightgbm
 
         rows = self._make_features(train)
@@ -157,6 +161,7 @@ class GradientBoosting:
             self.models[metric] = lightgbm.train(parameters, data, num_boost_round=200)
 
     def predict(self, samples: Sequence[LabelledSample]) -> list[Prediction]:
+        """Metrics of each sample, None for those that training did not have."""
         if not samples:
             return []
         table = self._feature_table(self._make_features(samples))

@@ -177,6 +177,7 @@ def computes_bf16() -> bool:
 
 
 def early_stop(config: Config) -> list[TrainerCallback]:
+    """A callback that ends training after `patience` evaluations without improvement, or none if that is 0."""
     from transformers import EarlyStoppingCallback
 
     return [EarlyStoppingCallback(early_stopping_patience=config.patience)] if config.patience else []

@@ -130,6 +130,7 @@ def _load_measurement(path: Path) -> CandidateMeasurement | None:
 
 
 def measurement_of_trial(trial: Trial) -> CandidateMeasurement:
+    """What the search needs of a trial: the kernels' times, the price of the attempt in seconds, what failed."""
     kernels = tuple(_kernel_time(kernel) for kernel in trial.kernels)
     price = COMPILE_S + sum(map(_execution_price, trial.kernels))
     exact = sum(_launch_instructions(kernel) * kernel.dispatches * PER_WAVE_INSTRUCTION_S for kernel in trial.kernels)

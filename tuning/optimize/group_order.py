@@ -33,6 +33,7 @@ _WAITS = re.compile(
 
 @functools.cache
 def count_chiplets(device: str) -> int:
+    """XCDs of the device, to which work-groups are dealt in turns."""
     return int(devices.load_device(device).spec()["topology.xcds"])
 
 

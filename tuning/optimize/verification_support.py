@@ -38,10 +38,12 @@ class TrialSource(Protocol):
 
 
 def first_size(source: TrialSource) -> Conditions:
+    """Conditions of the program's first problem size."""
     return source.run_conditions(source.sizes[0])
 
 
 def trials_of(source: TrialSource, text: str) -> tuple[Callable[[Conditions], Trial], Callable[[Conditions], Trial]]:
+    """(trial of the original, trial of the changed text), each a function of the conditions."""
     return source.reference_trial, lambda conditions: source.candidate_trial(text, conditions)
 
 
@@ -58,6 +60,7 @@ def makes_same_copies(source: TrialSource, one: Conditions, other: Conditions) -
 
 
 def sum_counters(trial: Trial, names: Sequence[str]) -> float:
+    """Sum of counters over all dispatches of all kernels; a kernel without one adds nothing."""
     return sum(kernel.counters.get(name, 0.0) * kernel.dispatches for kernel in trial.kernels for name in names)
 
 

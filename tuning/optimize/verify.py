@@ -102,6 +102,7 @@ class Verifier:
         return reference.ok and reference.exit_code == 0 and bool(reference.kernels)
 
     def run_conditions(self, size: Arguments) -> Conditions:
+        """An exact run at one size, with bytes of results recorded where results may differ within a tolerance."""
         return Conditions(
             size,
             exact=True,

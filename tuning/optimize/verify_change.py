@@ -91,6 +91,7 @@ def verify_change(request: VerifyRequest) -> VerifyResult:
 
 
 def speedup_of(before: CandidateMeasurement, after: CandidateMeasurement) -> float:
+    """Duration before by duration after; 1 where nothing was timed."""
     return before.duration_ns / after.duration_ns if after.duration_ns else 1.0
 
 

@@ -35,6 +35,7 @@ class RandomMoves(LocalModel):
         self.draws: random.Random | None = None
 
     def ask(self, body: Mapping[str, object]) -> ChatReply:
+        """The next call of a random choice among the moves on offer, or the final answer when there is none."""
         messages = cast(Sequence[ChatTurn], body["messages"])
         if self.draws is None:
             self.draws = random.Random(f"{self.seed} {text_id(str(messages[1]['content']))}")

@@ -83,18 +83,22 @@ Operand = IndexExpression | int
 
 
 def name(text: str) -> IndexExpression:
+    """A variable of the mapping."""
     return IndexExpression("name", value=text)
 
 
 def number(value: int) -> IndexExpression:
+    """A constant."""
     return IndexExpression("number", value=value)
 
 
 def least(a: Operand, b: Operand) -> IndexExpression:
+    """The smaller of two operands."""
     return IndexExpression("min", (_lift_operand(a), _lift_operand(b)))
 
 
 def select(condition: IndexExpression, then: Operand, otherwise: Operand) -> IndexExpression:
+    """`then` where the condition is not 0, else `otherwise`."""
     return IndexExpression("select", (condition, _lift_operand(then), _lift_operand(otherwise)))
 
 

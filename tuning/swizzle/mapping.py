@@ -40,6 +40,8 @@ class Spread:
         return f"spread({self.parts}{f', run {self.run}' if self.run else ''})"
 
     def program(self, id_: IndexExpression, n: IndexExpression, prefix: str) -> Program:
+        """Lines that deal ids to the parts in turns, `run` consecutive ones at a time (0: equal shares); what remains
+        stays."""
         parts, run = self.parts, self.run
         if run == 0:
             share = e.name(f"{prefix}share")
@@ -108,6 +110,8 @@ class Tile:
         return f"tile({size}, {self.outer} first, inside by {self.inner}{more})"
 
     def program(self, id_: IndexExpression, n: IndexExpression, prefix: str) -> Program:
+        """Lines that walk the plane of work-groups tile by tile; ids outside the plane stay."""
+
         def at(text: str) -> IndexExpression:
             return e.name(prefix + text)
 
@@ -236,6 +240,7 @@ class Mapping:
         return ", then ".join(step.label for step in self.steps) or "as it is"
 
     def program(self) -> Program:
+        """Lines of all steps; each step's variables have a prefix of their own."""
         lines: Program = []
         id_ = e.name("id")
         for position, step in enumerate(self.steps):
@@ -249,6 +254,7 @@ class Mapping:
         return self.of(np.arange(grid[0] * grid[1] * grid[2], dtype=np.int64), grid)
 
     def of(self, ids: Array, grid: Grid) -> Array:
+        """The mapped ids, in the shape of `ids`, for a grid of work-groups."""
         values = {"id": ids, "n": np.asarray(grid[0] * grid[1] * grid[2])}
         values |= {axis: np.asarray(size) for axis, size in zip("XYZ", grid, strict=True)}
         mapped = ids

@@ -186,6 +186,7 @@ class ToolSession:
         return self._predictions[key]
 
     def verifier(self, root: str) -> Verifier:
+        """The verifier of a program version, prepared once: preparing runs the original at every size."""
         text = self.versions[root].text
         if text not in self._verifiers:
             program = read_program(text, self.target.arch)

@@ -17,7 +17,7 @@ from hipsynth.profiling.backends.sim import measured_kernels
 from hipsynth.simulator import api, devices
 from hipsynth.simulator.build import build_text, compile_limits
 from hipsynth.simulator.limits import SAMPLING_UNITS, RunLimits
-from hipsynth.simulator.observation import RECORD_FILE, Family, Observation, Output
+from hipsynth.simulator.observation import RECORD_FILE, MemoryChanges, Observation, Output
 from hipsynth.simulator.transfers import Transfer
 from hipsynth.toolchain import check_flags, sandbox
 from hipsynth.tuning.trial.repeated_main import repeat_main
@@ -31,39 +31,25 @@ def target_of(arch: str, flags: str = "-O3", device: str = "") -> Target:
 
 
 @dataclass(frozen=True)
-class Conditions:
-    """How a trial runs: the program's `arguments`, and what is observed and changed (see simulator.observation).
+class Conditions(MemoryChanges):
+    """How a trial runs: the program's `arguments`, and what is changed and observed.
 
     `exact`: every work-group runs, so that results are valid; otherwise large grids are sampled, for their times.
     `effort` multiplies the work that sampling a large grid may take, `units` is how many pieces of it are counted.
-    `time_s` is processor time. `count=False` leaves out caches and counters, for outputs alone; then, with `one_in`,
-    about one in so many work-groups of a grid runs, in windows that `which` places (as many as `one_in`: only the first
-    one). `calls`: how often main() is called, 1 or 2.
+    `time_s` is processor time. `count=False` leaves out caches and counters, for outputs alone; then `one_in` and
+    `which` choose windows of work-groups. `calls`: how often main() is called, 1 or 2.
     """
 
     arguments: tuple[str, ...] = ()
     exact: bool = False
-    record_bytes: int = 0
-    redraw: int = 0
-    redraw_integers: bool = False
-    poison: int = 0
-    watch: bool = False
-    family: Family = Family.SCALED
-    nudge: int = 0
-    poison_every: int = 0
-    poison_results: bool = False
-    scatter: int = 0
-    guard: bool = False
-    races: bool = False
     effort: float = 1.0
     units: int = SAMPLING_UNITS
     time_s: float = 60.0
     count: bool = True
-    one_in: int = 1
-    which: int = 0
     calls: int = 1
 
     def limits(self) -> RunLimits:
+        """Limits of the run. Launches that look for races are never replayed from equal ones."""
         units = 0 if self.exact else self.units
         return RunLimits(
             self.time_s,
@@ -77,23 +63,7 @@ class Conditions:
         """Digests cost time in proportion to the memory, and those of a sampled run mean nothing."""
         if not (self.exact or self.redraw or self.poison or self.watch or self.guard or self.races):
             return None
-        return Observation(
-            self.exact,
-            self.record_bytes,
-            self.redraw,
-            self.redraw_integers,
-            self.poison,
-            self.watch,
-            self.family,
-            self.nudge,
-            self.poison_every,
-            self.poison_results,
-            self.scatter,
-            self.guard,
-            self.races,
-            self.one_in,
-            self.which,
-        )
+        return Observation.with_changes(self, outputs=self.exact)
 
 
 @dataclass(frozen=True)

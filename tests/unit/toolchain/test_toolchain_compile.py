@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from hipsynth.core.errors import BadInput, CompileFailed, MissingDependency, UsageError
+from hipsynth.core.files import hash_file
 from hipsynth.toolchain import DeviceBuild, compilable_archs, compile_device, compile_host, find_toolchain, pch
 from hipsynth.toolchain.compile import RUNTIME
 from hipsynth.toolchain.driver import CompileLimits
 from hipsynth.toolchain.elf import kernels_in
-from hipsynth.toolchain.header_tree import file_sha256
 
 COPY = """// a comment
 #include <cstdio>
@@ -352,7 +352,7 @@ def test_provenance_names_compiler_headers_and_source(tmp_path: Path) -> None:
     assert "clang version" in build.provenance["compiler"]
     assert build.provenance["headers"].startswith("HIP ")
     assert len(build.provenance["source_sha256"]) == 64
-    assert build.provenance["code_sha256"] == file_sha256(build.code_object)
+    assert build.provenance["code_sha256"] == hash_file(build.code_object)
     assert not any(str(tmp_path) in value for value in build.provenance.values())
 
 

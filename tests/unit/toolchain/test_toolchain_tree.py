@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hipsynth.core.errors import BadInput, MissingDependency
+from hipsynth.core.files import hash_file
 from hipsynth.toolchain import build_tree, find_toolchain, header_tree, locate
 
 
@@ -53,7 +54,7 @@ def fake_wheels(folder: Path) -> list[dict[str, Any]]:
             "megabytes": 1,
             "provides": "parts",
         }
-        rows.append(row | {"licence": "MIT", "sha256": header_tree.file_sha256(path), "take": takes[name]})
+        rows.append(row | {"licence": "MIT", "sha256": hash_file(path), "take": takes[name]})
     return rows
 
 

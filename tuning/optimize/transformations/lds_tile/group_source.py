@@ -15,6 +15,7 @@ from hipsynth.tuning.optimize.transformations.lds_tile.tiled_loop import Conditi
 
 
 def indent_lines(text: str, by: int) -> str:
+    """The lines moved right by `by` columns; directives and empty lines stay."""
     lines = text.splitlines()
     return "\n".join(line if line.startswith("#") or not line else " " * by + line for line in lines)
 

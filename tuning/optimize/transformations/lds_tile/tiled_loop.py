@@ -91,6 +91,8 @@ def find_transposed_loads(program: ParsedProgram, kernel: KernelDefinition, bloc
 
 
 def make_reader(program: ParsedProgram, kernel: KernelDefinition, block: Shape) -> TilingReader:
+    """A reader of the kernel's loop for work-groups of shape `block`. Raises NotUnderstood for a body with calls that
+    have effects, or with statements that cannot be tiled."""
     body = Body(program, kernel)
     body.check_plain()
     if any(mark in t.text for t in body.tokens[kernel.first : kernel.last] for mark in _EFFECTS if t.identifier):
@@ -178,6 +180,8 @@ class TilingReader:
             raise NotUnderstood("loads that work-items do not share along both axes")
 
     def read_before(self, statements: tuple[Statement, ...]) -> None:
+        """Reads definitions and conditions before the loop, down to the loop itself; the rest is kept as what follows
+        it. Raises NotUnderstood for other statements."""
         for number, statement in enumerate(statements):
             if statement.kind == "for":
                 self.tiling.loop = statement
