@@ -18,6 +18,7 @@ from hipsynth.tuning.optimize.transformations.hints import restrict_pointer
 from hipsynth.tuning.optimize.transformations.jam.jammed_body import jammed
 from hipsynth.tuning.optimize.transformations.lds_tile.tile_source import edit_kernel
 from hipsynth.tuning.optimize.transformations.lds_transpose.transpose_source import edit_transposition
+from hipsynth.tuning.optimize.transformations.matrix_cores.matrix_source import edit_product
 from hipsynth.tuning.optimize.transformations.occupancy import launch_bounds
 from hipsynth.tuning.optimize.transformations.split_loops.shared_loops import LANE
 
@@ -91,6 +92,8 @@ class _Writer:
     def edits(self) -> list[Edit]:
         if self.plan.tile is not None:
             return edit_kernel(self.program, self.kernel, self.plan.tile, self.block)
+        if self.plan.matrix is not None:
+            return edit_product(self.program, self.kernel, self.plan.matrix, self.block)
         if self.plan.transpose:
             return edit_transposition(self.program, self.kernel, self.plan.transpose, self.block)
         if self.plan.halo:

@@ -26,7 +26,9 @@ class TransformationPlan:
     of a lane along x and y, and iterations of the loop over what they share that are staged in the LDS at a time; a
     plan with it has nothing else. `transpose`: side of the square tiles that go through the LDS between loads along
     one axis and stores along the other one; a plan with it has nothing else. `halo`: results of a lane of groups that
-    stage the windows of their work-items in the LDS; a plan with it has nothing else.
+    stage the windows of their work-items in the LDS; a plan with it has nothing else. `matrix`: results of a group
+    along x and y that its wavefronts compute with matrix instructions, and iterations of the loop that are staged at a
+    time; a plan with it has nothing else.
     """
 
     shape: Shape | None = None  # None: the launch is unchanged
@@ -47,11 +49,12 @@ class TransformationPlan:
     tile: Shape | None = None
     transpose: int = 0
     halo: int = 0
+    matrix: Shape | None = None
 
     @property
     def is_complete(self) -> bool:
         """Whether nothing can be added: the kernel is written anew."""
-        return self.tile is not None or self.transpose > 0 or self.halo > 0
+        return self.tile is not None or self.matrix is not None or self.transpose > 0 or self.halo > 0
 
     @property
     def across(self) -> int:

@@ -18,6 +18,7 @@ from hipsynth.tuning.optimize.transformations import (
     lds_padding,
     lds_tile,
     lds_transpose,
+    matrix_cores,
     occupancy,
     register_tile,
     split_loops,
@@ -30,6 +31,7 @@ from hipsynth.tuning.optimize.transformations.transformation import Transformati
 
 # By the name of its file. A search tries them by turns in this order, those first that a kernel's limit calls for.
 TRANSFORMATIONS: Mapping[str, Transformation] = {
+    "matrix_cores": matrix_cores.TRANSFORMATION,
     "lds_tile": lds_tile.TRANSFORMATION,
     "lds_transpose": lds_transpose.TRANSFORMATION,
     "halo_tile": halo_tile.TRANSFORMATION,
@@ -50,7 +52,7 @@ TRANSFORMATIONS: Mapping[str, Transformation] = {
 }
 
 REWRITES = frozenset(
-    {"lds_tile", "lds_transpose", "halo_tile"}
+    {"matrix_cores", "lds_tile", "lds_transpose", "halo_tile"}
 )  # that write a kernel anew, to which no other one is added
 
 
