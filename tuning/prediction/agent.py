@@ -25,6 +25,7 @@ from hipsynth.tuning.prediction.chat import (
 )
 from hipsynth.tuning.prediction.tools import (
     FORMAT,
+    MEASURING,
     SURE,
     TOOLS,
     VALUES,
@@ -114,6 +115,12 @@ def repeated_texts(chat: Discussion, repeat: bool) -> dict[str, str]:
     return {} if values is None else value_texts(values)
 
 
+def open_moves(tools_left: Sequence[str], measured: bool) -> list[str]:
+    """The moves that a model may make: to call a tool that is left, and to answer, unless nothing measured the program
+    yet and a tool that is left may."""
+    return [*tools_left, *([ANSWER] if measured or not MEASURING & set(tools_left) else [])]
+
+
 class PredictionAgent:
     """A model folder of `synth train --config predict-tools-tiny`, or another recipe with its task."""
 
@@ -163,17 +170,20 @@ class PredictionAgent:
         return EncodedQuestion(ids, self.literals[1 + len(texts) :], ANSWER_KEYS[len(texts) :], chat.cut_lines, 0, 0)
 
     def discuss(self, question: Question, tools: PredictionTools | None, choose: Choice) -> Discussion:
-        """The chat up to the first value of the answer; without tools the answer is the only move."""
+        """The chat up to the first value of the answer; without tools the answer is the only move.
+
+        With tools, no answer comes before a measurement, or before every tool that measures has failed.
+        """
         ids, cut = encode_question(self.tokenizer, question, self.context, tools is not None)
         chat = Discussion(ids, (), cut, len(ids))
-        open_moves = [ANSWER] if tools is None else [*TOOLS, ANSWER]
+        tools_left = [] if tools is None else list(TOOLS)
         while True:
-            decision = self._decide(chat.ids, open_moves, choose)
+            decision = self._decide(chat.ids, open_moves(tools_left, chat.last is not None), choose)
             chat.decisions += (decision,)
             chat.add(self.moves[decision.move], decision.log_probabilities)
             if decision.move == ANSWER or tools is None:
                 return chat
-            open_moves.remove(decision.move)
+            tools_left.remove(decision.move)
             reply = tools.call(decision.move)
             chat.last = chat.last if reply.values is None else reply
             chat.add(self._tokens(tool_text(reply.text)), None)
@@ -183,7 +193,9 @@ class PredictionAgent:
         ids = encode_question(self.tokenizer, question, self.context)[0]
         for name in calls:
             ids = [*ids, *self.moves[name], *self._tokens(tool_text(tools.call(name).text))]
-        return self._decide(ids, [name for name in (*TOOLS, ANSWER) if name not in calls], likeliest(0.0)).probabilities
+        measured = any(tools.call(name).values is not None for name in calls)
+        moves = open_moves([name for name in TOOLS if name not in calls], measured)
+        return self._decide(ids, moves, likeliest(0.0)).probabilities
 
     def _decide(self, ids: Sequence[int], moves: Sequence[str], choose: Choice) -> Decision:
         """One of the moves, each a sequence of tokens whose probability the model gives."""

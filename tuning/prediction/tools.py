@@ -55,6 +55,7 @@ class PriceTable:
 
 
 TOOLS = ("compile", "launches", "preview", "execute")
+MEASURING = frozenset({"preview", "execute"})  # their answers are values
 
 
 @functools.cache

@@ -27,9 +27,11 @@ from hipsynth.tuning.prediction.outcomes import OUTCOMES, collect_outcomes, read
 from hipsynth.tuning.prediction.policy import best_plan, evaluate_plans, reward_of
 from hipsynth.tuning.prediction.reinforce import reinforce, roll_out
 from hipsynth.tuning.prediction.tools import (
+    MEASURING,
     TOOLS,
     VALUES,
     RecordedTools,
+    ToolReply,
     label_values,
     price_table,
     value_texts,
@@ -175,9 +177,19 @@ def test_every_answer_is_valid_whatever_the_weights_say(agent: PredictionAgent) 
 def test_leaning_moves_the_trade_of_price_for_accuracy(agent: PredictionAgent) -> None:
     sample = labelled()
     question = Question.of(sample), RecordedTools(sample, preview_of(sample))
-    assert agent.answer([question], lean=1e6)[0].calls == ()
+    hurried = agent.answer([question], lean=1e6)[0]
+    assert hurried.measured and hurried.calls[-1] in MEASURING and not MEASURING & set(hurried.calls[:-1])
     assert set(agent.answer([question], lean=-1e6)[0].calls) == set(TOOLS)
     assert agent.answer([(question[0], None)], lean=-1e6)[0].calls == ()
+
+
+def test_no_answer_comes_before_every_tool_that_measures_has_failed(agent: PredictionAgent) -> None:
+    class FailedTools:
+        def call(self, name: str) -> ToolReply:
+            return ToolReply({"error": "compile_failed"})
+
+    answer = agent.answer([(Question.of(labelled()), FailedTools())], lean=1e6)[0]
+    assert not answer.measured and set(answer.calls) >= MEASURING
 
 
 def test_training_and_answering_read_the_same_tokens(agent: PredictionAgent) -> None:
