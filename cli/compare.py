@@ -30,12 +30,13 @@ Examples:
   synth compare HEAD~1:kernel.hip kernel.hip --fail-if-slower 5% --junit slower.xml
   synth compare kernel.hip --flags=-O3 --flags="-O3 -ffast-math"
   synth compare kernel.hip --device mi300x --device mi250x --html compared.html
-  synth compare a.hip b.hip --arch gfx90a --json -- 4096
+  synth compare a.hip b.hip --arch gfx90a --lines -- 4096   # which source lines became cheaper
 
 A and B are HIP files, program folders, profile documents (FILE.json) or git revisions of a file (REV:FILE, with the
 headers that it includes in quotes). --arch, --device and --flags given twice are A's and B's; once, both's.
 
-Kernels are paired by name and launch shape, then by name, then by order; those without a counterpart are listed.
+Kernels are paired by name and launch shape, then by name, then by order; those without a counterpart are listed. Source
+lines are paired as a diff pairs them.
 
 Exit codes: 0 ok, 2 usage, 3 bad input, 4 toolchain missing, 6 slower than --fail-if-slower allows.
 """
@@ -64,6 +65,7 @@ class Percentage(click.ParamType[float]):
 @click.option("--flags", multiple=True, show_default="-O3", help="Compiler flags, quoted; twice: A's and B's.")
 @click.option("--exact", is_flag=True, help="Run every grid in full.")
 @click.option("--counters", is_flag=True, help="List all counters that changed.")
+@click.option("--lines", is_flag=True, help="Compare the time of source lines, too.")
 @click.option("--html", type=NamedPath(dir_okay=False, path_type=Path), help="Also write the comparison as a page.")
 @click.option(
     "--junit", type=NamedPath(dir_okay=False, path_type=Path), help="Also write a JUnit report: a test case per kernel."
@@ -92,6 +94,7 @@ def command(
     flags: tuple[str, ...],
     exact: bool,
     counters: bool,
+    lines: bool,
     html: Path | None,
     junit: Path | None,
     sarif: Path | None,
@@ -122,7 +125,7 @@ def command(
         sandbox.require_sandbox()
     else:
         click.echo("warning: programs run with your rights on files and network; only limits hold", err=True)
-    limits = RunLimits(time_s=timeout, sampling_units=0 if exact else SAMPLING_UNITS, isolate=sandboxed)
+    limits = RunLimits(time_s=timeout, sampling_units=0 if exact else SAMPLING_UNITS, lines=lines, isolate=sandboxed)
     own_flags = tuple(with_defines(text, defines) for text in flags or ("-O3",))
     targets = [choose_target(number, archs, devices, own_flags) for number in (0, 1)]
     request = ComparedRequest(arguments, includes, limits, workers, lambda line: click.echo(f"note: {line}", err=True))

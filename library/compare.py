@@ -42,6 +42,7 @@ def compare(
     args: Sequence[str] = (),
     includes: Sequence[str] = (),
     exact: bool = False,
+    lines: bool = False,
     timeout_s: float = 60.0,
     workers: int = 1,
     slower_limit_percent: float | None = None,
@@ -50,7 +51,7 @@ def compare(
 
     Each is a HIP file, a program folder, a profile, a file with one ("FILE.json"), or a revision of a file
     ("REV:FILE"); without `b`, A is compared with itself. Two names of `arch`, `device` or `flags` are A's and B's, one
-    is both's.
+    is both's. `lines` compares source lines, too.
 
     Raises BadInput if a side cannot be profiled, UsageError if there is nothing to compare.
     """
@@ -64,19 +65,19 @@ def compare(
         problem = "more than two targets" if variants > 2 else "nothing to compare it with"
         raise UsageError(problem, remedy="give b, or two of arch, device or flags")
     sandbox.require_sandbox()
-    limits = RunLimits(time_s=timeout_s, sampling_units=0 if exact else SAMPLING_UNITS)
+    limits = RunLimits(time_s=timeout_s, sampling_units=0 if exact else SAMPLING_UNITS, lines=lines)
     request = ComparedRequest(tuple(args), list_names(includes), limits, workers, warnings.warn)
     profiles, sources = list[ProfileDocument](), list[str]()
-    for number, side in enumerate((a, a if b is None else b)):
-        if isinstance(side, ProfileDocument):
-            profiles.append(side)
-            sources.append(side.program.path)
-            continue
-        wanted = choose_target(number, *names)
-        with ExitStack() as scratch:
+    with ExitStack() as scratch:  # holds the files of revisions until their lines are compared
+        for number, side in enumerate((a, a if b is None else b)):
+            if isinstance(side, ProfileDocument):
+                profiles.append(side)
+                sources.append(side.program.path)
+                continue
+            wanted = choose_target(number, *names)
             profiles.append(profile_side(str(side), wanted, request, scratch.enter_context))
-        sources.append(str(side))
-    return compare_profiles(profiles[0], profiles[1], (sources[0], sources[1]), slower_limit_percent)
+            sources.append(str(side))
+        return compare_profiles(profiles[0], profiles[1], (sources[0], sources[1]), slower_limit_percent)
 
 
 def choose_target(

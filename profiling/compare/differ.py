@@ -18,6 +18,7 @@ from hipsynth.profiling.compare.documents import (
     TargetPair,
     Verdict,
 )
+from hipsynth.profiling.compare.line_pairs import pair_lines
 from hipsynth.profiling.compare.pairing import pair_kernels, pair_targets
 from hipsynth.profiling.metrics.bottleneck import unit_name
 from hipsynth.profiling.metrics.uncertainty import DURATION as DURATION_METRIC
@@ -133,6 +134,7 @@ def _compare_kernels(a: ProfiledKernel, b: ProfiledKernel, paired_by: Pairing, s
         metrics=_pair_quantities({**a.metrics, **a.extra_metrics}, {**b.metrics, **b.extra_metrics}),
         counters={n: pair for n, pair in _pair_quantities(a.counters, b.counters).items() if pair.a != pair.b},
         summary=describe_change(duration, causes),
+        lines=pair_lines(a, b),
     )
 
 

@@ -53,11 +53,25 @@ class ChangeCause:
 
 
 @dataclass(frozen=True)
+class LinePair:
+    """A source line in A and B, and its share of the kernel's time in ns. `line_a` or `line_b` is null if only the
+    other has it; a changed line is one of each."""
+
+    file_a: str
+    file_b: str
+    line_a: int | None
+    line_b: int | None
+    text: str
+    a_ns: float
+    b_ns: float
+
+
+@dataclass(frozen=True)
 class KernelPair:
     """A kernel of A and its counterpart in B, found by name and launch shape, by name, or by its place in the order.
 
     `metrics` has all metrics, `counters` those that changed; `limit_a` and `limit_b` say what limits each, "" if that
-    is not known. `summary`: the change of the duration in words.
+    is not known. `summary`: the change of the duration in words. With --lines: `lines`, those that cost time.
     """
 
     name: str
@@ -76,6 +90,7 @@ class KernelPair:
     metrics: Mapping[str, QuantityPair]
     counters: Mapping[str, QuantityPair]
     summary: str
+    lines: tuple[LinePair, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hipsynth.profiling.compare.differ import describe_change
-from hipsynth.profiling.compare.documents import CompareDocument, DurationPair, KernelPair, TargetName, TargetPair
-from hipsynth.profiling.compare.text import LEGEND, Row, counter_rows, metric_rows
+from hipsynth.profiling.compare.documents import (
+    CompareDocument,
+    DurationPair,
+    KernelPair,
+    LinePair,
+    TargetName,
+    TargetPair,
+)
+from hipsynth.profiling.compare.text import LEGEND, Row, counter_rows, line_cells, line_place, metric_rows
 from hipsynth.profiling.reports.numbers import format_quantity
 from hipsynth.profiling.reports.pages import escape, render_page
 
@@ -64,6 +71,8 @@ def _kernel_parts(kernel: KernelPair) -> Iterator[str]:
         yield _table_text("Metrics that changed", rows)
     if counters:
         yield f"<details><summary>Counters that changed</summary>{_table_text('', counters)}</details>"
+    if kernel.lines:
+        yield _lines_table(kernel, kernel.lines)
     yield "</article>"
 
 
@@ -71,3 +80,18 @@ def _table_text(caption: str, rows: Sequence[Row]) -> str:
     head = "<thead><tr><th></th><th>A</th><th>B</th><th>change</th></tr></thead>"
     body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
     return f'<div class="wide"><table><caption>{caption}</caption>{head}<tbody>{body}</tbody></table></div>'
+
+
+def _lines_table(kernel: KernelPair, lines: Sequence[LinePair]) -> str:
+    """The source lines that cost time, in the order of the files; a line that only one side has is marked."""
+    rows = []
+    for pair in lines:
+        kind = "only-a" if pair.line_b is None else "only-b" if pair.line_a is None else ""
+        cells = [*line_cells(kernel, pair), escape(line_place(pair)), f"<code>{escape(pair.text)}</code>"]
+        rows.append(f'<tr class="{kind}">{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>')
+    head = "<thead><tr><th>A</th><th>B</th><th>change</th><th>line</th><th>source</th></tr></thead>"
+    caption = "Time by source line"
+    return (
+        f'<div class="wide"><table class="lines"><caption>{caption}</caption>{head}'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )

@@ -6,9 +6,19 @@ from collections.abc import Iterator, Sequence
 
 from hipsynth.profiling import metrics
 from hipsynth.profiling.compare.differ import describe_change, format_change
-from hipsynth.profiling.compare.documents import CompareDocument, DurationPair, KernelPair, QuantityPair, TargetName
+from hipsynth.profiling.compare.documents import (
+    CompareDocument,
+    DurationPair,
+    KernelPair,
+    LinePair,
+    QuantityPair,
+    TargetName,
+)
 from hipsynth.profiling.reports.numbers import format_number, format_quantity, unit_prefix
 
+LINE_WIDTH = 120
+TOP_LINES = 12  # of a kernel, those whose time changed most
+LINE_SHOWN = 0.01  # of a kernel's time: smaller changes of a line are not listed
 SHOWN = 0.5  # per cent: smaller changes of a quantity are not listed
 # The same number under several names, and the duration, which is the first line.
 REPEATED = frozenset({"L1_Cache_GFLOPS", "L2_Cache_GFLOPS", "Duration"})
@@ -63,6 +73,42 @@ def _kernel_lines(kernel: KernelPair, counters: bool) -> Iterator[str]:
     rows = [*metric_rows(kernel), *counter_rows(kernel, counters)]
     if rows:
         yield from _table([("", "A", "B", "change"), *rows])
+    changed = changed_lines(kernel)[:TOP_LINES]
+    if changed:
+        yield "  by source line, the most changed first"
+        yield from _line_table(kernel, changed)
+
+
+def changed_lines(kernel: KernelPair) -> list[LinePair]:
+    """The lines whose time changed, the most first."""
+    least = LINE_SHOWN * max(kernel.duration.a_ns, kernel.duration.b_ns)
+    changed = [pair for pair in kernel.lines or () if abs(pair.b_ns - pair.a_ns) >= least]
+    return sorted(changed, key=lambda pair: -abs(pair.b_ns - pair.a_ns))
+
+
+def line_place(pair: LinePair) -> str:
+    """The numbers of a line in A and B: "12", "12 -> 14", "- -> 14" for one that only B has."""
+    numbers = ["-" if number is None else str(number) for number in (pair.line_a, pair.line_b)]
+    return " -> ".join(dict.fromkeys(numbers))
+
+
+def line_cells(kernel: KernelPair, pair: LinePair) -> tuple[str, str, str]:
+    """A line's time in A and in B, and the change."""
+    factor, prefixed = unit_prefix([kernel.duration.a_ns, kernel.duration.b_ns], "ns")
+    return (
+        f"{pair.a_ns / factor:.3g} {prefixed}" if pair.line_a else "",
+        f"{pair.b_ns / factor:.3g} {prefixed}" if pair.line_b else "",
+        f"{(pair.b_ns - pair.a_ns) / factor:+.3g} {prefixed}",
+    )
+
+
+def _line_table(kernel: KernelPair, pairs: Sequence[LinePair]) -> Iterator[str]:
+    rows = [("A", "B", "change", "line", "")]
+    rows += [(*line_cells(kernel, pair), line_place(pair), pair.text.strip()) for pair in pairs]
+    sizes = [max(len(row[column]) for row in rows) for column in range(4)]
+    for row in rows:
+        cells = "  ".join(f"{text:>{size}}" for text, size in zip(row[:4], sizes, strict=True))
+        yield f"    {cells}  {row[4]}".rstrip()[:LINE_WIDTH]
 
 
 def _shape_text(kernel: KernelPair) -> str:
