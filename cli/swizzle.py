@@ -19,11 +19,15 @@ Examples:
   synth swizzle stencil.hip --kernel step --tries 12
   synth swizzle stencil.hip --mapping "select(id < n/8*8, id%8*(n/8) + id/8, id)"
   synth swizzle stencil.hip --json
+  synth swizzle matmul.py -- 2048
 
 The program runs in the simulator; its work-groups are followed to see which lines they share. Mappings of a grammar
 are ranked by a model of the chiplets' L2s, the best run, and the winner is kept if it is a bijection, its outputs are
 equal bit for bit, and it is faster by more than is uncertain, or hits more in the L2 in the same time. A patched
-program (FILE.swizzled.hip, or --out) and a patch beside it are written only then.
+program (FILE.swizzled.hip or .py, or --out) and a patch beside it are written only then.
+
+In a Python script, the calls of tl.program_id in a Triton kernel are replaced, and what its kernels write to tensors
+is compared.
 
 A mapping of your own is an expression for the number of the work-group to compute: id is the number in dispatch order,
 n the number of groups, X, Y, Z the grid; operators as in C, and min, max, select(condition, then, else).
@@ -31,13 +35,14 @@ n the number of groups, X, Y, Z the grid; operators as in C, and min, max, selec
 A kernel is improved, at its ceiling (nothing gains; the largest possible L2 hit rate is given), or refused with a
 reason: its groups depend on their order, wait for each other, or choose their work themselves.
 """
+DEFAULT_FLAGS = "-O3"
 
 
 @click.command(epilog=EPILOG)
 @click.argument("file", type=NamedPath(readable=False, path_type=Path), metavar="FILE")
 @click.argument("args", nargs=-1, metavar="[-- ARGS...]")
 @one_target_options
-@click.option("--flags", default="-O3", show_default=True, help="Compiler flags.")
+@click.option("--flags", default=DEFAULT_FLAGS, show_default=True, help="Compiler flags.")
 @click.option("--kernel", "kernels", multiple=True, metavar="NAME", help="Only this kernel; repeatable.")
 @click.option("--mapping", default="", metavar="EXPRESSION", help="Check and try this mapping alone.")
 @click.option("--tries", default=4, show_default=True, type=click.IntRange(1, 200), help="Mappings executed at first.")
@@ -67,21 +72,22 @@ def command(
     as_json: bool,
 ) -> int:
     """Remap a kernel's work-groups to a GPU's chiplets, with a proof."""
-    from hipsynth.library.programs import read_source
+    from hipsynth.library.programs import check_hip_only, is_script
+    from hipsynth.library.swizzle import swizzle_program
     from hipsynth.simulator import devices
     from hipsynth.tuning.swizzle import report
-    from hipsynth.tuning.swizzle.search import SwizzleSettings, search_mappings
+    from hipsynth.tuning.swizzle.search import SwizzleSettings
     from hipsynth.tuning.trial import target_of
 
-    text = read_source(file)
+    check_hip_only(file, {"--flags": flags != DEFAULT_FLAGS})
     devices.device_of(arch, device)
-    chosen = out or file.with_name(f"{file.stem}.swizzled.hip")
+    chosen = out or file.with_name(f"{file.stem}.swizzled{'.py' if is_script(file) else '.hip'}")
     if chosen.exists() and chosen.samefile(file):
         raise UsageError(f"--out {chosen} is the program itself", remedy="name another file")
     checked = None if check_args is None else split_run_arguments("--check-args", check_args)
     limit = former_clock or clock
     question = SwizzleSettings(target_of(arch, flags, device), args, checked, tries, mapping, kernels, timeout, limit)
-    result = search_mappings(text, question, print_note)
+    text, result = swizzle_program(file, question, print_note)
     changed = result.text != text
     difference = chosen.with_name(chosen.name + ".patch")
     if changed:

@@ -97,6 +97,15 @@ class Reason(StrEnum):
     NEEDS_DATA = "needs_data", "a file that is not in its folder"
     UNTRUSTED = "untrusted", "a program of a language model, which runs in the simulator alone"
     UNSUPPORTED = "unsupported", "a source that cannot be changed as wanted"
+    AUTOTUNED = "autotuned", "Triton's autotuner chooses the kernel's configuration"
+    NOT_IN_SCRIPT = "not_in_script", "the kernel is defined in another file"
+    PERSISTENT = "persistent", "the kernel's programs step through the work by themselves"
+    PROGRAM_ID_ELSEWHERE = (
+        "program_id_elsewhere",
+        "the kernel reads its program id in no form that can be replaced",
+    )
+    PROGRAM_ID_IN_HELPER = "program_id_in_helper", "a function that the kernel calls reads the program id"
+    NO_LITERALS = "no_literals", "the script has no number that sets a kernel's meta-parameters"
     NOT_RECORDED = "not_recorded", "a recording has no such program or target"
     NO_PREVIEW = "no_preview", "a launch depends on what only running shows"
 

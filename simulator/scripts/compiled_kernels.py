@@ -40,11 +40,20 @@ def reuse_compiled(project: Project | None, artefacts: Artefacts, folder: Path) 
     if artefacts.interpreter is None:
         yield artefacts
         return
+    entry = _entry_of(project) if project is not None else None
+    with reuse_entry(entry, entry, artefacts, folder) as runnable:
+        yield runnable
+
+
+@contextlib.contextmanager
+def reuse_entry(entry: Path | None, stored: Path | None, artefacts: Artefacts, folder: Path) -> Iterator[Artefacts]:
+    """The script, to be run in `folder`, with the compiled kernels that lie in `stored`; with new ones, all of them are
+    kept in `entry`. Both are folders that nothing but these functions writes to."""
+    assert artefacts.interpreter is not None
     cache = folder.resolve() / CACHE
     remove_tree(cache)
     cache.mkdir()
-    entry = _entry_of(project) if project is not None else None
-    restored = _copy_files(entry, cache) if entry is not None and entry.is_dir() else set()
+    restored = _copy_files(stored, cache) if stored is not None and stored.is_dir() else set()
     places = dict(artefacts.interpreter.places) | {VARIABLE: str(cache)}
     try:
         yield replace(artefacts, interpreter=replace(artefacts.interpreter, places=tuple(places.items())))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hipsynth.core.kernel_record import Dim
+from hipsynth.core.reasons import Reason
 
 
 @dataclass(frozen=True)
@@ -29,13 +30,18 @@ class HitRateCeiling:
 
 @dataclass(frozen=True, kw_only=True)
 class SwizzledKernel:
-    """The result for one kernel. `status`: "improved", "ceiling" (nothing gains) or "refused" (`reason`). `bijection`:
+    """The result for one kernel. `status`: "improved", "ceiling" (nothing gains) or "refused" (`reason`; `refusal`: its
+    code, where the source or what was observed of the kernel says it). `language`: "hip" or "triton"; `meta`: of a
+    Triton kernel, what it was specialized for. `bijection`:
     "symbolic" (for every grid), "exhaustive" (for this grid) or "". `before` and `after`: metrics, `duration_ns` and
     `grid`; null if it was not run. `sharing`: which lines work-groups share, {} if they were not followed."""
 
     name: str
     status: str
     reason: str
+    refusal: Reason
+    language: str
+    meta: Mapping[str, bool | int | str]
     mapping: str
     bijection: str
     proof: str

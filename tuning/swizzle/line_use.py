@@ -48,8 +48,13 @@ def observe_launches(
         folder.mkdir()
         result = api.run_program(artefacts, device, folder, limits, arguments, observation=following)
         launches = tuple(read_sharing(folder / FILE))
+    return collect_launches(result, launches, target.arch)
+
+
+def collect_launches(result: api.RunResult, launches: tuple[LineSharing, ...], arch: str) -> ObservedLaunches:
+    """What a run observed. Raises BadInput if it did not run to its end or launched nothing."""
     if result.reason:
         raise BadInput("the program does not run to its end", cause=result.message[:500], reason=result.reason)
     if not result.kernels:
         raise BadInput("the program launched no kernel", cause=result.stdout[:300], reason=Reason.NO_DISPATCH)
-    return ObservedLaunches(measured_kernels(result.kernels, target.arch), launches)
+    return ObservedLaunches(measured_kernels(result.kernels, arch), launches)

@@ -7,7 +7,7 @@ compared with the original's bit for bit. Everything is deterministic.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from hipsynth.core.errors import BadInput, UsageError, suggest_name
@@ -17,15 +17,15 @@ from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.metrics import bottleneck
 from hipsynth.simulator import devices
 from hipsynth.simulator.line_sharing import REASONS, LineSharing, SharingObservation
-from hipsynth.source.arguments import default_arguments
 from hipsynth.source.names import base_name
-from hipsynth.tuning.swizzle import edits
 from hipsynth.tuning.swizzle.l2_reuse import Chips, Reuse, exchange_between_groups, reuse_of
-from hipsynth.tuning.swizzle.line_use import ObservedLaunches, observe_launches
+from hipsynth.tuning.swizzle.line_use import ObservedLaunches
+from hipsynth.tuning.swizzle.mappable import HipProgram, KernelMappings, MappableProgram
 from hipsynth.tuning.swizzle.mapping import Formula, Grid, Spread, Tile, candidate_mappings
 from hipsynth.tuning.swizzle.mapping import Mapping as GroupMapping
 from hipsynth.tuning.swizzle.proof import Proof, prove_bijection
-from hipsynth.tuning.trial import Conditions, Trial, compare_trials, run_trial
+from hipsynth.tuning.swizzle.script_edits import KernelRefusal
+from hipsynth.tuning.trial import Conditions, Trial, compare_trials
 from hipsynth.tuning.trial.search_clock import Clock
 
 HIT_RATE = "L2_Cache_Hit_Rate"
@@ -64,7 +64,8 @@ class MappingTrial:
 
 @dataclass
 class KernelSwizzle:
-    """The result for one kernel. `status`: "improved", "ceiling" (nothing gains) or "refused", with the reason.
+    """The result for one kernel. `status`: "improved", "ceiling" (nothing gains) or "refused", with the reason, and its
+    code where the source says it.
 
     `ceiling`: the largest L2 hit rate that any mapping can have, in percent; `exact_ceiling` is False if it is
     estimated from a sample of lines.
@@ -73,6 +74,7 @@ class KernelSwizzle:
     name: str
     status: str = "refused"
     reason: str = ""
+    refusal: Reason = Reason.NONE
     mapping: GroupMapping = field(default_factory=GroupMapping)
     proof: Proof = field(default_factory=lambda: Proof(""))
     outputs_equal: bool = False
@@ -112,20 +114,24 @@ class _Work:
 
 
 def search_mappings(text: str, question: SwizzleSettings, say: Say = lambda _: None) -> ProgramSwizzle:
-    """Searches mappings for every kernel of a program.
+    """Searches mappings for every kernel of a HIP program.
 
     Raises CompileFailed or BadInput for a program that does not compile or run, UsageError for bad options.
     """
+    return map_program(HipProgram(text, question.target), question, say)
+
+
+def map_program(source: MappableProgram, question: SwizzleSettings, say: Say = lambda _: None) -> ProgramSwizzle:
+    """Searches mappings for every kernel of a program in any language; raises what search_mappings() does."""
     clock = Clock(question.budget_s)
-    source = edits.read_source(text, question.target.arch)
     _check_options(source, question)
     say("running the program and following its work-groups")
-    observed = observe_launches(text, question.target, question.arguments, SharingObservation(), question.time_s)
+    observed = source.observe_launches(question.arguments, SharingObservation(), question.time_s)
     works, answers = _prepare_work(source, observed, question)
     if works:
         say("comparing outputs needs the program's own")
         begin = clock.spent_s
-        original, question = _run_original(text, question, sum(map(_exact_s, observed.kernels)))
+        original, question = _run_original(source, question, sum(map(_exact_s, observed.kernels)))
         clock.reserve_s = clock.spent_s - begin  # a mapped program's run for its outputs takes as long
         problem = _why_incomparable(original)
         if problem:
@@ -134,7 +140,7 @@ def search_mappings(text: str, question: SwizzleSettings, say: Say = lambda _: N
     for round_ in range(2 if not question.formula else 1):
         _execute_round(source, works, question, round_, say, clock)
     chosen = [work for work in works if work.best is not None]
-    final = text
+    final = source.text
     if chosen:
         say("comparing outputs")
         final = _verify_program(source, chosen, original, question)
@@ -145,7 +151,7 @@ def search_mappings(text: str, question: SwizzleSettings, say: Say = lambda _: N
     return ProgramSwizzle(tuple(answers), final, question.check_arguments or ())
 
 
-def _check_options(source: edits.BlockIndexProgram, question: SwizzleSettings) -> None:
+def _check_options(source: MappableProgram, question: SwizzleSettings) -> None:
     unknown = set(question.kernels) - set(source.kernels)
     if unknown:
         raise UsageError(
@@ -165,7 +171,7 @@ def _xcd_caches(question: SwizzleSettings, record: KernelRecord) -> Chips:
 
 
 def _prepare_work(
-    source: edits.BlockIndexProgram, observed: ObservedLaunches, question: SwizzleSettings
+    source: MappableProgram, observed: ObservedLaunches, question: SwizzleSettings
 ) -> tuple[list[_Work], list[KernelSwizzle]]:
     works, answers = [], []
     names = [base_name(kernel.name) for kernel in observed.kernels]
@@ -176,10 +182,12 @@ def _prepare_work(
         answers.append(answer)
         launch = observed.launch_of(record)
         launches: list[LineSharing | None] = [*observed.launches_of(record)]
-        reasons = (_kernel_refusal(source, record, base, recorded) for recorded in launches or [None])
-        answer.reason = next(filter(None, reasons), "")
+        reasons = (_kernel_refusal(source, base, recorded) for recorded in launches or [None])
+        refusal = next(filter(None, reasons), None)
+        if refusal is not None:
+            answer.reason, answer.refusal = refusal.text, refusal.code
         if not answer.reason and names.count(base) > 1 and names.index(base) < len(answers) - 1:
-            answer.reason = "another instance of the template is mapped, and with it this one"
+            answer.reason = "another instance of its source is mapped, and with it this one"
         if answer.reason or launch is None:
             continue
         reuse = reuse_of(launch)
@@ -191,16 +199,17 @@ def _prepare_work(
     return works, answers
 
 
-def _kernel_refusal(
-    source: edits.BlockIndexProgram, record: KernelRecord, base: str, launch: LineSharing | None
-) -> str:
+def _kernel_refusal(source: MappableProgram, base: str, launch: LineSharing | None) -> KernelRefusal | None:
     if launch is None:
-        return "its launches were not seen"
+        return KernelRefusal(Reason.UNSUPPORTED, "its launches were not seen")
     if launch.cooperative:
-        return "it is cooperative: its groups wait for each other and know their places"
+        text = "it is cooperative: its groups wait for each other and know their places"
+        return KernelRefusal(Reason.UNSUPPORTED, text)
     if launch.state != "all":
-        return REASONS[launch.state]
-    return edits.refusal(source, base) or exchange_between_groups(launch)
+        return KernelRefusal(Reason.UNSUPPORTED, REASONS[launch.state])
+    refusal = source.find_refusal(base)
+    exchange = "" if refusal else exchange_between_groups(launch)
+    return KernelRefusal(Reason.UNSUPPORTED, exchange) if exchange else refusal
 
 
 def _set_ceiling(work: _Work, launch: LineSharing) -> None:
@@ -290,7 +299,7 @@ def _mapping_kind(mapping: GroupMapping) -> tuple[object, ...]:
 
 
 def _execute_round(
-    source: edits.BlockIndexProgram,
+    source: MappableProgram,
     works: Sequence[_Work],
     question: SwizzleSettings,
     round_: int,
@@ -306,11 +315,11 @@ def _execute_round(
         begin = clock.spent_s
         now = [(work, plans[id(work)][position]) for work in works if position < len(plans[id(work)])]
         say(f"executing mapping {position + 1} of round {round_ + 1}")
-        trials = _run_mappings(source, {work.base: pair[1] for work, pair in now}, question)
+        trials = _run_mappings(source, {work.base: (pair[1], work.grid) for work, pair in now}, question)
         slowest_s = max(slowest_s, clock.spent_s - begin)
         for work, (misses, mapping) in now:
             work.answer.evaluated += 1
-            after = next((k for k in trials.kernels if k.name == work.record.name), None) if trials.ok else None
+            after = next((k for k in trials.kernels if _is_same(k, work.record)), None) if trials.ok else None
             if after is None:
                 failure = f"a mapped program failed: {trials.reason} {trials.message[:200]}"
                 work.answer.reason = work.answer.reason or failure
@@ -338,18 +347,16 @@ def _is_better(after: KernelRecord, than: KernelRecord, original: bool) -> bool:
     return not original and now < then and points > -LEAST_POINTS
 
 
-def _patched_text(source: edits.BlockIndexProgram, mappings: Mapping[str, GroupMapping]) -> str:
-    return edits.patched(source, {name: mapping.source(edits.call_of(name)) for name, mapping in mappings.items()})
+def _is_same(kernel: KernelRecord, other: KernelRecord) -> bool:
+    return (kernel.name, kernel.meta) == (other.name, other.meta)
 
 
-def _run_mappings(
-    source: edits.BlockIndexProgram, mappings: Mapping[str, GroupMapping], question: SwizzleSettings
-) -> Trial:
+def _run_mappings(source: MappableProgram, mappings: KernelMappings, question: SwizzleSettings) -> Trial:
     try:
-        text = _patched_text(source, mappings)
+        text = source.write_mapped(mappings)
     except BadInput as error:
         return Trial("failed", Reason.UNSUPPORTED, str(error))
-    return run_trial(text, question.target, Conditions(question.arguments, time_s=question.time_s))
+    return source.run_trial(text, Conditions(question.arguments, time_s=question.time_s))
 
 
 def _exact_s(record: KernelRecord) -> float:
@@ -358,11 +365,11 @@ def _exact_s(record: KernelRecord) -> float:
     return (work.valu_full + work.salu + work.vmem + work.lds) * record.dispatches * INSTRUCTION_S if work else 0.0
 
 
-def _run_original(text: str, question: SwizzleSettings, exact_s: float) -> tuple[Trial, SwizzleSettings]:
+def _run_original(source: MappableProgram, question: SwizzleSettings, exact_s: float) -> tuple[Trial, SwizzleSettings]:
     """An exact run of the program for its outputs: with the arguments asked for, or halved until it ends in time.
     `exact_s`: the price of such a run with the program's own arguments, by which they are halved beforehand."""
     arguments = question.check_arguments if question.check_arguments is not None else question.arguments
-    sizes = arguments or tuple(map(str, default_arguments(text)))
+    sizes = arguments or source.default_arguments()
     while question.check_arguments is None and exact_s > MOST_EXACT_S:
         smaller = tuple(map(_halve_argument, sizes))
         if smaller == sizes:
@@ -370,7 +377,7 @@ def _run_original(text: str, question: SwizzleSettings, exact_s: float) -> tuple
         exact_s /= 2 ** sum(size_pair != other for size_pair, other in zip(sizes, smaller, strict=True))
         arguments = sizes = smaller
     while True:
-        trial = run_trial(text, question.target, _exact_conditions(arguments, question))
+        trial = source.run_trial(source.text, _exact_conditions(arguments, question))
         smaller = tuple(map(_halve_argument, sizes))
         if trial.reason not in (Reason.TIMEOUT, Reason.INSTRUCTION_LIMIT, Reason.OUT_OF_MEMORY) or smaller == sizes:
             return trial, replace(question, check_arguments=arguments)
@@ -401,14 +408,14 @@ def _refuse_works(works: Iterable[_Work], reason: str) -> None:
 
 
 def _verify_program(
-    source: edits.BlockIndexProgram, chosen: Sequence[_Work], original: Trial, question: SwizzleSettings
+    source: MappableProgram, chosen: Sequence[_Work], original: Trial, question: SwizzleSettings
 ) -> str:
     """The program with all mappings whose outputs are the original's."""
     arguments = question.check_arguments or ()
 
     def fault(works: Sequence[_Work]) -> str:
-        text = _patched_text(source, {work.base: work.best[0] for work in works if work.best})
-        comparison = compare_trials(original, run_trial(text, question.target, _exact_conditions(arguments, question)))
+        text = source.write_mapped({work.base: (work.best[0], work.grid) for work in works if work.best})
+        comparison = compare_trials(original, source.run_trial(text, _exact_conditions(arguments, question)))
         return "" if comparison.equal else comparison.reason
 
     wrong = fault(chosen)
@@ -422,10 +429,10 @@ def _verify_program(
             _refuse_works(left, f"outputs differ with all mappings together: {wrong}")
     elif wrong:
         _refuse_works(chosen, f"outputs differ: {wrong}")
-    mappings_kept = {work.base: work.best[0] for work in chosen if work.best}
+    mappings_kept = {work.base: (work.best[0], work.grid) for work in chosen if work.best}
     for work in chosen:
         work.answer.outputs_equal = work.best is not None
-    return _patched_text(source, mappings_kept) if mappings_kept else source.text
+    return source.write_mapped(mappings_kept) if mappings_kept else source.text
 
 
 def _conclude_work(work: _Work) -> None:

@@ -15,7 +15,7 @@ from triton.compiler.errors import CompilationError
 from triton.runtime.errors import OutOfResources
 from triton.runtime.jit import _triton_jit_function_registry
 
-from . import benchmark, hip, torch_cuda, triton_driver
+from . import benchmark, hip, torch_cuda, trial, triton_driver
 from .device_mode import DeviceMode, activate_backward
 from .placement import Placement
 
@@ -47,6 +47,7 @@ def run_script(path: str) -> None:
     """Runs the script. An uncaught error ends the process as Python would, or with its reason in the result."""
     sys.excepthook = report_error
     activate_device()
+    trial.activate_trial()
     runpy.run_path(path, run_name="__main__")
 
 

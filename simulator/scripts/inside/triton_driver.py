@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import triton
@@ -21,11 +22,16 @@ class Launcher(driver.HIPLauncher):  # type: ignore[misc]
 
     launches = 0  # of all kernels
     before_launch: Callable[[], None] = staticmethod(lambda: None)
+    # Of a kernel's name, its arguments and what launches it.
+    watch_launch: Callable[[str, Sequence[object], Callable[[], None]], None] = staticmethod(
+        lambda kernel, arguments, launch: launch()
+    )
     code_objects: ClassVar[set[bytes]] = set()  # that were loaded, where they are kept
 
     def __init__(self, src: Any, metadata: Any) -> None:
         super().__init__(src, metadata)
         members = {"language": "triton", "meta": kernel_meta(src, metadata)}
+        self._name = str(getattr(metadata, "name", ""))
         self._members: str | None = json.dumps(members, sort_keys=True)[1:-1] + ", "
 
     def __call__(self, grid_x: int, grid_y: int, grid_z: int, stream: int, function: int, *args: object) -> None:
@@ -35,13 +41,17 @@ class Launcher(driver.HIPLauncher):  # type: ignore[misc]
         Launcher.before_launch()
         Launcher.launches += 1
         if grid_x * grid_y * grid_z > 0:  # an empty grid launches nothing, as on the device
-            try:
-                super().__call__(grid_x, grid_y, grid_z, stream, function, *args)
-            except (RuntimeError, SystemError):  # Triton's launcher goes on with its error set
-                failure = hip.library().take_failure()
-                if failure is None:
-                    raise
-                raise failure from None
+            launch = functools.partial(self._launch_kernel, grid_x, grid_y, grid_z, stream, function, *args)
+            Launcher.watch_launch(self._name, args, launch)
+
+    def _launch_kernel(self, *args: object) -> None:
+        try:
+            super().__call__(*args)
+        except (RuntimeError, SystemError):  # Triton's launcher goes on with its error set
+            failure = hip.library().take_failure()
+            if failure is None:
+                raise
+            raise failure from None
 
 
 def kernel_meta(src: Any, metadata: Any) -> dict[str, bool | int | str]:

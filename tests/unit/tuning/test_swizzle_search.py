@@ -16,8 +16,8 @@ from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.simulator.line_sharing import FILE, TOUCH, SharingObservation, read_sharing
 from hipsynth.source.names import base_name
 from hipsynth.tuning.swizzle import report, search
-from hipsynth.tuning.swizzle.edits import read_source
 from hipsynth.tuning.swizzle.line_use import observe_launches
+from hipsynth.tuning.swizzle.mappable import HipProgram
 from hipsynth.tuning.swizzle.mapping import Mapping as GroupMapping
 from hipsynth.tuning.swizzle.search import KernelSwizzle, SwizzleSettings, search_mappings
 from hipsynth.tuning.trial import Trial, target_of
@@ -155,12 +155,12 @@ def test_mappings_that_are_right_alone_are_compared_together(monkeypatch: pytest
     works = [search._Work(KernelSwizzle(name), name, record, None, None, (1, 1, 1)) for name in "ab"]  # type: ignore[arg-type]
     for work in works:
         work.best = (GroupMapping(), record)
-    monkeypatch.setattr(search, "_patched_text", lambda source, kept: " ".join(kept))
-    monkeypatch.setattr(search, "run_trial", lambda text, *_: text)
+    source = HipProgram(program(), TARGET)
+    monkeypatch.setattr(source, "write_mapped", " ".join)
+    monkeypatch.setattr(source, "run_trial", lambda text, _: text)
     monkeypatch.setattr(
         search, "compare_trials", lambda _, text: TrialComparison(text != "a b", True, reason="a copy differs")
     )
-    source = read_source(program(), "gfx942")
     assert search._verify_program(source, works, Trial("ok"), SwizzleSettings(TARGET)) == source.text
     assert [work.answer.status for work in works] == ["refused"] * 2
     assert all("together" in work.answer.reason and not work.answer.outputs_equal for work in works)

@@ -1,0 +1,69 @@
+"""Trials of scripts: what a script with Triton kernels left in tensors, for comparisons (inside/trial.py writes it)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hipsynth.core.errors import BadInput
+from hipsynth.core.files import read_regular
+from hipsynth.core.reasons import Reason
+from hipsynth.simulator.artefacts import Artefacts
+
+VARIABLE, FILE = "HIPSYNTH_SCRIPT_TRIAL", "hipsynth-tensors.bin"
+MOST_BYTES, MOST_TENSORS = 1 << 30, 10_000
+HEAD_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class TensorBytes:
+    """What the last launch of a kernel left in memory of a tensor. `dtype`: PyTorch's name, such as "float32"."""
+
+    dtype: str
+    data: bytes
+
+    @property
+    def digest(self) -> str:
+        return hashlib.blake2b(self.data, digest_size=16).hexdigest()
+
+
+def observe_script(artefacts: Artefacts, folder: Path, *, seed: int = 0, tensors: bool = True) -> Artefacts:
+    """The script, to be run in `folder`, which also leaves what its kernels wrote in a file there (`tensors`). `seed`:
+    not 0, its random generators give other numbers. Generators without a seed always get one."""
+    assert artefacts.interpreter is not None
+    settings = {"seed": seed, "tensors": str(folder.resolve() / FILE) if tensors else ""}
+    places = dict(artefacts.interpreter.places) | {VARIABLE: json.dumps(settings)}
+    return replace(artefacts, interpreter=replace(artefacts.interpreter, places=tuple(places.items())))
+
+
+def read_tensors(folder: Path) -> tuple[TensorBytes, ...]:
+    """The tensors that a run in `folder` left, in the order of their first launches; () if it did not reach its end.
+    Raises BadInput if the file is not as it was written, or too large."""
+    path = folder / FILE
+    data = read_regular(path, MOST_BYTES, inside=folder) if path.exists() else b""
+    if not data:
+        return ()
+    end = data.find(b"\n", 0, HEAD_BYTES)
+    try:
+        rows: Any = json.loads(data[: max(end, 0)])
+        sizes = [(str(dtype), int(size)) for dtype, size in rows]
+    except (ValueError, TypeError, RecursionError):
+        raise _damaged_file(path) from None
+    if (
+        len(sizes) > MOST_TENSORS
+        or any(size < 0 for _, size in sizes)
+        or end + 1 + sum(s for _, s in sizes) != len(data)
+    ):
+        raise _damaged_file(path)
+    tensors, at = [], end + 1
+    for dtype, size in sizes:
+        tensors.append(TensorBytes(dtype, data[at : at + size]))
+        at += size
+    return tuple(tensors)
+
+
+def _damaged_file(path: Path) -> BadInput:
+    return BadInput(f"{path.name} is damaged", cause="the script wrote to it", reason=Reason.BAD_RESULT)

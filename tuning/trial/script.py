@@ -1,0 +1,96 @@
+"""Trials of Python scripts with Triton kernels: one variant of a script, run in the sandbox under stated conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from hipsynth.core.errors import BadInput
+from hipsynth.core.program import Project, text_id
+from hipsynth.core.reasons import Reason
+from hipsynth.profiling.backends.protocol import Target
+from hipsynth.profiling.backends.sim import measured_kernels
+from hipsynth.simulator import api, devices
+from hipsynth.simulator.line_sharing import SharingObservation
+from hipsynth.simulator.observation import Observation, Output
+from hipsynth.simulator.run_folder import place
+from hipsynth.simulator.scripts.compiled_kernels import reuse_entry
+from hipsynth.simulator.scripts.prepare import prepare_script
+from hipsynth.simulator.scripts.trial import TensorBytes, observe_script, read_tensors
+from hipsynth.toolchain import sandbox
+from hipsynth.tuning.trial.run import Conditions, Trial
+
+T = TypeVar("T")
+KIND = "tensor of"  # an output is a "tensor of float32"
+
+
+@dataclass(frozen=True)
+class ScriptTrials:
+    """Runs variants of one script: the same project with other texts. `compiled`: an empty folder for the variants'
+    compiled kernels, which a later run of the same variant finds, and each variant those of the script itself.
+
+    Conditions mean what they do for HIP programs, but `redraw` is the number by which random generators are seeded
+    otherwise, and the outputs of exact runs are the tensors that kernels wrote.
+    """
+
+    project: Project
+    text: str
+    compiled: Path
+
+    def run(self, text: str, target: Target, conditions: Conditions) -> Trial:
+        """Runs a variant; its failures are results. Raises MissingDependency if nothing can run here."""
+        observation = replace(conditions, redraw=0).observation()
+        if observation is not None:
+            observation = replace(observation, outputs=False)
+        return self.observe(text, target, conditions, observation, _to_trial(conditions, target))
+
+    def observe(
+        self,
+        text: str,
+        target: Target,
+        conditions: Conditions,
+        observation: Observation | SharingObservation | None,
+        read: Callable[[api.RunResult, Path], T],
+    ) -> T:
+        """What `read` makes of the result of a run and the folder in which it ran."""
+        artefacts = prepare_script(self.project.sources[0].path)
+        project = replace(self.project, arguments=conditions.arguments)
+        with sandbox.job_folder() as job:
+            placed = place(project, project.sources[0].path.name, artefacts, job / "run")
+            placed.artefacts.executable.write_bytes(text.encode())
+            entry, original = self.compiled / text_id(text), self.compiled / text_id(self.text)
+            stored = entry if entry.is_dir() else original
+            with reuse_entry(entry, stored, placed.artefacts, placed.folder) as runnable:
+                watched = observe_script(runnable, placed.folder, seed=conditions.redraw, tensors=conditions.exact)
+                result = api.run_program(
+                    watched, devices.load_device(target.device), placed.folder, conditions.limits(), placed.arguments,
+                    count=conditions.count, mounts=placed.mounts, observation=observation,
+                )  # fmt: skip
+                hide = sandbox.hide_job_folders
+                message, out, err = map(hide, (result.message, result.stdout, result.stderr))
+                return read(replace(result, message=message, stdout=out, stderr=err), placed.folder)
+
+
+def _to_trial(conditions: Conditions, target: Target) -> Callable[[api.RunResult, Path], Trial]:
+    def read(result: api.RunResult, folder: Path) -> Trial:
+        tensors: tuple[TensorBytes, ...] = ()
+        status, reason, message = result.status, result.reason, result.message
+        try:
+            tensors = read_tensors(folder) if conditions.exact else ()
+        except BadInput as error:
+            status, reason, message = "failed", error.reason or Reason.BAD_RESULT, str(error)
+        if not reason and result.exit_code:
+            message = "\n".join(result.stderr.strip().splitlines()[-1:])
+        outputs = tuple(
+            Output(f"{KIND} {tensor.dtype}", number, len(tensor.data), len(tensor.data), tensor.digest)
+            for number, tensor in enumerate(tensors)
+        )
+        recorded = {number: tensor.data for number, tensor in enumerate(tensors)}
+        return Trial(
+            status, reason, message, result.exit_code, result.stdout, measured_kernels(result.kernels, target.arch),
+            outputs, recorded, result.warnings, result.sampled, result.cpu_s, result.transfers,
+        )  # fmt: skip
+
+    return read
