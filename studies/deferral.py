@@ -158,7 +158,7 @@ def draw(trials: Sequence[DeferralTrial]) -> None:
 
 
 def lines(trials: Sequence[DeferralTrial]) -> list[str]:
-    """The table of docs/explanation/prediction.md."""
+    """The table of docs/log/prediction.md."""
     points, chosen = curve(trials), sum(t.deferred for t in trials)
     wanted = {"nothing": 0, "what `--defer` does": chosen}
     wanted |= {f"{share} % of the programs": round(len(trials) * share / 100) for share in (25, 50, 75)}
