@@ -34,7 +34,7 @@ Cell = tuple[Program, Target, ProgramRun]
 
 
 @dataclass
-class Tally:
+class LabelCosts:
     """Times of one architecture in seconds, and what limits the heaviest kernel of each label."""
 
     labels: int = 0
@@ -119,16 +119,16 @@ def checked(sampled: list[tuple[Cell, TargetResult]], every: int) -> dict[str, A
 
 
 def measure(count: int, sizes: int, seed: int, check: int) -> dict[str, Any]:
-    tallies: dict[str, Tally] = {}
+    costs: dict[str, LabelCosts] = {}
     sampled: list[tuple[Cell, TargetResult]] = []
     for cell in cells([replace(p, expected=None) for p in generate_programs(count, seed, runs=sizes)]):
         start = time.monotonic()
         result = profile(cell, LIMITS)
-        tallies.setdefault(result.device, Tally()).add(result, time.monotonic() - start)
+        costs.setdefault(result.device, LabelCosts()).add(result, time.monotonic() - start)
         if any(kernel.sampled for kernel in result.kernels):
             sampled.append((cell, result))
     return {
-        "labels": {device: tally.document() for device, tally in sorted(tallies.items())},
+        "labels": {device: cost.document() for device, cost in sorted(costs.items())},
         "errors": checked(sampled, check) if check else {},
     }
 

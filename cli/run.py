@@ -182,10 +182,10 @@ def _in_copy(
 ) -> tuple[RunResult, list[str]]:
     """Runs the program in a copy of its folder, passing its output on unless JSON is wanted; with the files it made."""
     from hipsynth.simulator import api
-    from hipsynth.simulator.run_folder import place
+    from hipsynth.simulator.run_folder import place_program
     from hipsynth.simulator.scripts.compiled_kernels import reuse_compiled
 
-    placed = place(project, project.sources[0].path.stem, artefacts, folder)
+    placed = place_program(project, project.sources[0].path.stem, artefacts, folder)
     before = stamp_files(folder)
     with reuse_compiled(project, placed.artefacts, folder) as runnable:
         result = api.run_program(

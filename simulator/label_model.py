@@ -22,7 +22,7 @@ def _older() -> Mapping[str, int]:
     return {row["older"]: row["sim"] for row in rows}
 
 
-def number(backend: str) -> int:
+def version_number(backend: str) -> int:
     """The version's number of a backend, "sim" or "preview"."""
     return _versions()[backend]
 
@@ -43,7 +43,7 @@ def equal_versions(version: str) -> tuple[str, ...]:
     return tuple(older + plus + settings for older, number in _older().items() if f"labels-{number}" == name)
 
 
-def canonical(version: str) -> str:
+def current_version(version: str) -> str:
     """The present name of a version that a corpus or release carries; itself if it has no other."""
     name, plus, settings = version.partition("+")
     return f"labels-{_older()[name]}{plus}{settings}" if name in _older() else version

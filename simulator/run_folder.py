@@ -24,7 +24,7 @@ class PlacedProgram:
     mounts: Mapping[str, Path] | None = None
 
 
-def place(project: Project | None, name: str, artefacts: Artefacts, folder: Path) -> PlacedProgram:
+def place_program(project: Project | None, name: str, artefacts: Artefacts, folder: Path) -> PlacedProgram:
     """Makes `folder` as a copy of the project's folder with the executable in it; without a project it is empty, but
     for a script.
 

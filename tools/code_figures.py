@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import functools
 import json
 import subprocess
 import sys
@@ -38,6 +39,12 @@ def read_modules(revision: str | None) -> dict[str, str]:
     if revision is None:
         return {path: (ROOT / path).read_text() for path in paths if (ROOT / path).is_file()}
     return {path: git("show", f"{revision}:{path}") for path in paths}
+
+
+@functools.cache
+def tree_figures() -> dict[str, float]:
+    """count_figures() of the working tree, counted once."""
+    return count_figures(read_modules(None))
 
 
 def git(*arguments: str) -> str:

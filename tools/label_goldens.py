@@ -315,7 +315,7 @@ def summarise_moves(pairs: Sequence[tuple[Golden | None, Golden | None]], all_la
 
 def may_write(record: GoldenRecord, pairs: Sequence[tuple[Golden | None, Golden | None]]) -> str:
     """Why labels that moved may not be recorded, "" if they may."""
-    now = {"sim": label_model.number("sim"), "preview": label_model.number("preview")}
+    now = {"sim": label_model.version_number("sim"), "preview": label_model.version_number("preview")}
     both = [(before, after) for before, after in pairs if before and after]
     stale = {"sim" if any(a.backend == "sim" for _, a in both) else "preview"} if both else set()
     behind = sorted(name for name in stale if now[name] <= record.version(name) and now["sim"] <= record.sim)
@@ -406,7 +406,9 @@ def extend_names(
 
 
 def _make_record(labels: Sequence[Golden], names: Mapping[str, Sequence[str]]) -> GoldenRecord:
-    return GoldenRecord(label_model.number("sim"), label_model.number("preview"), tools_here(), names, labels)
+    return GoldenRecord(
+        label_model.version_number("sim"), label_model.version_number("preview"), tools_here(), names, labels
+    )
 
 
 def _keep_affordable(drawn: Iterable[Drawn], workers: int) -> list[Drawn]:

@@ -26,7 +26,7 @@ from hipsynth.simulator import api, devices, label_model
 from hipsynth.simulator.build import build_program, compile_limits
 from hipsynth.simulator.limits import REFINED, SAMPLING_UNITS, RunLimits
 from hipsynth.simulator.opcodes import count_opcodes
-from hipsynth.simulator.run_folder import place
+from hipsynth.simulator.run_folder import place_program
 from hipsynth.simulator.scripts.compiled_kernels import read_compiled, reuse_compiled
 from hipsynth.simulator.scripts.prepare import missing_packages, package_versions
 from hipsynth.toolchain import CompileLimits, sandbox
@@ -222,10 +222,10 @@ def _too_coarse(result: api.RunResult, device: devices.DeviceTable, limits: RunL
 def run_in_copy(
     program: Program, artefacts: api.Artefacts, device: devices.DeviceTable, limits: RunLimits
 ) -> api.RunResult:
-    """Runs a built program in a folder of its own (see run_folder.place); texts call that folder <scratch>."""
+    """Runs a built program in a folder of its own (see run_folder.place_program); texts call that folder <scratch>."""
     with sandbox.job_folder() as job:
         folder = job / "run"
-        placed = place(program.project, program.name, artefacts, folder)
+        placed = place_program(program.project, program.name, artefacts, folder)
         arguments = placed.arguments if program.project else program.arguments
         with reuse_compiled(program.project, placed.artefacts, folder) as runnable:
             result = api.run_program(runnable, device, folder, limits, arguments, mounts=placed.mounts)

@@ -28,7 +28,7 @@ from hipsynth.simulator import api
 from hipsynth.simulator.devices import DeviceTable
 from hipsynth.simulator.launch_record import FILE, MOST_BYTES, LaunchRecording, RecordedLaunch, parse_launches
 from hipsynth.simulator.limits import RunLimits
-from hipsynth.simulator.run_folder import place
+from hipsynth.simulator.run_folder import place_program
 from hipsynth.source.outline import outline_kernels
 from hipsynth.toolchain import CompileLimits, sandbox
 
@@ -151,7 +151,7 @@ def record_launches(run: HostRun, signatures: Mapping[str, str]) -> Recording:
     with sandbox.job_folder() as job:
         folder = job / "run"
         project = replace(run.project, arguments=run.arguments) if run.project else None
-        placed = place(project, run.source.stem, artefacts, folder)
+        placed = place_program(project, run.source.stem, artefacts, folder)
         words = placed.arguments if project else run.arguments
         recording = run_recording(placed.artefacts, run.device, folder, words, placed.mounts)
         path = folder / FILE

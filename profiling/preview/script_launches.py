@@ -34,7 +34,7 @@ from hipsynth.simulator import api
 from hipsynth.simulator.build import write_text
 from hipsynth.simulator.devices import DeviceTable
 from hipsynth.simulator.launch_record import FILE, MOST_BYTES
-from hipsynth.simulator.run_folder import place
+from hipsynth.simulator.run_folder import place_program
 from hipsynth.simulator.scripts.compiled_kernels import reuse_compiled
 from hipsynth.simulator.scripts.prepare import package_versions, prepare_script
 from hipsynth.toolchain import sandbox
@@ -70,7 +70,7 @@ def record_script(project: Project, device: DeviceTable) -> Recording:
         return stored
     artefacts = prepare_script(project.sources[0].path)
     with sandbox.job_folder() as job:
-        placed = place(project, project.sources[0].path.name, artefacts, job / "run")
+        placed = place_program(project, project.sources[0].path.name, artefacts, job / "run")
         with reuse_compiled(project, placed.artefacts, placed.folder) as runnable:
             run = run_recording(
                 runnable, device, placed.folder, placed.arguments, placed.mounts, SCRIPT_SECONDS, CHECKED_SECONDS

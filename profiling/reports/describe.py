@@ -182,7 +182,7 @@ def expected_errors(kernel: KernelRecord, device: str) -> dict[str, ExpectedErro
 
 
 def _expected_error(metric: str, kernel: KernelRecord, device: str, unseen: Sequence[str]) -> ExpectedError | None:
-    expected = expected_error.expected(metric, device, kernel.duration_ns)
+    expected = expected_error.find_error(metric, device, kernel.duration_ns)
     if expected is None:
         return None
     within = expected_error.expected_range(metric, device, kernel.counters, kernel.duration_ns)

@@ -344,7 +344,7 @@ def _scaling_error(name: str, column: Column) -> str:
 
 
 def _expected_error(name: str, column: Column) -> expected_error.ErrorRow | None:
-    return expected_error.expected(name, column.result.device, column.kernel.duration_ns)
+    return expected_error.find_error(name, column.result.device, column.kernel.duration_ns)
 
 
 def _error_text(name: str, column: Column) -> str:

@@ -121,7 +121,7 @@ def _by_arch(document: Mapping[str, Mapping[str, list[str]]], section: str) -> d
 
 
 @functools.cache
-def table() -> Evidence:
+def load_table() -> Evidence:
     """errors.toml (cached)."""
     return parse_table(TABLE_PATH.read_text())
 
@@ -142,12 +142,12 @@ def _guessed_error(quantity: str, device: str) -> ErrorRow | None:
     return ErrorRow(quantity, devices.load_device(device).arch, device, unit, 0, size, size, (), ()) if unit else None
 
 
-def expected(quantity: str, device: str, duration_ns: float) -> ErrorRow | None:
+def find_error(quantity: str, device: str, duration_ns: float) -> ErrorRow | None:
     """Expected error of a metric or counter of a kernel on a device; None if it was never compared to hardware, a guess
     (n = 0) if nothing of its architecture was."""
     if not is_recorded(device):
         return _guessed_error(quantity, device)
-    errors = table().errors
+    errors = load_table().errors
     facts = metrics.metric_table().metrics.get(quantity)
     timed = facts is not None and facts.kind in TIMED
     for name in (duration_class(duration_ns), metrics.DURATION, quantity) if timed else (quantity,):
@@ -186,7 +186,7 @@ def parse_ranges(text: str) -> dict[tuple[str, str, str], ErrorRange]:
 
 
 @functools.cache
-def ranges() -> dict[tuple[str, str, str], ErrorRange]:
+def load_ranges() -> dict[tuple[str, str, str], ErrorRange]:
     """ranges.toml (cached)."""
     return parse_ranges(RANGES_PATH.read_text())
 
@@ -216,10 +216,10 @@ def expected_range(quantity: str, device: str, counters: Mapping[str, float], du
         size, unit = GUESSED[sort]
         arch = devices.load_device(device).arch
         return ErrorRange(kernel_class, sort, arch, kinds=0, figures=0, range=size, wide=True, alone=None, unit=unit)
-    return ranges().get((kernel_class, sort, devices.load_device(device).arch))
+    return load_ranges().get((kernel_class, sort, devices.load_device(device).arch))
 
 
-def features(counters: Mapping[str, float]) -> frozenset[str]:
+def used_features(counters: Mapping[str, float]) -> frozenset[str]:
     """Titles of the features that a kernel with these counters uses; missing counters count as zero."""
     return frozenset(
         title
@@ -234,9 +234,9 @@ def without_evidence(counters: Mapping[str, float], device: str, duration_ns: fl
     if not is_recorded(device):
         return [NO_RECORDING]
     arch = devices.load_device(device).arch
-    used = features(counters) - table().features.get(arch, frozenset())
+    used = used_features(counters) - load_table().features.get(arch, frozenset())
     titles = [feature.title for feature in FEATURES if feature.title in used]
-    if (duration_class(duration_ns), arch) not in table().errors:
+    if (duration_class(duration_ns), arch) not in load_table().errors:
         titles.append(f"{'below' if duration_ns < SHORT_NS else 'from'} {SHORT_NS / 1000:g} us")
     return titles
 

@@ -22,7 +22,7 @@ class KernelOutline:
         return self.line <= line <= self.last
 
 
-def kernels(text: str) -> list[KernelOutline]:
+def locate_kernels(text: str) -> list[KernelOutline]:
     """The first MOST_KERNELS kernels that a text defines or begins to define, in source order."""
     starts = [0]
     starts += [at + 1 for at, letter in enumerate(text) if letter == "\n"]

@@ -18,7 +18,7 @@ from hipsynth.serving.limits import SOURCE_BYTES
 from hipsynth.serving.lsp import kernel_results, presentation
 from hipsynth.serving.lsp.analysis_provider import AnswerSource, Query, QueryFailed
 from hipsynth.serving.lsp.buffer import TextBuffer
-from hipsynth.serving.lsp.kernel_positions import KernelOutline, kernels
+from hipsynth.serving.lsp.kernel_positions import KernelOutline, locate_kernels
 from hipsynth.serving.lsp.kernel_results import KernelFacts
 from hipsynth.simulator.devices import DEFAULT_ARCH
 
@@ -129,7 +129,7 @@ class OpenDocument:
     def found(self) -> list[KernelOutline]:
         """The kernels of the text, looked for when they are asked for; none in a text that is too long to predict."""
         if self._outlined is not self.text:
-            self._outline = kernels(self.text) if len(self.text) <= SOURCE_BYTES else []
+            self._outline = locate_kernels(self.text) if len(self.text) <= SOURCE_BYTES else []
             self._outlined = self.text
         return self._outline
 

@@ -181,7 +181,7 @@ def metric_rows(
 
 def features(*dispatches: Dispatch) -> frozenset[str]:
     """The features (titles of expected_error.FEATURES) that these dispatches use."""
-    found = (expected_error.features(dispatch["counters"]) for dispatch in dispatches)
+    found = (expected_error.used_features(dispatch["counters"]) for dispatch in dispatches)
     return frozenset().union(*found)
 
 

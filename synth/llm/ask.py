@@ -113,10 +113,10 @@ def ask_all(
     answers.reused = len(answers.answers)
     todo = [request for request in requests if request.key not in answers.answers]
     stop = threading.Event()
-    pace = _RateLimiter(manner.per_minute, stop)
+    limiter = _RateLimiter(manner.per_minute, stop)
     pool = ThreadPoolExecutor(manner.at_once)
     try:
-        waiting = {pool.submit(_ask_with_retries, request, client, manner, pace): request for request in todo}
+        waiting = {pool.submit(_ask_with_retries, request, client, manner, limiter): request for request in todo}
         _gather_answers(waiting, journal, answers, on_answer)
     finally:
         stop.set()
@@ -166,9 +166,9 @@ def _answer_record(request: ModelRequest, answer: ChatReply) -> AnswerRecord:
     }
 
 
-def _ask_with_retries(request: ModelRequest, client: Client, manner: RequestPolicy, pace: _RateLimiter) -> ChatReply:
+def _ask_with_retries(request: ModelRequest, client: Client, manner: RequestPolicy, limiter: _RateLimiter) -> ChatReply:
     for attempt in itertools.count():
-        pace.wait()
+        limiter.wait()
         try:
             return client.ask(request.body)
         except NoAnswer as error:
@@ -176,7 +176,7 @@ def _ask_with_retries(request: ModelRequest, client: Client, manner: RequestPoli
                 raise
             wait = error.wait_s or min(FIRST_WAIT_S * 2**attempt, MOST_BACKOFF_S)
             if error.reason == Reason.RATE_LIMITED:
-                pace.pause(wait)
+                limiter.pause(wait)
             else:
-                pace.stop.wait(wait)
+                limiter.stop.wait(wait)
     raise AssertionError  # the loop does not end

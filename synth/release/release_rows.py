@@ -104,7 +104,7 @@ def tools_of(rows: Iterable[StoredRow], shard: int) -> dict[str, str]:
 
 def canonical_tools(tools: Mapping[str, str]) -> dict[str, str]:
     """The tools of a shard or row with the present names of their versions."""
-    return {**tools, **{name: label_model.canonical(tools[name]) for name in ("backend_version", "version")}}
+    return {**tools, **{name: label_model.current_version(tools[name]) for name in ("backend_version", "version")}}
 
 
 def build_opcodes(rows: Iterable[StoredRow]) -> dict[str, set[str]]:

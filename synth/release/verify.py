@@ -100,7 +100,7 @@ def _check_program(release: Release, rows: Sequence[StoredRow], stored: StoredRo
     result.notes += [
         f"{name}: stored {tools[name]}, here {value}"
         for name, value in here.items()
-        if value != label_model.canonical(tools[name])
+        if value != label_model.current_version(tools[name])
     ]
     if job_result.status != "ok":
         result.status, result.differences = "failed", [f"{job_result.reason}: {job_result.message}"]

@@ -125,14 +125,14 @@ def recorded_devices() -> set[str]:
     without = {
         name for listed in re.findall(r"devices without a recording: ([^.]*)", text) for name in listed.split(", ")
     }
-    archs = {row.arch for row in expected_error.ranges().values()}
+    archs = {row.arch for row in expected_error.load_ranges().values()}
     return {name for name in devices.list_devices() if devices.load_device(name).arch in archs} - without
 
 
 def test_the_page_shows_the_ranges_and_scores_that_are_published() -> None:
     text = command.PAGE.read_text()
     assert text.startswith(page.INTRODUCTION), REMEDY
-    for row in expected_error.ranges().values():
+    for row in expected_error.load_ranges().values():
         shown = [line for line in text.splitlines() if line.startswith(f"| {row.class_} | {row.sort} | {row.arch} |")]
         assert len(shown) == 1 and f"| {row.range:g} " in shown[0] and shown[0].endswith("~ |") == row.wide
     published = page.read_scores()
@@ -176,7 +176,7 @@ def test_four_fifths_of_the_left_out_times_lie_in_the_printed_range() -> None:
 @pytest.mark.full
 def test_ranges_are_the_published_ones() -> None:
     now = {(row.class_, row.sort, row.arch): row for row in ranges.ranges(found().figures)}
-    then = expected_error.ranges()
+    then = expected_error.load_ranges()
     assert set(now) == set(then)
     for key, row in now.items():
         assert (row.kinds, row.wide) == (then[key].kinds, then[key].wide), key

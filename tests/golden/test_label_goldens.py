@@ -37,7 +37,7 @@ def test_more_labels_are_as_recorded(batch: int) -> None:
 
 def test_the_record_is_of_the_present_versions() -> None:
     record = label_goldens.read_goldens()
-    assert (record.sim, record.preview) == (label_model.number("sim"), label_model.number("preview"))
+    assert (record.sim, record.preview) == (label_model.version_number("sim"), label_model.version_number("preview"))
     assert f"## {label_model.preview_version()}\n" in label_goldens.PAGE.read_text()
 
 
@@ -80,7 +80,7 @@ def test_labels_that_moved_are_recorded_only_with_a_new_version(monkeypatch: pyt
     changed = label_goldens.replace(one, digest="0" * 16)
     pairs = label_goldens.find_moved([one], [changed])
     assert pairs == [(one, changed)] and "raise `sim`" in label_goldens.may_write(record, pairs)
-    monkeypatch.setattr(label_model, "number", lambda backend: record.version(backend) + 1)
+    monkeypatch.setattr(label_model, "version_number", lambda backend: record.version(backend) + 1)
     assert not label_goldens.may_write(record, pairs)
     assert not label_goldens.find_moved(record.labels, record.labels)
 

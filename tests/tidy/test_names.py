@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.code_figures import VAGUE_NAMES, count_figures, doubled_classes, read_modules
+from tools.code_figures import VAGUE_NAMES, doubled_classes, read_modules, tree_figures
 
 # Share of function names that are one word, in per cent, and room for what goes. Lower it when names got better.
 MOST_ONE_WORD_NAMES = 21.5
@@ -18,9 +18,9 @@ def test_a_doubled_class_name_is_found() -> None:
 
 
 def test_variables_say_what_their_value_is() -> None:
-    assert not count_figures(read_modules(None))["functions with a vague variable"], sorted(VAGUE_NAMES)
+    assert not tree_figures()["functions with a vague variable"], sorted(VAGUE_NAMES)
 
 
 def test_function_names_get_no_shorter() -> None:
-    share = count_figures(read_modules(None))["one-word function names, %"]
+    share = tree_figures()["one-word function names, %"]
     assert share <= MOST_ONE_WORD_NAMES, f"{share} % of the function names are one word: say verb and object"

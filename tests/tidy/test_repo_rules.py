@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.code_figures import ROOMS, count_figures, read_modules
+from tools.code_figures import ROOMS, tree_figures
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -183,7 +183,7 @@ def test_functions_stay_readable() -> None:
 
 
 def test_few_functions_are_long() -> None:
-    long = count_figures(read_modules(None))["functions over 40 lines"]
+    long = tree_figures()["functions over 40 lines"]
     assert long <= MOST_LONG_FUNCTIONS, f"{long} functions have over 40 lines (python -m tools.code_figures)"
 
 

@@ -125,7 +125,7 @@ def _total_time(kernel: StoredRow) -> float:
 
 
 def _tool_versions(row: StoredRow) -> tuple[str, ...]:
-    return label_model.canonical(row["backend_version"]), row["compiler"], row["headers"]
+    return label_model.current_version(row["backend_version"]), row["compiler"], row["headers"]
 
 
 def iter_samples(corpus: Corpus, selection: Selection, digits: str = "sig3") -> Iterator[Row]:

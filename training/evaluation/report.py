@@ -285,7 +285,7 @@ class ErrorTable:
 def _expected_errors(samples: Sequence[LabelledSample]) -> ErrorTable:
     """Median and worst error of each metric against hardware recordings, for the simulated devices of the corpus."""
     devices = sorted({(s.arch, s.device) for s in samples if s.backend in SIMULATED})
-    errors = expected_error.table().errors
+    errors = expected_error.load_table().errors
     rows = []
     for metric in (*table.paper_ids(), table.DURATION):
         facts = table.metric_table().metrics.get(metric)

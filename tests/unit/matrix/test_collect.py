@@ -114,7 +114,7 @@ def test_items_of_an_older_version_with_equal_labels_are_done(
     tmp_path: Path, recorded: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     older = "dev-c93b8a40-fbdc18fc"  # of release v1
-    present = label_model.canonical(older)
+    present = label_model.current_version(older)
     for version, measured in ((older, 1), (present, 0), ("labels-0", 1)):
         monkeypatch.setattr("hipsynth.profiling.backends.recorded.RecordedBackend.version", lambda _, v=version: v)
         assert (

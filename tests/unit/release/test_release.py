@@ -173,7 +173,7 @@ def test_a_shard_of_two_versions_is_refused(tmp_path: Path) -> None:
 
 def test_shards_of_equal_labels_extend_a_release_and_others_do_not(tmp_path: Path) -> None:
     older = "dev-c93b8a40-fbdc18fc"  # of release v1
-    present = label_model.canonical(older)
+    present = label_model.current_version(older)
     for shard, base in enumerate((older, present, "labels-0")):
         labelled(tmp_path, shard, base=base)
     packed(tmp_path, tmp_path / "release", 0)
@@ -187,8 +187,8 @@ def test_shards_of_equal_labels_extend_a_release_and_others_do_not(tmp_path: Pat
 
 def test_release_v1_has_the_first_numbered_labels() -> None:
     tools = [shard["tools"] for shard in Release.load(V1).facts["shards"].values()]
-    assert {label_model.canonical(one["version"]) for one in tools} == {"labels-1"}
-    assert {label_model.canonical(one["backend_version"]).partition("+")[0] for one in tools} == {"labels-1"}
+    assert {label_model.current_version(one["version"]) for one in tools} == {"labels-1"}
+    assert {label_model.current_version(one["backend_version"]).partition("+")[0] for one in tools} == {"labels-1"}
 
 
 def test_what_is_not_by_the_generator_is_refused(tmp_path: Path) -> None:

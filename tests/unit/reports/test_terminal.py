@@ -119,7 +119,7 @@ unit = "%"
 wide = {3}
 """
     rows = text.format("streaming", 5, 12.5, "false") + text.format("LDS", 1, 41.0, "true")
-    monkeypatch.setattr(expected_error, "ranges", lambda: expected_error.parse_ranges(rows))
+    monkeypatch.setattr(expected_error, "load_ranges", lambda: expected_error.parse_ranges(rows))
     plain = simulated({"hbm": 90})
     lds = replace(plain, counters={**plain.counters, "SQ_INSTS_LDS": 1e9})
     for one, name, size, wide in ((plain, "streaming", 12.5, False), (lds, "LDS", 41.0, True)):
@@ -135,15 +135,17 @@ wide = {3}
 
 def test_features_without_a_recording_are_named() -> None:
     plain = kernel().counters
-    assert expected_error.features(plain) == frozenset()
+    assert expected_error.used_features(plain) == frozenset()
     odd = {**plain, "SQ_INSTS_MFMA": 5, "SQ_ACTIVE_INST_VALU": 10, "SQ_THREAD_CYCLES_VALU": 320}
-    assert expected_error.features(odd) == {"matrix cores", "divergence"}
+    assert expected_error.used_features(odd) == {"matrix cores", "divergence"}
     assert set(expected_error.without_evidence(odd, "mi250", 1e5)) <= {"matrix cores", "divergence"}
 
 
 def test_errors_of_extrapolated_kernels_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = expected_error.table()
-    monkeypatch.setattr(expected_error, "table", lambda: expected_error.Evidence(known.errors, {"gfx90a": frozenset()}))
+    known = expected_error.load_table()
+    monkeypatch.setattr(
+        expected_error, "load_table", lambda: expected_error.Evidence(known.errors, {"gfx90a": frozenset()})
+    )
     plain = simulated({"hbm": 90})
     lds = replace(plain, counters={**plain.counters, "SQ_INSTS_LDS": 7})
     atomics = replace(plain, counters={**plain.counters, "TCP_TCC_ATOMIC_WITH_RET_REQ": 7})
@@ -155,7 +157,7 @@ def test_errors_of_extrapolated_kernels_are_marked(monkeypatch: pytest.MonkeyPat
     text = terminal.render_results([result(target(), atomics)])
     assert "* unlike every recorded gfx90a kernel: global atomics; errors" in text and " pt *" in text
     assert "*" not in terminal.render_results([result(target(), plain)])
-    monkeypatch.setattr(expected_error, "table", lambda: expected_error.Evidence({}, {"gfx90a": frozenset()}))
+    monkeypatch.setattr(expected_error, "load_table", lambda: expected_error.Evidence({}, {"gfx90a": frozenset()}))
     assert expected_error.without_evidence(plain.counters, "mi250", 1e5) == ["from 30 us"]
     assert expected_error.without_evidence(plain.counters, "mi250", 1e3) == ["below 30 us"]
     assert not expected_error.has_recorded_error("Duration", ["from 30 us"]) and expected_error.has_recorded_error(
@@ -179,11 +181,11 @@ kernels = ["copy"]
 studies = ["vcopy"]
 """
     text = "[features]\ngfx942 = []\n" + row.format("TCC_REQ", "", 1.0) + row.format("duration_ns", "mi300x", 2.0)
-    monkeypatch.setattr(expected_error, "table", lambda: expected_error.parse_table(text))
-    assert getattr(expected_error.expected("TCC_REQ", "mi300a", 1e5), "median", None) == 1.0
-    assert getattr(expected_error.expected("HBM_GFLOPS", "mi300x", 1e5), "median", None) == 2.0
-    assert expected_error.expected("HBM_GFLOPS", "mi250", 1e5) is None
-    assert expected_error.expected("L1_Cache_Hit_Rate", "mi300x", 1e5) is None
+    monkeypatch.setattr(expected_error, "load_table", lambda: expected_error.parse_table(text))
+    assert getattr(expected_error.find_error("TCC_REQ", "mi300a", 1e5), "median", None) == 1.0
+    assert getattr(expected_error.find_error("HBM_GFLOPS", "mi300x", 1e5), "median", None) == 2.0
+    assert expected_error.find_error("HBM_GFLOPS", "mi250", 1e5) is None
+    assert expected_error.find_error("L1_Cache_Hit_Rate", "mi300x", 1e5) is None
 
 
 def test_sampling_errors_propagate_from_counters_to_metrics() -> None:

@@ -28,7 +28,7 @@ from hipsynth.serving.limits import MOST_KERNELS  # noqa: E402
 from hipsynth.serving.lsp import kernel_results, presentation, server  # noqa: E402
 from hipsynth.serving.lsp.analysis_provider import Query, QueryFailed, WorkerSource  # noqa: E402
 from hipsynth.serving.lsp.buffer import TextBuffer  # noqa: E402
-from hipsynth.serving.lsp.kernel_positions import kernels  # noqa: E402
+from hipsynth.serving.lsp.kernel_positions import locate_kernels  # noqa: E402
 from hipsynth.serving.lsp.session import EditorOptions, EditorSession, OpenDocument  # noqa: E402
 from hipsynth.training.models.documents import PredictionResult  # noqa: E402
 
@@ -120,10 +120,12 @@ def whole(text: str) -> types.TextDocumentContentChangeWholeDocument:
 
 
 def test_kernels_are_found_while_they_are_written() -> None:
-    found = kernels(TEXT)
+    found = locate_kernels(TEXT)
     assert [(k.name, k.line, k.column, k.last) for k in found] == [("scale", 4, 39, 7), ("half_written", 8, 27, 10)]
-    assert kernels("") == [] and kernels('"__global__ void f() {}" /* __global__ void g() {}') == []
-    assert [k.name for k in kernels("__global__ void f(")] == ["f"]  # half a token: its parameters are being typed
+    assert locate_kernels("") == [] and locate_kernels('"__global__ void f() {}" /* __global__ void g() {}') == []
+    assert [k.name for k in locate_kernels("__global__ void f(")] == [
+        "f"
+    ]  # half a token: its parameters are being typed
 
 
 def test_options_of_a_wrong_type_have_their_defaults() -> None:
@@ -330,7 +332,7 @@ HOSTILE = ("__global__ ", "__global__ void f(int a) {", "__global__ f(", "'\\", 
 @pytest.mark.parametrize("part", HOSTILE)
 def test_hostile_texts_are_searched_to_the_end(part: str) -> None:
     # Each took from minutes to hours while unfinished parts were searched from every beginning.
-    assert len(kernels(part * (500_000 // len(part)))) <= MOST_KERNELS
+    assert len(locate_kernels(part * (500_000 // len(part)))) <= MOST_KERNELS
 
 
 def test_the_server_starts_without_torch_and_speaks_the_protocol() -> None:

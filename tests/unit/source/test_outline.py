@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from hipsynth.serving.lsp.kernel_positions import kernels
+from hipsynth.serving.lsp.kernel_positions import locate_kernels
 from hipsynth.source.declarations import read_parameter
 from hipsynth.source.outline import (
     blank_opaque,
@@ -40,7 +40,7 @@ NAMES = ["tiled", "axpy", "hidden"]
 
 def test_all_who_read_an_outline_name_the_same_kernels() -> None:
     assert kernel_names(TEXT) == NAMES
-    assert [one.name for one in kernels(TEXT)] == NAMES
+    assert [one.name for one in locate_kernels(TEXT)] == NAMES
     assert list(kernels_in(TEXT)) == NAMES
     check_values(TEXT, ["n", "p", "f"])
 
