@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from hipsynth.core.program import Program, Project
     from hipsynth.profiling.backends.protocol import Target, TargetResult
     from hipsynth.profiling.matrix.collect import MatrixSummary
+    from hipsynth.profiling.reports.executed_profile import ExecutedProfile
     from hipsynth.simulator.limits import RunLimits
 
 MOST_SAMPLING_UNITS, LEAST_EFFORT, MOST_EFFORT = 1000, 0.01, 1000
@@ -285,13 +286,10 @@ def _profile_program(
     lines: bool,
     options: MeasurementOptions,
 ) -> int:
-    from hipsynth.core.files import write_whole
     from hipsynth.library.profile import ProfileRequest, profile_project
     from hipsynth.library.targets import spell_flags
     from hipsynth.profiling.reports.describe import exit_code
-    from hipsynth.profiling.reports.filters import check_metric_pattern, write_csv
-    from hipsynth.profiling.reports.lines import lines_listing
-    from hipsynth.profiling.reports.what_if import what_if_listing
+    from hipsynth.profiling.reports.filters import check_metric_pattern
     from hipsynth.source.harness import HarnessChoices
 
     check_metric_pattern(options["metric_pattern"])
@@ -312,6 +310,20 @@ def _profile_program(
     document = profile_project(
         request, click.get_current_context().with_resource, lambda line: click.echo(f"note: {line}", err=True)
     )
+    _print_profile(document, lines, options)
+    results = document.measured
+    _note_failures(results, limits, options)
+    interrupted = any(result.reason == Reason.INTERRUPTED for result in results)
+    return stop_signal.exit_code() if interrupted else exit_code(results)
+
+
+def _print_profile(document: ExecutedProfile, lines: bool, options: MeasurementOptions) -> None:
+    """Prints a profile as JSON, CSV or text, and writes its page."""
+    from hipsynth.core.files import write_whole
+    from hipsynth.profiling.reports.filters import write_csv
+    from hipsynth.profiling.reports.lines import lines_listing
+    from hipsynth.profiling.reports.what_if import what_if_listing
+
     results = document.measured
     if options["html"] is not None:
         write_whole(options["html"], document.write_page())
@@ -329,9 +341,6 @@ def _profile_program(
             click.echo(
                 f"\n{result.arch} ({result.device})  {result.flags}: output of the program\n{result.stdout}".rstrip()
             )
-    _note_failures(results, limits, options)
-    interrupted = any(result.reason == Reason.INTERRUPTED for result in results)
-    return stop_signal.exit_code() if interrupted else exit_code(results)
 
 
 def _profile_text(results: Sequence[TargetResult], counters: bool | None, pattern: str) -> str:

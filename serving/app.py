@@ -78,7 +78,8 @@ def make_app(service: Service, version: str) -> tuple[FastAPI, RequestMeter]:
     app = FastAPI(title="hipsynth", version=version, docs_url=None, redoc_url=None, lifespan=life, responses=ERRORS)
     meter = RequestMeter(service)
     _add_errors(app)
-    _add_work(app, service)
+    _add_predictions(app, service)
+    _add_jobs(app, service)
     _add_state(app, service, meter)
     _add_page(app)
     return app, meter
@@ -148,7 +149,9 @@ async def while_there(request: Request, work: Coroutine[object, None, object]) -
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _add_work(app: FastAPI, service: Service) -> None:
+def _add_predictions(app: FastAPI, service: Service) -> None:
+    """Requests that are answered at once."""
+
     @app.post("/v1/predict", response_model=PredictDocument)
     async def predict(body: Predict, request: Request) -> Response:
         """The document of `synth predict --json` for one target."""
@@ -158,6 +161,19 @@ def _add_work(app: FastAPI, service: Service) -> None:
     async def compare(body: Compare, request: Request) -> Response:
         """Two predictions side by side, and the ratios b / a."""
         return await while_there(request, service.compare(body.a, body.b))
+
+    @app.post("/v1/chat/completions", response_model=ChatCompletion)
+    async def chat(body: Chat, request: Request) -> Response:
+        """OpenAI's chat completions, answered by the trained language model."""
+        answered = await while_there(request, service.chat(body))
+        if answered.status_code != 200:
+            return answered
+        answer = from_json(ChatAnswer, json.loads(bytes(answered.body)))
+        return _completion_response(answer, body, str(service.settings.model))
+
+
+def _add_jobs(app: FastAPI, service: Service) -> None:
+    """Requests that start a job, and those about jobs."""
 
     @app.post("/v1/profile", status_code=202, response_model=AcceptedJob)
     async def profile(body: Profile) -> AcceptedJob:
@@ -188,15 +204,6 @@ def _add_work(app: FastAPI, service: Service) -> None:
     async def cancel(job: str) -> Response:
         """Stops a job; one that has ended stays as it is."""
         return _job_response(service.cancel(job))
-
-    @app.post("/v1/chat/completions", response_model=ChatCompletion)
-    async def chat(body: Chat, request: Request) -> Response:
-        """OpenAI's chat completions, answered by the trained language model."""
-        answered = await while_there(request, service.chat(body))
-        if answered.status_code != 200:
-            return answered
-        answer = from_json(ChatAnswer, json.loads(bytes(answered.body)))
-        return _completion_response(answer, body, str(service.settings.model))
 
 
 def _job_response(job: JobState | None) -> Response:

@@ -110,22 +110,24 @@ def _offer_commands(server: LanguageServer, session: EditorSession) -> None:
     def tell(kind: types.MessageType, text: str) -> None:
         server.window_show_message(types.ShowMessageParams(kind, f"hipsynth: {text}"))
 
+    def refuse(error: QueryFailed) -> object:
+        tell(types.MessageType.Warning, str(error))
+        return {"error": error.reason, "message": str(error)}
+
     @server.command(PROFILE)
     async def profile(uri: str) -> object:
         _end_with_request(server)
         try:
             return document_json(await session.profile(uri))
         except QueryFailed as error:
-            tell(types.MessageType.Warning, str(error))
-            return {"error": error.reason, "message": str(error)}
+            return refuse(error)
 
     @server.command(COMPARE)
     async def compare(uri: str) -> object:
         try:
             rows = await session.compare(uri)
         except QueryFailed as error:
-            tell(types.MessageType.Warning, str(error))
-            return {"error": error.reason, "message": str(error)}
+            return refuse(error)
         tell(types.MessageType.Info, "saved → edited, predicted: " + "; ".join(row.text for row in rows))
         return {"kernels": to_json(rows)}
 
@@ -135,8 +137,7 @@ def _offer_commands(server: LanguageServer, session: EditorSession) -> None:
         try:
             report = await session.optimize(uri)
         except QueryFailed as error:
-            tell(types.MessageType.Warning, str(error))
-            return {"error": error.reason, "message": str(error)}
+            return refuse(error)
         document = session.documents.get(uri)
         faster = document.faster if document else None
         improved = report.status == "improved" and faster is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -51,7 +51,20 @@ def train_analytic(
     model.save(out / PREDICTOR)
     TextModel.fit(used).save(out / TEXT_MODEL.name)
     write_training_set(out, used, Path(BASE))
-    record: ModelRecord = {
+    record = _describe_model(config, fingerprint, parts, len(learned), model)
+    write_whole(out / RECORD, json.dumps(record, indent=1))
+    return record
+
+
+def _describe_model(
+    config: Config,
+    fingerprint: str,
+    parts: Mapping[str, Sequence[LabelledSample]],
+    previewed: int,
+    model: AnalyticModel,
+) -> ModelRecord:
+    used = [*parts["train"], *parts["valid"]]
+    return {
         "version": 1,
         "status": "finished",
         "fingerprint": fingerprint,
@@ -60,13 +73,11 @@ def train_analytic(
         "format": config.format,
         "context": 0,
         "samples": {name: len(part) for name, part in parts.items()},
-        "previewed": len(learned),
+        "previewed": previewed,
         "thresholds": model.thresholds,
         "backends": sorted({s.backend for s in used}),
         "targets": [list(target) for target in sorted({(s.arch, s.flags) for s in used})],
     }
-    write_whole(out / RECORD, json.dumps(record, indent=1))
-    return record
 
 
 def _describe_labels(samples: Sequence[LabelledSample], previewed: int) -> dict[str, object]:

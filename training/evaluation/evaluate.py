@@ -85,9 +85,7 @@ def evaluate_model(
         report(f"model: {len(part)} samples of split {name}")
         by_model[name] = predictor.predict(part)
         valid[name] = predictor.valid_share(part[:free_samples])
-    baselines: list[Baseline] = all_baselines(disassemble) if train else []
-    if train and disassemble is None and not isinstance(predictor, ScoredAnalyticPredictor):
-        baselines.append(AnalyticBaseline())
+    baselines = _choose_baselines(predictor, disassemble) if train else []
     predicted = {"model": by_model, **_predict_with_baselines(baselines, train, parts, report)}
     record = predictor.record
     document = EvaluationDocument(
@@ -103,6 +101,13 @@ def evaluate_model(
         fingerprint=evaluation_fingerprint(record, samples),
     )
     return Evaluation(document, parts, predicted)
+
+
+def _choose_baselines(predictor: ScoredPredictor, disassemble: Disassemble | None) -> list[Baseline]:
+    baselines: list[Baseline] = all_baselines(disassemble)
+    if disassemble is None and not isinstance(predictor, ScoredAnalyticPredictor):
+        baselines.append(AnalyticBaseline())
+    return baselines
 
 
 def _predict_with_baselines(

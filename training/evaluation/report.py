@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
+from typing import TYPE_CHECKING
 
 from hipsynth.core.documents import to_json
 from hipsynth.core.errors import BadInput
@@ -34,6 +35,9 @@ from hipsynth.training.evaluation.documents import (
 )
 from hipsynth.training.evaluation.scores import mean_within, relative_error
 from hipsynth.training.models.predict import physical_values
+
+if TYPE_CHECKING:
+    import jinja2
 
 TEMPLATE = Path(__file__).with_name("report.html.j2")
 SCRIPT = TEMPLATE.with_name("report.js")
@@ -108,16 +112,11 @@ def render_report(
     `failures` counts failed builds by reason, `limits` kernels by architecture and limiting unit; `accuracy` is an
     evaluation document with its prediction rows.
     """
-    import jinja2
-
     families = sorted({s.family for s in samples})
     colours = {family: category_colour(index) for index, family in enumerate(families)}
     backends = sorted({s.backend for s in samples})
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    environment.filters["number"] = lambda value: "-" if value is None else format_number(value, 3)
-    environment.filters["percent"] = lambda share: "-" if share is None else f"{100 * share:.1f}"
     document, rows = accuracy or (None, [])
-    return environment.from_string(TEMPLATE.read_text()).render(
+    return _load_template().render(
         corpus=corpus,
         samples=samples,
         families=families,
@@ -145,6 +144,15 @@ def render_report(
         provenance=_report_provenance(samples, document),
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     )
+
+
+def _load_template() -> jinja2.Template:
+    import jinja2
+
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    environment.filters["number"] = lambda value: "-" if value is None else format_number(value, 3)
+    environment.filters["percent"] = lambda share: "-" if share is None else f"{100 * share:.1f}"
+    return environment.from_string(TEMPLATE.read_text())
 
 
 @dataclass(frozen=True)

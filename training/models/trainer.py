@@ -43,9 +43,7 @@ def fit_model(
     `out`. Returns what a record says of the run, and whether this process is the first."""
     from transformers import PrinterCallback, Trainer
 
-    # Counted before training, because ZeRO-3 partitions the parameters among processes.
-    parameters = sum(p.numel() for p in model.parameters())
-    trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    parameters, trained = _count_parameters(model)  # before training: ZeRO-3 partitions them among processes
     train, valid = ([without_count(row) for row in part] for part in parts)
     throughput = Throughput()
     trainer = Trainer(
@@ -75,6 +73,12 @@ def fit_model(
     }
     facts.update(sample_facts(parts[0]))
     return facts, first
+
+
+def _count_parameters(model: PreTrainedModel) -> tuple[int, int]:
+    """(all, trained) parameters."""
+    counts = [(p.numel(), p.requires_grad) for p in model.parameters()]
+    return sum(count for count, _ in counts), sum(count for count, trained in counts if trained)
 
 
 def _train_from_checkpoint(trainer: Trainer, folder: Path, fingerprint: str) -> TrainOutput:
