@@ -15,7 +15,7 @@ from hipsynth.profiling.backends.sim import measured_kernels
 from hipsynth.simulator import api, devices
 from hipsynth.simulator.line_sharing import SharingObservation
 from hipsynth.simulator.observation import Observation, Output
-from hipsynth.simulator.run_folder import place
+from hipsynth.simulator.run_folder import place_program
 from hipsynth.simulator.scripts.compiled_kernels import reuse_entry
 from hipsynth.simulator.scripts.prepare import prepare_script
 from hipsynth.simulator.scripts.trial import TensorBytes, observe_script, read_tensors
@@ -58,7 +58,7 @@ class ScriptTrials:
         artefacts = prepare_script(self.project.sources[0].path)
         project = replace(self.project, arguments=conditions.arguments)
         with sandbox.job_folder() as job:
-            placed = place(project, project.sources[0].path.name, artefacts, job / "run")
+            placed = place_program(project, project.sources[0].path.name, artefacts, job / "run")
             placed.artefacts.executable.write_bytes(text.encode())
             entry, original = self.compiled / text_id(text), self.compiled / text_id(self.text)
             stored = entry if entry.is_dir() else original
