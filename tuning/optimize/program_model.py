@@ -70,6 +70,7 @@ class ParsedProgram:
     kernels: tuple[KernelDefinition, ...]
     referents: dict[int, frozenset[Entity]] = field(repr=False)  # by a token's offset
     macros: dict[str, frozenset[str]] = field(default_factory=dict)
+    arch: str = ""
 
     def entities(self, token: Token) -> frozenset[Entity]:
         return self.referents.get(token.start, frozenset())
@@ -82,7 +83,7 @@ def read_program(text: str, arch: str) -> ParsedProgram:
     for function in parsed.functions:
         bodies.setdefault(function.name, []).append((function.first, function.last))
     macros = {function.name: function.words for function in parsed.macros}
-    bare = ParsedProgram(text, parsed.unit, parsed.tokens, (), parsed.referents, macros)
+    bare = ParsedProgram(text, parsed.unit, parsed.tokens, (), parsed.referents, macros, arch)
     kernels = tuple(_kernel(bare, parsed, bodies, function) for function in parsed.kernels)
     return replace(bare, kernels=kernels)
 

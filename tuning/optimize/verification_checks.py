@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
+from hipsynth.core.errors import BadInput
 from hipsynth.core.reasons import Reason
 from hipsynth.simulator.observation import Family
 from hipsynth.tuning.optimize.documents import VerificationCheck
+from hipsynth.tuning.optimize.evaluate import original_name
+from hipsynth.tuning.optimize.program_model import read_program
+from hipsynth.tuning.optimize.transformations.matrix_cores import list_half_products
 from hipsynth.tuning.optimize.verification_repeats import (
     check_moved_memory,
     check_repeated_calls,
@@ -27,7 +31,7 @@ from hipsynth.tuning.optimize.verification_support import (
 from hipsynth.tuning.trial import Conditions, Trial
 
 ON_DEVICE = frozenset({"device_to_device", "fill"})
-NARROW = tuple(f"SQ_INSTS_VALU_MFMA_MOPS_{kind}" for kind in ("F16", "BF16", "I8", "XF32", "F8"))
+NARROW = ("F16", "BF16", "I8", "XF32", "F8")
 FAST_MATH = ("-ffast-math", "-ffinite-math-only", "-Ofast")  # with these, compilers assume that there are no infinities
 EXACT_ONLY = frozenset({Family.SMALL, Family.INFINITE})
 
@@ -38,9 +42,11 @@ def check_precision(source: TrialSource, text: str) -> VerificationCheck:
     before, after = source.reference_trial(conditions), source.candidate_trial(text, conditions)
     if _count_operations(after, "F16") > _count_operations(before, "F16"):
         return VerificationCheck("precision", False, "it calculates with halves where the original does not")
-    if _count_operations(after, "F64") < 0.5 * _count_operations(before, "F64"):
+    if _count_doubles(after) < 0.5 * _count_doubles(before):
         return VerificationCheck("precision", False, "it calculates with floats where the original uses doubles")
-    if any(sum_counters(after, [name]) > sum_counters(before, [name]) for name in NARROW):
+    wider = [kind for kind in NARROW if _count_products(after, kind) > _count_products(before, kind)]
+    exact = _list_half_products(source, before) if wider else {}
+    if any(_count_products(after, kind, exact) > _count_products(before, kind, exact) for kind in wider):
         return VerificationCheck("precision", False, "it multiplies matrices in a narrower type than the original")
     return VerificationCheck("precision", True)
 
@@ -162,6 +168,33 @@ def _host_writes(trial: Trial) -> float:
 def _moved_bytes(trial: Trial) -> float:
     """Bytes copied within the device, or filled, by the runtime."""
     return sum(transfer.bytes for transfer in trial.transfers if transfer.kind in ON_DEVICE)
+
+
+def _count_doubles(trial: Trial) -> float:
+    """Instructions of a wavefront; matrix instructions are counted in units of 512 operations, as many as four of these
+    have."""
+    return _count_operations(trial, "F64") + 4 * _count_products(trial, "F64")
+
+
+def _count_products(trial: Trial, kind: str, exact: Mapping[str, str] | None = None) -> float:
+    """The work of matrix instructions, without kernels whose products of halves are `exact` in this kind."""
+    return sum(
+        kernel.counters.get(f"SQ_INSTS_VALU_MFMA_MOPS_{kind}", 0.0) * kernel.dispatches
+        for kernel in trial.kernels
+        if (exact or {}).get(original_name(kernel.name)) != kind
+    )
+
+
+def _list_half_products(source: TrialSource, before: Trial) -> dict[str, str]:
+    """The original's kernels that do nothing in their loop but add products of halves -> the kind of these: matrix
+    instructions of that kind round nothing that the original does not round."""
+    try:
+        program = read_program(source.original, source.target.arch)
+    except BadInput:
+        return {}
+    blocks = {original_name(kernel.name): kernel.block for kernel in before.kernels}
+    kinds = list_half_products(program, blocks)
+    return {name: "BF16" if "bfloat" in kind else "F16" for name, kind in kinds.items()}
 
 
 def _count_operations(trial: Trial, kind: str) -> float:

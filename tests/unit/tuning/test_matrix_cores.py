@@ -18,6 +18,8 @@ from hipsynth.tuning.optimize.transformations import list_moves
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 from hipsynth.tuning.optimize.transformations.matrix_cores.matrix_instruction import INSTRUCTIONS
 from hipsynth.tuning.optimize.transformations.matrix_cores.product_sums import MatrixRefusal
+from hipsynth.tuning.optimize.verification_checks import check_precision
+from hipsynth.tuning.optimize.verify_change import prepare_verifier
 from hipsynth.tuning.trial import Conditions, compare_trials, run_trial, target_of
 
 PROGRAM = r"""#include <hip/hip_runtime.h>
@@ -62,12 +64,12 @@ def write(body: str = SUM, kind: str = "float", out: str = "float", sizes: str =
     return re.sub("|".join(words), lambda word: words[word[0]], PROGRAM)
 
 
-def read(text: str) -> ParsedProgram:
-    return read_program(text, "gfx942")
+def read(text: str, arch: str = "gfx942") -> ParsedProgram:
+    return read_program(text, arch)
 
 
-def emit(text: str, matrix: Shape = (64, 64, 16)) -> str:
-    return emit_program(read(text), {"product": TransformationPlan(matrix=matrix)}, {"product": BLOCK})
+def emit(text: str, matrix: Shape = (64, 64, 16), arch: str = "gfx942") -> str:
+    return emit_program(read(text, arch), {"product": TransformationPlan(matrix=matrix)}, {"product": BLOCK})
 
 
 KERNELS = {
@@ -113,21 +115,23 @@ def test_programs_do_the_same(name: str, arch: str) -> None:
     """Sums of small numbers are exact in every order."""
     needs.simulator()
     needs.compiler()
-    text = emit(KERNELS[name], (64, 32, 16) if arch == "gfx942" else (32, 64, 32))
+    text = emit(KERNELS[name], (64, 32, 16) if arch == "gfx942" else (32, 64, 32), arch)
     assert "__builtin_amdgcn_mfma_" in text
     conditions = Conditions(exact=True, record_bytes=1 << 20)
     runs = [run_trial(one, target_of(arch), conditions) for one in (KERNELS[name], text)]
     assert runs[0].ok and runs[1].ok, runs[1].message
     assert compare_trials(*runs).equal
-    counted = [sum(value for c, value in runs[1].kernels[0].counters.items() if "INSTS_VALU_MFMA_MOPS" in c)]
-    assert counted[0] > 0, "products are added by matrix instructions"
+    counters = runs[1].kernels[0].counters
+    kinds = [kind for kind in ("F16", "BF16", "F32", "F64") if counters[f"SQ_INSTS_VALU_MFMA_MOPS_{kind}"]]
+    halves = {"half": "F16", "_Float16": "F16", "bfloat16": "BF16"} if arch == "gfx942" else {}
+    assert kinds == [halves.get(name, "F64" if "double" in name else "F32")], "gfx90a would flush subnormal halves"
 
 
-@pytest.mark.parametrize("name", INSTRUCTIONS)
+@pytest.mark.parametrize("name", ["float", "double", "_Float16"])
 def test_lanes_hold_the_rows_that_the_manuals_say(name: str) -> None:
     instruction = INSTRUCTIONS[name]
     [known] = [one for one in MATRICES.values() if one.builtin == instruction.builtin]
-    assert instruction.side == known.side
+    assert (instruction.side, instruction.each) == (known.side, known.lanes)
     for slice_, part in np.ndindex(instruction.slices, instruction.parts):
         row = eval(instruction.row.replace("/", "//"), {"slice": slice_, "part": part})
         assert row == int(known.row(np.array(slice_), part))
@@ -143,6 +147,26 @@ def test_tiles_lie_along_memory_and_lanes_along_results() -> None:
     rows = emit(KERNELS["results along rows"])
     assert "const int row = blockIdx.y * 64 + wave_y + 16 * down + place;" in rows
     assert "<<<dim3((n + 63) / 64, (m + 63) / 64), dim3(64, 4)>>>" in text
+
+
+@pytest.mark.parametrize("name", ["half", "bfloat16", "double"])
+def test_the_precision_of_what_is_written_is_that_of_the_original(name: str) -> None:
+    needs.simulator()
+    needs.compiler()
+    original = KERNELS[name]
+    verifier = prepare_verifier(read(original), target_of("gfx942"), [()])
+    assert check_precision(verifier, emit(original, (32, 32, 32))).passed
+
+
+def test_floats_that_become_halves_are_refused() -> None:
+    needs.simulator()
+    needs.compiler()
+    halves = emit(KERNELS["_Float16"], (32, 32, 32)).replace("const _Float16*", "const float*")
+    halves = halves.replace("using In = _Float16", "using In = float").replace("? a[", "? (_Float16)a[")
+    halves = halves.replace("? b[", "? (_Float16)b[")
+    verifier = prepare_verifier(read(KERNELS["odd sizes"]), target_of("gfx942"), [()])
+    check = check_precision(verifier, halves)
+    assert check.passed is False and "narrower" in check.detail
 
 
 REFUSED = {

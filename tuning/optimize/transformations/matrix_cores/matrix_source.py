@@ -16,12 +16,13 @@ from hipsynth.tuning.optimize.transformations.matrix_cores.matrix_instruction im
     INSTRUCTIONS,
     WAVE,
     ProductInstruction,
+    choose_operands,
 )
 from hipsynth.tuning.optimize.transformations.matrix_cores.product_sums import ProductFinder, ProductSum
 
 WAVES = 2  # of a group along each of x and y
 WIDE = 16  # bytes of the widest load from the LDS, by which rows of tiles are padded
-_SIZES = {"float": 4, "double": 8}
+_SIZES = {"float": 4, "double": 8}  # others: 2
 
 
 def edit_product(program: ParsedProgram, kernel: KernelDefinition, matrix: Shape, block: Shape) -> list[Edit]:
@@ -29,9 +30,9 @@ def edit_product(program: ParsedProgram, kernel: KernelDefinition, matrix: Shape
     return list(_make_writer(program, kernel, matrix, block).edits())
 
 
-def check_product(program: ParsedProgram, kernel: KernelDefinition, matrix: Shape, block: Shape) -> None:
-    """Raises NotUnderstood where a kernel has no sum that matrix instructions can add."""
-    assert _make_writer(program, kernel, matrix, block).products
+def find_operands(program: ParsedProgram, kernel: KernelDefinition, block: Shape) -> str:
+    """The type of the operands of a kernel's sums of products; raises NotUnderstood where it has none."""
+    return _make_writer(program, kernel, (0, 0, 0), block).operands
 
 
 def _make_writer(program: ParsedProgram, kernel: KernelDefinition, matrix: Shape, block: Shape) -> _MatrixWriter:
@@ -55,9 +56,15 @@ class _MatrixWriter(StagedWriter):
         places = {product.sum.place for product in self.products}
         return [local for local in self.tiling.sums if local.place in places]
 
+    @cached_property
+    def operands(self) -> str:
+        """The type of what is multiplied."""
+        loaded = frozenset(load.type for product in self.products for load in product.factors.values())
+        return choose_operands(self._sums[0].type, loaded, self.program.arch)
+
     @property
     def _instruction(self) -> ProductInstruction:
-        return INSTRUCTIONS[self._sums[0].type]
+        return INSTRUCTIONS[self.operands]
 
     # --- parts -------------------------------------------------------------------------------------------------------
 
@@ -75,6 +82,7 @@ class _MatrixWriter(StagedWriter):
             "wave_x",
             "wave_y",
             "results",
+            "operands",
             "load_tiles",
             *(f"{load.pointer}_next" for load in self.tiling.loads),
         )
@@ -98,18 +106,16 @@ class _MatrixWriter(StagedWriter):
         return f"{self._block_index(axis)} + {within}"
 
     def _tile(self, load: StagedLoad) -> StagedTile:
-        """Rows along the memory, so that neither loads nor stores of the staging meet in one bank."""
-        kind = self._instruction.type
-        depth, width, padding = str(self.depth), str(self.widths[load.axis]), f" + {WIDE // _SIZES[kind]}"
-        if load.along_loop:
-            depth += padding
-        else:
-            width += padding
-        return StagedTile(load, self._tile_names[load], kind, depth, width, loop_first=not load.along_loop)
+        """Rows along the memory, so that neither loads nor stores of the staging meet in one bank; along the loop where
+        an operand has several iterations."""
+        kind, name = self.operands, self._tile_names[load]
+        depth, width, padding = str(self.depth), str(self.widths[load.axis]), f" + {WIDE // _SIZES.get(kind, 2)}"
+        if load.along_loop or self._instruction.each > 1:
+            return StagedTile(load, name, kind, depth + padding, width, loop_first=False)
+        return StagedTile(load, name, kind, depth, width + padding, loop_first=True)
 
     def _staged_value(self, load: StagedLoad, value: str) -> str:
-        kind = self._instruction.type
-        return value if load.type == kind else f"({kind}){value}"
+        return value if load.type == self.operands else f"({self.operands}){value}"
 
     # --- the kernel --------------------------------------------------------------------------------------------------
 
@@ -129,16 +135,22 @@ class _MatrixWriter(StagedWriter):
     def _write_declarations(self) -> list[str]:
         instruction = self._instruction
         side = instruction.side
-        lines = [self._tile(load).declaration for load in self.tiling.loads]
+        aligned = f"alignas({WIDE}) " if instruction.each > 1 else ""
+        lines = [aligned + self._tile(load).declaration for load in self.tiling.loads]
         lines += [
             f"// Lane l of v_mfma_{instruction.name} has row l % {side} of one operand and column l % {side} of the",
-            f"// other one, at iteration l / {side}. Of the results it has column l % {side}, in {instruction.rows}.",
+            f"// other one, at {instruction.iterations}. Of the results it has column l % {side},",
+            f"// in {instruction.rows}.",
             f"const int lane = threadIdx.y * {WAVE} + threadIdx.x;",
             f"const int place = threadIdx.x % {side}, slice = threadIdx.x / {side};",
             f"const int wave_x = threadIdx.y % {WAVES} * {self.widths[0] // WAVES}, "
             f"wave_y = threadIdx.y / {WAVES} * {self.widths[1] // WAVES};",
             f"using results = __attribute__((ext_vector_type({instruction.parts}))) {instruction.type};",
         ]
+        if instruction.each > 1:
+            lines.append(
+                f"using operands = __attribute__((ext_vector_type({instruction.each}))) {instruction.operand};"
+            )
         for local in self._sums:
             counts = "".join(f"[{count}]" for _, count in self._block_loops)
             value = self._text(local.value)
@@ -148,7 +160,7 @@ class _MatrixWriter(StagedWriter):
 
     def _write_loop(self) -> list[str]:
         """While the matrix cores work on tiles, the next ones are loaded into registers, all loads at the same time."""
-        tiling, kind = self.tiling, self._instruction.type
+        tiling, kind = self.tiling, self.operands
         variable, bound = tiling.variable, self._text(tiling.bound)
         first, init = f"{variable.name}0", self._text(variable.value)
         plain = variable.type.removeprefix("const ")
@@ -187,16 +199,18 @@ class _MatrixWriter(StagedWriter):
     def _write_iterations(self, first: str, bound: str) -> list[str]:
         """Lanes take other iterations than the instruction numbers, but the same ones of both operands: neighbours,
         which one wide load reads."""
-        count = self.depth // self._instruction.slices
-        along = f"{count} * slice + step"
+        instruction = self._instruction
+        count, each = self.depth // instruction.slices, instruction.each
+        along = f"{count} * slice + " + (f"{each} * step" if each > 1 else "step")
+        taken = "*(const operands*)&" if each > 1 else ""
         fast = self.tiling.fast_axis
         lines = []
         for product in self.products:
             operands = [
-                self._tile(product.factors[axis]).at(along, f"{self._block_index(axis)} + place")
+                taken + self._tile(product.factors[axis]).at(along, f"{self._block_index(axis)} + place")
                 for axis in (1 - fast, fast)
             ]
             block = f"{product.sum.name}[down][across]"
-            lines += [f"{block} = {self._instruction.builtin}(", f"    {operands[0]},", f"    {operands[1]},"]
+            lines += [f"{block} = {instruction.builtin}(", f"    {operands[0]},", f"    {operands[1]},"]
             lines.append(f"    {block}, 0, 0, 0);")
-        return self._write_loops([("step", count), *self._block_loops], lines)
+        return self._write_loops([("step", count // each), *self._block_loops], lines)

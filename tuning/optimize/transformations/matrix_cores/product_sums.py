@@ -9,7 +9,6 @@ from enum import StrEnum
 
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement
 from hipsynth.tuning.optimize.transformations.lds_tile.tiled_loop import Definition, StagedLoad, TiledLoop
-from hipsynth.tuning.optimize.transformations.matrix_cores.matrix_instruction import INSTRUCTIONS
 
 
 class MatrixRefusal(StrEnum):
@@ -24,6 +23,7 @@ class MatrixRefusal(StrEnum):
 
 # Floating-point types; a wider one has all values of a narrower one.
 _WIDTHS = {"_Float16": 1, "__half": 1, "half": 1, "hip_bfloat16": 1, "__hip_bfloat16": 1, "float": 2, "double": 3}
+SUM_TYPES = ("float", "double")
 _CONVERSIONS = {"__half2float": "float", "__bfloat162float": "float"}
 _FACTOR = r"(?:\((?:float|double)\)@\d+|(?:static_cast<(?:float|double)>|float|double|\w+2float)\(@\d+\)|@\d+)"
 _ADDS = re.compile(
@@ -79,7 +79,7 @@ class ProductFinder:
         local = next((candidate for candidate in self.tiling.sums if candidate.place == place), None)
         if matched is None or local is None:
             raise NotUnderstood(MatrixRefusal.NOT_A_PRODUCT)
-        if local.type not in INSTRUCTIONS:
+        if local.type not in SUM_TYPES:
             raise NotUnderstood(MatrixRefusal.SUM_TYPE)
         texts = [text for name, text in matched.groupdict().items() if text and name not in ("sum", "fma")]
         yield self._check_product(local, [self._read_factor(text) for text in texts], matched["fma"] or "")
