@@ -16,6 +16,9 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+TOP_FOLDERS = (*ROOMS, "studies", "tools", "benchmarks", "tests", "templates", "corpus", "vscode")
+COMMAND = re.compile(r"python -m ([\w.]+)")
+NAMED_FILE = re.compile(rf"`((?:{'|'.join(TOP_FOLDERS)})/[\w./-]+)`")
 MAX_ARCHITECTURE_LINES = 145
 
 
@@ -50,6 +53,24 @@ def test_a_broken_link_is_found(tmp_path: Path) -> None:
         "[a](there.md) [b](there.md#some-heading-one-two) [c](gone.md) [d](there.md#gone) [e](https://x.y)\n"
     )
     assert broken_links(page) == ["gone.md", "there.md#gone"]
+
+
+def dead_names(text: str) -> list[str]:
+    """Modules that `python -m` starts, and files of a room, that a page names but that do not exist."""
+    modules = (name.removeprefix("hipsynth.").replace(".", "/") for name in COMMAND.findall(text))
+    starts = (f"{name}.py" if (ROOT / f"{name}.py").exists() else f"{name}/__main__.py" for name in modules)
+    names = [*(start for start in starts if start.split("/")[0] in TOP_FOLDERS), *NAMED_FILE.findall(text)]
+    return [name for name in names if not (ROOT / name).exists()]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "log" not in page.parts], ids=lambda page: page.name)
+def test_commands_and_files_that_pages_name_exist(page: Path) -> None:
+    assert not dead_names(page.read_text())
+
+
+def test_a_dead_name_is_found() -> None:
+    text = "`python -m studies.gallery` `python -m tools.gone` in `core/files.py` and `core/gone.py`"
+    assert dead_names(text) == ["tools/gone/__main__.py", "core/gone.py"]
 
 
 def test_constants_on_the_model_pages_are_those_of_the_device_tables() -> None:
