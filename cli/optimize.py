@@ -27,6 +27,7 @@ Examples:
   synth optimize gemm.hip --journal work/gemm
   synth optimize gemm.hip --llm http://127.0.0.1:8080/v1 --model local --trace work/gemm.jsonl
   synth optimize gemm.hip --json
+  synth optimize matmul.py --arch gfx942 -- 1024
 
 Every candidate is compiled, executed and timed by the simulator. What is kept is compared with the original at small
 sizes, where every work-group runs: its own inputs, inputs drawn again, poisoned memory, other sizes. The patched
@@ -37,12 +38,16 @@ them; on a slower one, the answer is there after 1.2 times the budget, or after 
 the search. The speed-up is also given at other shapes of the problem. With --journal, what was measured is kept in that
 folder, and an interrupted search goes on where it was.
 
+In a Python script with Triton kernels, the numbers that set meta-parameters change (blocks, num_warps, num_stages,
+waves_per_eu, matrix_instr_nonkdim) where they are written, and the order of programs.
+
 Kernels without main() get one, made from their signatures; the patched program has it, too.
 
 With --llm, a language model drives the tools of `synth mcp` instead; what it finds is verified in the same way. Its run
 is kept in --trace, and the same command goes on with it.
 """
 ANSWER_S = 300.0  # of one answer
+DEFAULT_FLAGS = "-O3"
 MODEL_S = 900.0  # of a model's run, where --clock is not given
 
 
@@ -50,7 +55,7 @@ MODEL_S = 900.0  # of a model's run, where --clock is not given
 @click.argument("file", type=NamedPath(path_type=Path), metavar="FILE")
 @click.argument("arguments", nargs=-1, metavar="[-- ARGS...]")
 @one_target_options
-@click.option("--flags", default="-O3", show_default=True, help="Compiler flags.")
+@click.option("--flags", default=DEFAULT_FLAGS, show_default=True, help="Compiler flags.")
 @click.option(
     "--budget", type=Duration(1.0, 24 * 3600.0), default=60.0, show_default="60s", metavar="30s|2m",
     help="Work of the search, in seconds at fixed prices.",
@@ -108,11 +113,18 @@ def command(
     from hipsynth.core.errors import BadInput
     from hipsynth.core.files import write_whole
     from hipsynth.library.harness import read_runnable
+    from hipsynth.library.programs import check_hip_only, is_script
     from hipsynth.toolchain import sandbox
     from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
     from hipsynth.tuning.trial import target_of
 
     sandbox.require_sandbox()
+    if is_script(file):
+        options = {"--flags": flags != DEFAULT_FLAGS, "--allow": bool(allowed), "--llm": url is not None,
+                   "--journal": journal is not None, "--trace": trace is not None, "--model": bool(model)}  # fmt: skip
+        check_hip_only(file, options)
+        limits = budget, clock or former_clock
+        return run_script_search(file, arch, device, arguments, check_args, limits, out, as_json)
     text, notes = read_runnable(file)
     for note in notes:
         click.echo(f"note: {note}", err=True)
@@ -144,6 +156,37 @@ def command(
     return BadInput.exit_code if outcome.status == "refused" else 0
 
 
+def run_script_search(
+    file: Path,
+    arch: str,
+    device: str,
+    arguments: tuple[str, ...],
+    check_args: tuple[str, ...],
+    limits: tuple[float, float],
+    out: Path | None,
+    as_json: bool,
+) -> int:
+    """Optimizes a Python script; `limits`: the budget and the longest time on the clock. Returns the exit code."""
+    from hipsynth.core.errors import BadInput
+    from hipsynth.core.files import write_whole
+    from hipsynth.library.swizzle import script_trials
+    from hipsynth.tuning.optimize.scripts.optimize_script import ScriptRequest, optimize_script
+    from hipsynth.tuning.trial import target_of
+
+    sizes = tuple(split_run_arguments("--check-args", check) for check in check_args)
+    request = ScriptRequest(target_of(arch, DEFAULT_FLAGS, device), arguments, sizes, *limits)
+    patched = out or Path(f"{file.stem}.optimized.py")
+    with script_trials(file, arguments, arch) as trials:
+        outcome = optimize_script(trials, request, (lambda line: None) if as_json else click.echo)
+    if outcome.status == "improved":
+        write_whole(patched, outcome.text)
+    if as_json:
+        print_json(outcome.document(file, arch, "", patched if outcome.status == "improved" else None))
+    else:
+        click.echo(result_summary(outcome, patched))
+    return BadInput.exit_code if outcome.status == "refused" else 0
+
+
 def drive_model(
     request: OptimizeRequest,
     url: str,
@@ -165,7 +208,8 @@ def drive_model(
 
 def result_summary(result: OptimizeResult, patched: Path) -> str:
     """What the search found, for a terminal; `patched`: where the faster program was written."""
-    lines = [f"kernel {name}: only hints and unrolling, because {why}" for name, why in result.refused.items()]
+    less = "only hints and unrolling" if result.language == "hip" else "meta-parameters stay"
+    lines = [f"kernel {name}: {less}, because {why}" for name, why in result.refused.items()]
     ended = {
         "budget": "the search ended with its budget; a larger one may find more",
         "clock": "the clock ended the search before its budget was used; --clock gives it more time",
@@ -180,6 +224,8 @@ def result_summary(result: OptimizeResult, patched: Path) -> str:
     lines.append(
         f"{result.before_ns / 1e3:.1f} us -> {result.after_ns / 1e3:.1f} us: {result.speedup:.2f} times as fast"
     )
+    for gain in result.gains:
+        lines.append(f"{gain.kernel}: {gain.speedup:.2f} times as fast, {100 * gain.share:.0f} % of the time before")
     if result.uncertainty:
         lines.append(f"uncertainty of that, as the grid was sampled: {100 * result.uncertainty:.1f} %")
     for shape in result.shapes[1:]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from hipsynth.core.reasons import Reason
 from hipsynth.core.tabular import Row, TabularDocument
 from hipsynth.tuning.optimize.transformation_plan import PlanValue
 
@@ -120,13 +121,27 @@ class ModelRun:
     trace: str
 
 
+@dataclass(frozen=True)
+class KernelGain:
+    """What an improved program gains in one kernel. Times are those of all its launches; `share`: of the original's
+    simulated time."""
+
+    kernel: str
+    launches: int
+    before_ns: float
+    after_ns: float
+    speedup: float
+    share: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class OptimizeDocument(TabularDocument):
     """The document of `synth optimize --json`. `status`: "improved", "unchanged" (nothing found is faster and correct)
     or "refused" (`reason`). `step`: the last of the steps that led to the result; `uncertainty`: of the speed-up,
     relative; `refused`: why work-items of a kernel cannot be assigned otherwise. `ended`: what ended the search;
     `shapes`: the speed-up at each shape that was timed, of an improved program; `holds`: nothing is lost at those that
-    the search never saw; `dispatch`: kernels that are changed for some sizes alone -> for which. `llm`: with --llm."""
+    the search never saw; `dispatch`: kernels that are changed for some sizes alone -> for which. `llm`: with --llm.
+    Of Python scripts (`language` "triton"): `gains` by kernel, and `refusals`, the codes of `refused`."""
 
     path: str
     arch: str
@@ -148,6 +163,9 @@ class OptimizeDocument(TabularDocument):
     dispatch: Mapping[str, str]
     llm: ModelRun | None = None
     patched: str | None
+    language: str = "hip"
+    gains: tuple[KernelGain, ...] = ()
+    refusals: Mapping[str, Reason] = field(default_factory=dict)
 
     def table_rows(self) -> list[Row]:
         """One row for each candidate that was executed."""

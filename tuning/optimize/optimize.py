@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hipsynth.core.errors import HipsynthError
+from hipsynth.core.reasons import Reason
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
 from hipsynth.tuning.optimize.candidates import SearchState, launch_blocks
@@ -19,7 +20,14 @@ from hipsynth.tuning.optimize.confirm import (
     time_checked_shapes,
     time_drawn_shapes,
 )
-from hipsynth.tuning.optimize.documents import ModelRun, OptimizeDocument, SearchEnd, SearchStep, ShapeSpeedup
+from hipsynth.tuning.optimize.documents import (
+    KernelGain,
+    ModelRun,
+    OptimizeDocument,
+    SearchEnd,
+    SearchStep,
+    ShapeSpeedup,
+)
 from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.evaluate import RUN_TIME_S, CandidateMeasurement, Evaluator
 from hipsynth.tuning.optimize.program_model import read_program
@@ -74,6 +82,9 @@ class OptimizeResult:
     ended: SearchEnd = SearchEnd.NOTHING_LEFT
     shapes: tuple[ShapeSpeedup, ...] = ()
     guards: Mapping[str, SizeGuard] = field(default_factory=dict)
+    language: str = "hip"
+    gains: tuple[KernelGain, ...] = ()
+    refusals: Mapping[str, Reason] = field(default_factory=dict)  # the codes of `refused`, of scripts
 
     @property
     def holds(self) -> bool:
@@ -109,6 +120,9 @@ class OptimizeResult:
             dispatch={kernel: guard.condition for kernel, guard in self.guards.items()},
             llm=llm,
             patched=None if patched is None else str(patched),
+            language=self.language,
+            gains=self.gains,
+            refusals=self.refusals,
         )
 
 

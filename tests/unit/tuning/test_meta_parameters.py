@@ -1,0 +1,137 @@
+"""Meta-parameters of Triton kernels: where a script writes them, what changes, and which kernels have none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hipsynth.core.reasons import Reason
+from hipsynth.simulator.observation import Output
+from hipsynth.source.triton_source import read_triton_source
+from hipsynth.tuning.optimize.scripts.meta_parameters import MetaParameter, list_parameters, write_values
+from hipsynth.tuning.optimize.scripts.verify_script import compare_scripts
+from hipsynth.tuning.swizzle.script_edits import KernelRefusal
+from hipsynth.tuning.trial import Trial
+
+HEAD = """import triton, triton.language as tl
+{decorator}@triton.jit
+def k(p, N, BLOCK: tl.constexpr, BLOCK_M: tl.constexpr = 1, GROUP_M: tl.constexpr = 1, HEAD: tl.constexpr = 64): ...
+"""
+
+
+def parameters_of(body: str, decorator: str = "") -> tuple[dict[str, MetaParameter], KernelRefusal | None, str]:
+    text = HEAD.format(decorator=decorator) + body
+    source = read_triton_source(text)
+    parameters, refusal = list_parameters(source, source.functions_named("k")[0])
+    return {parameter.name: parameter for parameter in parameters}, refusal, text
+
+
+def changed_text(body: str, decorator: str = "", **values: int) -> str:
+    parameters, _, text = parameters_of(body, decorator)
+    changed = write_values(read_triton_source(text), {parameters[name]: value for name, value in values.items()})
+    return changed.removeprefix(HEAD.format(decorator="")) if not decorator else changed
+
+
+@pytest.mark.parametrize(
+    ("body", "values", "after"),
+    [
+        ("k[(8,)](p, n, BLOCK=64)\n", {"BLOCK": 128}, "k[(8,)](p, n, BLOCK=128)\n"),
+        ("k[g](p, BLOCK=64,  # é\n  num_warps=4)\n", {"num_warps": 8}, "k[g](p, BLOCK=64,  # é\n  num_warps=8)\n"),
+        ("é = 1; k[g](p, n, BLOCK=64)\n", {"num_warps": 8}, "é = 1; k[g](p, n, BLOCK=64, num_warps=8)\n"),
+        (
+            "k[g](p, n, BLOCK=64,)\n",
+            {"num_warps": 8, "waves_per_eu": 2},
+            "k[g](p, n, BLOCK=64, num_warps=8, waves_per_eu=2,)\n",
+        ),
+        ("B = 64\nk[(n // B,)](p, n, BLOCK=B)\n", {"BLOCK": 32}, "B = 32\nk[(n // B,)](p, n, BLOCK=B)\n"),
+        ("def f(x, b=64): k[g](p, x, BLOCK=b)\n", {"BLOCK": 32}, "def f(x, b=32): k[g](p, x, BLOCK=b)\n"),
+        ("k[(cdiv(n, 64),)](p, n, BLOCK=64)\n", {"BLOCK": 32}, "k[(cdiv(n, 32),)](p, n, BLOCK=32)\n"),
+        (
+            "k[(cdiv(N, 64) * cdiv(M, 64),)](p, n, BLOCK=1, BLOCK_M=64, GROUP_M=64)\n",
+            {"BLOCK_M": 32},
+            "k[(cdiv(N, 64) * cdiv(M, 32),)](p, n, BLOCK=1, BLOCK_M=32, GROUP_M=64)\n",
+        ),
+        ("k[g](p, BLOCK=64)\nk[h](q, BLOCK=64)\n", {"BLOCK": 32}, "k[g](p, BLOCK=32)\nk[h](q, BLOCK=32)\n"),
+    ],
+)  # fmt: skip
+def test_numbers_change_where_they_are_written(body: str, values: dict[str, int], after: str) -> None:
+    assert changed_text(body, **values) == after
+
+
+def test_the_only_configuration_of_an_autotuner_changes() -> None:
+    decorator = "@triton.autotune(configs=[triton.Config({'BLOCK': 64}, num_warps=2)], key=['N'])\n"
+    text = changed_text("k[g](p, n)\n", decorator, BLOCK=128, num_warps=4, num_stages=1)
+    assert "triton.Config({'BLOCK': 128}, num_warps=4, num_stages=1)" in text and text.endswith("k[g](p, n)\n")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "B = 64\nB = 32\nk[g](p, n, BLOCK=B)\n",  # which one counts is not known
+        "for B in (32, 64): k[g](p, n, BLOCK=B)\n",
+        "def f(B): k[g](p, n, BLOCK=B)\n",
+        "k[g](p, n, BLOCK=100)\n",  # a size of the problem rather than one of the kernel's choice
+        "k[g](p, n, BLOCK=triton.next_power_of_2(n))\n",
+        "k[g](p, BLOCK=64)\nk[h](q, BLOCK=32)\n",
+        "k[g](p, n, **options)\n",
+        "k[g](p, n, HEAD=64)\n",
+    ],
+)
+def test_what_is_no_choice_of_the_author_stays(body: str) -> None:
+    assert not {"BLOCK", "HEAD"} & parameters_of(body)[0].keys()
+
+
+def test_variables_that_are_passed_twice_are_one_parameter() -> None:
+    parameters = parameters_of("B = 64\nk[g](p, n, BLOCK=B, BLOCK_M=B)\n")[0]
+    assert {"BLOCK", "BLOCK_M"} & parameters.keys() == {"BLOCK"}
+
+
+@pytest.mark.parametrize(
+    ("body", "decorator", "code"),
+    [
+        ("k[g](p, n, BLOCK=64)\n", "@triton.autotune(configs=CONFIGS, key=['N'])\n", Reason.AUTOTUNED),
+        ("other[g](p)\n", "", Reason.NOT_IN_SCRIPT),
+        ("k[g](p, **options)\n", "", Reason.NO_LITERALS),
+    ],
+)
+def test_kernels_without_parameters_say_why(body: str, decorator: str, code: Reason) -> None:
+    parameters, refusal, _ = parameters_of(body, decorator)
+    assert not parameters and refusal is not None and refusal.code == code
+
+
+@pytest.mark.parametrize(
+    ("name", "now", "values"),
+    [
+        ("BLOCK_M", 64, [128, 32]), ("BLOCK", 16, [32]), ("GROUP_M", 1, [2]), ("num_warps", 16, [8]),
+        ("num_stages", 2, [1, 3]), ("matrix_instr_nonkdim", 16, [32]), ("waves_per_eu", 2, [1]),
+    ],
+)  # fmt: skip
+def test_neighbouring_values_are_tried(name: str, now: int, values: list[int]) -> None:
+    assert MetaParameter("k", name, now, ()).other_values(now, has_products=True) == values
+
+
+def trial_of(dtype: str, data: bytes, **members: object) -> Trial:
+    output = Output(f"tensor of {dtype}", 0, len(data), len(data), data.hex())
+    return Trial("ok", exit_code=0, outputs=(output,), recorded={0: data}, **members)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "error", "equal"),
+    [("float32", 1e-6, True), ("float32", 1e-3, False), ("bfloat16", 2**-8, True), ("bfloat16", 0.1, False)],
+)
+def test_tensors_are_compared_within_the_tolerance_of_their_type(dtype: str, error: float, equal: bool) -> None:
+    numbers = np.linspace(1, 2, 64, dtype=np.float32)
+    trials = []
+    for values in (numbers, (numbers * (1 + error)).astype(np.float32)):
+        data = values.tobytes() if dtype == "float32" else (values.view(np.uint32) >> 16).astype(np.uint16).tobytes()
+        trials.append(trial_of(dtype, data))
+    assert compare_scripts(*trials).equal == equal
+
+
+def test_integers_texts_and_missing_tensors_must_be_the_same() -> None:
+    before = trial_of("int32", b"\1\0\0\0")
+    assert compare_scripts(before, before).exact
+    assert "differs" in compare_scripts(before, trial_of("int32", b"\2\0\0\0")).reason
+    assert "prints" in compare_scripts(before, trial_of("int32", b"\1\0\0\0", stdout="x")).reason
+    assert "other tensors" in compare_scripts(before, trial_of("int64", b"\1\0\0\0")).reason
+    assert "other tensors" in compare_scripts(Trial("ok", exit_code=0), Trial("ok", exit_code=0)).reason

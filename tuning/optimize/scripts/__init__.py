@@ -1,0 +1,1 @@
+"""`synth optimize` of Python scripts: the meta-parameters of their Triton kernels, changed where they are written."""

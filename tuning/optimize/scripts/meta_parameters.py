@@ -1,0 +1,177 @@
+"""Where a script writes the meta-parameters of its Triton kernels, and the script with other ones.
+
+A parameter is a number at a launch, in the only `triton.Config` of a kernel, or in the only assignment or default of
+the variable that is passed. Nothing of the script is executed.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from hipsynth.core.reasons import Reason
+from hipsynth.source.edits import Edit, apply_edits, join_insertions
+from hipsynth.source.triton_source import JitFunction, TritonSource, called_name, list_configurations
+from hipsynth.tuning.swizzle.script_edits import KernelRefusal
+
+# Compile options, with the values that Triton takes where none is written; all are tried, written or not.
+OPTIONS = {"num_warps": 4, "num_stages": 2, "waves_per_eu": 0, "matrix_instr_nonkdim": 0}
+_BLOCK = re.compile(r"BLOCK|TILE|CHUNK|SPLIT|GROUP", re.IGNORECASE)
+_COUNT = re.compile(r"SPLIT|GROUP", re.IGNORECASE)
+BLOCKS, COUNTS, WARPS, STAGES = (16, 8192), (1, 32), (1, 16), (1, 4)
+
+
+@dataclass(frozen=True)
+class MetaParameter:
+    """A parameter of a kernel: its value, and the bytes [start, end) that hold it; where start is end, it is not
+    written, and an argument is added there."""
+
+    kernel: str
+    name: str
+    value: int
+    places: tuple[tuple[int, int], ...]
+
+    def other_values(self, now: int, has_products: bool) -> list[int]:
+        """The values to try from a value; `has_products`: the kernel multiplies matrices."""
+        if self.name == "waves_per_eu":
+            return [value for value in (2, 1) if value != now]
+        if self.name == "matrix_instr_nonkdim":
+            return [value for value in (16, 32) if value != now and has_products]
+        if self.name == "num_stages":
+            return [value for value in (now - 1, now + 1) if STAGES[0] <= value <= STAGES[1]]
+        least, most = WARPS if self.name == "num_warps" else COUNTS if _COUNT.search(self.name) else BLOCKS
+        return [value for value in (now * 2, now // 2) if least <= value <= most]
+
+
+def list_parameters(source: TritonSource, kernel: JitFunction) -> tuple[list[MetaParameter], KernelRefusal | None]:
+    """The parameters of a kernel that can be changed; why there are none."""
+    if kernel.configurations not in (0, 1):
+        text = "it is autotuned: `synth run` times its configurations; give it one to search from there"
+        return [], KernelRefusal(Reason.AUTOTUNED, text)
+    launches = [call for call in ast.walk(source.tree) if isinstance(call, ast.Call) and _is_launch(call, kernel.name)]
+    configs = [config for decorator in kernel.node.decorator_list if called_name(decorator) == "autotune"
+               for config in list_configurations(decorator) or ()]  # fmt: skip
+    if not launches:
+        return [], KernelRefusal(Reason.NOT_IN_SCRIPT, "the script does not launch it by its name")
+    calls = configs or launches
+    names = [name for name in _parameters_of(kernel.node) if _BLOCK.search(name)]
+    readable = [_read_parameter(source, kernel, name, calls, launches) for name in [*names, *OPTIONS]]
+    parameters = list[MetaParameter]()
+    for parameter in readable:  # several may be passed one variable
+        taken = {place for other in parameters for place in other.places if place[0] < place[1]}
+        if parameter is not None and not taken & set(parameter.places):
+            parameters.append(parameter)
+    text = "no number in the script sets its meta-parameters"
+    return parameters, None if parameters else KernelRefusal(Reason.NO_LITERALS, text)
+
+
+def write_values(source: TritonSource, values: Mapping[MetaParameter, int]) -> str:
+    """The script with other values."""
+    edits = []
+    for parameter, value in values.items():
+        for start, end in parameter.places:
+            edits.append(Edit(start, end, str(value) if start < end else f", {parameter.name}={value}"))
+    return apply_edits(source.data, join_insertions(edits)).decode()
+
+
+def _is_launch(call: ast.Call, kernel: str) -> bool:
+    return (
+        isinstance(call.func, ast.Subscript) and isinstance(call.func.value, ast.Name) and call.func.value.id == kernel
+    )
+
+
+def _parameters_of(node: ast.FunctionDef) -> list[str]:
+    arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    return [
+        argument.arg
+        for argument in arguments
+        if argument.annotation and called_name(argument.annotation) == "constexpr"
+    ]
+
+
+def _read_parameter(
+    source: TritonSource, kernel: JitFunction, name: str, calls: list[ast.Call], launches: list[ast.Call]
+) -> MetaParameter | None:
+    """A parameter that every call writes as the same number, or an option that none writes."""
+    written = [_written_value(call, name) for call in calls]
+    if not any(written):
+        takes_all = any(keyword.arg is None for call in calls for keyword in call.keywords)
+        if name not in OPTIONS or takes_all or not all(call.args or call.keywords for call in calls):
+            return None
+        ends = [max(source.end_of(part) for part in [*call.args, *(k.value for k in call.keywords)]) for call in calls]
+        return MetaParameter(kernel.name, name, OPTIONS[name], tuple((end, end) for end in ends))
+    numbers = [_find_number(source, value) for value in written if value is not None]
+    constants = [number for number in numbers if number is not None]
+    if len(constants) != len(calls) or len({number.value for number in constants}) != 1:
+        return None
+    [value] = {number.value for number in constants}
+    assert isinstance(value, int)
+    if name not in OPTIONS and (value < 1 or value & (value - 1)):
+        return None
+    in_grids = [number for call in launches for number in _grid_numbers(call, name, value)
+                if any(isinstance(node, ast.Constant) for node in written)]  # fmt: skip
+    places = {(source.start_of(number), source.end_of(number)) for number in [*constants, *in_grids]}
+    return MetaParameter(kernel.name, name, value, tuple(sorted(places)))
+
+
+def _written_value(call: ast.Call, name: str) -> ast.expr | None:
+    """What a launch, or a configuration's dictionary or keywords, gives a parameter."""
+    pairs: list[tuple[object, ast.expr]] = [(keyword.arg, keyword.value) for keyword in call.keywords]
+    for part in [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "kwargs")]:
+        if isinstance(part, ast.Dict):
+            pairs += [(key.value, value) for key, value in zip(part.keys, part.values, strict=True)
+                      if isinstance(key, ast.Constant)]  # fmt: skip
+    return next((value for key, value in pairs if key == name), None)
+
+
+def _find_number(source: TritonSource, value: ast.expr) -> ast.Constant | None:
+    """The number that an expression is; of a variable, that of its only assignment or default."""
+    if _is_number(value):
+        assert isinstance(value, ast.Constant)
+        return value
+    if not isinstance(value, ast.Name):
+        return None
+    bindings = list(_bindings_of(source, value.id))
+    return bindings[0] if len(bindings) == 1 and isinstance(bindings[0], ast.Constant) else None
+
+
+def _is_number(node: ast.AST | None) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) is int
+
+
+def _bindings_of(source: TritonSource, name: str) -> Iterator[ast.Constant | None]:
+    """Everything that gives a variable of host code a value: the number, or None for something else."""
+    kernels = {function.node for function in source.functions}
+    numbers = dict[ast.AST, ast.Constant]()
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and _is_number(node.value):
+            numbers |= dict.fromkeys(node.targets, node.value)
+        elif isinstance(node, ast.FunctionDef | ast.Lambda) and node not in kernels:
+            arguments = [*node.args.posonlyargs, *node.args.args]
+            defaults = zip(arguments[::-1], node.args.defaults[::-1], strict=False)
+            named = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+            for argument, default in [*defaults, *named]:
+                if isinstance(default, ast.Constant) and _is_number(default):
+                    numbers[argument] = default
+            yield from (numbers.get(parameter) for parameter in [*arguments, *node.args.kwonlyargs]
+                        if parameter.arg == name)  # fmt: skip
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load):
+            yield numbers.get(node)
+
+
+def _grid_numbers(launch: ast.Call, name: str, value: int) -> list[ast.Constant]:
+    """The numbers by which a launch's grid is divided and that are a parameter's: the only one that is equal, or the
+    one whose dividend has the letter of the parameter's name (M of BLOCK_M)."""
+    assert isinstance(launch.func, ast.Subscript)
+    if _COUNT.search(name):
+        return []
+    divisions = [(node.args[0], node.args[1]) for node in ast.walk(launch.func.slice)
+                 if isinstance(node, ast.Call) and called_name(node) == "cdiv" and len(node.args) == 2]  # fmt: skip
+    divisions += [(node.left, node.right) for node in ast.walk(launch.func.slice)
+                  if isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv)]  # fmt: skip
+    equal = [(size, by) for size, by in divisions if isinstance(by, ast.Constant) and by.value == value]
+    matching = [by for size, by in equal if called_name(size).upper() == name.rpartition("_")[2].upper()]
+    return matching or ([by for _, by in equal] if len(equal) == 1 else [])

@@ -1,0 +1,287 @@
+"""`synth optimize SCRIPT.py` as a function: a walk uphill over meta-parameters, then over the order of programs."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from hipsynth.core.errors import BadInput
+from hipsynth.core.reasons import Reason
+from hipsynth.profiling.backends.protocol import Target
+from hipsynth.source.triton_source import TritonSource, iterate_calls, read_default_arguments, read_triton_source
+from hipsynth.tuning.optimize.documents import KernelGain, SearchEnd, SearchStep, StepOutcome, VerificationCheck
+from hipsynth.tuning.optimize.evaluate import (
+    EFFORT,
+    CandidateMeasurement,
+    KernelTime,
+    changed_metrics,
+    measurement_of_trial,
+)
+from hipsynth.tuning.optimize.group_order import count_chiplets, list_mappings, worthwhile_kernels
+from hipsynth.tuning.optimize.optimize import OptimizeResult
+from hipsynth.tuning.optimize.scripts.meta_parameters import MetaParameter, list_parameters, write_values
+from hipsynth.tuning.optimize.scripts.verify_script import AT_ONCE, ScriptVerifier
+from hipsynth.tuning.optimize.verify import Verification
+from hipsynth.tuning.swizzle import script_edits
+from hipsynth.tuning.swizzle.script_edits import KernelRefusal
+from hipsynth.tuning.trial import Conditions
+from hipsynth.tuning.trial.script import ScriptTrials
+from hipsynth.tuning.trial.search_clock import LATEST, Clock
+
+START_S = 3.0  # price of a run beside its kernels: Python, PyTorch, Triton's compiler
+RUN_TIME_S = 120.0
+MOST_EXACT_S = 10.0  # price up to which outputs are compared at the size that is timed
+GAIN, NOTABLE = 0.01, 0.04  # of a step; share of the time from which a kernel is tuned
+SWIZZLE, ORDERS = "swizzle", 2
+
+
+@dataclass(frozen=True)
+class ScriptRequest:
+    """What to optimize; `sizes`: argument lists of runs whose outputs are compared, () finds them."""
+
+    target: Target
+    arguments: tuple[str, ...] = ()
+    sizes: tuple[tuple[str, ...], ...] = ()
+    budget_s: float = 60.0
+    clock_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class ScriptState:
+    """A variant that was kept: its values by parameter, and the last step that led to it."""
+
+    text: str
+    timed: CandidateMeasurement
+    values: Mapping[MetaParameter, int] = field(default_factory=dict)
+    step: int = -1
+
+
+@dataclass(frozen=True)
+class ScriptMove:
+    """A change of one kernel, and the script after it."""
+
+    kernel: str
+    transformation: str
+    plan: Mapping[str, int]
+    values: Mapping[MetaParameter, int]
+    text: str
+
+
+@dataclass
+class ScriptSearch:
+    """The search for one script."""
+
+    trials: ScriptTrials
+    source: TritonSource
+    request: ScriptRequest
+    verifier: ScriptVerifier
+    clock: Clock
+    say: Callable[[str], None]
+    parameters: dict[str, list[MetaParameter]] = field(default_factory=dict)
+    steps: list[SearchStep] = field(default_factory=list)
+    spent_s: float = 0.0
+    ended: SearchEnd = SearchEnd.NOTHING_LEFT
+    exact: bool = False  # a sampled run of the original fails
+    _slowest_s: float = 0.0
+
+    def time_script(self, text: str) -> CandidateMeasurement:
+        """The measured run of a variant with the arguments that were asked for."""
+        begin = self.clock.spent_s
+        conditions = Conditions(self.request.arguments, effort=EFFORT, exact=self.exact, time_s=RUN_TIME_S)
+        measured = measurement_of_trial(self.trials.run(text, self.request.target, conditions))
+        self._slowest_s = max(self._slowest_s, self.clock.spent_s - begin)
+        return replace(measured, price=measured.price + START_S, arguments=self.request.arguments)
+
+    def time_original(self) -> ScriptState:
+        """The original. Raises HipsynthError if it does not run, or launches nothing."""
+        timed = self.time_script(self.trials.text)
+        if timed.ok and timed.exit_code:  # its check needs results, which sampling does not compute
+            self.exact = True
+            timed = self.time_script(self.trials.text)
+        if not timed.ok or timed.exit_code:
+            cause = f"{timed.reason or f'exit code {timed.exit_code}'}: {timed.message[:500]}"
+            raise BadInput("the script does not run", cause=cause, reason=timed.reason or Reason.EXIT_CODE)
+        if not timed.kernels:
+            raise BadInput("the script launches no kernel", reason=Reason.NO_DISPATCH)
+        self.spent_s += timed.price / AT_ONCE
+        return ScriptState(self.trials.text, timed)
+
+    def run(self, origin: ScriptState) -> list[ScriptState]:
+        """What was kept, fastest first, without the original."""
+        states, texts = [origin], {origin.text}
+        for list_moves in (self._list_values, self._list_orders):
+            state = None
+            while state is not states[-1] and not self._is_over():
+                state = states[-1]
+                for batch in _in_batches(move for move in list_moves(state) if move.text not in texts):
+                    texts.update(move.text for move in batch)
+                    kept_states = self._try_moves(state, batch)
+                    if kept_states:
+                        states.append(min(kept_states, key=lambda one_state: one_state.timed.duration_ns))
+                    if kept_states or self._is_over():
+                        break
+        return states[:0:-1]
+
+    def _is_over(self) -> bool:
+        if self.spent_s >= self.request.budget_s:
+            self.ended = SearchEnd.BUDGET
+        elif self.clock.over(self._slowest_s):
+            self.ended = SearchEnd.CLOCK
+        return self.ended != SearchEnd.NOTHING_LEFT
+
+    def _list_values(self, state: ScriptState) -> Iterator[ScriptMove]:
+        slow = [kernel for kernel in state.timed.kernels if kernel.duration_ns >= NOTABLE * state.timed.duration_ns]
+        for kernel in sorted(slow, key=lambda kernel: -kernel.duration_ns):
+            has_products = any(
+                next(iterate_calls(function.node, "dot"), None) for function in self.source.functions_named(kernel.name)
+            )
+            for parameter in self.parameters.get(kernel.name, ()):
+                now = state.values.get(parameter, parameter.value)
+                for value in parameter.other_values(now, has_products):
+                    values = {**state.values, parameter: value}
+                    values = {key: number for key, number in values.items() if number != key.value}
+                    plan = {key.name: number for key, number in values.items() if key.kernel == kernel.name}
+                    text = write_values(self.source, values)
+                    yield ScriptMove(kernel.name, parameter.name, plan, values, text)
+
+    def _list_orders(self, state: ScriptState) -> Iterator[ScriptMove]:
+        source = read_triton_source(state.text)
+        chiplets = count_chiplets(self.request.target.device)
+        for kernel in worthwhile_kernels(state.timed):
+            if chiplets < 2 or script_edits.find_refusal(source, kernel.name) is not None:
+                continue
+            for mapping in list_mappings(kernel.grid, chiplets)[:ORDERS]:
+                text = script_edits.write_mapped(source, {kernel.name: mapping}, {kernel.name: kernel.grid})
+                yield ScriptMove(kernel.name, SWIZZLE, {}, state.values, text)
+
+    def _try_moves(self, state: ScriptState, batch: list[ScriptMove]) -> list[ScriptState]:
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            timings = list(pool.map(lambda move: self._time_move(state, move), batch))
+        judged = [self._judge_move(state, move, *timing) for move, timing in zip(batch, timings, strict=True)]
+        return [kept_state for kept_state in judged if kept_state is not None]
+
+    def _time_move(self, state: ScriptState, move: ScriptMove) -> tuple[CandidateMeasurement, VerificationCheck | None]:
+        timed = self.time_script(move.text)
+        is_faster = timed.ok and not timed.exit_code and timed.duration_ns <= (1 - GAIN) * state.timed.duration_ns
+        return timed, self.verifier.quick(move.text) if is_faster else None
+
+    def _judge_move(
+        self, state: ScriptState, move: ScriptMove, timed: CandidateMeasurement, check: VerificationCheck | None
+    ) -> ScriptState | None:
+        self.spent_s += (timed.price + (START_S if check else 0.0)) / AT_ONCE
+        outcome, reason = StepOutcome.NOT_FASTER, "not faster"
+        if not timed.ok or timed.exit_code:
+            outcome = StepOutcome.FAILED
+            reason = f"it fails: {timed.reason or f'exit code {timed.exit_code}: {timed.message[:200]}'}"
+        elif check is not None:
+            outcome = StepOutcome.KEPT if check.passed else StepOutcome.WRONG
+            reason = check.detail
+        is_kept = outcome == StepOutcome.KEPT
+        before, after = _time_of(state.timed, move.kernel), _time_of(timed, move.kernel)
+        number = len(self.steps)
+        step = SearchStep(
+            number, state.step, move.transformation, move.kernel, move.plan, state.timed.duration_ns,
+            timed.duration_ns if timed.ok else None, is_kept, reason, outcome,
+            changed_metrics(before, after) if before and after else {},
+        )  # fmt: skip
+        self.steps.append(step)
+        values = ", ".join(f"{name}={value}" for name, value in move.plan.items())
+        self.say(f"{move.transformation} on {move.kernel} ({values}): {timed.duration_ns / 1e3:.1f} us  "
+                 f"{'kept' if is_kept else reason}")  # fmt: skip
+        return ScriptState(move.text, timed, move.values, number) if is_kept else None
+
+
+def _in_batches(moves: Iterator[ScriptMove]) -> Iterator[list[ScriptMove]]:
+    while batch := list(itertools.islice(moves, AT_ONCE)):
+        yield batch
+
+
+def _time_of(timed: CandidateMeasurement, kernel: str) -> KernelTime | None:
+    named = [one_time for one_time in timed.kernels if one_time.name == kernel]
+    return max(named, key=lambda one_time: one_time.duration_ns, default=None)
+
+
+def optimize_script(
+    trials: ScriptTrials, request: ScriptRequest, say: Callable[[str], None] = lambda line: None
+) -> OptimizeResult:
+    """Searches for faster meta-parameters of a script's kernels, and verifies the best until one passes every check.
+
+    Raises BadInput for a script that does not run, or launches no kernel.
+    """
+    clock = Clock(request.clock_s / LATEST if request.clock_s else request.budget_s)
+    source = read_triton_source(trials.text)
+    verifier = ScriptVerifier(trials, request.target, [request.arguments])
+    search = ScriptSearch(trials, source, request, verifier, clock, say)
+    origin = search.time_original()
+    verifier.sizes = _choose_sizes(request, read_default_arguments(source), origin.timed)
+    refusals = dict[str, KernelRefusal]()
+    for name in dict.fromkeys(kernel.name for kernel in origin.timed.kernels):
+        search.parameters[name], refusal = _parameters_of(source, name)
+        if refusal is not None:
+            refusals[name] = refusal
+    unusable = verifier.why_unusable()
+    if unusable or not any(search.parameters.values()):
+        reason = unusable or "; ".join(f"{name}: {refusal.text}" for name, refusal in refusals.items())
+        return _build_result(search, "refused", reason, origin, origin, Verification(()), refusals)
+    states = search.run(origin)
+    for state in states:
+        verification = verifier.full(state.text)
+        say(f"verified: {verification.failure or 'every check passed'}")
+        if verification.passed:
+            return _build_result(search, "improved", "", origin, state, verification, refusals)
+    reason = "nothing that was tried is faster and correct"
+    return _build_result(search, "unchanged", reason, origin, origin, Verification(()), refusals)
+
+
+def _parameters_of(source: TritonSource, name: str) -> tuple[list[MetaParameter], KernelRefusal | None]:
+    functions = source.functions_named(name)
+    if len(functions) != 1:
+        text = "several functions have its name" if functions else "the script does not define it"
+        return [], KernelRefusal(Reason.UNSUPPORTED if functions else Reason.NOT_IN_SCRIPT, text)
+    return list_parameters(source, functions[0])
+
+
+def _choose_sizes(
+    request: ScriptRequest, defaults: tuple[str, ...], timed: CandidateMeasurement
+) -> list[tuple[str, ...]]:
+    """Arguments of the runs whose outputs are compared: those asked for; else the timed ones, halved until a run in
+    full is short, and the next smaller ones."""
+    if request.sizes:
+        return list(request.sizes)
+    size, price = request.arguments or defaults, timed.exact_s
+    while price > MOST_EXACT_S and (smaller := _halve_sizes(size)) != size:
+        price /= 4
+        size = smaller
+    first = size if request.arguments or size != defaults else ()
+    smaller = _halve_sizes(size)
+    return [first, smaller] if smaller != size else [first]
+
+
+def _halve_sizes(size: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(str(int(word) // 2) if word.isdecimal() and int(word) >= 128 else word for word in size)
+
+
+def _build_result(
+    search: ScriptSearch, status: str, reason: str, origin: ScriptState, best: ScriptState, verification: Verification,
+    refusals: Mapping[str, KernelRefusal],
+) -> OptimizeResult:  # fmt: skip
+    before, after = origin.timed, best.timed
+    lines = difflib.unified_diff(origin.text.splitlines(True), best.text.splitlines(True), "original", "optimized")
+    gains = tuple(
+        KernelGain(
+            kernel.name, kernel.dispatches, kernel.duration_ns, other.duration_ns,
+            round(kernel.duration_ns / other.duration_ns, 4) if other.duration_ns else 1.0,
+            round(kernel.duration_ns / before.duration_ns, 4),
+        )
+        for kernel in before.kernels if (other := _time_of(after, kernel.name)) is not None
+    )  # fmt: skip
+    unsure = (before.error**2 + after.error**2) ** 0.5 if best is not origin else 0.0
+    return OptimizeResult(
+        status, reason, before.duration_ns, after.duration_ns, verification, tuple(search.steps), best.text,
+        "".join(lines), search.spent_s, {name: refusal.text for name, refusal in refusals.items()}, unsure, best.step,
+        search.ended, language="triton", gains=gains if status == "improved" else (),
+        refusals={name: refusal.code for name, refusal in refusals.items()},
+    )  # fmt: skip
