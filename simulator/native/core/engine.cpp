@@ -22,6 +22,18 @@ constexpr uint32_t kAtomicSlices = 16;  // consecutive atomics that a wave may w
 
 uint32_t u32(double value) { return static_cast<uint32_t>(value); }
 
+// Sorts a few numbers that are nearly in order, and leaves equal ones as they are. Allocates nothing.
+template <class Key>
+void sort_by(Key key, std::vector<uint32_t>* numbers) {
+  std::vector<uint32_t>& v = *numbers;
+  for (size_t i = 1; i < v.size(); ++i) {
+    const uint32_t moved = v[i];
+    size_t at = i;
+    for (; at > 0 && key(moved) < key(v[at - 1]); --at) v[at] = v[at - 1];
+    v[at] = moved;
+  }
+}
+
 void run_sampled(Context* c, Sampler* sampler, Resident* r, const Step& s, uint32_t pc) {
   if (c->tally) [[unlikely]]
     c->tally->before(*r, c->counts);
@@ -356,8 +368,7 @@ bool Engine::queue_first(const Cu& cu) {
   for (uint32_t i = 0; i < cu.waves.size(); ++i) {
     if (cu.waves[i].at_port && cu.wakes[i] <= round_) queue_.push_back(i);
   }
-  std::stable_sort(queue_.begin(), queue_.end(),
-                   [&](uint32_t a, uint32_t b) { return cu.waves[a].queued_at < cu.waves[b].queued_at; });
+  sort_by([&](uint32_t i) { return cu.waves[i].queued_at; }, &queue_);
   return !queue_.empty();
 }
 

@@ -7,6 +7,8 @@
 namespace hipsynth::runtime {
 namespace {
 
+constexpr size_t kManyPages = 64 << 10;  // bytes
+
 enum class Side { host, device, bad };
 
 // The allocation in which a range begins, or null if the range is not fully allocated. It may span adjacent mappings.
@@ -118,7 +120,11 @@ hipError_t copy_block(Runtime& rt, Place dst, Place src, Block block, hipMemcpyK
         const auto [to_side, from_side] = sides();  // checked again: a graph may run this after memory was freed
         if (to_side == Side::bad || from_side == Side::bad) return hipErrorInvalidValue;
         rt.trial.before_operation();
-        each_row(dst, src, block, [&](char* to, const char* from) { std::memmove(to, from, block.width); });
+        each_row(dst, src, block, [&](char* to, const char* from) {
+          // Brings the pages in by one call instead of one fault each.
+          if (block.width >= kManyPages) static_cast<void>(host_writable(to, block.width));
+          std::memmove(to, from, block.width);
+        });
         if (engine == Timeline::Engine::to_host) rt.recorder.copied_to_host();
         if (engine == Timeline::Engine::to_device && rt.device) rt.device->empty_l2();
         if (rt.trial.on()) observe(rt.trial, engine, dst, src, block);

@@ -1,6 +1,7 @@
 #include "sampling/sampler.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -38,6 +39,24 @@ void execute_site(Context& c, Resident& r, const Step& s) {
     default:
       return execute_vector_memory(c, r, s);
   }
+}
+
+// A row of Events::n for the counts of this moment. Sites run millions of times, so rows are not zeroed first.
+void take_counts(const MemoryCounts& memory, const EngineCounts& engine, uint64_t* row) {
+  std::memcpy(row, &memory, sizeof memory);
+  std::memcpy(row + Events::kMemory, &engine, sizeof engine);
+}
+
+void add_changes(const void* now, size_t n, const uint64_t* __restrict before, uint64_t* __restrict sum) {
+  const auto* after = static_cast<const uint64_t*>(now);
+  for (size_t i = 0; i < n; ++i) sum[i] += after[i] - before[i];
+}
+
+// Adds what has happened since `before` to a tally.
+void add_since(const uint64_t* before, const MemoryCounts& memory, const EngineCounts& engine, SiteTally* t) {
+  ++t->times;
+  add_changes(&memory, Events::kMemory, before, t->events.n.data());
+  add_changes(&engine, Events::kEngine, before + Events::kMemory, t->events.n.data() + Events::kMemory);
 }
 
 }  // namespace
@@ -337,12 +356,12 @@ void Sampler::run_site(Resident& r, const Step& s) {
   if (r.group->probe && !(between && evidence_.looks[site] < kFirstLooks)) return forward(r, s);
   if (!look_closely(r, s, site)) return forward(r, s);
   SiteTally* t = tally(r, site);
-  const Events before = t ? now() : Events();
+  uint64_t before[Events::kMemory + Events::kEngine];
+  t ? take_counts(hierarchy_.counts(), c_.counts, before) : void();
   execute_site(c_, r, s);
   if (!t) return;
   ++evidence_.looks[site];
-  ++t->times;
-  t->events.add_difference(now(), before);
+  add_since(before, hierarchy_.counts(), c_.counts, t);
 }
 
 // Performs only the effects of a memory instruction that later instructions see: its data if needed, and that it is
@@ -375,14 +394,13 @@ void Sampler::forward(Resident& r, const Step& s) {
 }
 
 void Sampler::before_wait() {
-  if (phase_ == Phase::measure || phase_ == Phase::warm) wait_before_ = now();
+  if (phase_ == Phase::measure || phase_ == Phase::warm)
+    take_counts(hierarchy_.counts(), c_.counts, wait_before_.n.data());
 }
 
 void Sampler::after_wait(const Resident& r, const Step& s) {
   if ((phase_ != Phase::measure && phase_ != Phase::warm) || r.group->probe) return;
-  SiteTally* t = tally(r, s.target);
-  ++t->times;
-  t->events.add_difference(now(), wait_before_);
+  add_since(wait_before_.n.data(), hierarchy_.counts(), c_.counts, tally(r, s.target));
 }
 
 }  // namespace hipsynth
