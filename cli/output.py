@@ -12,6 +12,8 @@ import click
 from hipsynth.cli.terminal import escape_controls, write_control
 from hipsynth.core.documents import to_json
 
+REDRAW_S, LOG_S = 0.1, 60.0  # between two displays of progress, on a terminal and elsewhere
+
 
 def print_json(document: object) -> None:
     """Prints the JSON document of a verb on stdout."""
@@ -30,7 +32,7 @@ def print_note(text: str) -> None:
 
 
 class Progress:
-    """A one-line progress display on stderr; silent when stderr is not a terminal."""
+    """Progress on stderr: one line that changes on a terminal, else a line each minute, so that logs show it."""
 
     def __init__(self, what: str, total: int) -> None:
         self.what, self.total, self.done = what, total, 0
@@ -39,15 +41,21 @@ class Progress:
         self.shown = 0.0
 
     def step(self, note: str = "") -> None:
-        """Counts one finished item and draws the line, at most ten times a second."""
+        """Counts one finished item and shows it, on a terminal at most ten times a second."""
         self.done += 1
         now = time.monotonic()
-        if self.live and (now - self.shown > 0.1 or self.done == self.total):
+        since = now - (self.shown or self.start)
+        if self.live and (since > REDRAW_S or self.done == self.total):
             self.shown = now
-            rate = self.done / max(now - self.start, 1e-9)
-            left = (self.total - self.done) / max(rate, 1e-9)
-            label, note = escape_controls(self.what), escape_controls(note[:40])
-            write_control(f"\r\x1b[K{label} {self.done}/{self.total}  {rate:.1f}/s  {left:.0f} s left  {note}")
+            write_control(f"\r\x1b[K{self._line(now)}  {escape_controls(note[:40])}")
+        elif not self.live and since >= LOG_S:
+            self.shown = now
+            click.echo(self._line(now), err=True)
+
+    def _line(self, now: float) -> str:
+        rate = self.done / max(now - self.start, 1e-9)
+        left = (self.total - self.done) / max(rate, 1e-9)
+        return f"{escape_controls(self.what)} {self.done}/{self.total}  {rate:.1f}/s  {left:.0f} s left"
 
     def close(self) -> None:
         if self.live and self.done:

@@ -18,8 +18,8 @@ Generated from the commands by `python -m hipsynth.cli.reference`; do not edit. 
 examples.
 
 With `--json`, every verb prints exactly one JSON document on stdout; an error is a document with the keys `error`,
-`message`, `cause` and `remedy`. Progress is shown on stderr, and only on a terminal. An option has the same meaning on
-every verb. Write values that begin with a dash as `--flags=-O3`.
+`message`, `cause` and `remedy`. Progress is shown on stderr: on a terminal at once, else a line a minute. An option
+means the same on every verb. Write values that begin with a dash as `--flags=-O3`.
 
 """
 
