@@ -12,6 +12,7 @@ import click
 from hipsynth.cli.options import NamedPath, engine_option, json_option, workers_option
 from hipsynth.cli.output import Progress, print_json
 from hipsynth.core.errors import UsageError
+from hipsynth.core.languages import HIP, TRITON
 
 if TYPE_CHECKING:
     from hipsynth.core.store import StoredRow
@@ -27,6 +28,7 @@ Examples:
   synth generate --count 1000 --seed 7 --family gemm --out gemms
   synth generate --count 1000 --seed 8 --toward corpus --out more
   synth generate --count 20 --out programs --json
+  synth generate --count 20 --out pairs --language both
 """
 )
 @click.option("--count", type=click.IntRange(min=1), required=True, help="How many programs.")
@@ -46,6 +48,13 @@ Examples:
     type=NamedPath(readable=False, path_type=Path),
     help="Draw more of what this corpus has few labels of.  [default: the policy's mix]",
 )
+@click.option(
+    "--language",
+    type=click.Choice([HIP, TRITON, "both"]),
+    default=HIP,
+    show_default=True,
+    help="HIP files, Python scripts with Triton kernels, or each program in both.",
+)
 @engine_option
 @workers_option
 @json_option
@@ -56,18 +65,19 @@ def command(
     family: str | None,
     runs: int,
     toward: Path | None,
+    language: str,
     engine: str,
     workers: int,
     as_json: bool,
 ) -> None:
-    """Make HIP programs from the grammar.
+    """Make HIP programs from the grammar, or Triton programs that do the same.
 
     With --toward, weights of families, parameters and sizes change. The plan is printed; `synth stats` of the corpus
     before and after shows the gain.
 
-    Writes OUT/<id>.hip, then OUT/programs.jsonl: parameters, recorded choices and problem sizes of each program, which
-    it takes as arguments. After an interruption, run the same command again to continue. The result does not depend on
-    --workers and --engine.
+    Writes OUT/<id>.hip (or .py), then OUT/programs.jsonl: parameters, recorded choices and problem sizes of each
+    program, which it takes as arguments. After an interruption, run the same command again to continue. The result does
+    not depend on --workers and --engine.
     """
     from hipsynth.synth.generate.writer import generate_into
 
@@ -84,6 +94,7 @@ def command(
         runs=runs,
         policy=policy,
         engine=engine,
+        languages=(HIP, TRITON) if language == "both" else (language,),
         on_program=lambda p: progress.step(p.family),
     )
     progress.close()

@@ -9,10 +9,12 @@ from collections.abc import Sequence
 
 from hipsynth.core.languages import HIP, TRITON, language_of
 
-# The default of argument {0}, in the two forms that the host template writes; a renamed copy has other names.
+# The default of argument {0}, in the two forms that the host template writes, and as generated scripts write it; a
+# renamed copy has other names.
 _FORMS = (
     r"(\w+ > {0} \? std::atoi\(\w+\[{0}\]\) : )(\d+)(;)",
     r"(int \w+ = )(\d+)(;\s*if \(\w+ > {0}\) \w+ = std::atoi\(\w+\[{0}\]\);)",
+    r"(= int\(sys\.argv\[{0}\]\) if len\(sys\.argv\) > {0} else )(\d+)(\n)",
 )
 # The same as people write them: position, default.
 _NUMBER = r"(\d+(?: << \d+)?)"

@@ -17,6 +17,7 @@ from typing import Any
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import PARTIAL as SUFFIX
 from hipsynth.core.files import open_regular, read_regular, sole_writer, write_error, write_whole
+from hipsynth.core.languages import HIP
 from hipsynth.core.program import (
     INDEX,
     INDEX_BYTES,
@@ -60,8 +61,10 @@ def grammar_digest() -> str:
 def generate_into(
     out: Path, count: int, *, seed: int = 0, family: str | None = None, workers: int = 1, runs: int = 1,
     policy: Policy | None = None, engine: str = "local", on_program: Callable[[Program], None] | None = None,
+    languages: tuple[str, ...] = (HIP,),
 ) -> GenerateSummary:  # fmt: skip
-    """Writes `count` programs of a seed to OUT/<id>.hip and OUT/programs.jsonl, resuming an interrupted run.
+    """Writes `count` programs of a seed, each in every one of `languages`, to OUT/<id>.hip (or .py) and
+    OUT/programs.jsonl, resuming an interrupted run.
 
     `runs`: problem sizes per program (see problem_sizes.with_runs); `policy`: in place of the default.
 
@@ -70,21 +73,25 @@ def generate_into(
     """
     if family is not None:
         find_template(family)
-    run = {"seed": seed, "family": family, "runs": runs, "grammar": grammar_digest()}
+    run: dict[str, object] = {"seed": seed, "family": family, "runs": runs, "grammar": grammar_digest()}
     if policy is not None:
         run["policy"] = policy.digest
+    if languages != (HIP,):
+        run["languages"] = list(languages)
     with sole_writer(out):
         try:
             records = _finished_records(out, run)
-            reused = min(len(records), count)
-            if len(records) > count:
+            finished = len(records) // len(languages)
+            records = records[: finished * len(languages)]
+            reused = min(finished, count)
+            if finished > count:
                 raise BadInput(
-                    f"{out} holds {len(records)} programs, more than --count {count}",
+                    f"{out} holds {finished} programs, more than --count {count}",
                     remedy="use another --out, or a larger --count",
                 )
             fresh = generate_programs(
                 count, seed, family, workers, start=reused, earlier_ids={str(r["id"]) for r in records}, runs=runs,
-                policy=policy, engine=engine,
+                policy=policy, engine=engine, languages=languages,
             )  # fmt: skip
             if reused < count:
                 records += _write_programs(out, run, records, fresh, on_program)
@@ -116,7 +123,7 @@ def _finished_records(out: Path, run: dict[str, Any]) -> list[ProgramRecord]:
             try:
                 record = json.loads(line)
                 check_record(record)
-                text = read_text(program_path(out, record["id"]), "", out)
+                text = read_text(program_path(out, record["id"], record.get("language", HIP)), "", out)
             except (ValueError, KeyError, TypeError, RecursionError, BadInput):
                 break  # the last line of an interrupted run may be incomplete
             if text_id(text) != record["id"]:
@@ -135,7 +142,7 @@ def _write_programs(
     records = []
     with partial.open("a") as stream:
         for program in programs:
-            write_whole(program_path(out, program.id), program.text)
+            write_whole(program_path(out, program.id, program.language), program.text)
             record = program.record()
             stream.write(json.dumps(record, sort_keys=True) + "\n")
             stream.flush()
