@@ -71,6 +71,7 @@ class TritonPrinter:
                 raise IRError(f"{kernel.name}: not in Triton: {type(statement).__name__}")
 
     def put(self, text: str) -> None:
+        """Adds a line at the current depth."""
         self.lines.append("    " * self.depth + text)
 
     # ---- values
@@ -112,10 +113,12 @@ class TritonPrinter:
         return TYPES[dtype]
 
     def const(self, e: Expr) -> str:
+        """A literal."""
         value = repr(float(e.attr)) if e.dtype.is_float else str(int(e.attr))
         return f"({value})" if e.attr < 0 else value
 
     def builtin(self, e: Expr) -> str:
+        """A work-item's or work-group's number, or a size of the launch."""
         kind, axis = e.attr.split(".")
         number = _AXES.index(axis)
         if kind == "blockIdx":
@@ -128,22 +131,27 @@ class TritonPrinter:
         if size == 1:
             return "0"
         divided = LANES if before == 1 else f"{LANES} // {before}"
-        whole = before * size == math.prod(self.kernel.block)
-        return divided if whole and before == 1 else f"({divided})" if whole else f"({divided} % {size})"
+        is_last = before * size == math.prod(self.kernel.block)
+        return divided if is_last and before == 1 else f"({divided})" if is_last else f"({divided} % {size})"
 
     def cast(self, e: Expr) -> str:
+        """A conversion."""
         return f"tl.cast({self.text(e.args[0])}, tl.{self.type(e.dtype)})"
 
     def inside(self, e: Expr) -> str:
+        """A value whose range a branch narrowed: itself."""
         return self.text(e.args[0], inner=True)
 
     def name(self, e: Expr) -> str:
+        """A local."""
         return python_name(e.attr[0])
 
     def size(self, e: Expr) -> str:
+        """A problem size, which is a parameter."""
         return python_name(e.attr.name)
 
     def load(self, e: Expr) -> str:
+        """A load, of the active work-items only; of an array in LDS, the reduction that it holds."""
         buffer: Buffer = e.attr
         self.type(buffer.dtype)
         if buffer.space == "lds":
@@ -158,6 +166,7 @@ class TritonPrinter:
         return self.reduced[e.attr.name]
 
     def address(self, buffer: Buffer, index: Sequence[Expr]) -> str:
+        """The pointer to an element in global memory."""
         if len(index) != 1 or buffer.space == "lds":
             raise IRError(f"{self.kernel.name}: {buffer.name} is not in global memory")
         return f"{python_name(buffer.name)} + {self.text(index[0], inner=True)}"
@@ -168,9 +177,9 @@ class TritonPrinter:
         """Statements in order; a reduction in LDS is one line."""
         at = 0
         while at < len(statements):
-            found = self._find_reduction(statements[at : at + 3])
-            if found is not None:
-                store, op = found
+            reduction = self._find_reduction(statements[at : at + 3])
+            if reduction is not None:
+                store, op = reduction
                 name = f"{python_name(store.buffer.name)}_total"
                 self.put(f"{name} = {REDUCTIONS[op]}({self.text(store.value)}, axis=0)")
                 self.reduced[store.buffer.name] = name
@@ -197,6 +206,7 @@ class TritonPrinter:
         return store, combined.pop()
 
     def let(self, s: ir.Let) -> None:
+        """A local; one that changes is a block, as loops want one type."""
         name = s.target.attr[0]
         self.type(s.target.dtype)
         if s.mutable:
@@ -216,15 +226,18 @@ class TritonPrinter:
         )
 
     def assign(self, s: ir.Assign) -> None:
+        """A new value of a local, of the active work-items."""
         name = python_name(s.target.attr[0])
         value = f"{name} {s.compound} {self.text(s.value, inner=True)}" if s.compound else self._as_block(s.value)
         self.put(f"{name} = tl.where({self.mask}, {value}, {name})" if self.mask else f"{name} = {value}")
 
     def store(self, s: ir.Store) -> None:
+        """A store of the active work-items."""
         self.type(s.buffer.dtype)
         self.put(f"tl.store({self._written(s.buffer, s.index, s.value)})")
 
     def atomic(self, s: ir.Atomic) -> None:
+        """An atomic of the active work-items."""
         if s.op not in ("add", "min", "max", "and", "or", "xor") or s.buffer.dtype not in ATOMIC_TYPES:
             raise IRError(f"{self.kernel.name}: no atomic {s.op} of {s.buffer.dtype.cpp} in Triton")
         self.put(f"tl.atomic_{s.op}({self._written(s.buffer, s.index, s.value)})")
@@ -242,6 +255,7 @@ class TritonPrinter:
         return f"{address} + tl.zeros([BLOCK], tl.int32), {self.text(value)}{masked}"
 
     def branch(self, s: ir.If) -> None:
+        """A branch of Python, or a mask where work-items differ."""
         before = self.mask
         if not self.is_block(s.condition):
             self._uniform_branch(s)
@@ -290,6 +304,7 @@ class TritonPrinter:
         return name
 
     def loop(self, s: ir.For) -> None:
+        """A loop of Python; where work-items differ, as many rounds as the longest needs."""
         if s.kind != "up" or self.is_block(s.step) or self.mask == _FIRST:
             raise IRError(f"{self.kernel.name}: a loop that Triton does not have")
         name, before = python_name(s.var.attr[0]), self.mask

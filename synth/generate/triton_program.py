@@ -100,8 +100,8 @@ def _host_lines(module: Module) -> Iterator[str]:
     yield from launches
     yield "torch.cuda.synchronize()"
     for host in module.outputs:
-        shown = f"[:{ir.TILE}]" if module.tiled else ""
-        yield f'show("{host.name}", {_device_name(host.name)}{shown})'
+        part = f"[:{ir.TILE}]" if module.tiled else ""
+        yield f'show("{host.name}", {_device_name(host.name)}{part})'
 
 
 def _launch_lines(module: Module) -> Iterator[str]:
