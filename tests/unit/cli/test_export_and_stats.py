@@ -152,6 +152,7 @@ def test_stats_verb(corpus: Path) -> None:
     assert found["programs"] == {
         "total": 4,
         "by_origin": {"synthetic": 4},
+        "by_language": {"hip": 4},
         "by_family": {"stream": 4},
         "lineages": 3,
     }
