@@ -1,0 +1,134 @@
+"""Writes the tables of docs/log/prediction.md about the default predictor.
+
+    synth evaluate MODEL corpus/release/v1 --json > release.json
+    synth profile corpus/handwritten --device mi250 --device mi300x --flags=-O3 --out HANDWRITTEN
+    synth evaluate MODEL HANDWRITTEN --json > handwritten.json
+    python -m studies.prediction_tables release.json handwritten.json [--page]
+
+All figures are against simulated labels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import statistics
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hipsynth.core.documents import from_json
+from hipsynth.core.files import write_whole
+from hipsynth.training.evaluation.documents import (
+    BaselineScores,
+    EvaluationDocument,
+    MetricScores,
+    PartScores,
+    PredictorScores,
+)
+from hipsynth.training.evaluation.scores import mean_within
+from studies.markdown import format_table
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "log" / "prediction.md"
+BLOCK = re.compile(r"(<!-- tables: [^>]* -->\n).*?(<!-- end -->)", re.DOTALL)
+TITLES = {
+    "lineage": "lineages",
+    "random": "at random, as in the paper",
+    "families": "families and compositions never trained on",
+    "device": "devices never trained on, other programs too",
+    "handwritten": "handwritten programs, default sizes",
+}
+HEAD = (
+    "held out", "kernels", "without an answer", "mean of the twelve metrics, %", "worst metric, %", "best baseline, %",
+    "duration within 10 %, %", "its median error, %", "intervals hold: metrics, %", "durations, %",
+    "limiting unit right, %",
+)  # fmt: skip
+DURATION = "duration_ns"
+
+
+def read_scores(path: Path) -> EvaluationDocument:
+    """A document of `synth evaluate --json`."""
+    return from_json(EvaluationDocument, json.loads(path.read_text()))
+
+
+def predictor_row(split: str, scores: PredictorScores, baselines: Mapping[str, BaselineScores]) -> list[str]:
+    """One split: shares within 10 % of the label, without rounding."""
+    metrics = {name: one.within["10"] for name, one in scores.metrics.items() if one.within["10"] is not None}
+    worst = min(metrics, key=lambda name: metrics[name] or 0.0)
+    inside = [share for name, share in scores.inside_intervals.items() if name != DURATION]
+    return [
+        TITLES[split],
+        f"{scores.n:,}",
+        str(scores.no_preview),
+        _percent(mean_within(scores)),
+        f"{_percent(metrics[worst])} ({worst})",
+        _percent(max((_mean_of(by.splits.get(split)) for by in baselines.values()), default=None)),
+        _percent(scores.duration.within["10"]),
+        _percent(scores.duration.median_rel_error),
+        _percent(statistics.fmean(inside) if inside else None),
+        _percent(scores.inside_intervals.get(DURATION)),
+        _percent(scores.bottleneck_agreement),
+    ]
+
+
+def _mean_of(scores: PartScores | None) -> float:
+    return (mean_within(scores) or 0.0) if scores else 0.0
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.1f}"
+
+
+def device_rows(splits: Mapping[str, PredictorScores]) -> list[list[str]]:
+    """The durations of each split by device."""
+    rows = []
+    for split, scores in splits.items():
+        for device, one in sorted(scores.devices.items()):
+            rows.append([TITLES[split], device, f"{one.n:,}", *_duration_cells(one)])
+    return rows
+
+
+def _duration_cells(scores: MetricScores) -> tuple[str, str]:
+    return _percent(scores.within["10"]), _percent(scores.median_rel_error)
+
+
+def tables(documents: Sequence[EvaluationDocument]) -> str:
+    """The section's text."""
+    splits: dict[str, PredictorScores] = {}
+    rows = []
+    for document in documents:
+        for split, scores in document.splits.items():
+            if split in TITLES and isinstance(scores, PredictorScores) and scores.n:
+                splits[split] = scores
+                rows.append(predictor_row(split, scores, document.baselines))
+    orders = [
+        f"{kind.replace('_', ' ')} of {TITLES[split]}: {one.predictors['model'].kendall_tau:.2f} in {one.groups} groups"
+        for split, scores in splits.items()
+        for kind, one in scores.ranking.items()
+        if one.groups and "model" in one.predictors and one.predictors["model"].kendall_tau is not None
+    ]
+    about = f"{datetime.now(UTC):%-d %B %Y}; trained on {documents[0].train_samples:,} samples."
+    parts = [f"\n{about}\n", format_table(HEAD, rows), "Durations by device:\n"]
+    parts.append(
+        format_table(("held out", "device", "kernels", "within 10 %, %", "median error, %"), device_rows(splits))
+    )
+    if orders:
+        parts.append("Order of variants (Kendall's tau): " + "; ".join(orders) + ".\n")
+    return "\n".join(parts)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("evaluations", type=Path, nargs="+", help="documents of `synth evaluate --json`")
+    parser.add_argument("--page", action="store_true", help="write the tables into the page")
+    options = parser.parse_args(arguments)
+    text = tables([read_scores(path) for path in options.evaluations])
+    print(text)
+    if options.page:
+        write_whole(PAGE, BLOCK.sub(lambda block: block[1] + text + block[2], PAGE.read_text()))
+
+
+if __name__ == "__main__":
+    main()
