@@ -107,6 +107,7 @@ class ScaledCounts:
     by_data: bool
     guessed: bool = False  # buffers had to be larger than the host code says
     diverged: bool = False  # made-up data led to errors or far, zeros did not
+    recorded_failed: bool = False  # recorded data led to errors or far, so other data was taken
 
 
 @dataclass(frozen=True)
@@ -181,6 +182,8 @@ class Interpreter:
         if counted is None:
             return None
         counts = self.scale_counts(launch, counted)
+        if counts.by_data and counted.recorded_failed:  # such as a queue, which few work-groups do not empty soon
+            return replace(counts, sensitivity=MOST_SENSITIVITY)
         if not counts.by_data or counts.diverged or is_certain(launch):
             return counts
         return replace(counts, sensitivity=self._find_sensitivity(launch) if sensitivity is None else sensitivity)
@@ -208,7 +211,8 @@ class Interpreter:
             if assumed == MADE_UP and not launch.has_contents:
                 continue
             try:
-                return self._refine_counts(kernel, launch, assumed, self._interpret_launch(kernel, launch, assumed))
+                counts = self._refine_counts(kernel, launch, assumed, self._interpret_launch(kernel, launch, assumed))
+                return replace(counts, recorded_failed=launch.has_contents and not assumed.use_recorded)
             except SimError as error:
                 if not self._may_succeed(kernel, assumed, error):
                     raise

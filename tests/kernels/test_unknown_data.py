@@ -90,3 +90,33 @@ def test_the_predictor_abstains_where_unknown_data_decide(monkeypatch: pytest.Mo
     low, high = unknown.intervals[DURATION]
     assert low == pytest.approx(unknown.duration_ns / math.exp(MOST_SENSITIVITY))
     assert high == pytest.approx(unknown.duration_ns * math.exp(MOST_SENSITIVITY))
+
+
+QUEUE = """#include <hip/hip_runtime.h>
+__global__ void take(int* next, float* out, int blocks) {
+  for (;;) {
+    int block = 0;
+    if (threadIdx.x == 0) block = atomicAdd(next, 1);
+    block = __shfl(block, 0);
+    if (block >= blocks) return;
+    float sum = 0;
+    for (int k = 0; k < 3000; ++k) sum = sum * 0.5f + block;
+    out[block * 64 + threadIdx.x] = sum;
+  }
+}
+int main() {
+  const int blocks = 1 << 14;
+  int* next;
+  float* out;
+  if (hipMalloc(&next, 4) || hipMalloc(&out, blocks * 64 * 4) || hipMemset(next, 0, 4)) return 1;
+  take<<<832, 64>>>(next, out, blocks);
+  return hipDeviceSynchronize();
+}
+"""
+
+
+def test_a_queue_that_few_work_groups_do_not_empty_is_not_known() -> None:
+    """They go on for too long with the data that the host wrote, and end at once with other data."""
+    needs.simulator()
+    (taken,) = preview_program(QUEUE, device_code(QUEUE, "gfx90a", "-O3"), "mi250").previews
+    assert taken.sensitivity == MOST_SENSITIVITY
