@@ -82,8 +82,8 @@ class Asked:
 
 def test_only_the_last_of_many_edits_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     outlined: list[str] = []
-    find = session.kernels
-    monkeypatch.setattr(session, "kernels", lambda text: (outlined.append(text), find(text))[1])
+    find = session.locate_kernels
+    monkeypatch.setattr(session, "locate_kernels", lambda text: (outlined.append(text), find(text))[1])
 
     async def changed(_: session.OpenDocument) -> None: ...
 
