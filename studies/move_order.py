@@ -14,7 +14,6 @@ import argparse
 import itertools
 import math
 import random
-import re
 import statistics
 import sys
 from collections import defaultdict
@@ -23,7 +22,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hipsynth.core.files import write_whole
 from hipsynth.core.program import Program, ProgramRun
 from hipsynth.synth.generate.producer import generate_programs
 from hipsynth.tuning.optimize.evaluate import original_name
@@ -36,12 +34,11 @@ from hipsynth.tuning.optimize.move_values import (
     read_jobs,
 )
 from hipsynth.tuning.trial import target_of
-from studies.markdown import format_table
+from studies.markdown import format_table, write_tables
 from studies.optimize_table import naive
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference" / "reasoning.md"
-BLOCK = re.compile(r"(<!-- tables: [^>]* -->\n).*?(<!-- end -->)", re.DOTALL)
 SEED, DRAWS = 3203, 200
 ARCHS = ("gfx942", "gfx90a")
 STAGES = ("collect", "fit", "score")
@@ -201,7 +198,7 @@ def tables(order: MoveOrder, moves: Path) -> str:
 
 def write_page(text: str) -> None:
     """Puts the tables into the page."""
-    write_whole(PAGE, BLOCK.sub(lambda block: block[1] + text + block[2], PAGE.read_text()))
+    write_tables(PAGE, text)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

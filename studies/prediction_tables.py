@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import statistics
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from hipsynth.core.documents import from_json
-from hipsynth.core.files import write_whole
 from hipsynth.training.evaluation.documents import (
     BaselineScores,
     EvaluationDocument,
@@ -28,11 +26,10 @@ from hipsynth.training.evaluation.documents import (
     PredictorScores,
 )
 from hipsynth.training.evaluation.scores import mean_within
-from studies.markdown import format_table
+from studies.markdown import format_table, write_tables
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "log" / "prediction.md"
-BLOCK = re.compile(r"(<!-- tables: [^>]* -->\n).*?(<!-- end -->)", re.DOTALL)
 TITLES = {
     "lineage": "lineages",
     "random": "at random, as in the paper",
@@ -42,8 +39,8 @@ TITLES = {
 }
 HEAD = (
     "held out", "kernels", "without an answer", "mean of the twelve metrics, %", "worst metric, %", "best baseline, %",
-    "duration within 10 %, %", "its median error, %", "intervals hold: metrics, %", "durations, %",
-    "limiting unit right, %",
+    "duration within 10 %, %", "of the preview alone, %", "its median error, %",
+    "intervals hold: metrics, %", "durations, %", "limiting unit right, %",
 )  # fmt: skip
 DURATION = "duration_ns"
 
@@ -62,14 +59,15 @@ def predictor_row(split: str, scores: PredictorScores, baselines: Mapping[str, B
         TITLES[split],
         f"{scores.n:,}",
         str(scores.no_preview),
-        _percent(mean_within(scores)),
-        f"{_percent(metrics[worst])} ({worst})",
-        _percent(max((_mean_of(by.splits.get(split)) for by in baselines.values()), default=None)),
-        _percent(scores.duration.within["10"]),
-        _percent(scores.duration.median_rel_error),
-        _percent(statistics.fmean(inside) if inside else None),
-        _percent(scores.inside_intervals.get(DURATION)),
-        _percent(scores.bottleneck_agreement),
+        format_percent(mean_within(scores)),
+        f"{format_percent(metrics[worst])} ({worst})",
+        format_percent(max((_mean_of(by.splits.get(split)) for by in baselines.values()), default=None)),
+        format_percent(scores.duration.within["10"]),
+        format_percent(scores.duration.without["preview"].within["10"]),
+        format_percent(scores.duration.median_rel_error),
+        format_percent(statistics.fmean(inside) if inside else None),
+        format_percent(scores.inside_intervals.get(DURATION)),
+        format_percent(scores.bottleneck_agreement),
     ]
 
 
@@ -77,7 +75,7 @@ def _mean_of(scores: PartScores | None) -> float:
     return (mean_within(scores) or 0.0) if scores else 0.0
 
 
-def _percent(share: float | None) -> str:
+def format_percent(share: float | None) -> str:
     return "" if share is None else f"{100 * share:.1f}"
 
 
@@ -91,10 +89,10 @@ def device_rows(splits: Mapping[str, PredictorScores]) -> list[list[str]]:
 
 
 def _duration_cells(scores: MetricScores) -> tuple[str, str]:
-    return _percent(scores.within["10"]), _percent(scores.median_rel_error)
+    return format_percent(scores.within["10"]), format_percent(scores.median_rel_error)
 
 
-def tables(documents: Sequence[EvaluationDocument]) -> str:
+def render_tables(documents: Sequence[EvaluationDocument]) -> str:
     """The section's text."""
     splits: dict[str, PredictorScores] = {}
     rows = []
@@ -124,10 +122,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("evaluations", type=Path, nargs="+", help="documents of `synth evaluate --json`")
     parser.add_argument("--page", action="store_true", help="write the tables into the page")
     options = parser.parse_args(arguments)
-    text = tables([read_scores(path) for path in options.evaluations])
+    text = render_tables([read_scores(path) for path in options.evaluations])
     print(text)
     if options.page:
-        write_whole(PAGE, BLOCK.sub(lambda block: block[1] + text + block[2], PAGE.read_text()))
+        write_tables(PAGE, text)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import re
 import shutil
 import statistics
 import sys
@@ -28,7 +27,6 @@ import matplotlib
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
-from hipsynth.core.files import write_whole
 from hipsynth.profiling.metrics.uncertainty import WIDEST
 from hipsynth.simulator.devices import load_device
 from hipsynth.training.analytic.examples import PreviewFeatures
@@ -42,13 +40,12 @@ from hipsynth.tuning.prediction.chat import ANSWER, Question
 from hipsynth.tuning.prediction.outcomes import collect_outcomes, read_outcomes, sample_id
 from hipsynth.tuning.prediction.policy import WITHIN, best_plan, reward_of, share_within
 from hipsynth.tuning.prediction.tools import DURATION, VALUES, RecordedTools, label_values, price_table
-from studies.markdown import format_table
+from studies.markdown import format_table, write_tables
 
 ROOT = Path(__file__).resolve().parents[1]
 RELEASE = ROOT / "corpus" / "release" / "v1"
 PAGE = ROOT / "docs" / "explanation" / "prediction-with-tools.md"
 PICTURE = ROOT / "docs" / "images" / "prediction-with-tools.svg"
-BLOCK = re.compile(r"(<!-- tables: [^>]* -->\n).*?(<!-- end -->)", re.DOTALL)
 SHIPPED_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "README.md", RECORD)
 LEANS = (-6.0, -4.0, -3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0)
 TITLES = {
@@ -325,7 +322,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(json.dumps({name: [asdict(row) for row in rows] for name, rows in curves.items()}), file=sys.stderr)
     if options.page:
         draw(curves, sets)
-        write_whole(PAGE, BLOCK.sub(lambda block: block[1] + text + block[2], PAGE.read_text()))
+        write_tables(PAGE, text)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import resource
 import subprocess
 import sys
@@ -49,12 +48,11 @@ from hipsynth.training.models.config import load_config
 from hipsynth.training.models.model_record import model_record
 from hipsynth.training.models.predict import Predictor, normalised_values
 from hipsynth.training.models.train import train_model
-from studies.markdown import format_table
+from studies.markdown import format_table, write_tables
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "explanation" / "table4.md"
 RELEASE, HANDWRITTEN = ROOT / "corpus" / "release" / "v1", ROOT / "corpus" / "handwritten"
-BLOCK = re.compile(r"(<!-- tables: [^>]* -->\n).*?(<!-- end -->)", re.DOTALL)
 ARCHES = ("--arch", "gfx90a", "--arch", "gfx942")
 SOME_FAILED = 5  # exit code of `synth profile`; the others are labelled
 SEED = "404"
@@ -257,7 +255,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         document = json.loads((options.folder / "table4.json").read_text())
         print(json.dumps(document, indent=1) if options.json else tables(document))
         if options.page:
-            write_whole(PAGE, BLOCK.sub(lambda block: block[1] + tables(document) + block[2], PAGE.read_text()))
+            write_tables(PAGE, tables(document))
 
 
 if __name__ == "__main__":

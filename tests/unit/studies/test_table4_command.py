@@ -11,9 +11,10 @@ import pytest
 import training_corpus as made
 
 from hipsynth.core.program import Program, write_programs
-from hipsynth.training.models import train as training
 from hipsynth.training.models.base import TinyShape
+from hipsynth.training.models.config import load_config
 from studies import table4
+from studies.markdown import write_tables
 
 
 def test_the_corpus_is_made_by_four_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,8 +44,14 @@ def test_processor_time_adds_up_over_calls(tmp_path: Path) -> None:
     assert first["train"] <= table4.read_times(tmp_path)["train"] < 2.0
 
 
-def test_the_page_has_a_place_for_the_tables() -> None:
-    assert table4.BLOCK.search(table4.PAGE.read_text())
+def test_the_page_has_a_place_for_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(table4.PAGE.read_text())
+    write_tables(page, "new\n")
+    assert "-->\nnew\n<!-- end -->" in page.read_text()
+    page.write_text("no place\n")
+    with pytest.raises(ValueError, match="no place for tables"):
+        write_tables(page, "new\n")
 
 
 @pytest.fixture
@@ -61,7 +68,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(table4, "share_code", lambda pool: lambda *build: None)
     shape = TinyShape(vocab=800, hidden=32, layers=1, heads=2, ff=64)
     monkeypatch.setattr(
-        table4, "load_config", lambda name: replace(training.load_config(name), max_steps=9, batch=2, tiny=shape)
+        table4, "load_config", lambda name: replace(load_config(name), max_steps=9, batch=2, tiny=shape)
     )
     return tmp_path
 
