@@ -320,6 +320,7 @@ def _profile_program(
 def _print_profile(document: ExecutedProfile, lines: bool, options: MeasurementOptions) -> None:
     """Prints a profile as JSON, CSV or text, and writes its page."""
     from hipsynth.core.files import write_whole
+    from hipsynth.profiling.backends.protocol import describe_target
     from hipsynth.profiling.reports.filters import write_csv
     from hipsynth.profiling.reports.lines import lines_listing
     from hipsynth.profiling.reports.what_if import what_if_listing
@@ -338,9 +339,8 @@ def _print_profile(document: ExecutedProfile, lines: bool, options: MeasurementO
         if options["what_if"]:
             click.echo("\n" + what_if_listing(results))
         for result in results if options["output"] else ():
-            click.echo(
-                f"\n{result.arch} ({result.device})  {result.flags}: output of the program\n{result.stdout}".rstrip()
-            )
+            target = describe_target(result.arch, result.device, result.flags)
+            click.echo(f"\n{target}: output of the program\n{result.stdout}".rstrip())
 
 
 def _profile_text(results: Sequence[TargetResult], counters: bool | None, pattern: str) -> str:

@@ -97,6 +97,8 @@ def predict_completed(
     choices = HarnessChoices(question.grid, question.block, question.values)
     is_script = question.project is not None and question.project.sources[0].language == "python"
     harnessed = None if is_script else complete_text(program.text, choices)
+    if is_script:  # flags are for HIP
+        questions = list(dict.fromkeys((arch, "", device) for arch, _, device in questions))
     if harnessed is not None:
         program, notes = replace(program, text=harnessed.text), harnessed.notes
         question = replace(question, grid=None, block=None, values={})

@@ -62,6 +62,11 @@ class TargetResult:
         return self.shapes or self.kernels
 
 
+def describe_target(arch: str, device: str, flags: str) -> str:
+    """A target as reports name it: "gfx942 (mi300x)  -O3", without flags for a Python script."""
+    return f"{arch} ({device})  {flags}".rstrip()
+
+
 @dataclass(frozen=True)
 class Availability:
     """Whether a backend can run here; `detail` says with which parts or what is missing, `remedy` what to do."""

@@ -10,6 +10,7 @@ from urllib.parse import quote
 from xml.etree import ElementTree
 
 from hipsynth.core.documents import JsonObject
+from hipsynth.profiling.backends.protocol import describe_target
 from hipsynth.profiling.compare.documents import CompareDocument
 
 RULE = "slower-kernel"
@@ -31,7 +32,7 @@ def list_cases(document: CompareDocument) -> Iterator[JudgedCase]:
     """The kernels of B, and each target's total; without a limit, nothing is slower than allowed."""
     limit = math.inf if document.slower_limit_percent is None else document.slower_limit_percent
     for target in document.targets:
-        where = f"{target.b.arch} ({target.b.device}) {target.b.flags}"
+        where = describe_target(target.b.arch, target.b.device, target.b.flags)
         for kernel in target.kernels:
             pair = kernel.duration
             yield JudgedCase(where, kernel.name_b, pair.b_ns / 1e9, kernel.summary, pair.change_percent > limit)

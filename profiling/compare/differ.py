@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from hipsynth.profiling.backends.protocol import describe_target
 from hipsynth.profiling.compare.documents import (
     ChangeCause,
     CompareDocument,
@@ -87,7 +88,7 @@ def _target_name(result: ProfileResult) -> TargetName:
 
 def _list_slower(targets: Sequence[TargetPair], limit: float) -> Iterator[str]:
     for target in targets:
-        where = f"{target.b.arch} ({target.b.device}) {target.b.flags}"
+        where = describe_target(target.b.arch, target.b.device, target.b.flags)
         for kernel in target.kernels:
             if kernel.duration.change_percent > limit:
                 yield f"{kernel.name_b} on {where}: {kernel.summary}"

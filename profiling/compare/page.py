@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from hipsynth.profiling.backends.protocol import describe_target
 from hipsynth.profiling.compare.differ import describe_change
 from hipsynth.profiling.compare.documents import (
     CompareDocument,
@@ -33,7 +34,7 @@ def comparison_page(document: CompareDocument) -> str:
 
 
 def _name_target(target: TargetName) -> str:
-    return escape(f"{target.arch} ({target.device}) {target.flags}")
+    return escape(describe_target(target.arch, target.device, target.flags))
 
 
 def _target_parts(target: TargetPair) -> Iterator[str]:

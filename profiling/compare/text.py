@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hipsynth.profiling import metrics
+from hipsynth.profiling.backends.protocol import describe_target
 from hipsynth.profiling.compare.differ import describe_change, format_change
 from hipsynth.profiling.compare.documents import (
     CompareDocument,
@@ -47,7 +48,7 @@ def comparison_lines(document: CompareDocument, counters: bool = False) -> list[
 
 
 def _name_target(target: TargetName) -> str:
-    return f"{target.arch} ({target.device})  {target.flags}"
+    return describe_target(target.arch, target.device, target.flags)
 
 
 def _target_text(a: TargetName, b: TargetName) -> str:

@@ -26,6 +26,7 @@ from hipsynth.profiling.matrix.job import (
     results_of,
     run_job,
 )
+from hipsynth.profiling.matrix.targets import targets_of
 from hipsynth.profiling.metrics import uncertainty
 from hipsynth.simulator import label_model
 from hipsynth.simulator.limits import SAMPLING_UNITS, RunLimits
@@ -120,13 +121,6 @@ def collect_matrix(
     order = ("program", "arch", "device", "flags", "arguments")
     summary.failures.sort(key=lambda row: [row[name] for name in order])
     return summary
-
-
-def targets_of(program: Program, targets: Sequence[Target]) -> tuple[Target, ...]:
-    """The targets that differ for a program: compiler flags are for HIP, so a script has one for each device."""
-    if not program.is_script:
-        return tuple(targets)
-    return tuple(dict.fromkeys(replace(target, flags="") for target in targets))
 
 
 def _ignore_note(note: str) -> None:

@@ -19,6 +19,7 @@ from hipsynth.core.workers import ItemOutcome, map_unordered, use_outcomes
 from hipsynth.profiling import backends
 from hipsynth.profiling.backends import equal_builds
 from hipsynth.profiling.backends.protocol import Backend, Target, TargetResult
+from hipsynth.profiling.matrix.targets import targets_of
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.toolchain import sandbox
 from hipsynth.toolchain.diagnostics import read_messages
@@ -156,10 +157,12 @@ def profile_program(
     *,
     keep_interrupted: bool = False,
 ) -> list[TargetResult]:
-    """Profiles a program on several targets; results in the order of the targets. If a worker dies, its result is
+    """Profiles a program on several targets; results in the order of the targets,
+    those of a script without flags. If a worker dies, its result is
     failed. With `keep_interrupted`, Ctrl-C ends the runs and is not raised: results with the reason "interrupted" have
     the kernels that had ended by then."""
     open_backend(backend)
+    targets = targets_of(program, targets)
     jobs = [MatrixJob(backend, program, ((target, program.runs[0]),), limits) for target in targets]
     results: dict[int, TargetResult] = {}
     limit_s = hard_limit(limits)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from hipsynth.core.errors import UsageError
+from hipsynth.core.program import Program
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.simulator.devices import default_device, load_device, recorded_architectures
 from hipsynth.toolchain import check_flags
@@ -121,3 +122,10 @@ def find_exclusion(target: Target, table: TargetMatrix) -> str | None:
         if all(getattr(target, key) == value for key, value in row.items() if key != "reason"):
             return row["reason"]
     return None
+
+
+def targets_of(program: Program, targets: Sequence[Target]) -> tuple[Target, ...]:
+    """The targets that differ for a program: compiler flags are for HIP, so a script has one for each device."""
+    if not program.is_script:
+        return tuple(targets)
+    return tuple(dict.fromkeys(replace(target, flags="") for target in targets))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.profiling import metrics
-from hipsynth.profiling.backends.protocol import TargetResult
+from hipsynth.profiling.backends.protocol import TargetResult, describe_target
 from hipsynth.profiling.metrics import bottleneck
 from hipsynth.profiling.reports.terminal import Column, verdict_lines
 
@@ -28,7 +28,7 @@ def plain_style(text: str, _role: str) -> str:
 def render_screen(results: Sequence[TargetResult], width: int = 120, style: Style = plain_style) -> str:
     """At most MOST_LINES lines of at most `width` characters, the kernels that take most time first."""
     lines = [
-        f"{result.arch} ({result.device})  {result.flags}  {result.status}: {result.reason}"[:width]
+        f"{describe_target(result.arch, result.device, result.flags)}  {result.status}: {result.reason}"[:width]
         for result in results
         if result.status != "ok"
     ]

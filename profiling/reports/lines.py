@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import SOURCE_BYTES, read_regular
-from hipsynth.profiling.backends.protocol import TargetResult
+from hipsynth.profiling.backends.protocol import TargetResult, describe_target
 from hipsynth.profiling.lines.line_records import Amounts, KernelLines, SourceLine
 from hipsynth.profiling.reports.numbers import format_number
 
@@ -36,7 +36,8 @@ def lines_listing(results: Sequence[TargetResult], width: int = 120) -> str:
     for result in results:
         names = {kernel.symbol: kernel.name for kernel in result.kernels}
         for kernel in result.lines:
-            parts += ["", f"{names[kernel.symbol]}  by source line, {result.arch} ({result.device})  {result.flags}"]
+            target = describe_target(result.arch, result.device, result.flags)
+            parts += ["", f"{names[kernel.symbol]}  by source line, {target}"]
             parts += _kernel_lines(kernel, width)
     return "\n".join([*parts, "", *LEGEND]).strip("\n")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from hipsynth.core.documents import Json, to_json
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.profiling import metrics
-from hipsynth.profiling.backends.protocol import TargetResult
+from hipsynth.profiling.backends.protocol import TargetResult, describe_target
 from hipsynth.profiling.lines.line_records import KernelLines
 from hipsynth.profiling.metrics.bottleneck import latency_breakdown, rank_bounds, simd_occupancy, summarise_bounds
 from hipsynth.profiling.reports.describe import result_document
@@ -31,7 +31,7 @@ def profile_page(path: str, results: Sequence[TargetResult]) -> str:
     parts += [f'<p class="soft">{escape(path)}; simulated on the CPU</p></header><main>']
     plots: list[Json] = []
     for result in results:
-        parts += [f"<section><h2>{escape(f'{result.arch} ({result.device}) {result.flags}')}</h2>"]
+        parts += [f"<section><h2>{escape(describe_target(result.arch, result.device, result.flags))}</h2>"]
         if result.status != "ok":
             parts.append(f'<p class="verdict slower">{escape(f"{result.reason}: {result.message}")}</p>')
         if result.launches:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.profiling import metrics
-from hipsynth.profiling.backends.protocol import TargetResult
+from hipsynth.profiling.backends.protocol import TargetResult, describe_target
 from hipsynth.profiling.metrics import bottleneck, roofline, uncertainty
 from hipsynth.profiling.reports.filters import matches_name
 from hipsynth.profiling.reports.numbers import format_number, format_percent, format_quantity, unit_prefix
@@ -78,7 +78,8 @@ def render_results(
     lines: list[str] = []
     for result in results:
         if result.status != "ok":
-            lines.append(f"{result.arch} ({result.device})  {result.flags}  {result.status}: {result.reason}")
+            target = describe_target(result.arch, result.device, result.flags)
+            lines.append(f"{target}  {result.status}: {result.reason}")
     names = dict.fromkeys(kernel.name for result in results for kernel in result.kernels)
     if len(names) > 1:
         lines += ["", *_overview_lines(results, list(names))]
@@ -121,7 +122,7 @@ def _overview_lines(results: Sequence[TargetResult], names: Sequence[str]) -> It
     """The share of each kernel in a target's total kernel time."""
     width = max(len(name) for name in names)
     measured = [result for result in results if result.kernels]
-    head = [f"{result.arch} ({result.device})  {result.flags}" for result in measured]
+    head = [describe_target(result.arch, result.device, result.flags) for result in measured]
     size = max(24, *(len(text) for text in head))
     yield f"{'kernel time':<{width}}" + "".join(f"  {text:>{size}}" for text in head)
     for name in names:

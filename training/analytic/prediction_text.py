@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from hipsynth.core.kernel_record import Dim
 from hipsynth.profiling import metrics as table
+from hipsynth.profiling.backends.protocol import describe_target
 from hipsynth.profiling.metrics.bottleneck import unit_name
 from hipsynth.training.models.documents import (
     FailedExecution,
@@ -22,7 +23,7 @@ NAME_WIDTH = 38  # characters of a metric with its unit
 def prediction_lines(result: PredictionResult, why: bool = False) -> list[str]:
     """A result of `synth predict` as lines: per kernel the metrics with their intervals, beside what launches of the
     same kernel and shape did."""
-    lines = [f"{result.arch} ({result.device})  {result.flags}   predicted, not executed"]
+    lines = [f"{describe_target(result.arch, result.device, result.flags)}   predicted, not executed"]
     rows = result.executed or ()
     executed = {_launch_key(row): row for row in rows if isinstance(row, SimulatedKernel)}
     for kernel in result.kernels:
