@@ -110,29 +110,27 @@ def command(
 
     ARGS after `--` are the program's arguments in the runs that are timed.
     """
-    from hipsynth.core.errors import BadInput
-    from hipsynth.core.files import write_whole
     from hipsynth.library.harness import read_runnable
+    from hipsynth.library.optimize import search_script
     from hipsynth.library.programs import check_hip_only, is_script
     from hipsynth.toolchain import sandbox
     from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
+    from hipsynth.tuning.optimize.scripts.optimize_script import ScriptRequest
     from hipsynth.tuning.trial import target_of
 
     sandbox.require_sandbox()
+    target, sizes = target_of(arch, flags, device), [split_run_arguments("--check-args", check) for check in check_args]
+    say: Callable[[str], None] = (lambda line: None) if as_json else click.echo
     if is_script(file):
         options = {"--flags": flags != DEFAULT_FLAGS, "--allow": bool(allowed), "--llm": url is not None,
                    "--journal": journal is not None, "--trace": trace is not None, "--model": bool(model)}  # fmt: skip
         check_hip_only(file, options)
-        limits = budget, clock or former_clock
-        return run_script_search(file, arch, device, arguments, check_args, limits, out, as_json)
+        question = ScriptRequest(target, arguments, tuple(sizes), budget, clock or former_clock)
+        return print_answer(search_script(file, question, say), file, (arch, ""), out, as_json)
     text, notes = read_runnable(file)
     for note in notes:
         click.echo(f"note: {note}", err=True)
-    sizes = [split_run_arguments("--check-args", check) for check in check_args]
-    request = OptimizeRequest(
-        text, target_of(arch, flags, device), budget, arguments, sizes, journal, clock, frozenset(allowed)
-    )
-    say: Callable[[str], None] = (lambda line: None) if as_json else click.echo
+    request = OptimizeRequest(text, target, budget, arguments, sizes, journal, clock, frozenset(allowed))
     about = None
     if url is None:
         if model or trace:
@@ -144,46 +142,29 @@ def command(
         manner = AgentSettings(model, calls, tokens, clock or former_clock or MODEL_S)
         where = trace or Path(f"{file.stem}.trace.jsonl")
         outcome, about = drive_model(request, url, api_key_env, manner, where, say)
-    patched = out or Path(f"{file.stem}.optimized.hip")
-    if outcome.status == "improved":
-        write_whole(patched, outcome.text)
+    return print_answer(outcome, file, (arch, flags), out, as_json, about)
+
+
+def print_answer(
+    outcome: OptimizeResult,
+    file: Path,
+    target: tuple[str, str],
+    out: Path | None,
+    as_json: bool,
+    about: ModelRun | None = None,
+) -> int:
+    """Writes a faster program and prints the answer; `target`: architecture and flags, `about`: the model's run.
+    Returns the exit code."""
+    from hipsynth.core.errors import BadInput
+    from hipsynth.library.optimize import write_optimized
+
+    patched = write_optimized(outcome, file, out)
     if as_json:
-        print_json(outcome.document(file, arch, flags, patched if outcome.status == "improved" else None, about))
+        print_json(outcome.document(file, *target, patched, about))
     else:
         click.echo(result_summary(outcome, patched))
         if about:
             click.echo(f"the model's run: {about.ended}, {about.calls} calls, {about.failed_calls} failed")
-    return BadInput.exit_code if outcome.status == "refused" else 0
-
-
-def run_script_search(
-    file: Path,
-    arch: str,
-    device: str,
-    arguments: tuple[str, ...],
-    check_args: tuple[str, ...],
-    limits: tuple[float, float],
-    out: Path | None,
-    as_json: bool,
-) -> int:
-    """Optimizes a Python script; `limits`: the budget and the longest time on the clock. Returns the exit code."""
-    from hipsynth.core.errors import BadInput
-    from hipsynth.core.files import write_whole
-    from hipsynth.library.swizzle import script_trials
-    from hipsynth.tuning.optimize.scripts.optimize_script import ScriptRequest, optimize_script
-    from hipsynth.tuning.trial import target_of
-
-    sizes = tuple(split_run_arguments("--check-args", check) for check in check_args)
-    request = ScriptRequest(target_of(arch, DEFAULT_FLAGS, device), arguments, sizes, *limits)
-    patched = out or Path(f"{file.stem}.optimized.py")
-    with script_trials(file, arguments, arch) as trials:
-        outcome = optimize_script(trials, request, (lambda line: None) if as_json else click.echo)
-    if outcome.status == "improved":
-        write_whole(patched, outcome.text)
-    if as_json:
-        print_json(outcome.document(file, arch, "", patched if outcome.status == "improved" else None))
-    else:
-        click.echo(result_summary(outcome, patched))
     return BadInput.exit_code if outcome.status == "refused" else 0
 
 
@@ -206,7 +187,7 @@ def drive_model(
     return outcome.found, outcome.document(manner.model, trace)
 
 
-def result_summary(result: OptimizeResult, patched: Path) -> str:
+def result_summary(result: OptimizeResult, patched: Path | None) -> str:
     """What the search found, for a terminal; `patched`: where the faster program was written."""
     less = "only hints and unrolling" if result.language == "hip" else "meta-parameters stay"
     lines = [f"kernel {name}: {less}, because {why}" for name, why in result.refused.items()]

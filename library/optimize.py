@@ -5,10 +5,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hipsynth.library.harness import read_runnable
+from hipsynth.library.programs import check_hip_only, is_script
+from hipsynth.library.scripts import open_script_trials
 from hipsynth.simulator.devices import choose_arch
 from hipsynth.tuning.optimize.documents import OptimizeDocument
+
+if TYPE_CHECKING:
+    from hipsynth.tuning.optimize.optimize import OptimizeResult
+    from hipsynth.tuning.optimize.scripts.optimize_script import ScriptRequest
 
 
 def optimize(
@@ -25,19 +32,27 @@ def optimize(
     out: str | Path | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> OptimizeDocument:
-    """Search for source changes that make a HIP program's kernels faster, and verify them.
+    """Search for source changes that make a program's kernels faster, and verify them; in a Python script with Triton
+    kernels, for other meta-parameters (`flags` and `allow_fast_math` are for HIP).
 
     `budget_s` is work at fixed prices, the same on every machine, `clock_s` the longest time on the clock (0: 1.2 times
-    the budget). A faster program is written to `out`, by default NAME.optimized.hip in the current folder; `say` is
-    told each step. Raises BadInput for a source without a kernel, HipsynthError for a program that does not run.
+    the budget). A faster program is written to `out`, by default NAME.optimized.hip (or .py) in the current folder;
+    `say` is told each step. Raises BadInput for a source without a kernel, HipsynthError for a program that does not
+    run.
     """
-    from hipsynth.core.files import write_whole
     from hipsynth.toolchain import sandbox
     from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
+    from hipsynth.tuning.optimize.scripts.optimize_script import ScriptRequest
     from hipsynth.tuning.trial import target_of
 
     sandbox.require_sandbox()
     file, target_arch = Path(path), choose_arch(arch, device)
+    sizes = [tuple(words) for words in check_args]
+    if is_script(file):
+        check_hip_only(file, {"flags": flags != "-O3", "allow_fast_math": allow_fast_math})
+        target = target_of(target_arch, flags, device)
+        result = search_script(file, ScriptRequest(target, tuple(args), tuple(sizes), budget_s, clock_s), say)
+        return result.document(file, target_arch, "", write_optimized(result, file, out))
     text, notes = read_runnable(file)
     for note in notes:
         warnings.warn(note, stacklevel=2)
@@ -46,12 +61,28 @@ def optimize(
         target_of(target_arch, flags, device),
         budget_s,
         tuple(args),
-        [tuple(words) for words in check_args],
+        sizes,
         clock_s=clock_s,
         allow=frozenset({"fast-math"} if allow_fast_math else ()),
     )
     result = optimize_program(request, say)
-    patched = Path(out or f"{file.stem}.optimized.hip") if result.status == "improved" else None
-    if patched is not None:
-        write_whole(patched, result.text)
-    return result.document(file, target_arch, flags, patched)
+    return result.document(file, target_arch, flags, write_optimized(result, file, out))
+
+
+def search_script(file: Path, request: ScriptRequest, say: Callable[[str], None]) -> OptimizeResult:
+    """Searches for faster meta-parameters of a script. Raises as optimize()."""
+    from hipsynth.tuning.optimize.scripts.optimize_script import optimize_script
+
+    with open_script_trials(file, request.arguments, request.target.arch) as trials:
+        return optimize_script(trials, request, say)
+
+
+def write_optimized(result: OptimizeResult, file: Path, out: str | Path | None) -> Path | None:
+    """Writes a faster program, by default as NAME.optimized.hip (or .py) in the current folder; returns its path."""
+    if result.status != "improved":
+        return None
+    from hipsynth.core.files import write_whole
+
+    patched = Path(out or f"{file.stem}.optimized{'.py' if is_script(file) else '.hip'}")
+    write_whole(patched, result.text)
+    return patched

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hipsynth.library.programs import is_script, locate_program, read_source
+from hipsynth.library.programs import is_script, read_source
+from hipsynth.library.scripts import open_script_trials
 
 if TYPE_CHECKING:
     from hipsynth.tuning.swizzle.search import ProgramSwizzle, SwizzleSettings
-    from hipsynth.tuning.trial.script import ScriptTrials
 
 
 def swizzle_program(file: Path, question: SwizzleSettings, say: Callable[[str], None]) -> tuple[str, ProgramSwizzle]:
@@ -26,23 +25,5 @@ def swizzle_program(file: Path, question: SwizzleSettings, say: Callable[[str], 
     if not is_script(file):
         text = read_source(file)
         return text, search_mappings(text, question, say)
-    with script_trials(file, question.arguments, question.target.arch) as trials:
+    with open_script_trials(file, question.arguments, question.target.arch) as trials:
         return trials.text, map_program(ScriptProgram(trials, question.target), question, say)
-
-
-@contextlib.contextmanager
-def script_trials(file: Path, arguments: tuple[str, ...], arch: str) -> Iterator[ScriptTrials]:
-    """Trials of variants of a script, while the block runs. Raises BadInput, MissingDependency."""
-    from contextlib import ExitStack
-
-    from hipsynth.core.scratch import scratch_folder
-    from hipsynth.simulator.scripts.prepare import require_packages
-    from hipsynth.toolchain import sandbox
-    from hipsynth.tuning.trial.script import ScriptTrials
-
-    with ExitStack() as stack:
-        project = locate_program([file], arguments, arch, stack.enter_context)
-        text = read_source(file)
-        require_packages()
-        sandbox.require_sandbox()
-        yield ScriptTrials(project, text, stack.enter_context(scratch_folder()))

@@ -56,5 +56,6 @@ def collect_launches(result: api.RunResult, launches: tuple[LineSharing, ...], a
     if result.reason:
         raise BadInput("the program does not run to its end", cause=result.message[:500], reason=result.reason)
     if not result.kernels:
-        raise BadInput("the program launched no kernel", cause=result.stdout[:300], reason=Reason.NO_DISPATCH)
+        printed = f"it printed: {result.stdout[:300].strip()}" if result.stdout.strip() else ""
+        raise BadInput("the program launched no kernel", cause=printed, reason=Reason.NO_DISPATCH)
     return ObservedLaunches(measured_kernels(result.kernels, arch), launches)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.kernel_record import Dim
@@ -19,19 +18,12 @@ from hipsynth.tuning.swizzle.edits import call_of
 from hipsynth.tuning.swizzle.index_expression import IndexExpression
 from hipsynth.tuning.swizzle.mapping import Mapping as GroupMapping
 from hipsynth.tuning.swizzle.mapping import Program, RowSpread, Spread
+from hipsynth.tuning.trial.refusal import KernelRefusal
 
 PROGRAM_ID, PROGRAM_COUNT = "program_id", "num_programs"
 _SIZES = {"X": 0, "Y": 1, "Z": 2}
 # Python's precedences, of the operators that an IndexExpression has.
 _LEVELS = {"*": 5, "//": 5, "%": 5, "+": 4, "-": 4, "<<": 3, ">>": 3, "&": 2, "^": 2, "|": 2, "<": 1, "==": 1}
-
-
-@dataclass(frozen=True)
-class KernelRefusal:
-    """Why a kernel cannot be mapped: a code, and the reason in words."""
-
-    code: Reason
-    text: str
 
 
 def find_refusal(source: TritonSource, name: str) -> KernelRefusal | None:
@@ -49,7 +41,7 @@ def find_refusal(source: TritonSource, name: str) -> KernelRefusal | None:
     if kernel.configurations not in (0, 1):
         text = "it is autotuned: which configuration is fastest may change with the mapping; give it one configuration"
         return KernelRefusal(Reason.AUTOTUNED, text)
-    helpers = [function.name for function in source.reached_from(kernel) if _mentions(function.node)]
+    helpers = [function.name for function in source.reached_from(kernel) if _find_program_ids(function.node)]
     if helpers:
         text = f"{helpers[0]}(), which it calls, reads the program id: pass it on as an argument"
         return KernelRefusal(Reason.PROGRAM_ID_IN_HELPER, text)
@@ -61,7 +53,7 @@ def _refuse_uses(kernel: JitFunction) -> KernelRefusal | None:
     if not calls:
         text = "it does not read its program id: its programs are all alike, or take their work from elsewhere"
         return KernelRefusal(Reason.PROGRAM_ID_ELSEWHERE, text)
-    if len(_mentions(kernel.node)) != len(calls) or any(_axis_of(call) is None for call in calls):
+    if len(_find_program_ids(kernel.node)) != len(calls) or any(_axis_of(call) is None for call in calls):
         text = "it reads its program id in another form than tl.program_id(axis) with a number as the axis"
         return KernelRefusal(Reason.PROGRAM_ID_ELSEWHERE, text)
     if _is_persistent(kernel):
@@ -70,7 +62,7 @@ def _refuse_uses(kernel: JitFunction) -> KernelRefusal | None:
     return None
 
 
-def _mentions(node: ast.AST) -> list[ast.AST]:
+def _find_program_ids(node: ast.AST) -> list[ast.AST]:
     return [
         part for part in ast.walk(node)
         if isinstance(part, ast.Name | ast.Attribute) and called_name(part) == PROGRAM_ID
@@ -89,7 +81,7 @@ def _is_persistent(kernel: JitFunction) -> bool:
     numbers = {
         target.id
         for node in ast.walk(kernel.node)
-        if isinstance(node, ast.Assign) and _mentions(node.value) and isinstance(node.value, ast.Call)
+        if isinstance(node, ast.Assign) and _find_program_ids(node.value) and isinstance(node.value, ast.Call)
         for target in node.targets
         if isinstance(target, ast.Name) and called_name(node.value) == PROGRAM_ID
     }
@@ -97,7 +89,7 @@ def _is_persistent(kernel: JitFunction) -> bool:
     for call in loops:
         if isinstance(call, ast.Call) and called_name(call) in ("range", "static_range") and len(call.args) == 3:
             start = call.args[0]
-            if _mentions(start) or (isinstance(start, ast.Name) and start.id in numbers):
+            if _find_program_ids(start) or (isinstance(start, ast.Name) and start.id in numbers):
                 return True
     return False
 
@@ -141,7 +133,7 @@ def _program_along_x(mapping: GroupMapping, grid: Dim, axes: set[int]) -> Progra
         return _strip_prefixes(Spread(step.parts, step.run).program(pid, count, "s0_"), 1)
     if axes != {0} or grid[1] * grid[2] != 1:
         return None
-    program = [(text, _rename(value, {"id": pid})) for text, value in mapping.program()]
+    program = [(text, _rename_names(value, {"id": pid})) for text, value in mapping.program()]
     return _strip_prefixes(program, len(mapping.steps))
 
 
@@ -151,13 +143,13 @@ def _strip_prefixes(program: Program, steps: int) -> Program:
         return program
     plain = {"s0_id": "mapped", "s0_in": "inside"}  # others are no words of Python
     renamed = {text: e.name(plain.get(text, text.removeprefix("s0_"))) for text, _ in program}
-    return [(str(renamed[text].value), _rename(value, renamed)) for text, value in program]
+    return [(str(renamed[text].value), _rename_names(value, renamed)) for text, value in program]
 
 
-def _rename(expression: IndexExpression, names: Mapping[str, IndexExpression]) -> IndexExpression:
+def _rename_names(expression: IndexExpression, names: Mapping[str, IndexExpression]) -> IndexExpression:
     if expression.op == "name":
         return names.get(str(expression.value), expression)
-    parts = tuple(_rename(part, names) for part in expression.parts)
+    parts = tuple(_rename_names(part, names) for part in expression.parts)
     return IndexExpression(expression.op, parts, expression.value)
 
 
@@ -176,7 +168,7 @@ def _write_along_x(language: str, function: str, mapping: GroupMapping, program:
 
 
 def _write_for_axes(language: str, function: str, mapping: GroupMapping) -> list[str]:
-    program = [(text, _rename(value, {"id": e.name("pid")})) for text, value in mapping.program()]
+    program = [(text, _rename_names(value, {"id": e.name("pid")})) for text, value in mapping.program()]
     used = {name for _, value in program for name in _names_in(value)} | {"X", "Y"}
     last = program[-1][0] if program else "pid"
     annotation = f"axis: {language}.constexpr"

@@ -24,8 +24,8 @@ from hipsynth.tuning.swizzle.mappable import HipProgram, KernelMappings, Mappabl
 from hipsynth.tuning.swizzle.mapping import Formula, Grid, Spread, Tile, candidate_mappings
 from hipsynth.tuning.swizzle.mapping import Mapping as GroupMapping
 from hipsynth.tuning.swizzle.proof import Proof, prove_bijection
-from hipsynth.tuning.swizzle.script_edits import KernelRefusal
 from hipsynth.tuning.trial import Conditions, Trial, compare_trials
+from hipsynth.tuning.trial.refusal import KernelRefusal
 from hipsynth.tuning.trial.search_clock import Clock
 
 HIT_RATE = "L2_Cache_Hit_Rate"

@@ -8,10 +8,12 @@ import pytest
 from hipsynth.core.reasons import Reason
 from hipsynth.simulator.observation import Output
 from hipsynth.source.triton_source import read_triton_source
+from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.scripts.meta_parameters import MetaParameter, list_parameters, write_values
+from hipsynth.tuning.optimize.scripts.optimize_script import ScriptRequest, choose_sizes
 from hipsynth.tuning.optimize.scripts.verify_script import compare_scripts
-from hipsynth.tuning.swizzle.script_edits import KernelRefusal
-from hipsynth.tuning.trial import Trial
+from hipsynth.tuning.trial import Trial, target_of
+from hipsynth.tuning.trial.refusal import KernelRefusal
 
 HEAD = """import triton, triton.language as tl
 {decorator}@triton.jit
@@ -135,3 +137,16 @@ def test_integers_texts_and_missing_tensors_must_be_the_same() -> None:
     assert "prints" in compare_scripts(before, trial_of("int32", b"\1\0\0\0", stdout="x")).reason
     assert "other tensors" in compare_scripts(before, trial_of("int64", b"\1\0\0\0")).reason
     assert "other tensors" in compare_scripts(Trial("ok", exit_code=0), Trial("ok", exit_code=0)).reason
+
+
+def _sizes(arguments: tuple[str, ...], defaults: tuple[str, ...], block: int) -> list[tuple[str, ...]]:
+    timed = CandidateMeasurement("ok", Reason.NONE, "", 0, (), 1.0, exact_s=0.1)
+    return choose_sizes(ScriptRequest(target_of("gfx942"), arguments), defaults, timed, block)
+
+
+def test_outputs_are_compared_at_sizes_that_a_larger_block_does_not_divide() -> None:
+    assert _sizes((), ("1024", "3"), 64) == [(), ("512", "3"), ("960", "3")]
+    assert _sizes(("4096",), (), 128) == [("4096",), ("2048",), ("3968",)]
+    assert _sizes((), (), 64) == [()], "a script without sizes has one"
+    assert _sizes(("960",), (), 64) == [("960",), ("480",)], "an odd multiple already"
+    assert _sizes(("100",), (), 64) == [("100",)]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from hipsynth.core.reasons import Reason
 from hipsynth.source.edits import Edit, apply_edits, join_insertions
 from hipsynth.source.triton_source import JitFunction, TritonSource, called_name, list_configurations
-from hipsynth.tuning.swizzle.script_edits import KernelRefusal
+from hipsynth.tuning.trial.refusal import KernelRefusal
 
 # Compile options, with the values that Triton takes where none is written; all are tried, written or not.
 OPTIONS = {"num_warps": 4, "num_stages": 2, "waves_per_eu": 0, "matrix_instr_nonkdim": 0}
@@ -33,6 +33,11 @@ class MetaParameter:
     value: int
     places: tuple[tuple[int, int], ...]
 
+    @property
+    def is_block(self) -> bool:
+        """Whether it is a number of elements: not a count, nor a compile option."""
+        return self.name not in OPTIONS and not _COUNT.search(self.name)
+
     def other_values(self, now: int, has_products: bool) -> list[int]:
         """The values to try from a value; `has_products`: the kernel multiplies matrices."""
         if self.name == "waves_per_eu":
@@ -41,7 +46,7 @@ class MetaParameter:
             return [value for value in (16, 32) if value != now and has_products]
         if self.name == "num_stages":
             return [value for value in (now - 1, now + 1) if STAGES[0] <= value <= STAGES[1]]
-        least, most = WARPS if self.name == "num_warps" else COUNTS if _COUNT.search(self.name) else BLOCKS
+        least, most = WARPS if self.name == "num_warps" else BLOCKS if self.is_block else COUNTS
         return [value for value in (now * 2, now // 2) if least <= value <= most]
 
 
@@ -110,8 +115,8 @@ def _read_parameter(
     assert isinstance(value, int)
     if name not in OPTIONS and (value < 1 or value & (value - 1)):
         return None
-    in_grids = [number for call in launches for number in _grid_numbers(call, name, value)
-                if any(isinstance(node, ast.Constant) for node in written)]  # fmt: skip
+    is_written_there = any(isinstance(node, ast.Constant) for node in written)  # else the grid may name the variable
+    in_grids = [number for call in launches for number in _grid_numbers(call, name, value) if is_written_there]
     places = {(source.start_of(number), source.end_of(number)) for number in [*constants, *in_grids]}
     return MetaParameter(kernel.name, name, value, tuple(sorted(places)))
 

@@ -26,8 +26,8 @@ from hipsynth.tuning.optimize.scripts.meta_parameters import MetaParameter, list
 from hipsynth.tuning.optimize.scripts.verify_script import AT_ONCE, ScriptVerifier
 from hipsynth.tuning.optimize.verify import Verification
 from hipsynth.tuning.swizzle import script_edits
-from hipsynth.tuning.swizzle.script_edits import KernelRefusal
 from hipsynth.tuning.trial import Conditions
+from hipsynth.tuning.trial.refusal import KernelRefusal
 from hipsynth.tuning.trial.script import ScriptTrials
 from hipsynth.tuning.trial.search_clock import LATEST, Clock
 
@@ -216,12 +216,13 @@ def optimize_script(
     verifier = ScriptVerifier(trials, request.target, [request.arguments])
     search = ScriptSearch(trials, source, request, verifier, clock, say)
     origin = search.time_original()
-    verifier.sizes = _choose_sizes(request, read_default_arguments(source), origin.timed)
     refusals = dict[str, KernelRefusal]()
     for name in dict.fromkeys(kernel.name for kernel in origin.timed.kernels):
         search.parameters[name], refusal = _parameters_of(source, name)
         if refusal is not None:
             refusals[name] = refusal
+    block = max((row.value for rows in search.parameters.values() for row in rows if row.is_block), default=1)
+    verifier.sizes = choose_sizes(request, read_default_arguments(source), origin.timed, block)
     unusable = verifier.why_unusable()
     if unusable or not any(search.parameters.values()):
         reason = unusable or "; ".join(f"{name}: {refusal.text}" for name, refusal in refusals.items())
@@ -244,11 +245,12 @@ def _parameters_of(source: TritonSource, name: str) -> tuple[list[MetaParameter]
     return list_parameters(source, functions[0])
 
 
-def _choose_sizes(
-    request: ScriptRequest, defaults: tuple[str, ...], timed: CandidateMeasurement
+def choose_sizes(
+    request: ScriptRequest, defaults: tuple[str, ...], timed: CandidateMeasurement, block: int
 ) -> list[tuple[str, ...]]:
     """Arguments of the runs whose outputs are compared: those asked for; else the timed ones, halved until a run in
-    full is short, and the next smaller ones."""
+    full is short, the next smaller ones, and odd multiples of the largest `block` of the original, which it divides and
+    a larger one does not."""
     if request.sizes:
         return list(request.sizes)
     size, price = request.arguments or defaults, timed.exact_s
@@ -256,12 +258,19 @@ def _choose_sizes(
         price /= 4
         size = smaller
     first = size if request.arguments or size != defaults else ()
-    smaller = _halve_sizes(size)
-    return [first, smaller] if smaller != size else [first]
+    others = [other for other in (_halve_sizes(size), _odd_multiples(size, block)) if other != size]
+    return list(dict.fromkeys([first, *others]))
 
 
 def _halve_sizes(size: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(str(int(word) // 2) if word.isdecimal() and int(word) >= 128 else word for word in size)
+
+
+def _odd_multiples(size: tuple[str, ...], block: int) -> tuple[str, ...]:
+    return tuple(
+        str(((int(word) // block - 1) | 1) * block) if word.isdecimal() and int(word) >= 2 * block else word
+        for word in size
+    )
 
 
 def _build_result(
