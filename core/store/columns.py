@@ -67,16 +67,16 @@ def add_missing_fields(kind: object, stored: pa.ChunkedArray) -> pa.ChunkedArray
     wanted = _arrow_type(kind)
     if stored.type == wanted:
         return stored
-    return pa.chunked_array([_complete(kind, chunk) for chunk in stored.chunks], wanted)
+    return pa.chunked_array([_complete_array(kind, chunk) for chunk in stored.chunks], wanted)
 
 
-def _complete(kind: object, stored: pa.Array) -> pa.Array:
+def _complete_array(kind: object, stored: pa.Array) -> pa.Array:
     wanted, struct = _arrow_type(kind), _struct_of(kind)
     if stored.type == wanted or struct is None:
         return stored
     names = {part.name for part in stored.type}
     parts = [
-        _complete(part, stored.field(name)) if name in names else default_column(struct, name, len(stored))
+        _complete_array(part, stored.field(name)) if name in names else default_column(struct, name, len(stored))
         for name, part in types_of(struct).items()
     ]
     return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=stored.is_null())

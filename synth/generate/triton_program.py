@@ -92,7 +92,7 @@ def _host_lines(module: Module) -> Iterator[str]:
     for position, size in enumerate(module.arguments, 1):
         yield (f"{python_name(size.name)} = int(sys.argv[{position}]) if len(sys.argv) > {position} else {int(size)}")
     for host in module.buffers:
-        yield f"{_device_name(host.name)} = {_fill(host, module.tiled)}"
+        yield f"{_device_name(host.name)} = {_fill_expression(host, module.tiled)}"
     launches = list(_launch_lines(module))
     if module.repeat > 1:
         yield f"for _ in range({module.repeat}):"
@@ -119,7 +119,7 @@ def _device_name(name: str) -> str:
     return f"d_{name}"
 
 
-def _fill(host: HostBuffer, tiled: bool) -> str:
+def _fill_expression(host: HostBuffer, tiled: bool) -> str:
     """The tensor of a buffer with its initial contents."""
     init, size = host.init, python_size(host.size)
     if host.dtype not in TYPES:
