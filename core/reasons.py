@@ -115,6 +115,7 @@ class Reason(StrEnum):
     UNKNOWN_KERNEL = "unknown_kernel", "a launched kernel whose code is compiled or loaded while the program runs"
     UNCERTAIN = "uncertain", "the interval of a duration is too wide"
     NOT_MEASURED = "not_measured", "a model with tools answers, but none of them measured the program"
+    ABOVE_ROOF = "above_roof", "a model answers with more than the device can do"
     UNKNOWN_DATA = "unknown_data", "the kernel needs data that the program makes"
 
     # Servers, editors and models.

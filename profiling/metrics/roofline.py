@@ -22,6 +22,7 @@ LEVELS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "HBM": (("L2_Fabric_Read_BW", "L2_Fabric_Write_BW"), "HBM_Arithmetic_Intensity"),
 }
 THROUGHPUT = "HBM_GFLOPS"
+MOST_SHARE = 1.05  # of a roof that a table's ceiling allows for; no executed label of the release is above 1
 MATRIX_TABLE = Path(__file__).resolve().parents[2] / "simulator" / "isa" / "mfma.toml"  # shapes and cycles
 MATRIX_NAMES = {"f64": "FP64", "f32": "FP32", "xf32": "TF32", "f16": "FP16", "bf16": "BF16", "fp8": "FP8"}
 MX_NAMES = {"cycles": "FP8", "narrow_cycles": "FP6, FP4"}  # of instructions whose formats are modifiers
@@ -104,6 +105,21 @@ def locate_kernel(metrics: Mapping[str, float | None], device: str) -> RooflineP
     used = {roof: share for roof, share in shares.items() if share is not None}
     roof = max(used, key=lambda name: used[name]) if used else None
     return RooflinePosition(roof, used[roof] if roof else None, shares, roofline_points(metrics, limits))
+
+
+def find_impossible_level(position: RooflinePosition, device: str) -> str:
+    """The memory level, "L2" or "HBM", of which a kernel would use more than there is; "" if none.
+
+    "HBM" includes the Infinity Cache where there is one. The vL1D and the compute roof are not judged: lanes may
+    share a line, and matrix instructions have roofs of their own.
+    """
+    arch = load_device(device)
+    behind = max(1.0, arch.spec().get("fabric.infinity_cache_gbps", 0.0) / arch["hbm.read_gbps"])
+    for level, most in (("L2", 1.0), ("HBM", behind)):
+        share = position.shares.get(level)
+        if share is not None and share > MOST_SHARE * most:
+            return level
+    return ""
 
 
 def roofline_points(metrics: Mapping[str, float | None], limits: Ceilings) -> tuple[RooflinePoint, ...]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from hipsynth.core.errors import BadInput, MissingDependency
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling import metrics as table
+from hipsynth.profiling.backends.protocol import describe_target
 from hipsynth.profiling.metrics import roofline
 from hipsynth.simulator.devices import device_of
 from hipsynth.source.outline import kernel_names
@@ -39,7 +40,8 @@ class Prediction:
     notes: tuple[str, ...] = ()
     kernel: str = ""  # the kernel that is meant, or all if the source has several
     duration_ns: float | None = None  # of a model that answers it
-    guessed: str = ""  # of a model with tools: why no tool measured what it answers
+    doubt: str = ""  # why the answer is no reliable one: no tool measured it, or no device can do that
+    doubt_code: Reason = Reason.NONE
 
     def document(self) -> PredictionResult:
         """The prediction as the documents have it."""
@@ -64,9 +66,9 @@ class Prediction:
             name=self.kernel,
             metrics=self.metrics,
             duration_ns=self.duration_ns,
-            abstained=bool(self.guessed),
-            reason=self.guessed,
-            reason_code=Reason.NOT_MEASURED if self.guessed else Reason.NONE,
+            abstained=bool(self.doubt),
+            reason=self.doubt,
+            reason_code=self.doubt_code,
             intervals={},
             grid=None,
             block=None,
@@ -132,18 +134,22 @@ class Predictor:
         seconds = time.monotonic() - start
         values = physical_values(normalised_values(answer))
         values_known = {metric: value for metric, value in values.items() if value is not None}
+        position = roofline.locate_kernel(values, chosen.name)
+        doubt = _describe_impossible(position, chosen.name)
         return Prediction(
             arch=arch,
             flags=flags,
             device=chosen.name,
             metrics=values_known,
-            position=roofline.locate_kernel(values, chosen.name),
+            position=position,
             cut_lines=answer.cut_lines,
             prompt_tokens=answer.prompt_tokens,
             seconds=seconds,
             model=str(self.path),
             notes=tuple(self._make_notes(arch, flags, answer)),
             kernel=" or ".join(kernel_names(source)),
+            doubt=doubt,
+            doubt_code=Reason.ABOVE_ROOF if doubt else Reason.NONE,
         )
 
     def _make_notes(self, arch: str, flags: str, answer: DecodedAnswer) -> list[str]:
@@ -164,6 +170,12 @@ class Predictor:
         return notes
 
 
+def _describe_impossible(position: roofline.RooflinePosition, device: str) -> str:
+    """Why no kernel can have this position; "" if one can."""
+    level = roofline.find_impossible_level(position, device)
+    return f"no kernel can use {100 * (position.shares[level] or 0.0):.0f} % of the {level} bandwidth" if level else ""
+
+
 def normalised_values(answer: DecodedAnswer) -> dict[str, float | None]:
     """The normalised values of an answer by metric id; None where the model did not write a number."""
     normalised: dict[str, float | None] = {}
@@ -180,7 +192,9 @@ def physical_values(values: Mapping[str, float | None]) -> dict[str, float | Non
 def prediction_table(prediction: Prediction) -> str:
     """Terminal output: the metrics in physical units and an ASCII roofline."""
     facts = table.metric_table().metrics
-    lines = [f"{prediction.arch} ({prediction.device})  {prediction.flags}", f"model {prediction.model}", ""]
+    lines = [describe_target(prediction.arch, prediction.device, prediction.flags), f"model {prediction.model}", ""]
+    if prediction.doubt:
+        lines += [f"  no reliable answer: {prediction.doubt}", ""]
     for metric in table.shown_ids():
         value = prediction.metrics.get(metric)
         value_text = "-" if value is None else f"{value:,.0f}" if abs(value) >= 10000 else f"{value:.4g}"

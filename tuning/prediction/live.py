@@ -9,6 +9,7 @@ from pathlib import Path
 from hipsynth.core.errors import BadInput, HipsynthError, MissingDependency
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import Program
+from hipsynth.core.reasons import Reason
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.matrix.job import profile_program
 from hipsynth.profiling.metrics import roofline
@@ -101,7 +102,8 @@ def predict_program(agent: PredictionAgent, path: Path, program: Program, target
         notes=(describe_answer(answer),),
         kernel=" or ".join(names),
         duration_ns=answer.values[DURATION] * NS_PER_MS,
-        guessed="" if answer.measured else f"no tool measured the program: {tools.problem or 'none was called'}",
+        doubt="" if answer.measured else f"no tool measured the program: {tools.problem or 'none was called'}",
+        doubt_code=Reason.NONE if answer.measured else Reason.NOT_MEASURED,
     )
 
 

@@ -60,3 +60,24 @@ def test_unknown_values_are_reported() -> None:
     assert partly.shares["HBM"] is None and partly.roof == "L2"
     with pytest.raises(UsageError):
         roofline.device_ceilings("h100")
+
+
+@pytest.mark.parametrize(
+    ("device", "fabric", "l2", "level"),
+    [
+        ("mi250", 1.0, 1.0, ""),
+        ("mi250", 1.2, 0.5, "HBM"),
+        ("mi300x", 1.3, 1.0, ""),  # from the Infinity Cache
+        ("mi300x", 1.5, 0.5, "HBM"),
+        ("mi300x", 0.1, 1.2, "L2"),
+    ],
+)
+def test_more_than_a_memory_gives_is_impossible(device: str, fabric: float, l2: float, level: str) -> None:
+    limits = roofline.device_ceilings(device).bandwidth
+    metrics = {
+        "L2_Fabric_Read_BW": fabric * limits["HBM"],
+        "L2_Fabric_Write_BW": 0.0,
+        "L2_Cache_Bandwidth": l2 * limits["L2"],
+        "L1_Cache_Bandwidth": 3 * limits["L1"],  # lanes that share lines look one up together
+    }
+    assert roofline.find_impossible_level(roofline.locate_kernel(metrics, device), device) == level

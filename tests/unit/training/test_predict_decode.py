@@ -14,6 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hipsynth.core.errors import BadInput
+from hipsynth.core.reasons import Reason
+from hipsynth.profiling.metrics.definitions import answer_ids
 from hipsynth.training.data.encode import (
     IGNORED,
     Encoder,
@@ -25,9 +27,9 @@ from hipsynth.training.data.encode import (
 from hipsynth.training.data.number_formats import FORMATS, format_number
 from hipsynth.training.data.prompt import parse_answer, render_answer
 from hipsynth.training.models.base import TinyShape, tiny_model, train_tokenizer
-from hipsynth.training.models.decode import AnswerDecoder, advance_automaton
+from hipsynth.training.models.decode import AnswerDecoder, DecodedAnswer, advance_automaton
 from hipsynth.training.models.monitor import Throughput
-from hipsynth.training.models.predict import Predictor
+from hipsynth.training.models.predict import Predictor, prediction_table
 from hipsynth.training.models.trainer import batch_collator
 
 GRAMMARS = {name: form.automaton for name, form in FORMATS.items()}
@@ -194,3 +196,19 @@ def test_one_question_takes_one_thread() -> None:
         predictor.predict("__global__ void k() {}", "gfx90a", "-O3")
     assert (seen, torch.get_num_threads()) == ([1], 2)
     torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("share", "code"), [("0.01", Reason.NONE), ("0.9", Reason.ABOVE_ROOF)])
+def test_an_impossible_answer_abstains(share: str, code: Reason) -> None:
+    """A model of the source writes any digits; more bandwidth than the memory has is no answer."""
+
+    class Decoding:
+        def decode_values(self, questions: object) -> list[DecodedAnswer]:
+            values = dict.fromkeys(answer_ids(), "0.001") | {"L2_Fabric_Read_BW": share}
+            return [DecodedAnswer(values, "fixed3", prompt_tokens=10)]
+
+    predictor = Predictor(Path("model"), {}, Decoding())  # type: ignore[arg-type]
+    prediction = predictor.predict("__global__ void k() {}", "gfx90a", "-O3")
+    [kernel] = prediction.document().kernels
+    assert (kernel.reason_code, kernel.abstained) == (code, bool(code)), kernel.reason
+    assert ("no reliable answer" in prediction_table(prediction)) == bool(code)
