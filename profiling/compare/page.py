@@ -84,13 +84,15 @@ def _table_text(caption: str, rows: Sequence[Row]) -> str:
 
 
 def _lines_table(kernel: KernelPair, lines: Sequence[LinePair]) -> str:
-    """The source lines that cost time, in the order of the files; a line that only one side has is marked."""
+    """The source lines that cost time, in the order of the files."""
     rows = []
     for pair in lines:
-        kind = "only-a" if pair.line_b is None else "only-b" if pair.line_a is None else ""
-        cells = [*line_cells(kernel, pair), escape(line_place(pair)), f"<code>{escape(pair.text)}</code>"]
-        rows.append(f'<tr class="{kind}">{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>')
-    head = "<thead><tr><th>A</th><th>B</th><th>change</th><th>line</th><th>source</th></tr></thead>"
+        place = line_place(pair).replace("->", "→")
+        times = "".join(f"<td>{cell}</td>" for cell in line_cells(kernel, pair))
+        source = f'<td class="text"><code class="source">{escape(pair.text)}</code></td>'
+        rows.append(f"<tr><td>{place}</td>{times}{source}</tr>")
+    columns = "<th>line</th><th>A</th><th>B</th><th>change</th>"
+    head = f'<thead><tr>{columns}<th class="text">source</th></tr></thead>'
     caption = "Time by source line"
     return (
         f'<div class="wide"><table class="lines"><caption>{caption}</caption>{head}'

@@ -74,4 +74,4 @@ def test_text_and_page_show_the_most_changed_lines(shown: str, tmp_path_factory:
     at = listing.index("  by source line, the most changed first")
     assert [line.split()[-1] for line in listing[at + 2 : at + 4]] == ["slow();", "quick();"]
     assert shown in "\n".join(listing) and "3 -> 4" not in "\n".join(listing), "it takes the same time"
-    assert shown.replace(">", "&gt;") in comparison_page(compared) and "slow();" in comparison_page(compared)
+    assert shown.replace("->", "→") in comparison_page(compared) and "slow();" in comparison_page(compared)
