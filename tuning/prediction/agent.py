@@ -4,7 +4,7 @@ valid JSON; which tool is called, when to answer, and how sure the answer is are
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +24,7 @@ from hipsynth.tuning.prediction.chat import (
     tool_text,
 )
 from hipsynth.tuning.prediction.tools import (
+    EXECUTE,
     FORMAT,
     MEASURING,
     SURE,
@@ -115,10 +116,12 @@ def repeated_texts(chat: Discussion, repeat: bool) -> dict[str, str]:
     return {} if values is None else value_texts(values)
 
 
-def open_moves(tools_left: Sequence[str], measured: bool) -> list[str]:
+def open_moves(tools_left: Sequence[str], measured_by: Collection[str]) -> list[str]:
     """The moves that a model may make: to call a tool that is left, and to answer, unless nothing measured the program
-    yet and a tool that is left may."""
-    return [*tools_left, *([ANSWER] if measured or not MEASURING & set(tools_left) else [])]
+    yet and a tool that is left may. Nothing is known better than by an execution: behind it, only the answer."""
+    if EXECUTE in measured_by:
+        return [ANSWER]
+    return [*tools_left, *([ANSWER] if measured_by or not MEASURING & set(tools_left) else [])]
 
 
 class PredictionAgent:
@@ -172,20 +175,23 @@ class PredictionAgent:
     def discuss(self, question: Question, tools: PredictionTools | None, choose: Choice) -> Discussion:
         """The chat up to the first value of the answer; without tools the answer is the only move.
 
-        With tools, no answer comes before a measurement, or before every tool that measures has failed.
+        With tools, no answer comes before a measurement, or before every tool that measures has failed, and nothing
+        but the answer behind an execution.
         """
         ids, cut = encode_question(self.tokenizer, question, self.context, tools is not None)
         chat = Discussion(ids, (), cut, len(ids))
-        tools_left = [] if tools is None else list(TOOLS)
+        tools_left, measured_by = [] if tools is None else list(TOOLS), list[str]()
         while True:
-            decision = self._decide(chat.ids, open_moves(tools_left, chat.last is not None), choose)
+            decision = self._decide(chat.ids, open_moves(tools_left, measured_by), choose)
             chat.decisions += (decision,)
             chat.add(self.moves[decision.move], decision.log_probabilities)
             if decision.move == ANSWER or tools is None:
                 return chat
             tools_left.remove(decision.move)
             reply = tools.call(decision.move)
-            chat.last = chat.last if reply.values is None else reply
+            if reply.values is not None:
+                chat.last = reply
+                measured_by.append(decision.move)
             chat.add(self._tokens(tool_text(reply.text)), None)
 
     def probabilities(self, question: Question, tools: PredictionTools, calls: Sequence[str]) -> Mapping[str, float]:
@@ -193,8 +199,8 @@ class PredictionAgent:
         ids = encode_question(self.tokenizer, question, self.context)[0]
         for name in calls:
             ids = [*ids, *self.moves[name], *self._tokens(tool_text(tools.call(name).text))]
-        measured = any(tools.call(name).values is not None for name in calls)
-        moves = open_moves([name for name in TOOLS if name not in calls], measured)
+        measured_by = [name for name in calls if tools.call(name).values is not None]
+        moves = open_moves([name for name in TOOLS if name not in calls], measured_by)
         return self._decide(ids, moves, likeliest(0.0)).probabilities
 
     def _decide(self, ids: Sequence[int], moves: Sequence[str], choose: Choice) -> Decision:

@@ -55,7 +55,8 @@ class PriceTable:
 
 
 TOOLS = ("compile", "launches", "preview", "execute")
-MEASURING = frozenset({"preview", "execute"})  # their answers are values
+EXECUTE = "execute"
+MEASURING = frozenset({"preview", EXECUTE})  # their answers are values
 
 
 @functools.cache
