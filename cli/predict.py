@@ -103,7 +103,7 @@ def command(
     from hipsynth.core.time_limit import processor_time_limit
     from hipsynth.library.predict import open_analytic, predict_completed, read_question
     from hipsynth.profiling.matrix.targets import resolve_devices
-    from hipsynth.source.harness import check_argument_names
+    from hipsynth.source.harness import HOW_TO_CHOOSE, check_argument_names, lacks_main
     from hipsynth.toolchain import check_flags
     from hipsynth.training.analytic.predict import LaunchAssumptions, is_analytic
 
@@ -122,6 +122,8 @@ def command(
     check_argument_names(
         program.text, [*question.values, *(name for name in swept if not _PROGRAM_WORD.fullmatch(name))]
     )
+    if lacks_main(program.text) and not is_text_model:
+        click.echo(f"note: {HOW_TO_CHOOSE}", err=True)
     if sweeps or listed is not None:
         if check or defer or why or (model is not None and not is_analytic(model)) or (sweeps and listed is not None):
             raise UsageError("variants are predicted by the default predictor alone", remedy="drop the other options")

@@ -92,19 +92,19 @@ def predict_completed(
     assumes."""
     from hipsynth.source.harness import HarnessChoices, complete_text
     from hipsynth.training.analytic.documents import predict_document
+    from hipsynth.training.analytic.predict import LaunchNotes
 
-    notes: tuple[str, ...] = ()
+    notes = LaunchNotes()
     choices = HarnessChoices(question.grid, question.block, question.values)
     is_script = question.project is not None and question.project.sources[0].language == "python"
     harnessed = None if is_script else complete_text(program.text, choices)
     if is_script:  # flags are for HIP
         questions = list(dict.fromkeys((arch, "", device) for arch, _, device in questions))
     if harnessed is not None:
-        program, notes = replace(program, text=harnessed.text), harnessed.notes
+        program, notes = replace(program, text=harnessed.text), LaunchNotes(assumed=harnessed.assumed)
         question = replace(question, grid=None, block=None, values={})
     document = predict_document(program, path, questions, question, predictor, execute, timeout_s)
-    results = tuple(replace(result, notes=(*notes, *result.notes)) for result in document.results)
-    return replace(document, results=results)
+    return replace(document, results=tuple(map(notes.mark_result, document.results)))
 
 
 def open_analytic(model: Path | None) -> AnalyticPredictor:

@@ -69,7 +69,7 @@ def predict(request: ProgramRequest) -> PredictDocument:
     them. Raises TimeLimitReached, BadInput for values of no argument."""
     from hipsynth.profiling.preview.record import HostCode
     from hipsynth.training.analytic.documents import document_of, predict_each
-    from hipsynth.training.analytic.predict import LaunchAssumptions
+    from hipsynth.training.analytic.predict import LaunchAssumptions, LaunchNotes
 
     program, target = program_of(request), target_of(request)
     _check_values(program.text, request.values)
@@ -84,7 +84,7 @@ def predict(request: ProgramRequest) -> PredictDocument:
     targets = [(target.arch, target.flags, target.device)]
     results = predict_each(text, targets, question, load_predictor(), request.limit_s, last_compiled)
     if harnessed is not None:
-        results = [replace(result, notes=(*harnessed.notes, *result.notes)) for result in results]
+        results = list(map(LaunchNotes(assumed=harnessed.assumed).mark_result, results))
     return document_of(program, request.name, load_predictor().path, results)
 
 

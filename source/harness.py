@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -17,6 +18,7 @@ Shape = tuple[int, int, int]
 ITEMS = 1 << 20  # work-items of a launch whose shape nobody gave: they fill every device
 SIDE = 1 << 10  # of two dimensions
 FLAT_BLOCK, SQUARE_BLOCK = (256, 1, 1), (16, 16, 1)
+OTHER_NUMBER = 1.5  # of arguments that are no integers
 MOST_BYTES = 1 << 30  # of a buffer's elements, of 8 bytes at most
 _MAIN = re.compile(r"\bmain\s*\(")
 _SECOND = re.compile(r"\b(?:threadIdx|blockIdx|hipThreadIdx|hipBlockIdx)(?:\.|_)y\b")
@@ -63,10 +65,14 @@ class HarnessChoices:
 
 @dataclass(frozen=True)
 class HarnessedProgram:
-    """The text with its main(), and for each kernel a line that says what was assumed."""
+    """The text with its main(), and by kernel a line that says what was assumed of its launch."""
 
     text: str
-    notes: tuple[str, ...]
+    assumed: Mapping[str, str]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return tuple(self.assumed.values())
 
 
 def lacks_main(text: str) -> bool:
@@ -74,26 +80,63 @@ def lacks_main(text: str) -> bool:
     return not _MAIN.search(blank_opaque(text)) and bool(outline_kernels(text))
 
 
+@dataclass(frozen=True)
+class KernelLaunchPlan:
+    """A launch for a kernel that no host code launches: integer arguments by name, and the elements of each buffer."""
+
+    kernel: FunctionDeclaration
+    grid: Shape
+    block: Shape
+    numbers: Mapping[str, float]
+    elements: int
+
+    def describe(self) -> str:
+        """`scale is launched with 4 x 1 x 1 work-groups of 256 x 1 x 1; n = 1000`."""
+        shape = f"{' x '.join(map(str, self.grid))} work-groups of {' x '.join(map(str, self.block))}"
+        numbers = [f"{name} = {value:.15g}" for name, value in self.numbers.items()]
+        return f"{self.kernel.name} is launched with {'; '.join([shape, *numbers])}"
+
+
+def choose_launches(text: str, choices: HarnessChoices) -> list[KernelLaunchPlan]:
+    """The launch of each kernel of a text, in source order: as chosen, else work-items that fill every device."""
+    return [_choose_launch(kernel, is_flat, choices) for kernel, is_flat in _flat_kernels(text)]
+
+
+@functools.lru_cache(maxsize=16)
+def _flat_kernels(text: str) -> tuple[tuple[FunctionDeclaration, bool], ...]:
+    """The kernels that a text defines, and whether each uses one dimension of its launch alone."""
+    code = blank_opaque(text)
+    kernels = [kernel for kernel in outline_kernels(text) if kernel.defined]
+    return tuple((kernel, not _SECOND.search(code[slice(*kernel.body)])) for kernel in kernels)
+
+
+def _choose_launch(kernel: FunctionDeclaration, is_flat: bool, choices: HarnessChoices) -> KernelLaunchPlan:
+    integers = [p for p in kernel.parameters if not p.base and _INTEGER.search(p.type) and "*" not in p.text]
+    block = choices.block or (FLAT_BLOCK if is_flat else SQUARE_BLOCK)
+    side = ITEMS if is_flat and len(integers) < 2 else SIDE
+    numbers = {p.name: (choices.values or {}).get(p.name, float(side)) for p in integers}
+    grid = choices.grid or _fill_grid(is_flat, block, numbers)
+    items = math.prod(grid) * math.prod(block)
+    elements = int(max(items, math.prod(sorted(numbers.values())[-2:]) if numbers else 0, 1))
+    return KernelLaunchPlan(kernel, grid, block, numbers, elements)
+
+
 def add_harness(text: str, choices: HarnessChoices) -> HarnessedProgram:
     """Adds a main() behind the text, whose lines keep their numbers; it launches each kernel once.
 
     Raises UsageError for values of no argument, BadInput for kernels whose arguments cannot be made.
     """
-    kernels = [kernel for kernel in outline_kernels(text) if kernel.defined]
     check_argument_names(text, choices.values or {})
-    launches, notes = [], []
-    for kernel in kernels:
-        launch, note = _write_launch(kernel, blank_opaque(text)[slice(*kernel.body)], choices)
-        launches.append(launch)
-        notes.append(note)
-    body = "\n".join(launches)
+    launches = choose_launches(text, choices)
+    body = "\n".join(_write_launch(launch, choices.values or {}) for launch in launches)
     main = f"int main() {{\n{body}\n  return hipDeviceSynchronize() == hipSuccess ? 0 : 1;\n}}\n"
-    return HarnessedProgram(f"{text.rstrip()}\n{HEAD}{main}", tuple(notes))
+    assumed = {launch.kernel.name: _harness_note(launch) for launch in launches}
+    return HarnessedProgram(f"{text.rstrip()}\n{HEAD}{main}", assumed)
 
 
 def ensure_main(text: str, choices: HarnessChoices | None = None) -> HarnessedProgram:
     """The text with a main(): unchanged and without notes if it has one or no kernels. Raises as `add_harness`."""
-    return add_harness(text, choices or HarnessChoices()) if lacks_main(text) else HarnessedProgram(text, ())
+    return add_harness(text, choices or HarnessChoices()) if lacks_main(text) else HarnessedProgram(text, {})
 
 
 def complete_text(text: str, choices: HarnessChoices) -> HarnessedProgram | None:
@@ -125,30 +168,22 @@ def check_argument_names(text: str, names: Iterable[str], others: Collection[str
         raise UsageError(f"{name}: no kernel has an argument of this name", cause=cause, remedy=remedy)
 
 
-def _write_launch(kernel: FunctionDeclaration, body: str, choices: HarnessChoices) -> tuple[str, str]:
-    """(the launch in C++, what was assumed)."""
+def _harness_note(launch: KernelLaunchPlan) -> str:
+    buffers = ", ".join(p.name for p in launch.kernel.parameters if p.base)
+    return f"no main(): {launch.describe()}" + (f"; {buffers} of {launch.elements:,} elements" if buffers else "")
+
+
+def _write_launch(launch: KernelLaunchPlan, values: Mapping[str, float]) -> str:
+    """The launch in C++. Raises BadInput for templates, and for arguments that cannot be made."""
+    kernel, numbers = launch.kernel, {**values, **launch.numbers}
     if kernel.template:
         problem = f"{kernel.name} is a template, and there is no main() that says of what"
         raise BadInput(problem, remedy="add a main() that launches it", reason=Reason.NO_MAIN)
-    integers = [p for p in kernel.parameters if not p.base and _INTEGER.search(p.type) and "*" not in p.text]
-    flat = not _SECOND.search(body)
-    block = choices.block or (FLAT_BLOCK if flat else SQUARE_BLOCK)
-    side = ITEMS if flat and len(integers) < 2 else SIDE
-    numbers = {p.name: (choices.values or {}).get(p.name, float(side)) for p in integers}
-    grid = choices.grid or _fill_grid(flat, block, numbers)
-    items = math.prod(grid) * math.prod(block)
-    elements = int(max(items, math.prod(sorted(numbers.values())[-2:]) if numbers else 0, 1))
-    if elements * 8 > MOST_BYTES:
-        problem = f"{kernel.name}: buffers of {elements:,} elements are too large"
+    if launch.elements * 8 > MOST_BYTES:
+        problem = f"{kernel.name}: buffers of {launch.elements:,} elements are too large"
         raise BadInput(problem, remedy="give smaller --grid, --block or --value", reason=Reason.NO_MAIN)
-    arguments = ", ".join(_make_argument(kernel, p, numbers, choices.values or {}, elements) for p in kernel.parameters)
-    launch = f"  {kernel.name}<<<dim3({_join(grid)}), dim3({_join(block)})>>>({arguments});"
-    chosen = [f"{name} = {value:.15g}" for name, value in numbers.items()]
-    buffers = [p.name for p in kernel.parameters if p.base]
-    if buffers:
-        chosen.append(f"{', '.join(buffers)} of {elements:,} elements")
-    shape = f"{' x '.join(map(str, grid))} work-groups of {' x '.join(map(str, block))}"
-    return launch, f"no main(): {kernel.name} is launched with {'; '.join([shape, *chosen])}"
+    arguments = ", ".join(_make_argument(kernel, p, numbers, launch.elements) for p in kernel.parameters)
+    return f"  {kernel.name}<<<dim3({_join(launch.grid)}), dim3({_join(launch.block)})>>>({arguments});"
 
 
 def _fill_grid(flat: bool, block: Shape, numbers: Mapping[str, float]) -> Shape:
@@ -165,7 +200,6 @@ def _make_argument(
     kernel: FunctionDeclaration,
     parameter: FunctionParameter,
     numbers: Mapping[str, float],
-    values: Mapping[str, float],
     elements: int,
 ) -> str:
     is_simple = not any(sign in parameter.text for sign in ("(", "[", "&", "..."))
@@ -175,7 +209,7 @@ def _make_argument(
     if not is_simple or "*" in parameter.text:
         problem = f"{kernel.name}: nothing can be made for its argument {parameter.text}"
         raise BadInput(problem, remedy="add a main() that launches it", reason=Reason.NO_MAIN)
-    number = numbers.get(parameter.name, values.get(parameter.name, 1.5))
+    number = numbers.get(parameter.name, OTHER_NUMBER)
     kind = re.sub(r"\bconst\b", "", parameter.type).strip()
     return f"hipsynth_harness::make_value<{kind}>({number:.17g})"
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from hipsynth.core.documents import JsonObject, from_json
@@ -34,6 +35,9 @@ class Query:
     limit_s: float = 20.0  # of processor time, for the program to run
     run_host: bool = False
     last_compiled: str = ""  # an earlier text that compiled
+    grid: tuple[int, ...] | None = None  # what to assume of launches, as `synth predict` does
+    block: tuple[int, ...] | None = None
+    values: Mapping[str, float] = field(default_factory=dict)
 
 
 class QueryFailed(Exception):
@@ -103,6 +107,9 @@ def _program_request(query: Query) -> ProgramRequest:
         lines=True,
         run_host=query.run_host,
         last_compiled=query.last_compiled,
+        grid=query.grid,
+        block=query.block,
+        values=query.values,
     )
 
 

@@ -55,9 +55,15 @@ def _predicted_kernel(kernel: KernelPrediction) -> KernelFacts:
         metrics=kernel.metrics,
         document=kernel,
         intervals=kernel.intervals,
-        note=f"not to be relied on: {kernel.reason}" if kernel.abstained else "",
-        why=(*([kernel.verdict] if kernel.verdict else []), *kernel.why),
+        note=_prediction_note(kernel),
+        why=tuple(filter(None, (kernel.verdict, *kernel.why, kernel.assumed))),
     )
+
+
+def _prediction_note(kernel: KernelPrediction) -> str:
+    if kernel.abstained:
+        return f"not to be relied on: {kernel.reason}"
+    return "launch assumed" if kernel.assumed else ""
 
 
 def executed_facts(result: ProfileResult) -> dict[str, KernelFacts]:

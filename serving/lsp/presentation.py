@@ -17,7 +17,7 @@ SEGMENT_BYTES = 64  # of a vL1D look-up
 WORTH_HINT = 0.01  # smallest share of the time that an inlay hint shows
 # Diagnostics: smallest share of the kernel's time, and how much worse than necessary.
 NOTABLE_SHARE, SCATTERED, CONFLICTING, LOW_OCCUPANCY = 0.05, 4.0, 4.0, 0.25
-CAVEAT = "A prediction, for the problem sizes of the host code; run `hipsynth.profile` to execute it."
+CAVEAT = "A prediction; run `hipsynth.profile` to execute it."
 
 
 @dataclass(frozen=True)

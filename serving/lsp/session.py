@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 from pygls.workspace import PositionCodec
 
+from hipsynth.core.documents import from_json
 from hipsynth.core.reasons import Reason
 from hipsynth.serving.limits import SOURCE_BYTES
 from hipsynth.serving.lsp import kernel_results, presentation
@@ -21,6 +22,8 @@ from hipsynth.serving.lsp.buffer import TextBuffer
 from hipsynth.serving.lsp.kernel_positions import KernelOutline, locate_kernels
 from hipsynth.serving.lsp.kernel_results import KernelFacts
 from hipsynth.simulator.devices import DEFAULT_ARCH
+from hipsynth.source.harness import lacks_main
+from hipsynth.source.outline import outline_kernels
 
 if TYPE_CHECKING:
     from hipsynth.profiling.reports.documents import LineCost, ProfileResult
@@ -39,7 +42,8 @@ NOT_TRUSTED = 'execution is off: set the initialization option "execute" for fol
 
 @dataclass(frozen=True)
 class EditorOptions:
-    """Initialization options. `execute`: programs may run, in the sandbox; `debounce_ms`: pause before predicting."""
+    """Initialization options. `execute`: programs may run, in the sandbox; `debounce_ms`: pause before predicting;
+    `grid`, `block`, `values`: launches of kernels without main(), and of those whose host code does not run."""
 
     arch: str = DEFAULT_ARCH
     flags: str = "-O3"
@@ -50,6 +54,9 @@ class EditorOptions:
     inlay_hints: bool = False
     diagnostics: bool = True
     seconds: float = 20.0
+    grid: tuple[int, ...] = ()
+    block: tuple[int, ...] = ()
+    values: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def target(self) -> tuple[str, str, str]:
@@ -61,15 +68,21 @@ class EditorOptions:
         default = default or EditorOptions()
         if not isinstance(options, Mapping):
             return default
-        values = asdict(default)
-        for name, default_value in asdict(default).items():
-            value = (
-                float(options[name])
-                if (type(default_value), type(options.get(name))) == (float, int)
-                else options.get(name)
-            )
-            values[name] = value if type(value) is type(default_value) else default_value
-        return EditorOptions(**values)
+        defaults = asdict(default)
+        values = {name: _read_option(name, options.get(name), old) for name, old in defaults.items()}
+        return from_json(EditorOptions, values)
+
+
+def _read_option(name: str, value: object, old: object) -> object:
+    """The option's value as EditorOptions has it; the old one if the client sent none, or one of another type."""
+    if name in ("grid", "block"):
+        is_shape = isinstance(value, list) and len(value) <= 3 and all(type(n) is int and n > 0 for n in value)
+        return value if is_shape else old
+    if name == "values" and isinstance(value, dict) and not all(type(n) in (int, float) for n in value.values()):
+        return old
+    if isinstance(old, float) and type(value) is int:
+        return float(value)
+    return value if type(value) is type(old) else old
 
 
 @dataclass(frozen=True)
@@ -212,10 +225,12 @@ class EditorSession:
             document.baseline = document.predicted
 
     def configure(self, options: EditorOptions) -> None:
-        """Takes new options; what was found out for another target is forgotten."""
+        """Takes new options; what was found out for another target or launch is forgotten."""
         if options == self.options:
             return
-        changed, self.options = options.target != self.options.target, options
+        old, self.options = self.options, options
+        launches = (options.grid, options.block, options.values) != (old.grid, old.block, old.values)
+        changed = launches or options.target != old.target
         for document in self.documents.values():
             if changed:
                 document.predicted = document.executed = document.baseline = None
@@ -252,12 +267,18 @@ class EditorSession:
         await self.changed(document)
 
     def query(self, document: OpenDocument, text: str) -> Query:
-        """The question about a document's text under the editor's settings; host code runs only if `execute` is set."""
+        """The question about a document's text under the editor's settings; host code runs only if `execute` is set,
+        and then makes its own launches."""
         o = self.options
-        return Query(
+        query = Query(
             text, o.arch, o.flags, o.device, document.path.name, limit_s=o.seconds, run_host=o.execute,
             last_compiled=document.compiled,
         )  # fmt: skip
+        if o.execute and not lacks_main(text):
+            return query
+        arguments = {parameter.name for kernel in outline_kernels(text) for parameter in kernel.parameters}
+        values = {name: value for name, value in o.values.items() if name in arguments}
+        return replace(query, grid=o.grid or None, block=o.block or None, values=values)
 
     async def profile(self, uri: str) -> ProfileResult:
         """Executes the current text. Raises QueryFailed: not trusted, not open, or the words of `synth profile`."""

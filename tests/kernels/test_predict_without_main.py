@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import needs
 import pytest
+from click.testing import CliRunner
 
 import hipsynth
+from hipsynth.cli.main import cli
+from hipsynth.core.documents import from_json
 from hipsynth.core.errors import UsageError
+from hipsynth.profiling.preview.record import HostCode
+from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
+from hipsynth.training.models.documents import VariantDocument
 
 KERNEL = """#include <hip/hip_runtime.h>
 __global__ void scale(const float* x, float* y, float a, int n) {
@@ -29,7 +36,7 @@ def test_the_launch_is_that_of_a_profile(tmp_path: Path, values: dict[str, float
     assert tuple(predicted.grid) == tuple(measured.grid) and tuple(predicted.block) == tuple(measured.block)
     assert predicted.duration_ns == pytest.approx(measured.duration_ns, rel=0.2)
     assert answer.notes[0].startswith("no main(): scale is launched with")
-    assert not any("--grid and --block" in note for note in answer.notes)
+    assert predicted.assumed == answer.notes[0]
 
 
 def test_a_value_of_no_argument_is_refused(tmp_path: Path) -> None:
@@ -38,3 +45,26 @@ def test_a_value_of_no_argument_is_refused(tmp_path: Path) -> None:
     path.write_text(KERNEL)
     with pytest.raises(UsageError, match="m: no kernel has an argument of this name"):
         hipsynth.predict(path, arch="gfx942", values={"m": 3})
+
+
+def test_a_sweep_launches_each_row_as_the_prediction_of_its_values_alone(tmp_path: Path) -> None:
+    needs.simulator()
+    path = tmp_path / "scale.hip"
+    path.write_text(KERNEL)
+    done = CliRunner().invoke(cli, ["predict", str(path), "--arch", "gfx942", "--sweep", "n=5000,4000000", "--json"])
+    rows = [from_json(VariantDocument, json.loads(line)) for line in done.stdout.splitlines()]
+    assert [row.kernels[0].grid for row in rows] == [(20, 1, 1), (15625, 1, 1)]
+    assert rows[0].notes[0].endswith("is launched with 20 x 1 x 1 work-groups of 256 x 1 x 1; n = 5000")
+    for row in rows:
+        (alone,) = hipsynth.predict(path, arch="gfx942", values=row.values).results
+        assert row.duration_ns == pytest.approx(alone.kernels[0].duration_ns, rel=0.02)
+
+
+def test_host_code_that_may_not_run_leaves_launches_of_the_signatures(tmp_path: Path) -> None:
+    needs.simulator()
+    text = KERNEL + "int main() { scale<<<3, 64>>>(nullptr, nullptr, 1, 9); }\n"
+    question = LaunchAssumptions(host=HostCode.KNOWN, values={"n": 1000})
+    answer = AnalyticPredictor.load().predict(text, "gfx942", "-O3", None, question)
+    (kernel,) = answer.kernels
+    assert (kernel.grid, kernel.block) == ((4, 1, 1), (256, 1, 1))
+    assert kernel.assumed == answer.notes[0] and "has not been run: scale is launched with" in kernel.assumed

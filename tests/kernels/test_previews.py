@@ -37,7 +37,7 @@ __global__ void scale(const float* in, float* out, int n) {
 def predict(*words: object) -> dict[str, Any]:
     done = CliRunner().invoke(cli, ["predict", *map(str, words), "--json"], catch_exceptions=False)
     assert done.exit_code == 0, done.output
-    return dict(json.loads(done.output)["results"][0])
+    return dict(json.loads(done.stdout)["results"][0])
 
 
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx942"])

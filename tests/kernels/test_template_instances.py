@@ -84,7 +84,7 @@ def kernels(path: Path, text: str, *words: str) -> list[dict[str, Any]]:
     command = ["predict", str(path), "--arch", "gfx90a", "--json", *words]
     done = CliRunner().invoke(cli, command, catch_exceptions=False)
     assert done.exit_code == 0, done.output
-    return list(json.loads(done.output)["results"][0]["kernels"])
+    return list(json.loads(done.stdout)["results"][0]["kernels"])
 
 
 def test_each_launch_is_answered_for_the_instance_that_it_names(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def _one_build(
     answers = []
     for variant, kernel_predictions, swept_kernels, (_, notes) in zip(variants, kernels, swept, assumed, strict=True):
         prediction = AnalyticPrediction(
-            arch, flags, chosen.name, kernel_predictions, seconds, str(predictor.path), tuple(notes)
+            arch, flags, chosen.name, notes.mark(kernel_predictions), seconds, str(predictor.path), notes.lines
         )
         answers.append(
             VariantPrediction(variant, prediction, sum(not launch.interpreted for _, launch in swept_kernels))

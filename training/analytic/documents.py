@@ -17,7 +17,7 @@ from hipsynth.profiling.reports.documents import ProgramIdentity
 from hipsynth.simulator.devices import device_of
 from hipsynth.source.names import base_name
 from hipsynth.training.analytic.half_written import compiled_text_of, keep_compiled_text, predict_half_written
-from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
+from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions, LaunchNotes
 from hipsynth.training.models.documents import FailedExecution, PredictDocument, PredictionResult, SimulatedKernel
 
 Asked = Sequence[tuple[str, str, str]]  # (arch, flags, device)
@@ -73,7 +73,8 @@ def predict_script(
             if not recording.launches:
                 raise _nothing_launched(path, recording)
             previews, notes = preview_script(recording, table)
-            results.append(predictor.predict_previews(previews, notes, table.name, flags, start).document())
+            answer = predictor.predict_previews(previews, LaunchNotes(tuple(notes)), table.name, flags, start)
+            results.append(answer.document())
     return results
 
 

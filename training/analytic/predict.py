@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hipsynth.core.errors import BadInput, MissingDependency, UsageError
+from hipsynth.core.errors import BadInput, MissingDependency
 from hipsynth.core.program import Project
 from hipsynth.core.reasons import Reason
 from hipsynth.core.time_limit import OutOfTime
@@ -43,6 +43,14 @@ from hipsynth.profiling.preview.programs import (
 from hipsynth.profiling.preview.record import HostCode, Recording
 from hipsynth.profiling.uncertainty.expected_error import NO_RECORDING, TIMED, is_recorded
 from hipsynth.simulator.devices import DeviceTable, device_of, load_device
+from hipsynth.source.harness import (
+    OTHER_NUMBER,
+    HarnessChoices,
+    KernelLaunchPlan,
+    check_argument_names,
+    choose_launches,
+    lacks_main,
+)
 from hipsynth.source.names import base_name
 from hipsynth.source.outline import kernel_names, parameter_names
 from hipsynth.toolchain import check_flags
@@ -52,7 +60,6 @@ from hipsynth.training.models.documents import KernelPrediction, PredictionResul
 
 PREDICTOR = "predictor.json.gz"  # in a model folder
 SHIPPED = Path(__file__).with_name(PREDICTOR)
-ASSUMED_GRID, ASSUMED_BLOCK, ASSUMED_NUMBER = (4096, 1, 1), (256, 1, 1), 1 << 20
 Shape = tuple[int, int, int]
 
 
@@ -67,6 +74,26 @@ class LaunchAssumptions:
     arguments: tuple[str, ...] = ()  # the program's command line
     host: HostCode = HostCode.RUN
     project: Project | None = None  # the folder that it runs in and includes headers of
+
+
+@dataclass(frozen=True)
+class LaunchNotes:
+    """What is to be said of the launches of a program: of all, and by kernel, what was assumed."""
+
+    general: tuple[str, ...] = ()
+    assumed: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        return (*self.general, *self.assumed.values())
+
+    def mark(self, kernels: Iterable[KernelPrediction]) -> tuple[KernelPrediction, ...]:
+        """The kernels with what was assumed of each."""
+        return tuple(replace(kernel, assumed=self.assumed.get(kernel.name, "")) for kernel in kernels)
+
+    def mark_result(self, result: PredictionResult) -> PredictionResult:
+        """The result with these notes, too."""
+        return replace(result, kernels=self.mark(result.kernels), notes=(*self.lines, *result.notes))
 
 
 @dataclass(frozen=True)
@@ -159,15 +186,16 @@ class AnalyticPredictor:
         return self.predict_previews(previews, notes, device, flags, start)
 
     def predict_previews(
-        self, previews: ProgramPreviews, notes: Sequence[str], device: str, flags: str, start: float
+        self, previews: ProgramPreviews, notes: LaunchNotes, device: str, flags: str, start: float
     ) -> AnalyticPrediction:
         """The corrected previews of a program on a device; `start`: when work on them began."""
         kernels = [*self._predict_kernels(previews.previews, device), *map(unknown_kernel, previews.failures)]
         arch = load_device(device).arch
         seconds = time.monotonic() - start
+        lines = notes.lines
         if not is_recorded(device):
-            notes = [*notes, f"{NO_RECORDING} ({arch}): durations are guesses within a factor of two"]
-        return AnalyticPrediction(arch, flags, device, tuple(kernels), seconds, str(self.path), tuple(notes))
+            lines = (*lines, f"{NO_RECORDING} ({arch}): durations are guesses within a factor of two")
+        return AnalyticPrediction(arch, flags, device, notes.mark(kernels), seconds, str(self.path), lines)
 
     def _predict_kernels(self, previews: Sequence[Preview], device: str) -> list[KernelPrediction]:
         arch = load_device(device).arch
@@ -277,35 +305,44 @@ def prediction_reasons(preview: Preview) -> tuple[str, ...]:
 
 def find_previews(
     source: str, code: Code, device: str, question: LaunchAssumptions
-) -> tuple[ProgramPreviews, list[str]]:
+) -> tuple[ProgramPreviews, LaunchNotes]:
     """Previews of the launches that the host code makes, changed by the question; where it launches nothing, of each
-    kernel with the question's shape and arguments, or assumed ones (a note says so)."""
-    check_values(source, question.values)
+    kernel with the question's shape and numbers, or assumed ones (notes say which)."""
+    check_argument_names(source, question.values)
     try:
         interpreter = Interpreter(code, load_device(device))
         launches_found = find_launches(source, interpreter, question.arguments, question.host, question.project)
         launches, notes = launches_of(source, interpreter, question, launches_found)
     except OutOfTime:
-        return ProgramPreviews([], [out_of_time(name) for name in kernel_names(source)]), []
+        return ProgramPreviews([], [out_of_time(name) for name in kernel_names(source)]), LaunchNotes()
     return interpret_all(launches, interpreter), notes
 
 
 def launches_of(
     source: str, interpreter: Interpreter, question: LaunchAssumptions, recording: Recording
-) -> tuple[list[DeviceLaunch], list[str]]:
+) -> tuple[list[DeviceLaunch], LaunchNotes]:
     """The launches to preview, and notes, as find_previews() says; `recording`: what the program's run recorded."""
-    launches = list(recording.launches)
-    notes = [f"not all launches may be known: {recording.message}"] if recording.reason and launches else []
-    if not launches:
-        launches = [launch for name in kernel_names(source) for launch in assumed_launches(name, interpreter)]
-        if launches and (not question.grid or not question.block):
-            why = f" ({recording.message})" if recording.message else ""
-            kernels = ", ".join(dict.fromkeys(launch.kernel for launch in launches))
-            notes.append(
-                f"the launch shape of {kernels} is not known{why}: "
-                f"assumes {ASSUMED_GRID[0]} work-groups of {ASSUMED_BLOCK[0]}; give --grid and --block"
-            )
-    return [_change_launch(launch, interpreter, source, question) for launch in launches], notes
+    if not recording.launches:
+        return _assume_launches(source, interpreter, question, recording.message)
+    launches = [_change_launch(launch, interpreter, source, question) for launch in recording.launches]
+    general = (f"not all launches may be known: {recording.message}",) if recording.reason else ()
+    return launches, LaunchNotes(general)
+
+
+def _assume_launches(
+    source: str, interpreter: Interpreter, question: LaunchAssumptions, why: str
+) -> tuple[list[DeviceLaunch], LaunchNotes]:
+    """A launch of each instance of each kernel with the shape and numbers of a generated main(), and notes that say
+    so; `why` the host code's are not known."""
+    launches, notes = [], {}
+    cause = "no main()" if lacks_main(source) else why or "the host code launches nothing"
+    choices = HarnessChoices(question.grid, question.block, question.values)
+    for assumed in {launch.kernel.name: launch for launch in choose_launches(source, choices)}.values():
+        instances = assumed_launches(assumed, {**question.values, **assumed.numbers}, interpreter)
+        launches += instances
+        if instances:
+            notes[assumed.kernel.name] = f"{cause}: {assumed.describe()}"
+    return launches, LaunchNotes(assumed=notes)
 
 
 def _change_launch(
@@ -323,12 +360,15 @@ def _change_launch(
     return changed
 
 
-def assumed_launches(name: str, interpreter: Interpreter) -> list[DeviceLaunch]:
-    """A launch of each instance of a kernel that no host code launches: every pointer points to a large array of its
-    own, every number is a million."""
+def assumed_launches(
+    assumed: KernelLaunchPlan, numbers: Mapping[str, float], interpreter: Interpreter
+) -> list[DeviceLaunch]:
+    """A launch of each instance of a kernel, with numbers by the name of the argument; every pointer points to a large
+    array of its own."""
+    names = [parameter.name for parameter in assumed.kernel.parameters]
     launches = []
     for kernel in interpreter.kernels:
-        if base_name(kernel["name"]) != name:
+        if base_name(kernel["name"]) != assumed.kernel.name:
             continue
         types = parameter_types(kernel["name"])
         arguments, buffers = bytearray(explicit_bytes(kernel)), []
@@ -337,20 +377,8 @@ def assumed_launches(name: str, interpreter: Interpreter) -> list[DeviceLaunch]:
                 buffers.append(DeviceBuffer(FIRST_ADDRESS + 2 * GUESSED_BYTES * i, GUESSED_BYTES, guessed=True))
                 arguments[offset : offset + size] = buffers[-1].start.to_bytes(size, "little")
             else:
-                typed = types[i] if i < len(types) else ""
-                arguments[offset : offset + size] = packed_number(ASSUMED_NUMBER, size, typed)
-        shape = ASSUMED_GRID, ASSUMED_BLOCK, 0
+                number = numbers.get(names[i], OTHER_NUMBER) if i < len(names) else OTHER_NUMBER
+                arguments[offset : offset + size] = packed_number(number, size, types[i] if i < len(types) else "")
+        shape = assumed.grid, assumed.block, 0
         launches.append(DeviceLaunch(kernel["symbol"], kernel["name"], *shape, bytes(arguments), tuple(buffers)))
     return launches
-
-
-def check_values(source: str, values: Iterable[str]) -> None:
-    """Raises UsageError for a name of --value that no kernel has a parameter of."""
-    names = {name for kernel in kernel_names(source) for name in parameter_names(source, kernel)}
-    for name in values:
-        if name not in names:
-            raise UsageError(
-                f"--value {name}=...: no kernel has a parameter {name}",
-                cause="parameters are: " + ", ".join(sorted(names)) if names else "no kernel has parameters",
-                remedy="name a parameter of a kernel",
-            )

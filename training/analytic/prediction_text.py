@@ -52,14 +52,17 @@ def _meta_text(meta: Mapping[str, bool | int | str] | None) -> str:
 
 
 def variant_lines(answers: Sequence[VariantDocument]) -> list[str]:
-    """The answers of `synth predict --sweep` as a table: what differs, and the kernel that takes longest."""
+    """The answers of `synth predict --sweep` as a table: what differs, and the kernel that takes longest. Then the
+    notes: of the first row, where they differ between rows."""
     cells = [_variant_cells(answer) for answer in answers]
     names = [name for name in cells[0] if len({row.get(name) for row in cells}) > 1]
     rows = [[*names, "kernel", "us", "80 % interval", "limited by"]]
     for answer, cell in zip(answers, cells, strict=True):
         rows.append([*(cell.get(name, "") for name in names), *_longest_cells(answer)])
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return ["  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines = ["  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    scope = "note" if len({answer.notes for answer in answers}) == 1 else "note on the first row"
+    return [*lines, *(f"{scope}: {note}" for note in answers[0].notes)]
 
 
 def _longest_cells(answer: VariantDocument) -> tuple[str, str, str, str]:

@@ -107,6 +107,7 @@ export interface KernelPrediction {
   occupancy: number | null;
   language?: string;
   meta?: Record<string, boolean | number | string>;
+  assumed: string;
 }
 
 export interface LineCost {

@@ -87,7 +87,7 @@ export class Restarts {
 
 /** Settings of VS Code -> initialization options of the server: debounceMs -> debounce_ms. */
 export function options(get: (name: string) => unknown, trusted: boolean): Record<string, unknown> {
-  const names = ["arch", "device", "flags", "execute", "seconds", "debounceMs", "codeLens", "inlayHints", "diagnostics"];
+  const names = ["arch", "device", "flags", "execute", "seconds", "debounceMs", "codeLens", "inlayHints", "diagnostics", "grid", "block", "values"];
   const found = Object.fromEntries(names.map((name) => [name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`), get(name)]));
   return { ...found, execute: trusted && found["execute"] === true };
 }

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hipsynth.core.errors import UsageError
+from hipsynth.source.harness import check_argument_names
 from hipsynth.source.outline import parameter_names
-from hipsynth.training.analytic.predict import check_values
 
 DECLARED_TWICE = """
 __global__ void scale(float*, int);
@@ -21,7 +21,7 @@ def test_names_are_those_of_the_declaration_that_has_them() -> None:
 
 
 def test_a_value_for_a_parameter_that_no_kernel_has_is_refused() -> None:
-    check_values(DECLARED_TWICE, ["n"])
-    with pytest.raises(UsageError, match="no kernel has a parameter m") as caught:
-        check_values(DECLARED_TWICE, ["n", "m"])
-    assert "in, n" in caught.value.cause
+    check_argument_names(DECLARED_TWICE, ["n"])
+    with pytest.raises(UsageError, match="m: no kernel has an argument of this name") as caught:
+        check_argument_names(DECLARED_TWICE, ["n", "m"])
+    assert "in, n" in caught.value.remedy

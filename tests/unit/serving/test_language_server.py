@@ -237,6 +237,22 @@ def test_nothing_is_executed_without_trust(tmp_path: Path) -> None:
     asyncio.run(asked())
 
 
+def test_the_launch_of_a_kernel_without_host_code_is_said_and_chosen(tmp_path: Path) -> None:
+    shown = document()
+    [kernel] = prediction().kernels
+    assumed = replace(prediction(), kernels=(replace(kernel, assumed="no main(): scale is launched with 4 x 1 x 1"),))
+    facts = kernel_results.predicted_facts(assumed)["scale"]
+    assert presentation.lens_title(facts, "").endswith("predicted, launch assumed")
+    assert "- no main(): scale is launched with 4 x 1 x 1" in presentation.kernel_hover(facts, "gfx942", "m")
+    made, _ = session(FakeSource())
+    made.options = EditorOptions.of({"grid": [64], "block": ["x"], "values": {"n": 4096, "a": 2}})
+    query = made.query(shown, "__global__ void one(int n) { }")
+    assert (query.grid, query.block, query.values) == ((64,), None, {"n": 4096}), "arguments of this text alone"
+    with_main = "__global__ void one(int n) { }\nint main() { one<<<1, 1>>>(2); }"
+    made.options = replace(made.options, execute=True)
+    assert made.query(shown, with_main).grid is None, "its host code runs, and says it"
+
+
 def test_a_faster_version_is_offered_as_an_edit_of_the_very_text(tmp_path: Path) -> None:
     async def asked() -> None:
         made, _ = session(FakeSource())

@@ -8,6 +8,7 @@ import pytest
 
 from hipsynth.serving.lsp.kernel_positions import locate_kernels
 from hipsynth.source.declarations import read_parameter
+from hipsynth.source.harness import check_argument_names
 from hipsynth.source.outline import (
     blank_opaque,
     kernel_names,
@@ -17,7 +18,6 @@ from hipsynth.source.outline import (
     parameter_names,
     split_commas,
 )
-from hipsynth.training.analytic.predict import check_values
 from hipsynth.tuning.reason.kernel_rewrite import kernels_in
 
 # A forward declaration, a comment and a string that mention kernels, an attribute with brackets, a macro as the mark.
@@ -42,7 +42,7 @@ def test_all_who_read_an_outline_name_the_same_kernels() -> None:
     assert kernel_names(TEXT) == NAMES
     assert [one.name for one in locate_kernels(TEXT)] == NAMES
     assert list(kernels_in(TEXT)) == NAMES
-    check_values(TEXT, ["n", "p", "f"])
+    check_argument_names(TEXT, ["n", "p", "f"])
 
 
 def test_kernels_of_a_text() -> None:
