@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from hipsynth.source.declarations import FunctionDeclaration, FunctionParameter, LaunchExpression
@@ -20,6 +21,7 @@ _TOGETHER = re.compile(
     r"__builtin_amdgcn_\w+|cooperative_groups|this_thread_block|this_grid|warpSize|asm|__asm__|HIP_DYNAMIC_SHARED|"
     r"hipThreadIdx_\w|hipBlockIdx_\w|hipBlockDim_\w|hipGridDim_\w|__threadfence\w*|wall_clock64|clock64|clock"
 )
+_BARRIERS = re.compile(r"__sync\w*|__threadfence\w*|__builtin_amdgcn_\w+")  # what others stored may be seen after them
 _STATEMENT_ENDS = frozenset({";", "{", "}", ")", "else"})
 _LAUNCH_CALL = "hipLaunchKernelGGL"
 _BEFORE_NAME = frozenset({"(", "HIP_KERNEL_NAME"})
@@ -72,8 +74,16 @@ class ParsedProgram:
     macros: dict[str, frozenset[str]] = field(default_factory=dict)
     arch: str = ""
 
+    # Names of functions and macros that contain a barrier, or call what does.
+    barriers: frozenset[str] = frozenset()
+
     def entities(self, token: Token) -> frozenset[Entity]:
         return self.referents.get(token.start, frozenset())
+
+    def has_barrier(self, first: int, last: int) -> bool:
+        """Whether the tokens [first, last) have a barrier or fence, also in functions that they call."""
+        words = (token.text for token in self.tokens[first:last])
+        return any(word in self.barriers or _BARRIERS.fullmatch(word) for word in words)
 
 
 def read_program(text: str, arch: str) -> ParsedProgram:
@@ -83,9 +93,26 @@ def read_program(text: str, arch: str) -> ParsedProgram:
     for function in parsed.functions:
         bodies.setdefault(function.name, []).append((function.first, function.last))
     macros = {function.name: function.words for function in parsed.macros}
-    bare = ParsedProgram(text, parsed.unit, parsed.tokens, (), parsed.referents, macros, arch)
+    barriers = _find_barriers(parsed.tokens, bodies, macros)
+    bare = ParsedProgram(text, parsed.unit, parsed.tokens, (), parsed.referents, macros, arch, barriers)
     kernels = tuple(_kernel(bare, parsed, bodies, function) for function in parsed.kernels)
     return replace(bare, kernels=kernels)
+
+
+def _find_barriers(
+    tokens: Sequence[Token], bodies: dict[str, list[tuple[int, int]]], macros: dict[str, frozenset[str]]
+) -> frozenset[str]:
+    words = {name: set(words) for name, words in macros.items()}
+    for name, spans in bodies.items():
+        words.setdefault(name, set()).update(token.text for a, b in spans for token in tokens[a:b])
+    barriers: set[str] = set()
+    while more := {
+        name
+        for name, inside in words.items()
+        if name not in barriers and (inside & barriers or any(_BARRIERS.fullmatch(word) for word in inside))
+    }:
+        barriers |= more
+    return frozenset(barriers)
 
 
 def _kernel(

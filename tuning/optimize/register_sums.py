@@ -1,4 +1,8 @@
-"""Keeps an element that a loop changes in each iteration in a local variable, and stores it once after the loop."""
+"""Keeps an element that a loop changes in each iteration in a local variable, and stores it once after the loop.
+
+In a kernel whose work-items exchange data, others may look at the element only behind a barrier: a loop without one is
+changed, and one with barriers if the kernel uses the array at one subscript alone that tells work-items apart.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,7 @@ def keep_sums_in_registers(program: ParsedProgram) -> RegisterSums | None:
     names = []
     for kernel in program.kernels:
         try:
-            kernel_edits = list(_find_edits(program, kernel)) if not kernel.together else []
+            kernel_edits = list(_find_edits(program, kernel))
         except NotUnderstood:
             continue
         if kernel_edits:
@@ -70,7 +74,38 @@ class _Writer:
             if parameter.base and not parameter.constant and self._is_passed_once(parameter.name)
         ]
         uses = [self._find_uses(loop, name) for name in names if self._is_subscripted(name)]
-        return [spans for spans in uses if spans]
+        return [spans for spans in uses if spans and self._is_unobserved(loop, spans[0])]
+
+    def _is_unobserved(self, loop: Statement, element: Span) -> bool:
+        """Whether no other work-item uses the element while the loop runs."""
+        kernel, tokens = self.body.kernel, self.body.tokens
+        if not self.body.program.has_barrier(loop.start, loop.end):
+            return True
+        names = (i for i in range(kernel.first, kernel.last) if self._is_pointer(i, tokens[element[0]].text))
+        texts = {self._read_text((i, find_closing(tokens, i + 1) + 1)) for i in names}
+        return len(texts) == 1 and self._tells_items_apart(element)
+
+    def _tells_items_apart(self, element: Span) -> bool:
+        """Whether a subscript has the coordinate of the work-item along each axis that the kernel uses."""
+        kernel = self.body.kernel
+        return self._read_axes(element) == self._read_axes((kernel.first, kernel.last)) != set()
+
+    def _read_axes(self, span: Span) -> set[str]:
+        """The axes of threadIdx in a piece of code, and in the initial values of the variables that it names."""
+        kernel, tokens = self.body.kernel, self.body.tokens
+        axes, todo, visited = set[str](), list(range(*span)), set[int]()
+        while todo:
+            i = todo.pop()
+            if tokens[i].text == "threadIdx" and tokens[i + 1].text == ".":
+                axes.add(tokens[i + 2].text)
+            place = self.body.local(tokens[i])
+            if place < 0 or place in visited:
+                continue
+            visited.add(place)
+            at = next(j for j in range(kernel.first, kernel.last) if tokens[j].start == place)
+            if tokens[at + 1].text == "=":
+                todo += range(at + 2, next(j for j in range(at, kernel.last) if tokens[j].text in (",", ";")))
+        return axes
 
     def _is_passed_once(self, name: str) -> bool:
         """Whether no launch passes the pointer as another argument, too; the output check covers the rest."""

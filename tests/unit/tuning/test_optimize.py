@@ -257,10 +257,35 @@ def test_lds_arrays_are_padded_and_functions_approximated_where_that_is_safe() -
       a[0][0] = b = flat[3] + d[1][1]; in[1] = c[0][1] + a[0][0];"""
     found = read_program(f"#include <hip/hip_runtime.h>\n__global__ void k(float* in) {{ {body} }}\n", "gfx942")
     text = emit_program(found, {"k": TransformationPlan(pad=True, fast=True)}, {})
-    assert "c[16][16 + 1];" in text and "d[16][16];" in text and "a[16][16], b;" in text and "= __expf(in[0])" in text
+    assert (
+        "c[16][16 + 1];" in text and "d[16][16];" in text and "a[16][16 + 1], b;" in text and "= __expf(in[0])" in text
+    )
     one = KernelView(found, found.kernels[0], TransformationPlan(), "lds", (1, 1, 1), (16, 1, 1))
     assert {"lds_padding"} == {move.transformation for move in list_moves(one) if move.plan.pad or move.plan.fast}
     assert any(move.plan.fast for move in list_moves(replace(one, allow=frozenset({"fast-math"}))))
+
+
+FLAT_TILES = """#include <hip/hip_runtime.h>
+#define SIDE 16
+__global__ void k(float* in) {
+  __shared__ float a[SIDE * SIDE], b[4][SIDE], c[SIDE * SIDE], d[SIDE], e[SIDE * SIDE];
+  const int x = threadIdx.x, y = threadIdx.y;
+  a[x * SIDE + y] = in[x]; b[x % 4][y] = in[y]; c[x + y * SIDE] = d[x] = in[x + y]; e[y * SIDE + x] = 1;
+  __syncthreads();
+  float sum = 0;
+  for (int i = 0; i < SIDE; ++i) sum += a[(y + 0) * SIDE + i + 0] + b[y % 4][i] + c[i] + d[i] + e[SIDE * i + x];
+  in[y * SIDE + x] = sum;
+}
+int main() { k<<<1, dim3(SIDE, SIDE)>>>(nullptr); }
+"""
+
+
+def test_flat_lds_arrays_of_rows_are_padded() -> None:
+    found = read_program(FLAT_TILES, "gfx942")
+    text = emit_program(found, {"k": TransformationPlan(pad=True)}, {})
+    assert "a[SIDE * (SIDE + 1)], b[4][SIDE + 1], c[SIDE * SIDE], d[SIDE], e[SIDE * SIDE];" in text
+    assert "a[x * (SIDE + 1) + y] = in[x];" in text and "sum += a[(y + 0) * (SIDE + 1) + i + 0] + b[y % 4][i]" in text
+    assert "c[x + y * SIDE] = d[x]" in text, "it is also used by its element alone"
 
 
 def test_nothing_planned_changes_nothing(program: ParsedProgram) -> None:

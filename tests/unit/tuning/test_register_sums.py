@@ -13,6 +13,7 @@ from hipsynth.tuning.trial import Conditions, Tolerance, compare_trials, run_tri
 
 PROGRAM = r"""#include <hip/hip_runtime.h>
 #include <vector>
+__device__ void wait() { __syncthreads(); }
 __global__ void k(const float* a, const float* b, float* c, float* d, int n) {
   const int row = blockIdx.y * blockDim.y + threadIdx.y;
   const int col = blockIdx.x * blockDim.x + threadIdx.x;
@@ -65,6 +66,10 @@ SAME = {
     "a loop inside another one": "if (row > 3) { for (int j = 0; j < 4; ++j) { const int to = (row * n + col); "
     "d[to] = 1; "
     "for (int i = 0; i < n; ++i) d[to] += a[i * n + j]; } }",
+    "a product in LDS tiles": "__shared__ float x[16][16]; for (int t = 0; t + 15 < n; t += 16) {\n"
+    "x[threadIdx.y][threadIdx.x] = a[row * n + t + threadIdx.x];\n__syncthreads();\n"
+    "for (int i = 0; i < 16; ++i) c[row * n + col] += x[threadIdx.y][i] * b[(t + i) * n + col];\n__syncthreads(); }",
+    "a barrier between stores": "for (int i = 0; i < n; ++i) { c[row * n + col] += a[i]; __syncthreads(); }",
 }
 
 
@@ -93,7 +98,10 @@ LEFT_ALONE = {
     "a return": "for (int i = 0; i < n; ++i) { if (a[i] > 3) return; c[row * n + col] += a[i]; }",
     "a place from memory": "for (int i = 0; i < n; ++i) c[(int)d[row]] += a[i];",
     "a pointer elsewhere": "float* e = c + 1; for (int i = 0; i < n; ++i) { c[row * n + col] += a[i]; e[0] = 2; }",
-    "a barrier": "for (int i = 0; i < n; ++i) { c[row * n + col] += a[i]; __syncthreads(); }",
+    "a barrier, and a row's place": "for (int i = 0; i < n; ++i) { c[row] += a[i]; __syncthreads(); }",
+    "a barrier, and others' places": "for (int i = 0; i < n; ++i) { c[row * n + col] += a[i]; __syncthreads(); } "
+    "c[col] += c[row];",
+    "a barrier in a function": "for (int i = 0; i < n; ++i) { c[row] += a[i]; wait(); }",
     "a name that is used": "float c_sum = 0; for (int i = 0; i < n; ++i) c[row * n + col] += a[i]; d[col] = c_sum;",
 }
 

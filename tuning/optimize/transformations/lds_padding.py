@@ -1,4 +1,4 @@
-"""Padding of two-dimensional LDS arrays, whose columns otherwise lie in one bank."""
+"""Padding of LDS arrays that hold rows, whose columns otherwise lie in one bank."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hipsynth.source.edits import Edit
 from hipsynth.source.parse import Token
-from hipsynth.source.tokens import find_closing
+from hipsynth.source.tokens import find_closing, split_at
 from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
@@ -20,21 +20,53 @@ def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
 
 
 def pad_rows(program: ParsedProgram, kernel: KernelDefinition, plan: TransformationPlan) -> Iterator[Edit]:
-    """One more element in each row of two-dimensional LDS arrays, so that a column lies in different banks.
+    """One more element in each row of LDS arrays, so that a column lies in different banks.
 
-    Only of arrays that are used as `name[...][...]` alone: then no address depends on the row's length.
+    Of arrays that are declared `name[rows][width]` or `name[rows * width]`, and used as `name[...][...]` or
+    `name[... * width + ...]` alone: then no address depends on the row's length otherwise.
     """
     tokens = program.tokens
     for i in range(kernel.first, kernel.last):
         if tokens[i].text != "__shared__":
             continue
-        name = next((j for j in range(i, kernel.last) if tokens[j + 1].text in ("[", ";", "=", "(")), -1)
-        ends = _brackets(tokens, name + 1)
-        if name < 0 or len(ends) != 2 or tokens[ends[1] + 1].text != ";":
-            continue
-        uses = [j for j in range(ends[1], kernel.last) if tokens[j].text == tokens[name].text]
-        if all(len(_brackets(tokens, j + 1)) == 2 and tokens[j - 1].text != "&" for j in uses):
-            yield Edit(tokens[ends[1]].start, tokens[ends[1]].start, " + 1")
+        end = next(j for j in range(i, kernel.last) if tokens[j].text == ";")
+        for start, stop in split_at(tokens, i, end, ","):
+            name = next((j for j in range(start, stop - 1) if tokens[j + 1].text == "["), stop)
+            ends = _brackets(tokens, name + 1)
+            if name == stop or ends[-1] + 1 != stop:
+                continue
+            uses = [j for j in range(end, kernel.last) if tokens[j].text == tokens[name].text]
+            if len(ends) == 2 and all(_is_element(tokens, j, 2) for j in uses):
+                yield Edit(tokens[ends[1]].start, tokens[ends[1]].start, " + 1")
+            elif len(ends) == 1:
+                yield from _pad_flat(tokens, name, uses)
+
+
+def _is_element(tokens: Sequence[Token], at: int, dimensions: int) -> bool:
+    return len(_brackets(tokens, at + 1)) == dimensions and tokens[at - 1].text != "&"
+
+
+def _pad_flat(tokens: Sequence[Token], name: int, uses: Sequence[int]) -> list[Edit]:
+    """The edits of an array of one dimension that holds rows; none if it does not."""
+    factors = split_at(tokens, name + 2, find_closing(tokens, name + 1), "*")
+    if len(factors) != 2 or factors[1][1] - factors[1][0] != 1:
+        return []
+    width = tokens[factors[1][0]].text
+    places = [_find_width(tokens, j, width) if _is_element(tokens, j, 1) else -1 for j in uses]
+    if not uses or -1 in places:
+        return []
+    return [Edit(tokens[at].start, tokens[at].end, f"({width} + 1)") for at in (factors[1][0], *places)]
+
+
+def _find_width(tokens: Sequence[Token], at: int, width: str) -> int:
+    """The token of the row's length in `name[row * width + ...]`; -1 if the subscript has another form."""
+    terms = split_at(tokens, at + 2, find_closing(tokens, at + 1), "+")
+    rows = [(a, b) for a, b in terms if any(token.text == width for token in tokens[a:b])]
+    if len(rows) != 1 or len(terms) < 2:
+        return -1
+    a, b = rows[0]
+    factors = split_at(tokens, a, b, "*")
+    return b - 1 if len(factors) == 2 and tokens[b - 1].text == width and b - factors[1][0] == 1 else -1
 
 
 def _brackets(tokens: Sequence[Token], at: int) -> list[int]:
