@@ -23,10 +23,10 @@ ENOUGH_S = 10_000.0
 
 def measured(artefacts: api.Artefacts, device: str, kernel: str, times: int, *, count: bool) -> tuple[float, float]:
     """(processor seconds, price in seconds) of some launches of a kernel."""
-    limits = RunLimits(time_s=600, budget_s=ENOUGH_S, sampling_units=0, reuse=False)
+    limits = RunLimits(time_s=600, budget_s=ENOUGH_S, sampling_units=0, reuse=False, caches=count)
     with tempfile.TemporaryDirectory() as folder:
         arguments = (kernel, str(times))
-        result = api.run_program(artefacts, devices.load_device(device), Path(folder), limits, arguments, count=count)
+        result = api.run_program(artefacts, devices.load_device(device), Path(folder), limits, arguments)
     if result.exit_code or result.reason:
         raise SystemExit(f"{kernel}: {result.reason} {result.message}")
     return result.device_s, work_s(result.spending) + times * LAUNCH_S

@@ -132,6 +132,8 @@ def command(
         sampling_units=0,
         strict_bounds=strict,
         isolate=sandboxed,
+        caches=caches,
+        counters=as_json,
     )
     compiling = compile_limits(limits)
     program = locate_program(paths, args, arch, includes=includes, project=project, limits=compiling)
@@ -141,11 +143,11 @@ def command(
         artefacts = compile_program(program, arch, flags, scratch / "build", compiling)
         folder = job / "run"
         if sandboxed or as_json:
-            result, created_files = _in_copy(program, artefacts, table, folder, limits, count=caches, counters=as_json)
+            result, created_files = _in_copy(program, artefacts, table, folder, limits)
             omitted = copy_out(folder, created_files, keep) if keep else []
         else:
             folder.mkdir()
-            result = api.run_attached(artefacts, table, folder, limits, args, count=caches, counters=False)
+            result = api.run_attached(artefacts, table, folder, limits, args)
     if as_json:
         from hipsynth.profiling.reports.describe import run_document
 
@@ -176,9 +178,6 @@ def _in_copy(
     table: DeviceTable,
     folder: Path,
     limits: RunLimits,
-    *,
-    count: bool,
-    counters: bool,
 ) -> tuple[RunResult, list[str]]:
     """Runs the program in a copy of its folder, passing its output on unless JSON is wanted; with the files it made."""
     from hipsynth.simulator import api
@@ -187,19 +186,13 @@ def _in_copy(
 
     placed = place_program(project, project.sources[0].path.stem, artefacts, folder)
     before = stamp_files(folder)
+    if limits.counters:
+        streams = api.ProgramStreams(standard_input())
+    else:
+        streams = api.ProgramStreams(standard_input(), output_forwarder(), sys.stdout.isatty())
     with reuse_compiled(project, placed.artefacts, folder) as runnable:
         result = api.run_program(
-            runnable,
-            table,
-            folder,
-            limits,
-            placed.arguments,
-            count=count,
-            counters=counters,
-            mounts=placed.mounts,
-            stdin=standard_input(),
-            on_output=None if counters else output_forwarder(),
-            interactive=not counters and sys.stdout.isatty(),
+            runnable, table, folder, limits, placed.arguments, mounts=placed.mounts, streams=streams
         )
     return result, changed_files(folder, before)
 

@@ -14,7 +14,7 @@ import sys
 import sysconfig
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hipsynth import toolchain
@@ -79,6 +79,16 @@ def core_version() -> str:
         ) from error
 
 
+@dataclass(frozen=True)
+class ProgramStreams:
+    """Standard input and output of a program. `stdin`: a file or descriptor; `on_output`: called with "out" or "err"
+    and each piece of output as it comes; `interactive`: each line is written at once, as to a terminal."""
+
+    stdin: Path | int | None = None
+    on_output: Callable[[str, bytes], None] | None = None
+    interactive: bool = False
+
+
 def run_program(
     artefacts: Artefacts,
     device: DeviceTable,
@@ -86,26 +96,18 @@ def run_program(
     limits: RunLimits | None = None,
     args: Sequence[str] = (),
     *,
-    count: bool = True,
-    counters: bool = True,
     mounts: Mapping[str, Path] | None = None,
-    stdin: Path | int | None = None,
-    on_output: Callable[[str, bytes], None] | None = None,
-    interactive: bool = False,
+    streams: ProgramStreams | None = None,
     observation: Observation | SharingObservation | LaunchRecording | None = None,
 ) -> RunResult:
     """Runs the program in the sandbox with `scratch` as its folder; failures of the program are returned as results.
 
-    `count=False` executes kernels without the memory-hierarchy model. `counters=False` records only the duration of
-    each launch, which is faster for many short launches. `mounts`: folders visible read-only at other paths.
-    `stdin`: a file or descriptor for standard input. `on_output`: called with "out" or "err" and each piece of
-    output as it comes. `interactive`: the program writes each line at once, as to a terminal. `observation`: what
-    to digest and to change; recorded bytes are left in `scratch`. A program that loads or compiles code objects may
-    start the disassembler and compiler.
+    `mounts`: folders visible read-only at other paths. `observation`: what to digest and to change; recorded bytes are
+    left in `scratch`. A program that loads or compiles code objects may start the disassembler and compiler.
     Raises MissingDependency if the program cannot be isolated (unless `limits.isolate` is False) or started, or if the
     runtime library does not match this version.
     """
-    limits = limits or RunLimits()
+    limits, streams = limits or RunLimits(), streams or ProgramStreams()
     library = library_path()
     bounds = sandbox.SandboxLimits(
         **sandbox.time_limits(limits.time_s * 1.1 + 1.0),  # the core stops itself first, with a better message
@@ -115,7 +117,7 @@ def run_program(
     )
     observed = observation.entries(scratch) if observation else ()
     settings = channel.encode_configuration(
-        artefacts, device, limits, count=count, counters=counters, interactive=interactive, observed=observed
+        artefacts, device, limits, interactive=streams.interactive, observed=observed
     )
     with channel.open_channel(settings) as results:
         process = sandbox.run_sandboxed(
@@ -125,10 +127,10 @@ def run_program(
             read_only=_readable_folders(artefacts, library, scratch),
             env={**_cache_places(artefacts), **_program_environment(artefacts, library, scratch, FIRST_FD)},
             mounts=mounts,
-            stdin=stdin,
+            stdin=streams.stdin,
             isolate=limits.isolate,
             fds=(results.fd,),
-            on_output=on_output,
+            on_output=streams.on_output,
         )
         if process.reason == "not_started":
             raise MissingDependency(
@@ -187,9 +189,6 @@ def run_attached(
     scratch: Path,
     limits: RunLimits | None = None,
     args: Sequence[str] = (),
-    *,
-    count: bool = True,
-    counters: bool = True,
 ) -> RunResult:
     """Runs a trusted program without a sandbox, with this process's standard streams and working folder.
 
@@ -198,7 +197,7 @@ def run_attached(
     """
     limits = limits or RunLimits()
     library = library_path()
-    settings = channel.encode_configuration(artefacts, device, limits, count=count, counters=counters)
+    settings = channel.encode_configuration(artefacts, device, limits)
     sys.stdout.flush()
     start = time.monotonic()
     reason, message = Reason.NONE, ""

@@ -1,4 +1,4 @@
-"""Bounds on one run of a program."""
+"""Bounds on one run of a program, and what it counts."""
 
 from __future__ import annotations
 
@@ -36,6 +36,8 @@ class RunLimits:
     `lines` keeps what each instruction did, for source lines, and counts launches as `reuse=False` does.
     `warm_l2` lets launches find in the L2 what earlier ones read, as without a profiler, and counts launches as
     `reuse=False` does; what the host or a launch has written is not there.
+    `caches=False` executes kernels without the memory-hierarchy model: the same results sooner, less accurate times.
+    `counters=False` records only the duration of each launch, which is faster for many short launches.
     `isolate=False` runs the program outside the sandbox, with resource limits only.
     """
 
@@ -53,4 +55,6 @@ class RunLimits:
     settled_launches: int = 0
     lines: bool = False
     warm_l2: bool = False
+    caches: bool = True
+    counters: bool = True
     isolate: bool = True

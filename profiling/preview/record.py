@@ -180,18 +180,11 @@ def run_recording(
         budget_s=KERNEL_SECONDS if kernel_seconds is None else kernel_seconds,
         settled_launches=SETTLED,
         strict_bounds=False,
-    )
-    return api.run_program(
-        artefacts,
-        device,
-        folder,
-        limits,
-        arguments,
-        mounts=mounts,
-        count=False,
+        caches=False,
         counters=False,
-        observation=LaunchRecording(),
     )
+    recording = LaunchRecording()
+    return api.run_program(artefacts, device, folder, limits, arguments, mounts=mounts, observation=recording)
 
 
 @dataclass(frozen=True)

@@ -41,8 +41,6 @@ def try_calls(
     root: Path,
     scratch: Path,
     limits: RunLimits,
-    count: bool,
-    counters: bool = False,
 ) -> tuple[RunVerdict, api.RunResult, Invocation]:
     """Runs a program with the arguments from its build files, else none, else those from scripts and READMEs.
 
@@ -53,7 +51,7 @@ def try_calls(
     calls = _program_calls(program, built)
     while len(tries) < min(len(calls), ATTEMPTS):
         call, view = calls[len(tries)], scratch / f"run{len(tries)}"
-        verdict, result = try_call(program, built, device, root, view, limits, call, count, counters)
+        verdict, result = try_call(program, built, device, root, view, limits, call)
         tries.append((_advise_on_timeout(verdict, call, limits), result, call))
         lost = verdict.reason == Reason.HOST_CRASH and program.reads_arguments and not call.arguments
         if verdict.reason not in _RETRY and not lost:
@@ -78,12 +76,10 @@ def try_call(
     view: Path,
     limits: RunLimits,
     call: Invocation,
-    count: bool,
-    counters: bool = False,
 ) -> tuple[RunVerdict, api.RunResult]:
     """Runs a program once, in a copy of its folder below the new folder `view`, and judges it."""
     folder = view / _folder_inside(built, root)
-    result = _run_call(built, device, folder, limits, call, count, {str(view): root}, counters)
+    result = _run_call(built, device, folder, limits, call, {str(view): root})
     verdict = judge_run(result, unasked=program.reads_arguments and not call.arguments)
     before_kernels = not result.dispatch_count
     return (explain_by_absent_file(verdict, call, folder) if before_kernels else verdict), result
@@ -132,9 +128,7 @@ def _run_call(
     folder: Path,
     limits: RunLimits,
     call: Invocation,
-    count: bool,
     around: Mapping[str, Path],
-    counters: bool,
 ) -> api.RunResult:
     assert built.artefacts is not None
     copy_folder(built.plan.folder, folder)
@@ -143,10 +137,8 @@ def _run_call(
         shutil.copytree(output_path, folder, dirs_exist_ok=True)
     artefacts = put_executable(built.artefacts, folder, built.plan.name)
     _run_setup_commands(call, folder, around)
-    stdin = _standard_input(call, built.plan.folder, folder)
-    return api.run_program(
-        artefacts, device, folder, limits, call.arguments, count=count, counters=counters, mounts=around, stdin=stdin
-    )
+    streams = api.ProgramStreams(_standard_input(call, built.plan.folder, folder))
+    return api.run_program(artefacts, device, folder, limits, call.arguments, mounts=around, streams=streams)
 
 
 def _run_setup_commands(call: Invocation, folder: Path, around: Mapping[str, Path]) -> None:

@@ -78,16 +78,9 @@ def _print_usage(survey_run: SurveyRun, scratch: Path) -> str:
     text = f"{survey_run.done.stdout}\n{survey_run.done.stderr}"[:USAGE_CHARS]
     if not survey_run.program.reads_arguments:
         return text
-    limits = replace(survey_run.limits, time_s=SIZE_TIME_S, budget_s=SIZE_BUDGET_S)
+    limits = replace(survey_run.limits, time_s=SIZE_TIME_S, budget_s=SIZE_BUDGET_S, caches=False, counters=False)
     _, help_run = try_call(
-        survey_run.program,
-        survey_run.built,
-        survey_run.device,
-        survey_run.root,
-        scratch / "help",
-        limits,
-        HELP,
-        count=False,
+        survey_run.program, survey_run.built, survey_run.device, survey_run.root, scratch / "help", limits, HELP
     )
     return text if help_run.dispatch_count else f"{help_run.stdout}\n{help_run.stderr}"[:USAGE_CHARS] + text
 
@@ -103,18 +96,10 @@ def _run_resized(survey_run: SurveyRun, size: ResizedInvocation, scratch: Path) 
             return None
     limits = replace(
         survey_run.limits, time_s=SIZE_TIME_S, budget_s=SIZE_BUDGET_S, sampling_units=CORPUS_UNITS,
-        settled_launches=SETTLED_LAUNCHES,
+        settled_launches=SETTLED_LAUNCHES, caches=True, counters=True,
     )  # fmt: skip
     verdict, run_result = try_call(
-        survey_run.program,
-        built,
-        survey_run.device,
-        survey_run.root,
-        scratch / "view",
-        limits,
-        size.call,
-        count=True,
-        counters=True,
+        survey_run.program, built, survey_run.device, survey_run.root, scratch / "view", limits, size.call
     )
     if verdict.status in ("passed", "ran") or run_result.reason == Reason.SETTLED:
         return (

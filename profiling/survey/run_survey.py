@@ -62,7 +62,7 @@ class SurveyOptions:
         """The limits of a program's run: launches are sampled only within a budget."""
         return RunLimits(
             self.timeout_s, WAVE_INSTRUCTIONS, self.memory_bytes, sampling_units=SAMPLING_UNITS if self.budget_s else 0,
-            strict_bounds=False, isolate=self.isolate, budget_s=self.budget_s,
+            strict_bounds=False, isolate=self.isolate, budget_s=self.budget_s, caches=self.count, counters=False,
         )  # fmt: skip
 
 
@@ -207,7 +207,7 @@ def _survey_one(task: _Task, scratch: Path) -> tuple[SurveyRow, tuple[Labels, ..
         return row, ()
     limits = options.run_limits()
     verdict, result, call = try_calls(
-        program, built, options.table, task.root, scratch, limits, options.count, options.labels
+        program, built, options.table, task.root, scratch, replace(limits, counters=options.labels)
     )
     row = replace(
         row, status=verdict.status, reason=verdict.reason, message=verdict.message, evidence=verdict.evidence,
@@ -249,9 +249,7 @@ def _shrink_run(
             if smaller_build.artefacts is None:
                 continue
         view = scratch / f"shrunk{number}"
-        verdict, smaller_run = try_call(
-            program, smaller_build, options.table, task.root, view, limits, proposal.call, options.count
-        )
+        verdict, smaller_run = try_call(program, smaller_build, options.table, task.root, view, limits, proposal.call)
         if (
             verdict.status in ("passed", "ran")
             and smaller_run.dispatch_count

@@ -165,7 +165,8 @@ def test_a_queued_launch_waits_for_what_the_one_before_left_modified(tmp_path: P
 def test_without_counters_durations_are_the_same(tmp_path: Path) -> None:
     device = devices.load_device(devices.default_device("gfx90a"))
     whole = run("many_launches", tmp_path, ("70",))
-    brief = api.run_program(built("many_launches"), device, tmp_path, RunLimits(time_s=30.0), ("70",), counters=False)
+    limits = RunLimits(time_s=30.0, counters=False)
+    brief = api.run_program(built("many_launches"), device, tmp_path, limits, ("70",))
     assert (brief.clock_ns, brief.dispatch_count) == (whole.clock_ns, 70)
     (kernel,) = brief.kernels
     assert kernel.duration_ns == whole.kernels[0].duration_ns and not kernel.counters

@@ -51,7 +51,8 @@ def attack(
     scratch = folder / "scratch"
     scratch.mkdir()
     limits = RunLimits(time_s=10.0, memory_bytes=memory_bytes)
-    return api.run_program(program, devices.load_device("mi250"), scratch, limits, words, stdin=given)
+    streams = api.ProgramStreams(given)
+    return api.run_program(program, devices.load_device("mi250"), scratch, limits, words, streams=streams)
 
 
 @pytest.mark.parametrize("kind", ["fifo", "symlink", "folder"])

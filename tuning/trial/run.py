@@ -57,6 +57,7 @@ class Conditions(MemoryChanges):
             sampling_units=units,
             effort=self.effort,
             reuse=not self.races,  # every launch is to be executed
+            caches=self.count,
         )
 
     def observation(self) -> Observation | None:
@@ -132,9 +133,7 @@ def run_trial(text: str, target: Target, conditions: Conditions | None = None) -
         folder = job / "run"
         folder.mkdir()
         observation = conditions.observation()
-        result = api.run_program(
-            artefacts, device, folder, limits, conditions.arguments, count=conditions.count, observation=observation
-        )
+        result = api.run_program(artefacts, device, folder, limits, conditions.arguments, observation=observation)
         recorded = _recorded_bytes(result.outputs, folder / RECORD_FILE) if conditions.record_bytes else None
         result = replace(result, message=result.message.replace(str(job), "<scratch>"))
     return Trial(

@@ -66,7 +66,7 @@ class ScriptTrials:
                 watched = observe_script(runnable, placed.folder, seed=conditions.redraw, tensors=conditions.exact)
                 result = api.run_program(
                     watched, devices.load_device(target.device), placed.folder, conditions.limits(), placed.arguments,
-                    count=conditions.count, mounts=placed.mounts, observation=observation,
+                    mounts=placed.mounts, observation=observation,
                 )  # fmt: skip
                 hide = sandbox.hide_job_folders
                 message, out, err = map(hide, (result.message, result.stdout, result.stderr))

@@ -21,8 +21,8 @@ from hipsynth.simulator.limits import RunLimits
 def test_configuration_names_every_table_entry(tmp_path: Path) -> None:
     device = devices.load_device("mi300x")
     artefacts = api.Artefacts(tmp_path / "a", tmp_path / "a.co", tmp_path / "a.s", Path("llvm-objdump"))
-    limits = RunLimits(time_s=2.5, wave_instructions=1000, memory_bytes=1 << 20)
-    settings = channel.encode_configuration(artefacts, device, limits, count=False)
+    limits = RunLimits(time_s=2.5, wave_instructions=1000, memory_bytes=1 << 20, caches=False)
+    settings = channel.encode_configuration(artefacts, device, limits)
     entries = dict(entry.split("=", 1) for entry in settings.decode().removesuffix("\0").split("\0"))
     assert entries["arch"] == "gfx942"
     assert entries["count"] == "0"
