@@ -76,6 +76,7 @@ class ParsedProgram:
 
     # Names of functions and macros that contain a barrier, or call what does.
     barriers: frozenset[str] = frozenset()
+    functions: tuple[KernelDefinition, ...] = ()  # of the device that are no kernels
 
     def entities(self, token: Token) -> frozenset[Entity]:
         return self.referents.get(token.start, frozenset())
@@ -96,7 +97,18 @@ def read_program(text: str, arch: str) -> ParsedProgram:
     barriers = _find_barriers(parsed.tokens, bodies, macros)
     bare = ParsedProgram(text, parsed.unit, parsed.tokens, (), parsed.referents, macros, arch, barriers)
     kernels = tuple(_kernel(bare, parsed, bodies, function) for function in parsed.kernels)
-    return replace(bare, kernels=kernels)
+    functions = tuple(_device_function(function) for function in parsed.functions if _is_of_device(bare, function))
+    return replace(bare, kernels=kernels, functions=functions)
+
+
+def _is_of_device(program: ParsedProgram, function: FunctionDeclaration) -> bool:
+    head = program.unit.text[function.start : function.body[0]]
+    return b"__device__" in head and not function.kernel
+
+
+def _device_function(function: FunctionDeclaration) -> KernelDefinition:
+    return KernelDefinition(function.name, function.start, function.end, function.template, function.template_names,
+                            function.parameters, function.first, function.last, (), "", "it is no kernel")  # fmt: skip
 
 
 def _find_barriers(

@@ -18,6 +18,8 @@ from hipsynth.tuning.optimize.kernel_fusion import find_fusions
 from hipsynth.tuning.optimize.move_order import describe_move, shipped_order, take_turns
 from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
 from hipsynth.tuning.optimize.register_sums import keep_sums_in_registers
+from hipsynth.tuning.optimize.source_changes import SOURCE_CHANGES, list_source_changes
+from hipsynth.tuning.optimize.source_changes.source_change import SourceChanger
 from hipsynth.tuning.optimize.transformation_plan import Move, TransformationPlan
 from hipsynth.tuning.trial.search_clock import Clock
 
@@ -28,6 +30,8 @@ PREDICTION_S = 0.4  # price of a prediction, which compiles the device code
 MOST_PREDICTED = 16
 PREDICTIONS = 0.25  # of the time that a round leaves: what its predictions may take
 ORDERS = 0.25  # of the budget: what other orders of work-groups may take at most
+CHANGES = 0.2  # of the budget: what changes of the fastest program's source may take at most
+MOST_CHANGES = 4  # of each kind that are tried
 GAIN = 0.01  # least relative gain of a step
 
 T = TypeVar("T")
@@ -53,7 +57,8 @@ class Search:
     spent_s: float = 0.0
     ended: SearchEnd = SearchEnd.NOTHING_LEFT
     orders: GroupOrders = field(init=False)
-    _reserve_s: float = 0.0  # of the budget, for other orders of work-groups
+    _reserve_s: float = 0.0  # of the budget, for what comes last: changes of the source, orders of work-groups
+    _orders_s: float = 0.0  # the part of it for orders
     _slowest_s: float = 0.0  # on the clock: the longest that a candidate took
     _predictions: dict[str, float | None] = field(default_factory=dict)
 
@@ -64,7 +69,7 @@ class Search:
         if not first.ok:
             cause = f"{first.reason}: {first.message[:500]}"
             raise HipsynthError("the program does not run", cause=cause, reason=first.reason)
-        self._reserve_for_orders(first)
+        self._reserve_for_last(first)
         origin = SearchState({}, self.program.text, first)
         kept_sums = self._keep_sums(origin)
         beam_states = [*kept_sums[:-1], *self._fuse_launches(kept_sums[-1])]
@@ -78,14 +83,53 @@ class Search:
             beam_states += states
             beam = sorted([*beam, *states], key=lambda state: state.found.duration_ns)[:BEAM]
         self.ended = self._find_end()
+        beam_states += self._change_source(min(beam_states, key=lambda state: state.found.duration_ns))
         beam_states += self._order_groups(min(beam_states, key=lambda state: state.found.duration_ns))
         return sorted(beam_states, key=lambda state: state.found.duration_ns)
 
-    def _reserve_for_orders(self, first: CandidateMeasurement) -> None:
+    def _reserve_for_last(self, first: CandidateMeasurement) -> None:
         """Leaves a part of the budget to the moves that come last."""
         target = self.evaluator.target
         self.orders = GroupOrders(target, count_tries(self.program.text, first, target))
-        self._reserve_s = min(ORDERS * self.budget_s, self.orders.tries * first.price)
+        self._orders_s = min(ORDERS * self.budget_s, self.orders.tries * first.price)
+        changes = sum(1 for _ in list_source_changes(self.program, first, target))
+        self._reserve_s = self._orders_s + min(CHANGES * self.budget_s, changes * first.price)
+
+    def _change_source(self, state: SearchState) -> list[SearchState]:
+        """The best program with its source changed further, those that are faster and correct."""
+        self._reserve_s = self._orders_s
+        faster: list[SearchState] = []
+        for name, changer in SOURCE_CHANGES.items():
+            texts_tried: set[str] = set()
+            while (judged := self._try_changes(name, changer, state, texts_tried)) is not None:
+                faster.append(judged)
+                state = judged
+        return faster
+
+    def _try_changes(
+        self, name: str, changer: SourceChanger, state: SearchState, texts_tried: set[str]
+    ) -> SearchState | None:
+        """The first change of one kind that is faster and correct."""
+        target = self.evaluator.target
+        try:
+            program = read_program(state.text, target.arch)
+        except HipsynthError:
+            return None
+        for change in changer.list_changes(program, state.found, target):
+            if self._is_over() or len(texts_tried) >= MOST_CHANGES:
+                return None
+            if change.text in texts_tried:
+                continue
+            texts_tried.add(change.text)
+            plan = state.plans.get(change.kernel, TransformationPlan())
+            option = 0.0, 0, state, Move(name, change.kernel, plan, change.why), change.text
+            run, check, took_s = self._try_candidate(option)
+            self.spent_s += run.price
+            self._slowest_s = max(self._slowest_s, took_s)
+            judged = self._judge_candidate(option, run, check)
+            if judged is not None:
+                return judged
+        return None
 
     def _order_groups(self, state: SearchState) -> list[SearchState]:
         """The best program with its work-groups in other orders, those that are faster and correct."""

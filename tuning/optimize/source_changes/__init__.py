@@ -1,0 +1,26 @@
+"""Changes of source text that a search tries on its fastest program, whatever transformations led there: a file each.
+
+They read the text as it is then, so that they compose with every transformation, and apply to kernels that use LDS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from hipsynth.profiling.backends.protocol import Target
+from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
+from hipsynth.tuning.optimize.program_model import ParsedProgram
+from hipsynth.tuning.optimize.source_changes import one_pass
+from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, SourceChanger
+
+# By the name of its file, in the order in which a search tries them.
+SOURCE_CHANGES: Mapping[str, SourceChanger] = {"one_pass": one_pass.CHANGER}
+
+
+def list_source_changes(
+    program: ParsedProgram, timed: CandidateMeasurement, target: Target
+) -> Iterator[tuple[str, SourceChange]]:
+    """All changes of a program, each with the name of its kind."""
+    for name, changer in SOURCE_CHANGES.items():
+        for change in changer.list_changes(program, timed, target):
+            yield name, change
