@@ -18,7 +18,7 @@ EXIT_CODES = {
     PartialFailure.exit_code: "some items failed (all are listed), the others are finished and stored; `verify`: a "
     "check failed",
     SLOWER_EXIT: "`compare`: slower than --fail-if-slower allows",
-    128 + signal.SIGINT: "interrupted by Ctrl-C (143: by SIGTERM); finished work is kept",
+    128 + signal.SIGINT: "interrupted by Ctrl-C (143: by SIGTERM); finished items of corpora are kept",
 }
 OTHERWISE = "Otherwise, `synth run` exits with the exit code of the program."
 

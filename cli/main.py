@@ -56,6 +56,12 @@ VERB_GROUPS = {
         "doctor": "List what is installed, what is missing, and what that affects.",
     },
 }
+# verb -> the options that name where it keeps finished work, and goes on when the same command is given again.
+RESUMED_BY = {
+    **dict.fromkeys(("profile", "survey", "generate", "llm", "augment", "traces", "train"), ("--out",)),
+    "optimize": ("--journal", "--llm"),
+    "release": ("--out",),
+}
 VERBS = {verb: summary for group in VERB_GROUPS.values() for verb, summary in group.items()}
 
 BAR_VERBS = frozenset({"train", "evaluate", "predict"})  # their libraries draw progress bars on stderr
@@ -209,12 +215,17 @@ def handle_sigterm(number: int, _frame: object) -> None:
 
 def exit_interrupted(args: list[str]) -> None:
     """Reports Ctrl-C or SIGTERM and exits with the shell's code for the signal (128 + its number)."""
+    remedy = "run the same command again to go on" if keeps_finished_work(args) else ""
     if wants_json(args):
-        print_error(
-            HipsynthError("interrupted", remedy="run the same command again to go on", reason=Reason.INTERRUPTED)
-        )
-    click.echo("interrupted; finished work is kept: run the same command again to go on", err=True)
+        print_error(HipsynthError("interrupted", remedy=remedy, reason=Reason.INTERRUPTED))
+    click.echo(f"interrupted; finished work is kept: {remedy}" if remedy else "interrupted", err=True)
     sys.exit(stop_signal.exit_code())
+
+
+def keeps_finished_work(args: list[str]) -> bool:
+    """Whether the command goes on where it was when it is given again."""
+    options = {word.partition("=")[0] for word in args[1:]}
+    return bool(args) and not options.isdisjoint(RESUMED_BY.get(args[0], ()))
 
 
 if __name__ == "__main__":

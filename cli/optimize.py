@@ -65,7 +65,6 @@ MODEL_S = 900.0  # of a model's run, where --clock is not given
     show_default=f"1.2 times the budget; with --llm, {MODEL_S / 60:.0f}m",
     help="Longest time on the clock: of the search, or of the model's run.",
 )  # fmt: skip
-@click.option("--time", "former_clock", type=Duration(1.0, 24 * 3600.0), default=0.0, hidden=True)
 @check_args_option("Arguments of a small run to verify; repeatable.")
 @click.option(
     "--allow", "allowed", multiple=True, type=click.Choice(["fast-math"]), help="Changes of results; repeatable."
@@ -93,7 +92,6 @@ def command(
     flags: str,
     budget: float,
     clock: float,
-    former_clock: float,
     check_args: tuple[str, ...],
     allowed: tuple[str, ...],
     url: str | None,
@@ -125,7 +123,7 @@ def command(
         options = {"--flags": flags != DEFAULT_FLAGS, "--allow": bool(allowed), "--llm": url is not None,
                    "--journal": journal is not None, "--trace": trace is not None, "--model": bool(model)}  # fmt: skip
         check_hip_only(file, options)
-        question = ScriptRequest(target, arguments, tuple(sizes), budget, clock or former_clock)
+        question = ScriptRequest(target, arguments, tuple(sizes), budget, clock)
         return print_answer(search_script(file, question, say), file, (arch, ""), out, as_json)
     text, notes = read_runnable(file)
     for note in notes:
@@ -139,7 +137,7 @@ def command(
     else:
         from hipsynth.tuning.agent.agent_loop import AgentSettings
 
-        manner = AgentSettings(model, calls, tokens, clock or former_clock or MODEL_S)
+        manner = AgentSettings(model, calls, tokens, clock or MODEL_S)
         where = trace or Path(f"{file.stem}.trace.jsonl")
         outcome, about = drive_model(request, url, api_key_env, manner, where, say)
     return print_answer(outcome, file, (arch, flags), out, as_json, about)

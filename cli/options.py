@@ -95,18 +95,8 @@ budget_option = click.option(
 
 
 def check_args_option(meaning: str) -> Callable[[F], F]:
-    """The repeatable --check-args option, passed as `check_args`; --check, its former name, is taken but not shown."""
-
-    def add_options(function: F) -> F:
-        @functools.wraps(function)
-        def with_check_args(*args: Any, check_args: tuple[str, ...], checks: tuple[str, ...], **others: Any) -> Any:
-            return function(*args, check_args=(*check_args, *checks), **others)
-
-        former = click.option("--check", "checks", multiple=True, hidden=True)(with_check_args)
-        option = click.option("--check-args", multiple=True, metavar="ARGS", help=meaning)
-        return cast(F, option(former))
-
-    return add_options
+    """The repeatable --check-args option, passed as `check_args`."""
+    return click.option("--check-args", multiple=True, metavar="ARGS", help=meaning)
 
 
 def time_within(budget: float, timeout: float) -> float:

@@ -50,7 +50,6 @@ DEFAULT_FLAGS = "-O3"
     "--clock", type=Duration(1.0, 24 * 3600.0), default=60.0, show_default="60s", metavar="30s|2m",
     help="Longest time on the clock: no mapping is executed that would end later.",
 )  # fmt: skip
-@click.option("--budget", "former_clock", type=Duration(1.0, 24 * 3600.0), default=0.0, hidden=True)
 @click.option("--check-args", default=None, metavar="ARGS", help="Arguments of the runs whose outputs are compared.")
 @click.option("--out", type=NamedPath(dir_okay=False, path_type=Path), help="Where the patched program goes.")
 @timeout_option
@@ -65,7 +64,6 @@ def command(
     mapping: str,
     tries: int,
     clock: float,
-    former_clock: float,
     check_args: str | None,
     out: Path | None,
     timeout: float,
@@ -85,8 +83,7 @@ def command(
     if chosen.exists() and chosen.samefile(file):
         raise UsageError(f"--out {chosen} is the program itself", remedy="name another file")
     checked = None if check_args is None else split_run_arguments("--check-args", check_args)
-    limit = former_clock or clock
-    question = SwizzleSettings(target_of(arch, flags, device), args, checked, tries, mapping, kernels, timeout, limit)
+    question = SwizzleSettings(target_of(arch, flags, device), args, checked, tries, mapping, kernels, timeout, clock)
     text, result = swizzle_program(file, question, print_note)
     changed = result.text != text
     difference = chosen.with_name(chosen.name + ".patch")

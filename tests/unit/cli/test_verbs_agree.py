@@ -9,7 +9,7 @@ import click
 import pytest
 
 from hipsynth.cli.exit_codes import EXIT_CODES
-from hipsynth.cli.main import VERBS, cli, main
+from hipsynth.cli.main import RESUMED_BY, VERBS, cli, keeps_finished_work, main
 from hipsynth.cli.reference import PAGE, render_page
 
 MISSING = {
@@ -113,16 +113,24 @@ def test_an_option_is_a_flag_on_every_verb_or_takes_a_value_on_every_verb() -> N
     kinds: dict[str, set[tuple[bool, str]]] = {}
     for verb in VERBS:
         for name, option in options(verb).items():
-            if not option.hidden:
-                kinds.setdefault(name, set()).add((option.is_flag, type(option.type).__name__))
+            kinds.setdefault(name, set()).add((option.is_flag, type(option.type).__name__))
     for name in ("--check", "--check-args", "--budget", "--clock", "--kernel", "--timeout", "--value"):
         assert len(kinds[name]) == 1, (name, kinds[name])
-    assert [verb for verb in VERBS if "--check" in options(verb) and not options(verb)["--check"].hidden] == [
-        "predict",
-        "doctor",
-    ]
+    assert [verb for verb in VERBS if "--check" in options(verb)] == ["predict", "doctor"]
     work = [options(verb)["--budget"] for verb in VERBS if "--budget" in options(verb)]
-    assert all(option.hidden or str(option.help).startswith("Work ") for option in work)
+    assert all(str(option.help).startswith("Work ") for option in work)
+
+
+def test_only_a_command_that_goes_on_says_so_when_it_is_interrupted() -> None:
+    assert keeps_finished_work(["generate", "--count", "9", "--out", "programs"])
+    assert keeps_finished_work(["optimize", "k.hip", "--journal=j"])
+    for command in (
+        ["verify", "a.hip", "b.hip"],
+        ["profile", "k.hip", "--json"],
+        ["optimize", "k.hip", "--out", "f.hip"],
+    ):
+        assert not keeps_finished_work(command), command
+    assert all(options(verb).keys() >= set(names) for verb, names in RESUMED_BY.items() if verb != "release")
 
 
 def test_help_has_the_table_of_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,7 +43,7 @@ def verify(tmp_path: Path, original: str, changed: str, *words: str) -> int:
 
 
 def test_a_program_that_does_the_same_is_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert verify(tmp_path, PROGRAM, SAME, "--check-args", "100", "--check", "70") == 0
+    assert verify(tmp_path, PROGRAM, SAME, "--check-args", "100", "--check-args", "70") == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["verified"] is True and answer["speedup"] == pytest.approx(1.0, abs=0.1)
     assert {check["name"] for check in answer["checks"]} > {"outputs_equal", "other_inputs", "other_sizes"}
@@ -57,7 +57,7 @@ def test_a_program_that_does_the_same_is_verified(tmp_path: Path, capsys: pytest
 def test_a_refused_program_exits_with_5_and_the_reason(
     changed: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert verify(tmp_path, PROGRAM, changed, "--check", "100") == 5
+    assert verify(tmp_path, PROGRAM, changed, "--check-args", "100") == 5
     answer = json.loads(capsys.readouterr().out)
     assert answer["verified"] is False and answer["speedup"] is None
     assert reason in next(check["detail"] for check in answer["checks"] if check["passed"] is False)
@@ -69,8 +69,8 @@ def test_a_refused_program_exits_with_5_and_the_reason(
         ("int main() { return 0; }", (), 3),
         ("int main( {", (), 3),
         (PROGRAM.replace("return back[0] < 0", "abort()"), (), 3),
-        (PROGRAM, ("--check", "'100"), 2),
-        (PROGRAM, ("--check", "-1"), 3),
+        (PROGRAM, ("--check-args", "'100"), 2),
+        (PROGRAM, ("--check-args", "-1"), 3),
     ],
 )
 def test_an_original_that_is_no_reference_is_bad_input(
