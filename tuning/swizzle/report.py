@@ -84,7 +84,7 @@ def _kernel_paragraph(answer: KernelSwizzle) -> str:
             f"  mapping    {answer.mapping.label}",
             f"  proof      a bijection {proof}: {answer.proof.reason}; outputs equal bit for bit",
             f"  duration   {(then.duration_ns or 0) / 1e3:.2f} -> {(now.duration_ns or 0) / 1e3:.2f} us, "
-            f"{_kernel_speedup(answer):.3f} times as fast (+- {100 * answer.uncertainty:.1f} %)",
+            f"{_kernel_speedup(answer):.3f} times as fast (± {100 * answer.uncertainty:.1f} %)",
             f"  L2 hits    {then.metrics.get(HIT_RATE) or 0:.1f} -> {now.metrics.get(HIT_RATE) or 0:.1f} %",
         ]
     if answer.sharing:

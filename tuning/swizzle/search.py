@@ -470,7 +470,7 @@ def _explain_bound(work: _Work, record: KernelRecord) -> str:
     hits, ceiling = float(record.metrics.get(HIT_RATE) or 0.0), work.answer.ceiling
     if not record.counters.get("TCC_HIT", 0.0) + record.counters.get("TCC_MISS", 0.0):
         return "it makes no requests to the L2"
-    limit = bottleneck.rank_bounds(record)[0].unit if record.limits else "unknown"
+    limit = bottleneck.rank_bounds(record)[0].name if record.limits else "unknown"
     bound = "its grids differ, so there is no bound" if ceiling is None else f"at most {ceiling:.1f} % can"
     place = f"{hits:.1f} % of requests hit in the L2, {bound}; its limit is {limit}"
     if not work.answer.sharing["shared_lines"]:
