@@ -19,7 +19,7 @@ from hipsynth.cli.options import (
     workers_option,
 )
 from hipsynth.cli.output import print_json, print_note
-from hipsynth.cli.programs import ProgramCommand, source_options, split_argv, with_defines
+from hipsynth.cli.programs import ProgramCommand, check_script_options, source_options, split_argv, with_defines
 from hipsynth.core.errors import UsageError
 from hipsynth.simulator.devices import DEFAULT_ARCH
 
@@ -31,12 +31,15 @@ Examples:
   synth compare kernel.hip --flags=-O3 --flags="-O3 -ffast-math"
   synth compare kernel.hip --device mi300x --device mi250x --html compared.html
   synth compare a.hip b.hip --arch gfx90a --lines -- 4096   # which source lines became cheaper
+  synth compare HEAD:softmax.py softmax.py           # Python scripts with Triton kernels
+  synth compare softmax.hip softmax.py               # one kernel in HIP and in Triton
 
-A and B are HIP files, program folders, profile documents (FILE.json) or git revisions of a file (REV:FILE, with the
-headers that it includes in quotes). --arch, --device and --flags given twice are A's and B's; once, both's.
+A and B are HIP files, program folders, Python scripts, profile documents (FILE.json) or git revisions of a file
+(REV:FILE, with the headers that it includes in quotes). --arch, --device and --flags given twice are A's and B's; once,
+both's.
 
-Kernels are paired by name and launch shape, then by name, then by order; those without a counterpart are listed. Source
-lines are paired as a diff pairs them.
+Kernels are paired by name, launch shape and, of Triton kernels, block sizes and compile options, then by name, then by
+order; those without a counterpart are listed. Source lines are paired as a diff pairs them.
 
 Exit codes: 0 ok, 2 usage, 3 bad input, 4 toolchain missing, 6 slower than --fail-if-slower allows.
 """
@@ -121,6 +124,8 @@ def command(
     first, second, arguments = _two_sides(argv, max(map(len, (archs, devices, flags))))
     if project is not None:
         raise UsageError("--project is for one program", remedy="give the folders of the two programs as A and B")
+    for side in (first, second) if first.endswith(".py") and second.endswith(".py") else ():
+        check_script_options(Path(side), "".join(flags), defines, {"-I": bool(includes)})
     if sandboxed:
         sandbox.require_sandbox()
     else:

@@ -49,9 +49,9 @@ def compare(
 ) -> CompareDocument:
     """Compare the kernels of A and B: durations with their uncertainty, why they changed, metrics and counters.
 
-    Each is a HIP file, a program folder, a profile, a file with one ("FILE.json"), or a revision of a file
-    ("REV:FILE"); without `b`, A is compared with itself. Two names of `arch`, `device` or `flags` are A's and B's, one
-    is both's. `lines` compares source lines, too.
+    Each is a HIP file, a program folder, a Python script with Triton kernels, a profile, a file with one
+    ("FILE.json"), or a revision of a file ("REV:FILE"); without `b`, A is compared with itself. Two names of `arch`,
+    `device` or `flags` are A's and B's, one is both's. `lines` compares source lines, too.
 
     Raises BadInput if a side cannot be profiled, UsageError if there is nothing to compare.
     """

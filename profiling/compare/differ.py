@@ -13,6 +13,7 @@ from hipsynth.profiling.compare.documents import (
     ComparedSide,
     DurationPair,
     KernelPair,
+    MetaPair,
     Pairing,
     QuantityPair,
     TargetName,
@@ -135,8 +136,19 @@ def _compare_kernels(a: ProfiledKernel, b: ProfiledKernel, paired_by: Pairing, s
         metrics=_pair_quantities({**a.metrics, **a.extra_metrics}, {**b.metrics, **b.extra_metrics}),
         counters={n: pair for n, pair in _pair_quantities(a.counters, b.counters).items() if pair.a != pair.b},
         summary=describe_change(duration, causes),
+        language_a=a.language,
+        language_b=b.language,
+        meta=_pair_meta(a, b),
         lines=pair_lines(a, b),
     )
+
+
+def _pair_meta(a: ProfiledKernel, b: ProfiledKernel) -> dict[str, MetaPair] | None:
+    """What the two were specialized for, in the order of A; None if neither is a Triton kernel."""
+    if a.meta is None and b.meta is None:
+        return None
+    first, second = a.meta or {}, b.meta or {}
+    return {name: MetaPair(first.get(name), second.get(name)) for name in {**first, **second}}
 
 
 def _pair_quantities(a: Mapping[str, float | None], b: Mapping[str, float | None]) -> dict[str, QuantityPair]:

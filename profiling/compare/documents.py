@@ -11,7 +11,7 @@ from hipsynth.core.tabular import Row, TabularDocument, frame_page, shape_text
 
 PAGE_HEIGHT = 520  # pixels, in a notebook
 Verdict = Literal["faster", "slower", "equal", "uncertain"]
-Pairing = Literal["launch", "name", "order"]
+Pairing = Literal["launch", "meta", "name", "order"]
 
 
 @dataclass(frozen=True)
@@ -67,11 +67,21 @@ class LinePair:
 
 
 @dataclass(frozen=True)
-class KernelPair:
-    """A kernel of A and its counterpart in B, found by name and launch shape, by name, or by its place in the order.
+class MetaPair:
+    """A member of `meta` of a Triton kernel in A and B: a block size, or a compile option; null where it has none."""
 
-    `metrics` has all metrics, `counters` those that changed; `limit_a` and `limit_b` say what limits each, "" if that
-    is not known. `summary`: the change of the duration in words. With --lines: `lines`, those that cost time.
+    a: bool | int | str | None
+    b: bool | int | str | None
+
+
+@dataclass(frozen=True)
+class KernelPair:
+    """A kernel of A and its counterpart in B, found by name, launch shape and, of Triton kernels, equal `meta`
+    ("launch"), by name and `meta`, by name (those whose `meta` have most in common), or by its place in the order.
+
+    `language_a` and `language_b`: "triton", or null for HIP; `meta`: what the two were specialized for, null if both
+    are HIP. `metrics` has all metrics, `counters` those that changed; `limit_a` and `limit_b` say what limits each, ""
+    if that is not known. `summary`: the change of the duration in words. With --lines: `lines`, those that cost time.
     """
 
     name: str
@@ -90,6 +100,9 @@ class KernelPair:
     metrics: Mapping[str, QuantityPair]
     counters: Mapping[str, QuantityPair]
     summary: str
+    language_a: str | None = None
+    language_b: str | None = None
+    meta: Mapping[str, MetaPair] | None = None
     lines: tuple[LinePair, ...] | None = None
 
 
@@ -155,6 +168,8 @@ class CompareDocument(TabularDocument):
                 "verdict": kernel.duration.verdict,
                 "summary": kernel.summary,
             }
+            for name, value in (kernel.meta or {}).items():
+                row |= {name: value.a, f"{name}_b": value.b}
             for name in metrics:
                 both = kernel.metrics.get(name)
                 row |= {name: both.a if both else None, f"{name}_b": both.b if both else None}

@@ -14,7 +14,7 @@ from hipsynth.profiling.compare.documents import (
     TargetName,
     TargetPair,
 )
-from hipsynth.profiling.compare.text import LEGEND, Row, counter_rows, line_cells, line_place, metric_rows
+from hipsynth.profiling.compare.text import LEGEND, Row, counter_rows, line_cells, line_place, meta_text, metric_rows
 from hipsynth.profiling.reports.numbers import format_quantity
 from hipsynth.profiling.reports.pages import escape, render_page
 
@@ -61,6 +61,8 @@ def _duration_text(pair: DurationPair) -> str:
 def _kernel_parts(kernel: KernelPair) -> Iterator[str]:
     name = kernel.name if kernel.name == kernel.name_b else f"{kernel.name} → {kernel.name_b} (paired by order)"
     yield f'<article class="card"><h3><code>{escape(name)}</code></h3>'
+    if specialized := meta_text(kernel):
+        yield f'<p class="soft">{escape(specialized.replace("->", "→"))}</p>'
     yield f"<p>{_verdict_text(kernel.duration, kernel.summary)}</p>"
     speed = "" if kernel.duration.verdict == "equal" else f" <small>{kernel.duration.speedup:.2f}x as fast</small>"
     yield f'<p class="duration">{_duration_text(kernel.duration)}{speed}</p>'

@@ -15,13 +15,16 @@ Pair = tuple[T, T]
 def pair_kernels(
     first: Sequence[ProfiledKernel], second: Sequence[ProfiledKernel]
 ) -> tuple[list[tuple[ProfiledKernel, ProfiledKernel, Pairing]], list[ProfiledKernel], list[ProfiledKernel]]:
-    """(pairs, left in `first`, left in `second`): by name and launch shape, then by name, then by order. The order
-    tells something only if as many kernels are left on both sides."""
+    """(pairs, left in `first`, left in `second`): by name, launch shape and meta-parameters, by name and
+    meta-parameters, by name, then by order. The order tells something only if as many kernels are left on both sides.
+    """
     pairs: list[tuple[ProfiledKernel, ProfiledKernel, Pairing]] = []
     a, b = list(first), list(second)
-    matches, a, b = _pair_equal(a, b, lambda kernel: (kernel.name, kernel.grid, kernel.block))
+    matches, a, b = _pair_equal(a, b, lambda kernel: (kernel.name, kernel.grid, kernel.block, _meta_key(kernel)))
     pairs += [(x, y, "launch") for x, y in matches]
-    matches, a, b = _pair_equal(a, b, lambda kernel: kernel.name)
+    matches, a, b = _pair_equal(a, b, lambda kernel: (kernel.name, _meta_key(kernel)) if kernel.meta else id(kernel))
+    pairs += [(x, y, "meta") for x, y in matches]
+    matches, a, b = _pair_alike(a, b)
     pairs += [(x, y, "name") for x, y in matches]
     if len(a) == len(b):
         pairs += [(x, y, "order") for x, y in zip(a, b, strict=True)]
@@ -47,6 +50,32 @@ def pair_targets(
     if len(a) == len(b) == 1:
         pairs, a, b = [*pairs, (a[0], b[0])], [], []
     return pairs, a, b
+
+
+def _meta_key(kernel: ProfiledKernel) -> tuple[tuple[str, bool | int | str], ...]:
+    return tuple(sorted((kernel.meta or {}).items()))
+
+
+def _pair_alike(
+    first: Sequence[ProfiledKernel], second: Sequence[ProfiledKernel]
+) -> tuple[list[Pair[ProfiledKernel]], list[ProfiledKernel], list[ProfiledKernel]]:
+    """Pairs of kernels with one name: those with most meta-parameters in common first, else in order."""
+    ranked = sorted(
+        (-len(set(_meta_key(x)) & set(_meta_key(y))), i, j)
+        for i, x in enumerate(first)
+        for j, y in enumerate(second)
+        if x.name == y.name
+    )
+    taken_a, taken_b = dict[int, int](), set[int]()
+    for _, i, j in ranked:
+        if i not in taken_a and j not in taken_b:
+            taken_a[i] = j
+            taken_b.add(j)
+    return (
+        [(first[i], second[j]) for i, j in sorted(taken_a.items())],
+        [kernel for i, kernel in enumerate(first) if i not in taken_a],
+        [kernel for j, kernel in enumerate(second) if j not in taken_b],
+    )
 
 
 def _pair_equal(

@@ -63,6 +63,8 @@ def _duration_text(pair: DurationPair) -> str:
 def _kernel_lines(kernel: KernelPair, counters: bool) -> Iterator[str]:
     name = kernel.name if kernel.name == kernel.name_b else f"{kernel.name} -> {kernel.name_b} (paired by order)"
     yield f"{name}  {_shape_text(kernel)}"
+    if specialized := meta_text(kernel):
+        yield f"  {specialized}"
     yield f"  {kernel.summary}"
     yield f"  {_duration_text(kernel.duration)}"
     if kernel.limit_a or kernel.limit_b:
@@ -78,6 +80,22 @@ def _kernel_lines(kernel: KernelPair, counters: bool) -> Iterator[str]:
     if changed:
         yield "  by source line, the most changed first"
         yield from _line_table(kernel, changed)
+
+
+def meta_text(kernel: KernelPair) -> str:
+    """What the two were specialized for: "triton: BLOCK=128 -> 64, num_warps=4"; "" for HIP."""
+    if kernel.meta is None:
+        return ""
+    languages = dict.fromkeys(language or "HIP" for language in (kernel.language_a, kernel.language_b))
+    values = dict[str, tuple[bool | int | str | None, ...]]()
+    for name, pair in kernel.meta.items():
+        only_one = pair.a if kernel.language_a else pair.b
+        values[name] = (only_one,) if len(languages) > 1 else (pair.a, pair.b)
+    return f"{' -> '.join(languages)}: " + ", ".join(f"{name}={_values_text(*both)}" for name, both in values.items())
+
+
+def _values_text(*values: bool | int | str | None) -> str:
+    return " -> ".join(dict.fromkeys("-" if value is None else str(value) for value in values))
 
 
 def changed_lines(kernel: KernelPair) -> list[LinePair]:

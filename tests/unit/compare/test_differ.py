@@ -142,3 +142,45 @@ def test_four_of_five_recorded_ratios_are_within_the_uncertainty() -> None:
     assert len(pairs) > 1000
     inside = sum(weight for weight, change, error in pairs if error <= math.hypot(FLOOR, OF_CHANGE * change))
     assert 0.75 < inside / sum(weight for weight, *_ in pairs) < 0.9
+
+
+def specialized(ns: float, **meta: int) -> ProfiledKernel:
+    return replace(simulated("double", ns, hbm=ns / 2), language="triton", meta=meta)
+
+
+def test_builds_of_a_triton_kernel_are_paired_by_what_they_were_specialized_for() -> None:
+    first = [specialized(ns, BLOCK=block, num_warps=4) for ns, block in ((1e5, 64), (2e5, 128), (3e5, 256))]
+    second = [replace(kernel, grid=(7, 1, 1)) for kernel in reversed(first)]
+    target_pair = compare_profiles(profile(*first), profile(*second)).targets[0]
+    assert [pair.duration.verdict for pair in target_pair.kernels] == ["equal"] * 3
+    assert [pair.paired_by for pair in target_pair.kernels] == ["meta"] * 3
+    assert all(value.a == value.b for pair in target_pair.kernels for value in (pair.meta or {}).values())
+
+
+def test_builds_without_an_equal_one_are_paired_with_the_most_alike() -> None:
+    first = [specialized(1e5, BLOCK=64, num_warps=4), specialized(2e5, BLOCK=128, num_warps=8)]
+    second = [specialized(3e5, BLOCK=256, num_warps=8), specialized(4e5, BLOCK=64, num_warps=2)]
+    pairs = compare_profiles(profile(*first), profile(*second)).targets[0].kernels
+    assert [(pair.duration.a_ns, pair.duration.b_ns, pair.paired_by) for pair in pairs] == [
+        (1e5, 4e5, "name"),
+        (2e5, 3e5, "name"),
+    ]
+
+
+def test_meta_parameters_are_shown_side_by_side() -> None:
+    a, b = specialized(2e5, BLOCK=64, num_warps=4), specialized(1e5, BLOCK=128, num_warps=4)
+    document = compare_profiles(profile(a), profile(b))
+    assert "  triton: BLOCK=64 -> 128, num_warps=4" in comparison_lines(document)
+    assert "triton: BLOCK=64 → 128, num_warps=4" in comparison_page(document)
+    [row] = document.table_rows()
+    assert (row["BLOCK"], row["BLOCK_b"], row["num_warps_b"]) == (64, 128, 4)
+    assert from_json(CompareDocument, to_json(document)) == document
+
+
+def test_a_kernel_in_hip_beside_one_in_triton() -> None:
+    document = compare_profiles(
+        profile(simulated("scale", 1e5, hbm=9e4)), profile(specialized(2e5, BLOCK=64, num_warps=4))
+    )
+    [pair] = document.targets[0].kernels
+    assert (pair.language_a, pair.language_b, pair.paired_by) == (None, "triton", "order")
+    assert "  HIP -> triton: BLOCK=64, num_warps=4" in comparison_lines(document)
