@@ -79,6 +79,45 @@ def test_a_kernel_has_counters_and_what_it_was_specialized_for(vector_add: Targe
     assert kernel.counters["EXACT_READ_BYTES"] == 2 * 97 * 1024 * 4
 
 
+def test_tensors_are_where_the_script_puts_them(tmp_path: Path) -> None:
+    result = profile_text(
+        "import numpy\n"
+        "x = torch.ones(64, device=0)\n"
+        "double[(1,)](x, BLOCK=64)\n"
+        "assert x.is_cuda and torch.stack([x, x]).is_cuda and torch.empty(0, device='cuda').is_cuda\n"
+        "assert torch.zeros(2, device=torch.device('meta')).device.type == 'meta'\n"
+        "host = x.cpu()\n"
+        "host[3] = 5.0\n"
+        "assert host[3].item() == 5 and (host + 1).is_cpu and not host.add(1).is_cuda and x[3].item() == 2\n"
+        "assert numpy.asarray(host, dtype=numpy.float64)[3] == 5 and host.numpy()[3] == 5\n"
+        "assert x.numpy(force=True)[3] == 2\n"
+        "try:\n    x.numpy()\n    raise AssertionError\nexcept TypeError: pass\n"
+        "leaf = torch.ones(2, requires_grad=True)\n"
+        "(leaf.cuda() * 2).cpu().sum().backward()\n"
+        "assert leaf.grad.is_cpu and leaf.grad.eq(2).all()\n"
+        "torch.set_default_device('cuda')\n"
+        "assert torch.ones(2).is_cuda and torch.full((2,), 1.0).is_cuda and torch.arange(3, device='cpu').is_cpu\n"
+        "torch.set_default_device(None)\n"
+        "with torch.device('cuda'):\n    assert torch.zeros(3).is_cuda\n"
+        "assert torch.zeros(3).is_cpu\n",
+        tmp_path,
+    )
+    assert result.status == "ok" and result.exit_code == 0, result.message
+
+
+def test_a_script_may_call_pytest(tmp_path: Path) -> None:
+    folder = tmp_path / "code"
+    folder.mkdir()
+    (folder / "test_double.py").write_text(
+        DOUBLE + "def test_double():\n    x = torch.ones(64, device='cuda')\n"
+        "    double[(1,)](x, BLOCK=64)\n    assert x.eq(2).all()\n"
+    )
+    (folder / "run.py").write_text("import pytest\nraise SystemExit(pytest.main(['test_double.py', '-q']))\n")
+    result = profile(folder / "run.py", tmp_path / "scratch", exact=True)
+    assert (result.status, result.exit_code) == ("ok", 0), result.message
+    assert "1 passed" in result.stdout and [kernel.name for kernel in result.kernels] == ["double"]
+
+
 def test_operators_of_pytorch_are_counted_apart(vector_add: TargetResult) -> None:
     assert vector_add.host_operators["add"] == 1
     assert vector_add.host_operators["empty_like"] == 2

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from types import BuiltinFunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.utils import _device
 
 from .placement import Placement, any_on_device, is_on_device
 
 CUDA, CPU = torch.device("cuda", 0), torch.device("cpu")
 _Tensor: Any = torch.Tensor
+_NATIVE = (BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType, MethodWrapperType)
 
 
 class DeviceMode(TorchFunctionMode):
@@ -25,6 +28,7 @@ class DeviceMode(TorchFunctionMode):
         super().__init__()
         self.placement = placement
         self._special: dict[object, Callable[..., object]] = {
+            torch.device: torch.device,
             _Tensor.device.__get__: lambda t: CUDA if is_on_device(t) else _Tensor.device.__get__(t),
             _Tensor.is_cuda.__get__: is_on_device,
             _Tensor.is_cpu.__get__: lambda t: not is_on_device(t) and _Tensor.is_cpu.__get__(t),
@@ -36,8 +40,8 @@ class DeviceMode(TorchFunctionMode):
             _Tensor.cpu: lambda t, memory_format=torch.preserve_format: self._convert(
                 t, CPU, memory_format=memory_format
             ),
-            _Tensor.numpy: self._to_numpy,
-            _Tensor.__array__: self._to_numpy,
+            _Tensor.numpy: lambda t, *, force=False: _Tensor.numpy(_host_tensor(t, force=force), force=force),
+            _Tensor.__array__: lambda t, *args, **kwargs: _Tensor.__array__(_host_tensor(t), *args, **kwargs),
             _Tensor.__repr__: self._describe,
             _Tensor.__deepcopy__: self._copy_deeply,
             _Tensor.pin_memory: lambda t, device=None: t,
@@ -57,18 +61,29 @@ class DeviceMode(TorchFunctionMode):
         if special is not None:
             return special(*args, **kwargs)
         device = kwargs.get("device")
+        if device is None and _device.CURRENT_DEVICE is not None and func in _device._device_constructors():
+            device = _device.CURRENT_DEVICE  # its own layer lies below this one
+            kwargs = {**kwargs, "device": device}
+        explicit: bool | None = None
         if device is not None:
-            wanted: bool | None = isinstance(device, int) or torch.device(str(device)).type == "cuda"
-            kwargs = {**kwargs, "device": CPU} if wanted else kwargs
+            explicit = isinstance(device, int) or torch.device(str(device)).type == "cuda"
+            kwargs = {**kwargs, "device": CPU} if explicit else kwargs
         else:
             named = [value for value in args if isinstance(value, torch.device)]
-            wanted = named[0].type == "cuda" if named else None
-            args = tuple(CPU if isinstance(value, torch.device) and value.type == "cuda" else value for value in args)
-        explicit = wanted
+            if named:
+                explicit = named[0].type == "cuda"
+                args = tuple(CPU if explicit and isinstance(value, torch.device) else value for value in args)
+        wanted = explicit
         if wanted is None and any_on_device(args, kwargs):
             wanted = True
-        with self.results_on_device(wanted):
+        elif wanted is None and isinstance(func, _NATIVE):  # it runs nothing of the device
+            with torch._C._DisableTorchDispatch():
+                return func(*args, **kwargs)
+        before, self.placement.wanted = self.placement.wanted, wanted
+        try:
             result = func(*args, **kwargs)
+        finally:
+            self.placement.wanted = before
         if explicit and isinstance(result, torch.Tensor) and not is_on_device(result):
             return self._convert(result, CUDA)
         return result
@@ -102,14 +117,6 @@ class DeviceMode(TorchFunctionMode):
             result: torch.Tensor = _Tensor.to(tensor, CPU, dtype or tensor.dtype, copy=copy, memory_format=form)
         return result
 
-    def _to_numpy(self, tensor: torch.Tensor, *args: object, **kwargs: object) -> object:
-        if is_on_device(tensor):
-            raise TypeError(
-                "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory "
-                "first."
-            )
-        return _Tensor.numpy(tensor, **kwargs) if not args else _Tensor.__array__(tensor, *args)
-
     def _describe(self, tensor: torch.Tensor, *, tensor_contents: str | None = None) -> str:
         with self:  # which device it is on is asked there
             text: str = torch._tensor_str._str(tensor, tensor_contents=tensor_contents)  # type: ignore[no-untyped-call]
@@ -122,6 +129,16 @@ class DeviceMode(TorchFunctionMode):
         with self.results_on_device(True), torch.no_grad():
             copy.data = _Tensor.to(copy.data, CPU, copy=True)
         return copy
+
+
+def _host_tensor(tensor: torch.Tensor, *, force: bool = False) -> torch.Tensor:
+    """A tensor that numpy may see. `force`: one on the device, too."""
+    if is_on_device(tensor) and not force:
+        raise TypeError(
+            "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory "
+            "first."
+        )
+    return tensor
 
 
 def activate_backward(mode: DeviceMode) -> None:

@@ -56,10 +56,11 @@ def allocate_storage(size: int) -> torch.UntypedStorage:
 def is_on_device(tensor: torch.Tensor) -> bool:
     """Whether the tensor's storage is in device memory. Call it where no mode is active."""
     try:
-        address = tensor.untyped_storage().data_ptr()
+        address = tensor.data_ptr() or tensor.untyped_storage().data_ptr()  # the first is 0 without elements
     except (RuntimeError, NotImplementedError):  # a tensor without a storage
         return False
-    return bool(hip.library().memory_start <= address < hip.library().memory_end)
+    device = hip.library()
+    return bool(device.memory_start <= address < device.memory_end)
 
 
 def tensors_in(values: Iterable[object]) -> Iterator[torch.Tensor]:
@@ -74,8 +75,23 @@ def tensors_in(values: Iterable[object]) -> Iterator[torch.Tensor]:
 
 
 def any_on_device(args: Iterable[object], kwargs: dict[str, object]) -> bool:
-    """Whether one of the arguments of a call is a tensor on the device."""
-    return any(map(is_on_device, tensors_in([*args, kwargs])))
+    """Whether one of the arguments of a call is a tensor on the device, also in lists, tuples and dictionaries."""
+    return _holds_device_tensor(args) or _holds_device_tensor(kwargs.values())
+
+
+def _holds_device_tensor(values: Iterable[object]) -> bool:
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            found = is_on_device(value)
+        elif isinstance(value, list | tuple):
+            found = _holds_device_tensor(value)
+        elif isinstance(value, dict):
+            found = _holds_device_tensor(value.values())
+        else:
+            continue
+        if found:
+            return True
+    return False
 
 
 def _place(tensor: torch.Tensor) -> torch.Tensor:
@@ -96,6 +112,10 @@ class Placement(TorchDispatchMode):  # type: ignore[no-untyped-call]
     PyTorch allocates a result as for any CPU tensor; here, below autograd, nobody else has seen it yet, so it is
     copied. `operators` counts the calls that made or changed device tensors: they ran on the CPU.
     """
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # nothing is compiled here, and the guard against it takes longer than most operators
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -123,10 +143,12 @@ class Placement(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> object:
         kwargs = kwargs or {}
         with torch._C.DisableTorchFunction():
-            reads = any_on_device(args, kwargs)
-            wanted = reads if self.wanted is None else self.wanted
-            if reads and (not wanted or func in _READS):
-                hip.library().note_host_read()
+            wanted = self.wanted
+            if not wanted or func in _READS:
+                reads = any_on_device(args, kwargs)
+                wanted = reads if wanted is None else wanted
+                if reads and (not wanted or func in _READS):
+                    hip.library().note_host_read()
             if not wanted:
                 return func(*args, **kwargs)
             # What has no contents yet is not allocated twice.
