@@ -183,6 +183,19 @@ def test_fma_mix_reads_halves_or_floats() -> None:
     assert w.run("v_fma_mixhi_f16 v4, v1, v2, v3 op_sel_hi:[1,0,0]").v[4][0] == 0x41002222
 
 
+def test_a_constant_of_fma_mix_has_the_format_of_its_source() -> None:
+    """As LLVM's instruction selection has it: x - y of a half and a float is fma(-y, 1.0, x), 1.0 read as a half."""
+    w = Wave()
+    w.v[1] = 0x4200  # 3.0
+    w.floats(2, 0.5)
+    for constant, selected in (("1.0", "[0,1,1]"), ("1.0", "[0,0,1]")):
+        assert w.run(f"v_fma_mix_f32 v4, -v2, {constant}, v1 op_sel_hi:{selected}").as_floats(4)[0] == 2.5
+    assert w.run("v_fma_mix_f32 v4, v2, -4.0, v1 op_sel_hi:[0,1,1]").as_floats(4)[0] == 1.0
+    assert w.run("v_fma_mix_f32 v4, v2, 1.0, v1 op_sel:[0,1,0] op_sel_hi:[0,1,1]").as_floats(4)[0] == 3.0
+    tau = w.run("v_fma_mix_f32 v4, v2, 0.15915494, 0 op_sel_hi:[0,1,0]").as_floats(4)[0]
+    assert tau == 0.5 * float(np.float16(0.15915494))
+
+
 def test_fp8_selects_bytes_and_halves() -> None:
     w = Wave()
     w.v[1], w.v[4] = 0x44484038, 0xAAAABBBB  # e4m3: 1.0 is 0x40 with bias 8

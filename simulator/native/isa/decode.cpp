@@ -270,6 +270,18 @@ void Decoder::place(Inst& in, std::string_view s) {
   code.text.emplace_back(s);
 }
 
+// An inline constant such as 1.0 is a half where v_fma_mix reads one; integers are the same bits in both formats.
+void halve_constants(Inst& in, const Signature& sig) {
+  constexpr uint64_t kLargest = 64, kLowest = 0xffff'fff0;
+  for (int k = 0; k < sig.sources; ++k) {
+    Operand& o = in.src[k];
+    const bool is_float = o.kind == OperandKind::constant && o.value > kLargest && o.value < kLowest;
+    if (!is_float || !((in.op_sel_hi >> k) & 1)) continue;
+    const auto value = std::bit_cast<float>(static_cast<uint32_t>(o.value));
+    o.value = std::bit_cast<uint16_t>(static_cast<_Float16>(value));
+  }
+}
+
 // Decodes one instruction's text into `in`; returns an error message or "".
 std::string Decoder::read(std::string_view s, Inst& in) {
   std::string_view rest = s;
@@ -288,6 +300,7 @@ std::string Decoder::read(std::string_view s, Inst& in) {
   if (!operands(*op, *sig, rest, in)) return "bad operands: " + std::string(s);
   const std::string bad = parse_modifiers(rest, *sig, in);
   if (!bad.empty()) return "unknown modifier '" + bad + "': " + std::string(s);
+  if (sig->mix) halve_constants(in, *sig);
   if (sig->accumulates) in.src[2] = in.dst;
   if (sig->reads_vcc) {
     in.src[3].kind = OperandKind::sgpr;
