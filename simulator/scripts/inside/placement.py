@@ -82,14 +82,14 @@ def any_on_device(args: Iterable[object], kwargs: dict[str, object]) -> bool:
 def _holds_device_tensor(values: Iterable[object]) -> bool:
     for value in values:
         if isinstance(value, torch.Tensor):
-            found = is_on_device(value)
+            on_device = is_on_device(value)
         elif isinstance(value, list | tuple):
-            found = _holds_device_tensor(value)
+            on_device = _holds_device_tensor(value)
         elif isinstance(value, dict):
-            found = _holds_device_tensor(value.values())
+            on_device = _holds_device_tensor(value.values())
         else:
             continue
-        if found:
+        if on_device:
             return True
     return False
 
@@ -142,6 +142,11 @@ class Placement(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs: dict[str, object] | None = None,
     ) -> object:
         kwargs = kwargs or {}
+        if torch.is_inference_mode_enabled():  # composite operators come here whole: their parts are placed
+            with self:
+                result = func.decompose(*args, **kwargs)
+            if result is not NotImplemented:
+                return result
         with torch._C.DisableTorchFunction():
             wanted = self.wanted
             if not wanted or func in _READS:
