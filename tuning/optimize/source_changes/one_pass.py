@@ -24,10 +24,16 @@ from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.kernel_body import ASSIGN, Body
 from hipsynth.tuning.optimize.program_model import ParsedProgram
 from hipsynth.tuning.optimize.source_changes.row_loops import RowLoop, RowReader, Span, read_source
+from hipsynth.tuning.optimize.source_changes.row_updates import (
+    AddedTerms,
+    read_added,
+    read_largest,
+    read_square,
+    same_words,
+)
 from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, SourceChanger
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 
-_LARGEST = frozenset({"fmaxf", "fmax", "max"})
 _EXPONENTIALS = frozenset({"expf", "__expf", "exp", "exp2f", "exp2"})
 _SUFFIX = {"float": "f", "double": ""}
 BATCH = 4  # elements that a lane compares before it scales its sum
@@ -69,8 +75,8 @@ def _list_pairs(reader: RowReader, tree: Sequence[Statement]) -> Iterator[tuple[
 def _find_exponentials(
     reader: RowReader, first: RowLoop, second: RowLoop, later: Sequence[RowLoop]
 ) -> tuple[list[Edit], str] | None:
-    largest = _read_largest(reader, first)
-    terms = _read_added(reader, second)
+    largest = read_largest(reader, first)
+    terms = read_added(reader, second)
     if largest is None or terms is None:
         return None
     place, element = largest
@@ -94,116 +100,6 @@ def _find_exponentials(
                                (terms.store, third.target))  # fmt: skip
         edits.append(third.write_store(reader, second, terms))
     return edits, why
-
-
-def _read_largest(reader: RowReader, loop: RowLoop) -> tuple[int, Span] | None:
-    """The variable that keeps the largest element, and the element."""
-    if len(loop.updates) != 1:
-        return None
-    (update,) = loop.updates
-    tokens, local = reader.body.tokens, reader.body.local
-    if update.kind == "if" and len(update.parts) == 1:
-        return _read_choice(reader, update)
-    start, end = update.start, update.end - 1
-    if update.kind != "simple" or tokens[start + 1].text != "=":
-        return None
-    place = local(tokens[start])
-    called = tokens[start + 2].text in _LARGEST and find_closing(tokens, start + 3) == end - 1
-    if called:
-        parts = split_at(tokens, start + 4, end - 1, ",")
-    elif len(sides := split_at(tokens, start + 2, end, "?")) == 2:
-        return _read_conditional(reader, update, sides)
-    else:
-        return None
-    own = [part for part in parts if part[1] - part[0] == 1 and local(tokens[part[0]]) == place]
-    others = [part for part in parts if part not in own]
-    return (place, others[0]) if place >= 0 and len(own) == len(others) == 1 else None
-
-
-def _read_choice(reader: RowReader, update: Statement) -> tuple[int, Span] | None:
-    """`if (element > largest) largest = element;`"""
-    tokens, (branch,) = reader.body.tokens, update.parts
-    inner = branch.parts[0] if branch.kind == "block" and len(branch.parts) == 1 else branch
-    if inner.kind != "simple" or tokens[inner.start + 1].text != "=":
-        return None
-    compared = _read_comparison(reader, update.head)
-    taken = (inner.start + 2, inner.end - 1)
-    place = reader.body.local(tokens[inner.start])
-    if compared is None or compared[0] != place or not _same_words(reader, compared[1], taken):
-        return None
-    return place, taken
-
-
-def _read_conditional(reader: RowReader, update: Statement, sides: Sequence[Span]) -> tuple[int, Span] | None:
-    """`largest = element > largest ? element : largest;`"""
-    tokens, condition, values = reader.body.tokens, sides[0], split_at(reader.body.tokens, *sides[1], ":")
-    place = reader.body.local(tokens[update.start])
-    signs = [i for i in range(*condition) if tokens[i].text in ("<", ">", "<=", ">=")]
-    if len(values) != 2 or len(signs) != 1:
-        return None
-    (sign,) = signs
-    greater, less = ((condition[0], sign), (sign + 1, condition[1]))[:: 1 if ">" in tokens[sign].text else -1]
-    if not _same_words(reader, greater, values[0]) or not _same_words(reader, less, values[1]):
-        return None
-    own = [value for value in values if value[1] - value[0] == 1 and reader.body.local(tokens[value[0]]) == place]
-    return (place, next(v for v in values if v not in own)) if len(own) == 1 and place >= 0 else None
-
-
-def _read_comparison(reader: RowReader, span: Span) -> tuple[int, Span] | None:
-    """Of `element > largest` or `largest < element`: the variable and the element."""
-    tokens = reader.body.tokens
-    signs = [i for i in range(*span) if tokens[i].text in ("<", ">", "<=", ">=")]
-    if len(signs) != 1:
-        return None
-    left, right = (span[0], signs[0]), (signs[0] + 1, span[1])
-    greater, less = (left, right) if ">" in tokens[signs[0]].text else (right, left)
-    place = reader.body.local(tokens[less[0]]) if less[1] - less[0] == 1 else -1
-    return (place, greater) if place >= 0 else None
-
-
-def _same_words(reader: RowReader, one: Span, other: Span) -> bool:
-    tokens = reader.body.tokens
-    return [t.text for t in tokens[slice(*one)]] == [t.text for t in tokens[slice(*other)]]
-
-
-@dataclass(frozen=True)
-class _Added:
-    """What a loop adds to a variable; `store`: the element of memory that keeps each term, too."""
-
-    place: int
-    value: Span
-    store: Span | None = None
-
-
-def _read_added(reader: RowReader, loop: RowLoop) -> _Added | None:
-    """`sum += value;`, also after `array[i] = value;`."""
-    tokens, local = reader.body.tokens, reader.body.local
-    store: Span | None = None
-    stored: Span | None = None
-    updates = list(loop.updates)
-    if len(updates) == 2:
-        first = min(updates, key=lambda one: tokens[one.start + 1].text != "[")
-        updates.remove(first)
-        close = find_closing(tokens, first.start + 1) if tokens[first.start + 1].text == "[" else -1
-        if first.kind != "simple" or close < 0 or tokens[close + 1].text != "=":
-            return None
-        store, stored = (first.start, close + 1), (close + 2, first.end - 1)
-    if len(updates) != 1 or updates[0].kind != "simple":
-        return None
-    start, end = updates[0].start, updates[0].end - 1
-    place = local(tokens[start])
-    if tokens[start + 1].text == "+=":
-        value = (start + 2, end)
-    elif [t.text for t in tokens[start + 1 : start + 4]] == ["=", tokens[start].text, "+"]:
-        value = (start + 4, end)
-    else:
-        return None
-    if store is not None and stored is not None:
-        if _same_words(reader, value, store):
-            value = stored
-        elif reader.read_words(loop, value) != reader.read_words(loop, stored):
-            return None
-    return _Added(place, reader.resolve(loop, value), store) if place >= 0 else None
 
 
 def _read_exponential(reader: RowReader, loop: RowLoop, value: Span) -> tuple[str, Span] | None:
@@ -238,7 +134,7 @@ class _Division:
     def names(self, reader: RowReader, element: Span, first: RowLoop) -> list[int]:
         return [*reader.list_names(first, element), *reader.list_names(self.loop, self.rest)]
 
-    def write_store(self, reader: RowReader, second: RowLoop, terms: _Added) -> Edit:
+    def write_store(self, reader: RowReader, second: RowLoop, terms: AddedTerms) -> Edit:
         tokens = reader.body.tokens
         (update,) = self.loop.updates
         sign, divisor = tokens[self.rest[0]].text[0], read_source(reader.body, (self.rest[0] + 1, self.rest[1]))
@@ -262,12 +158,12 @@ def _find_division(reader: RowReader, second: RowLoop, later: Sequence[RowLoop],
         if [t.text for t in tokens[slice(*target)]] != [t.text for t in tokens[slice(*store)]]:
             continue
         rest = (close + 1, update.end - 1)
-        if tokens[rest[0]].text == "=" and _same_words(reader, (rest[0] + 1, rest[0] + 1 + store[1] - store[0]), store):
+        if tokens[rest[0]].text == "=" and same_words(reader, (rest[0] + 1, rest[0] + 1 + store[1] - store[0]), store):
             rest = (rest[0] + 1 + store[1] - store[0], rest[1])
         uses = [i for i in range(body.kernel.first, body.kernel.last) if tokens[i].text == array]
-        known = sum(a <= i < b for i in uses for a, b in (_whole(second), _whole(loop)))
+        counted = sum(a <= i < b for i in uses for a, b in (_whole(second), _whole(loop)))
         declared = sum(tokens[i].start in body.locals for i in uses)
-        if tokens[rest[0]].text in ("/=", "*=", "/", "*") and known + declared == len(uses):
+        if tokens[rest[0]].text in ("/=", "*=", "/", "*") and counted + declared == len(uses):
             return _Division(loop, target, rest)
     raise NotUnderstood(f"{array} is used otherwise")
 
@@ -282,10 +178,10 @@ def _whole(loop: RowLoop) -> Span:
 def _find_deviations(
     reader: RowReader, first: RowLoop, second: RowLoop, later: Sequence[RowLoop]
 ) -> tuple[list[Edit], str] | None:
-    added, squares = _read_added(reader, first), _read_added(reader, second)
+    added, squares = read_added(reader, first), read_added(reader, second)
     if added is None or squares is None or added.store or squares.store:
         return None
-    deviation = _read_square(reader, second, squares.value)
+    deviation = read_square(reader, second, squares.value)
     if deviation is None:
         return None
     mean = _subtrahend(reader, first, second, added.value, deviation)
@@ -301,19 +197,6 @@ def _find_deviations(
     return [*writer.write_shifted(added.value, added.place, squares.place, mean)], why
 
 
-def _read_square(reader: RowReader, loop: RowLoop, value: Span) -> Span | None:
-    """The expression whose square a value is: `d * d`, `(a - b) * (a - b)` or `powf(d, 2)`."""
-    tokens = reader.body.tokens
-    if tokens[value[0]].text in ("pow", "powf") and find_closing(tokens, value[0] + 1) == value[1] - 1:
-        parts = split_at(tokens, value[0] + 2, value[1] - 1, ",")
-        two = tokens[parts[-1][0]].text.rstrip("fF").rstrip("0").rstrip(".") == "2"
-        return reader.resolve(loop, parts[0]) if len(parts) == 2 and two else None
-    factors = split_at(tokens, *value, "*")
-    if len(factors) != 2 or not _same_words(reader, *factors):
-        return None
-    return reader.resolve(loop, factors[0])
-
-
 # --- both ------------------------------------------------------------------------------------------------------------
 
 
@@ -322,7 +205,7 @@ def _name_of(reader: RowReader, place: int) -> str:
 
 
 def _check_pair(
-    reader: RowReader, first: RowLoop, second: RowLoop, element: Span, place: int, shift: Span, terms: _Added
+    reader: RowReader, first: RowLoop, second: RowLoop, element: Span, place: int, shift: Span, terms: AddedTerms
 ) -> bool:
     """Whether the first loop has to begin where the second one does, at the element that its variable has already.
 
@@ -338,8 +221,8 @@ def _check_pair(
     names += [i for i in range(*second.statement.head) if tokens[i].identifier]
     allowed = {first.variable, second.variable}
     outside = [i for i in names if body.local(tokens[i]) not in allowed]
-    own = (terms.store,) if terms.store else ()
-    reader.check_unchanged((first.statement.start, second.statement.end), outside, own)
+    stores = (terms.store,) if terms.store else ()
+    reader.check_unchanged((first.statement.start, second.statement.end), outside, stores)
     if any(body.local(tokens[i]) in (place, terms.place) for i in names):
         raise NotUnderstood("elements that depend on the result")
     return begins_later
@@ -350,7 +233,7 @@ def _has_first_element(reader: RowReader, first: RowLoop, second: RowLoop, eleme
     tokens, body = reader.body.tokens, reader.body
     words = reader.read_head(first), reader.read_head(second)
     at = words[0].index("=") + 1
-    if [one[:at] + one[at + 1 :] for one in words] != [words[0][:at] + words[0][at + 1 :]] * 2:
+    if [head[:at] + head[at + 1 :] for head in words] != [words[0][:at] + words[0][at + 1 :]] * 2:
         return False
     declared = next(i for i in range(body.kernel.first, body.kernel.last) if tokens[i].start == place)
     assigned = [i for i in range(declared + 1, first.statement.start) if body.local(tokens[i]) == place]
@@ -375,20 +258,20 @@ class _Writer:
     def write_online(self, element: Span, call: str, begins_later: bool, place: int, shift: Span) -> Iterator[Edit]:
         """The first loop over BATCH elements at a time: one more exponential for all of them."""
         name, kind, reader = self.name, self.kind, self.reader
-        sum_name, own = self._take_name("sum"), self._take_name("own")
+        sum_name, own_name = self._take_name("sum"), self._take_name("own")
         note = f"// The sum of {call}(x - {name}) for the elements so far: scaled anew where {name} grows."
         moved = self._changes_between(name) or read_source(reader.body, shift) != name
         in_block = self.first.sibling is not self.first.statement
-        declared = f"{kind} {sum_name} = 0" + (f", {own}" if moved and in_block else "")
+        declared = f"{kind} {sum_name} = 0" + (f", {own_name}" if moved and in_block else "")
         lines = self._write_batches(element, call, "0" if begins_later else "")
         if moved:
-            lines.append(f"{own} = {name};" if in_block else f"const {kind} {own} = {name};")
+            lines.append(f"{own_name} = {name};" if in_block else f"const {kind} {own_name} = {name};")
         if in_block:
             yield from self._open_first([note, f"{declared};"])
         else:
             lines = [note, f"{declared};", *lines]
         yield self._replace_loop(self.first, lines)
-        factor = f" * {call}({own} - {self._factor(shift)})" if moved else ""
+        factor = f" * {call}({own_name} - {self._factor(shift)})" if moved else ""
         yield self._replace_loop(self.second, [f"{_name_of(reader, place)} += {sum_name}{factor};"])
 
     def _write_batches(self, element: Span, call: str, begin: str) -> list[str]:

@@ -13,7 +13,7 @@ from hipsynth.tuning.optimize.statements import NotUnderstood, Statement
 
 Span = tuple[int, int]
 _EFFECTS = ("printf", "memcpy", "memset", "assert", "abort", "__trap", "__builtin", "__atomic", "__hip_atomic")
-_STARTS = frozenset({";", "{", "}", ")", "else"})
+_STARTS = frozenset({";", "{", "}", "else"})
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ class RowReader:
         tokens, body = self.body.tokens, self.body
         for i in range(*span):
             text = tokens[i].text
-            if text == "->" or (text == "*" and tokens[i - 1].text in _STARTS):
+            if text == "->" or (text == "*" and self._begins_statement(i)):
                 raise NotUnderstood("pointers that are followed")
             if not tokens[i].identifier or tokens[i - 1].text in (".", "::"):
                 continue
@@ -224,6 +224,17 @@ class RowReader:
                 raise NotUnderstood(f"{tokens[i].text} changes")
             if self._is_user_function(i) or self._may_store(i, set()):
                 raise NotUnderstood(f"a call of {tokens[i].text}")
+
+    def _begins_statement(self, at: int) -> bool:
+        """Whether a token is the first of a statement."""
+        tokens, opening = self.body.tokens, at - 1
+        if tokens[opening].text != ")":
+            return tokens[opening].text in _STARTS
+        depth = 0
+        while depth or opening == at - 1:
+            depth += (tokens[opening].text == ")") - (tokens[opening].text == "(")
+            opening -= 1
+        return tokens[opening].text in ("if", "for", "while")
 
     def _may_store(self, at: int, places: set[int]) -> bool:
         """Whether a call may change memory outside the LDS, or one of the local variables."""
