@@ -384,6 +384,22 @@ Statement = Let | Assign | Store | Atomic | MatrixFma | If | For | Break | Barri
 
 
 @dataclass(frozen=True)
+class Product:
+    """What a kernel computes in a loop, for languages with a word for it: `target += left[row, j] * right[j, column]`
+    for each j below the depth. `sizes`: rows, columns and depth; `blocks` and `warps` are those of a Triton program:
+    its rows, columns and steps along the depth."""
+
+    target: Expr
+    left: Buffer
+    right: Buffer
+    row: Expr
+    column: Expr
+    sizes: tuple[int, int, int]
+    blocks: tuple[int, int, int]
+    warps: int
+
+
+@dataclass(frozen=True)
 class Kernel:
     """A finished kernel; `grid` and `block` are (x, y, z). `scalars` are int parameters with the values passed to
     them; `private` are arrays of each work-item."""
@@ -400,6 +416,7 @@ class Kernel:
     auto: bool = False  # declare locals with auto
     private: tuple[Buffer, ...] = ()
     live: frozenset[str] = frozenset()  # the locals that a side effect or a branch depends on; others are dead code
+    product: Product | None = None
 
     @property
     def threads(self) -> int:

@@ -7,12 +7,13 @@ import json
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
 from hipsynth.core.documents import from_json
 from hipsynth.core.errors import BadInput
+from hipsynth.core.languages import TRITON
 from hipsynth.core.reasons import Reason
 from hipsynth.synth.generate.choices import Choices
 from hipsynth.synth.generate.headers import (
@@ -64,14 +65,15 @@ class DistributionTable:
 
 @dataclass(frozen=True)
 class PolicyTable:
-    """The sections of a policy file: weights of families; distributions of parameters, common ones and by family;
-    weights of productions by group; percentages of style."""
+    """The sections of a policy file: weights of families, and those that differ where programs are written in Triton;
+    distributions of parameters, common ones and by family; weights of productions by group; percentages of style."""
 
     families: Mapping[str, float]
     common: Mapping[str, DistributionTable]
     parameters: Mapping[str, Mapping[str, DistributionTable]]
     productions: Mapping[str, Mapping[str, int]]
     style: Mapping[str, int]
+    triton: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -99,18 +101,19 @@ class Policy:
     parameters: Mapping[tuple[str, str], Distribution]  # (family, parameter)
     productions: Mapping[str, Mapping[str, float]]
     style: Mapping[str, int]  # percent
+    triton: Mapping[str, float] = field(default_factory=dict)  # weights of families that differ for Triton
 
     @property
     def digest(self) -> str:
         """A hash of all weights."""
         weights = {f"{family}.{name}": d.weights for (family, name), d in self.parameters.items()}
-        text = json.dumps([self.families, weights, self.productions, self.style], sort_keys=True)
+        text = json.dumps([self.families, weights, self.productions, self.style, self.triton], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def family(self, choices: Choices) -> str:
-        """A random family name."""
-        names = list(self.families)
-        return names[choices.weighted([self.families[n] for n in names])]
+    def family(self, choices: Choices, languages: Sequence[str] = ()) -> str:
+        """A random family name for programs in these languages."""
+        weights = {**self.families, **(self.triton if TRITON in languages else {})}
+        return list(weights)[choices.weighted(list(weights.values()))]
 
     def draw(self, template: FamilyTemplate, choices: Choices, overrides: ParameterValues) -> dict[str, ParameterValue]:
         """Values of all parameters of a family, redrawn until its constraints hold; `overrides` are not drawn.
@@ -192,7 +195,9 @@ def parse_policy(data: object, templates: Mapping[str, FamilyTemplate]) -> Polic
     if set(table.families) != set(templates):
         odd = sorted(set(table.families) ^ set(templates))
         raise PolicyError(f"policy and templates disagree on the families {odd}")
-    if any(w < 0 for w in table.families.values()) or not any(table.families.values()):
+    if odd := sorted(set(table.triton) - set(templates)):
+        raise PolicyError(f"triton: no such families: {odd}")
+    if any(w < 0 for w in (*table.families.values(), *table.triton.values())) or not any(table.families.values()):
         raise PolicyError("family weights must be non-negative, one positive")
     for section, families in table.parameters.items():
         if section not in templates or set(families) - {p.name for p in templates[section].parameters}:
@@ -213,7 +218,7 @@ def parse_policy(data: object, templates: Mapping[str, FamilyTemplate]) -> Polic
     _check_numbers("style", table.style, 100)
     for group, weights in table.productions.items():
         _check_numbers(f"productions.{group}", weights, None)
-    return Policy(dict(table.families), result, table.productions, table.style)
+    return Policy(dict(table.families), result, table.productions, table.style, table.triton)
 
 
 def _check_numbers(where: str, numbers: Mapping[str, int], most: int | None) -> None:

@@ -27,10 +27,12 @@ WRITERS: dict[str, Callable[[Program], Program]] = {HIP: lambda program: program
 
 
 def draw_program(
-    seed: int, index: int, attempt: int = 0, family: str | None = None, policy: Policy | None = None
-) -> Program:
-    """Program `index` of a seed; each `attempt` gives a different one, to replace duplicates and rejected programs."""
-    chosen = family or (policy or default_policy()).family(Choices(Stream("family", seed, index, attempt)))
+    seed: int, index: int, attempt: int = 0, family: str | None = None, policy: Policy | None = None,
+    languages: tuple[str, ...] = (HIP,),
+) -> Program:  # fmt: skip
+    """Program `index` of a seed, to be written in `languages`; each `attempt` gives a different one, to replace
+    duplicates and rejected programs."""
+    chosen = family or (policy or default_policy()).family(Choices(Stream("family", seed, index, attempt)), languages)
     return make_program(chosen, Choices(Stream("program", seed, chosen, index, attempt)), policy=policy)
 
 
@@ -72,7 +74,7 @@ def _draw_program(seed: int, index: int, attempt: int, order: GenerationOrder) -
     """
     for number in range(attempt, attempt + ATTEMPTS):
         try:
-            program = draw_program(seed, index, number, order.family, order.policy)
+            program = draw_program(seed, index, number, order.family, order.policy, order.languages)
             program = with_runs(program, order.runs, order.policy) if order.runs > 1 else program
             return tuple(WRITERS[language](program) for language in order.languages), number
         except IRError as error:

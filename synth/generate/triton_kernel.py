@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import keyword
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from hipsynth.synth.generate import ir
 from hipsynth.synth.generate.ir import Buffer, Expr, Kernel, Statement
@@ -41,17 +41,26 @@ def python_name(name: str) -> str:
 
 def triton_kernel(kernel: Kernel) -> str:
     """A kernel as a @triton.jit function. Raises IRError if Triton cannot express it."""
-    printer = TritonPrinter(kernel)
+    return print_function(TritonPrinter(kernel), ("BLOCK",), f"{LANES} = tl.arange(0, BLOCK)")
+
+
+def print_function(printer: TritonPrinter, blocks: Sequence[str], first: str, extra: Sequence[str] = ()) -> str:
+    """The kernel of a printer as a function: its constexpr parameters `blocks`, parameters beside those of the typed
+    language (`extra`), and its `first` line."""
+    kernel = printer.kernel
     printer.block(list(kernel.body))
     parameters = [python_name(buffer.name) for buffer in kernel.buffers]
     parameters += [python_name(name) for name, _ in kernel.scalars]
-    head = f"@triton.jit\ndef {python_name(kernel.name)}({', '.join([*parameters, 'BLOCK: tl.constexpr'])}):"
-    return "\n".join([head, f"    {LANES} = tl.arange(0, BLOCK)", *printer.lines]) + "\n"
+    parameters += [*extra, *(f"{name}: tl.constexpr" for name in blocks)]
+    head = f"@triton.jit\ndef {python_name(kernel.name)}({', '.join(parameters)}):"
+    return "\n".join([head, f"    {first}", *printer.lines]) + "\n"
 
 
 class TritonPrinter:
     """Prints statements as indented lines. `mask` is the name of the block that says which work-items are active, ""
-    where all are; `reduced` the values that stand for arrays in LDS which hold a reduction."""
+    where all are; `shape` that of a block; `reduced` the values that stand for arrays in LDS which hold a reduction."""
+
+    shape = "[BLOCK]"
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -99,7 +108,8 @@ class TritonPrinter:
             return f"(-{self.text(e.args[0], inner=True)})"
         if e.op not in _VALUES:
             raise IRError(f"{self.kernel.name}: Triton has no {e.op}")
-        return _VALUES[e.op](self, e)
+        printed_value: str = getattr(self, e.op)(e)
+        return printed_value
 
     def _operand(self, e: Expr) -> str:
         """The operand of a function, which wants a tensor."""
@@ -185,7 +195,7 @@ class TritonPrinter:
                 self.reduced[store.buffer.name] = name
                 at += 3
                 continue
-            _STATEMENTS[type(statements[at])](self, statements[at])
+            getattr(self, _STATEMENTS[type(statements[at])])(statements[at])
             at += 1
 
     def _find_reduction(self, statements: Sequence[Statement]) -> tuple[ir.Store, str] | None:
@@ -220,10 +230,10 @@ class TritonPrinter:
     def _as_block(self, value: Expr) -> str:
         kind = f"tl.{self.type(value.dtype)}"
         if value.op == "const":
-            return f"tl.full([BLOCK], {self.text(value)}, {kind})"
-        return (
-            self.text(value) if self.is_block(value) else f"tl.zeros([BLOCK], {kind}) + {self.text(value, inner=True)}"
-        )
+            return f"tl.full({self.shape}, {self.text(value)}, {kind})"
+        if self.is_block(value):
+            return self.text(value)
+        return f"tl.zeros({self.shape}, {kind}) + {self.text(value, inner=True)}"
 
     def assign(self, s: ir.Assign) -> None:
         """A new value of a local, of the active work-items."""
@@ -336,13 +346,9 @@ class TritonPrinter:
 
 
 _FIRST = "<the first work-item>"
-_VALUES: dict[str, Callable[[TritonPrinter, Expr], str]] = {
-    "const": TritonPrinter.const, "name": TritonPrinter.name, "size": TritonPrinter.size,
-    "builtin": TritonPrinter.builtin, "cast": TritonPrinter.cast, "inside": TritonPrinter.inside,
-    "load": TritonPrinter.load,
-}  # fmt: skip
-_STATEMENTS: dict[type, Callable[..., None]] = {
-    ir.Let: TritonPrinter.let, ir.Assign: TritonPrinter.assign, ir.Store: TritonPrinter.store,
-    ir.Atomic: TritonPrinter.atomic, ir.If: TritonPrinter.branch, ir.For: TritonPrinter.loop,
-    ir.Barrier: TritonPrinter.barrier,
+# The operations that a method of their name prints; the methods that print statements.
+_VALUES = frozenset({"const", "name", "size", "builtin", "cast", "inside", "load"})
+_STATEMENTS = {
+    ir.Let: "let", ir.Assign: "assign", ir.Store: "store", ir.Atomic: "atomic", ir.If: "branch", ir.For: "loop",
+    ir.Barrier: "barrier",
 }  # fmt: skip

@@ -15,6 +15,7 @@ from hipsynth.synth.generate.extent import Extent
 from hipsynth.synth.generate.ir import HostBuffer, Module
 from hipsynth.synth.generate.oracle import SAMPLES
 from hipsynth.synth.generate.triton_kernel import TYPES, python_name, triton_kernel
+from hipsynth.synth.generate.triton_product import BLOCKS, triton_product
 from hipsynth.synth.generate.types import IRError
 
 DERIVATION = "triton"  # in Program.derivation
@@ -68,7 +69,7 @@ def triton_program(program: Program) -> Program:
 
 def script_text(module: Module) -> str:
     """A module as a Python script. Raises IRError if Triton cannot express it."""
-    kernels = [triton_kernel(kernel) for kernel in module.kernels]
+    kernels = [triton_product(kernel) if kernel.product else triton_kernel(kernel) for kernel in module.kernels]
     constants = {name: value for kernel in module.kernels for name, value in kernel.constants}
     lines = [
         "import sys",
@@ -106,12 +107,18 @@ def _host_lines(module: Module) -> Iterator[str]:
 
 def _launch_lines(module: Module) -> Iterator[str]:
     for launch in module.launches:
-        kernel = launch.kernel
+        kernel, product = launch.kernel, launch.kernel.product
         items = math.prod(kernel.block)
         grid = ", ".join(python_size(extent) for extent in kernel.grid)
         arguments = [_device_name(launch.arguments[buffer.name]) for buffer in kernel.buffers]
         arguments += [python_size(value) for _, value in kernel.scalars]
         options = f"BLOCK={items}, num_warps={items // 64}"
+        if product is not None:
+            rows, columns, _ = map(python_size, product.sizes)
+            grid = f"triton.cdiv({columns}, {product.blocks[1]}), triton.cdiv({rows}, {product.blocks[0]})"
+            arguments.append(rows)
+            sizes = (f"{name}={size}" for name, size in zip(BLOCKS, product.blocks, strict=True))
+            options = f"{', '.join(sizes)}, num_warps={product.warps}"
         yield f"{python_name(kernel.name)}[({grid})]({', '.join([*arguments, options])})"
 
 

@@ -22,6 +22,7 @@ SMALL: dict[str, dict[str, int | str]] = {
     "gemm": {"tiles_m": 4, "tiles_n": 4, "tiles_k": 2, "tile": 16},
     "transpose": {"tiles_x": 2, "tiles_y": 3, "tile": 16},
     "stencil2d": {"width": 100, "height": 40},
+    "gemm_fused": {"tiles_m": 2, "tiles_n": 3, "tiles_k": 2, "tile": 16, "rows": "sum"},
     "mfma": {"waves": 2, "tiles_m": 4, "tiles_n": 2, "depth": 16},
     "matvec": {"rows": 128, "columns": 128},
     "row_norm": {"rows": 64, "columns": 256},

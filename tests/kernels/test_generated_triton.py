@@ -15,7 +15,18 @@ from hipsynth.core.program import Expected, Program, ProgramRun
 from hipsynth.synth.generate.problem_sizes import expected_output
 from hipsynth.synth.generate.producer import generate_programs
 
-FAMILIES = ("divergent", "gather", "gemm", "intrinsics", "persistent", "reduction", "row_norm", "stencil2d", "compose")
+FAMILIES = (
+    "divergent",
+    "gather",
+    "gemm",
+    "intrinsics",
+    "persistent",
+    "reduction",
+    "row_norm",
+    "stencil2d",
+    "gemm_fused",
+    "compose",
+)
 RUNNER = """
 import contextlib, io, json, runpy, sys
 import hipsynth.triton as vgpu

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hipsynth.core.program import iter_programs
 from hipsynth.source.arguments import with_defaults
+from hipsynth.synth.generate.choices import Choices, Stream
+from hipsynth.synth.generate.policy import Policy, default_policy
 from hipsynth.synth.generate.producer import generate_programs
 from hipsynth.synth.generate.triton_program import triton_program
 from hipsynth.synth.generate.types import IRError
@@ -60,3 +63,27 @@ def test_a_reduction_in_shared_memory_is_one_of_triton() -> None:
     text = triton_program(program).text
     assert "tl.sum(acc, axis=0)" in text
     assert "for s " not in text, "the tree is gone"
+
+
+def test_products_are_of_whole_blocks() -> None:
+    programs = list(generate_programs(12, seed=4, family="gemm_fused", languages=("triton",)))
+    epilogues = {(str(program.params["activation"]), program.params["residual"]) for program in programs}
+    assert len(epilogues) > 3
+    for program in programs:
+        body = program.text.split("@triton.jit")[1]
+        assert body.count("tl.dot(") == 1 and "mask=inside" in body and "range(0, k, BLOCK_K)" in body
+        assert ("tl.erf(" in body) == (program.params["activation"] == "gelu")
+        assert ("tl.maximum(" in body) == (program.params["activation"] == "relu")
+        assert ("tl.sum(" in program.text) == (program.params["rows"] == "sum")
+        assert "lane" not in body, "what only the loop over products read is gone"
+
+
+def test_only_programs_in_triton_are_products_with_an_epilogue_by_default() -> None:
+    policy = default_policy()
+    without = replace(policy, families={k: w for k, w in policy.families.items() if k != "gemm_fused"}, triton={})
+
+    def families(drawn_by: Policy, *languages: str) -> list[str]:
+        return [drawn_by.family(Choices(Stream("family", 7, index, 0)), languages) for index in range(300)]
+
+    assert families(policy, "hip") == families(without, "hip"), "programs in HIP stay as they were"
+    assert "gemm_fused" in families(policy, "triton") and "gemm_fused" in families(policy, *BOTH)
