@@ -1,0 +1,175 @@
+"""Public Triton programs on the virtual GPU: what runs, what fails and why. Writes docs/reference/triton-coverage.md.
+
+python -m studies.triton_coverage SOURCES [--arch ARCH] [--only TEXT]    measures what triton_coverage.toml lists
+python -m studies.triton_coverage                                        writes the page from what was measured
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from hipsynth.core.files import write_whole
+from hipsynth.core.program import Project, SourceFile
+from hipsynth.core.reasons import Reason
+from hipsynth.core.scratch import scratch_folder
+from hipsynth.simulator import api, devices
+from hipsynth.simulator.limits import RunLimits
+from hipsynth.simulator.run_folder import place_program
+from hipsynth.simulator.run_result import RunResult
+from hipsynth.simulator.scripts.compiled_kernels import reuse_compiled
+from hipsynth.simulator.scripts.prepare import package_versions, prepare_script
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "reference" / "triton-coverage.md"
+PROGRAMS, RESULTS = (Path(__file__).with_suffix(suffix) for suffix in (".toml", ".json"))
+ARCHS = {"gfx90a": "MI250X", "gfx942": "MI300X", "gfx950": "MI350X"}
+SCRIPT = "hipsynth_trial.py"
+SECONDS = 120.0  # of processor time for a program
+LONGEST_WHY = 160
+HEAD = """# What runs of public Triton code
+
+Kernels of public projects on the virtual GPU, with {versions}; none of their files are in this repository. A script
+of ours runs each at a small size, in the sandbox, with every program of a grid, and the project's own check of its
+results decides. [studies/triton_coverage.toml](../../studies/triton_coverage.toml) has the sources, versions and
+scripts; `python -m studies.triton_coverage SOURCES` tries them again, where SOURCES has a folder with the files of each
+project.
+"""
+
+
+@dataclass(frozen=True)
+class TrialProgram:
+    """One program of a project: `folder` below the project's, and the script of ours that runs it there."""
+
+    project: str
+    name: str
+    folder: Path
+    script: str
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """How a program ended on one architecture. `why` is "" if it passed."""
+
+    project: str
+    program: str
+    arch: str
+    passed: bool
+    why: str
+
+
+def list_programs(sources: Path) -> Iterator[TrialProgram]:
+    """The programs whose files lie in `sources`."""
+    for project in tomllib.loads(PROGRAMS.read_text())["project"]:
+        folder, prelude = sources / project["folder"], project.get("prelude", "")
+        for row in project.get("program", ()):
+            if (folder / row["folder"]).is_dir():
+                yield TrialProgram(project["title"], row["name"], folder / row["folder"], prelude + row["code"])
+        for row in project.get("collection", ()):
+            for task in sorted(folder.glob(row["folders"]), key=lambda path: path.name):
+                if task.is_dir():
+                    yield TrialProgram(project["title"], task.name, task, prelude + row["code"])
+
+
+def try_program(program: TrialProgram, arch: str) -> TrialResult:
+    """Runs a program in the sandbox, each kernel in full."""
+    with scratch_folder() as scratch:
+        folder = scratch / "program"
+        shutil.copytree(program.folder, folder)
+        script = folder / SCRIPT
+        script.write_text(program.script)
+        project = Project((SourceFile(script, "python"),), folder)
+        placed = place_program(project, SCRIPT, prepare_script(script), scratch / "run")
+        limits = RunLimits(time_s=SECONDS, sampling_units=0, caches=False)
+        table = devices.load_device(devices.default_device(arch))
+        with reuse_compiled(project, placed.artefacts, placed.folder) as runnable:
+            result = api.run_program(runnable, table, placed.folder, limits)
+    why = "" if result.status == "ok" and not result.exit_code else _explain(result)
+    return TrialResult(program.project, program.name, arch, not why, why)
+
+
+def _explain(result: RunResult) -> str:
+    """Why a program failed, in one line: the device's reason, or the last words of the program itself."""
+    if result.reason not in (Reason.NONE, Reason.NO_DISPATCH):
+        return f"{result.reason}: {' '.join(result.message.split())}"[:LONGEST_WHY]
+    errors, printed = (
+        [line.strip() for line in text.splitlines() if line.strip()] for text in (result.stderr, result.stdout)
+    )
+    of_tests = [line for line in printed if line.startswith(("E  ", "FAILED ", "ERROR "))]
+    raised = errors[-1:] if errors and "Error" in errors[-1] else []
+    last = [*printed[-1:], *raised, *of_tests[-1:]]
+    return (last[-1] if last else f"exit code {result.exit_code}")[:LONGEST_WHY]
+
+
+def read_results() -> dict[tuple[str, str, str], TrialResult]:
+    """What was measured: (project, program, architecture) -> result."""
+    rows = [TrialResult(**row) for row in json.loads(RESULTS.read_text())] if RESULTS.exists() else []
+    return {(row.project, row.program, row.arch): row for row in rows}
+
+
+def write_results(results: dict[tuple[str, str, str], TrialResult]) -> None:
+    """Keeps what was measured, a row a line."""
+    rows = [json.dumps(asdict(results[key])) for key in sorted(results)]
+    write_whole(RESULTS, "[\n" + ",\n".join(rows) + "\n]\n")
+
+
+def describe_coverage(results: Sequence[TrialResult]) -> Iterator[str]:
+    """The page."""
+    yield HEAD.format(versions=package_versions())
+    for project in tomllib.loads(PROGRAMS.read_text())["project"]:
+        rows = [row for row in results if row.project == project["title"]]
+        if rows:
+            yield f"## {project['title']}\n"
+            yield f"{project['source']}; {project['version']}.\n"
+            yield from _project_table(rows)
+
+
+def _project_table(rows: Sequence[TrialResult]) -> Iterator[str]:
+    archs = [arch for arch in ARCHS if any(row.arch == arch for row in rows)]
+    for arch in archs:
+        own = [row for row in rows if row.arch == arch]
+        yield f"- {ARCHS[arch]} ({arch}): {sum(row.passed for row in own)} of {len(own)} pass."
+    failed = [row for row in rows if not row.passed]
+    if failed:
+        yield "\n| fails | on | why |\n|---|---|---|"
+        for row in failed:
+            why = row.why.replace("|", "\\|").replace("<", "&lt;")
+            yield f"| {row.program} | {ARCHS[row.arch]} | {why} |"
+    passed = dict.fromkeys(row.program for row in rows if row.passed)
+    yield f"\nPass on at least one: {', '.join(passed)}.\n"
+
+
+def write_page() -> None:
+    """Writes docs/reference/triton-coverage.md."""
+    write_whole(PAGE, "\n".join(describe_coverage(list(read_results().values()))))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sources", nargs="?", type=Path)
+    parser.add_argument("--arch", action="append", choices=list(ARCHS))
+    parser.add_argument("--only", action="append", default=[], help="programs with this in their names")
+    parser.add_argument("--missing", action="store_true", help="only what was not measured yet")
+    options = parser.parse_args()
+    results = read_results()
+    for program in list_programs(options.sources) if options.sources else ():
+        if options.only and not any(text in program.name for text in options.only):
+            continue
+        for arch in options.arch or ARCHS:
+            key = (program.project, program.name, arch)
+            if options.missing and key in results:
+                continue
+            results[key] = try_program(program, arch)
+            print(f"{program.name} on {arch}: {results[key].why or 'passes'}", file=sys.stderr, flush=True)
+            write_results(results)
+    write_page()
+
+
+if __name__ == "__main__":
+    main()

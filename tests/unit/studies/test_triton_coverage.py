@@ -1,0 +1,40 @@
+"""The list of public Triton programs that are tried, and the page of what came of it."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from studies import triton_coverage
+from studies.triton_coverage import ARCHS, PAGE, TrialResult, describe_coverage, list_programs, read_results
+
+
+def test_scripts_of_ours_are_python_and_programs_are_found_below_the_sources(tmp_path: Path) -> None:
+    for task in ("one", "two"):
+        (tmp_path / "aka" / "tasks" / "triton2triton" / "vllm" / task).mkdir(parents=True)
+    (tmp_path / "triton" / "python" / "tutorials").mkdir(parents=True)
+    programs = list(list_programs(tmp_path))
+    assert [program.name for program in programs[-2:]] == ["one", "two"]
+    assert len({program.name for program in programs}) == len(programs) == 12
+    for program in programs:
+        compile(program.script, program.name, "exec")
+
+
+def test_the_page_counts_what_passes_and_says_why_others_fail() -> None:
+    title = tomllib.loads(triton_coverage.PROGRAMS.read_text())["project"][0]["title"]
+    rows = [
+        TrialResult(title, "first", "gfx942", True, ""),
+        TrialResult(title, "second", "gfx942", False, "compile_failed: a|b"),
+        TrialResult(title, "second", "gfx90a", True, ""),
+    ]
+    page = "\n".join(describe_coverage(rows))
+    assert "- MI300X (gfx942): 1 of 2 pass." in page and "- MI250X (gfx90a): 1 of 1 pass." in page
+    assert "| second | MI300X | compile_failed: a\\|b |" in page
+
+
+def test_the_page_is_that_of_the_recorded_results() -> None:
+    results = read_results()
+    titles = {project["title"] for project in tomllib.loads(triton_coverage.PROGRAMS.read_text())["project"]}
+    assert {row.project for row in results.values()} <= titles and {row.arch for row in results.values()} <= set(ARCHS)
+    recorded, page = "\n".join(describe_coverage(list(results.values()))), PAGE.read_text()
+    assert page.partition("## ")[2] == recorded.partition("## ")[2], "python -m studies.triton_coverage"
