@@ -48,8 +48,8 @@ Examples:
   synth survey first second --arch gfx90a --arch gfx942 --out reports --page programs.md
 
 Programs are found automatically: Makefiles are evaluated by a dry run and CMake projects configured, both in the
-sandbox, compile_commands.json is read, and other source files are tried one by one. Each program runs in the
-sandbox, in a copy of its folder.
+sandbox, compile_commands.json is read, and other source files are tried one by one; Python scripts that launch Triton
+kernels, and tests of them, run as they are. Each program runs in the sandbox, in a copy of its folder.
 
 With --out, run the same command again to continue after an interruption.
 
@@ -109,7 +109,7 @@ def command(
     timeout: float,
     as_json: bool,
 ) -> int:
-    """Find, compile and run every HIP program below FOLDERS, and report the results.
+    """Find, compile and run every HIP program and Triton script below FOLDERS, and report the results.
 
     Per program: passed (its own check succeeded), ran (exit code 0, no recognised check), partial (ended at its limit
     with --budget), or failed with a reason.

@@ -53,7 +53,8 @@ class Invocation:
 
 @dataclass(frozen=True)
 class BuildPlan:
-    """One way to build a program. `origin`: make, cmake, commands, script or guess."""
+    """One way to build a program. `origin`: make, cmake, commands, script or guess; python or pytest for a Python file,
+    which has no units."""
 
     name: str
     units: tuple[SourceUnit, ...]

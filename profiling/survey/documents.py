@@ -14,10 +14,11 @@ class SurveyRow:
     """One program. `status`: passed, ran, partial (ended at its limit within a budget) or failed; `evidence`: the
     line of output that decided it.
 
-    `plan`: origin of its build plan: make, cmake, commands, script or guess. `kernels` have counters. `spending`: the
-    launches of a program with a budget. `command`: a smaller start that fits the budget, which ended with `shrunk`,
-    passed or ran. `libraries`: those that it needs and that are not installed. `run_s` is processor time, `label_s`
-    that of runs in other sizes; `labels` were stored in a corpus. `key` is of files of results alone.
+    `plan`: origin of its build plan: make, cmake, commands, script, guess; for Python files python or pytest. `kernels`
+    have counters. `spending`: the launches of a program with a budget. `command`: a smaller start that fits the budget,
+    which ended with `shrunk`, passed or ran. `libraries`: those that it needs and that are not installed. `run_s` is
+    processor time, `label_s` that of runs in other sizes; `labels` were stored in a corpus. `key` is of files of
+    results alone.
     """
 
     program: str

@@ -13,10 +13,11 @@ from hipsynth.core.folders import copy_folder
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.survey.build import BuildResult
 from hipsynth.profiling.survey.build_plan import Invocation, SurveyedProgram
+from hipsynth.profiling.survey.scripts import TESTS, write_test_runner
 from hipsynth.profiling.survey.self_check import RunVerdict, judge_run
 from hipsynth.simulator import api, devices
 from hipsynth.simulator.limits import RunLimits
-from hipsynth.simulator.run_folder import put_executable
+from hipsynth.simulator.run_folder import put_executable, put_script
 from hipsynth.toolchain import sandbox
 
 ATTEMPTS = 3
@@ -132,13 +133,23 @@ def _run_call(
 ) -> api.RunResult:
     assert built.artefacts is not None
     copy_folder(built.plan.folder, folder)
-    output_path = _own_output(built)
-    if output_path is not None:
-        shutil.copytree(output_path, folder, dirs_exist_ok=True)
-    artefacts = put_executable(built.artefacts, folder, built.plan.name)
+    artefacts = _put_program(built, folder)
     _run_setup_commands(call, folder, around)
     streams = api.ProgramStreams(_standard_input(call, built.plan.folder, folder))
     return api.run_program(artefacts, device, folder, limits, call.arguments, mounts=around, streams=streams)
+
+
+def _put_program(built: BuildResult, folder: Path) -> api.Artefacts:
+    """The program in its run folder: an executable with the code objects that it loads, or a script."""
+    assert built.artefacts is not None
+    if built.artefacts.interpreter is not None:
+        if built.plan.origin == TESTS:
+            return replace(built.artefacts, executable=write_test_runner(built.plan, folder))
+        return put_script(built.artefacts, folder)
+    output_path = _own_output(built)
+    if output_path is not None:
+        shutil.copytree(output_path, folder, dirs_exist_ok=True)
+    return put_executable(built.artefacts, folder, built.plan.name)
 
 
 def _run_setup_commands(call: Invocation, folder: Path, around: Mapping[str, Path]) -> None:

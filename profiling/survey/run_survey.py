@@ -26,6 +26,7 @@ from hipsynth.profiling.survey.documents import SurveyConditions, SurveyRow
 from hipsynth.profiling.survey.execute import ATTEMPTS, USAGE_CHARS, try_call, try_calls
 from hipsynth.profiling.survey.measure import Labels, SurveyRun, all_labels
 from hipsynth.profiling.survey.report import SurveyReport, row_of
+from hipsynth.profiling.survey.scripts import find_scripts, is_script_plan, prepare_plan
 from hipsynth.profiling.survey.shrink import command_line, propose_smaller, with_defines
 from hipsynth.simulator import devices
 from hipsynth.simulator.api import RunResult
@@ -58,11 +59,13 @@ class SurveyOptions:
     def table(self) -> devices.DeviceTable:
         return devices.device_of(self.arch, self.device)
 
-    def run_limits(self) -> RunLimits:
-        """The limits of a program's run: launches are sampled only within a budget."""
+    def run_limits(self, *, in_full: bool = False) -> RunLimits:
+        """The limits of a program's run: launches are sampled only within a budget. `in_full`: of a script, which
+        compares all results with PyTorch's."""
+        budget_s = 0.0 if in_full else self.budget_s
         return RunLimits(
-            self.timeout_s, WAVE_INSTRUCTIONS, self.memory_bytes, sampling_units=SAMPLING_UNITS if self.budget_s else 0,
-            strict_bounds=False, isolate=self.isolate, budget_s=self.budget_s, caches=self.count, counters=False,
+            self.timeout_s, WAVE_INSTRUCTIONS, self.memory_bytes, sampling_units=SAMPLING_UNITS if budget_s else 0,
+            strict_bounds=False, isolate=self.isolate, budget_s=budget_s, caches=self.count, counters=False,
         )  # fmt: skip
 
 
@@ -84,7 +87,7 @@ def find_chosen_programs(root: Path, options: SurveyOptions) -> list[SurveyedPro
         raise BadInput(f"{root}: no such folder", remedy="give a folder with HIP programs")
     toolchain.check_arch(options.arch)
     toolchain.find_toolchain()
-    found_programs = find_programs(root, options.arch)
+    found_programs = [*find_programs(root, options.arch), *find_scripts(root)]
     programs = [program for program in found_programs if options.match in program.id]
     if found_programs and not programs:
         raise BadInput(
@@ -96,7 +99,7 @@ def find_chosen_programs(root: Path, options: SurveyOptions) -> list[SurveyedPro
     if not programs:
         raise BadInput(
             f"{root}: no HIP program",
-            cause="no file with a main() uses HIP",
+            cause="no file with a main() uses HIP, and no Python script has Triton kernels",
             remedy="give the folder that contains the sources",
             reason=Reason.NO_PROGRAMS,
         )
@@ -111,7 +114,7 @@ def survey_folder(
     label: Callable[[Labels], None] | None = None,
     programs: Sequence[SurveyedProgram] | None = None,
 ) -> SurveyReport:
-    """Surveys the HIP programs below `root`.
+    """Surveys the HIP programs below `root`, and the Python scripts with Triton kernels.
 
     `out`: where to write a JSON report; a later call with the same `out` reuses its finished rows.
     `start`: called with the number of programs to run; it returns a callback that is called after each program.
@@ -196,16 +199,16 @@ def _survey_one(task: _Task, scratch: Path) -> tuple[SurveyRow, tuple[Labels, ..
     if reason:
         return SurveyRow(program.id, "failed", reason, message, key=task.key), ()
     start = time.monotonic()
-    compiling = toolchain.CompileLimits(isolate=options.isolate)
-    built = try_plans(program, options.arch, scratch / "build", [task.root], compiling)
+    is_script = is_script_plan(program.plans[0])
+    built = prepare_plan(program) if is_script else _build_program(task, scratch / "build")
     row = SurveyRow(
-        program.id, "failed", built.reason, built.message, plan=built.plan.origin, files=len(built.plan.units),
+        program.id, "failed", built.reason, built.message, plan=built.plan.origin, files=len(built.plan.units) or 1,
         build_s=round(time.monotonic() - start, 2), diagnostics=built.diagnostics, key=task.key,
         libraries=built.libraries,
     )  # fmt: skip
     if built.artefacts is None:
         return row, ()
-    limits = options.run_limits()
+    limits = options.run_limits(in_full=is_script)
     verdict, result, call = try_calls(
         program, built, options.table, task.root, scratch, replace(limits, counters=options.labels)
     )
@@ -218,6 +221,8 @@ def _survey_one(task: _Task, scratch: Path) -> tuple[SurveyRow, tuple[Labels, ..
         diagnostics=_output_tail(result.stdout, result.stderr, verdict.status),
     )  # fmt: skip
     fits = row.whole or row.reason not in ("", Reason.BUDGET, Reason.TIMEOUT)
+    if is_script:
+        return row, ()
     if not fits and options.shrink:
         row = _shrink_run(task, row, built, limits, result, call, scratch)
     if not (options.labels and options.count and row.completed and result.kernels):
@@ -226,6 +231,11 @@ def _survey_one(task: _Task, scratch: Path) -> tuple[SurveyRow, tuple[Labels, ..
     labels = tuple(all_labels(SurveyRun(program, built, task.root, options.table, limits, call, result), scratch))
     stored = sum(len(item.kernels) for _, item in labels)
     return replace(row, labels=stored, label_s=round(time.monotonic() - start, 2)), labels
+
+
+def _build_program(task: _Task, folder: Path) -> BuildResult:
+    compiling = toolchain.CompileLimits(isolate=task.options.isolate)
+    return try_plans(task.program, task.options.arch, folder, [task.root], compiling)
 
 
 def _shrink_run(
@@ -289,7 +299,10 @@ def _row_key(program: SurveyedProgram, options: SurveyOptions) -> str:
         depends.append("labels")
     digest = hashlib.sha256(json.dumps(depends).encode())
     digest.update(f"{build_identity()} {toolchain.find_toolchain().identity}".encode())
-    for path in sorted({unit.path for plan in program.plans for unit in plan.units} | {program.main}):
+    files = {unit.path for plan in program.plans for unit in plan.units} | {program.main}
+    if any(map(is_script_plan, program.plans)):
+        files |= set(program.main.parent.glob("*.py"))
+    for path in sorted(files):
         try:
             digest.update(read_regular(path, SOURCE_BYTES))
         except BadInput:

@@ -121,10 +121,13 @@ def _folder_distance(start: Path, end: Path) -> tuple[int, int, str]:
     return len(start.parts) + len(end.parts) - 2 * common, len(end.parts), str(end)
 
 
-def scan_folder(root: Path) -> Folder:
-    """Collects the sources, headers and build files below `root`; links to folders and out of `root` do not count."""
-    root = root.resolve()
-    folder = Folder(root)
+def scan_files(root: Path, ending: str) -> list[Path]:
+    """The files below `root` with this ending, in a stable order; as those of `scan_folder`."""
+    return [path for path in _walk_files(root.resolve()) if path.suffix == ending]
+
+
+def _walk_files(root: Path) -> Iterator[Path]:
+    """The files below `root`; links to folders and out of `root` do not count."""
     for place, names, files in os.walk(root):
         names[:] = sorted(name for name in names if name not in SKIPPED_FOLDERS)
         for name in sorted(files):
@@ -133,13 +136,21 @@ def scan_folder(root: Path) -> Folder:
                 continue
             if path.is_symlink() and not path.resolve().is_relative_to(root):
                 continue
-            ending = path.suffix
-            if ending in SOURCE_ENDINGS:
-                folder.sources.append(path)
-            if ending in HEADER_ENDINGS or ending in SOURCE_ENDINGS:
-                folder.headers[name].append(path)
-            if name in BUILD_FILES or is_makefile(name) or ending == ".sh":
-                folder.build_files.append(path)
+            yield path
+
+
+def scan_folder(root: Path) -> Folder:
+    """Collects the sources, headers and build files below `root`; links to folders and out of `root` do not count."""
+    root = root.resolve()
+    folder = Folder(root)
+    for path in _walk_files(root):
+        ending = path.suffix
+        if ending in SOURCE_ENDINGS:
+            folder.sources.append(path)
+        if ending in HEADER_ENDINGS or ending in SOURCE_ENDINGS:
+            folder.headers[path.name].append(path)
+        if path.name in BUILD_FILES or is_makefile(path.name) or ending == ".sh":
+            folder.build_files.append(path)
     folder.build_files.sort(key=lambda path: not _HIP_MAKEFILE.fullmatch(path.name))  # HIP-specific Makefiles first
     return folder
 

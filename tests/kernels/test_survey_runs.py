@@ -10,6 +10,7 @@ from pathlib import Path
 import needs
 import pytest
 from hip_programs import require_compiler
+from triton_samples import DOUBLE
 
 from hipsynth.core.journal import Journal
 from hipsynth.profiling.survey import SurveyOptions, SurveyReport, SurveyRow, survey_folder
@@ -282,3 +283,26 @@ def test_without_shrinking_nothing_more_is_tried(tmp_path: Path) -> None:
     (tmp_path / "launches.hip").write_text(LAUNCHES)
     (row,) = survey_folder(tmp_path, SurveyOptions(budget_s=0.2)).rows
     assert row.status == "ran" and not row.command and row.spending[0].incomplete > 0
+
+
+def test_scripts_with_triton_kernels_are_programs(tmp_path: Path) -> None:
+    needs.package("triton")
+    check = "print('PASSED' if x.eq({}).all() else 'FAILED: another value')\n"
+    launch = "x = torch.ones(64, device='cuda')\ndouble[(1,)](x, BLOCK=64)\n"
+    files = {
+        "right.py": DOUBLE + launch + check.format(2),
+        "wrong.py": DOUBLE + launch + check.format(3) + "raise SystemExit(1)\n",
+        "test_own.py": DOUBLE + "def test_double():\n    " + launch.replace("\n", "\n    ") + "assert x.eq(2).all()\n",
+        "unused.py": DOUBLE,
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    report = survey_folder(tmp_path, SurveyOptions(budget_s=30))
+    rows = {row.program: row for row in report.rows}
+    assert {name: (row.status, str(row.reason), row.plan) for name, row in rows.items()} == {
+        "right.py": ("passed", "", "python"),
+        "wrong.py": ("failed", "self_check_failed", "python"),
+        "test_own.py": ("passed", "", "pytest"),
+        "unused.py": ("failed", "no_main", ""),
+    }
+    assert [rows[name].dispatches for name in ("right.py", "wrong.py", "test_own.py")] == [1, 1, 1]
