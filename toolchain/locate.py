@@ -242,7 +242,7 @@ def _debian_toolchain() -> Toolchain:
             cause="not found: " + ", ".join(lacking),
             remedy=install_packages(*lacking),
         )
-    tree = tree_path()
+    tree = tree_path().resolve()  # a sandbox shows folders at their real places
     manifest = read_manifest(tree)
     if manifest is None:
         raise MissingDependency(

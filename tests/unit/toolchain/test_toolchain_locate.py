@@ -92,6 +92,14 @@ def test_a_rocm_installation_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert build.provenance["toolchain"] == "rocm"
 
 
+def test_a_header_tree_behind_a_link_is_used_at_its_real_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A sandbox shows the folder, and not a link to it."""
+    tree = find_toolchain().root
+    (tmp_path / tree.name).symlink_to(tree)
+    monkeypatch.setenv("HIPSYNTH_CACHE", str(tmp_path))
+    assert find_toolchain().root == tree.resolve()
+
+
 def test_the_identity_covers_everything_that_affects_code() -> None:
     toolchain = find_toolchain()
     assert "clang version" in toolchain.compiler_version
