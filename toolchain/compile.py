@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,13 +50,38 @@ class HostBuild:
     seconds: float = 0.0
 
 
+@dataclass(frozen=True)
+class CompiledFiles:
+    """What a compile left in its scratch folder, and the user headers that it read."""
+
+    files: Sequence[Path]
+    headers: Sequence[Path]
+    precompiled_header: bool = False
+
+
+def compile_once(
+    job: CompileJob, targets: Sequence[Path], compile_files: Callable[[Path], CompiledFiles], use_cache: bool = True
+) -> CompiledFiles | None:
+    """Puts the files of a job to `targets`: stored ones, else those that are compiled now, in a scratch folder that is
+    gone afterwards. None if they were stored."""
+    if use_cache and load_build(job, targets):
+        return None
+    with sandbox.job_folder() as scratch:
+        compiled = compile_files(scratch)
+        check_shown(job, compiled.headers)
+        if use_cache:
+            store_build(job, compiled.files, compiled.headers)
+        for path, target in zip(compiled.files, targets, strict=True):
+            copy_regular(path, target)
+    return compiled
+
+
 def compile_device(
     source: Path,
     arch: str,
     flags: str,
     out_dir: Path,
     *,
-    toolchain: Toolchain | None = None,
     limits: CompileLimits | None = None,
     use_cache: bool = True,
     use_pch: bool = True,
@@ -71,32 +96,26 @@ def compile_device(
     "no_kernel") if the file defines no kernel, MissingDependency without a compiler.
     """
     check_arch(arch)
-    parsed = flag_parser.parse_flags(flags)
-    toolchain = toolchain or find_toolchain()
+    toolchain, parsed = find_toolchain(), flag_parser.parse_flags(flags)
     arguments = driver.device_arguments(toolchain, arch, parsed)
     job = new_job(toolchain, source, f"device-{arch}", parsed, arguments, limits, roots)
     start = time.monotonic()
     out_dir.mkdir(parents=True, exist_ok=True)
     targets = [out_dir / f"{source.stem}.co", out_dir / f"{source.stem}.s"]
-    cached = use_cache and load_build(job, targets)
-    header = False
-    if not cached:
-        with sandbox.job_folder() as scratch:
-            compiled, headers, header = _compile_device_side(job, scratch, use_pch)
-            check_shown(job, headers)
-            if use_cache:
-                store_build(job, compiled, headers)
-            for path, target in zip(compiled, targets, strict=True):
-                copy_regular(path, target)
+
+    def build_code(scratch: Path) -> CompiledFiles:
+        unit, headers, header = object_of(job, scratch, use_pch)
+        return CompiledFiles(link_device(job, [unit], scratch), headers, header)
+
+    compiled = compile_once(job, targets, build_code, use_cache)
     kernels = _require_kernels(source, targets[0])
-    provenance = toolchain.provenance() | {
-        "arch": arch,
-        "flags": flags,
-        "source_sha256": source_sha256(job.text),
-        "code_sha256": hashlib.sha256(targets[0].read_bytes()).hexdigest(),
-    }
-    seconds = time.monotonic() - start
-    return DeviceBuild(targets[0], targets[1], kernels, arch, flags, job.key, provenance, bool(cached), header, seconds)
+    code_hash, text_hash = hashlib.sha256(targets[0].read_bytes()).hexdigest(), source_sha256(job.text)
+    build_facts = {"arch": arch, "flags": flags, "source_sha256": text_hash, "code_sha256": code_hash}
+    provenance = toolchain.provenance() | build_facts
+    seconds, header = time.monotonic() - start, compiled is not None and compiled.precompiled_header
+    return DeviceBuild(
+        targets[0], targets[1], kernels, arch, flags, job.key, provenance, compiled is None, header, seconds
+    )
 
 
 def _require_kernels(source: Path, code_object: Path) -> tuple[str, ...]:
@@ -117,7 +136,6 @@ def compile_host(
     flags: str,
     out_dir: Path,
     *,
-    toolchain: Toolchain | None = None,
     limits: CompileLimits | None = None,
     runtime: Path | None = None,
     use_cache: bool = True,
@@ -131,7 +149,7 @@ def compile_host(
     Raises the same errors as compile_device.
     """
     parsed = flag_parser.parse_flags(flags)
-    toolchain = toolchain or find_toolchain()
+    toolchain = find_toolchain()
     runtime = runtime or RUNTIME
     if not runtime.exists():
         raise MissingDependency("the HIP runtime library is not built", cause=f"no file {runtime}", remedy=set_up_by())
@@ -140,22 +158,18 @@ def compile_host(
     start = time.monotonic()
     out_dir.mkdir(parents=True, exist_ok=True)
     target = out_dir / source.stem
-    cached = use_cache and load_build(job, [target])
-    if not cached:
-        with sandbox.job_folder() as scratch:
-            built, headers = _compile_host_side(job, scratch, use_pch, runtime)
-            check_shown(job, headers)
-            if use_cache:
-                store_build(job, [built], headers)
-            copy_regular(built, target)
+
+    def build_program(scratch: Path) -> CompiledFiles:
+        unit, headers, _ = object_of(job, scratch, use_pch)
+        linked = scratch / "program"
+        words = job.template.linker([str(unit)], str(linked))
+        driver.run_tool(job.toolchain, words, scratch, job.limits, str(source), shows=(*job.shows, runtime))
+        return CompiledFiles([linked], headers)
+
+    cached = compile_once(job, [target], build_program, use_cache) is None
     target.chmod(0o755)
     provenance = toolchain.provenance() | {"source_sha256": source_sha256(job.text)}
-    return HostBuild(target, job.key, provenance, bool(cached), time.monotonic() - start)
-
-
-def _compile_device_side(job: CompileJob, scratch: Path, use_pch: bool) -> tuple[list[Path], list[Path], bool]:
-    unit, headers, header = object_of(job, scratch, use_pch)
-    return link_device(job, [unit], scratch), headers, header
+    return HostBuild(target, job.key, provenance, cached, time.monotonic() - start)
 
 
 def link_device(job: CompileJob, objects: Sequence[Path], scratch: Path) -> list[Path]:
@@ -186,11 +200,3 @@ def disassemble(objects: Sequence[bytes], folder: Path, limits: CompileLimits) -
 
 def _disassembly_command(toolchain: Toolchain) -> list[str]:
     return ["/bin/sh", "-c", 'exec "$0" -d kernel.co > kernel.s', str(toolchain.objdump)]
-
-
-def _compile_host_side(job: CompileJob, scratch: Path, use_pch: bool, runtime: Path) -> tuple[Path, list[Path]]:
-    unit, headers, _ = object_of(job, scratch, use_pch)
-    linked = scratch / "program"
-    words = job.template.linker([str(unit)], str(linked))
-    driver.run_tool(job.toolchain, words, scratch, job.limits, str(job.source), shows=(*job.shows, runtime))
-    return linked, headers

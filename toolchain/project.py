@@ -16,8 +16,7 @@ from hipsynth.core.files import copy_regular
 from hipsynth.core.reasons import Reason
 from hipsynth.toolchain import driver, sandbox
 from hipsynth.toolchain import flags as flag_parser
-from hipsynth.toolchain.builds import load_build, store_build
-from hipsynth.toolchain.compile import RUNTIME, DeviceBuild, compile_device, link_device
+from hipsynth.toolchain.compile import RUNTIME, CompiledFiles, DeviceBuild, compile_device, compile_once, link_device
 from hipsynth.toolchain.driver import CompileLimits
 from hipsynth.toolchain.elf import kernels_in
 from hipsynth.toolchain.locate import find_toolchain
@@ -143,16 +142,16 @@ def _host_object(
     marker.write_text(MARKER.format(index) + unit.suffix + "\0")
     side = f"object-{unit.language}-{index}{unit.suffix}"
     job = new_job(toolchain, unit.source, side, parsed, arguments, limits, roots)
-    if load_build(job, [target]):
-        return target
-    if unit.language == "hip":
+    is_hip = unit.language == "hip"
+    if is_hip:
         marker = marker.resolve()
         job = replace(job, extra=("-fcuda-include-gpubinary", str(marker)), shows=(*job.shows, marker))
-    with sandbox.job_folder() as scratch:
-        built, headers, _ = object_of(job, scratch, use_pch=unit.language == "hip")
-        check_shown(job, headers)
-        store_build(job, [built], headers)
-        copy_regular(built, target)
+
+    def build_object(scratch: Path) -> CompiledFiles:
+        built, headers, _ = object_of(job, scratch, use_pch=is_hip)
+        return CompiledFiles([built], headers)
+
+    compile_once(job, [target], build_object)
     return target
 
 
