@@ -95,17 +95,17 @@ def command(
     from hipsynth.source.config import frontend_config
     from hipsynth.synth.frontend.augment import augment_programs
     from hipsynth.synth.frontend.comments_and_strings import Texts
+    from hipsynth.synth.frontend.sandboxed_copies import CopyRecipe
 
     folders = tuple(_existing_folder(name) for name in includes)
     items, generated = find_bases(path, project, folders, defines)
     out = out or _default_output(path)
     progress = Progress("augment", len(items))
     config = replace(frontend_config(), include=(*folders, *generated))
+    recipe = CopyRecipe(copies, seed, Texts(comments, strings), _parse_kinds(kinds), sandboxed)
     summary = augment_programs(
-        path, out, config, copies=copies, seed=seed, workers=workers, engine=engine, timeout=timeout,
-        on_item=progress.step, items=items, isolate=sandboxed, texts=Texts(comments, strings),
-        kinds=_parse_kinds(kinds),
-    )  # fmt: skip
+        path, out, config, recipe, items=items, workers=workers, engine=engine, timeout=timeout, on_item=progress.step
+    )
     progress.close()
     if as_json:
         print_json(summary)

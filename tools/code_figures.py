@@ -65,6 +65,7 @@ def count_figures(modules: Mapping[str, str]) -> dict[str, float]:
         "modules": len(modules),
         "functions": len(functions),
         "functions over 40 lines": sum(length > 40 for length in lengths),
+        "functions with over six parameters": sum(count_parameters(function) > 6 for function in functions),
         "one-word function names, %": round(100 * sum("_" not in name for name in named) / max(1, len(named)), 1),
         "functions with a vague variable": sum(has_vague_variable(function) for function in functions),
         "Any per 100 functions": round(100 * anys / max(1, len(functions)), 1),
@@ -72,6 +73,12 @@ def count_figures(modules: Mapping[str, str]) -> dict[str, float]:
         "largest room, % of lines": round(100 * max(rooms.values(), default=0) / max(1, sum(rooms.values())), 1),
         "pairs of rooms with an upward import": len(set(upward_imports(trees))),
     }
+
+
+def count_parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """The parameters of a function, without those that Python passes itself."""
+    listed = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    return sum(parameter.arg not in ("self", "cls") for parameter in listed)
 
 
 def has_vague_variable(function: ast.AST) -> bool:

@@ -27,10 +27,9 @@ from hipsynth.core.program import (
 from hipsynth.core.reasons import Reason
 from hipsynth.core.workers import ItemOutcome, map_unordered
 from hipsynth.source.parse import Diagnostic, ParseConfig, load_source
-from hipsynth.synth.frontend.comments_and_strings import DEFAULT_TEXTS, Texts
 from hipsynth.synth.frontend.make_copies import AugmentInput, AugmentResult, CopyFailure
 from hipsynth.synth.frontend.passes.flatten import HEADERS, SOURCES, has_main, program_sources
-from hipsynth.synth.frontend.sandboxed_copies import RENAME, AugmentRequest, vary_isolated
+from hipsynth.synth.frontend.sandboxed_copies import ONE_COPY, AugmentRequest, CopyRecipe, vary_isolated
 from hipsynth.toolchain import sandbox
 
 FAILURES = "failures.jsonl"
@@ -117,33 +116,28 @@ def augment_programs(
     path: Path,
     out: Path,
     config: ParseConfig,
+    recipe: CopyRecipe = ONE_COPY,
     *,
-    copies: int = 1,
-    seed: int = 0,
+    items: Sequence[AugmentInput] | None = None,
     workers: int = 1,
     engine: str = "local",
     timeout: float = 60.0,
     on_item: Callable[[str], None] = lambda _: None,
-    items: Sequence[AugmentInput] | None = None,
-    isolate: bool = True,
-    texts: Texts = DEFAULT_TEXTS,
-    kinds: Sequence[str] = (RENAME,),
 ) -> AugmentSummary:
     """Writes copies of the programs at `path` into the folder `out`: <id>.hip, programs.jsonl, failures.jsonl,
     kept.jsonl.
 
-    The same input, `copies` and `seed` give the same bytes for any number of workers. A journal in `out` records
-    finished items, so an interrupted run can resume; `timeout` is in seconds per copy. `on_item` is called with the
-    name of each finished item. `isolate`: parse in the sandbox. `kinds`: the passes that
-    make a copy; those other than "rename" count only where device code and host executable stay identical.
+    The same input and recipe give the same bytes for any number of workers. A journal in `out` records finished items,
+    so an interrupted run can resume; `timeout` is in seconds per copy. `on_item` is called with the name of each
+    finished item. `items`: the programs, where they are known already.
     Raises BadInput like `find_items`, and if `out` cannot be written or another process writes to it; MissingDependency
     if programs cannot be isolated here.
     """
     items = find_items(path) if items is None else items
-    if isolate:
+    if recipe.isolate:
         sandbox.require_sandbox()
-    requests = [AugmentRequest(item, copies, seed, config, isolate, texts, tuple(kinds)) for item in items]
-    run = partial(map_unordered, workers=workers, engine=engine, item_timeout_s=timeout * (copies + 1))
+    requests = [AugmentRequest(item, config, recipe) for item in items]
+    run = partial(map_unordered, workers=workers, engine=engine, item_timeout_s=timeout * (recipe.copies + 1))
     with sole_writer(out):
         return _run_requests(requests, out, run, on_item)
 
@@ -184,17 +178,10 @@ def _failed_result(item: AugmentInput, error: Exception | None) -> AugmentResult
 
 def _request_key(request: AugmentRequest) -> str:
     """A hash of everything that the result depends on: the input's bytes, its record, and the options."""
-    item, config = request.item, request.config
+    item, config, recipe = request.item, request.config, request.recipe
     identity = (
-        request.copies,
-        request.seed,
-        item.name,
-        item.problem,
-        config.search,
-        request.texts,
-        item.builds,
-        request.kinds,
-    )
+        recipe.copies, recipe.seed, item.name, item.problem, config.search, recipe.texts, item.builds, recipe.kinds,
+    )  # fmt: skip
     digest = hashlib.sha256(repr(identity).encode(errors="surrogateescape"))
     if item.program is not None:
         digest.update(json.dumps(item.program.record(), sort_keys=True).encode())

@@ -26,16 +26,27 @@ COPY_SERVER = "hipsynth.synth.frontend.copy_server"
 
 
 @dataclass(frozen=True)
+class CopyRecipe:
+    """How programs are copied. `kinds`: the passes that make a copy; those other than RENAME count only where device
+    code and host executable stay identical. `isolate`: programs are parsed in the sandbox."""
+
+    copies: int = 1
+    seed: int = 0
+    texts: Texts = DEFAULT_TEXTS
+    kinds: tuple[str, ...] = (RENAME,)
+    isolate: bool = True
+
+
+ONE_COPY = CopyRecipe()
+
+
+@dataclass(frozen=True)
 class AugmentRequest:
     """One item to vary."""
 
     item: AugmentInput
-    copies: int
-    seed: int
     config: ParseConfig
-    isolate: bool = True
-    texts: Texts = DEFAULT_TEXTS
-    kinds: tuple[str, ...] = (RENAME,)  # the passes that make a copy
+    recipe: CopyRecipe = ONE_COPY
 
 
 def vary_isolated(request: AugmentRequest) -> AugmentResult:
@@ -59,13 +70,13 @@ def vary_isolated(request: AugmentRequest) -> AugmentResult:
 
 def _vary_base(request: AugmentRequest, base: Program) -> AugmentResult:
     """The copies of a base."""
-    numbers = range(1, request.copies + 1)
-    if request.kinds == (RENAME,):
+    numbers = range(1, request.recipe.copies + 1)
+    if request.recipe.kinds == (RENAME,):
         return _rename_copies(request, base, numbers)
     results = []
     for number in numbers:
         start = _reform_base(request, base, number)
-        if RENAME in request.kinds:
+        if RENAME in request.recipe.kinds:
             results.append(_rename_copies(request, start, [number]))
         elif start.text == base.text:
             nothing = CopyFailure(request.item.name, number, "unchanged", "there is nothing to change")
@@ -89,8 +100,8 @@ SHARES = ("", ",0.2")  # of its sites that a pass changes, one after the other u
 def _reform_base(request: AugmentRequest, base: Program, number: int) -> Program:
     """The base after the other passes: all of them if the result is proven to be the same program, else those one by
     one for which it is."""
-    kinds = [kind for kind in request.kinds if kind != RENAME]
-    seed = copy_seed(request.seed, number)
+    kinds = [kind for kind in request.recipe.kinds if kind != RENAME]
+    seed = copy_seed(request.recipe.seed, number)
     rewritten_base = _apply_passes(request, base, [f"{kind}:{seed}" for kind in kinds])
     if rewritten_base.text == base.text or same_code(base.text, rewritten_base.text):
         return rewritten_base
@@ -117,10 +128,10 @@ def _ask_parser(
     request: AugmentRequest, question: Mapping[str, Any], read: Callable[[AugmentInput, Mapping[str, Any]], R]
 ) -> R:
     """Decodes the parser's answer by `read`; an invalid answer (ValueError and the like) ends the parser."""
-    item, texts = request.item, request.texts
+    item, texts = request.item, request.recipe.texts
     root = item.root.absolute() if item.root else None
-    settings = {"name": item.name, "seed": request.seed, "texts": [texts.comments, texts.strings]}
-    session = ParserSession(COPY_SERVER, request.config, root, request.isolate)
+    settings = {"name": item.name, "seed": request.recipe.seed, "texts": [texts.comments, texts.strings]}
+    session = ParserSession(COPY_SERVER, request.config, root, request.recipe.isolate)
     return session.ask(item.name, {**settings, **question}, partial(read, item))
 
 

@@ -115,4 +115,4 @@ def test_a_parser_that_was_taken_over_cannot_break_the_tool(
 
     monkeypatch.setattr(parse_service, "_process_for", lambda *_: Taken())
     with pytest.raises(ParserLost):
-        vary_isolated(AugmentRequest(AugmentInput("spy", files=(source,), root=tmp_path), 1, 0, frontend_config()))
+        vary_isolated(AugmentRequest(AugmentInput("spy", files=(source,), root=tmp_path), frontend_config()))

@@ -92,7 +92,8 @@ ALLOWED |= {
 }
 OUTSIDE = ("studies", "benchmarks", "tools", "tests")  # of the wheel: they may import everything of it
 MAX_FUNCTION_LINES = 70
-MOST_LONG_FUNCTIONS = 30  # of over 40 lines; lower it with the figure
+MOST_LONG_FUNCTIONS = 29  # of over 40 lines; lower it with the figure
+MOST_WIDE_FUNCTIONS = 56  # of over six parameters; likewise
 MAX_FILE_LINES = 500
 
 
@@ -185,6 +186,11 @@ def test_functions_stay_readable() -> None:
 def test_few_functions_are_long() -> None:
     long = tree_figures()["functions over 40 lines"]
     assert long <= MOST_LONG_FUNCTIONS, f"{long} functions have over 40 lines (python -m tools.code_figures)"
+
+
+def test_few_functions_have_many_parameters() -> None:
+    wide = tree_figures()["functions with over six parameters"]
+    assert wide <= MOST_WIDE_FUNCTIONS, f"{wide} functions have over six parameters: group those that travel together"
 
 
 def source_files() -> list[Path]:

@@ -14,6 +14,7 @@ from hipsynth.source.arguments import with_defaults
 from hipsynth.source.parse import ParseConfig
 from hipsynth.synth.frontend.augment import FAILURES, JOURNAL, augment_programs, find_items
 from hipsynth.synth.frontend.make_copies import copy_seed
+from hipsynth.synth.frontend.sandboxed_copies import CopyRecipe
 from hipsynth.synth.generate.problem_sizes import expected_output
 
 TEXT = """#include <hip/hip_runtime.h>
@@ -33,7 +34,7 @@ def _bases(folder: Path, count: int = 3) -> list[Program]:
 
 def test_copies_keep_lineage_and_record(config: ParseConfig, tmp_path: Path) -> None:
     bases = _bases(tmp_path / "in")
-    summary = augment_programs(tmp_path / "in", tmp_path / "out", config, copies=2, seed=9)
+    summary = augment_programs(tmp_path / "in", tmp_path / "out", config, CopyRecipe(2, 9))
     assert (summary.bases, summary.programs, summary.failed) == (3, 6, 0)
     copies = list(iter_programs(tmp_path / "out"))
     assert [c.lineage for c in copies] == [b.id for b in bases for _ in range(2)]
@@ -47,7 +48,7 @@ def test_copies_keep_lineage_and_record(config: ParseConfig, tmp_path: Path) -> 
 def test_copies_of_generated_programs_take_the_same_sizes(config: ParseConfig, tmp_path: Path, family: str) -> None:
     program, run = small(family)
     write_programs(tmp_path / "in", [program.with_runs([ProgramRun(), run])])
-    augment_programs(tmp_path / "in", tmp_path / "out", config, copies=2, seed=9)
+    augment_programs(tmp_path / "in", tmp_path / "out", config, CopyRecipe(2, 9))
     copies = list(iter_programs(tmp_path / "out"))
     assert len(copies) == 2
     for copy in copies:
@@ -87,7 +88,7 @@ def test_failures_are_counted_and_kept(config: ParseConfig, tmp_path: Path) -> N
 def test_workers_do_not_change_a_byte(config: ParseConfig, tmp_path: Path) -> None:
     _bases(tmp_path / "in")
     for workers in (1, 2):
-        augment_programs(tmp_path / "in", tmp_path / str(workers), config, copies=2, seed=3, workers=workers)
+        augment_programs(tmp_path / "in", tmp_path / str(workers), config, CopyRecipe(2, 3), workers=workers)
     names = sorted(p.name for p in (tmp_path / "1").iterdir() if p.name != JOURNAL)
     assert names == sorted(p.name for p in (tmp_path / "2").iterdir() if p.name != JOURNAL)
     assert all((tmp_path / "1" / n).read_bytes() == (tmp_path / "2" / n).read_bytes() for n in names)

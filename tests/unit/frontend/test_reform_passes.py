@@ -16,7 +16,7 @@ from hipsynth.synth.frontend.equivalence import same_code
 from hipsynth.synth.frontend.make_copies import AugmentInput
 from hipsynth.synth.frontend.pass_input import ProgramSource
 from hipsynth.synth.frontend.pipeline import run_steps
-from hipsynth.synth.frontend.sandboxed_copies import AugmentRequest
+from hipsynth.synth.frontend.sandboxed_copies import AugmentRequest, CopyRecipe
 
 TEXT = """#include <hip/hip_runtime.h>
 #include <cstdio>
@@ -113,6 +113,6 @@ def test_a_change_that_is_not_proven_is_left_out(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(
         sandboxed_copies, "same_code", lambda one, other: (one, other) in {(TEXT, honest), (honest, honest)}
     )
-    request = AugmentRequest(AugmentInput("x", program=base), 1, 0, ParseConfig(()), kinds=("loops", "constants"))
+    request = AugmentRequest(AugmentInput("x", program=base), ParseConfig(()), CopyRecipe(kinds=("loops", "constants")))
     made = sandboxed_copies._reform_base(request, base, 1)
     assert made.text == honest and [step.partition(":")[0] for step in made.derivation] == ["constants"]
