@@ -95,6 +95,7 @@ def test_tensors_are_where_the_script_puts_them(tmp_path: Path) -> None:
         "leaf = torch.ones(2, requires_grad=True)\n"
         "(leaf.cuda() * 2).cpu().sum().backward()\n"
         "assert leaf.grad.is_cpu and leaf.grad.eq(2).all()\n"
+        "assert x.new_tensor([1.0]).is_cuda and not x.new_tensor([1.0], device='cpu').is_cuda\n"
         "with torch.inference_mode():\n"
         "    assert torch.tensor([3], device='cuda').is_cuda and host.cuda().is_cuda and not x.cpu().is_cuda\n"
         "    assert x.reshape(8, 8).is_cuda and (x + 1).is_cuda and host.reshape(8, 8).is_cpu\n"
@@ -103,6 +104,25 @@ def test_tensors_are_where_the_script_puts_them(tmp_path: Path) -> None:
         "torch.set_default_device(None)\n"
         "with torch.device('cuda'):\n    assert torch.zeros(3).is_cuda\n"
         "assert torch.zeros(3).is_cpu\n",
+        tmp_path,
+    )
+    assert result.status == "ok" and result.exit_code == 0, result.message
+
+
+def test_what_projects_ask_the_device(tmp_path: Path) -> None:
+    result = profile_text(
+        "x = torch.ones(64, device='cuda')\n"
+        "double[(1,)](x, BLOCK=64)\n"
+        "assert not torch.cuda.is_current_stream_capturing() and torch.cuda.memory_snapshot() == []\n"
+        "with torch.cuda.device_of(x), torch.cuda.device(x.device), torch.cuda.device(0):\n"
+        "    torch.cuda.nvtx.range_push('part')\n"
+        "    torch.cuda.nvtx.range_pop()\n"
+        "assert torch.accelerator.current_accelerator() == torch.device('cuda')\n"
+        "assert torch.accelerator.is_available() and torch.accelerator.current_device_index() == 0\n"
+        "torch.accelerator.synchronize()\n"
+        "torch.save(x, 'x.pt')\n"
+        "assert torch.load('x.pt').is_cuda and torch.load('x.pt').cpu().eq(2).all()\n"
+        "assert torch.load('x.pt', map_location='cuda').is_cuda and torch.load('x.pt', map_location='cpu').is_cpu\n",
         tmp_path,
     )
     assert result.status == "ok" and result.exit_code == 0, result.message

@@ -84,7 +84,8 @@ class DeviceMode(TorchFunctionMode):
             result = func(*args, **kwargs)
         finally:
             self.placement.wanted = before
-        if explicit and isinstance(result, torch.Tensor) and not is_on_device(result):
+        moved = explicit or (wanted and func is _Tensor.new_tensor)  # what never comes to the layer below
+        if moved and isinstance(result, torch.Tensor) and not is_on_device(result):
             return self._convert(result, CUDA)
         return result
 

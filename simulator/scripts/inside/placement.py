@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy
 import torch
@@ -51,6 +52,23 @@ class _DeviceMemory:
 def allocate_storage(size: int) -> torch.UntypedStorage:
     """A storage in new device memory."""
     return torch.from_numpy(numpy.asarray(_DeviceMemory(size))).untyped_storage()
+
+
+def keep_places_of_files() -> None:
+    """Lets torch.save note which storages are device memory, and torch.load put them there."""
+
+    def name_place(storage: Any) -> str | None:
+        device = hip.library()
+        return "cuda:0" if device.memory_start <= storage.data_ptr() < device.memory_end else None
+
+    def restore_storage(storage: Any, place: str) -> torch.UntypedStorage | None:
+        if not place.startswith("cuda"):
+            return None
+        placed = allocate_storage(storage.nbytes())
+        placed.copy_(storage, False)
+        return placed
+
+    torch.serialization.register_package(0, name_place, restore_storage)  # before PyTorch's own
 
 
 def is_on_device(tensor: torch.Tensor) -> bool:

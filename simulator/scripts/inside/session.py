@@ -17,7 +17,7 @@ from triton.runtime.jit import _triton_jit_function_registry
 
 from . import benchmark, hip, torch_cuda, trial, triton_driver
 from .device_mode import DeviceMode, activate_backward
-from .placement import Placement
+from .placement import Placement, keep_places_of_files
 
 FOLDER = str(Path(__file__).resolve().parent)
 
@@ -31,6 +31,7 @@ def activate_device() -> DeviceMode:
     atexit.register(placement.report_operators)
     benchmark.activate_benchmarks()
     activate_backward(mode)
+    keep_places_of_files()
     run = threading.Thread.run
 
     def run_with_device(thread: threading.Thread) -> None:

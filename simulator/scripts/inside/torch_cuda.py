@@ -153,11 +153,25 @@ def use_stream(stream: DeviceStream | None) -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
-def use_device(device: object) -> Iterator[None]:
-    """torch.cuda.device."""
-    _check_device(device)
-    yield
+class DeviceGuard:
+    """torch.cuda.device, which PyTorch's own functions ask for by type: the only device."""
+
+    def __init__(self, device: object) -> None:
+        _check_device(device)
+        self.idx, self.prev_idx = 0, -1
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+class TensorGuard(DeviceGuard):
+    """torch.cuda.device_of: the device of a tensor."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        super().__init__(None)
 
 
 class Generator(torch._C.Generator):
@@ -210,7 +224,8 @@ def activate_torch() -> None:
         "device_count": lambda: 1,
         "current_device": lambda: 0,
         "set_device": _check_device,
-        "device": use_device,
+        "device": DeviceGuard,
+        "device_of": TensorGuard,
         "get_device_name": lambda device=None: device_properties(device).name,
         "get_device_properties": device_properties,
         "get_device_capability": lambda device=None: (device_properties(device).major, device_properties(device).minor),
@@ -225,6 +240,12 @@ def activate_torch() -> None:
         "current_stream": current_stream,
         "default_stream": lambda device=None: _default,
         "empty_cache": lambda: None,
+        "ipc_collect": lambda: None,
+        "is_current_stream_capturing": lambda: False,
+        "can_device_access_peer": lambda device, peer: False,
+        "get_sync_debug_mode": lambda: 0,
+        "set_sync_debug_mode": lambda mode: None,
+        "_sleep": lambda cycles: None,
         "mem_get_info": lambda device=None: hip.library().memory_info(),
         "memory_allocated": _used_bytes,
         "memory_reserved": _used_bytes,
@@ -232,15 +253,36 @@ def activate_torch() -> None:
         "max_memory_reserved": peak.read,
         "reset_peak_memory_stats": peak.reset,
         "reset_max_memory_allocated": peak.reset,
+        "reset_accumulated_memory_stats": lambda device=None: None,
+        "memory_summary": lambda device=None, abbreviated=False: f"{_used_bytes()} bytes are allocated",
+        "memory_snapshot": lambda device=None: [],
         "manual_seed": lambda seed: manual_seed(seed) and None,
         "manual_seed_all": lambda seed: None,  # torch.manual_seed, which calls it, has seeded the generator already
+        "seed": lambda: torch.seed() and None,
+        "seed_all": lambda: torch.seed() and None,
         "initial_seed": torch.initial_seed,
         "get_rng_state": lambda device=None: torch.get_rng_state(),
         "set_rng_state": lambda state, device=None: torch.set_rng_state(state),
         "CUDAGraph": _refuse("graphs"),
         "graph": _refuse("graphs"),
     }
-    for name, answer in answers.items():
-        setattr(torch.cuda, name, answer)
+    accelerator: dict[str, object] = {
+        "is_available": lambda: True,
+        "device_count": lambda: 1,
+        "current_accelerator": lambda check_available=False: torch.device("cuda"),
+        "current_device_index": lambda: 0,
+        "current_device_idx": lambda: 0,
+        "set_device_index": _check_device,
+        "set_device_idx": _check_device,
+        "current_stream": current_stream,
+        "synchronize": answers["synchronize"],
+        "empty_cache": lambda: None,
+        "memory_allocated": _used_bytes,
+        "max_memory_allocated": peak.read,
+    }
+    ranges: dict[str, object] = {name: lambda *_, **__: 0 for name in ("range_push", "range_pop", "mark")}
+    for module, functions in ((torch.cuda, answers), (torch.accelerator, accelerator), (torch.cuda.nvtx, ranges)):
+        for name, answer in functions.items():
+            setattr(module, name, answer)
     torch.Generator = Generator  # type: ignore[misc]
     torch.version.hip = HIP_VERSION
