@@ -24,11 +24,9 @@ from pathlib import Path
 
 from hipsynth.core.program import Program, ProgramRun
 from hipsynth.synth.generate.producer import generate_programs
-from hipsynth.tuning.optimize.evaluate import original_name
 from hipsynth.tuning.optimize.move_order import SHIPPED, MoveOrder, OrderedMove, take_turns
 from hipsynth.tuning.optimize.move_values import (
     ValuationJob,
-    ValuedMove,
     ValuedState,
     collect_move_values,
     read_jobs,
@@ -80,23 +78,16 @@ def generated_jobs(count: int) -> Iterator[ValuationJob]:
         yield ValuationJob(program, target_of(ARCHS[number % len(ARCHS)]))
 
 
-def ordered_move(state: ValuedState, move: ValuedMove) -> OrderedMove:
-    """What the order is asked about a valued move."""
-    times = [kernel for kernel in state.kernels if original_name(kernel.name) == move.kernel]
-    kernel = max(times, key=lambda time: time.duration_ns)
-    share = kernel.duration_ns / sum(time.duration_ns for time in state.kernels)
-    return OrderedMove(move.transformation, move.before, move.plan, kernel, share, state.arch)
-
-
 def training_states(moves: Path) -> list[ValuedState]:
     """The states of lineages that are trained on."""
-    states = (state for _, valued in read_jobs(moves) for state in valued)
+    states = (state for valued in read_jobs(moves) for state in valued.states)
     return [state for state in states if state.split == "train" and valued_moves(state)]
 
 
 def valued_moves(state: ValuedState) -> list[tuple[OrderedMove, float]]:
     """The moves of a state that have a preview, each with its speed-up."""
-    return [(ordered_move(state, move), move.gain) for move in state.moves if move.gain]
+    pairs = zip(state.ordered_moves(), state.moves, strict=True)
+    return [(ordered, move.gain) for ordered, move in pairs if move.gain]
 
 
 def fit_order(moves: Path) -> MoveOrder:
@@ -107,8 +98,8 @@ def fit_order(moves: Path) -> MoveOrder:
 def load_tests(moves: Path) -> dict[str, list[TestState]]:
     """The first states of programs that are not trained on, by split: those with something to gain."""
     sets: dict[str, list[TestState]] = {split: [] for split in TITLES}
-    for _, states in read_jobs(moves):
-        for state in states[:1]:
+    for program in read_jobs(moves):
+        for state in program.states[:1]:
             valued = valued_moves(state)
             test = TestState(tuple(move for move, _ in valued), tuple(math.log(gain) for _, gain in valued))
             if state.split != "train" and len(valued) > 1 and test.best >= math.log(WORTH):

@@ -143,6 +143,12 @@ def take_turns(learned: Sequence[int], given: Sequence[int]) -> list[int]:
     return list(dict.fromkeys(number for pair in zip(learned, given, strict=True) for number in pair))
 
 
+def order_moves(moves: Sequence[OrderedMove]) -> list[int]:
+    """The numbers of moves in the order in which they are worth a preview: by turns what is learned, and as given."""
+    expected, numbers = shipped_order().expect(moves), range(len(moves))
+    return take_turns(sorted(numbers, key=lambda number: -expected[number]), numbers)
+
+
 @functools.cache
 def shipped_order() -> MoveOrder:
     """The order that is part of the package."""

@@ -1,10 +1,11 @@
-"""What moves are worth: each move of a program's first state, and of the state after its best move, valued by the
-speed-up that previews of a few work-groups expect. The order of moves is learned from them."""
+"""What moves are worth: the states of a program on the way of its best moves, each with its moves as previews of a few
+work-groups value them, and with executions of some of them. The order of moves and models with tools learn from them."""
 
 from __future__ import annotations
 
+import difflib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,34 +17,58 @@ from hipsynth.core.store.splits import splits_of
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.tuning.optimize.candidates import SearchState, make_candidates
-from hipsynth.tuning.optimize.evaluate import RUN_TIME_S, Evaluator, KernelTime
+from hipsynth.tuning.optimize.documents import VerificationCheck
+from hipsynth.tuning.optimize.evaluate import RUN_TIME_S, CandidateMeasurement, Evaluator, KernelTime, original_name
+from hipsynth.tuning.optimize.move_order import OrderedMove, order_moves
 from hipsynth.tuning.optimize.optimize import duration_predictor
-from hipsynth.tuning.optimize.program_model import read_program
-from hipsynth.tuning.optimize.transformation_plan import PlanValue, TransformationPlan
+from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
+from hipsynth.tuning.optimize.transformation_plan import Move, PlanValue, TransformationPlan
 from hipsynth.tuning.optimize.verification_sizes import Arguments
+from hipsynth.tuning.optimize.verify_change import prepare_verifier
 
-DEPTH = 2  # states of a program
-LIKELY_GAIN = 1.01  # of the best move, below which there is no next state
+DEPTH = 4  # states of a program
+LIKELY_GAIN = 1.01  # previewed, from which a move is executed
+GAIN = 1.01  # executed, from which a move leads to the next state
+PREVIEWED = 12  # moves of a later state that are previewed, as `propose` does; of the first state all are
+MOST_TRIED = 3  # moves of a state that are executed until one gains
+LOSING = (2, 1)  # moves executed although their previews expect nothing: of the first state, and of a later one
 JOB_S = 900.0  # of one program
+MOST_DIFF = 3000  # characters
 MOST_BYTES = 1 << 31
 
 
 @dataclass(frozen=True)
 class ValuedMove:
     """A move from `before` to `plan`, by the decisions that differ from the original, and its speed-up of the whole
-    program, None where it has no preview."""
+    program, None where it has no preview. `why`: the counter that should move."""
 
     transformation: str
     kernel: str
     before: Mapping[str, PlanValue]
     plan: Mapping[str, PlanValue]
     gain: float | None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class ExecutedMove:
+    """The measured run of a state's move, by its number among the state's moves. `kernels`: () where the changed
+    program did not run; `diff`: of the text, cut to MOST_DIFF characters."""
+
+    move: int
+    kernels: tuple[KernelTime, ...]
+    diff: str
+
+    @property
+    def duration_ns(self) -> float:
+        return sum(kernel.duration_ns for kernel in self.kernels)
 
 
 @dataclass(frozen=True)
 class ValuedState:
     """A state of a program with the measured run of its kernels and all its moves, in the order of a search. `split`:
-    that of its lineage; `depth`: moves made before."""
+    that of its lineage; `depth`: moves made before. `executed`: in the order of the executions. `checks`: of the
+    program that a path ends with, in its last state."""
 
     program: str
     lineage: str
@@ -52,6 +77,37 @@ class ValuedState:
     depth: int
     kernels: tuple[KernelTime, ...]
     moves: tuple[ValuedMove, ...]
+    executed: tuple[ExecutedMove, ...] = ()
+    checks: tuple[VerificationCheck, ...] = ()
+
+    @property
+    def duration_ns(self) -> float:
+        return sum(kernel.duration_ns for kernel in self.kernels)
+
+    @property
+    def next_move(self) -> ExecutedMove | None:
+        """The first executed move that gained: it leads to the next state."""
+        return next((row for row in self.executed if gains(self.duration_ns, row.duration_ns)), None)
+
+    def ordered_moves(self) -> list[OrderedMove]:
+        """What the learned order is asked about the moves."""
+        return [self._ordered_move(move) for move in self.moves]
+
+    def _ordered_move(self, move: ValuedMove) -> OrderedMove:
+        times = [kernel for kernel in self.kernels if original_name(kernel.name) == move.kernel]
+        kernel = max(times, key=lambda time: time.duration_ns)
+        share = kernel.duration_ns / self.duration_ns
+        return OrderedMove(move.transformation, move.before, move.plan, kernel, share, self.arch)
+
+
+@dataclass(frozen=True)
+class ValuedProgram:
+    """A program on a target with the states of its path; `origin` and `text` are the program's."""
+
+    job: str
+    origin: str
+    text: str
+    states: tuple[ValuedState, ...]
 
 
 @dataclass(frozen=True)
@@ -66,52 +122,132 @@ class ValuationJob:
         return f"{self.program.id} {self.target.arch}"
 
 
-def value_states(
-    text: str, target: Target, arguments: Arguments
-) -> Iterator[tuple[int, SearchState, list[ValuedMove]]]:
-    """The states of a program, each with its number of moves made and its valued moves. Raises BadInput for a program
-    that cannot be parsed; one that does not run, or has no preview, has no state."""
-    program, evaluator = read_program(text, target.arch), Evaluator(target, arguments, RUN_TIME_S, None)
-    predict = duration_predictor(target, arguments)
-    origin = state = SearchState({}, text, evaluator(text))
-    for depth in range(DEPTH):
-        expected = predict(state.text) if state.found.ok else None
-        if expected is None:
-            return
-        candidates = make_candidates(program, state, origin, (state.text, text))
-        predictions = [predict(changed) for _, changed in candidates]
-        moves = [
+def gains(before_ns: float, after_ns: float) -> bool:
+    """Whether a measured run is so much faster that a path goes on from it; 0 is of a program that did not run."""
+    return 0 < after_ns * GAIN <= before_ns
+
+
+@dataclass(frozen=True)
+class PathWalker:
+    """Walks the path of a program's best moves on a target, with the tools of a search."""
+
+    job: ValuationJob
+    about: tuple[str, str, str, str]  # program, lineage, split, architecture
+    program: ParsedProgram
+    evaluate: Evaluator
+    predict: Callable[[str], float | None]
+
+    @classmethod
+    def open(cls, job: ValuationJob) -> PathWalker:
+        """Raises BadInput for a program that cannot be parsed."""
+        program, target = job.program, job.target
+        arguments = program.runs[0].arguments if program.runs else ()
+        lineage = program.lineage or program.id
+        [split] = splits_of([program.family], [lineage], origins=[program.origin])
+        return cls(
+            job,
+            (program.id, lineage, split, target.arch),
+            read_program(program.text, target.arch),
+            Evaluator(target, arguments, RUN_TIME_S, None),
+            duration_predictor(target, arguments),
+        )
+
+    def walk(self) -> Iterator[ValuedState]:
+        """The states; none of a program that does not run, or has no preview. The last one has the checks."""
+        origin = state = SearchState({}, self.program.text, self.evaluate(self.program.text))
+        for depth in range(DEPTH):
+            expected = self.predict(state.text) if state.found.ok else None
+            if expected is None:
+                return
+            candidates = make_candidates(self.program, state, origin, (state.text, self.program.text))
+            valued = self._value_moves(state, depth, candidates, expected)
+            runs = dict(self._execute_moves(state, valued, candidates))
+            executed = tuple(
+                ExecutedMove(number, run.kernels if run.ok else (), diff_texts(state.text, candidates[number][1]))
+                for number, run in runs.items()
+            )
+            valued = ValuedState(*self.about, depth, state.found.kernels, valued.moves, executed)
+            following = valued.next_move
+            if following is None or depth == DEPTH - 1:
+                last = state.text if following is None else candidates[following.move][1]
+                found = state.found if following is None else runs[following.move]
+                yield ValuedState(
+                    *self.about, depth, valued.kernels, valued.moves, executed, self._check(last, origin, found)
+                )
+                return
+            yield valued
+            move, changed = candidates[following.move]
+            state = SearchState({**state.plans, move.kernel: move.plan}, changed, runs[following.move])
+
+    def _value_moves(
+        self, state: SearchState, depth: int, candidates: Sequence[tuple[Move, str]], expected: float
+    ) -> ValuedState:
+        """The state with its moves; those that have no preview yet get one, of a later state only the likeliest."""
+        moves = tuple(
             ValuedMove(
                 move.transformation,
                 move.kernel,
                 state.plans.get(move.kernel, TransformationPlan()).decisions(),
                 move.plan.decisions(),
-                expected / after if after else None,
+                None,
+                move.why,
             )
-            for (move, _), after in zip(candidates, predictions, strict=True)
-        ]
-        yield depth, state, moves
-        best = max(range(len(moves)), key=lambda number: moves[number].gain or 0.0, default=-1)
-        if best < 0 or (moves[best].gain or 0.0) < LIKELY_GAIN:
-            return
-        move, changed = candidates[best]
-        state = SearchState({**state.plans, move.kernel: move.plan}, changed, evaluator(changed))
+            for move, _ in candidates
+        )
+        plain = ValuedState(*self.about, depth, state.found.kernels, moves)
+        order = order_moves(plain.ordered_moves())
+        chosen = order if depth == 0 else order[:PREVIEWED]
+        after = {number: self.predict(candidates[number][1]) for number in chosen}
+        valued = (
+            ValuedMove(move.transformation, move.kernel, move.before, move.plan, _ratio(expected, after.get(n)), move.why)
+            for n, move in enumerate(moves)
+        )
+        return ValuedState(*self.about, depth, state.found.kernels, tuple(valued))
+
+    def _execute_moves(
+        self, state: SearchState, valued: ValuedState, candidates: Sequence[tuple[Move, str]]
+    ) -> Iterator[tuple[int, CandidateMeasurement]]:
+        """The best previewed moves until one gains, then some that the learned order likes and the previews do not."""
+        expected = {n: move.gain for n, move in enumerate(valued.moves) if move.gain is not None}
+        best = sorted((n for n in expected if expected[n] >= LIKELY_GAIN), key=lambda n: -expected[n])
+        for number in best[:MOST_TRIED]:
+            run = self.evaluate(candidates[number][1])
+            yield number, run
+            if run.ok and gains(state.found.duration_ns, run.duration_ns):
+                break
+        losing = [n for n in order_moves(valued.ordered_moves())[:PREVIEWED] if expected.get(n, GAIN) < 1]
+        for number in losing[: LOSING[min(valued.depth, 1)]]:
+            yield number, self.evaluate(candidates[number][1])
+
+    def _check(self, text: str, origin: SearchState, found: CandidateMeasurement) -> tuple[VerificationCheck, ...]:
+        """All checks of the program that a path ends with; none of the original, or where it runs at no size."""
+        if text == origin.text:
+            return ()
+        verifier = prepare_verifier(self.program, self.job.target)
+        return verifier.full(text, (origin.found, found)).checks if verifier.sizes else ()
 
 
-def value_program(job: ValuationJob) -> list[ValuedState]:
-    """The valued states of a job's program at its first size; none where it cannot be parsed or run."""
-    program = job.program
-    arguments = program.runs[0].arguments if program.runs else ()
-    lineage = program.lineage or program.id
-    [split] = splits_of([program.family], [lineage], origins=[program.origin])
-    about = program.id, lineage, split, job.target.arch
+def _ratio(before: float, after: float | None) -> float | None:
+    return before / after if after else None
+
+
+def diff_texts(before: str, after: str, names: tuple[str, str] = ("before", "after")) -> str:
+    """The change as a unified diff of at most MOST_DIFF characters."""
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), *names, "", "", 1)
+    text = "\n".join(line.rstrip() for line in lines)
+    return text if len(text) <= MOST_DIFF else text[:MOST_DIFF] + "\n[cut]"
+
+
+def value_program(job: ValuationJob) -> ValuedProgram:
+    """A job's program at its first size; without states where it cannot be parsed or run."""
+    states: list[ValuedState] = []
     try:
-        states = list(value_states(program.text, job.target, arguments))
+        states.extend(PathWalker.open(job).walk())
     except MissingDependency:
         raise
     except HipsynthError:
-        return []
-    return [ValuedState(*about, depth, state.found.kernels, tuple(moves)) for depth, state, moves in states]
+        pass
+    return ValuedProgram(job.key, job.program.origin, job.program.text, tuple(states))
 
 
 def collect_move_values(
@@ -121,7 +257,7 @@ def collect_move_values(
 
     Raises MissingDependency without a compiler or sandbox.
     """
-    finished = {key for key, _ in read_jobs(path)}
+    finished = {valued.job for valued in read_jobs(path)}
     missing = [job for job in jobs if job.key not in finished]
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
@@ -131,21 +267,19 @@ def collect_move_values(
             if outcome.error is not None:  # it ran out of time, or its worker ended: the next call tries it again
                 note(f"{number} of {len(missing)}: {outcome.error}")
                 continue
-            states = outcome.get()
-            line = {"job": missing[outcome.index].key, "states": [document_json(state) for state in states]}
-            file.write(json.dumps(line) + "\n")
+            valued = outcome.get()
+            file.write(json.dumps(document_json(valued)) + "\n")
             file.flush()
-            note(f"{number} of {len(missing)}: {sum(len(state.moves) for state in states)} moves")
+            note(f"{number} of {len(missing)}: {sum(len(state.moves) for state in valued.states)} moves")
 
 
-def read_jobs(path: Path) -> Iterator[tuple[str, tuple[ValuedState, ...]]]:
-    """(job, states) of each line of a file; a line that was cut is left out, a missing file has none."""
+def read_jobs(path: Path) -> Iterator[ValuedProgram]:
+    """The programs of a file, one a line; a line that was cut is left out, a missing file has none."""
     if not path.exists():
         return
     with open_regular(path, MOST_BYTES) as file:
         for line in file:
             try:
-                row = json.loads(line)
-                yield str(row["job"]), tuple(from_json(ValuedState, state) for state in row["states"])
+                yield from_json(ValuedProgram, json.loads(line))
             except (ValueError, TypeError, KeyError):
                 continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import shlex
 from typing import Annotated
@@ -19,7 +18,8 @@ from hipsynth.simulator.build import build_text, compile_limits
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
 from hipsynth.tuning.optimize.evaluate import KernelTime, changed_metrics
-from hipsynth.tuning.optimize.move_order import describe_move, shipped_order, take_turns
+from hipsynth.tuning.optimize.move_order import describe_move, order_moves
+from hipsynth.tuning.optimize.move_values import diff_texts
 from hipsynth.tuning.optimize.transformation_plan import Move
 from hipsynth.tuning.swizzle import report
 from hipsynth.tuning.swizzle.search import SwizzleSettings
@@ -49,7 +49,6 @@ from hipsynth.tuning.tools.documents import (
 from hipsynth.tuning.tools.tool_session import ToolRefusal, ToolSession, Version
 
 MOST_MOVES = 40  # that `propose` lists
-MOST_DIFF = 4000  # characters
 MOST_LINES = 30
 MOST_READ = 400  # lines
 MOST_CHANGED = 24  # metrics and counters of a kernel in `compare`
@@ -260,9 +259,7 @@ def propose(
     version = session.version(program)
     moves = session.moves(version)[:MOST_MOVES]
     state, arch = session.state(version), session.target.arch
-    likely = shipped_order().expect([describe_move(move, state, arch) for move, _ in moves])
-    numbers = range(len(moves))
-    ordered = take_turns(sorted(numbers, key=lambda number: -likely[number]), numbers)
+    ordered = order_moves([describe_move(move, state, arch) for move, _ in moves])
     gains = {number: session.expected_gain(version, moves[number][1]) for number in ordered[:preview]}
     listed = sorted(ordered, key=lambda number: -(gains.get(number) or 0.0))
     rows = (_proposed_move(number, moves[number][0], gains.get(number)) for number in listed)
@@ -305,9 +302,7 @@ def apply(
 
 
 def _version_diff(before: Version, after: Version) -> str:
-    lines = difflib.unified_diff(before.text.splitlines(), after.text.splitlines(), before.name, after.name, "", "", 1)
-    text = "\n".join(line.rstrip() for line in lines)
-    return text if len(text) <= MOST_DIFF else text[:MOST_DIFF] + "\n[cut]"
+    return diff_texts(before.text, after.text, (before.name, after.name))
 
 
 def run_and_verify(session: ToolSession, program: ProgramName) -> VerifiedProgram:
