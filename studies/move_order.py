@@ -38,6 +38,7 @@ from studies.optimize_table import naive
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference" / "reasoning.md"
 SEED, DRAWS = 3203, 200
+MIXED = 6  # generated programs before each handwritten one
 ARCHS = ("gfx942", "gfx90a")
 STAGES = ("collect", "fit", "score")
 TRIES = (1, 3, 5, 16)
@@ -76,6 +77,15 @@ def generated_jobs(count: int) -> Iterator[ValuationJob]:
     """Generated programs, on the architectures by turns."""
     for number, program in enumerate(generate_programs(count, SEED)):
         yield ValuationJob(program, target_of(ARCHS[number % len(ARCHS)]))
+
+
+def mix_jobs(many: Iterator[ValuationJob], few: Iterator[ValuationJob]) -> Iterator[ValuationJob]:
+    """All jobs, one of the few after each MIXED of the many: a collection that is ended early has both."""
+    for number, job in enumerate(many, 1):
+        yield job
+        if number % MIXED == 0 and (other := next(few, None)) is not None:
+            yield other
+    yield from few
 
 
 def training_states(moves: Path) -> list[ValuedState]:
@@ -207,7 +217,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     for stage in options.stage or STAGES:
         if stage == "collect":
-            jobs = itertools.chain(handwritten_jobs(), generated_jobs(options.programs))
+            jobs = mix_jobs(generated_jobs(options.programs), handwritten_jobs())
             collect_move_values(jobs, moves, options.workers, say)
         elif stage == "fit":
             fit_order(moves).save(SHIPPED)

@@ -220,8 +220,9 @@ class PathWalker:
             yield number, self.evaluate(candidates[number][1])
 
     def _check(self, text: str, origin: SearchState, found: CandidateMeasurement) -> tuple[VerificationCheck, ...]:
-        """All checks of the program that a path ends with; none of the original, or where it runs at no size."""
-        if text == origin.text:
+        """All checks of the program that a path ends with; none of the original, of handwritten programs (nothing is
+        learned from them), or where it runs at no size."""
+        if text == origin.text or self.job.program.origin == "handwritten":
             return ()
         verifier = prepare_verifier(self.program, self.job.target)
         return verifier.full(text, (origin.found, found)).checks if verifier.sizes else ()
