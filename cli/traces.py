@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from hipsynth.cli.options import Duration, NamedPath, arch_option, device_option, json_option
+from hipsynth.cli.options import NamedPath, arch_option, device_option, json_option, workers_option
 from hipsynth.cli.output import print_json, print_note
 from hipsynth.core.errors import BadInput, UsageError
 
@@ -19,14 +18,15 @@ if TYPE_CHECKING:
 
 EPILOG = """\b
 Examples:
-  synth traces programs --out traces --budget 20s
+  synth traces programs --out traces
   synth traces gemm_naive.hip stencil.hip --arch gfx942 --out traces
   synth traces programs --limit 100 --out traces --json      # 100 programs; later runs go on
   synth traces work/gemm.trace.jsonl --out traces            # the run of a model
   synth traces corpus --task predict --out predictions       # chats that predict counters, of a labelled corpus
 
-Each program is optimized by the search. Its success becomes chats with tool calls in the form of transformers, in
-OUT/train.jsonl and OUT/held_out.jsonl: a lineage is in one of them, and what is handwritten is held out.
+Previews value each program's moves, and the best ones are executed, one after the other. That path becomes chats with
+tool calls in the form of transformers, in OUT/train.jsonl and OUT/held_out.jsonl: a lineage is in one of them, and what
+is handwritten is held out.
 """
 BOTH = ("gfx90a", "gfx942")
 
@@ -37,16 +37,13 @@ BOTH = ("gfx90a", "gfx942")
 @device_option
 @click.option("--flags", default="-O3", show_default=True, help="Compiler flags.")
 @click.option(
-    "--budget", type=Duration(1.0, 3600.0), default=20.0, show_default="20s", metavar="30s|2m",
-    help="Work of each search, in seconds at fixed prices.",
-)  # fmt: skip
-@click.option(
     "--limit", type=click.IntRange(min=1), help="Only the first programs or samples, this many.  [default: all]"
 )
 @click.option(
     "--task", type=click.Choice(["optimize", "predict"]), default="optimize", show_default=True,
     help="What the assistant does. `predict` takes one corpus, and goes on after an interruption.",
 )  # fmt: skip
+@workers_option
 @click.option("--out", required=True, type=NamedPath(file_okay=False, path_type=Path), help="Folder to write.")
 @json_option
 def command(
@@ -54,32 +51,33 @@ def command(
     archs: tuple[str, ...],
     devices: tuple[str, ...],
     flags: str,
-    budget: float,
     limit: int | None,
     task: str,
+    workers: int,
     out: Path,
     as_json: bool,
 ) -> None:
-    """Turn the search's successes, those of models, or a corpus' labels into training samples.
+    """Turn programs' best moves, the successes of models, or a corpus' labels into training samples.
 
     A SOURCE is a HIP file, a folder of `synth generate`, a folder with HIP files, or the trace of a model's run.
     """
     from hipsynth.profiling.matrix.targets import resolve_devices
     from hipsynth.toolchain import sandbox
-    from hipsynth.tuning.agent.sft_data import ProgramTarget, add_runs, collect_chats
+    from hipsynth.tuning.agent.sft_data import add_runs, collect_chats
+    from hipsynth.tuning.optimize.move_paths import ValuationJob
     from hipsynth.tuning.trial import target_of
 
     sandbox.require_sandbox()
     if task == "predict":
-        _predict_traces(sources, limit, out, as_json)
+        _predict_traces(sources, limit, workers, out, as_json)
         return
     runs = [path for path in sources if path.suffix == ".jsonl"]
     programs = itertools.islice(
         (program for path in sources if path not in runs for program in programs_of(path)), limit
     )
     targets = [target_of(arch, flags, device) for arch, device in resolve_devices(archs or BOTH, devices)]
-    items = (ProgramTarget(program, target, budget) for program in programs for target in targets)
-    report = collect_chats(items, out, (lambda line: None) if as_json else click.echo)
+    jobs = (ValuationJob(program, target) for program in programs for target in targets)
+    report = collect_chats(jobs, out, workers, (lambda line: None) if as_json else print_note)
     if runs:
         report = add_runs(runs, out)
     if as_json:
@@ -91,12 +89,12 @@ def command(
         click.echo(f"without a sample: {number} {reason}")
 
 
-def _predict_traces(sources: tuple[Path, ...], limit: int | None, out: Path, as_json: bool) -> None:
+def _predict_traces(sources: tuple[Path, ...], limit: int | None, workers: int, out: Path, as_json: bool) -> None:
     from hipsynth.tuning.prediction.traces import make_traces
 
     if len(sources) != 1:
         raise UsageError("--task predict takes one corpus", remedy="run it once for each, into folders of their own")
-    report = make_traces(sources[0], out, os.cpu_count() or 1, limit, print_note)
+    report = make_traces(sources[0], out, workers, limit, print_note)
     if as_json:
         print_json(report)
         return

@@ -25,12 +25,8 @@ from pathlib import Path
 from hipsynth.core.program import Program, ProgramRun
 from hipsynth.synth.generate.producer import generate_programs
 from hipsynth.tuning.optimize.move_order import SHIPPED, MoveOrder, OrderedMove, take_turns
-from hipsynth.tuning.optimize.move_values import (
-    ValuationJob,
-    ValuedState,
-    collect_move_values,
-    read_jobs,
-)
+from hipsynth.tuning.optimize.move_paths import ValuationJob, collect_move_values
+from hipsynth.tuning.optimize.move_values import ValuedState, read_jobs
 from hipsynth.tuning.trial import target_of
 from studies.markdown import format_table, write_tables
 from studies.optimize_table import naive

@@ -13,8 +13,9 @@ DONE = "DONE"
 SYSTEM = (
     "You make HIP kernels faster on AMD GPUs with tools. Profile the program, find what limits it, and change it: "
     "apply a transformation that propose lists, or compile a whole changed program. Compare each change with the "
-    "program before it, keep what is faster, and check it with run_and_verify. The program must do the same for all "
-    f"inputs and sizes, with the same precision. When nothing more helps, answer {DONE} and the best program's name."
+    "program before it, and keep what is faster. The program must do the same for all inputs and sizes, with the same "
+    "precision: run_and_verify checks that, and your answer is checked so. When nothing more helps, answer "
+    f"{DONE} and the best program's name."
 )
 NUDGE = f"Call one of the tools, or answer {DONE}."
 AGAIN = "You made this call before, and its result is the same. Try something else."
@@ -36,13 +37,15 @@ class RequestedCall(TypedDict):
 
 
 class ChatTurn(TypedDict):
-    """A message of a chat with tools, in OpenAI's form. `name`: the tool that answers."""
+    """A message of a chat with tools, in OpenAI's form. `name`: the tool that answers; `weight` 0: a message of the
+    assistant that is read and not learned."""
 
     role: str
     content: str
     tool_calls: NotRequired[list[RequestedCall]]
     tool_call_id: NotRequired[str]
     name: NotRequired[str]
+    weight: NotRequired[int]
 
 
 def opening_messages(text: str, arch: str, name: str = "v0") -> list[ChatTurn]:

@@ -1,21 +1,21 @@
-"""Training samples for supervised fine-tuning: a search's winning steps as a chat of an assistant with the tools.
+"""Training samples for supervised fine-tuning: the path of a program's best moves as chats of an assistant with tools.
 
-Every result is what the tools answer, not what the search remembers, so a sample shows what a model will see.
+Every result is what the tools answer of the recorded runs and previews, so a sample shows what a model will see.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TypedDict, TypeVar
+from dataclasses import dataclass, field
+from typing import TypedDict
 
-from hipsynth.core.documents import JsonObject
+from hipsynth.core.documents import JsonObject, document_json
 from hipsynth.core.errors import HipsynthError
 from hipsynth.core.program import text_id
 from hipsynth.core.reasons import Reason
+from hipsynth.core.store.splits import splits_of
 from hipsynth.tuning.agent.prompts import (
     DONE,
     ChatTurn,
@@ -25,51 +25,28 @@ from hipsynth.tuning.agent.prompts import (
     tool_result_message,
 )
 from hipsynth.tuning.agent.trace import TraceLine
-from hipsynth.tuning.optimize.documents import SearchStep, StepOutcome
-from hipsynth.tuning.optimize.evaluate import RUN_TIME_S
-from hipsynth.tuning.optimize.optimize import OptimizeRequest, OptimizeResult
-from hipsynth.tuning.tools import ToolLimits, ToolSession, run_tool, tool_definitions
-from hipsynth.tuning.tools.documents import (
-    ChangedProgram,
-    ComparedPrograms,
-    ProposedMove,
-    ProposedMoves,
-    TimedProgram,
-    ToolFailure,
-    VerifiedProgram,
+from hipsynth.tuning.optimize.move_order import order_moves
+from hipsynth.tuning.optimize.move_values import (
+    LIKELY_GAIN,
+    PREVIEWED,
+    ExecutedMove,
+    ValuedProgram,
+    ValuedState,
+    gains,
 )
-from hipsynth.tuning.tools.functions import compare
+from hipsynth.tuning.optimize.verify import Verification
+from hipsynth.tuning.tools import tool_definitions
+from hipsynth.tuning.tools.documents import ChangedProgram, ComparedPrograms, ProposedMove, ProposedMoves, TimedProgram
+from hipsynth.tuning.tools.functions import MOST_MOVES, compare_runs, describe_run, list_proposals
 
-HELD_OUT = 10  # one lineage in this many is held out, and everything handwritten
 MOST_NAMED_CHANGES = 1  # metrics and counters that a thought names
-MOST_DETOURS = 3  # chats with a dead end that are told of one success
-A = TypeVar("A")
+Answer = TimedProgram | ProposedMoves | ChangedProgram | ComparedPrograms
 
 
 class NotTeachable(HipsynthError):
-    """The winning steps cannot be expressed as calls of the tools."""
+    """A path or run from which nothing is to be learned."""
 
     reason = Reason.NO_LESSON
-
-
-@dataclass
-class ToolChat:
-    """A chat that grows by calls of tools."""
-
-    session: ToolSession
-    messages: list[ChatTurn]
-    calls: int = 0
-
-    def use(self, thought: str, answers: type[A], name: str, **arguments: str | int) -> A:
-        """Adds a call of a tool, which answers with this class, and its result. Raises NotTeachable if it fails."""
-        result = run_tool(self.session, name, arguments)
-        if not isinstance(result.answer, answers):
-            reason = result.answer.error if isinstance(result.answer, ToolFailure) else Reason.NO_LESSON
-            raise NotTeachable(f"{name} fails: {result.document}", reason=reason)
-        message = tool_call_message(name, arguments, self.calls, thought)
-        self.messages += [message, tool_result_message(name, message["tool_calls"][0]["id"], result.document)]
-        self.calls += 1
-        return result.answer
 
 
 class ToolChatRow(TypedDict):
@@ -87,7 +64,9 @@ class ToolChatRow(TypedDict):
 
 @dataclass(frozen=True)
 class ChatSample:
-    """A chat in the form of transformers, with the tools that were offered. `split`: "train" or "held_out"."""
+    """A chat in the form of transformers, with the tools that were offered. `split`: "train" or "held_out"; `kind`:
+    "direct", "detour" (with a move that the previews advise against) or "model" (a run of a model). An assistant's
+    message of `weight` 0 is read and not learned."""
 
     messages: Sequence[ChatTurn]
     speedup: float
@@ -95,7 +74,7 @@ class ChatSample:
     lineage: str
     arch: str
     split: str
-    kind: str = "direct"  # "detour": with a step that gained nothing; "model": a run of a model
+    kind: str = "direct"
     tools: Sequence[JsonObject] = field(default_factory=tool_definitions)
 
     def document(self) -> ToolChatRow:
@@ -117,44 +96,111 @@ class ChatSample:
         return text_id(json.dumps(self.messages, sort_keys=True))
 
 
-def split_of(lineage: str, origin: str) -> str:
-    """Relatives are in the same part. Handwritten programs are never trained on."""
-    is_held_out = origin == "handwritten" or zlib.crc32(lineage.encode()) % HELD_OUT == 0
-    return "held_out" if is_held_out else "train"
+@dataclass
+class PathChat:
+    """A chat that grows by calls of tools, whose answers are given. `now`: the best program so far; `made`: programs
+    that were made; `words`: what the next message begins with."""
+
+    messages: list[ChatTurn]
+    now: str = "v0"
+    made: int = 0
+    calls: int = 0
+    words: str = ""
+
+    def use(self, thought: str, answer: Answer, name: str, *, weight: int = 1, **arguments: str | int) -> None:
+        """Adds a call of a tool and its answer; `weight` 0 is of a call that is not to be learned."""
+        message = tool_call_message(name, arguments, self.calls, f"{self.words}{thought}")
+        if not weight:
+            message["weight"] = weight
+        result = tool_result_message(name, message["tool_calls"][0]["id"], document_json(answer))
+        self.messages += [message, result]
+        self.calls, self.words = self.calls + 1, ""
+
+    def end(self, why: str) -> None:
+        """Adds the final message."""
+        self.messages.append({"role": "assistant", "content": f"{self.words}{why}\n{DONE}: {self.now}"})
 
 
-def make_chat_samples(request: OptimizeRequest, result: OptimizeResult, lineage: str, origin: str) -> list[ChatSample]:
-    """The success as samples: straight, and once with each step that gained nothing, up to MOST_DETOURS.
+def make_chat_samples(valued: ValuedProgram) -> list[ChatSample]:
+    """The path of a program as samples: straight, and once with each executed move that the previews advise against.
 
-    Raises NotTeachable if there is none."""
-    if result.status != "improved":
-        raise NotTeachable(f"the search ended {result.status}", reason=Reason.of(result.status))
-    path = winning_steps(result)
-    session = open_tool_session(request)
-    samples = [_chat_sample(session, request, path, None, (lineage, origin))]
-    for detour in dead_ends(result, path):
-        with contextlib.suppress(NotTeachable):  # such as a move that is not proposed
-            samples.append(_chat_sample(session.again(), request, path, detour, (lineage, origin)))
+    Raises NotTeachable for a program without states, or whose path ends with a program that does not pass."""
+    if not valued.states:
+        raise NotTeachable("the program does not run, or has no preview", reason=Reason.NO_PREVIEW)
+    checks = valued.states[-1].checks
+    if checks and not Verification(checks).passed:
+        raise NotTeachable("the answer does not pass", reason=Reason.NOT_VERIFIED)
+    mistakes = [(state.depth, row) for state in valued.states for row in state.executed if is_mistake(state, row)]
+    samples = [_tell_path(valued, None)]
+    for mistake in mistakes:
+        with contextlib.suppress(
+            NotTeachable
+        ):  # such as one that gains after all, and leads where nothing was recorded
+            samples.append(_tell_path(valued, mistake))
     return samples
 
 
-def open_tool_session(request: OptimizeRequest) -> ToolSession:
-    """A session that takes measured runs from a search's journal, and adds to it."""
-    return ToolSession(request.target, ToolLimits(run_s=RUN_TIME_S), request.journal, allow=request.allow)
+def _part_of(split: str) -> str:
+    return "train" if split == "train" else "held_out"
 
 
-def _chat_sample(
-    session: ToolSession,
-    request: OptimizeRequest,
-    path: Sequence[SearchStep],
-    detour: SearchStep | None,
-    origin: tuple[str, str],
-) -> ChatSample:
-    chat = ToolChat(session, opening_messages(request.text, request.target.arch))
-    session.add(request.text, arguments=request.arguments, made="source")
-    speedup = replay_steps(chat, path, detour)
-    about = (round(speedup, 4), text_id(request.text), origin[0], request.target.arch, split_of(*origin))
-    return ChatSample(chat.messages, *about, kind="detour" if detour else "direct")
+def is_mistake(state: ValuedState, row: ExecutedMove) -> bool:
+    """Whether a preview advised against a move that was executed."""
+    return (state.moves[row.move].gain or 0.0) < LIKELY_GAIN
+
+
+def _tell_path(valued: ValuedProgram, mistake: tuple[int, ExecutedMove] | None) -> ChatSample:
+    """A chat along the states. With a mistake, it is made in its state before the moves that the previews advise."""
+    first = valued.states[0]
+    chat = PathChat(opening_messages(valued.text, first.arch))
+    chat.use(f"First I measure it on {first.arch}.", describe_run(first.kernels), "profile", program="v0")
+    chat.words = _limit_text(describe_run(first.kernels))
+    speedup = 1.0
+    for state in valued.states:
+        chat.use("I look at what can be changed.", propose_recorded(state), "propose", program=chat.now)
+        advised = [row for row in state.executed if not is_mistake(state, row)]
+        rows = [mistake[1], *advised] if mistake and mistake[0] == state.depth else advised
+        kept = next((row for row in rows if _try_move(chat, state, row)), None)
+        if kept is None:
+            chat.end(f"No other move is expected to gain {LIKELY_GAIN - 1:.0%}.")
+            break
+        if kept is not state.next_move:
+            raise NotTeachable("the path goes on from another move")
+        speedup *= state.duration_ns / kept.duration_ns
+    else:
+        chat.end(f"{len(valued.states)} moves are enough.")
+    about = (round(speedup, 4), first.program, first.lineage, first.arch, _part_of(first.split))
+    return ChatSample(chat.messages, *about, kind="detour" if mistake else "direct")
+
+
+def _try_move(chat: PathChat, state: ValuedState, row: ExecutedMove) -> bool:
+    """Applies a move and compares; whether the changed program is kept. Raises NotTeachable if it does not run."""
+    move, mistake = state.moves[row.move], is_mistake(state, row)
+    expected = "" if mistake or move.gain is None else f", expected {move.gain:.2f} times as fast"
+    chat.made += 1
+    program = f"v{chat.made}"
+    diff = row.diff.replace("before", chat.now, 1).replace("after", program, 1)
+    thought = f"{move.transformation} on {move.kernel}{expected}: I try it."
+    changed = ChangedProgram(program, diff)
+    chat.use(thought, changed, "apply", weight=0 if mistake else 1, program=chat.now, move=row.move)
+    if not row.kernels:
+        raise NotTeachable("a changed program does not run")
+    compared = compare_runs(state.kernels, row.kernels)
+    chat.use("Did that make it faster?", compared, "compare", before=chat.now, after=program)
+    times = f"{compared.speedup or 0.0:.2f} times as fast"
+    if gains(state.duration_ns, row.duration_ns):
+        chat.now, chat.words = program, f"{times}{_describe_changes(compared)}: I keep it. "
+        return True
+    chat.words = f"{times} is no gain. I go back to {chat.now}. "
+    return False
+
+
+def propose_recorded(state: ValuedState) -> ProposedMoves:
+    """What `propose` answers of a recorded state."""
+    moves = state.moves[:MOST_MOVES]
+    rows = [ProposedMove(n, m.transformation, m.kernel, m.plan, m.why) for n, m in enumerate(moves)]
+    order = order_moves(state.ordered_moves()[:MOST_MOVES])
+    return ProposedMoves(list_proposals(rows, order, {n: moves[n].gain for n in order[:PREVIEWED]}))
 
 
 def steps_of(messages: Sequence[ChatTurn]) -> Iterator[str]:
@@ -164,82 +210,17 @@ def steps_of(messages: Sequence[ChatTurn]) -> Iterator[str]:
             yield text_id(json.dumps(messages[: at + 3], sort_keys=True))
 
 
-def winning_steps(result: OptimizeResult) -> list[SearchStep]:
-    """The steps from the original to the answer."""
-    if result.step < 0:
-        raise NotTeachable("no step leads to the answer")
-    path = [result.steps[result.step]]
-    while path[0].parent >= 0:
-        path.insert(0, result.steps[path[0].parent])
-    return path
-
-
-def dead_ends(result: OptimizeResult, path: Sequence[SearchStep]) -> list[SearchStep]:
-    """Steps that gained nothing, tried where the path goes on; the last ones first, for which most was known."""
-    starts = {step.parent for step in path}
-    steps_tried = [s for s in result.steps if s.parent in starts and s.outcome == StepOutcome.NOT_FASTER]
-    return steps_tried[::-1][:MOST_DETOURS]
-
-
-def replay_steps(chat: ToolChat, path: Sequence[SearchStep], detour: SearchStep | None) -> float:
-    """Walks the path with the tools; the verified speed-up. Raises NotTeachable where a tool answers something else."""
-    now, words = "v0", ""
-    begin = f"First I measure it on {chat.session.target.arch}."
-    thought = _limit_text(chat.use(begin, TimedProgram, "profile", program=now))
-    for step in path:
-        moves = chat.use(thought, ProposedMoves, "propose", program=now).moves
-        if detour is not None and detour.parent == step.parent:
-            _, gained = _try_move(chat, "", _find_move(moves, detour), now)
-            words = f"{gained}: no gain. I go back to {now}. "
-        else:
-            words = ""
-        now, gained = _try_move(chat, words, _find_move(moves, step), now)
-        words = f"{gained}, so I keep it. "
-        if step is not path[-1]:
-            thought = _limit_text(chat.use(f"{words}What limits it now?", TimedProgram, "profile", program=now))
-    verified = chat.use(f"{words}I check that it does the same.", VerifiedProgram, "run_and_verify", program=now)
-    if not verified.passed:
-        raise NotTeachable("the answer does not pass", reason=Reason.NOT_VERIFIED)
-    if len(path) > 1:  # else it is known: no number is said that no tool has answered
-        chat.use("What did all of it gain?", ComparedPrograms, "compare", before="v0", after=now)
-    total = compare(chat.session, "v0", now).speedup or 1.0
-    checks = ", ".join(row.check.replace("_", " ") for row in verified.checks if row.passed)
-    text = f"{DONE}: {now} is {total:.2f} times as fast as the original and passed: {checks}."
-    chat.messages.append({"role": "assistant", "content": text})
-    return total
-
-
-def _try_move(chat: ToolChat, words: str, row: ProposedMove, now: str) -> tuple[str, str]:
-    """Applies a proposed move; the new program's name, and what it gained in words."""
-    expected = "" if row.gain is None else f", expected {row.gain:.2f} times as fast"
-    thought = f"{words}{row.transformation} on {row.kernel} ({row.why}{expected}): I try it."
-    program = chat.use(thought, ChangedProgram, "apply", program=now, move=row.move).program
-    gained = chat.use("Did that make it faster?", ComparedPrograms, "compare", before=now, after=program)
-    return program, f"It is {gained.speedup or 1.0:.2f} times as fast{_describe_changes(gained, row.kernel)}"
-
-
-def _find_move(moves: Sequence[ProposedMove], step: SearchStep) -> ProposedMove:
-    """The proposed move that is a search's step."""
-    for row in moves:
-        if (row.transformation, row.kernel, row.plan) == (step.transformation, step.kernel, step.plan):
-            return row
-    raise NotTeachable(
-        f"{step.transformation} on {step.kernel} is not among the proposed moves", reason=Reason.NOT_PROPOSED
-    )
-
-
 def _limit_text(profile: TimedProgram) -> str:
     first = profile.kernels[0]
     share = first.duration_us / profile.duration_us if profile.duration_us else 0.0
     return (
-        f"{first.name} takes {100 * share:.0f} % of {profile.duration_us:.1f} us and is limited by "
-        f"{first.limited_by}. I look at what can be changed."
+        f"{first.name} takes {100 * share:.0f} % of {profile.duration_us:.1f} us and is limited by {first.limited_by}. "
     )
 
 
-def _describe_changes(gained: ComparedPrograms, kernel: str) -> str:
-    """The largest changes of the kernel's metrics and counters, in words."""
-    rows = [row for name, row in gained.changed.items() if name.partition("<")[0].removesuffix("_tuned") == kernel]
+def _describe_changes(compared: ComparedPrograms) -> str:
+    """The largest change of metrics and counters, in words."""
+    rows = [row for row in compared.changed.values() if row]
     words = largest_changes({name: pair for row in rows for name, pair in row.items()}, MOST_NAMED_CHANGES)
     return f" ({', '.join(words)})" if words else ""
 
@@ -250,7 +231,7 @@ def largest_changes(changed: Mapping[str, Sequence[float]], most: int) -> list[s
     return [f"{name} {a:.4g} -> {b:.4g}" for _, name, a, b in sorted(pairs, reverse=True)[:most]]
 
 
-def from_trace(lines: Sequence[TraceLine], lineage: str, origin: str) -> ChatSample:
+def from_trace(lines: Sequence[TraceLine]) -> ChatSample:
     """A model's run as a sample, if its answer was verified as faster. Raises NotTeachable otherwise."""
     outcome = next((line for line in reversed(lines) if line["kind"] == "outcome"), None)
     first = next((line for line in lines if line["kind"] == "run"), None)
@@ -259,9 +240,8 @@ def from_trace(lines: Sequence[TraceLine], lineage: str, origin: str) -> ChatSam
         raise NotTeachable("the run has no verified gain", reason=reason)
     messages = [_with_objects(line["message"]) for line in lines if line["kind"] == "message"]
     program = str(first["program"])
-    split = split_of(lineage or program, origin)
-    sample = ChatSample(messages, outcome["speedup"], program, lineage or program, first["arch"], split)
-    return replace(sample, kind="model")
+    [split] = splits_of(["llm"], [program], origins=["llm"])
+    return ChatSample(messages, outcome["speedup"], program, program, first["arch"], _part_of(split), kind="model")
 
 
 def _with_objects(message: ChatTurn) -> ChatTurn:

@@ -1,4 +1,4 @@
-"""Makes training samples over many programs: each is optimized by the search, and its winning steps become chats."""
+"""Makes training samples over many programs: the path of each one's best moves becomes chats."""
 
 from __future__ import annotations
 
@@ -10,27 +10,22 @@ from pathlib import Path
 from typing import TypedDict, cast
 
 from hipsynth.core.documents import document_json
-from hipsynth.core.errors import HipsynthError
 from hipsynth.core.files import write_whole
 from hipsynth.core.journal import ResultJournal
-from hipsynth.core.program import Program
-from hipsynth.core.reasons import Reason
-from hipsynth.core.scratch import scratch_folder
-from hipsynth.profiling.backends.protocol import Target
 from hipsynth.tuning.agent.sft_chats import (
     ChatSample,
     NotTeachable,
     ToolChatRow,
     from_trace,
     make_chat_samples,
-    open_tool_session,
     steps_of,
 )
 from hipsynth.tuning.agent.trace import read_trace
-from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
+from hipsynth.tuning.optimize.move_paths import ValuationJob, collect_move_values
+from hipsynth.tuning.optimize.move_values import ValuedProgram, read_jobs
 
 SPLITS = ("train", "held_out")
-DONE_FILE, REPORT_FILE = "done.jsonl", "report.json"
+RUNS_FILE, MOVES_FILE, REPORT_FILE = "runs.jsonl", "moves.jsonl", "report.json"
 
 
 class DigestedRow(ToolChatRow):
@@ -40,7 +35,7 @@ class DigestedRow(ToolChatRow):
 
 
 class ProgramSamples(TypedDict):
-    """The samples of one program on one target, or why there are none."""
+    """The samples of one program on one target, or of a model's run, or why there are none."""
 
     samples: list[DigestedRow]
     reason: str
@@ -59,41 +54,23 @@ class CollectionSummary:
     without: Mapping[str, int]
 
 
-@dataclass(frozen=True)
-class ProgramTarget:
-    """One program on one target."""
-
-    program: Program
-    target: Target
-    budget_s: float
-
-    @property
-    def key(self) -> str:
-        return "/".join((self.program.id, self.target.arch, self.target.flags, f"{self.budget_s:g}"))
-
-
 def collect_chats(
-    items: Iterable[ProgramTarget], out: Path, say: Callable[[str], None] = lambda line: None
+    jobs: Iterable[ValuationJob], out: Path, workers: int, say: Callable[[str], None] = lambda line: None
 ) -> CollectionSummary:
-    """Makes what `out` lacks, and writes train.jsonl, held_out.jsonl and report.json; returns the report.
+    """Walks the paths that `out` lacks, and writes train.jsonl, held_out.jsonl and report.json; returns the report.
 
-    A program whose search finds nothing, or that fails, is in the report with its reason; it is not searched on further
-    targets. Raises BadInput if `out` cannot be used.
-    """
-    out.mkdir(parents=True, exist_ok=True)
-    journal = ResultJournal(out / DONE_FILE, _check_result)
-    records = journal.read()
-    gained: dict[str, bool] = {}  # whether a program's first target gave a sample
-    for item in items:
-        if item.key not in records:
-            records[item.key] = (
-                _make_samples(item) if gained.get(item.program.id, True) else _no_samples(Reason.NOT_ON_FIRST_TARGET)
-            )
-            journal.add(item.key, records[item.key])
-            result = records[item.key]
-            say(f"{item.program.name or item.program.id} {item.target.arch}: {result['reason'] or 'told'}")
-        gained.setdefault(item.program.id, bool(records[item.key]["samples"]))
-    return write_chats(out, records.values())
+    A program that fails is in the report with its reason. Raises BadInput if `out` cannot be used, MissingDependency
+    without a compiler or sandbox."""
+    collect_move_values(jobs, out / MOVES_FILE, workers, say)
+    return write_chats(out)
+
+
+def tell_program(valued: ValuedProgram) -> ProgramSamples:
+    """The samples of a program's path."""
+    try:
+        return {"samples": [_sample_line(sample) for sample in make_chat_samples(valued)], "reason": ""}
+    except NotTeachable as error:
+        return _no_samples(error.reason)
 
 
 def _check_result(entry: object) -> ProgramSamples:
@@ -106,21 +83,6 @@ def _no_samples(reason: str) -> ProgramSamples:
     return {"samples": [], "reason": reason}
 
 
-def _make_samples(item: ProgramTarget) -> ProgramSamples:
-    program = item.program
-    lineage = program.family if program.origin == "handwritten" else program.lineage or program.id
-    with scratch_folder() as runs:
-        request = OptimizeRequest(program.text, item.target, item.budget_s, program.arguments, journal=runs)
-        try:
-            session = open_tool_session(request)
-            if not session.moves(session.add(program.text, arguments=program.arguments)):
-                return _no_samples(Reason.NO_MOVES)  # one run, where a search would prepare its checks first
-            samples = make_chat_samples(request, optimize_program(request), lineage, program.origin)
-        except HipsynthError as error:
-            return _no_samples(error.reason)
-    return {"samples": [_sample_line(sample) for sample in samples], "reason": ""}
-
-
 def _sample_line(sample: ChatSample) -> DigestedRow:
     return {"digest": sample.digest, **sample.document()}
 
@@ -130,23 +92,21 @@ def add_runs(paths: Sequence[Path], out: Path) -> CollectionSummary:
 
     Raises BadInput for a trace that cannot be read."""
     out.mkdir(parents=True, exist_ok=True)
-    journal = ResultJournal(out / DONE_FILE, _check_result)
-    records = journal.read()
+    journal = ResultJournal(out / RUNS_FILE, _check_result)
     for path in paths:
         lines = read_trace(path)
         try:
-            result: ProgramSamples = {"samples": [_sample_line(from_trace(lines, "", "llm"))], "reason": ""}
+            result: ProgramSamples = {"samples": [_sample_line(from_trace(lines))], "reason": ""}
         except NotTeachable as error:
             result = _no_samples(error.reason)
-        key = f"run/{path.resolve()}"
-        records[key] = result
-        journal.add(key, result)
-    return write_chats(out, records.values())
+        journal.add(f"run/{path.resolve()}", result)
+    return write_chats(out)
 
 
-def write_chats(out: Path, results: Iterable[ProgramSamples]) -> CollectionSummary:
-    """The files of all results: each chat once, and no lineage in both parts."""
-    results = list(results)
+def write_chats(out: Path) -> CollectionSummary:
+    """Writes the chats of all paths and runs in a folder, each once, no lineage in both parts; returns the report."""
+    results = [tell_program(valued) for valued in read_jobs(out / MOVES_FILE)]
+    results += ResultJournal(out / RUNS_FILE, _check_result).read().values()
     once: dict[str, DigestedRow] = {}
     for result in results:
         for row in result["samples"]:

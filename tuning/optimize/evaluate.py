@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -67,7 +67,7 @@ class CandidateMeasurement:
 
     @property
     def duration_ns(self) -> float:
-        return sum(kernel.duration_ns for kernel in self.kernels)
+        return sum_durations(self.kernels)
 
     @property
     def error(self) -> float:
@@ -80,8 +80,18 @@ class CandidateMeasurement:
 
     def of(self, kernel: str) -> KernelTime | None:
         """The times of a kernel of the source, also if renamed (`NAME_tuned`) or an instance of a template."""
-        named = [k for k in self.kernels if original_name(k.name) == kernel]
-        return max(named, key=lambda k: k.duration_ns, default=None)
+        return kernel_of(self.kernels, kernel)
+
+
+def sum_durations(kernels: Iterable[KernelTime]) -> float:
+    """Nanoseconds of a program's kernels."""
+    return sum(kernel.duration_ns for kernel in kernels)
+
+
+def kernel_of(kernels: Iterable[KernelTime], name: str) -> KernelTime | None:
+    """The slowest of the kernels that the original program calls by this name."""
+    named = (kernel for kernel in kernels if original_name(kernel.name) == name)
+    return max(named, key=lambda kernel: kernel.duration_ns, default=None)
 
 
 def original_name(name: str) -> str:

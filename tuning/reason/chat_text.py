@@ -2,7 +2,7 @@
 
 The same functions render chats for training and for use, so a model sees the forms that it has learned. TEMPLATE is a
 chat template of transformers in the widespread form (<tool_call>{"name", "arguments"}</tool_call>); it marks what the
-assistant says, so that only this counts in the loss.
+assistant says, so that only this counts in the loss, and of it no message of weight 0.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from hipsynth.source.model_view import view_source
 from hipsynth.synth.llm.endpoint import ToolCall
 from hipsynth.tuning.agent.prompts import CalledFunction, ChatTurn, RequestedCall
 from hipsynth.tuning.agent.sft_chats import largest_changes
+from hipsynth.tuning.optimize.evaluate import original_name
 from hipsynth.tuning.optimize.transformation_plan import PlanValue
 from hipsynth.tuning.tools.documents import (
     ChangedProgram,
@@ -28,17 +29,21 @@ from hipsynth.tuning.tools.documents import (
 )
 
 MOST_RESULT = 1600  # characters of a tool's result
-MOST_CHANGED = 3  # metrics and counters of a kernel
+MOST_CHANGED = 1  # metrics and counters of a kernel
+MOST_MOVES = 12  # of a program
 A = TypeVar("A")
 METRICS = ("HBM_Arithmetic_Intensity", "L1_Cache_Hit_Rate", "L2_Cache_Hit_Rate", "HBM_GFLOPS")
-TEMPLATE = (
-    "{% for message in messages %}"
-    "{{ '<|im_start|>' + message['role'] + '\n' }}"
-    "{% if message['role'] == 'assistant' %}{% generation %}"
+_SAID = (
     "{{ message['content'] or '' }}"
     "{% for call in message['tool_calls'] or [] %}"
     "{{ '\n<tool_call>' + call['function'] | tojson + '</tool_call>' }}"
-    "{% endfor %}{{ '<|im_end|>' }}{% endgeneration %}{{ '\n' }}"
+    "{% endfor %}{{ '<|im_end|>' }}"
+)
+TEMPLATE = (
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + '\n' }}"
+    "{% if message['role'] == 'assistant' and message['weight'] == 0 %}" + _SAID + "{{ '\n' }}"
+    "{% elif message['role'] == 'assistant' %}{% generation %}" + _SAID + "{% endgeneration %}{{ '\n' }}"
     "{% else %}{{ message['content'] }}"
     "{% if loop.first and tools %}{{ '\nTools: ' }}{% for tool in tools %}"
     "{{ tool['function']['name'] + '(' + tool['function']['parameters']['properties'] | join(', ') + ') ' }}"
@@ -62,6 +67,8 @@ def brief_messages(messages: Sequence[ChatTurn]) -> list[ChatTurn]:
             brief["content"] = _brief_result(str(message.get("name", "")), brief["content"])
         elif message.get("tool_calls"):
             brief["tool_calls"] = [_brief_call(call["function"]) for call in message["tool_calls"]]
+        if "weight" in message:
+            brief["weight"] = message["weight"]
         brief_list.append(brief)
     return brief_list
 
@@ -105,13 +112,16 @@ def _brief_profile(answer: TimedProgram) -> str:
     for row in answer.kernels[:3]:
         known_metrics = [f"{name} {row.metrics[name]:g}" for name in METRICS if name in row.metrics]
         shape = f"grid {list(row.grid)} block {list(row.block)}"
-        lines.append(f"{row.name}: {row.duration_us} us, {row.limited_by}, {shape}, {', '.join(known_metrics)}")
+        lines.append(
+            f"{original_name(row.name)}: {row.duration_us} us, {row.limited_by}, {shape}, {', '.join(known_metrics)}"
+        )
     return "\n".join(lines)
 
 
 def _brief_moves(answer: ProposedMoves) -> str:
-    """A line for each move: what most plans of its kernel have in common is left out."""
-    rows = answer.moves
+    """A line for each move, up to MOST_MOVES: what most plans of its kernel have in common is left out. Where moves are
+    previewed, only they are shown."""
+    rows = [row for row in answer.moves if row.gain is not None][:MOST_MOVES] or answer.moves[:MOST_MOVES]
     plans = [set(_plan_words(row.plan)) for row in rows]
     of = [(row.kernel, word) for row, plan in zip(rows, plans, strict=True) for word in plan]
     each = Counter(row.kernel for row in rows)
@@ -138,7 +148,11 @@ def _brief_apply(answer: ChangedProgram) -> str:
 
 
 def _brief_comparison(answer: ComparedPrograms) -> str:
-    rows = [f"{name}: {', '.join(largest_changes(row, MOST_CHANGED))}" for name, row in answer.changed.items() if row]
+    rows = [
+        f"{original_name(name)}: {', '.join(largest_changes(row, MOST_CHANGED))}"
+        for name, row in answer.changed.items()
+        if row
+    ]
     return "\n".join([f"speedup {answer.speedup}", *rows])
 
 

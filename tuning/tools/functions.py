@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated
 
 from hipsynth.core.kernel_record import KernelRecord
@@ -17,10 +19,9 @@ from hipsynth.profiling.reports.what_if import LEAST_WORTH, answer_what_if
 from hipsynth.simulator.build import build_text, compile_limits
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
-from hipsynth.tuning.optimize.evaluate import KernelTime, changed_metrics
+from hipsynth.tuning.optimize.evaluate import KernelTime, changed_metrics, kernel_of, sum_durations
 from hipsynth.tuning.optimize.move_order import describe_move, order_moves
 from hipsynth.tuning.optimize.move_values import diff_texts
-from hipsynth.tuning.optimize.transformation_plan import Move
 from hipsynth.tuning.swizzle import report
 from hipsynth.tuning.swizzle.search import SwizzleSettings
 from hipsynth.tuning.swizzle.search import search_mappings as swizzled
@@ -112,9 +113,13 @@ def edit(
 
 def profile(session: ToolSession, program: ProgramName) -> TimedProgram:
     """Run a program on the simulated GPU: each kernel's time, what limits it, and the hardware's metrics."""
-    measured = session.ran(session.version(program))
-    kernels = sorted(measured.kernels, key=lambda kernel: -kernel.duration_ns)
-    return TimedProgram(round(measured.duration_ns / 1e3, 3), tuple(map(_kernel_entry, kernels)))
+    return describe_run(session.ran(session.version(program)).kernels)
+
+
+def describe_run(kernels: Sequence[KernelTime]) -> TimedProgram:
+    """What `profile` answers of a measured run."""
+    slowest_first = sorted(kernels, key=lambda kernel: -kernel.duration_ns)
+    return TimedProgram(round(sum_durations(kernels) / 1e3, 3), tuple(map(_kernel_entry, slowest_first)))
 
 
 def _kernel_entry(kernel: KernelTime) -> TimedKernel:
@@ -153,21 +158,22 @@ def compare(
     after: Annotated[str, "name of the second program"],
 ) -> ComparedPrograms:
     """Compare the measured runs of two programs: the speed-up, and the metrics and counters that changed."""
-    run_before, other = session.ran(session.version(before)), session.ran(session.version(after))
+    runs = session.ran(session.version(before)), session.ran(session.version(after))
+    return compare_runs(runs[0].kernels, runs[1].kernels)
+
+
+def compare_runs(before: Sequence[KernelTime], after: Sequence[KernelTime]) -> ComparedPrograms:
+    """What `compare` answers of two measured runs."""
     changed = {}
-    for kernel in run_before.kernels:
-        now = other.of(kernel.name.partition("<")[0].removesuffix("_tuned"))
+    for kernel in before:
+        now = kernel_of(after, kernel.name.partition("<")[0].removesuffix("_tuned"))
         if now is not None:
             rows = changed_metrics(kernel, now)
             names = [name for name in rows if name in kernel.metrics] + [n for n in rows if n not in kernel.metrics]
             changed[kernel.name] = {name: rows[name] for name in names[:MOST_CHANGED]}
-    speedup = run_before.duration_ns / other.duration_ns if other.duration_ns else None
-    return ComparedPrograms(
-        None if speedup is None else round(speedup, 3),
-        round(run_before.duration_ns / 1e3, 3),
-        round(other.duration_ns / 1e3, 3),
-        changed,
-    )
+    first_ns, then_ns = sum_durations(before), sum_durations(after)
+    speedup = round(first_ns / then_ns, 3) if then_ns else None
+    return ComparedPrograms(speedup, round(first_ns / 1e3, 3), round(then_ns / 1e3, 3), changed)
 
 
 def resources(session: ToolSession, program: ProgramName) -> ProgramResources:
@@ -261,15 +267,18 @@ def propose(
     state, arch = session.state(version), session.target.arch
     ordered = order_moves([describe_move(move, state, arch) for move, _ in moves])
     gains = {number: session.expected_gain(version, moves[number][1]) for number in ordered[:preview]}
-    listed = sorted(ordered, key=lambda number: -(gains.get(number) or 0.0))
-    rows = (_proposed_move(number, moves[number][0], gains.get(number)) for number in listed)
+    rows = [ProposedMove(n, m.transformation, m.kernel, m.plan.decisions(), m.why) for n, (m, _) in enumerate(moves)]
     fixed = {k.name: k.together or k.fixed for k in session.parsed(version).kernels if not k.independent}
-    return ProposedMoves(tuple(rows), fixed or None)
+    return ProposedMoves(list_proposals(rows, ordered, gains), fixed or None)
 
 
-def _proposed_move(number: int, move: Move, gain: float | None) -> ProposedMove:
-    plan = move.plan.decisions()
-    return ProposedMove(number, move.transformation, move.kernel, plan, move.why, _round_gain(gain))
+def list_proposals(
+    rows: Sequence[ProposedMove], ordered: Sequence[int], gains: Mapping[int, float | None]
+) -> tuple[ProposedMove, ...]:
+    """What `propose` lists of a program's moves: by gain where it is previewed, else in the order of their numbers in
+    `ordered`."""
+    listed = sorted(ordered, key=lambda number: -(gains.get(number) or 0.0))
+    return tuple(replace(rows[number], gain=_round_gain(gains.get(number))) for number in listed)
 
 
 def _round_gain(gain: float | None) -> float | None:
