@@ -8,14 +8,23 @@ from pathlib import Path
 
 from hipsynth.core.files import write_whole
 
-_TABLES = re.compile(r"(<!-- tables: [^>]* -->\n).*?(<!-- end -->)", re.DOTALL)
+_TABLES = re.compile(r"(<!-- tables: ([^>]*) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def write_tables(page: Path, text: str) -> None:
-    """Replaces what stands between `<!-- tables: COMMAND -->` and `<!-- end -->` in a page. Raises ValueError if the
-    page has no such place."""
-    content, count = _TABLES.subn(lambda block: block[1] + text + block[2], page.read_text())
-    if not count:
+def write_tables(page: Path, text: str, command: str = "") -> None:
+    """Replaces what stands between `<!-- tables: COMMAND -->` and `<!-- end -->` in a page, of those that name
+    `command`. Raises ValueError if the page has no such place."""
+    places = 0
+
+    def replace_block(block: re.Match[str]) -> str:
+        nonlocal places
+        if command not in block[2]:
+            return block[0]
+        places += 1
+        return block[1] + text + block[3]
+
+    content = _TABLES.sub(replace_block, page.read_text())
+    if not places:
         raise ValueError(f"{page} has no place for tables")
     write_whole(page, content)
 

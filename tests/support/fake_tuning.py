@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
+from hipsynth.core.documents import document_json
+from hipsynth.core.program import Program
+from hipsynth.core.store.splits import splits_of
+from hipsynth.tuning.agent.sft_data import MOVES_FILE, write_chats
 from hipsynth.tuning.optimize.documents import VerificationCheck
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, KernelTime
 from hipsynth.tuning.optimize.move_order import OrderedMove
+from hipsynth.tuning.optimize.move_paths import ValuationJob, value_program
+from hipsynth.tuning.optimize.move_values import ValuedProgram
 from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.optimize.verify import Verification, Verifier
+from hipsynth.tuning.trial import target_of
 
 TEXT = """#include <hip/hip_runtime.h>
 __global__ void scale(const float* in, float* out, int n) {
@@ -44,6 +53,23 @@ def predicted(text: str) -> float | None:
     return None if "__restrict__" in text else 100.0 / (1.5 if "at_x < 4; " in text else 1)
 
 
+def fake_program(number: int, split: str) -> Program:
+    """TEXT with a comment, of a lineage that is in this split."""
+    lineage = next(f"{number}-{n}" for n in range(10_000) if splits_of(["x"], [f"{number}-{n}"]) == [split])
+    return Program(f"{TEXT}// {number}\n", "synthetic", "x", lineage=lineage)
+
+
+def write_traces(folder: Path, splits: Sequence[str], arch: str = "gfx942") -> list[ValuedProgram]:
+    """A folder as `synth traces` writes it, with a program of each of these splits. The paths are walked here: workers
+    would not have the fakes."""
+    jobs = [ValuationJob(fake_program(n, split), target_of(arch)) for n, split in enumerate(splits)]
+    valued = [value_program(job) for job in jobs]
+    folder.mkdir(parents=True)
+    (folder / MOVES_FILE).write_text("".join(json.dumps(document_json(row)) + "\n" for row in valued))
+    write_chats(folder)
+    return valued
+
+
 class UnlearnedOrder:
     """Leaves moves in their order, so that tests do not change when it is learned again."""
 
@@ -53,15 +79,17 @@ class UnlearnedOrder:
 
 def without_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Evaluator, "__call__", measure)
-    for module in ("optimize.search", "tools.functions"):
-        monkeypatch.setattr(f"hipsynth.tuning.{module}.shipped_order", UnlearnedOrder)
+    for module in ("search", "move_order"):
+        monkeypatch.setattr(f"hipsynth.tuning.optimize.{module}.shipped_order", UnlearnedOrder)
     monkeypatch.setattr(Verifier, "full", full)
     monkeypatch.setattr(Verifier, "quick", lambda self, text: full(self, text).checks[0])
     monkeypatch.setattr(Verifier, "_is_usable", lambda self, size: True)
     monkeypatch.setattr("hipsynth.tuning.tools.tool_session.read_program", parsed)
-    monkeypatch.setattr("hipsynth.tuning.optimize.optimize.read_program", parsed)
+    for module in ("optimize", "move_paths"):
+        monkeypatch.setattr(f"hipsynth.tuning.optimize.{module}.read_program", parsed)
     monkeypatch.setattr("hipsynth.tuning.optimize.optimize.duration_predictor", lambda *_: lambda text: None)
-    monkeypatch.setattr("hipsynth.tuning.tools.tool_session.duration_predictor", lambda *_: predicted)
+    for module in ("tools.tool_session", "optimize.move_paths"):
+        monkeypatch.setattr(f"hipsynth.tuning.{module}.duration_predictor", lambda *_: predicted)
     monkeypatch.setattr("hipsynth.tuning.tools.functions.build_text", lambda *_: (None, 0))
     monkeypatch.setattr("hipsynth.tuning.optimize.optimize.time_checked_shapes", lambda *_: ())
     monkeypatch.setattr("hipsynth.tuning.optimize.optimize.time_drawn_shapes", lambda *_: ())

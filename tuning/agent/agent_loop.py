@@ -52,7 +52,8 @@ class AgentSettings:
 
 @dataclass(frozen=True)
 class AgentResult:
-    """The verified answer, and how the run went. `ended`: "finished", or which limit or failure ended it."""
+    """The verified answer, and how the run went. `ended`: "finished", or which limit or failure ended it; `programs`:
+    that were executed, the original among them."""
 
     found: OptimizeResult
     ended: str
@@ -60,6 +61,7 @@ class AgentResult:
     calls: int
     failed_calls: int
     tokens: int
+    programs: int = 0
 
     def document(self, model: str, trace: Path) -> ModelRun:
         """How the run went, of the model of this name."""
@@ -84,12 +86,14 @@ class AgentRun:
         manner: AgentSettings,
         path: Path,
         say: Callable[[str], None],
+        known: ToolSession | None = None,
     ) -> None:
         """Raises UsageError for an unknown target, BadInput for a trace that is damaged or of another run."""
         self.client, self.manner, self.say = client, manner, say
         sizes = tuple(tuple(size) for size in request.sizes)
         limits = ToolLimits(calls=manner.calls, programs=manner.calls + 2)
-        self.session = ToolSession(request.target, limits, request.journal, sizes, request.allow)
+        known = known or ToolSession(request.target, limits, request.journal, sizes, request.allow)
+        self.session = known.again(limits)
         about = {"program": text_id(request.text), "model": manner.model, "arguments": list(request.arguments)}
         self.trace = Trace(path, about | asdict(self.session.target))
         self.messages: list[ChatTurn] = []
@@ -248,13 +252,15 @@ def drive_model(
     manner: AgentSettings,
     path: Path,
     say: Callable[[str], None] = lambda line: None,
+    known: ToolSession | None = None,
 ) -> AgentResult:
     """Lets a model optimize a program; its run is kept in the trace at `path`, and one that was interrupted goes on.
+    What another session has measured of the program, `known`, is not measured again.
 
     Raises UsageError for an unknown target, HipsynthError (reason of the run) for a program that does not run, and
     BadInput for a source without a kernel or a trace of another run.
     """
-    run = AgentRun(request, client, manner, path, say)
+    run = AgentRun(request, client, manner, path, say, known)
     original = run.session.versions["v0"]
     first = run.session.measured(original)
     if not first.ok:
@@ -266,7 +272,8 @@ def drive_model(
     outcome = outcomes[-1]["ended"] if outcomes else run.talk()
     answer = choose_answer(run.session, refused, say)
     turns = sum(message["role"] == "assistant" for message in run.messages)
-    driven = AgentResult(answer, outcome, turns, run.session.calls, run.failed, run.tokens)
+    programs = len({version.text for version in run.session.versions.values()})
+    driven = AgentResult(answer, outcome, turns, run.session.calls, run.failed, run.tokens, programs)
     if not outcomes:
         run.trace.add(
             {

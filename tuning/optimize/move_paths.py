@@ -95,8 +95,7 @@ class PathWalker:
             following = valued.next_move
             if following is None or depth == DEPTH - 1:
                 last = state.text if following is None else candidates[following.move][1]
-                found = state.found if following is None else runs[following.move]
-                yield replace(valued, checks=self._check(last, origin, found))
+                yield replace(valued, checks=self._check(last))
                 return
             yield valued
             move, changed = candidates[following.move]
@@ -140,13 +139,13 @@ class PathWalker:
         for number in losing[: LOSING[min(valued.depth, 1)]]:
             yield number, self.evaluate(candidates[number][1])
 
-    def _check(self, text: str, origin: SearchState, found: CandidateMeasurement) -> tuple[VerificationCheck, ...]:
-        """All checks of the program that a path ends with; none of the original, of handwritten programs (nothing is
-        learned from them), or where it runs at no size."""
-        if text == origin.text or self.job.program.origin == "handwritten":
+    def _check(self, text: str) -> tuple[VerificationCheck, ...]:
+        """The outputs at a small size of the program that a path ends with; nothing of the original, of handwritten
+        programs (nothing is learned from them), or where it runs at no size."""
+        if text == self.program.text or self.job.program.origin == "handwritten":
             return ()
         verifier = prepare_verifier(self.program, self.job.target)
-        return verifier.full(text, (origin.found, found)).checks if verifier.sizes else ()
+        return (verifier.quick(text),) if verifier.sizes else ()
 
 
 def _ratio(before: float, after: float | None) -> float | None:

@@ -23,6 +23,7 @@ from hipsynth.tuning.agent.agent_loop import AgentResult, AgentSettings, drive_m
 from hipsynth.tuning.optimize.optimize import OptimizeRequest, OptimizeResult
 from hipsynth.tuning.reason.local_model import LocalModel, Turn
 from hipsynth.tuning.reason.sft import TASK, read_chats, source_of
+from hipsynth.tuning.tools import ToolSession
 from hipsynth.tuning.trial import target_of
 
 if TYPE_CHECKING:
@@ -49,14 +50,19 @@ def roll_out(model: LocalModel, text: str, target: Target, arguments: tuple[str,
 
 
 def run_model(
-    model: LocalModel, text: str, target: Target, arguments: tuple[str, ...] = (), calls: int = CALLS
+    model: LocalModel,
+    text: str,
+    target: Target,
+    arguments: tuple[str, ...] = (),
+    calls: int = CALLS,
+    known: ToolSession | None = None,
 ) -> tuple[AgentResult | None, str]:
-    """A run of the model, and why it ended."""
+    """A run of the model, and why it ended; what `known` has measured is not measured again."""
     manner = AgentSettings("local", calls=calls, seconds=SECONDS, answer_tokens=model.most, context_chars=1 << 20)
     request = OptimizeRequest(text, target, SECONDS, arguments)
     with scratch_folder() as scratch:
         try:
-            driven = drive_model(request, model, manner, scratch / "run.jsonl")
+            driven = drive_model(request, model, manner, scratch / "run.jsonl", known=known)
         except HipsynthError as error:
             return None, error.reason
     return driven, driven.ended

@@ -81,9 +81,9 @@ class ToolSession:
         self._verifiers: dict[str, Verifier] = {}
         self._verified: dict[tuple[str, str, Arguments], Verification] = {}
 
-    def again(self) -> ToolSession:
+    def again(self, limits: ToolLimits | None = None) -> ToolSession:
         """A new session without programs that reuses this one's measurements and verifications."""
-        other = ToolSession(self.target, self.limits, self.journal, self.sizes, self.allow)
+        other = ToolSession(self.target, limits or self.limits, self.journal, self.sizes, self.allow)
         other._evaluations, other._parsed = self._evaluations, self._parsed
         other._predictions = self._predictions
         other._verifiers, other._verified = self._verifiers, self._verified

@@ -75,7 +75,7 @@ def test_what_a_model_finds_is_verified_and_kept(tmp_path: Path) -> None:
     assert [line["kind"] for line in read_trace(path)].count("message") == 7
     again, requests = driven(APPLY, path)
     assert requests == 0 and again.found.text == found.found.text and again.calls == 2
-    sample = from_trace(read_trace(path), "", "llm")
+    sample = from_trace(read_trace(path))
     assert sample.messages[4]["tool_calls"][0]["function"]["arguments"] == {"program": "v0", "move": HINTS}
     assert sample.speedup == 2.0
 
@@ -138,7 +138,7 @@ def test_a_run_ends_with_a_reason(turns: list[Turn], ended: str, manner: dict[st
     assert (found.ended, found.found.status) == (ended, "unchanged")
     assert found.calls <= manner.get("calls", 40) and found.failed_calls <= FAILED_CALLS
     with pytest.raises(NotTeachable):
-        from_trace(read_trace(tmp_path / "run.jsonl"), "", "llm")
+        from_trace(read_trace(tmp_path / "run.jsonl"))
 
 
 def test_a_busy_endpoint_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from hipsynth.core.documents import document_json
 from hipsynth.core.errors import BadInput
 from hipsynth.tuning.optimize.evaluate import KernelTime
 from hipsynth.tuning.optimize.move_order import MoveOrder, OrderedMove, move_features, shipped_order, take_turns
-from hipsynth.tuning.optimize.move_values import ValuedMove, ValuedState, read_jobs
+from hipsynth.tuning.optimize.move_values import ValuedMove, ValuedProgram, ValuedState, read_jobs
 
 KERNEL = KernelTime(
     "scale", 9000.0, 1, "latency", "VGPRs", (512, 1, 1), (64, 1, 1), True, {"IPC": 0.2}, {"SQ_WAVES": 512.0}
@@ -64,7 +64,8 @@ def test_the_shipped_order_expects_less_of_coarsening_where_the_grid_is_small() 
 def test_values_are_read_again_and_a_cut_line_is_left_out(tmp_path: Path) -> None:
     move = ValuedMove("hints", "scale", {}, {"restrict": True, "shape": (8, 8, 1)}, None)
     state = ValuedState("p", "l", "train", "gfx942", 0, (KERNEL,), (move,))
-    line = json.dumps({"job": "p gfx942", "states": [document_json(state)]})
+    valued = ValuedProgram("p gfx942", "synthetic", "text", (state,))
+    line = json.dumps(document_json(valued))
     (tmp_path / "moves.jsonl").write_text(f"{line}\n{line[:50]}\n")
-    assert list(read_jobs(tmp_path / "moves.jsonl")) == [("p gfx942", (state,))]
+    assert list(read_jobs(tmp_path / "moves.jsonl")) == [valued]
     assert list(read_jobs(tmp_path / "none.jsonl")) == []

@@ -1,29 +1,22 @@
-"""Training samples from searches: what they say, that they fit chat templates, and that no lineage is in both parts."""
+"""Training samples from paths of moves: what they say, what is learned of them, and that no lineage is in both parts."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fake_tuning import TEXT, measure, without_simulator
+from fake_tuning import TEXT, fake_program, without_simulator, write_traces
 
 from hipsynth.core.program import Program
-from hipsynth.tuning.agent import sft_data as collecting
 from hipsynth.tuning.agent.prompts import DONE
-from hipsynth.tuning.agent.sft_chats import (
-    MOST_DETOURS,
-    NotTeachable,
-    dead_ends,
-    make_chat_samples,
-    split_of,
-    steps_of,
-    winning_steps,
-)
-from hipsynth.tuning.agent.sft_data import ProgramTarget, collect_chats, write_chats
-from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator
-from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
-from hipsynth.tuning.tools import TOOLS, ToolSession
+from hipsynth.tuning.agent.sft_chats import NotTeachable, is_mistake, make_chat_samples, propose_recorded, steps_of
+from hipsynth.tuning.agent.sft_data import MOVES_FILE, collect_chats, write_chats
+from hipsynth.tuning.optimize.documents import VerificationCheck
+from hipsynth.tuning.optimize.move_paths import ValuationJob, value_program
+from hipsynth.tuning.optimize.move_values import ValuedProgram, read_jobs
+from hipsynth.tuning.tools import TOOLS, ToolSession, run_tool
 from hipsynth.tuning.trial import target_of
 
 TARGET = target_of("gfx942")
@@ -34,103 +27,97 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> None:
     without_simulator(monkeypatch)
 
 
-def test_a_success_is_told_with_the_tools() -> None:
-    request = OptimizeRequest(TEXT, TARGET, 30.0)
-    found = optimize_program(request)
-    samples = make_chat_samples(request, found, "a", "synthetic")
-    dead = dead_ends(found, winning_steps(found))
-    assert [sample.kind for sample in samples] == ["direct"] + ["detour"] * len(dead) and 1 < len(dead) <= MOST_DETOURS
-    steps = [list(steps_of(sample.messages)) for sample in samples]
-    assert [len(one) for one in steps] == [len(sample.messages) // 2 - 1 for sample in samples]
-    shared = set(steps[0]) & set(steps[1])  # before the chats go different ways
-    assert steps[1][0] in shared and len(shared) < len(steps[0]) and not shared & set(steps[1][len(shared) :])
-    for sample in samples:
-        assert sample.speedup == pytest.approx(found.speedup, rel=1e-3) and sample.speedup >= 2
+@pytest.fixture
+def valued() -> ValuedProgram:
+    return value_program(ValuationJob(fake_program(0, "train"), TARGET))
+
+
+def test_a_path_takes_the_best_previewed_move_and_checks_its_end(valued: ValuedProgram) -> None:
+    first, last = valued.states
+    assert (first.depth, last.depth, first.split) == (0, 1, "train")
+    best = max(range(len(first.moves)), key=lambda number: first.moves[number].gain or 0.0)
+    assert first.next_move is first.executed[0] and first.executed[0].move == best
+    assert last.kernels == first.executed[0].kernels and last.next_move is None
+    assert first.checks == () and [check.name for check in last.checks] == ["outputs_equal"]
+    assert all("+++ after" in row.diff for row in first.executed)
+
+
+def test_a_path_is_told_with_the_tools(valued: ValuedProgram) -> None:
+    direct, *detours = make_chat_samples(valued)
+    assert direct.kind == "direct" and detours and {sample.kind for sample in detours} == {"detour"}
+    assert direct.speedup == pytest.approx(1.5) and direct.split == "train"
+    for sample in (direct, *detours):
         roles = [message["role"] for message in sample.messages]
-        assert roles[:2] == ["system", "user"] and roles[2::2] == ["assistant"] * (len(roles[2::2]))
+        assert roles[:2] == ["system", "user"] and roles[2::2] == ["assistant"] * len(roles[2::2])
         for asked, told in zip(sample.messages[2:-1:2], sample.messages[3::2], strict=True):
             [call] = asked["tool_calls"]
             assert told["role"] == "tool" and told["tool_call_id"] == call["id"] and asked["content"]
             function = call["function"]
             schema = TOOLS[function["name"]].schema
             assert set(schema["required"]) <= set(function["arguments"]) <= set(schema["properties"])
-            assert "error" not in json.loads(told["content"])
-        assert sample.messages[-1]["content"].startswith(DONE)
-    direct, *detours = (json.dumps(sample.messages) for sample in samples)
-    assert all("no gain. I go back to" in detour for detour in detours) and "no gain" not in direct
-    assert len(set(detours)) == len(detours)
+        assert sample.messages[-1]["content"].endswith(f"{DONE}: v1")
 
 
-def test_chats_of_one_success_share_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-
-    def counted(self: Evaluator, text: str) -> CandidateMeasurement:
-        asked.append(text)
-        return measure(self, text)
-
-    request = OptimizeRequest(TEXT, TARGET, 30.0)
-    found = optimize_program(request)
-    monkeypatch.setattr(Evaluator, "__call__", counted)
-    assert len(make_chat_samples(request, found, "a", "synthetic")) > 2
-    assert len(asked) == len(set(asked)) > 2
+def test_a_recorded_answer_is_the_tools_answer(valued: ValuedProgram) -> None:
+    session = ToolSession(TARGET)
+    session.add(valued.text, made="source")
+    direct = make_chat_samples(valued)[0].messages
+    for asked, told in zip(direct[2:-1:2], direct[3::2], strict=True):
+        function = asked["tool_calls"][0]["function"]
+        document = run_tool(session, function["name"], function["arguments"]).document
+        assert json.loads(told["content"]) == json.loads(json.dumps(document)), function
+    assert propose_recorded(valued.states[0]).moves[0].gain == 1.5
 
 
-def test_what_gained_nothing_is_no_lesson(monkeypatch: pytest.MonkeyPatch) -> None:
-    request = OptimizeRequest(TEXT, TARGET, 1.0)
-    monkeypatch.setattr("hipsynth.tuning.optimize.search.GAIN", 0.99)
-    with pytest.raises(NotTeachable, match="unchanged"):
-        make_chat_samples(request, optimize_program(request), "a", "synthetic")
+def test_mistakes_are_read_and_not_learned(valued: ValuedProgram) -> None:
+    direct, *detours = make_chat_samples(valued)
+    mistakes = sum(is_mistake(state, row) for state in valued.states for row in state.executed)
+    assert 0 < len(detours) <= mistakes and all("weight" not in message for message in direct.messages)
+    for sample in detours:
+        [masked] = [message for message in sample.messages if message.get("weight") == 0]
+        assert masked["tool_calls"][0]["function"]["name"] == "apply" and "expected" not in masked["content"]
+        assert any("no gain. I go back to" in message["content"] for message in sample.messages)
+    shared = set(steps_of(direct.messages)) & set(steps_of(detours[0].messages))
+    assert shared and len(shared) < len(list(steps_of(direct.messages)))
 
 
-def test_samples_are_made_once_and_parted_by_lineage(tmp_path: Path) -> None:
-    names = [next(f"{n}" for n in range(1000) if split_of(f"{n}", "synthetic") == s) for s in ("train", "held_out")]
-    texts = [TEXT, TEXT, TEXT + "// another\n"]
-    lineages = [names[0], names[0], names[1]]
-    made = [Program(t, "synthetic", "x", lineage=line) for t, line in zip(texts, lineages, strict=True)]
-    items = [ProgramTarget(program, TARGET, 20.0) for program in made]
-    said: list[str] = []
-    report = collect_chats(items[:2], tmp_path, said.append)
-    each = report.samples["train"]
-    assert len(said) == 1 and report.samples == {"train": each, "held_out": 0} and each > 2
-    assert each < report.steps["train"] < report.programs * 100 and report.steps["held_out"] == 0
-    report = collect_chats(items, tmp_path, said.append)
-    assert len(said) == 2 and report.samples == {"train": each, "held_out": each}
-    rows = [[json.loads(line) for line in (tmp_path / f"{s}.jsonl").open()] for s in ("train", "held_out")]
+def test_a_path_to_a_wrong_program_or_none_is_no_lesson(valued: ValuedProgram) -> None:
+    wrong = replace(valued.states[1], checks=(VerificationCheck("outputs_equal", False, "a copy differs"),))
+    with pytest.raises(NotTeachable, match="does not pass"):
+        make_chat_samples(replace(valued, states=(valued.states[0], wrong)))
+    with pytest.raises(NotTeachable, match="does not run"):
+        make_chat_samples(replace(valued, states=()))
+
+
+def test_a_mistake_that_gains_ends_the_chat_about_it(valued: ValuedProgram) -> None:
+    state = valued.states[0]
+    lucky = replace(state.executed[-1], kernels=tuple(replace(k, duration_ns=1.0) for k in state.kernels))
+    chats = make_chat_samples(replace(valued, states=(replace(state, executed=(*state.executed[:1], lucky)),)))
+    assert [chat.kind for chat in chats] == ["direct"]
+
+
+def test_chats_are_parted_by_lineage_and_said_once(tmp_path: Path) -> None:
+    write_traces(tmp_path / "traces", ["train", "test", "train"])
+    rows = [
+        [json.loads(line) for line in (tmp_path / "traces" / f"{part}.jsonl").open()] for part in ("train", "held_out")
+    ]
+    assert len({row["lineage"] for row in rows[0]}) == 2 and len({row["lineage"] for row in rows[1]}) == 1
     assert not {row["lineage"] for row in rows[0]} & {row["lineage"] for row in rows[1]}
-    before = [(tmp_path / f"{s}.jsonl").read_bytes() for s in ("train", "held_out")]
-    assert collect_chats(items, tmp_path, said.append) == report and len(said) == 2
-    assert before == [(tmp_path / f"{s}.jsonl").read_bytes() for s in ("train", "held_out")]
-    other = tmp_path / "other"
-    other.mkdir()
-    double = [{"samples": [{"digest": "d", **rows[0][0]}] * 2, "reason": ""}]
-    assert write_chats(other, double).duplicates == 1
+    report = json.loads((tmp_path / "traces" / "report.json").read_text())
+    assert report["samples"] == {"train": len(rows[0]), "held_out": len(rows[1])} and report["duplicates"] == 0
+    assert report["programs"] == 3 and report["steps"]["train"] > report["samples"]["train"]
+    file = tmp_path / "traces" / MOVES_FILE
+    file.write_text(file.read_text() * 2)
+    assert write_chats(tmp_path / "traces").duplicates == len(rows[0]) + len(rows[1])
 
 
-def test_what_gains_nothing_is_not_searched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program, other = Program(TEXT, "synthetic", "x"), Program(TEXT + "// another\n", "synthetic", "x")
-    targets = [target_of("gfx90a"), target_of("gfx942")]
-    searches: list[str] = []
-    whole = collecting.optimize_program
-    monkeypatch.setattr(
-        collecting, "optimize_program", lambda request: (searches.append(request.target.arch), whole(request))[1]
-    )
-    collect_chats([ProgramTarget(program, target, 20.0) for target in targets], tmp_path / "both")
-    assert searches == ["gfx90a", "gfx942"]
-    monkeypatch.setattr("hipsynth.tuning.optimize.search.GAIN", 0.99)
-    report = collect_chats([ProgramTarget(other, target, 20.0) for target in targets], tmp_path / "first")
-    assert searches == ["gfx90a", "gfx942", "gfx90a"]
-    assert report.without == {"unchanged": 1, "not_on_first_target": 1}
-    monkeypatch.setattr(ToolSession, "moves", lambda self, version: [])
-    report = collect_chats([ProgramTarget(program, targets[0], 20.0)], tmp_path / "none")
-    assert report.without == {"no_moves": 1} and len(searches) == 3
-
-
-def test_handwritten_programs_are_held_out() -> None:
-    assert {split_of(str(n), "handwritten") for n in range(50)} == {"held_out"}
-    held = sum(split_of(str(n), "synthetic") == "held_out" for n in range(1000))
-    assert 50 < held < 150
+def test_handwritten_programs_are_held_out(tmp_path: Path) -> None:
+    valued = value_program(ValuationJob(Program(TEXT, "handwritten", "x"), TARGET))
+    assert {sample.split for sample in make_chat_samples(valued)} == {"held_out"} and valued.states[-1].checks == ()
 
 
 def test_a_program_that_fails_has_a_reason(tmp_path: Path) -> None:
-    report = collect_chats([ProgramTarget(Program("int main() {}", "synthetic", "x"), TARGET, 5.0)], tmp_path)
-    assert report.without == {"bad_input": 1} and report.samples == {"train": 0, "held_out": 0}
+    jobs = [ValuationJob(Program("int main() {}", "synthetic", "x"), TARGET)]
+    report = collect_chats(jobs, tmp_path, workers=1)
+    assert report.without == {"no_preview": 1} and report.samples == {"train": 0, "held_out": 0}
+    assert [valued.states for valued in read_jobs(tmp_path / MOVES_FILE)] == [()]

@@ -1,4 +1,4 @@
-"""Moves taken at random, in the form in which a model takes them. No simulator."""
+"""Policies that take moves in the form in which a model takes them. No simulator."""
 
 from __future__ import annotations
 
@@ -8,8 +8,16 @@ from typing import Any
 import pytest
 from fake_tuning import TEXT, without_simulator
 
+from hipsynth.tuning.agent.agent_loop import AgentResult
 from hipsynth.tuning.reason.grpo import run_model
-from hipsynth.tuning.reason.random_baseline import RandomMoves
+from hipsynth.tuning.reason.move_policies import (
+    LearnedMoves,
+    ListedMove,
+    MovePolicy,
+    PreviewedMoves,
+    RandomMoves,
+    read_proposals,
+)
 from hipsynth.tuning.trial import target_of
 
 TARGET = target_of("gfx942")
@@ -20,7 +28,7 @@ def told(name: str, content: str) -> dict[str, Any]:
     return {"role": "tool", "name": name, "tool_call_id": "call_0", "content": content}
 
 
-def asked(model: RandomMoves, messages: Said) -> tuple[str, dict[str, Any]]:
+def asked(model: MovePolicy, messages: Said) -> tuple[str, dict[str, Any]]:
     """The call that follows, added to the messages."""
     one = model.ask({"messages": messages}).calls[0]
     messages.append({"role": "assistant", "content": "", "tool_calls": [one]})
@@ -36,7 +44,7 @@ def listed(model: RandomMoves, moves: int, text: str = "a program") -> tuple[Sai
     said, drawn = opened(text), []
     assert asked(model, said) == ("profile", {"program": "v0"})
     said.append(told("profile", "{}"))
-    assert asked(model, said) == ("propose", {"program": "v0"})
+    assert asked(model, said) == ("propose", {"program": "v0", "preview": 0})
     said.append(told("propose", json.dumps({"moves": [{"move": n, "plan": {}} for n in range(moves)]})))
     for number in range(moves):
         name, arguments = asked(model, said)
@@ -70,7 +78,7 @@ def test_it_goes_on_from_a_faster_program_and_not_from_one_that_fails() -> None:
     said.append(told("apply", '{"program": "v1", "diff": ""}'))
     assert asked(model, said) == ("compare", {"before": "v0", "after": "v1"})
     said.append(told("compare", '{"speedup": 1.2, "changed": {"k": [cut]'))
-    assert asked(model, said) == ("profile", {"program": "v1"})
+    assert asked(model, said) == ("propose", {"program": "v1", "preview": 0})
 
 
 def test_a_run_of_it_is_verified_like_a_models(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,3 +90,30 @@ def test_a_run_of_it_is_verified_like_a_models(monkeypatch: pytest.MonkeyPatch) 
     model.clear()
     short, ended = run_model(model, TEXT, TARGET, calls=2)
     assert short is not None and (short.calls, short.found.speedup, ended) == (2, 1.0, "calls")
+
+
+def run_with_fakes(model: MovePolicy, calls: int = 40) -> tuple[AgentResult, str]:
+    with pytest.MonkeyPatch.context() as patch:
+        without_simulator(patch)
+        run, ended = run_model(model, TEXT, TARGET, calls=calls)
+    assert run is not None
+    return run, ended
+
+
+def test_the_best_preview_is_taken_until_none_gains() -> None:
+    model, rows = PreviewedMoves(), [ListedMove(3, 0.9), ListedMove(1, None), ListedMove(2, 1.4)]
+    assert model.choose(rows) == rows[2] and model.choose(rows[:2]) is None
+    run, ended = run_with_fakes(model)
+    assert ended == "finished" and run.found.speedup == 1.5 and run.calls == 5
+
+
+def test_the_learned_order_is_taken_without_previews() -> None:
+    rows = [ListedMove(3, None), ListedMove(1, None)]
+    assert LearnedMoves().choose(rows) == rows[0]
+    run, _ = run_with_fakes(LearnedMoves(), calls=8)
+    assert run.calls == 8 and run.found.speedup > 1
+
+
+def test_a_cut_list_has_its_whole_moves() -> None:
+    text = '{"moves": [{"move": 4, "plan": {"a": [1]}, "gain": 1.5}, {"move": 0, "gain": null}, {"move": 7, "pl [cut]'
+    assert read_proposals(text) == [ListedMove(4, 1.5), ListedMove(0, None), ListedMove(7, None)]
