@@ -3,9 +3,9 @@
     python -m studies.reasoning_table --trained FOLDER [--reinforced FOLDER] [--untrained BASE] [--arch A ...]
         [--traces FOLDER] [--kernels N] [--as-is] [--page]
 
-All work on the naive versions of handwritten problems, and with --traces on programs of held-out lineages with something
-to gain; none is in training. Models have the tools, or write the kernels again in one answer; policies choose among the
-proposed moves. What any of them ends with is verified like an answer of the search. Results are kept in
+All work on the naive versions of handwritten problems, and with --traces on programs of held-out lineages with
+something to gain; none is in training. Models have the tools, or write the kernels again in one answer; policies choose
+among the proposed moves. What any of them ends with is verified like an answer of the search. Results are kept in
 out/reasoning.jsonl, and a second call goes on; --page writes the tables of docs/reference/reasoning.md.
 """
 
@@ -49,7 +49,8 @@ SEARCH, PREVIEWS, ORDER, RANDOM = "search", "best preview first", "learned order
 TRAINED = "trained, tools"
 GROUPS = {"handwritten": "Naive handwritten kernels", "lineages": "Generated programs of held-out lineages"}
 HEAD = [
-    "", "improved", "geometric mean", "% of the search's log-gain", "executions", "calls", "answers correct", "ended by itself",
+    "", "improved", "geometric mean", "% of the search's log-gain", "executions", "calls", "answers correct",
+    "ended by itself",
 ]  # fmt: skip
 WORTH = 1.05  # speed-up of a held-out program's path from which it has something to gain
 
@@ -79,7 +80,7 @@ class KeptAnswer:
 
 @dataclass
 class Question:
-    """A program on a target, and what has been measured of it by any contender. `calls`: that the trained model made."""
+    """A program on a target, and what any contender has measured of it. `calls`: that the trained model made."""
 
     group: str
     name: str

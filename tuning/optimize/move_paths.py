@@ -35,6 +35,7 @@ from hipsynth.tuning.optimize.transformation_plan import Move, TransformationPla
 from hipsynth.tuning.optimize.verify_change import prepare_verifier
 
 DEPTH = 4  # states of a program
+MOST_PREVIEWED = 60  # moves of the first state
 MOST_TRIED = 3  # moves of a state that are executed until one gains
 LOSING = (2, 1)  # moves executed although their previews expect nothing: of the first state, and of a later one
 JOB_S = 900.0  # of one program
@@ -104,7 +105,7 @@ class PathWalker:
     def _value_moves(
         self, state: SearchState, depth: int, candidates: Sequence[tuple[Move, str]], expected: float
     ) -> ValuedState:
-        """The state with its moves; those that have no preview yet get one, of a later state only the likeliest."""
+        """The state with its moves; the likeliest get a preview, of the first state nearly all."""
         moves = tuple(
             ValuedMove(
                 move.transformation,
@@ -118,7 +119,7 @@ class PathWalker:
         )
         plain = ValuedState(*self.about, depth, state.found.kernels, moves)
         order = order_moves(plain.ordered_moves())
-        chosen = order if depth == 0 else order[:PREVIEWED]
+        chosen = order[: MOST_PREVIEWED if depth == 0 else PREVIEWED]
         after = {number: self.predict(candidates[number][1]) for number in chosen}
         return replace(
             plain, moves=tuple(replace(move, gain=_ratio(expected, after.get(n))) for n, move in enumerate(moves))

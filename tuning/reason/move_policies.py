@@ -1,5 +1,5 @@
-"""Policies without a language model, in a model's place: they take proposed moves at random, by their previews, or in the
-learned order. A model has learned something only by what it gains beyond them at equal calls or executions."""
+"""Policies without a language model, in a model's place: they take proposed moves at random, by their previews, or in
+the learned order. A model has learned something only by what it gains beyond them at equal calls or executions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training samples from paths of moves: what they say, what is learned of them, and that no lineage is in both parts."""
+"""Training samples from paths of moves: what they say, what is learned, and that no lineage is in both parts."""
 
 from __future__ import annotations
 
