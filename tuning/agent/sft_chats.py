@@ -227,7 +227,7 @@ def _describe_changes(compared: ComparedPrograms) -> str:
 
 def largest_changes(changed: Mapping[str, Sequence[float]], most: int) -> list[str]:
     """The metrics and counters, as [before, after], that changed most, in words."""
-    pairs = [(abs(b - a) / max(abs(a), abs(b)), name, a, b) for name, (a, b) in changed.items()]
+    pairs = [(abs(b - a) / max(abs(a), abs(b)), name, a, b) for name, (a, b) in changed.items() if a != b]
     return [f"{name} {a:.4g} -> {b:.4g}" for _, name, a, b in sorted(pairs, reverse=True)[:most]]
 
 
