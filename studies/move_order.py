@@ -195,7 +195,7 @@ def tables(order: MoveOrder, moves: Path) -> str:
 
 def write_page(text: str) -> None:
     """Puts the tables into the page."""
-    write_tables(PAGE, text)
+    write_tables(PAGE, text, "studies.move_order")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

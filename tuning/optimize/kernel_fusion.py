@@ -15,7 +15,12 @@ from hipsynth.source.declarations import FunctionParameter
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.tokens import find_closing, split_at
 from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
+from hipsynth.tuning.optimize.program_model import (
+    KernelDefinition,
+    LaunchStatement,
+    ParsedProgram,
+    is_dim3_variable,
+)
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.transformation_plan import AXES
 
@@ -204,7 +209,7 @@ def _can_join(program: ParsedProgram, run: Sequence[_Call], after: _Call) -> boo
 def _has_one_axis(program: ParsedProgram, shape: str) -> bool:
     """Whether a launch shape has one axis: it is a number, and names no dim3."""
     names = re.findall(r"[A-Za-z_]\w*", shape)
-    return "dim3" not in names and not any(re.search(rf"\bdim3\b[^;]*\b{name}\b", program.text) for name in names)
+    return "dim3" not in names and not any(is_dim3_variable(program.text, name) for name in names)
 
 
 def _has_own_element(subscript: str | None, flat: bool) -> bool:

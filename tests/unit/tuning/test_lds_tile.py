@@ -6,7 +6,7 @@ import needs
 import pytest
 
 from hipsynth.tuning.optimize.emit import emit_program
-from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
+from hipsynth.tuning.optimize.program_model import ParsedProgram, is_dim3_variable, read_program
 from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import Shape, TransformationPlan
 from hipsynth.tuning.optimize.transformations import list_moves
@@ -84,6 +84,11 @@ KERNELS = {
         "  c[(batch * m + row) * n + col] = sum;",
         LAUNCH.replace("(m + 15) / 16)", "(m + 15) / 16, batches)"),
     ),
+    "a row a group": write(
+        "  const int row = blockIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        f"{GUARD}  float sum = 0; {LOOP}sum += a[row * depth + k] * b[k * n + col];\n  c[row * n + col] = sum;",
+        LAUNCH.replace("(m + 15) / 16)", "m)").replace("dim3(16, 16)", "16"),
+    ),
     "a template with a constant group": write(
         "  const int row = blockIdx.y * SIDE + threadIdx.y, col = blockIdx.x * SIDE + threadIdx.x;\n"
         f"{GUARD}  T sum = T(0); {LOOP}sum += a[row * depth + k] * b[k * n + col];\n  c[row * n + col] = sum;",
@@ -91,7 +96,7 @@ KERNELS = {
         "#define SIDE 16\ntemplate <typename T>\n" + SIZED.replace("float", "T"),
     ),
 }
-BLOCKS = {"no bounds": (5, 7, 1)}
+BLOCKS = {"no bounds": (5, 7, 1), "a row a group": (16, 1, 1)}
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -106,6 +111,12 @@ def test_tiled_programs_do_the_same(name: str, tile: Shape) -> None:
     runs = [run_trial(one, target_of("gfx942"), conditions) for one in (KERNELS[name], text)]
     assert runs[0].ok and runs[1].ok, runs[1].message
     assert compare_trials(*runs, Tolerance("float", 1e-6, "products and sums are joined differently")).equal
+
+
+def test_a_launch_shape_is_a_dim3_only_if_it_is_declared_so() -> None:
+    text = "dim3 grid((n + 255) / 256, m), block{256}; f<<<dim3((n + 255) / 256), 256>>>(k); void g(const dim3 shape);"
+    declared = [name for name in ("grid", "block", "shape", "n", "m", "256", "k", "f") if is_dim3_variable(text, name)]
+    assert declared == ["grid", "block", "shape"]
 
 
 def test_neighbours_load_and_store_along_memory() -> None:

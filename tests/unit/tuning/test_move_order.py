@@ -56,8 +56,11 @@ def test_a_damaged_order_is_refused(tmp_path: Path, data: bytes) -> None:
 
 def test_the_shipped_order_expects_less_of_coarsening_where_the_grid_is_small() -> None:
     coarsened = OrderedMove("coarsen", {}, {"shape": (64, 1, 1), "coarsen": 8}, KERNEL, 1.0, "gfx942")
-    small = replace(coarsened, kernel=replace(KERNEL, grid=(4, 1, 1)))
-    of_large, of_small = shipped_order().expect([coarsened, small])
+    small, large = (
+        replace(coarsened, kernel=replace(KERNEL, grid=(groups, 1, 1), counters={"SQ_WAVES": float(groups)}))
+        for groups in (64, 65536)
+    )
+    of_large, of_small = shipped_order().expect([large, small])
     assert of_small < of_large
 
 

@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hipsynth.source.edits import Edit, apply_edits
-from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
+from hipsynth.tuning.optimize.program_model import (
+    KernelDefinition,
+    LaunchStatement,
+    ParsedProgram,
+    is_dim3_variable,
+)
 from hipsynth.tuning.optimize.transformation_plan import AXES
 from hipsynth.tuning.optimize.transformations.hints import restrict_pointer
 from hipsynth.tuning.optimize.transformations.lds_tile.tiled_loop import Condition, Definition, StagedLoad, TiledLoop
@@ -154,8 +159,8 @@ class GroupWriter:
 
     def _component(self, shape: str, axis: int) -> str:
         """One number of a launch's shape."""
-        if re.fullmatch(r"\d+|\w+", shape):
-            named = re.search(rf"\bdim3\b[^;]*\b{shape}\b", self.program.text)
+        if re.fullmatch(r"\w+", shape):
+            named = is_dim3_variable(self.program.text, shape)
             return f"{shape}.{AXES[axis]}" if named else (shape if axis == 0 else "1")
         parts = _split_dim3(shape)
         if parts is None:
