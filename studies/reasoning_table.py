@@ -1,7 +1,7 @@
 """Lets models optimize held-out kernels with tools, beside the search and policies without a model.
 
     python -m studies.reasoning_table --trained FOLDER [--reinforced FOLDER] [--untrained BASE] [--arch A ...]
-        [--traces FOLDER] [--kernels N] [--as-is] [--page]
+        [--traces FOLDER] [--kernels N] [--tools-only] [--as-is] [--page]
 
 All work on the naive versions of handwritten problems, and with --traces on programs of held-out lineages with
 something to gain; none is in training. Models have the tools, or write the kernels again in one answer; policies choose
@@ -169,7 +169,7 @@ def contenders(options: argparse.Namespace) -> dict[str, tuple[str, Answering]]:
             record = model_record(Path(folder))
             model = f"{Path(folder).name} {record['fingerprint'][:12]} {record['steps']}" if record else folder
             rows[f"{name}, tools"] = model, lambda question, f=folder: run_with_tools(local(f), question)  # type: ignore[misc]
-            if name != "reinforced":
+            if name != "reinforced" and not options.tools_only:
                 rows[f"{name}, no tools"] = model, lambda question, f=folder: rewrite_once(local(f), question)  # type: ignore[misc]
     model = f"as {rows[TRAINED][0]}"
     rows[ORDER] = model, lambda question: run_with_tools(LearnedMoves(), question, question.calls)
@@ -271,6 +271,7 @@ def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--kernels", type=int, default=40, help="of each kind and architecture, at most")
     parser.add_argument("--arch", action="append", choices=ARCHS, help="may be repeated; default: both")
     parser.add_argument("--traces", type=Path, help="folder of `synth traces`, for its held-out programs")
+    parser.add_argument("--tools-only", action="store_true", help="no row of models without tools")
     parser.add_argument("--as-is", action="store_true", help="ask nothing more: tables of what is kept")
     parser.add_argument("--page", action="store_true", help="write the tables into the page")
     return parser.parse_args(arguments)
