@@ -176,11 +176,12 @@ def _tell_path(valued: ValuedProgram, mistake: tuple[int, ExecutedMove] | None) 
 def _try_move(chat: PathChat, state: ValuedState, row: ExecutedMove) -> bool:
     """Applies a move and compares; whether the changed program is kept. Raises NotTeachable if it does not run."""
     move, mistake = state.moves[row.move], is_mistake(state, row)
-    expected = "" if mistake or move.gain is None else f", expected {move.gain:.2f} times as fast"
+    expected = "" if mistake or move.gain is None else f" promises most: gain={round(move.gain, 2):g}"
     chat.made += 1
     program = f"v{chat.made}"
     diff = row.diff.replace("before", chat.now, 1).replace("after", program, 1)
-    thought = f"{move.transformation} on {move.kernel}{expected}: I try it."
+    # It begins as the move's line of the list does: what a small model copies, it gets right.
+    thought = f"{row.move} {move.transformation}{expected}. I try it."
     changed = ChangedProgram(program, diff)
     chat.use(thought, changed, "apply", weight=0 if mistake else 1, program=chat.now, move=row.move)
     if not row.kernels:

@@ -42,7 +42,7 @@ def check_precision(source: TrialSource, text: str) -> VerificationCheck:
     before, after = source.reference_trial(conditions), source.candidate_trial(text, conditions)
     if _count_operations(after, "F16") > _count_operations(before, "F16"):
         return VerificationCheck("precision", False, "it calculates with halves where the original does not")
-    if _count_doubles(after) < 0.5 * _count_doubles(before):
+    if _count_doubles(after) < 0.5 * _count_doubles(before) and _count_floats(after) > _count_floats(before):
         return VerificationCheck("precision", False, "it calculates with floats where the original uses doubles")
     wider = [kind for kind in NARROW if _count_products(after, kind) > _count_products(before, kind)]
     exact = _list_half_products(source, before) if wider else {}
@@ -174,6 +174,12 @@ def _count_doubles(trial: Trial) -> float:
     """Instructions of a wavefront; matrix instructions are counted in units of 512 operations, as many as four of these
     have."""
     return _count_operations(trial, "F64") + 4 * _count_products(trial, "F64")
+
+
+def _count_floats(trial: Trial) -> float:
+    """Instructions of a wavefront in single precision, and conversions: a program that only shares what it calculated
+    twice has no more of them."""
+    return _count_operations(trial, "F32") + sum_counters(trial, ("SQ_INSTS_VALU_CVT",))
 
 
 def _count_products(trial: Trial, kind: str, exact: Mapping[str, str] | None = None) -> float:

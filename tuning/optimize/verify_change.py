@@ -116,8 +116,11 @@ def prepare_verifier(
 
 
 def program_tolerance(program: ParsedProgram, allow: frozenset[str] = frozenset()) -> Tolerance:
-    """The tolerance for the widest floating-point type that the kernels point to; none if they point to integers."""
-    bases = " ".join(parameter.base for kernel in program.kernels for parameter in kernel.parameters)
+    """The tolerance for the widest floating-point type that the kernels point to, or that a launch names as an argument
+    of a kernel's template; none if they point to integers."""
+    types = [parameter.base for kernel in program.kernels for parameter in kernel.parameters]
+    types += [launch.template for kernel in program.kernels for launch in kernel.launches]
+    bases = " ".join(types)
     for kind, words in (("double", ("double",)), ("float", ("float",)), ("half", ("half", "_Float16"))):
         if any(word in bases for word in words):
             if ALLOWED_BY in allow:

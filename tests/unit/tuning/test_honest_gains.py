@@ -9,6 +9,7 @@ import pytest
 
 from hipsynth.core.documents import document_json
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, measurement_of_trial
+from hipsynth.tuning.optimize.verification_checks import check_precision
 from hipsynth.tuning.optimize.verification_sizes import candidate_arguments
 from hipsynth.tuning.optimize.verify import Verification, Verifier
 from hipsynth.tuning.trial import Tolerance, run_trial, target_of
@@ -116,6 +117,31 @@ def test_a_cheating_program_is_caught(verifier: Verifier, cheat: str) -> None:
     failed = [check for check in found.checks if check.passed is False]
     assert not found.passed and [check.name for check in failed] == [name], found
     assert reason in failed[0].detail and getattr(found.document(), name) is False
+
+
+DOUBLES = PROGRAM.replace("float", "double").replace("n * 4", "n * 8").replace("0.5f", "0.5").replace("0.0f", "0.0")
+TWICE = "if (i < n) { out[i] = fma(in[i], in[i], fma(in[i], 3.0, 1.0)); out[i] = in[i] + 1.0; }"
+
+
+@pytest.mark.parametrize(
+    ("changed", "passed"),
+    [
+        (TWICE.replace("out[i] = fma(in[i], in[i], fma(in[i], 3.0, 1.0)); ", ""), True),
+        (
+            TWICE.replace("fma(in[i], in[i], fma(in[i], 3.0, 1.0))", "1.0").replace(
+                "in[i] + 1.0", "(float)in[i] + 1.0f"
+            ),
+            False,
+        ),
+    ],
+)
+def test_what_no_longer_calculates_twice_has_not_lost_precision(changed: str, passed: bool) -> None:
+    """Half of the arithmetic in doubles is gone from both; only the second one has floats instead."""
+    assert BODY.replace("0.5f", "0.5").replace("0.0f", "0.0") in DOUBLES
+    original = DOUBLES.replace(BODY.replace("0.5f", "0.5").replace("0.0f", "0.0"), TWICE)
+    checked = Verifier(original, target_of("gfx942"), [("250",)], Tolerance("double", 1e-6, "a test"))
+    check = check_precision(checked, original.replace(TWICE, changed))
+    assert check.passed is passed and ("floats where" in check.detail) is not passed
 
 
 SKIPS = body(BODY.replace("i < n", "i < (n > 1000 ? 64 : n)", 1))

@@ -75,7 +75,7 @@ def test_mistakes_are_read_and_not_learned(valued: ValuedProgram) -> None:
     assert 0 < len(detours) <= mistakes and all("weight" not in message for message in direct.messages)
     for sample in detours:
         [masked] = [message for message in sample.messages if message.get("weight") == 0]
-        assert masked["tool_calls"][0]["function"]["name"] == "apply" and "expected" not in masked["content"]
+        assert masked["tool_calls"][0]["function"]["name"] == "apply" and "promises" not in masked["content"]
         assert any("no gain. I go back to" in message["content"] for message in sample.messages)
     shared = set(steps_of(direct.messages)) & set(steps_of(detours[0].messages))
     assert shared and len(shared) < len(list(steps_of(direct.messages)))
