@@ -77,9 +77,8 @@ def command(
     )
     targets = [target_of(arch, flags, device) for arch, device in resolve_devices(archs or BOTH, devices)]
     jobs = (ValuationJob(program, target) for program in programs for target in targets)
-    report = collect_chats(jobs, out, workers, (lambda line: None) if as_json else print_note)
-    if runs:
-        report = add_runs(runs, out)
+    report = collect_chats(jobs, out, workers, print_note)
+    report = add_runs(runs, out) if runs else report
     if as_json:
         print_json(report)
         return

@@ -99,10 +99,10 @@ Answering = Callable[[Question], Answer]
 def run_search(question: Question) -> Answer:
     """The search, with its budget of work."""
     try:
-        found = optimize_program(OptimizeRequest(question.text, question.target, BUDGET_S, journal=JOURNAL))
+        result = optimize_program(OptimizeRequest(question.text, question.target, BUDGET_S, journal=JOURNAL))
     except HipsynthError as error:
         return Answer(1.0, 1, 0, error.reason)
-    return Answer(round(found.speedup, 4), len(found.steps) + 1, 0, "finished")
+    return Answer(round(result.speedup, 4), len(result.steps) + 1, 0, "finished")
 
 
 def run_with_tools(model: LocalModel, question: Question, calls: int = CALLS) -> Answer:
@@ -117,9 +117,9 @@ def run_with_tools(model: LocalModel, question: Question, calls: int = CALLS) ->
     return Answer(round(driven.found.speedup, 4), driven.programs, driven.calls, ended, wrong)
 
 
-def has_wrong_step(found: OptimizeResult) -> bool:
+def has_wrong_step(result: OptimizeResult) -> bool:
     """Whether a program that was made fails, or is faster and wrong."""
-    return any(step.reason not in HARMLESS and not step.kept for step in found.steps)
+    return any(step.reason not in HARMLESS and not step.kept for step in result.steps)
 
 
 def rewrite_once(model: LocalModel, question: Question) -> Answer:
@@ -129,14 +129,14 @@ def rewrite_once(model: LocalModel, question: Question) -> Answer:
     session = question.known.again()
     session.add(question.text, made="source")
     try:
-        asked = f"{ONE_SHOT}\n\n```cpp\n{question.text.rstrip()}\n```"
-        kernels = replace_kernels(question.text, model.ask({"messages": [{"role": "user", "content": asked}]}).raw)
+        prompt = f"{ONE_SHOT}\n\n```cpp\n{question.text.rstrip()}\n```"
+        kernels = replace_kernels(question.text, model.ask({"messages": [{"role": "user", "content": prompt}]}).raw)
         if kernels == question.text:
             return Answer(1.0, 1, 0, "no changed kernel")
         if run_tool(session, "compile", {"source": kernels, "replaces": "v0"}).failed:
             return Answer(1.0, 2, 0, "does not compile", wrong=True)
-        found = choose_answer(session, {}, lambda line: None)
-        return Answer(round(found.speedup, 4), 2, 0, "finished", has_wrong_step(found))
+        result = choose_answer(session, {}, lambda line: None)
+        return Answer(round(result.speedup, 4), 2, 0, "finished", has_wrong_step(result))
     except HipsynthError as error:
         return Answer(1.0, 1, 0, error.reason)
     finally:
@@ -218,17 +218,17 @@ def answer_questions(
     options: argparse.Namespace, rows: Mapping[str, tuple[str, Answering]]
 ) -> dict[tuple[str, str], dict[str, Answer]]:
     """Each program's answers by contender; what is kept is not asked again, and with --as-is nothing is asked."""
-    kept, answers = read_kept(), dict[tuple[str, str], dict[str, Answer]]()
+    past_answers, answers = read_kept(), dict[tuple[str, str], dict[str, Answer]]()
     for question in list_questions(options):
         place = answers.setdefault((question.group, f"{question.name} {question.target.arch}"), {})
         for name, (model, run) in rows.items():
             key = name, model, question.name, question.target.arch
-            if key not in kept and not options.as_is:
-                kept[key] = run(question)
-                keep_answer(KeptAnswer(*key, kept[key]))
-            if key in kept:
-                place[name] = kept[key]
-                question.calls = kept[key].calls if name == TRAINED else question.calls
+            if key not in past_answers and not options.as_is:
+                past_answers[key] = run(question)
+                keep_answer(KeptAnswer(*key, past_answers[key]))
+            if key in past_answers:
+                place[name] = past_answers[key]
+                question.calls = past_answers[key].calls if name == TRAINED else question.calls
     return answers
 
 
@@ -253,11 +253,12 @@ def make_tables(answers: Mapping[tuple[str, str], Mapping[str, Answer]], rows: S
     """A table for each group of the programs that every contender has worked on."""
     parts = [f"\n{datetime.now(UTC):%d %B %Y}.\n"]
     for group, title in GROUPS.items():
-        complete = [found for (of, _), found in answers.items() if of == group and all(name in found for name in rows)]
+        in_group = [by_row for (of, _), by_row in answers.items() if of == group]
+        complete = [by_row for by_row in in_group if all(name in by_row for name in rows)]
         if not complete:
             continue
-        search = [found[SEARCH] for found in complete]
-        lines = [score_row(name, [found[name] for found in complete], search) for name in rows]
+        search = [by_row[SEARCH] for by_row in complete]
+        lines = [score_row(name, [by_row[name] for by_row in complete], search) for name in rows]
         parts += [f"**{title}**, {len(complete)} kernels and architectures:\n", format_table(HEAD, lines)]
     return "\n".join(parts)
 

@@ -23,7 +23,6 @@ TEST_RUNNER = "hipsynth_run_tests.py"
 _NO_LAUNCH = "it has Triton kernels, and no script of the surveyed folder launches them"
 _DOES_SOMETHING = (ast.For, ast.While, ast.With, ast.Assert)
 _TEST_FILE = re.compile(r"test_.*|.*_test")
-_ARGUMENTS = re.compile(r"\bsys\.argv\b|\bargparse\b")
 
 
 @dataclass(frozen=True)
@@ -50,9 +49,15 @@ def read_script(name: str, text: str) -> ScriptFacts | None:
         language_of(text) == TRITON,
         any(map(_does_something, body)),
         is_test and any(function.startswith("test_") for function in functions),
-        _ARGUMENTS.search(text) is not None,
+        any(map(_reads_arguments, body)),
         frozenset(_imported_names(body)),
     )
+
+
+def _reads_arguments(node: ast.stmt) -> bool:
+    """Whether a statement names sys.argv or argparse."""
+    attributes = (part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute))
+    return "argv" in attributes or "argparse" in _imported_names([node])
 
 
 def _does_something(node: ast.stmt) -> bool:

@@ -92,8 +92,8 @@ class AgentRun:
         self.client, self.manner, self.say = client, manner, say
         sizes = tuple(tuple(size) for size in request.sizes)
         limits = ToolLimits(calls=manner.calls, programs=manner.calls + 2)
-        known = known or ToolSession(request.target, limits, request.journal, sizes, request.allow)
-        self.session = known.again(limits)
+        fresh = ToolSession(request.target, limits, request.journal, sizes, request.allow)
+        self.session = fresh if known is None else known.again(limits)
         about = {"program": text_id(request.text), "model": manner.model, "arguments": list(request.arguments)}
         self.trace = Trace(path, about | asdict(self.session.target))
         self.messages: list[ChatTurn] = []
@@ -255,7 +255,7 @@ def drive_model(
     known: ToolSession | None = None,
 ) -> AgentResult:
     """Lets a model optimize a program; its run is kept in the trace at `path`, and one that was interrupted goes on.
-    What another session has measured of the program, `known`, is not measured again.
+    What the session `known` has measured of the program is not measured again.
 
     Raises UsageError for an unknown target, HipsynthError (reason of the run) for a program that does not run, and
     BadInput for a source without a kernel or a trace of another run.
@@ -264,8 +264,9 @@ def drive_model(
     original = run.session.versions["v0"]
     first = run.session.measured(original)
     if not first.ok:
-        cause = f"{first.reason}: {first.message[:500]}"
-        raise HipsynthError("the program does not run", cause=cause, reason=first.reason)
+        raise HipsynthError(
+            "the program does not run", cause=f"{first.reason}: {first.message[:500]}", reason=first.reason
+        )
     kernels = run.session.parsed(original).kernels
     refused = {kernel.name: kernel.together or kernel.fixed for kernel in kernels if not kernel.independent}
     outcomes = run.trace.of("outcome")

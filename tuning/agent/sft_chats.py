@@ -160,13 +160,13 @@ def _tell_path(valued: ValuedProgram, mistake: tuple[int, ExecutedMove] | None) 
         chat.use("I look at what can be changed.", propose_recorded(state), "propose", program=chat.now)
         advised = [row for row in state.executed if not is_mistake(state, row)]
         rows = [mistake[1], *advised] if mistake and mistake[0] == state.depth else advised
-        kept = next((row for row in rows if _try_move(chat, state, row)), None)
-        if kept is None:
+        gaining = next((row for row in rows if _try_move(chat, state, row)), None)
+        if gaining is None:
             chat.end(f"No other move is expected to gain {LIKELY_GAIN - 1:.0%}.")
             break
-        if kept is not state.next_move:
+        if gaining is not state.next_move:
             raise NotTeachable("the path goes on from another move")
-        speedup *= state.duration_ns / kept.duration_ns
+        speedup *= state.duration_ns / gaining.duration_ns
     else:
         chat.end(f"{len(valued.states)} moves are enough.")
     about = (round(speedup, 4), first.program, first.lineage, first.arch, _part_of(first.split))
