@@ -183,6 +183,20 @@ class AgentRun:
             return "loop"
         return "failing calls" if self.failed_in_a_row >= FAILED_CALLS else ""
 
+    def keep_outcome(self, answer: OptimizeResult, ended: str) -> None:
+        """Ends the trace with the verified answer, and why the run ended."""
+        self.trace.add(
+            {
+                "kind": "outcome",
+                "ended": ended,
+                "best": _version_name(self.session, answer.text),
+                "status": answer.status,
+                "reason": answer.reason,
+                "speedup": round(answer.speedup, 4),
+                "verified": document_json(answer.verification.document()),
+            }
+        )
+
     def _exceeded_limit(self) -> str:
         if self.tokens >= self.manner.tokens:
             return "tokens"
@@ -276,17 +290,7 @@ def drive_model(
     programs = len({version.text for version in run.session.versions.values()})
     driven = AgentResult(answer, outcome, turns, run.session.calls, run.failed, run.tokens, programs)
     if not outcomes:
-        run.trace.add(
-            {
-                "kind": "outcome",
-                "ended": outcome,
-                "best": _version_name(run.session, answer.text),
-                "status": answer.status,
-                "reason": answer.reason,
-                "speedup": round(answer.speedup, 4),
-                "verified": document_json(answer.verification.document()),
-            }
-        )
+        run.keep_outcome(answer, outcome)
     return driven
 
 
