@@ -10,11 +10,15 @@ from collections.abc import Iterator, Mapping
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.program_model import ParsedProgram
-from hipsynth.tuning.optimize.source_changes import one_pass, split_k
+from hipsynth.tuning.optimize.source_changes import one_pass, retile, split_k
 from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, SourceChanger
 
 # By the name of its file, in the order in which a search tries them.
-SOURCE_CHANGES: Mapping[str, SourceChanger] = {"one_pass": one_pass.CHANGER, "split_k": split_k.CHANGER}
+SOURCE_CHANGES: Mapping[str, SourceChanger] = {
+    "retile": retile.CHANGER,
+    "one_pass": one_pass.CHANGER,
+    "split_k": split_k.CHANGER,
+}
 
 
 def list_source_changes(
