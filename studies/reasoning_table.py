@@ -282,9 +282,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parse_options(arguments)
     rows = contenders(options)
     text = make_tables(answer_questions(options, rows), list(rows))
-    if options.traces is not None and (record := model_record(Path(options.trained))) is not None:
-        text += training_set(options.traces, Path(options.trained), record)
     print(text)
+    if options.traces is not None and (record := model_record(Path(options.trained))) is not None:
+        print(training_set(options.traces, Path(options.trained), record))
     if options.page:
         write_tables(PAGE, text, TABLES)
 
