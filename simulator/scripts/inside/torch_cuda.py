@@ -212,11 +212,13 @@ def _refuse(name: str) -> type:
     return Refused
 
 
-def activate_torch() -> None:
-    """Puts the virtual device in the place of PyTorch's own."""
-    peak = _Peak()
-    manual_seed = torch.default_generator.manual_seed
-    answers: dict[str, object] = {
+def _synchronize(device: object = None) -> None:
+    hip.library().call_function("hipDeviceSynchronize")
+
+
+def _device_answers() -> dict[str, object]:
+    """What torch.cuda answers about devices."""
+    return {
         "is_available": lambda: True,
         "is_initialized": lambda: True,
         "init": lambda: None,
@@ -231,7 +233,14 @@ def activate_torch() -> None:
         "get_device_capability": lambda device=None: (device_properties(device).major, device_properties(device).minor),
         "get_arch_list": lambda: [device_properties().gcnArchName.split(":")[0]],
         "is_bf16_supported": lambda including_emulation=True: True,
-        "synchronize": lambda device=None: hip.library().call_function("hipDeviceSynchronize"),
+        "can_device_access_peer": lambda device, peer: False,
+    }
+
+
+def _stream_answers() -> dict[str, object]:
+    """What torch.cuda answers about streams, events and graphs."""
+    return {
+        "synchronize": _synchronize,
         "Stream": DeviceStream,
         "ExternalStream": lambda pointer, device=None, **_: DeviceStream(handle=pointer),
         "Event": Event,
@@ -239,13 +248,20 @@ def activate_torch() -> None:
         "set_stream": lambda stream: _streams.__setitem__(-1, stream),
         "current_stream": current_stream,
         "default_stream": lambda device=None: _default,
-        "empty_cache": lambda: None,
-        "ipc_collect": lambda: None,
         "is_current_stream_capturing": lambda: False,
-        "can_device_access_peer": lambda device, peer: False,
         "get_sync_debug_mode": lambda: 0,
         "set_sync_debug_mode": lambda mode: None,
         "_sleep": lambda cycles: None,
+        "CUDAGraph": _refuse("graphs"),
+        "graph": _refuse("graphs"),
+    }
+
+
+def _memory_answers(peak: _Peak) -> dict[str, object]:
+    """What torch.cuda answers about memory."""
+    return {
+        "empty_cache": lambda: None,
+        "ipc_collect": lambda: None,
         "mem_get_info": lambda device=None: hip.library().memory_info(),
         "memory_allocated": _used_bytes,
         "memory_reserved": _used_bytes,
@@ -256,6 +272,13 @@ def activate_torch() -> None:
         "reset_accumulated_memory_stats": lambda device=None: None,
         "memory_summary": lambda device=None, abbreviated=False: f"{_used_bytes()} bytes are allocated",
         "memory_snapshot": lambda device=None: [],
+    }
+
+
+def _random_answers() -> dict[str, object]:
+    """What torch.cuda answers about random numbers, which the CPU draws."""
+    manual_seed = torch.default_generator.manual_seed
+    return {
         "manual_seed": lambda seed: manual_seed(seed) and None,
         "manual_seed_all": lambda seed: None,  # torch.manual_seed, which calls it, has seeded the generator already
         "seed": lambda: torch.seed() and None,
@@ -263,10 +286,12 @@ def activate_torch() -> None:
         "initial_seed": torch.initial_seed,
         "get_rng_state": lambda device=None: torch.get_rng_state(),
         "set_rng_state": lambda state, device=None: torch.set_rng_state(state),
-        "CUDAGraph": _refuse("graphs"),
-        "graph": _refuse("graphs"),
     }
-    accelerator: dict[str, object] = {
+
+
+def _accelerator_answers(peak: _Peak) -> dict[str, object]:
+    """What torch.accelerator answers."""
+    return {
         "is_available": lambda: True,
         "device_count": lambda: 1,
         "current_accelerator": lambda check_available=False: torch.device("cuda"),
@@ -275,13 +300,20 @@ def activate_torch() -> None:
         "set_device_index": _check_device,
         "set_device_idx": _check_device,
         "current_stream": current_stream,
-        "synchronize": answers["synchronize"],
+        "synchronize": _synchronize,
         "empty_cache": lambda: None,
         "memory_allocated": _used_bytes,
         "max_memory_allocated": peak.read,
     }
+
+
+def activate_torch() -> None:
+    """Puts the virtual device in the place of PyTorch's own."""
+    peak = _Peak()
+    answers = _device_answers() | _stream_answers() | _memory_answers(peak) | _random_answers()
     ranges: dict[str, object] = {name: lambda *_, **__: 0 for name in ("range_push", "range_pop", "mark")}
-    for module, functions in ((torch.cuda, answers), (torch.accelerator, accelerator), (torch.cuda.nvtx, ranges)):
+    tables = ((torch.cuda, answers), (torch.accelerator, _accelerator_answers(peak)), (torch.cuda.nvtx, ranges))
+    for module, functions in tables:
         for name, answer in functions.items():
             setattr(module, name, answer)
     torch.Generator = Generator  # type: ignore[misc]
