@@ -52,6 +52,7 @@ HEAD = [
     "", "improved", "geometric mean", "% of the search's log-gain", "executions", "calls", "answers correct",
     "ended by itself",
 ]  # fmt: skip
+LEAST_QUESTIONS = 30  # of a group that is shown
 WORTH = 1.05  # speed-up of a held-out program's path from which it has something to gain
 
 
@@ -250,12 +251,12 @@ def score_row(name: str, answers: Sequence[Answer], search: Sequence[Answer]) ->
 
 
 def make_tables(answers: Mapping[tuple[str, str], Mapping[str, Answer]], rows: Sequence[str]) -> str:
-    """A table for each group of the programs that every contender has worked on."""
+    """A table for each group, if every contender has worked on enough of its programs."""
     parts = [f"\n{datetime.now(UTC):%d %B %Y}.\n"]
     for group, title in GROUPS.items():
         in_group = [by_row for (of, _), by_row in answers.items() if of == group]
         complete = [by_row for by_row in in_group if all(name in by_row for name in rows)]
-        if not complete:
+        if len(complete) < LEAST_QUESTIONS:
             continue
         search = [by_row[SEARCH] for by_row in complete]
         lines = [score_row(name, [by_row[name] for by_row in complete], search) for name in rows]

@@ -86,9 +86,11 @@ def test_a_row_counts_what_was_not_improved_as_one() -> None:
     ]  # fmt: skip
 
 
-def test_tables_have_the_programs_that_all_worked_on() -> None:
+def test_tables_have_the_programs_that_all_worked_on(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = Answer(2.0, 3, 6, "finished")
     both = {SEARCH: answer, "a": replace(answer, speedup=4.0)}
+    assert "|" not in make_tables({("handwritten", "p gfx942"): both}, list(both)), "too few"
+    monkeypatch.setattr(reasoning_table, "LEAST_QUESTIONS", 1)
     text = make_tables({("handwritten", "p gfx942"): both, ("handwritten", "q gfx942"): {SEARCH: answer}}, list(both))
     assert "1 kernels and architectures" in text and "| a | 1 of 1 | 4.000 | 200 |" in text
     assert "Generated" not in text
