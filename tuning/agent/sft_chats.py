@@ -126,7 +126,8 @@ def make_chat_samples(valued: ValuedProgram) -> list[ChatSample]:
 
     Raises NotTeachable for a program without states, or whose path ends with a program that does not pass."""
     if not valued.states:
-        raise NotTeachable("the program does not run, or has no preview", reason=Reason.NO_PREVIEW)
+        reason = valued.reason if valued.reason else Reason.NO_PREVIEW
+        raise NotTeachable("the program does not run, or has no preview", reason=reason)
     checks = valued.states[-1].checks
     if checks and not Verification(checks).passed:
         raise NotTeachable("the answer does not pass", reason=Reason.NOT_VERIFIED)

@@ -10,6 +10,7 @@ from pathlib import Path
 from hipsynth.core.documents import document_json
 from hipsynth.core.errors import HipsynthError, MissingDependency
 from hipsynth.core.program import Program
+from hipsynth.core.reasons import Reason
 from hipsynth.core.store.splits import splits_of
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling.backends.protocol import Target
@@ -156,13 +157,15 @@ def _ratio(before: float, after: float | None) -> float | None:
 def value_program(job: ValuationJob) -> ValuedProgram:
     """A job's program at its first size; without states where it cannot be parsed or run."""
     states: list[ValuedState] = []
+    reason = Reason.NONE
     try:
-        states.extend(PathWalker.open(job).walk())
+        for state in PathWalker.open(job).walk():
+            states.append(state)
     except MissingDependency:
         raise
-    except HipsynthError:
-        pass
-    return ValuedProgram(job.key, job.program.origin, job.program.text, tuple(states))
+    except HipsynthError as error:
+        reason = error.reason
+    return ValuedProgram(job.key, job.program.origin, job.program.text, tuple(states), reason)
 
 
 def collect_move_values(

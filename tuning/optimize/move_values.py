@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hipsynth.core.documents import from_json
 from hipsynth.core.files import open_regular
+from hipsynth.core.reasons import Reason
 from hipsynth.tuning.optimize.documents import VerificationCheck
 from hipsynth.tuning.optimize.evaluate import KernelTime, kernel_of, sum_durations
 from hipsynth.tuning.optimize.move_order import OrderedMove
@@ -88,12 +89,14 @@ class ValuedState:
 
 @dataclass(frozen=True)
 class ValuedProgram:
-    """A program on a target with the states of its path; `origin` and `text` are the program's."""
+    """A program on a target with the states of its path; `origin` and `text` are the program's. `reason`: what ended
+    the path early."""
 
     job: str
     origin: str
     text: str
     states: tuple[ValuedState, ...]
+    reason: Reason = Reason.NONE
 
 
 def gains(before_ns: float, after_ns: float) -> bool:
