@@ -136,10 +136,12 @@ def _words_of(trial: Trial, number: int, size: int = 4) -> Array:
 
 
 def _find_written(nothing: Trial, before: Trial, after: Trial, number: int) -> tuple[Array, Array]:
-    """Pieces of 8 bytes that each program changes as a whole."""
+    """Pieces of 8 bytes that each program writes as a whole: they differ from what is there without its windows, and
+    are not what memory holds before. The first work-group runs in `nothing`, too, and may be in no other window."""
     plain = _words_of(nothing, number)
-    changed = [(_words_of(trial, number) != plain).reshape(-1, 2).all(axis=1) for trial in (before, after)]
-    return changed[0], changed[1]
+    runs = (_words_of(before, number), _words_of(after, number))
+    ours, theirs = (((words != plain) & (words != POISON)).reshape(-1, 2).all(axis=1) for words in runs)
+    return ours, theirs
 
 
 def _compare_words(before: Trial, after: Trial, number: int, both: Array, source: TrialSource) -> str:

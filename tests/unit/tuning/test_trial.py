@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from hipsynth.simulator.observation import Output
+from hipsynth.tuning.optimize.verification_support import POISON
+from hipsynth.tuning.optimize.verification_timed import _find_written
 from hipsynth.tuning.trial import Conditions, Tolerance, Trial, compare_trials, run_trial, target_of
 from hipsynth.tuning.trial.repeated_main import repeat_main
 
@@ -197,3 +199,18 @@ def test_main_is_found(main: str) -> None:
 def test_what_has_no_main_is_not_called_twice() -> None:
     assert repeat_main("int f() { return 1; }") == "" and repeat_main("int main() { return 1;") == ""
     assert run_trial("int f() { return 1; }", TARGET, Conditions(calls=2)).reason == "unsupported"
+
+
+def test_what_no_window_writes_is_not_compared() -> None:
+    """Pieces that both programs write; that only the first group writes; that one program writes, too; and none."""
+    poison = [POISON, POISON]
+
+    def recorded(*pieces: list[int]) -> Trial:
+        words = np.array(pieces, np.uint32).tobytes()
+        return Trial("ok", recorded={0: words})
+
+    nothing = recorded(poison, [1, 2], [3, 4], poison)
+    before = recorded([5, 6], poison, poison, poison)
+    after = recorded([5, 6], poison, [7, 8], poison)
+    ours, theirs = _find_written(nothing, before, after, 0)
+    assert ours.tolist() == [True, False, False, False] and theirs.tolist() == [True, False, True, False]
