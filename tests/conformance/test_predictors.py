@@ -38,6 +38,7 @@ KERNEL: dict[str, type | tuple[type, ...]] = {
     "abstained": bool,
     "reason": str,
     "reason_code": str,
+    "assumed": str,
     "grid": (list, type(None)),
     "block": (list, type(None)),
     "bottleneck": str,

@@ -10,7 +10,6 @@ import pytest
 
 from hipsynth.synth.generate.matrix import MATRICES
 from hipsynth.tuning.optimize.emit import emit_program
-from hipsynth.tuning.optimize.move_order import shipped_order
 from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
 from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import Shape, TransformationPlan
@@ -226,8 +225,7 @@ def test_tiles_are_offered_where_the_problem_fills_them() -> None:
     assert offer(64, TransformationPlan(tile=(4, 4, 16))) == []
 
 
-def test_it_is_tried_though_the_order_was_learned_without_it() -> None:
-    assert "transformation=matrix_cores" not in shipped_order().columns
+def test_it_is_tried_first() -> None:
     found = read(KERNELS["square"])
     view = KernelView(found, found.kernels[0], TransformationPlan(), "vl1d", (64, 64, 1), BLOCK)
     evident = [move.transformation for move in list_moves(view) if move.evident]
