@@ -80,7 +80,7 @@ class KeptAnswer:
 
 
 @dataclass
-class Question:
+class OptimizeQuestion:
     """A program on a target, and what any contender has measured of it. `calls`: that the trained model made."""
 
     group: str
@@ -94,10 +94,10 @@ class Question:
         self.known = ToolSession(self.target, ToolLimits(run_s=RUN_S), JOURNAL)
 
 
-Answering = Callable[[Question], Answer]
+Answering = Callable[[OptimizeQuestion], Answer]
 
 
-def run_search(question: Question) -> Answer:
+def run_search(question: OptimizeQuestion) -> Answer:
     """The search, with its budget of work."""
     try:
         result = optimize_program(OptimizeRequest(question.text, question.target, BUDGET_S, journal=JOURNAL))
@@ -106,7 +106,7 @@ def run_search(question: Question) -> Answer:
     return Answer(round(result.speedup, 4), len(result.steps) + 1, 0, "finished")
 
 
-def run_with_tools(model: LocalModel, question: Question, calls: int = CALLS) -> Answer:
+def run_with_tools(model: LocalModel, question: OptimizeQuestion, calls: int = CALLS) -> Answer:
     """A model or policy with the tools."""
     if calls < 1:
         return Answer(1.0, 1, 0, "calls")
@@ -123,7 +123,7 @@ def has_wrong_step(result: OptimizeResult) -> bool:
     return any(step.reason not in HARMLESS and not step.kept for step in result.steps)
 
 
-def rewrite_once(model: LocalModel, question: Question) -> Answer:
+def rewrite_once(model: LocalModel, question: OptimizeQuestion) -> Answer:
     """One answer of a model with the kernels, which is compiled and verified."""
     model.clear()
     model.most = WHOLE
@@ -152,7 +152,7 @@ def load_local(folder: str) -> LocalModel:
     return LocalModel(model.bfloat16() if computes_bf16() else model, tokenizer, context)
 
 
-def contenders(options: argparse.Namespace) -> dict[str, tuple[str, Answering]]:
+def list_contenders(options: argparse.Namespace) -> dict[str, tuple[str, Answering]]:
     """Each row of the tables with what answers and how; models are loaded at their first question."""
     loaded: dict[str, LocalModel] = {}
 
@@ -187,17 +187,17 @@ def path_gain(valued: ValuedProgram) -> float:
     return gain
 
 
-def list_questions(options: argparse.Namespace) -> Iterator[Question]:
+def list_questions(options: argparse.Namespace) -> Iterator[OptimizeQuestion]:
     """The programs on each architecture. Those of lineages come with the architecture of their recorded path."""
     for arch in options.arch or ARCHS:
         for _, path in list(naive())[: options.kernels]:
-            yield Question("handwritten", path.stem, path.read_text(), target_of(arch))
+            yield OptimizeQuestion("handwritten", path.stem, path.read_text(), target_of(arch))
         if options.traces is not None:
             paths = (row for row in read_jobs(options.traces / "moves.jsonl") if row.states)
             heldout = [row for row in paths if row.states[0].split in ("validation", "test", "unseen_families")]
             worth = [row for row in heldout if row.states[0].arch == arch and path_gain(row) >= WORTH]
             for row in worth[: options.kernels]:
-                yield Question("lineages", row.states[0].program, row.text, target_of(arch))
+                yield OptimizeQuestion("lineages", row.states[0].program, row.text, target_of(arch))
 
 
 def read_kept() -> dict[tuple[str, str, str, str], Answer]:
@@ -281,7 +281,7 @@ def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parse_options(arguments)
-    rows = contenders(options)
+    rows = list_contenders(options)
     text = make_tables(answer_questions(options, rows), list(rows))
     print(text)
     if options.traces is not None and (record := model_record(Path(options.trained))) is not None:

@@ -32,7 +32,7 @@ from hipsynth.tuning.optimize.move_values import (
     ExecutedMove,
     ValuedProgram,
     ValuedState,
-    gains,
+    is_faster,
 )
 from hipsynth.tuning.optimize.verify import Verification
 from hipsynth.tuning.tools import tool_definitions
@@ -190,7 +190,7 @@ def _try_move(chat: PathChat, state: ValuedState, row: ExecutedMove) -> bool:
     compared = compare_runs(state.kernels, row.kernels)
     chat.use("Did that make it faster?", compared, "compare", before=chat.now, after=program)
     times = f"{compared.speedup or 0.0:.2f} times as fast"
-    if gains(state.duration_ns, row.duration_ns):
+    if is_faster(state.duration_ns, row.duration_ns):
         chat.now, chat.words = program, f"{times}{_describe_changes(compared)}: I keep it. "
         return True
     chat.words = f"{times} is no gain. I go back to {chat.now}. "

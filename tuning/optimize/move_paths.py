@@ -27,7 +27,7 @@ from hipsynth.tuning.optimize.move_values import (
     ValuedProgram,
     ValuedState,
     diff_texts,
-    gains,
+    is_faster,
     read_jobs,
 )
 from hipsynth.tuning.optimize.optimize import duration_predictor
@@ -123,7 +123,8 @@ class PathWalker:
         chosen = order[: MOST_PREVIEWED if depth == 0 else PREVIEWED]
         after = {number: self.predict(candidates[number][1]) for number in chosen}
         return replace(
-            plain, moves=tuple(replace(move, gain=_ratio(expected, after.get(n))) for n, move in enumerate(moves))
+            plain,
+            moves=tuple(replace(move, gain=_previewed_gain(expected, after.get(n))) for n, move in enumerate(moves)),
         )
 
     def _execute_moves(
@@ -135,7 +136,7 @@ class PathWalker:
         for number in best[:MOST_TRIED]:
             run = self.evaluate(candidates[number][1])
             yield number, run
-            if run.ok and gains(state.found.duration_ns, run.duration_ns):
+            if run.ok and is_faster(state.found.duration_ns, run.duration_ns):
                 break
         losing = [n for n in order_moves(valued.ordered_moves())[:PREVIEWED] if expected.get(n, GAIN) < 1]
         for number in losing[: LOSING[min(valued.depth, 1)]]:
@@ -150,7 +151,7 @@ class PathWalker:
         return (verifier.quick(text),) if verifier.sizes else ()
 
 
-def _ratio(before: float, after: float | None) -> float | None:
+def _previewed_gain(before: float, after: float | None) -> float | None:
     return before / after if after else None
 
 

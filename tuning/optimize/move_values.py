@@ -74,7 +74,7 @@ class ValuedState:
     @property
     def next_move(self) -> ExecutedMove | None:
         """The first executed move that gained: it leads to the next state."""
-        return next((row for row in self.executed if gains(self.duration_ns, row.duration_ns)), None)
+        return next((row for row in self.executed if is_faster(self.duration_ns, row.duration_ns)), None)
 
     def ordered_moves(self) -> list[OrderedMove]:
         """What the learned order is asked about the moves."""
@@ -99,7 +99,7 @@ class ValuedProgram:
     reason: Reason = Reason.NONE
 
 
-def gains(before_ns: float, after_ns: float) -> bool:
+def is_faster(before_ns: float, after_ns: float) -> bool:
     """Whether a measured run is so much faster that a path goes on from it; 0 is of a program that did not run."""
     return 0 < after_ns * GAIN <= before_ns
 

@@ -19,7 +19,7 @@ from studies.reasoning_table import (
     ONE_SHOT,
     SEARCH,
     Answer,
-    Question,
+    OptimizeQuestion,
     list_questions,
     make_tables,
     parse_options,
@@ -43,8 +43,8 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(reasoning_table, "JOURNAL", None)
 
 
-def question() -> Question:
-    return Question("handwritten", "scale", TEXT, target_of("gfx942"))
+def question() -> OptimizeQuestion:
+    return OptimizeQuestion("handwritten", "scale", TEXT, target_of("gfx942"))
 
 
 def test_answers_say_what_was_verified() -> None:
@@ -104,7 +104,7 @@ def test_a_second_call_goes_on_and_the_control_gets_the_models_calls(
     asked: list[tuple[str, int]] = []
 
     def answering(name: str) -> tuple[str, reasoning_table.Answering]:
-        def answer(given: Question) -> Answer:
+        def answer(given: OptimizeQuestion) -> Answer:
             asked.append((name, given.calls))
             return Answer(1.5, 2, 3, "finished")
 
@@ -112,7 +112,7 @@ def test_a_second_call_goes_on_and_the_control_gets_the_models_calls(
 
     monkeypatch.setattr(reasoning_table, "naive", lambda: iter([("scale", program)]))
     rows = {name: answering(name) for name in (SEARCH, reasoning_table.TRAINED, reasoning_table.RANDOM)}
-    monkeypatch.setattr(reasoning_table, "contenders", lambda options: rows)
+    monkeypatch.setattr(reasoning_table, "list_contenders", lambda options: rows)
     for _ in range(2):
         reasoning_table.main(["--trained", "model", "--arch", "gfx942"])
         assert [calls for _, calls in asked] == [reasoning_table.CALLS, reasoning_table.CALLS, 3]
