@@ -19,6 +19,7 @@ from hipsynth.synth.llm.endpoint import ToolCall
 from hipsynth.tuning.agent.prompts import CalledFunction, ChatTurn, RequestedCall
 from hipsynth.tuning.agent.sft_chats import largest_changes
 from hipsynth.tuning.optimize.evaluate import original_name
+from hipsynth.tuning.optimize.move_values import PREVIEWED
 from hipsynth.tuning.optimize.transformation_plan import PlanValue
 from hipsynth.tuning.tools.documents import (
     ChangedProgram,
@@ -30,7 +31,6 @@ from hipsynth.tuning.tools.documents import (
 
 MOST_RESULT = 1600  # characters of a tool's result
 MOST_CHANGED = 1  # metrics and counters of a kernel
-MOST_MOVES = 12  # of a program
 A = TypeVar("A")
 METRICS = ("HBM_Arithmetic_Intensity", "L1_Cache_Hit_Rate", "L2_Cache_Hit_Rate", "HBM_GFLOPS")
 _SAID = (
@@ -119,9 +119,9 @@ def _brief_profile(answer: TimedProgram) -> str:
 
 
 def _brief_moves(answer: ProposedMoves) -> str:
-    """A line for each move, up to MOST_MOVES: what most plans of its kernel have in common is left out. Where moves are
+    """A line for each move, up to PREVIEWED: what most plans of its kernel have in common is left out. Where moves are
     previewed, only they are shown."""
-    rows = [row for row in answer.moves if row.gain is not None][:MOST_MOVES] or answer.moves[:MOST_MOVES]
+    rows = [row for row in answer.moves if row.gain is not None][:PREVIEWED] or answer.moves[:PREVIEWED]
     plans = [set(_plan_words(row.plan)) for row in rows]
     of = [(row.kernel, word) for row, plan in zip(rows, plans, strict=True) for word in plan]
     each = Counter(row.kernel for row in rows)

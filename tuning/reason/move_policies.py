@@ -14,12 +14,11 @@ from typing import cast
 from hipsynth.core.program import text_id
 from hipsynth.synth.llm.endpoint import ChatReply, ToolCall
 from hipsynth.tuning.agent.prompts import DONE, ChatTurn
-from hipsynth.tuning.optimize.move_values import LIKELY_GAIN
+from hipsynth.tuning.optimize.move_values import GAIN, LIKELY_GAIN
 from hipsynth.tuning.reason.local_model import LocalModel
 
 _MOVE = re.compile(r'\{"move": (\d+)(?:(?!\{"move": ).)*?(?:"gain": ([0-9.]+)|$|(?=\{"move": ))', re.DOTALL)
 ChosenCall = tuple[str, dict[str, str | int]]  # a tool and its arguments
-GAIN = 1.01  # from which a change is kept
 
 
 @dataclass(frozen=True)

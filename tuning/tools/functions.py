@@ -21,7 +21,7 @@ from hipsynth.simulator.limits import RunLimits
 from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
 from hipsynth.tuning.optimize.evaluate import KernelTime, changed_metrics, kernel_of, sum_durations
 from hipsynth.tuning.optimize.move_order import describe_move, order_moves
-from hipsynth.tuning.optimize.move_values import diff_texts
+from hipsynth.tuning.optimize.move_values import PREVIEWED, diff_texts
 from hipsynth.tuning.swizzle import report
 from hipsynth.tuning.swizzle.search import SwizzleSettings
 from hipsynth.tuning.swizzle.search import search_mappings as swizzled
@@ -258,7 +258,7 @@ def hot_lines(
 def propose(
     session: ToolSession,
     program: ProgramName,
-    preview: Annotated[int, "how many of the likeliest moves to preview for their gain; 0 for none"] = 12,
+    preview: Annotated[int, "how many of the likeliest moves to preview for their gain; 0 for none"] = PREVIEWED,
 ) -> ProposedMoves:
     """List the transformations that can be applied to a program, by number: those with the largest previewed gain
     first, then the others, the likeliest to help first."""
