@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypedDict
@@ -121,8 +122,10 @@ class PathChat:
         self.messages.append({"role": "assistant", "content": f"{self.words}{why}\n{DONE}: {self.now}"})
 
 
-def make_chat_samples(valued: ValuedProgram) -> list[ChatSample]:
+def make_chat_samples(valued: ValuedProgram, copies: int = 1) -> list[ChatSample]:
     """The path of a program as samples: straight, and once with each executed move that the previews advise against.
+    The straight path is told in `copies`, from the second on with other numbers of its moves: a model is to copy the
+    numbers that it reads.
 
     Raises NotTeachable for a program without states, or whose path ends with a program that does not pass."""
     if not valued.states:
@@ -132,7 +135,7 @@ def make_chat_samples(valued: ValuedProgram) -> list[ChatSample]:
     if checks and not Verification(checks).passed:
         raise NotTeachable("the answer does not pass", reason=Reason.NOT_VERIFIED)
     mistakes = [(state.depth, row) for state in valued.states for row in state.executed if is_mistake(state, row)]
-    samples = [_tell_path(valued, None)]
+    samples = [_tell_path(valued, None, copy) for copy in range(copies)]
     for mistake in mistakes:
         with contextlib.suppress(
             NotTeachable
@@ -150,7 +153,7 @@ def is_mistake(state: ValuedState, row: ExecutedMove) -> bool:
     return (state.moves[row.move].gain or 0.0) < LIKELY_GAIN
 
 
-def _tell_path(valued: ValuedProgram, mistake: tuple[int, ExecutedMove] | None) -> ChatSample:
+def _tell_path(valued: ValuedProgram, mistake: tuple[int, ExecutedMove] | None, copy: int = 0) -> ChatSample:
     """A chat along the states. With a mistake, it is made in its state before the moves that the previews advise."""
     first = valued.states[0]
     chat = PathChat(opening_messages(valued.text, first.arch))
@@ -158,10 +161,11 @@ def _tell_path(valued: ValuedProgram, mistake: tuple[int, ExecutedMove] | None) 
     chat.words = _limit_text(describe_run(first.kernels))
     speedup = 1.0
     for state in valued.states:
-        chat.use("I look at what can be changed.", propose_recorded(state), "propose", program=chat.now)
+        numbers = number_moves(state, copy)
+        chat.use("I look at what can be changed.", propose_recorded(state, numbers), "propose", program=chat.now)
         advised = [row for row in state.executed if not is_mistake(state, row)]
         rows = [mistake[1], *advised] if mistake and mistake[0] == state.depth else advised
-        gaining = next((row for row in rows if _try_move(chat, state, row)), None)
+        gaining = next((row for row in rows if _try_move(chat, state, row, numbers[row.move])), None)
         if gaining is None:
             chat.end(f"No other move is expected to gain {LIKELY_GAIN - 1:.0%}.")
             break
@@ -174,17 +178,27 @@ def _tell_path(valued: ValuedProgram, mistake: tuple[int, ExecutedMove] | None) 
     return ChatSample(chat.messages, *about, kind="detour" if mistake else "direct")
 
 
-def _try_move(chat: PathChat, state: ValuedState, row: ExecutedMove) -> bool:
-    """Applies a move and compares; whether the changed program is kept. Raises NotTeachable if it does not run."""
+def number_moves(state: ValuedState, copy: int) -> list[int]:
+    """The number by which each move of a state is listed: its own, or those of another `copy` of the chat."""
+    numbers = list(range(len(state.moves)))
+    if copy:
+        listed = numbers[:MOST_MOVES]
+        random.Random(f"{state.program} {state.arch} {state.depth} {copy}").shuffle(listed)
+        numbers[:MOST_MOVES] = listed
+    return numbers
+
+
+def _try_move(chat: PathChat, state: ValuedState, row: ExecutedMove, number: int) -> bool:
+    """Applies a move, which is listed by `number`, and compares; whether the changed program is kept. Raises NotTeachable if it does not run."""
     move, mistake = state.moves[row.move], is_mistake(state, row)
     expected = "" if mistake or move.gain is None else f" promises most: gain={round(move.gain, 2):g}"
     chat.made += 1
     program = f"v{chat.made}"
     diff = row.diff.replace("before", chat.now, 1).replace("after", program, 1)
     # It begins as the move's line of the list does: what a small model copies, it gets right.
-    thought = f"{row.move} {move.transformation}{expected}. I try it."
+    thought = f"{number} {move.transformation}{expected}. I try it."
     changed = ChangedProgram(program, diff)
-    chat.use(thought, changed, "apply", weight=0 if mistake else 1, program=chat.now, move=row.move)
+    chat.use(thought, changed, "apply", weight=0 if mistake else 1, program=chat.now, move=number)
     if not row.kernels:
         raise NotTeachable("a changed program does not run")
     compared = compare_runs(state.kernels, row.kernels)
@@ -197,10 +211,11 @@ def _try_move(chat: PathChat, state: ValuedState, row: ExecutedMove) -> bool:
     return False
 
 
-def propose_recorded(state: ValuedState) -> ProposedMoves:
-    """What `propose` answers of a recorded state."""
+def propose_recorded(state: ValuedState, numbers: Sequence[int]) -> ProposedMoves:
+    """What `propose` answers of a recorded state, with its moves listed by `numbers`."""
     moves = state.moves[:MOST_MOVES]
-    rows = [ProposedMove(n, m.transformation, m.kernel, m.plan, m.why) for n, m in enumerate(moves)]
+    named = zip(numbers, moves, strict=False)
+    rows = [ProposedMove(number, m.transformation, m.kernel, m.plan, m.why) for number, m in named]
     order = order_moves(state.ordered_moves()[:MOST_MOVES])
     return ProposedMoves(list_proposals(rows, order, {n: moves[n].gain for n in order[:PREVIEWED]}))
 

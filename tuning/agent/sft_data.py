@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from hipsynth.tuning.optimize.move_paths import ValuationJob, collect_move_value
 from hipsynth.tuning.optimize.move_values import ValuedProgram, read_jobs
 
 SPLITS = ("train", "held_out")
+MOST_COPIES = 8  # of a path
 RUNS_FILE, MOVES_FILE, REPORT_FILE = "runs.jsonl", "moves.jsonl", "report.json"
 
 
@@ -65,10 +67,10 @@ def collect_chats(
     return write_chats(out)
 
 
-def tell_program(valued: ValuedProgram) -> ProgramSamples:
-    """The samples of a program's path."""
+def tell_program(valued: ValuedProgram, copies: int = 1) -> ProgramSamples:
+    """The samples of a program's path, the straight one in `copies`."""
     try:
-        return {"samples": [_sample_line(sample) for sample in make_chat_samples(valued)], "reason": ""}
+        return {"samples": [_sample_line(sample) for sample in make_chat_samples(valued, copies)], "reason": ""}
     except NotTeachable as error:
         return _no_samples(error.reason)
 
@@ -103,9 +105,34 @@ def add_runs(paths: Sequence[Path], out: Path) -> CollectionSummary:
     return write_chats(out)
 
 
+def choose_copies(programs: Iterable[ValuedProgram]) -> Callable[[ValuedProgram], int]:
+    """In how many copies a training program's path is told: so often that each transformation by which programs gain is
+    told as often as the most frequent one, up to MOST_COPIES. Else a model learns to end where a rare one is best."""
+    gaining = Counter(name for valued in programs if is_trained(valued) for name in gaining_transformations(valued))
+    most = max(gaining.values(), default=0)
+
+    def count_copies(valued: ValuedProgram) -> int:
+        names = gaining_transformations(valued) if is_trained(valued) else set()
+        return min(MOST_COPIES, max((math.ceil(most / gaining[name]) for name in names), default=1))
+
+    return count_copies
+
+
+def is_trained(valued: ValuedProgram) -> bool:
+    """Whether a program's lineage is of the training part."""
+    return bool(valued.states) and valued.states[0].split == "train"
+
+
+def gaining_transformations(valued: ValuedProgram) -> set[str]:
+    """The transformations that a program's path goes along."""
+    steps = ((state, state.next_move) for state in valued.states)
+    return {state.moves[row.move].transformation for state, row in steps if row is not None}
+
+
 def write_chats(out: Path) -> CollectionSummary:
     """Writes the chats of all paths and runs in a folder, each once, no lineage in both parts; returns the report."""
-    results = [tell_program(valued) for valued in read_jobs(out / MOVES_FILE)]
+    count_copies = choose_copies(read_jobs(out / MOVES_FILE))
+    results = [tell_program(valued, count_copies(valued)) for valued in read_jobs(out / MOVES_FILE)]
     results += ResultJournal(out / RUNS_FILE, _check_result).read().values()
     once: dict[str, DigestedRow] = {}
     for result in results:

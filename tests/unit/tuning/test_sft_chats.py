@@ -12,7 +12,13 @@ from fake_tuning import TEXT, fake_program, without_simulator, write_traces
 from hipsynth.core.program import Program
 from hipsynth.tuning.agent.prompts import DONE
 from hipsynth.tuning.agent.sft_chats import NotTeachable, is_mistake, make_chat_samples, propose_recorded, steps_of
-from hipsynth.tuning.agent.sft_data import MOVES_FILE, collect_chats, write_chats
+from hipsynth.tuning.agent.sft_data import (
+    MOVES_FILE,
+    choose_copies,
+    collect_chats,
+    gaining_transformations,
+    write_chats,
+)
 from hipsynth.tuning.optimize.documents import VerificationCheck
 from hipsynth.tuning.optimize.move_paths import ValuationJob, value_program
 from hipsynth.tuning.optimize.move_values import ValuedProgram, read_jobs
@@ -66,7 +72,31 @@ def test_a_recorded_answer_is_the_tools_answer(valued: ValuedProgram) -> None:
         function = asked["tool_calls"][0]["function"]
         document = run_tool(session, function["name"], function["arguments"]).document
         assert json.loads(told["content"]) == json.loads(json.dumps(document)), function
-    assert propose_recorded(valued.states[0]).moves[0].gain == 1.5
+    assert propose_recorded(valued.states[0], range(99)).moves[0].gain == 1.5
+
+
+def test_copies_of_a_path_have_other_numbers_and_the_same_moves(valued: ValuedProgram) -> None:
+    first, second = make_chat_samples(valued, 2)[:2]
+    assert first.kind == second.kind == "direct" and first.digest != second.digest
+    for chat in (first, second):
+        listed = next(turn for turn in chat.messages if turn.get("name") == "propose")
+        best = json.loads(listed["content"])["moves"][0]
+        [applied] = [turn for turn in chat.messages if "promises most" in turn["content"]]
+        assert applied["tool_calls"][0]["function"]["arguments"]["move"] == best["move"]
+        assert applied["content"].startswith(f"{best['move']} {best['transformation']} ")
+        assert best["gain"] == 1.5 and best["kernel"] == "scale"
+
+
+def test_a_path_by_a_rare_transformation_is_told_more_often(valued: ValuedProgram) -> None:
+    state, end = valued.states
+    [name] = gaining_transformations(valued)
+    rare_move = replace(state.moves[state.executed[0].move], transformation="atomics")
+    moves = tuple(rare_move if move.transformation == name else move for move in state.moves)
+    rare = replace(valued, states=(replace(state, moves=moves), end))
+    count_copies = choose_copies([valued, valued, valued, rare])
+    assert (count_copies(valued), count_copies(rare)) == (1, 3)
+    held_out = replace(rare, states=(replace(rare.states[0], split="test"), end))
+    assert count_copies(held_out) == 1
 
 
 def test_mistakes_are_read_and_not_learned(valued: ValuedProgram) -> None:
