@@ -94,27 +94,32 @@ class SimBackend:
         if is_corpus_script and (missing := missing_packages()):
             message = f"{' and '.join(missing)} not installed; install with: {install_command('triton')}"
             return failed_result(target, Reason.MISSING, message, provenance=provenance)
-        start = time.monotonic()
+        start, bounds = time.monotonic(), compile_limits(limits)
         flags = f"{target.flags} {FLAG}" if limits.lines else target.flags
         try:
-            artefacts, built = build_program(program, target.arch, flags, scratch / "build", compile_limits(limits))
+            built = equal_builds.build_once(
+                program,
+                target.arch,
+                flags,
+                bounds,
+                scratch,
+                lambda folder: build_program(program, target.arch, flags, folder, bounds),
+            )
         except (CompileFailed, BadInput) as error:
             words = [str(error), getattr(error, "diagnostics", "")]
             return failed_result(target, error.reason, "\n".join(filter(None, words)), provenance=provenance)
         compiling_s = time.monotonic() - start
-        run = equal_builds.key_of(program, artefacts, device, limits)
-        finished_run = equal_builds.find_equal_run(run) or execute_program(program, artefacts, device, limits)
+        run = equal_builds.key_of(program, built, device, limits)
+        finished_run = equal_builds.find_equal_run(run) or execute_program(program, built.artefacts, device, limits)
         equal_builds.keep_run(run, finished_run)
         provenance |= {
-            **built,
+            **built.provenance,
             "flags": target.flags,
             "isolated": str(finished_run.isolated).lower(),
             "sampled": str(finished_run.sampled).lower(),
         }
-        bounds = compile_limits(limits)
         loaded = _disassemble_loaded(finished_run, scratch / "loaded", bounds)
-        modules = (*artefacts.modules, *loaded)
-        provenance["opcodes"] = " ".join(sorted(count_opcodes(path for _, path in modules)))
+        provenance["opcodes"] = " ".join(sorted(built.opcodes.union(count_opcodes(path for _, path in loaded))))
         if finished_run.output_cut:
             provenance["output_cut"] = "true"
         times = {
@@ -125,7 +130,7 @@ class SimBackend:
         result = replace(self._judge_run(program, target, finished_run, provenance), times=times)
         if not limits.lines:
             return result
-        own_name = own_files(program)
+        own_name, modules = own_files(program), (*built.artefacts.modules, *loaded)
         lines = attribute_to_lines(result.kernels, finished_run.instructions, modules, own_name, device, bounds)
         return replace(result, lines=lines)
 
@@ -133,7 +138,7 @@ class SimBackend:
         self, program: Program, target: Target, result: api.RunResult, provenance: Mapping[str, str]
     ) -> TargetResult:
         reason, message = result.reason, result.message
-        if not reason and not result.sampled and (expected := program.expectation()) is not None:
+        if not reason and not result.sampled and (expected := equal_builds.expect_once(program)) is not None:
             message = describe_mismatch(expected, result.exit_code, result.stdout)
             reason = Reason.WRONG_RESULT if message else Reason.NONE
             if message and result.output_cut:

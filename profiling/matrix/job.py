@@ -64,7 +64,7 @@ def run_job(job: MatrixJob) -> list[TargetResult]:
     """
     results: list[TargetResult] = []
     refused: dict[tuple[str, str], TargetResult] = {}
-    with equal_builds.share_equal_runs():
+    with equal_builds.share_equal_work():
         for target, run in job.cells:
             build = (target.arch, target.flags)
             result = _on_device(refused[build], target) if build in refused else _run_cell(job, target, run)
@@ -143,8 +143,8 @@ def _tidy_result(result: TargetResult, scratch: str) -> TargetResult:
         result = replace(result, status="failed", reason=Reason.NO_KERNEL, message=NO_KERNEL)
     return replace(
         result,
-        message=result.message.replace(scratch, "<scratch>")[-MESSAGE_CHARS:],
-        stdout=result.stdout.replace(scratch, "<scratch>"),
+        message=equal_builds.hide_build_folders(result.message.replace(scratch, "<scratch>"))[-MESSAGE_CHARS:],
+        stdout=equal_builds.hide_build_folders(result.stdout.replace(scratch, "<scratch>")),
     )
 
 
