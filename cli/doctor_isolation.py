@@ -79,5 +79,9 @@ def _limit_facts(problem: str) -> list[IsolationFact]:
         group = cgroup.delegated_folder()
     except HipsynthError as error:
         return [IsolationFact(name, "", f"{error.what}: {error.cause}") for name in names]
-    how = f"by the kernel, in groups below {group}" if group else f"polled every {1000 * monitor.POLL_S:.0f} ms"
+    how = (
+        f"by the kernel, in groups below {group}"
+        if group
+        else f"polled every {1000 * monitor.POLL_S:.0f} to {1000 * monitor.LONGEST_POLL_S:.0f} ms"
+    )
     return [IsolationFact(name, "" if problem else how, problem) for name in names]

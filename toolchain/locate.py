@@ -59,7 +59,7 @@ class Toolchain:
     headers_version: str
     identity: str
 
-    @property
+    @functools.cached_property
     def folders(self) -> tuple[Path, ...]:
         """Folders that a compile reads besides system files."""
         folders_here = [HERE / name for name in ("include", "override")]

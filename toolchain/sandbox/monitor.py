@@ -16,7 +16,9 @@ from hipsynth.toolchain.sandbox import processes
 from hipsynth.toolchain.sandbox.jail import Jail, JobExit, SandboxJob
 from hipsynth.toolchain.sandbox.limits import TIME_REASONS, SandboxLimits, SandboxResult
 
-POLL_S = 0.02
+POLL_S = 0.02  # between two looks at a job's limits, near the limit of its memory
+LONGEST_POLL_S = 0.1
+MEMORY_GROWTH = 10 << 30  # bytes a second that a program can fill at most
 STOP_S = 1.0
 _SIGNAL_REASONS = {signal.SIGXCPU: "cpu_time", signal.SIGXFSZ: "file_size", signal.SIGSYS: "forbidden_call"}
 
@@ -41,11 +43,12 @@ class Watch:
         self.kept: dict[str, bytearray] = {"out": bytearray(), "err": bytearray()}
         self.written = 0
         self.cut = False
-        self.peak = 0
+        self.memory = self.peak = 0
         self.ended: JobExit | None = None
         self.starved = False  # whether the kernel ended it for memory
         self.meter = processes.ProcessTimeMeter(processes.living_descendants(jail.process.pid))
         self.start = time.monotonic()
+        self.next_look = self.start + 0.01  # most jobs end before there is anything to look at
         self.next_disk = self.start + 0.1
 
     def result(self) -> SandboxResult:
@@ -112,11 +115,19 @@ class Watch:
                 return "" if self.ended else "lost"
             if stop_signal.stop_requested():
                 return self._ask_to_stop()
-            if time.monotonic() - self.start >= 0.01:  # most jobs end before there is anything to look at
+            if self.written > 64 * self.limits.output_bytes:
+                return "output"
+            if time.monotonic() >= self.next_look:
                 reason = self._exceeded_limit()
                 if reason:
                     return reason
-            pause = min(POLL_S, pause * 2)
+                self.next_look = time.monotonic() + self._time_until_look()
+            pause = min(POLL_S if self.next_look - time.monotonic() <= POLL_S else LONGEST_POLL_S, pause * 2)
+
+    def _time_until_look(self) -> float:
+        """Seconds until the job may exceed its memory, within bounds: looking takes a millisecond each time."""
+        room = max(0, self.limits.memory_bytes - self.memory)
+        return min(LONGEST_POLL_S, max(POLL_S, room / MEMORY_GROWTH))
 
     def _read_output(self, name: str, stream: BinaryIO) -> bool:
         """Reads available output and keeps it up to the limit; False at the end of the stream."""
@@ -143,17 +154,14 @@ class Watch:
     def _exceeded_limit(self) -> str:
         """The exceeded limit, or ""."""
         limits = self.limits
-        if self.written > 64 * limits.output_bytes:
-            return "output"
         pids = processes.living_descendants(self.jail.process.pid)
         self.meter.sample(pids)
         late = self.meter.exceeded_limit(limits.cpu_s, limits.idle_s, limits.wall_s)
         if late:
             return late
-        memory = sum(processes.resident_bytes(pid) for pid in pids)
-        memory += self.jail.temporary_bytes()
-        self.peak = max(self.peak, memory)
-        if memory > limits.memory_bytes:
+        self.memory = sum(processes.resident_bytes(pid) for pid in pids) + self.jail.temporary_bytes()
+        self.peak = max(self.peak, self.memory)
+        if self.memory > limits.memory_bytes:
             return "memory"
         if len(pids) > limits.processes + (2 if self.isolated else 1):  # plus the supervisor and bubblewrap
             return "processes"
