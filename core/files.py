@@ -74,6 +74,15 @@ def read_regular(path: Path, limit: int, *, inside: Path | None = None) -> bytes
     return b"".join(parts)
 
 
+def resolve_path(path: Path) -> Path:
+    """The path without symbolic links. Raises BadInput if they lead in a circle."""
+    try:
+        return path.resolve()
+    except RuntimeError as error:  # of Python 3.11 and 3.12
+        remedy = "give the path of a file or folder"
+        raise BadInput(f"{path}: links that lead in a circle", remedy=remedy, reason=Reason.UNREADABLE_FILE) from error
+
+
 def folder_around(path: Path, roots: Sequence[Path] | None) -> Path | None:
     """The first of `roots` that holds the file after all links, to read it `inside`; the first root if none does.
 

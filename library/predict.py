@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hipsynth.library.programs import check_hip_only, is_script
+from hipsynth.library.programs import check_has_kernel, check_hip_only, is_script
 from hipsynth.library.targets import Names, Shape, complete_shape, list_names
 from hipsynth.training.models.documents import PredictDocument
 
@@ -68,14 +68,17 @@ def read_question(
     values: Mapping[str, float],
 ) -> tuple[Program, LaunchAssumptions]:
     """(the program in a file, what is assumed of its launches). Raises BadInput for a file that cannot be read."""
+    from hipsynth.core.files import resolve_path
     from hipsynth.core.program import Project, SourceFile, load_program, project_program
     from hipsynth.simulator.run_folder import named_files
     from hipsynth.training.analytic.predict import LaunchAssumptions
 
     language = "python" if is_script(file) else "hip"
     source = SourceFile(file, language)
-    project = Project((source,), file.resolve().parent, arguments, named_files(arguments, Path.cwd()))
+    project = Project((source,), resolve_path(file).parent, arguments, named_files(arguments, Path.cwd()))
     program = project_program(project) if is_script(file) else load_program(file)
+    if not is_script(file):
+        check_has_kernel(file, program.text)
     return program, LaunchAssumptions(grid, block, values, arguments, project=project)
 
 

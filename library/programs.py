@@ -23,15 +23,27 @@ _BUILD_FILE = re.compile(r"(?:GNU)?[Mm]akefile.*|CMakeLists\.txt|.*\.(?:mk|make|
 
 
 def read_source(path: Path) -> str:
-    """The text of one HIP file. Raises BadInput if it cannot be read or is not UTF-8."""
+    """The text of one HIP file. Raises BadInput if it cannot be read, is empty or is not UTF-8."""
     from hipsynth.core.files import SOURCE_BYTES, read_regular
 
     try:
-        return read_regular(path, SOURCE_BYTES).decode()
+        text = read_regular(path, SOURCE_BYTES).decode()
     except UnicodeDecodeError as error:
         raise BadInput(
             f"{path}: is not UTF-8", cause=str(error), remedy="give a HIP source file", reason=Reason.NOT_UTF8
         ) from None
+    if not text.strip():
+        raise BadInput(f"{path}: the file is empty", remedy="give a HIP source file", reason=Reason.EMPTY_FILE)
+    return text
+
+
+def check_has_kernel(path: Path, text: str) -> None:
+    """Raises BadInput, which names the file, for a HIP source without a kernel."""
+    from hipsynth.source.outline import kernel_names
+
+    if not kernel_names(text):
+        cause = "no __global__ function" if text.strip() else "the file is empty"
+        raise BadInput(f"{path}: no kernel in the file", cause=cause, remedy="give a HIP source file")
 
 
 def is_script(path: Path) -> bool:

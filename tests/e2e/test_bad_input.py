@@ -59,6 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (path / "good.hip").write_text(GOOD)
     (path / "empty.hip").touch()
     (path / "latin1.hip").write_bytes(b"// caf\xe9\n" + GOOD.encode())
+    (path / "loop.hip").symlink_to(path / "loop.hip")
     (path / "folder.hip").mkdir()
     for name in ("none", "mixed"):
         (path / name).mkdir()
@@ -102,6 +103,9 @@ BAD_REQUESTS = [
     ("profile good.hip --backend abacus", 2, "rocprof"),
     ("profile good.hip --backend recorded:nowhere", 4, "recorded"),
     ("profile missing.hip", 3, "missing.hip"),
+    ("predict loop.hip", 3, "in a circle"),
+    ("predict empty.hip", 3, "empty.hip: no kernel in the file"),
+    ("optimize empty.hip", 3, "empty.hip: the file is empty"),
     ("profile latin1.hip", 3, "iconv"),
     ("profile folder.hip", 2, "--out"),
     ("profile none --out corpus", 3, "*.hip"),

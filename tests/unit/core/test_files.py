@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 from hipsynth.core.errors import BadInput
-from hipsynth.core.files import open_regular, read_regular, replace_atomically, sole_writer, whole_file, write_whole
+from hipsynth.core.files import (
+    open_regular,
+    read_regular,
+    replace_atomically,
+    resolve_path,
+    sole_writer,
+    whole_file,
+    write_whole,
+)
 
 
 def test_a_file_appears_only_when_complete(tmp_path: Path) -> None:
@@ -154,3 +162,11 @@ def test_a_sole_writer_removes_what_killed_ones_left(tmp_path: Path) -> None:
         with pytest.raises(BadInput, match="another command"), sole_writer(tmp_path):
             pass
         assert live.exists(), "its writer holds the lock"
+
+
+def test_links_in_a_circle_are_named(tmp_path: Path) -> None:
+    loop = tmp_path / "loop.hip"
+    loop.symlink_to(loop)
+    with pytest.raises(BadInput, match="links that lead in a circle"):
+        resolve_path(loop)
+    assert resolve_path(tmp_path / "absent.hip") == tmp_path.resolve() / "absent.hip"
