@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import threading
 import time
+from typing import Self
 
 import click
 
@@ -13,6 +15,7 @@ from hipsynth.cli.terminal import escape_controls, write_control
 from hipsynth.core.documents import to_json
 
 REDRAW_S, LOG_S = 0.1, 60.0  # between two displays of progress, on a terminal and elsewhere
+FIRST_STATUS_S, STATUS_S = 2.0, 1.0  # until a status line appears on a terminal, and between its changes
 
 
 def print_json(document: object) -> None:
@@ -29,6 +32,53 @@ def print_note(text: str) -> None:
     """Prints a status line on stderr if stderr is a terminal."""
     if sys.stderr.isatty():
         click.echo(text, err=True)
+
+
+class StatusLine:
+    """What a verb is doing, and for how long, on stderr. On a terminal: one line that appears after two seconds,
+    counts, and goes at the end. Elsewhere: a line each minute, so that logs show it."""
+
+    def __init__(self, stage: str = "") -> None:
+        self.stage = stage
+        self.live = sys.stderr.isatty()
+        self._start = time.monotonic()
+        self._ended = threading.Event()
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._show_repeatedly, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._clear()
+
+    def set_stage(self, stage: str) -> None:
+        """Names what is done from now on."""
+        self.stage = stage
+
+    def print_above(self, text: str) -> None:
+        """Prints a line of its own on stderr, which stays."""
+        with self._lock:
+            self._clear()
+            click.echo(text, err=True)
+
+    def _show_repeatedly(self) -> None:
+        wait_s = FIRST_STATUS_S if self.live else LOG_S
+        while not self._ended.wait(wait_s):
+            line = f"{escape_controls(self.stage)}  {time.monotonic() - self._start:.0f} s"
+            with self._lock:
+                if self.live:
+                    write_control(f"\r\x1b[K{line[: shutil.get_terminal_size().columns - 1]}")
+                else:
+                    click.echo(line, err=True)
+            wait_s = STATUS_S if self.live else LOG_S
+
+    def _clear(self) -> None:
+        if self.live:
+            write_control("\r\x1b[K")
 
 
 class Progress:

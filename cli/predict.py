@@ -19,7 +19,7 @@ from hipsynth.cli.options import (
     parse_values,
     timeout_of,
 )
-from hipsynth.cli.output import print_json
+from hipsynth.cli.output import StatusLine, print_json
 from hipsynth.core.documents import to_json
 from hipsynth.core.errors import UsageError
 
@@ -138,7 +138,8 @@ def command(
         return
     predictor = open_analytic(model)
     execute = "always" if check else "unsure" if defer else "never"
-    document = predict_completed(program, str(file), questions, question, predictor, execute, timeout)
+    with StatusLine(f"predicting {file.name}"):
+        document = predict_completed(program, str(file), questions, question, predictor, execute, timeout)
     if as_json:
         print_json(document)
         return

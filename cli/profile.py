@@ -26,7 +26,7 @@ from hipsynth.cli.options import (
     timeout_option,
     workers_option,
 )
-from hipsynth.cli.output import Progress, print_json, terminal_width
+from hipsynth.cli.output import Progress, StatusLine, print_json, terminal_width
 from hipsynth.cli.programs import (
     ProgramCommand,
     check_script_options,
@@ -307,9 +307,9 @@ def _profile_program(
         options["top"] or 0,
         options["what_if"],
     )
-    document = profile_project(
-        request, click.get_current_context().with_resource, lambda line: click.echo(f"note: {line}", err=True)
-    )
+    with StatusLine(f"profiling {project.sources[0].path.name}") as status:
+        keep = click.get_current_context().with_resource
+        document = profile_project(request, keep, lambda line: status.print_above(f"note: {line}"))
     _print_profile(document, lines, options)
     results = document.measured
     _note_failures(results, limits, options)
@@ -360,19 +360,17 @@ def _note_failures(results: Sequence[TargetResult], limits: RunLimits, options: 
     for line in budget_notes(results, limits.budget_s):
         click.echo(line, err=True)
     for result in results:
+        target = f"{result.arch} {result.flags}".rstrip()
         if result.status != "ok":
             kind = "partial" if result.status == "partial" else "error"
-            click.echo(f"{kind}: {result.arch} {result.flags}: {result.reason}: {result.message}", err=True)
+            click.echo(f"{kind}: {target}: {result.reason}: {result.message}", err=True)
             if remedy := _suggest_remedy(result, options):
                 click.echo(f"  try:   {remedy}", err=True)
             continue
         if result.provenance.get("output_cut"):
-            click.echo(
-                f"note: {result.arch} {result.flags}: its output was longer than is kept; the rest was dropped",
-                err=True,
-            )
+            click.echo(f"note: {target}: its output was longer than is kept; the rest was dropped", err=True)
         if result.exit_code:
-            click.echo(f"note: {result.arch} {result.flags}: {_exit_note(result)}", err=True)
+            click.echo(f"note: {target}: {_exit_note(result)}", err=True)
 
 
 def _exit_note(result: TargetResult) -> str:
@@ -413,15 +411,10 @@ def _profile_folder(
         bars.append(Progress("profile", total))
         return bars[-1].step
 
+    how = MatrixOptions(
+        options["backend"], options["engine"], options["workers"], limits, options["retry_failed"], options["repair"]
+    )
     try:
-        how = MatrixOptions(
-            options["backend"],
-            options["engine"],
-            options["workers"],
-            limits,
-            options["retry_failed"],
-            options["repair"],
-        )
         below = _programs_below(path, next((target.arch for target in wanted), ""), unreadable.append, limits)
         programs = (replace(program, oracle=expected_output) for program in below)
         summary = collect_matrix(programs, wanted, out, how, start)

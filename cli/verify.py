@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hipsynth.cli.options import NamedPath, check_args_option, json_option, one_target_options
-from hipsynth.cli.output import print_json
+from hipsynth.cli.output import StatusLine, print_json
 from hipsynth.cli.programs import split_run_arguments
 from hipsynth.core.errors import PartialFailure
 
@@ -58,16 +58,18 @@ def command(
     """
     from hipsynth.library.verify import verify
 
-    document = verify(
-        original,
-        changed,
-        arch=arch,
-        device=device,
-        flags=flags,
-        args=arguments,
-        check_args=[split_run_arguments("--check-args", check) for check in check_args],
-        allow_fast_math="fast-math" in allowed,
-    )
+    with StatusLine(f"verifying {changed.name}") as status:
+        document = verify(
+            original,
+            changed,
+            arch=arch,
+            device=device,
+            flags=flags,
+            args=arguments,
+            check_args=[split_run_arguments("--check-args", check) for check in check_args],
+            allow_fast_math="fast-math" in allowed,
+            on_stage=status.set_stage,
+        )
     if as_json:
         print_json(document)
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from hipsynth.profiling.backends.protocol import Target
@@ -191,13 +191,22 @@ class Verifier:
             return "the same words, where the original leaves their order to its atomics"
         return f"within {error:.2g}: {self.tolerance.reason}"
 
-    def full(self, text: str, timed: tuple[CandidateMeasurement, CandidateMeasurement] | None = None) -> Verification:
-        """All checks, until the first failure. `timed`: the measured runs of the original and of the candidate."""
+    def full(
+        self,
+        text: str,
+        timed: tuple[CandidateMeasurement, CandidateMeasurement] | None = None,
+        on_stage: Callable[[str], None] = lambda _: None,
+    ) -> Verification:
+        """All checks, until the first failure. `timed`: the measured runs of the original and of the candidate;
+        `on_stage`: told what is checked next."""
+        on_stage("comparing outputs")
         checks = [self.quick(text)]
         for check in CHECKS:
             if checks[-1].passed is False or not self.sizes:
                 break
+            on_stage(check.__name__.replace("check_", "checking ").replace("_", " "))
             checks.append(check(self, text))
         if timed and self.sizes and checks[-1].passed is not False:
+            on_stage("comparing outputs at the size that is timed")
             checks.append(check_timed_size(self, text, *timed))
         return Verification(tuple(checks))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,11 +64,13 @@ class VerifyResult:
         )
 
 
-def verify_change(request: VerifyRequest) -> VerifyResult:
+def verify_change(request: VerifyRequest, on_stage: Callable[[str], None] = lambda _: None) -> VerifyResult:
     """Times both programs, and makes every check until one fails. Whatever the changed program does is a result.
+    `on_stage` is told what is done next.
 
     Raises BadInput for an original without a kernel, that does not run, or that runs at no size in full.
     """
+    on_stage("timing the original")
     evaluate = Evaluator(request.target, request.arguments, RUN_TIME_S, None)
     before = evaluate(request.original)
     if not before.ok:
@@ -76,17 +78,19 @@ def verify_change(request: VerifyRequest) -> VerifyResult:
             "the original does not run", cause=f"{before.reason}: {before.message[:1000]}", reason=before.reason
         )
     program = read_program(request.original, request.target.arch)
+    on_stage("running the original at small sizes")
     verifier = prepare_verifier(program, request.target, request.sizes, request.allow, most_exact_s=PATIENT_S)
     if not verifier.sizes:
         raise BadInput(
             "the original fails, or runs too long in full, at every size that was tried",
             remedy="name a small size with --check-args",
         )
+    on_stage("timing the changed program")
     after = evaluate(request.changed)
     if not after.ok:
         cause = f"the changed program fails at the size that is timed: {after.reason}: {after.message[:300]}"
         return VerifyResult(Verification((VerificationCheck("outputs_equal", False, cause),)), None)
-    verification = verifier.full(request.changed, (before, after))
+    verification = verifier.full(request.changed, (before, after), on_stage)
     return VerifyResult(verification, speedup_of(before, after) if verification.passed else None)
 
 

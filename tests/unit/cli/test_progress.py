@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import time
+
 import pytest
 
 from hipsynth.cli import output
@@ -45,3 +48,50 @@ def test_a_terminal_shows_the_last_item_at_once(
     progress.step("first")
     progress.step("second")
     assert capsys.readouterr().err.split("\r")[-1].endswith("label 2/2  2.0/s  0 s left  second")
+
+
+@pytest.fixture
+def fast_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("FIRST_STATUS_S", "STATUS_S", "LOG_S"):
+        monkeypatch.setattr(output, name, 0.01)
+
+
+def read_until(capsys: pytest.CaptureFixture[str], wanted: str) -> str:
+    """What is printed on stderr until it has `wanted`; fails after ten seconds without it."""
+    printed = ""
+    for _ in range(1000):
+        printed += capsys.readouterr().err
+        if wanted in printed:
+            return printed
+        time.sleep(0.01)
+    raise AssertionError(printed)
+
+
+@pytest.mark.usefixtures("fast_status")
+def test_a_status_line_names_the_stage_and_its_time_in_a_log(capsys: pytest.CaptureFixture[str]) -> None:
+    with output.StatusLine("timing the original") as status:
+        assert re.search(r"^timing the original  \d+ s$", read_until(capsys, "original  0 s\n"), re.MULTILINE)
+        status.set_stage("checking\x1b[2Jraces")
+        assert "checking\\x1b[2Jraces  0 s\n" in read_until(capsys, "races  0 s\n")
+    assert "\r" not in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("fast_status")
+def test_a_status_line_leaves_a_terminal_clean(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output.sys.stderr, "isatty", lambda: True)
+    with output.StatusLine("profiling k.hip") as status:
+        read_until(capsys, "\r\x1b[Kprofiling k.hip  0 s")
+        status.print_above("note: one line")
+    lines = capsys.readouterr().err.split("\r\x1b[K")
+    assert "note: one line\n" in lines
+    assert lines[-1] == ""
+
+
+def test_a_status_line_of_a_short_job_prints_nothing_and_lets_errors_through(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(ValueError, match="broken"), output.StatusLine("profiling"):
+        raise ValueError("broken")
+    assert capsys.readouterr().err == ""
