@@ -16,7 +16,7 @@ from hipsynth.profiling.compare.documents import (
 )
 from hipsynth.profiling.compare.text import LEGEND, Row, counter_rows, line_cells, line_place, meta_text, metric_rows
 from hipsynth.profiling.reports.numbers import format_quantity
-from hipsynth.profiling.reports.pages import escape, render_page
+from hipsynth.profiling.reports.pages import escape, head_row, render_page
 
 
 def comparison_page(document: CompareDocument) -> str:
@@ -80,9 +80,10 @@ def _kernel_parts(kernel: KernelPair) -> Iterator[str]:
 
 
 def _table_text(caption: str, rows: Sequence[Row]) -> str:
-    head = "<thead><tr><th></th><th>A</th><th>B</th><th>change</th></tr></thead>"
+    head = f"<thead>{head_row(('', 'A', 'B', 'change'))}</thead>"
+    title = f"<caption>{caption}</caption>" if caption else ""
     body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    return f'<div class="wide"><table><caption>{caption}</caption>{head}<tbody>{body}</tbody></table></div>'
+    return f'<div class="wide" tabindex="0"><table>{title}{head}<tbody>{body}</tbody></table></div>'
 
 
 def _lines_table(kernel: KernelPair, lines: Sequence[LinePair]) -> str:
@@ -93,10 +94,8 @@ def _lines_table(kernel: KernelPair, lines: Sequence[LinePair]) -> str:
         times = "".join(f"<td>{cell}</td>" for cell in line_cells(kernel, pair))
         source = f'<td class="text"><code class="source">{escape(pair.text)}</code></td>'
         rows.append(f"<tr><td>{place}</td>{times}{source}</tr>")
-    columns = "<th>line</th><th>A</th><th>B</th><th>change</th>"
-    head = f'<thead><tr>{columns}<th class="text">source</th></tr></thead>'
-    caption = "Time by source line"
+    head = f"<thead>{head_row(('line', 'A', 'B', 'change', 'source'))}</thead>"
     return (
-        f'<div class="wide"><table class="lines"><caption>{caption}</caption>{head}'
+        f'<div class="wide" tabindex="0"><table class="lines"><caption>Time by source line</caption>{head}'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+from collections.abc import Sequence
 
 from hipsynth.profiling.reports.html_parts import WEB, embed_json, roofline_script
 
@@ -45,3 +46,13 @@ def render_page(title: str, body: str, script: str = "", data: object = None) ->
 def escape(text: object) -> str:
     """A value as text of HTML."""
     return html.escape(str(text))
+
+
+def head_row(titles: Sequence[str]) -> str:
+    """A row of column titles. A column without one gets a plain cell: an empty title is read out as an error. Numbers
+    and their titles are aligned right, source text left."""
+    cells = (
+        f'<th scope="col"{" class=text" if title == "source" else ""}>{escape(title)}</th>' if title else "<td></td>"
+        for title in titles
+    )
+    return f"<tr>{''.join(cells)}</tr>"

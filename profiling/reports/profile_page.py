@@ -17,7 +17,7 @@ from hipsynth.profiling.reports.lines import compact_count, source_lines
 from hipsynth.profiling.reports.memory_chart import draw_memory_chart
 from hipsynth.profiling.reports.numbers import format_number, format_quantity, unit_prefix
 from hipsynth.profiling.reports.occupancy import next_occupancy_step
-from hipsynth.profiling.reports.pages import escape, render_page
+from hipsynth.profiling.reports.pages import escape, head_row, render_page
 from hipsynth.profiling.reports.what_if import LEAST_WORTH, answer_what_if
 
 LEAST_BOUND = 0.005  # shares of the duration below this are not drawn
@@ -69,9 +69,9 @@ def _dims_text(dims: Sequence[int]) -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    titles = "".join(f"<th>{escape(title)}</th>" for title in head)
+    titles = f"<thead>{head_row(head)}</thead>" if any(head) else ""
     body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    return f'<div class="wide" tabindex="0"><table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table></div>'
+    return f'<div class="wide" tabindex="0"><table>{titles}<tbody>{body}</tbody></table></div>'
 
 
 def _kernel_parts(kernel: KernelRecord, result: TargetResult, number: int) -> Iterator[str]:
@@ -151,10 +151,9 @@ def _occupancy_parts(kernel: KernelRecord, device: str) -> Iterator[str]:
 
 def _source_parts(lines: KernelLines) -> Iterator[str]:
     """The source with the counts of each line."""
-    head = "".join(f"<th>{title}</th>" for title in LINE_COLUMNS)
     for file in dict.fromkeys(line.file for line in lines.lines if line.line):
         yield f"<h3>Source: <code>{escape(Path(file).name)}</code></h3>"
-        yield f'<div class="card wide" tabindex="0"><table class="code"><thead><tr>{head}</tr></thead><tbody>'
+        yield f'<div class="card wide" tabindex="0"><table class="code"><thead>{head_row(LINE_COLUMNS)}</thead><tbody>'
         yield from _source_rows(lines, file)
         yield "</tbody></table></div>"
     yield '<p class="soft">Per dispatch; share: of the kernel\'s time, by the units that bound it.</p>'

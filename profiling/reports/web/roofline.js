@@ -33,7 +33,7 @@ export const STYLE = `
 .roofline .grid { stroke: var(--grid); stroke-width: 1; }
 .roofline .roof { stroke: var(--roof); stroke-width: 1.6; fill: none; }
 .roofline .peak { stroke: var(--roof); stroke-width: 1.2; stroke-dasharray: 5 3; }
-.roofline .roof-label { fill: var(--roof); font-size: 11px; paint-order: stroke; stroke: var(--paper); stroke-width: 3px; }
+.roofline .roof-label { fill: var(--roof); font-size: 11px; paint-order: stroke; stroke: var(--paper); stroke-width: 6px; }
 .roofline .name { paint-order: stroke; stroke: var(--paper); stroke-width: 3px; }
 .roofline .path { fill: var(--paper); stroke-width: 2; }
 .roofline .executed .path, .roofline .measured .path { fill: var(--own); }
@@ -106,25 +106,25 @@ function roofs(document, place) {
   const top = Math.max(...document.peaks.map((peak) => peak.gflops));
   const fastest = Math.max(...document.bandwidths.map((roof) => roof.gbps));
   const slope = (Math.atan2(y(1) - y(10), x(10) - x(1)) * -180) / Math.PI;
-  const parts = [];
+  const lines = [], labels = []; // a label lies above every line that crosses it
   document.bandwidths.forEach(({ level, gbps }, index) => {
     const start = Math.max(x0, floor / gbps), end = Math.min(x1, top / gbps);
-    parts.push(line("roof", start, start * gbps, end, end * gbps, place));
+    lines.push(line("roof", start, start * gbps, end, end * gbps, place));
     // Two caches' roofs may be close, and so may the Infinity Cache's and the HBM's: one name above, one below.
     const at = start * 1.3, below = index % 2 === 1 || index === document.bandwidths.length - 1;
-    parts.push(`<text class="roof-label" transform="translate(${x(at).toFixed(1)} ${y(at * gbps).toFixed(1)}) ` +
+    labels.push(`<text class="roof-label" transform="translate(${x(at).toFixed(1)} ${y(at * gbps).toFixed(1)}) ` +
       `rotate(${slope.toFixed(2)})" dy="${below ? 14 : -5}">${LEVEL_NAMES[level] ?? escape(level)} ${quantity(gbps, "B/s")}</text>`);
   });
   let last = -Infinity;
   for (const { name, gflops } of document.peaks) {
     const at = y(gflops);
-    parts.push(line("peak", Math.max(x0, gflops / fastest), gflops, x1, gflops, place));
+    lines.push(line("peak", Math.max(x0, gflops / fastest), gflops, x1, gflops, place));
     const baseline = Math.max(at - 4, last + 12);
     last = baseline;
-    parts.push(`<text class="roof-label" x="${frame.right - 2}" y="${baseline.toFixed(1)}" text-anchor="end">` +
+    labels.push(`<text class="roof-label" x="${frame.right - 2}" y="${baseline.toFixed(1)}" text-anchor="end">` +
       `${escape(name)} ${quantity(gflops, "FLOP/s")}</text>`);
   }
-  return parts;
+  return [...lines, ...labels];
 }
 
 function line(kind, x1, y1, x2, y2, { x, y }) {
