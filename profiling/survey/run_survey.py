@@ -84,7 +84,8 @@ def find_chosen_programs(root: Path, options: SurveyOptions) -> list[SurveyedPro
     MissingDependency without a compiler.
     """
     if not root.is_dir():
-        raise BadInput(f"{root}: no such folder", remedy="give a folder with HIP programs")
+        problem = "is not a folder" if root.exists() else "no such folder"
+        raise BadInput(f"{root}: {problem}", remedy="give a folder with HIP programs")
     toolchain.check_arch(options.arch)
     toolchain.find_toolchain()
     found_programs = [*find_programs(root, options.arch), *find_scripts(root)]

@@ -77,7 +77,10 @@ def find_items(path: Path) -> list[AugmentInput]:
     items = list(_indexed_inputs(path) if (path / INDEX).exists() else _loose_inputs(path, path))
     if not items:
         raise BadInput(
-            f"{path}: no programs", cause="neither programs.jsonl nor HIP sources", reason=Reason.NO_PROGRAMS
+            f"{path}: no programs",
+            cause="neither programs.jsonl nor HIP sources",
+            remedy="give a HIP source file, a folder of them, or a folder of `synth generate`",
+            reason=Reason.NO_PROGRAMS,
         )
     return items
 
