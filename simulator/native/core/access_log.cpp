@@ -11,15 +11,15 @@ namespace {
 constexpr uint64_t kBytes = 1ull << 63, kLds = 1ull << 62;  // kinds of keys: single bytes, words of an LDS
 constexpr uint64_t kMostLds = 1 << 18;                      // bytes of an LDS that keys can tell apart
 
-uint64_t number_of(const Dim3& id) {
-  return id.x ^ uint64_t{id.y} << 24 ^ uint64_t { id.z } << 44;
-}
+// Unique: a grid has at most 65,535 work-groups along y and z.
+uint64_t number_of(const Dim3& id) { return id.x | uint64_t{id.y} << 32 | uint64_t{id.z} << 48; }
 
 }  // namespace
 
 void AccessLog::clear() {
   words_.clear();
   atomics_.clear();
+  lds_keys_.clear();
   pending_.clear();
   time_ = 0;
 }
@@ -35,7 +35,7 @@ void AccessLog::device(const Context& c, const Resident& r, const Step& s, Use u
 }
 
 void AccessLog::lds(const Context& c, const Resident& r, const Step& s, Use use, uint64_t offset, uint32_t bytes) {
-  const uint64_t own = kLds | number_of(r.group->id) * kMostLds % kLds;
+  const uint64_t own = lds_keys_.try_emplace(number_of(r.group->id), kLds + lds_keys_.size() * kMostLds).first->second;
   const uint8_t* data = r.group->lds.data();
   const bool single = bytes < 4 || offset % 4 != 0;
   for (uint64_t i = offset; i < offset + bytes && i < r.group->lds.size(); i += single ? 1 : 4) {

@@ -49,8 +49,9 @@ class AccessLog {
              const uint8_t* at, uint32_t bytes);
 
   std::unordered_map<uint64_t, Word> words_;
-  std::unordered_map<uint64_t, uint64_t> atomics_;  // by group: when it used an atomic last
-  std::vector<Pending> pending_;                    // writes of the instruction in progress
+  std::unordered_map<uint64_t, uint64_t> atomics_;   // by group: when it used an atomic last
+  std::unordered_map<uint64_t, uint64_t> lds_keys_;  // by group: the key of its LDS' first word
+  std::vector<Pending> pending_;                     // writes of the instruction in progress
   uint64_t time_ = 0;
   std::string first_;
 };
