@@ -19,6 +19,7 @@ export function activate(context: vscode.ExtensionContext): void {
   const status = vscode.window.createStatusBarItem("hipsynth.status", vscode.StatusBarAlignment.Right, 100);
   status.name = "hipsynth";
   let shown: vscode.TextDocument | undefined;
+  let line = 0; // of the cursor in `shown`
 
   const refresh = (): void => {
     const editor = vscode.window.activeTextEditor;
@@ -26,8 +27,9 @@ export function activate(context: vscode.ExtensionContext): void {
     if (!shown) return;
     const found = known.get(shown.uri.toString());
     panel.show(shown.uri, WORDS[server.state], found ?? null);
-    if (editor?.document === shown) showStatus(status, server.state, found, editor.selection.active.line);
-    else if (editor) status.hide(); // no editor: the panel has the focus
+    if (editor?.document === shown) line = editor.selection.active.line;
+    if (editor && editor.document !== shown) status.hide();
+    else showStatus(status, server.state, found, line); // without an editor, the panel has the focus
   };
   const look = (document: vscode.TextDocument | undefined): void => {
     if (document && server.state === "stopped" && wanted(document)) void server.start();

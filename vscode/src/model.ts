@@ -50,9 +50,9 @@ function section(kernel: Kernel, edited: boolean): string {
   const columns: [string, (figure: Figure) => string][] = [
     ["now", (f) => f.text],
     ["is", (f) => (f.text ? f.how : "")],
-    ["interval", (f) => f.interval],
-    ["predicted", (f) => f.predictedText],
     ...(edited ? ([["saved (predicted)", (f) => f.savedText], ["change", (f) => f.change]] satisfies [string, (figure: Figure) => string][]) : []),
+    ["predicted", (f) => f.predictedText],
+    ["interval", (f) => f.interval],
   ];
   const shown = columns.filter(([, of]) => kernel.figures.some((figure) => of(figure)));
   const head = ["metric", ...shown.map(([name]) => name)].map((name) => `<th scope="col">${name}</th>`).join("");

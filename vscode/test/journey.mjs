@@ -146,6 +146,7 @@ const steps = {
     await panel().locator("[data-ask=profile]").click();
     await panel().locator("tr.executed").first().waitFor();
     await lens("executed").waitFor();
+    await page.locator(".statusbar-item", { hasText: /scale:.*executed/ }).waitFor();
     await panel().locator("th", { hasText: /^predicted$/ }).waitFor();
     await picture("vscode-executed");
   },
