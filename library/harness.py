@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hipsynth.library.programs import read_source
+from hipsynth.library.programs import read_nonempty
 
 
 def read_runnable(path: Path) -> tuple[str, tuple[str, ...]]:
@@ -12,5 +12,5 @@ def read_runnable(path: Path) -> tuple[str, tuple[str, ...]]:
     Raises BadInput if it cannot be read, or its kernels' arguments cannot be made."""
     from hipsynth.source.harness import ensure_main
 
-    harnessed = ensure_main(read_source(path))
+    harnessed = ensure_main(read_nonempty(path))
     return harnessed.text, harnessed.notes

@@ -23,15 +23,21 @@ _BUILD_FILE = re.compile(r"(?:GNU)?[Mm]akefile.*|CMakeLists\.txt|.*\.(?:mk|make|
 
 
 def read_source(path: Path) -> str:
-    """The text of one HIP file. Raises BadInput if it cannot be read, is empty or is not UTF-8."""
+    """The text of one HIP file. Raises BadInput if it cannot be read or is not UTF-8."""
     from hipsynth.core.files import SOURCE_BYTES, read_regular
 
     try:
-        text = read_regular(path, SOURCE_BYTES).decode()
+        return read_regular(path, SOURCE_BYTES).decode()
     except UnicodeDecodeError as error:
         raise BadInput(
             f"{path}: is not UTF-8", cause=str(error), remedy="give a HIP source file", reason=Reason.NOT_UTF8
         ) from None
+
+
+def read_nonempty(path: Path) -> str:
+    """As read_source. Raises BadInput for an empty file, too: as a candidate that is a wrong answer, as a program to
+    change it is a mistake."""
+    text = read_source(path)
     if not text.strip():
         raise BadInput(f"{path}: the file is empty", remedy="give a HIP source file", reason=Reason.EMPTY_FILE)
     return text

@@ -132,14 +132,6 @@ def packed_number(value: float, size: int, parameter: str) -> bytes:
     return (int(value) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
 
 
-def unpacked_number(data: bytes, parameter: str) -> float | int | None:
-    """The number that an argument of this type is; None if it is no number."""
-    width, code = _FLOATS.get(parameter, (0, ""))
-    if width == len(data):
-        return float(struct.unpack(code, data)[0])
-    return int.from_bytes(data, "little", signed="unsigned" not in parameter) if len(data) in (1, 2, 4, 8) else None
-
-
 def with_argument(launch: DeviceLaunch, offset: int, data: bytes) -> DeviceLaunch:
     """The launch with other bytes at an argument's offset."""
     old = launch.arguments
