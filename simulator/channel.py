@@ -87,6 +87,7 @@ def encode_configuration(
         ("memory_bytes", int(device.spec()["hbm.bytes"])),  # untouched pages use no host memory
         ("sampling_units", limits.sampling_units),
         ("effort", limits.effort),
+        ("largest_error", limits.largest_error),
         ("per_kernel", limits.per_kernel),
         ("reuse", int(limits.reuse)),
         ("lines", int(limits.lines)),

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 SAMPLING_UNITS = 12
 # For corpora, where many labels count for more than the last permille of each: docs/explanation/sampling.md.
 CORPUS_UNITS, CORPUS_EFFORT, CORPUS_ERROR = 2, 0.03, 0.02
-REFINED = 10  # times the effort of a run whose expected error is too large
 
 
 @dataclass(frozen=True)
@@ -23,8 +22,8 @@ class RunLimits:
     `sampling_units`: number of sampling units of a large grid besides the first and the last, whose counts are scaled
     up; 0 runs every grid in full. Small grids always run in full.
     `effort` multiplies the work up to which a grid counts as small, and the work that replaying a grid may take.
-    `largest_error`: a run whose sampling makes a kernel's duration more uncertain than this (relative) is repeated once
-    with REFINED times the effort and SAMPLING_UNITS; 0: not repeated.
+    `largest_error`: a sampled launch whose duration is more uncertain than this (relative) is executed again at once,
+    in full or with ten times the effort and at least twelve units; 0: none is (simulator/native/dispatch/chooser.cpp).
     `per_kernel` counts only the first launches of each kernel and shape; later ones run for their results alone and get
     the counters of the last counted one; 0 counts all. `reuse=False` also counts launches that must have the counters
     of an earlier one, which changes no counter.

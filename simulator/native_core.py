@@ -93,6 +93,7 @@ class DeviceOptions(TypedDict, total=False):
     values: bool
     sampling_units: int
     sample_above: int
+    largest_error: float
     per_kernel: int
     reuse: bool
     keep_l2: bool

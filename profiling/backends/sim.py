@@ -24,7 +24,7 @@ from hipsynth.profiling.lines import attribute_to_lines, own_files
 from hipsynth.profiling.lines.line_table import FLAG
 from hipsynth.simulator import api, devices, label_model
 from hipsynth.simulator.build import build_program, compile_limits
-from hipsynth.simulator.limits import REFINED, SAMPLING_UNITS, RunLimits
+from hipsynth.simulator.limits import RunLimits
 from hipsynth.simulator.opcodes import count_opcodes
 from hipsynth.simulator.run_folder import place_program
 from hipsynth.simulator.scripts.compiled_kernels import read_compiled, reuse_compiled
@@ -180,11 +180,6 @@ def _disassemble_loaded(result: api.RunResult, folder: Path, limits: CompileLimi
 _STOPPED = (Reason.TIMEOUT, Reason.INTERRUPTED)
 
 
-def duration_error(kernels: Iterable[KernelRecord]) -> float:
-    """The largest relative error that sampling is expected to cause in a duration."""
-    return max((kernel.error_estimate.get("Duration", 0.0) for kernel in kernels), default=0.0)
-
-
 def measured_kernels(kernels: Iterable[KernelRecord], arch: str) -> tuple[KernelRecord, ...]:
     """The kernels of a RunResult as the backend reports them, with their metrics."""
     source = MeasurementSource(SimBackend.name, SimBackend().version())
@@ -205,23 +200,14 @@ def _own_words(stderr: str, message: str) -> list[str]:
 def execute_program(
     program: Program, artefacts: api.Artefacts, device: devices.DeviceTable, limits: RunLimits
 ) -> api.RunResult:
-    """Runs a built program; again where sampling is too coarse for RunLimits.largest_error, or made the program
-    fail."""
+    """Runs a built program; again in full where sampling made it fail."""
     result = run_in_copy(program, artefacts, device, limits)
-    if result.status == "ok" and limits.largest_error > 0 and _too_coarse(result, device, limits):
-        finer = replace(limits, effort=REFINED * limits.effort, sampling_units=SAMPLING_UNITS)
-        refined = run_in_copy(program, artefacts, device, finer)
-        result = refined if refined.status == "ok" else result
     has_failed = result.status != "ok" or bool(result.exit_code and program.is_script)
     if not limits.budget_s and has_failed and result.sampled and result.reason not in _STOPPED:
         # The program may depend on results that sampling does not compute, as addresses or to terminate; a script ends
         # where a check of its results fails.
         result = run_in_copy(program, artefacts, device, replace(limits, sampling_units=0))
     return result
-
-
-def _too_coarse(result: api.RunResult, device: devices.DeviceTable, limits: RunLimits) -> bool:
-    return duration_error(result.kernels) > limits.largest_error
 
 
 def run_in_copy(

@@ -143,20 +143,56 @@ def test_more_effort_replays_what_less_effort_samples(tmp_path: Path) -> None:
     assert part.sampling.error
 
 
+def streams_twice(n: int, units: int, above: int, folder: Path) -> list[dict[str, Any]]:
+    """A stream over three arrays, alone and after another over the same ones."""
+    found = []
+    for before in (0, 1):
+        device = SimDevice("mi300x", SOURCE, folder, values=False, sampling_units=units, sample_above=above)
+        a, b, c = (device.core.allocate(4 * n) for _ in range(3))
+        for _ in range(before):
+            device.launch("triad", (n // 256,), (256,), "QQQfi", a, b, c, 3.0, n)
+        found.append(device.launch("triad", (n // 256,), (256,), "QQQfi", c, a, b, 3.0, n))
+        assert found[-1]["sampling"]["strategy"] == "sampled" and found[-1]["sampling"]["error"]["TCC_HIT"] <= 0.02
+    return found
+
+
 def test_a_sampled_kernel_leaves_no_data_where_the_next_one_is_sampled(tmp_path: Path) -> None:
     """Both run the same parts of their grids. The data between these parts, 3 GB, would have replaced theirs in the
     Infinity Cache. (Without that, the second of two kernels was 15 % too fast.) Nor is it open whether lines of the L2
     are used again, which streams fill only in part."""
-    n, durations = 1 << 28, []
-    for before in (0, 1):
-        device = SimDevice("mi300x", SOURCE, tmp_path, values=False, sampling_units=6, sample_above=6_000_000)
-        a, b, c = (device.core.allocate(4 * n) for _ in range(3))
-        for _ in range(before):
-            device.launch("triad", (n // 256,), (256,), "QQQfi", a, b, c, 3.0, n)
-        last = device.launch("triad", (n // 256,), (256,), "QQQfi", c, a, b, 3.0, n)
-        assert last["sampling"]["strategy"] == "sampled" and last["sampling"]["error"]["TCC_HIT"] <= 0.02
-        durations.append(last["duration_ns"])
-    assert abs(durations[1] / durations[0] - 1) <= 0.02, durations
+    alone, after = streams_twice(1 << 28, 6, 6_000_000, tmp_path)
+    assert abs(after["duration_ns"] / alone["duration_ns"] - 1) <= 0.02
+
+
+def test_gaps_that_together_fill_the_infinity_cache_age_it(tmp_path: Path) -> None:
+    """Each gap is smaller than the cache; a full run of 400 MB finds nothing that an earlier one left."""
+    alone, after = streams_twice(1 << 25, 2, 1_800_000, tmp_path)
+    assert after["work"]["hbm_read_bytes"] >= 0.8 * alone["work"]["hbm_read_bytes"]
+
+
+@BOTH
+def test_equal_work_groups_all_work(name: str) -> None:
+    """Probes take less time than work-groups that wait for memory; both count as equally long."""
+    exact, sampled = (launch(name, "triad", 8192, **options) for options in ({}, sampling(300_000)))
+    assert sampled["sampling"]["groups_simulated"] < 0.6 * math.prod(exact["grid"])
+    for kind in ("groups", "waves"):
+        shares = [result["work"][f"working_{kind}"] / result["work"][kind] for result in (exact, sampled)]
+        assert shares[1] == pytest.approx(shares[0], abs=0.02)
+
+
+def test_an_uncertain_duration_is_executed_again_more_finely() -> None:
+    coarse, fine, full, exact = (
+        launch("mi250", "early_exit", 8192, **options)
+        for options in (
+            {"sampling_units": 2, "sample_above": 30_000},
+            {"sampling_units": 2, "sample_above": 30_000, "largest_error": 0.001},
+            {"sampling_units": 2, "sample_above": 300_000, "largest_error": 0.001},
+            {},
+        )
+    )
+    assert coarse["sampling"]["groups_simulated"] < fine["sampling"]["groups_simulated"] < math.prod(exact["grid"])
+    assert fine["sampling"]["error"]["Duration"] < coarse["sampling"]["error"]["Duration"]
+    assert full["counters"] == exact["counters"] and full["duration_ns"] == exact["duration_ns"]
 
 
 def test_small_grids_run_in_full() -> None:

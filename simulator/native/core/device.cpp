@@ -164,7 +164,10 @@ Execution Device::Impl::execute(const Launch& launch, const LaunchPlan& plan, Fo
                                 .waves = waves,
                                 .freedom = functional_run ? freedom(launch, proven) : Freedom::none,
                                 .printf_buffer = reinterpret_cast<uint8_t*>(runtime.printf_buffer),
-                                .spent = &spent};
+                                .spent = &spent,
+                                .duration_error = [&](const Execution& e) {
+                                  return duration_error(spec, timed_work(launch, plan, e), e.sampling.error);
+                                }};
   Execution e = chooser.execute(prepared, count ? hierarchy.get() : nullptr);
   if (initial.tally) tally->end(e.executed);
   instructions = e.counts.wave_instructions;
@@ -173,15 +176,21 @@ Execution Device::Impl::execute(const Launch& launch, const LaunchPlan& plan, Fo
   return e;
 }
 
-// Fills counters, duration and details of a dispatch from the events of its execution.
-void Device::Impl::count_and_time(const Launch& launch, const LaunchPlan& plan, const Execution& e, Dispatch* d) {
-  const Program& p = program(*launch.module);
-  Work work = work_of(plan, issue_counts(p, e.executed), e.counts, hierarchy.get());
+// What the timing model takes from an execution.
+Work Device::Impl::timed_work(const Launch& launch, const LaunchPlan& plan, const Execution& e) {
+  Work work = work_of(plan, issue_counts(program(*launch.module), e.executed), e.counts, hierarchy.get());
   const double long_groups = e.lives.groups.working_share(), longest = e.lives.groups.longest_share();
   // If each long group has a CU of its own, the dispatch ends with the longest; else short ones make room for others.
   const bool apart = work.groups * long_groups <= spec.topology.cus;
   work.working_groups = work.groups * (apart ? longest : long_groups);
   work.working_waves = work.waves * e.lives.waves.working_share() * (apart ? longest / long_groups : 1);
+  return work;
+}
+
+// Fills counters, duration and details of a dispatch from the events of its execution.
+void Device::Impl::count_and_time(const Launch& launch, const LaunchPlan& plan, const Execution& e, Dispatch* d) {
+  const Program& p = program(*launch.module);
+  const Work work = timed_work(launch, plan, e);
   if (!options.counters) {
     d->duration_ns = estimate(spec, work).duration_ns;
     return;

@@ -94,6 +94,7 @@ struct Device::Impl {
   void run_functionally(const Launch& launch, const LaunchPlan& plan, Repeat* repeat, Dispatch* d);
   Dispatch reuse(const Launch& launch, const LaunchPlan& plan, Repeat* repeat, const Counted& counted);
   Dispatch run_or_reuse(const Launch& launch, const LaunchPlan& plan);
+  Work timed_work(const Launch& launch, const LaunchPlan& plan, const Execution& e);
   void count_and_time(const Launch& launch, const LaunchPlan& plan, const Execution& e, Dispatch* d);
 
   Dispatch launch_within_budget(const Launch& launch, const LaunchPlan& plan);

@@ -144,6 +144,17 @@ class Lifetimes {
     longest_ = std::max(longest_, more.longest_);
   }
   double count() const { return count_; }
+  // Mean time, weighted by the times themselves: that of the long ones.
+  double long_mean() const { return sum_ > 0 ? squares_ / sum_ : 0; }
+  // These, each `times` as long.
+  Lifetimes stretched(double times) const {
+    Lifetimes all = *this;
+    all.sum_ *= times;
+    all.squares_ *= times * times;
+    all.cubes_ *= times * times * times;
+    all.longest_ *= times;
+    return all;
+  }
   // The share of them that would take the same time in all if each took as long as the long ones: 1 if all are equal, a
   // quarter if three of four leave at once. Squares as weights make the mean that of the long ones.
   double working_share() const { return cubes_ > 0 ? sum_ * squares_ / (cubes_ * count_) : 1; }

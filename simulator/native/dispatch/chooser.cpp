@@ -17,6 +17,10 @@ constexpr uint64_t kRepeatable = 10;
 constexpr uint64_t kReplayable = 16;
 // Dispatches that fill less than this share of the machine are not executed twice: copying the caches would cost more.
 constexpr uint64_t kWorthRepeating = 16;
+// A dispatch whose duration is too uncertain is executed exactly if it is at most kExactAtMost times that work, which
+// takes no longer than a fine sample; else sampled again with kFiner times the work and more units.
+constexpr uint64_t kFiner = 10, kExactAtMost = 100;
+constexpr uint32_t kFineUnits = 12;
 
 // Whether a partly executed kernel may run again: the memory that its slice depends on must be unchanged.
 bool is_repeatable(const std::vector<Step>& slice, const std::vector<Executed>& executed) {
@@ -38,62 +42,111 @@ double largest_error(const Execution& e) {
   return largest;
 }
 
+// Executes the dispatch once more, exactly, for its counters alone.
+Execution count_all(const PreparedLaunch& p, Hierarchy& hierarchy, const Snapshot& before) {
+  before.restore();
+  if (p.context.tally) p.context.tally->restart();
+  Execution e = *ExactStrategy(&hierarchy, p.slice.steps().data()).execute(p);
+  e.sampling.strategy = Strategy::sampled;  // of all work-groups: counts are exact, but results are not computed
+  return e;
+}
+
+Execution replay(const PreparedLaunch& p, Hierarchy& hierarchy, const Snapshot& before, TraceSource* traces) {
+  before.restore();
+  return *ReplayedStrategy(hierarchy, *traces->traces()).execute(p);
+}
+
+uint64_t work_of(const Execution& e, const Hierarchy& hierarchy) {
+  return simulation_work(e.counts, hierarchy.counts());
+}
+
 }  // namespace
+
+SamplingOptions Chooser::fine() const {
+  return {std::max(options_.sampling_units, kFineUnits), kFiner * options_.sample_above};
+}
+
+bool Chooser::is_unsure(const PreparedLaunch& p, const Execution& e) const {
+  return refines() && p.duration_error(e) > options_.largest_error;
+}
 
 Chooser::Memory Chooser::memory_of(const Launch& launch) const {
   const auto known = outcomes_.find({launch.module->serial(), launch.kernel->entry});
-  if (known == outcomes_.end() || known->second == Outcome::replayed) return Memory::nothing;
-  return known->second == Outcome::sampled_well ? Memory::sampled_well : Memory::sampled_badly;
+  return known == outcomes_.end() ? Memory::nothing : known->second;
 }
 
 Execution Chooser::execute(const PreparedLaunch& p, Hierarchy* hierarchy) {
   if (!hierarchy || options_.sampling_units == 0) {
     return *ExactStrategy(hierarchy, p.context.steps).execute(p);
   }
-  const std::pair<uint64_t, uint32_t> key{p.launch.module->serial(), p.launch.kernel->entry};
-  const auto known = outcomes_.find(key);
-  if (known == outcomes_.end() || known->second == Outcome::replayed) {
-    std::optional<Outcome> outcome;
-    Execution e = sample_first(p, *hierarchy, &outcome);
-    if (outcome) outcomes_[key] = *outcome;
-    return e;
-  }
-  // A kernel whose sample was rejected is sampled again only for a dispatch too large to be executed twice.
-  const uint64_t exact_work = options_.sample_above * (known->second == Outcome::sampled_well ? 1 : kRepeatable);
+  Outcome& outcome = outcomes_[{p.launch.module->serial(), p.launch.kernel->entry}];
+  const bool again = outcome == Outcome::nothing || (refines() && outcome < Outcome::refined_well);
+  return again ? sample_first(p, *hierarchy, &outcome) : sample_known(p, *hierarchy, outcome);
+}
+
+// A kernel whose sample was rejected is sampled again only for a dispatch too large to be executed twice.
+Execution Chooser::sample_known(const PreparedLaunch& p, Hierarchy& hierarchy, Outcome known) const {
+  const bool refined = known == Outcome::refined_well || known == Outcome::refined_badly;
+  const bool bad = known == Outcome::sampled_badly || known == Outcome::refined_badly;
+  SamplingOptions how = refined ? fine() : coarse();
+  if (bad) how.exact_work *= kRepeatable;
   NoTraces none;
-  return *SampledStrategy(*hierarchy, {options_.sampling_units, exact_work}, none).execute(p);
+  return *SampledStrategy(hierarchy, how, none, p.context.steps).execute(p);
 }
 
 // Samples the dispatch. If its work-groups are long and equal, or if the estimated error is too large, executes it once
-// more: as a replay if there are traces, else exactly if that is affordable. `outcome` is set for large dispatches.
-Execution Chooser::sample_first(const PreparedLaunch& p, Hierarchy& hierarchy, std::optional<Outcome>* outcome) {
+// more: as a replay if there are traces, else exactly if that is affordable, else more finely if that is asked for.
+// What cannot run again is sampled finely at once. `outcome` is set for large dispatches that are not replayed.
+Execution Chooser::sample_first(const PreparedLaunch& p, Hierarchy& hierarchy, Outcome* outcome) const {
   const uint64_t resident = p.plan.occupancy.groups_per_cu * static_cast<uint64_t>(p.spec.topology.cus);
+  const std::vector<Step>& slice = p.slice.steps();
   std::optional<Snapshot> before;
-  if (kWorthRepeating * p.plan.total_groups > resident) before.emplace(hierarchy);
-  RecordedTraces recorded(p, std::min(kReplayable * options_.sample_above, p.limits.most_work));
+  if (refines() || kWorthRepeating * p.plan.total_groups > resident) before.emplace(hierarchy);
+  const bool at_once = refines() && !is_pure(slice, *p.launch.kernel);
+  const SamplingOptions how = at_once ? fine() : coarse();
+  RecordedTraces recorded(p, std::min(kReplayable * how.exact_work, p.limits.most_work));
   NoTraces none;
   TraceSource& source = before ? static_cast<TraceSource&>(recorded) : none;
-  const auto replay = [&] {
-    before->restore();
-    *outcome = Outcome::replayed;
-    return *ReplayedStrategy(hierarchy, *source.traces()).execute(p);
-  };
-  std::optional<Execution> first =
-      SampledStrategy(hierarchy, {options_.sampling_units, options_.sample_above}, source).execute(p);
-  if (!first) return replay();
+  std::optional<Execution> first = SampledStrategy(hierarchy, how, source, p.context.steps).execute(p);
+  if (!first) return replay(p, hierarchy, *before, &source);
   if (first->sampling.strategy == Strategy::exact) return *std::move(first);
-  const bool good = largest_error(*first) <= kLargestError;
-  *outcome = good ? Outcome::sampled_well : Outcome::sampled_badly;
-  if (good) return *std::move(first);
-  if (source.traces()) return replay();
-  const bool affordable = simulation_work(first->counts, hierarchy.counts()) <= kRepeatable * options_.sample_above;
-  const std::vector<Step>& slice = p.slice.steps();
-  if (!before || !affordable || !is_repeatable(slice, first->executed)) return *std::move(first);
-  before->restore();
+  const bool bad = largest_error(*first) > kLargestError, unsure = is_unsure(p, *first);
+  if (at_once)
+    *outcome = bad ? Outcome::refined_badly : Outcome::refined_well;
+  else
+    *outcome = bad ? Outcome::sampled_badly : Outcome::sampled_well;
+  if (!bad && !unsure) return *std::move(first);
+  if (source.traces()) {
+    *outcome = Outcome::nothing;
+    return replay(p, hierarchy, *before, &source);
+  }
+  if (!before || !is_repeatable(slice, first->executed)) return *std::move(first);
+  const uint64_t all = work_of(*first, hierarchy);
+  if (all <= (unsure ? kExactAtMost * options_.sample_above : kRepeatable * how.exact_work)) {
+    if (unsure) *outcome = Outcome::refined_badly;  // the kernel's next dispatch of this size begins exactly
+    return count_all(p, hierarchy, *before);
+  }
+  return unsure && !at_once ? refine(p, hierarchy, *before, outcome) : *std::move(first);
+}
+
+// The dispatch sampled again, finely, or replayed.
+Execution Chooser::refine(const PreparedLaunch& p, Hierarchy& hierarchy, const Snapshot& before,
+                          Outcome* outcome) const {
+  const SamplingOptions how = fine();
+  RecordedTraces recorded(p, std::min(kReplayable * how.exact_work, p.limits.most_work));
+  before.restore();
   if (p.context.tally) p.context.tally->restart();
-  Execution e = *ExactStrategy(&hierarchy, slice.data()).execute(p);
-  e.sampling.strategy = Strategy::sampled;  // of all work-groups: counts are exact, but results are not computed
-  return e;
+  std::optional<Execution> e = SampledStrategy(hierarchy, how, recorded, p.slice.steps().data()).execute(p);
+  *outcome = Outcome::nothing;
+  if (!e) return replay(p, hierarchy, before, &recorded);
+  if (e->sampling.strategy == Strategy::exact) {
+    e->sampling.strategy = Strategy::sampled;  // see count_all()
+    return *std::move(e);
+  }
+  const bool bad = largest_error(*e) > kLargestError;
+  if (bad && recorded.traces()) return replay(p, hierarchy, before, &recorded);
+  *outcome = bad ? Outcome::refined_badly : Outcome::refined_well;
+  return *std::move(e);
 }
 
 }  // namespace hipsynth

@@ -15,16 +15,23 @@ class Chooser {
  public:
   explicit Chooser(const DeviceOptions& options) : options_(options) {}
   // What is remembered of earlier dispatches of a kernel and affects the choice.
-  enum class Memory : uint8_t { nothing, sampled_well, sampled_badly };
+  enum class Memory : uint8_t { nothing, sampled_well, sampled_badly, refined_well, refined_badly };
   Memory memory_of(const Launch& launch) const;
   // `hierarchy`: null for a functional run. Throws SimError.
   Execution execute(const PreparedLaunch& p, Hierarchy* hierarchy);
 
  private:
   // Result of the last large dispatch of a kernel.
-  enum class Outcome : uint8_t { sampled_well, sampled_badly, replayed };
+  using Outcome = Memory;
 
-  Execution sample_first(const PreparedLaunch& p, Hierarchy& hierarchy, std::optional<Outcome>* outcome);
+  struct Attempt;
+  bool refines() const { return options_.largest_error > 0; }
+  SamplingOptions coarse() const { return {options_.sampling_units, options_.sample_above}; }
+  SamplingOptions fine() const;
+  bool is_unsure(const PreparedLaunch& p, const Execution& e) const;
+  Execution sample_known(const PreparedLaunch& p, Hierarchy& hierarchy, Outcome known) const;
+  Execution sample_first(const PreparedLaunch& p, Hierarchy& hierarchy, Outcome* outcome) const;
+  Execution refine(const PreparedLaunch& p, Hierarchy& hierarchy, const Snapshot& before, Outcome* outcome) const;
 
   const DeviceOptions& options_;
   std::map<std::pair<uint64_t, uint32_t>, Outcome> outcomes_;  // by module serial number and kernel entry

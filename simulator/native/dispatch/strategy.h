@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -51,6 +52,7 @@ struct PreparedLaunch {
   Freedom freedom;  // of a functional run
   uint8_t* printf_buffer;
   Spent* spent;  // added to by each execution, also by those that are discarded
+  std::function<double(const Execution&)> duration_error;  // relative, of the last execution
 };
 
 // Saves and restores what executions of one dispatch share and modify: the caches and their counts. All other state is
@@ -85,17 +87,19 @@ class ExactStrategy final : public DispatchStrategy {
   const Step* steps_;
 };
 
-// Runs a sample of the work-groups and extrapolates; runs all of them if the grid is small.
+// Runs a sample of the work-groups and extrapolates; runs all of them if the grid is small. `steps`: what runs before
+// sampling begins, the whole program or the kernel's slice.
 class SampledStrategy final : public DispatchStrategy {
  public:
-  SampledStrategy(Hierarchy& hierarchy, const SamplingOptions& options, TraceSource& traces)
-      : hierarchy_(hierarchy), options_(options), traces_(traces) {}
+  SampledStrategy(Hierarchy& hierarchy, const SamplingOptions& options, TraceSource& traces, const Step* steps)
+      : hierarchy_(hierarchy), options_(options), traces_(traces), steps_(steps) {}
   std::optional<Execution> execute(const PreparedLaunch& p) override;
 
  private:
   Hierarchy& hierarchy_;
   SamplingOptions options_;
   TraceSource& traces_;
+  const Step* steps_;
 };
 
 // Replays every work-group's memory accesses, waits and barriers without executing instructions.

@@ -101,15 +101,22 @@ class BasicCache {
   // Calls back(line, dirty sectors) for the modified lines, set by set, newest first; they are unmodified then.
   template <class F>
   void write_back(F&& back) {
+    each_modified([&](uint64_t line, uint8_t sectors) { back(line, sectors); });
+    for (uint64_t blocks = dirty_.size() ? touched_ : 0; blocks; blocks &= blocks - 1) {
+      const auto [first, end] = block(std::countr_zero(blocks));
+      std::fill(&dirty_[first], &dirty_[0] + end, 0);
+    }
+  }
+  template <class F>
+  void each_modified(F&& see) {
     for (uint64_t blocks = dirty_.size() ? touched_ : 0; blocks; blocks &= blocks - 1) {
       const auto [first, end] = block(std::countr_zero(blocks));
       for (uint64_t set = first; set < end; ++set) {
         for (uint64_t word = dirty_[set]; word != 0;) {
           const uint32_t way = static_cast<uint32_t>(std::countr_zero(word)) / kDirtyBits;
-          back(line_of(set, tags_[set * ways_ + way]), static_cast<uint8_t>(word >> way * kDirtyBits & kDirtyMask));
+          see(line_of(set, tags_[set * ways_ + way]), static_cast<uint8_t>(word >> way * kDirtyBits & kDirtyMask));
           word &= ~(kDirtyMask << way * kDirtyBits);
         }
-        dirty_[set] = 0;
       }
     }
   }
@@ -129,6 +136,19 @@ class BasicCache {
       std::fill(&tags_[first * ways_], &tags_[0] + end * ways_, Tag{0});
     }
   }
+  // Ages all lines as `lines` others would that nobody looks up later, spread evenly over the sets.
+  void age(uint64_t lines) {
+    const uint64_t each = lines / sets_, more = lines % sets_;
+    for (uint64_t set = 0; set < sets_; ++set) {
+      const uint64_t n = std::min<uint64_t>(ways_, each + ((set * kOdd >> kHashBits) * sets_ >> kHashBits < more));
+      if (n == 0) continue;
+      touch(set);
+      Tag* tags = &tags_[set * ways_];
+      std::copy_backward(tags, tags + ways_ - n, tags + ways_);
+      std::fill(tags, tags + n, kNobody);
+      if (dirty_.size() != 0) dirty_[set] = n < kMaxDirtyWays ? dirty_[set] << n * kDirtyBits & dirty_positions_ : 0;
+    }
+  }
   // Removes a line, if it is there, from a cache that has no modified lines.
   void remove(Place at) {
     Tag* set = &tags_[at.set * ways_];
@@ -138,6 +158,7 @@ class BasicCache {
     set[ways_ - 1] = 0;
   }
   bool present() const { return sets_ != 0; }
+  uint64_t lines() const { return sets_ * ways_; }
 
   // A hash of all lines, their order of use and their modified sectors.
   uint64_t fingerprint() const {
@@ -157,6 +178,8 @@ class BasicCache {
   static constexpr uint32_t kHostLine = 64, kDirtyBits = 4, kMaxDirtyWays = 16;
   static constexpr uint64_t kDirtyMask = 15;
   static constexpr int kAddressBits = 47;  // of user space
+  static constexpr int kHashBits = 32;
+  static constexpr Tag kNobody = std::numeric_limits<Tag>::max();  // tag of no line
   static constexpr uint64_t kOdd = 0x9e3779b97f4a7c15ull;
 
   // Tracks used sets in 64 blocks, so that only those need to be cleared.

@@ -14,6 +14,7 @@ namespace {
 constexpr uint64_t kLongAgo = 1 << 20;  // cycles between two dispatches: all requests have been answered
 
 uint32_t u32(double value) { return static_cast<uint32_t>(value); }
+uint64_t place_key(LargeCache::Place at) { return at.set << 32 | at.tag; }
 
 }  // namespace
 
@@ -67,6 +68,7 @@ void Hierarchy::begin_dispatch() {
   for (WideCache& c : wide_l1_) c.invalidate();
   for (Cache& c : scalar_) c.invalidate();
   if (!keep_l2_) empty_l2();
+  early_.clear();
   std::fill(l1_cycles_.begin(), l1_cycles_.end(), 0);
   channels_.begin();
   atomic_chain_.clear();
@@ -167,11 +169,31 @@ Level Hierarchy::fabric_read(uint64_t line) {
   return Level::hbm;
 }
 
+// Work-groups that fill the L2s have what is modified there written back first. Here it stays, since the L2s then hold
+// as many modified lines as later; but in the Infinity Cache these lines are as old as they would be.
+void Hierarchy::age_infinity(uint64_t lines) {
+  if (!infinity_.present()) return;
+  uint64_t room = 0;
+  for (const LargeCache& c : l2_) room += c.lines();
+  for (LargeCache& c : l2_) {
+    if (lines < room) break;
+    c.each_modified([&](uint64_t line, uint8_t sectors) {
+      const LargeCache::Place at = infinity_.place_of(line);
+      if (!early_.contains(place_key(at))) early_[place_key(at)] = !infinity_.access(at, sectors).hit;
+    });
+  }
+  infinity_.age(lines);
+}
+
 void Hierarchy::write_back(LargeCache::Place in_infinity, uint8_t sectors) {
   const int low = sectors & 3, high = sectors >> 2;
   n_.fabric_writes += static_cast<uint64_t>((low != 0) + (high != 0));
   n_.fabric_writes_64b += static_cast<uint64_t>((low == 3) + (high == 3));
-  if (infinity_.present()) {
+  if (const auto early = early_.find(place_key(in_infinity)); early != early_.end()) {
+    n_.infinity_fills += early->second;
+    replaced_ += early->second;
+    early_.erase(early);
+  } else if (infinity_.present()) {
     infinity_access(in_infinity, sectors);
   } else {
     n_.hbm_write_bytes += static_cast<uint64_t>(std::popcount(sectors)) * kSectorBytes;

@@ -125,7 +125,8 @@ class Hierarchy {
   const LargeCache& infinity() const { return infinity_; }
   void set_infinity(const LargeCache& lines) { infinity_ = lines; }
   void empty_l2();
-  void forget_infinity() { infinity_.invalidate(); }
+  // Ages the Infinity Cache by the lines that work-groups which do not run would have brought in.
+  void age_infinity(uint64_t lines);
   uint64_t infinity_replaced() const { return replaced_; }  // lines that this dispatch brought into the Infinity Cache
   // Whether the device's first dispatch is like any other.
   bool first_as_later() const { return write_back_at_end_; }
@@ -187,9 +188,10 @@ class Hierarchy {
   std::vector<WideCache> wide_l1_;  // used instead of l1_ if sets have many ways
   std::vector<LargeCache> l2_;
   LargeCache infinity_;
-  std::vector<uint64_t> written_;   // lines that the L2s wrote back, if they keep others
-  std::vector<Arrivals> arrivals_;  // per L2
-  uint32_t latency_[5];             // by Level
+  std::unordered_map<uint64_t, bool> early_;  // see age_infinity(); whether the line was new there
+  std::vector<uint64_t> written_;             // lines that the L2s wrote back, if they keep others
+  std::vector<Arrivals> arrivals_;            // per L2
+  uint32_t latency_[5];                       // by Level
   uint64_t cycle_ = 0, before_dispatch_ = 0;
   Awaited awaited_;
   std::vector<uint64_t> l1_cycles_;  // per CU, of this dispatch

@@ -41,6 +41,7 @@ const std::map<std::string, Setter>& setters() {
        [](Config& c, const std::string& v) {
          c.options.sample_above = static_cast<uint64_t>(number(v) * static_cast<double>(DeviceOptions{}.sample_above));
        }},
+      {"largest_error", [](Config& c, const std::string& v) { c.options.largest_error = number(v); }},
       {"strict_bounds", [](Config& c, const std::string& v) { c.options.strict_bounds = number(v) != 0; }},
       {"embedded", [](Config& c, const std::string& v) { c.embedded = number(v) != 0; }},
       {"line_output", [](Config& c, const std::string& v) { c.line_output = number(v) != 0; }},

@@ -23,6 +23,7 @@ constexpr double kForwardInstructionWork = 3;
 constexpr uint64_t kFirstLooks = 64;   // a site with fewer modelled executions is modelled even in probes
 constexpr uint64_t kWellKnown = 4096;  // a site with this many modelled executions is skipped in the forward phase
 constexpr uint64_t kWarmUpShare = 8;   // one work-group in this many is a cache warm-up group
+constexpr uint64_t kRounds = 2;        // loads of each wave of long work-groups in a window
 constexpr uint64_t kStaying = 16;      // one work-group in this many is not abandoned
 constexpr double kProbes = 512, kFewProbes = 64;
 constexpr double kProbeShare = 0.25;  // work of all probes, in multiples of Budget::exact
@@ -122,7 +123,7 @@ void Sampler::placed(uint64_t number, WorkGroup* group) {
   if (unit_begins && !schedule_.continues(k)) {
     unit_instructions_ = c_.counts.wave_instructions;
     behind_ = false;
-    if (gap_fills_infinity(k)) hierarchy_.forget_infinity();
+    hierarchy_.age_infinity(lines_of_gap(k));
     enter(Phase::warm);
   }
   // After a sampling unit the machine drains and then runs only probes, so nothing can be measured.
@@ -141,25 +142,49 @@ void Sampler::placed(uint64_t number, WorkGroup* group) {
   group->bucket = kBuckets * k + (group->probe ? kProbe : group->stays ? kStay : kLeave);
 }
 
-// Whether the work-groups between the sampling units of strata k - 1 and k, which do not run, would have replaced all
-// lines of the Infinity Cache: those of earlier units, and those of earlier dispatches.
-bool Sampler::gap_fills_infinity(uint32_t k) const {
+// The lines that the work-groups between the sampling units of strata k - 1 and k, which do not run, would have brought
+// into the Infinity Cache, in place of those of earlier units and of earlier dispatches. Lines that are written come
+// there late, when they leave the L2, so they are counted where they enter that; what share of them is new to the
+// Infinity Cache is known from those that have left, or else taken from the lines that are read.
+uint64_t Sampler::lines_of_gap(uint32_t k) const {
+  const MemoryCounts& n = hierarchy_.counts();
   const auto ran = static_cast<double>(std::accumulate(run_.begin(), run_.end(), uint64_t{0}));
   const double skipped = static_cast<double>(schedule_[k].begin) - static_cast<double>(schedule_[k - 1].end);
-  const auto fills = static_cast<double>(hierarchy_.counts().infinity_fills);
-  return machine_.infinity_bytes && fills * skipped * static_cast<double>(machine_.line_bytes) >=
-                                        ran * static_cast<double>(machine_.infinity_bytes);
+  const uint64_t fetched = n.hbm_read_bytes / machine_.line_bytes, read = fetched + n.infinity_hits;
+  const auto written = static_cast<double>(n.l2_misses - std::min(n.l2_misses, read));
+  const uint64_t left = n.l2_writebacks, came = n.infinity_fills - std::min(n.infinity_fills, fetched);
+  const auto share = [](uint64_t part, uint64_t of) { return static_cast<double>(part) / static_cast<double>(of); };
+  const double fresh = left ? std::min(1.0, share(came, left)) : read ? share(fetched, read) : 1;
+  return static_cast<uint64_t>((static_cast<double>(fetched) + written * fresh) * skipped / ran);
 }
 
 Lives Sampler::whole(const std::vector<Lives>& seen) const {
+  const auto lives_of = [&](size_t k, Lifetimes Lives::* kind, Bucket b) {
+    return kBuckets * k + b < seen.size() ? seen[kBuckets * k + b].*kind : Lifetimes();
+  };
+  const auto ran_of = [&](size_t k, Lifetimes Lives::* kind) {
+    Lifetimes ran = lives_of(k, kind, kLeave);
+    const Lifetimes stayed = lives_of(k, kind, kStay);
+    ran.add(stayed, stayed.count());
+    return ran;
+  };
+  // Probes do not wait for modelled memory: their long ones last as long as those of the sampling units between them.
+  const auto stretch = [&](Lifetimes Lives::* kind) {
+    Lifetimes near, any, probes;
+    for (size_t k = 0; k < schedule_.size(); ++k) {
+      const Lifetimes ran = ran_of(k, kind), probed = lives_of(k, kind, kProbe);
+      any.add(ran, ran.count());
+      if (probed.count() > 0) near.add(ran, ran.count());
+      probes.add(probed, probed.count());
+    }
+    const double seen_long = near.count() > 0 ? near.long_mean() : any.long_mean();
+    return probes.long_mean() > 0 && seen_long > 0 ? seen_long / probes.long_mean() : 1;
+  };
   Lives all;
+  const double stretches[] = {stretch(&Lives::groups), stretch(&Lives::waves)};
   const auto extend = [&](size_t k, Lifetimes Lives::* kind, double each) {
-    const auto of = [&](Bucket b) {
-      return kBuckets * k + b < seen.size() ? seen[kBuckets * k + b].*kind : Lifetimes();
-    };
-    Lifetimes ran = of(kLeave);
-    ran.add(of(kStay), of(kStay).count());
-    const Lifetimes probed = of(kProbe);
+    const Lifetimes ran = ran_of(k, kind);
+    const Lifetimes probed = lives_of(k, kind, kProbe).stretched(stretches[kind == &Lives::waves]);
     const double represented = static_cast<double>(schedule_[k].to - schedule_[k].from);
     const double units = probed.count() > 0 ? std::min<double>(static_cast<double>(run_[k]), represented) : represented;
     (all.*kind).add(ran, each * units);
@@ -180,6 +205,8 @@ void Sampler::enter(Phase phase) {
   if (phase_ == Phase::measure) close_cell();
   phase_ = phase;
   mark_ = {work(), hierarchy_.counts().l2_misses, c_.counts.wave_instructions};
+  std::fill(turns_.begin(), turns_.end(), 0);
+  most_turns_ = 0;
 }
 
 void Sampler::tick(uint64_t live_waves, const Buckets& runs) {
@@ -190,14 +217,14 @@ void Sampler::tick(uint64_t live_waves, const Buckets& runs) {
       consider(live_waves, runs);
       break;
     case Phase::warm:
-      if (!settled()) break;
+      if (!settled(live_waves)) break;
       if (planned_ && current_ + 1 == schedule_.size() && !long_groups_)
         enter_tail(runs);
       else
         enter(Phase::measure);
       break;
     case Phase::measure:
-      if (!long_groups_ || work() - mark_.work < budget_.measure) break;
+      if (!long_groups_ || work() - mark_.work < budget_.measure || !came_round(live_waves)) break;
       enter(Phase::forward);
       if (!seen_enough()) break;
       abandons_ = abandoned_ = true;
@@ -234,6 +261,7 @@ void Sampler::begin(const std::vector<std::vector<Executed>>& runs) {
   chain_at_start_ = hierarchy_.longest_atomic_chain();
   atomics_at_start_ = hierarchy_.counts().l2_atomics;
   evidence_.mark(slice_.steps());
+  turns_.resize(evidence_.sites.size());
   counted_.push_back(site_executions(runs, 0));
   c_.steps = evidence_.steps.data();
   unit_instructions_ = 0;
@@ -317,11 +345,19 @@ double Sampler::light_work(const std::vector<Executed>& executed) const {
 
 // Whether the caches hold what the sampling unit's neighbours would have left: the machine is full of the unit's
 // work-groups and the L2 has been filled once, or, if misses are rare, enough work has been done.
-bool Sampler::settled() const {
+bool Sampler::settled(uint64_t live_waves) const {
   if (behind_) return false;
   const Stratum& s = schedule_[current_];
   if (!long_groups_) return s.begin + run_[current_] + counted_groups_ >= s.end;
-  return hierarchy_.counts().l2_misses - mark_.misses >= machine_.l2_lines || work() - mark_.work >= budget_.warm;
+  return (hierarchy_.counts().l2_misses - mark_.misses >= machine_.l2_lines || work() - mark_.work >= budget_.warm) &&
+         came_round(live_waves);
+}
+
+// Whether each wave has repeated the load that is executed most, or as much work has been done as makes a dispatch
+// small. The loads of most waves were left out before: the first one of a wave misses the line that it would still
+// hold.
+bool Sampler::came_round(uint64_t live_waves) const {
+  return most_turns_ >= kRounds * live_waves || work() - mark_.work >= budget_.exact;
 }
 
 void Sampler::enter_tail(const std::vector<std::vector<Executed>>& runs) {
@@ -355,6 +391,8 @@ void Sampler::run_site(Resident& r, const Step& s) {
   const bool between = phase_ == Phase::warm || phase_ == Phase::forward;
   if (r.group->probe && !(between && evidence_.looks[site] < kFirstLooks)) return forward(r, s);
   if (!look_closely(r, s, site)) return forward(r, s);
+  if (long_groups_ && s.inst->op->unit == Unit::vmem && s.inst->op->mem.kind == MemKind::load)
+    most_turns_ = std::max(most_turns_, ++turns_[site]);
   SiteTally* t = tally(r, site);
   uint64_t before[Events::kMemory + Events::kEngine];
   t ? take_counts(hierarchy_.counts(), c_.counts, before) : void();

@@ -82,13 +82,14 @@ class Sampler {
   void plan(std::vector<Stratum> strata, double work_per_group);
   void begin(const Buckets& runs);
   std::vector<Stratum> parts_that_all_run() const;
-  bool settled() const;
+  bool settled(uint64_t live_waves) const;
+  bool came_round(uint64_t live_waves) const;
   bool skip_short();
   void skip_long(const Buckets& runs);
   void enter_tail(const Buckets& runs);
   uint64_t forward_length() const;
   uint64_t ended(uint64_t live_waves) const;  // number of work-groups that have ended
-  bool gap_fills_infinity(uint32_t k) const;
+  uint64_t lines_of_gap(uint32_t k) const;
   double light_work(const std::vector<Executed>& executed) const;
   std::vector<Executed> unit_executions(const Buckets& runs, size_t k) const;
   std::vector<uint64_t> site_executions(const Buckets& runs, size_t k) const;
@@ -131,6 +132,8 @@ class Sampler {
 
   Phase phase_ = Phase::start;
   Mark mark_;
+  std::vector<uint64_t> turns_;  // [site]: modelled executions of a load in the current phase
+  uint64_t most_turns_ = 0;      // of a site
   bool stops_ = false, long_groups_ = false, planned_ = false, behind_ = false;
   bool abandons_ = false, abandoned_ = false;
   GroupSchedule schedule_;

@@ -13,7 +13,7 @@ from hipsynth.profiling.backends import equal_builds, sim
 from hipsynth.profiling.backends.equal_builds import ProgramBuild
 from hipsynth.simulator import devices
 from hipsynth.simulator.api import Artefacts, RunResult
-from hipsynth.simulator.limits import REFINED, SAMPLING_UNITS, RunLimits
+from hipsynth.simulator.limits import RunLimits
 from hipsynth.toolchain import CompileLimits
 
 COARSE = RunLimits(sampling_units=2, effort=0.03, largest_error=0.02)
@@ -47,26 +47,12 @@ def execute(limits: RunLimits) -> RunResult:
     return sim.execute_program(nothing, nothing, DEVICE, limits)
 
 
-def test_a_coarse_duration_is_refined_once(runs: tuple[list[RunResult], list[RunLimits]]) -> None:
+@pytest.mark.parametrize("limits", [COARSE, RunLimits()])
+def test_a_run_that_is_good_is_kept(limits: RunLimits, runs: tuple[list[RunResult], list[RunLimits]]) -> None:
     results, asked = runs
-    results += [ran(0.1), ran(0.03)]
-    assert execute(COARSE) is results[1]
-    assert asked == [COARSE, replace(COARSE, effort=REFINED * COARSE.effort, sampling_units=SAMPLING_UNITS)]
-
-
-@pytest.mark.parametrize("limits", [COARSE, RunLimits()], ids=["fine enough", "any error will do"])
-def test_a_run_that_is_good_enough_is_kept(limits: RunLimits, runs: tuple[list[RunResult], list[RunLimits]]) -> None:
-    results, asked = runs
-    results.append(ran(0.02 if limits is COARSE else 0.5))
+    results.append(ran(0.5))
     assert execute(limits) is results[0]
     assert asked == [limits]
-
-
-def test_a_refinement_that_fails_is_dropped(runs: tuple[list[RunResult], list[RunLimits]]) -> None:
-    results, asked = runs
-    results += [ran(0.1), ran(0.0, "failed", "timeout")]
-    assert execute(COARSE) is results[0]
-    assert len(asked) == 2
 
 
 def test_a_sample_that_fails_runs_in_full(runs: tuple[list[RunResult], list[RunLimits]]) -> None:
