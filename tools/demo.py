@@ -1,9 +1,10 @@
 """The complete pipeline as a demonstration: `make demo`.
 
 Generates programs for two problem sizes each, augments them, simulates their machine code for both architectures and
-three flag sets, stores the corpus, trains a small model, scores it against baselines, predicts one of the handwritten
-programs with it, with the shipped predictor and with a model that calls tools, and writes an HTML report. Every stage
-is one `synth` command, printed before it runs. When restarted, it skips finished stages and resumes an interrupted one.
+three flag sets, stores the corpus, fine-tunes the small base that ships, scores it against baselines, predicts one of
+the handwritten programs with it, with the shipped predictor and with a model that calls tools, and writes an HTML
+report. Every stage is one `synth` command, printed before it runs. When restarted, it skips finished stages and resumes
+an interrupted one.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def stages(out: Path, programs: int) -> list[Stage]:
             "write training samples",
             ("export", corpus, "--format", "chat-jsonl", "--out", str(out / "samples.jsonl")),
         ),
-        Stage("train a small model", ("train", corpus, "--config", "tiny-cpu", "--out", model)),
+        Stage("fine-tune the base that ships, with LoRA", ("train", corpus, "--config", "lora-cpu", "--out", model)),
         Stage(
             "score it beside baselines",
             ("evaluate", model, corpus, "--out", str(out / "evaluation")),

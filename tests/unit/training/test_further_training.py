@@ -13,6 +13,10 @@ import training_corpus as made
 
 from hipsynth.training.data.dataset import canonical_id, split_samples
 from hipsynth.training.evaluation.evaluate import held_out
+from hipsynth.training.models.base import SHIPPED_BASE
+from hipsynth.training.models.config import load_config
+from hipsynth.training.models.model_record import model_record
+from hipsynth.training.models.predict import Predictor
 from hipsynth.training.models.train import TEXT_DIGITS, TRAINING_SET, train_model
 
 needs.package("torch")
@@ -42,3 +46,17 @@ def test_what_a_base_has_learned_is_not_tested_on(model: Path, tmp_path: Path) -
     assert canonical_id(renamed.text)[:TEXT_DIGITS] in first["texts"]
     _, tested, _ = held_out(out, [*parts["lineage"], renamed])
     assert len(tested["lineage"]) == len(parts["lineage"]) and renamed not in tested["lineage"]
+
+
+def test_the_base_that_ships_is_adapted_to_a_corpus(tmp_path: Path) -> None:
+    needs.package("peft")
+    recipe, base = load_config("lora-cpu"), model_record(SHIPPED_BASE)
+    assert base is not None and base["task"] == "predict" and base["config"]["name"] == "shipped-base"
+    assert (recipe.context, recipe.format, recipe.view) == (base["context"], base["format"], base["view"])
+    out = tmp_path / "adapted"
+    record = train_model(Path("corpus"), replace(recipe, max_steps=1), out, samples=SAMPLES)
+    assert 0 < record["trained_parameters"] < record["parameters"] / 2 and set(record["backends"]) == {"made-up", "sim"}
+    learned, first = (json.loads((folder / TRAINING_SET).read_text()) for folder in (out, SHIPPED_BASE))
+    assert set(first["lineages"]) < set(learned["lineages"])
+    answer = Predictor.load(out).predict(SAMPLES[0].text, "gfx90a", "-O3")
+    assert all(value == value for value in answer.metrics.values())
