@@ -137,6 +137,15 @@ def test_what_does_not_fit_is_left_out_and_said(tmp_path: Path) -> None:
     assert work_s(done.spending) <= 0.05
 
 
+def test_a_label_of_every_kernel_comes_before_many_launches_of_one(tmp_path: Path) -> None:
+    """`bump` leaves a fifth of the budget to the kernels that follow, of which `product` is launched."""
+    done = run(tmp_path, 0.3, str(1 << 18), "3000", "64")
+    bump, product = of(done, "bump"), of(done, "product")
+    assert [kernel.name for kernel in done.kernels] == ["bump", "product"]
+    assert 0 < bump.incomplete < 3000 and product.counted == 1
+    assert 0.1 < work_s([bump]) <= 0.8 * 0.3 and work_s(done.spending) <= 0.3
+
+
 def test_an_endless_kernel_is_left_and_the_program_goes_on(tmp_path: Path) -> None:
     done = run(tmp_path, 1.0, "1024", "0", "32", wave_instructions=10**13)
     endless = of(done, "endless")
@@ -201,7 +210,7 @@ def test_profile_says_what_was_left_out() -> None:
     assert texts[0] == texts[1] and result["status"] == "ok"
     assert result["budget"][0]["launches"] == 300 > result["budget"][0]["counted"]
     said = synth("--budget", "1s", "--", str(1 << 18), "300", "512").stderr
-    assert "launches took 1.0 of 1 s at fixed prices" in said and "have counters of an earlier one" in said
+    assert "launches took 0.8 of 1 s at fixed prices" in said and "have counters of an earlier one" in said
     assert "not executed" in said and "mean nothing" in said
 
 

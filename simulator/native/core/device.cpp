@@ -7,6 +7,7 @@
 #include "core/device_impl.h"
 #include "core/sharing.h"
 #include "core/waits.h"
+#include "dispatch/labels_first.h"
 #include "timing/model.h"
 #include "timing/uncertainty.h"
 
@@ -362,6 +363,7 @@ bool Device::Impl::count_within_budget(const Launch& launch, const LaunchPlan& p
   values = options.values && !*intact;
   double ns = 0;
   bool done = true;
+  budget.spend(kPrices.launch);
   try {
     const auto execute = [&] { return *intact ? run(launch, plan, nullptr) : run_or_reuse(launch, plan); };
     ns = pay(budget.counting_limit_ns(), &shape, execute, d);
@@ -390,14 +392,16 @@ bool Device::Impl::count_within_budget(const Launch& launch, const LaunchPlan& p
 
 void Device::Impl::run_if_affordable(const Launch& launch, const LaunchPlan& plan, Dispatch* d) {
   ShapeHistory& shape = histories[shape_of(launch)];
-  if (!budget.may_run(shape)) return;
+  const double room = spendable_ns(budget, histories, *launch.module, options.budget_s, shape.running_ns);
+  if (!budget.may_run(shape) || room <= shape.running_ns) return;
+  budget.spend(kPrices.launch);
   Dispatch ran;
   const auto execute = [&] {
     run_functionally(launch, plan, nullptr, &ran);
     return ran;
   };
   try {
-    d->treatment.running_ns = pay(budget.left_ns(), &shape, execute, &ran);
+    d->treatment.running_ns = pay(room, &shape, execute, &ran);
   } catch (const SimError& error) {
     if (!gives_up(error)) throw;
     shape.running_ns = std::numeric_limits<double>::infinity();
@@ -410,8 +414,13 @@ void Device::Impl::run_if_affordable(const Launch& launch, const LaunchPlan& pla
 
 Dispatch Device::Impl::launch_within_budget(const Launch& launch, const LaunchPlan& plan) {
   ShapeHistory& shape = histories[shape_of(launch)];
-  budget.spend(kPrices.launch);
-  const Counting how = budget.counting(shape);
+  Counting how = budget.counting(shape);
+  if (!is_settled(histories, *launch.module, *launch.kernel)) {
+    how = budget.left_ns() > 0 ? Counting::first : Counting::none;
+  } else if (spendable_ns(budget, histories, *launch.module, options.budget_s, shape.counting_ns) <=
+             shape.counting_ns) {
+    how = Counting::none;
+  }
   Dispatch d;
   bool intact = true;
   const bool counted = how != Counting::none && count_within_budget(launch, plan, how, &d, &intact);
