@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
@@ -36,6 +36,7 @@ from hipsynth.cli.programs import (
     split_argv,
     with_defines,
 )
+from hipsynth.cli.terminal import print_styled, style_text
 from hipsynth.core import stop_signal
 from hipsynth.core.errors import BadInput, PartialFailure, UsageError
 from hipsynth.core.reasons import Reason
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from hipsynth.simulator.limits import RunLimits
 
 MOST_SAMPLING_UNITS, LEAST_EFFORT, MOST_EFFORT = 1000, 0.01, 1000
-SCREEN_STYLES: dict[str, dict[str, Any]] = {"name": {"bold": True}, "bar": {"fg": "cyan"}, "note": {"dim": True}}
 EPILOG = """\b
 Examples:
   synth profile vcopy.hip
@@ -333,7 +333,7 @@ def _print_profile(document: ExecutedProfile, lines: bool, options: MeasurementO
     elif options["as_csv"]:
         click.echo(write_csv(results, options["metric_pattern"]), nl=False)
     else:
-        click.echo(_profile_text(results, options["counters"], options["metric_pattern"]))
+        _print_text(results, options["counters"], options["metric_pattern"])
         if lines:
             click.echo("\n" + lines_listing(results, terminal_width()))
         if options["what_if"]:
@@ -343,14 +343,15 @@ def _print_profile(document: ExecutedProfile, lines: bool, options: MeasurementO
             click.echo(f"\n{target}: output of the program\n{result.stdout}".rstrip())
 
 
-def _profile_text(results: Sequence[TargetResult], counters: bool | None, pattern: str) -> str:
+def _print_text(results: Sequence[TargetResult], counters: bool | None, pattern: str) -> None:
     """Everything; at a terminal a first screen, unless counters or metrics are asked for."""
     from hipsynth.profiling.reports.first_screen import render_screen
     from hipsynth.profiling.reports.terminal import render_results
 
     if counters is None and not pattern and sys.stdout.isatty():
-        return render_screen(results, terminal_width(), lambda text, role: click.style(text, **SCREEN_STYLES[role]))
-    return render_results(results, terminal_width(), counters, pattern)
+        print_styled(render_screen(results, terminal_width(), style_text))
+    else:
+        click.echo(render_results(results, terminal_width(), counters, pattern))
 
 
 def _note_failures(results: Sequence[TargetResult], limits: RunLimits, options: MeasurementOptions) -> None:

@@ -9,6 +9,7 @@ import codecs
 import contextlib
 import io
 import os
+import re
 import sys
 from collections.abc import Callable
 from typing import IO, TextIO
@@ -16,6 +17,9 @@ from typing import IO, TextIO
 # C0 but newline and tab, DEL, C1, and the characters that reorder text.
 _CONTROLS = [*range(9), *range(11, 32), *range(127, 160), 0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F),
              *range(0x2066, 0x206A)]  # fmt: skip
+STYLES = {"name": "\x1b[1m", "bar": "\x1b[36m", "note": "\x1b[2m"}  # by role: bold, cyan, dim
+_RESET = "\x1b[0m"
+_STYLE_CODES = re.compile("({})".format("|".join(map(re.escape, (*STYLES.values(), _RESET)))))
 _SHOWN = {code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" for code in _CONTROLS}
 
 
@@ -46,6 +50,20 @@ class Terminal(io.TextIOWrapper):
     def control(self, text: str) -> None:
         super().write(text)
         self.flush()
+
+
+def style_text(text: str, role: str) -> str:
+    """The text in the style of a role of STYLES, for `print_styled`; unchanged if NO_COLOR is set."""
+    return text if os.environ.get("NO_COLOR") else f"{STYLES[role]}{text}{_RESET}"
+
+
+def print_styled(text: str) -> None:
+    """Prints lines on the terminal on stdout. The codes of STYLES act; all other control characters are escapes."""
+    parts = _STYLE_CODES.split(text + "\n")  # text and codes by turns
+    if isinstance(sys.stdout, Terminal):
+        sys.stdout.control("".join(part if n % 2 else escape_controls(part) for n, part in enumerate(parts)))
+    else:
+        sys.stdout.write("".join(parts))
 
 
 def write_control(text: str) -> None:
