@@ -109,12 +109,7 @@ def run_program(
     """
     limits, streams = limits or RunLimits(), streams or ProgramStreams()
     library = library_path()
-    bounds = sandbox.SandboxLimits(
-        **sandbox.time_limits(limits.time_s * 1.1 + 1.0),  # the core stops itself first, with a better message
-        memory_bytes=limits.memory_bytes,
-        output_bytes=limits.output_bytes,
-        processes=8 if artefacts.starts_processes else 1,
-    )
+    bounds = _sandbox_limits(artefacts, limits)
     observed = observation.entries(scratch) if observation else ()
     settings = channel.encode_configuration(
         artefacts, device, limits, interactive=streams.interactive, observed=observed
@@ -133,11 +128,9 @@ def run_program(
             on_output=streams.on_output,
         )
         if process.reason == "not_started":
-            raise MissingDependency(
-                f"{artefacts.executable}: cannot be started", cause=process.stderr, remedy="see `synth doctor`"
-            )
-        reason, message = _sandbox_failure(process, limits, bounds)
-        result = _mark_partial(_build_result(results, reason, message))
+            problem = f"{artefacts.executable}: cannot be started"
+            raise MissingDependency(problem, cause=process.stderr, remedy="see `synth doctor`")
+        result = _mark_partial(_build_result(results, *_sandbox_failure(process, limits, bounds)))
     _check_fit(result, library, settings)
     return replace(
         result,
@@ -148,6 +141,15 @@ def run_program(
         cpu_s=process.cpu_s,
         isolated=process.isolated,
         output_cut=process.cut,
+    )
+
+
+def _sandbox_limits(artefacts: Artefacts, limits: RunLimits) -> sandbox.SandboxLimits:
+    return sandbox.SandboxLimits(
+        **sandbox.time_limits(limits.time_s * 1.1 + 1.0),  # the core stops itself first, with a better message
+        memory_bytes=limits.memory_bytes,
+        output_bytes=limits.output_bytes,
+        processes=8 if artefacts.starts_processes else 1,
     )
 
 

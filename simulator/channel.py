@@ -83,8 +83,23 @@ def encode_configuration(
         ("arch", device.arch),
         ("title", device.title),
         ("objdump", artefacts.objdump),
-        ("max_wave_instructions", limits.wave_instructions),
         ("memory_bytes", int(device.spec()["hbm.bytes"])),  # untouched pages use no host memory
+        *_limit_entries(limits),
+        ("line_output", int(interactive)),
+        ("embedded", int(embedded)),
+        *observed,
+    ]
+    for code_object, disassembly in artefacts.modules:
+        entries += [("code_object", code_object.resolve()), ("disassembly", disassembly.resolve())]
+    if artefacts.mentions(b"hiprtcCompileProgram"):
+        entries += [("compiler", word) for word in toolchain.run_time_compiler(toolchain.find_toolchain(), device.arch)]
+    entries += [(f"spec.{key}", repr(value)) for key, value in device.spec().items()]
+    return b"".join(os.fsencode(f"{key}={value}") + b"\0" for key, value in entries)
+
+
+def _limit_entries(limits: RunLimits) -> list[tuple[str, object]]:
+    return [
+        ("max_wave_instructions", limits.wave_instructions),
         ("sampling_units", limits.sampling_units),
         ("effort", limits.effort),
         ("largest_error", limits.largest_error),
@@ -98,16 +113,7 @@ def encode_configuration(
         ("count", int(limits.caches)),
         ("counters", int(limits.counters)),
         ("strict_bounds", int(limits.strict_bounds)),
-        ("line_output", int(interactive)),
-        ("embedded", int(embedded)),
-        *observed,
     ]
-    for code_object, disassembly in artefacts.modules:
-        entries += [("code_object", code_object.resolve()), ("disassembly", disassembly.resolve())]
-    if artefacts.mentions(b"hiprtcCompileProgram"):
-        entries += [("compiler", word) for word in toolchain.run_time_compiler(toolchain.find_toolchain(), device.arch)]
-    entries += [(f"spec.{key}", repr(value)) for key, value in device.spec().items()]
-    return b"".join(os.fsencode(f"{key}={value}") + b"\0" for key, value in entries)
 
 
 def configuration_refusal(library: Path, settings: bytes) -> str:

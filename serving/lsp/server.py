@@ -111,8 +111,10 @@ def _offer_commands(server: LanguageServer, session: EditorSession) -> None:
         server.window_show_message(types.ShowMessageParams(kind, f"hipsynth: {text}"))
 
     def refuse(error: QueryFailed) -> object:
+        from hipsynth.serving.lsp.documents import CommandFailure
+
         tell(types.MessageType.Warning, str(error))
-        return {"error": error.reason, "message": str(error)}
+        return to_json(CommandFailure(error.reason, str(error)))
 
     @server.command(PROFILE)
     async def profile(uri: str) -> object:
@@ -139,11 +141,10 @@ def _offer_commands(server: LanguageServer, session: EditorSession) -> None:
         except QueryFailed as error:
             return refuse(error)
         document = session.documents.get(uri)
-        faster = document.faster if document else None
-        improved = report.status == "improved" and faster is not None
+        faster = document.faster if document and report.status == "improved" else None
         tell(
             types.MessageType.Info,
-            f"{faster.gain}: a code action of the kernel applies it" if improved and faster else report.reason,
+            f"{faster.gain}: a code action of the kernel applies it" if faster else report.reason,
         )
         return document_json(report)
 

@@ -80,15 +80,11 @@ def generate_into(
         run["languages"] = list(languages)
     with sole_writer(out):
         try:
-            records = _finished_records(out, run)
-            finished = len(records) // len(languages)
-            records = records[: finished * len(languages)]
-            reused = min(finished, count)
-            if finished > count:
-                raise BadInput(
-                    f"{out} holds {finished} programs, more than --count {count}",
-                    remedy="use another --out, or a larger --count",
-                )
+            records = _finished_records(out, run, len(languages))
+            reused = len(records) // len(languages)
+            if reused > count:
+                problem = f"{out} holds {reused} programs, more than --count {count}"
+                raise BadInput(problem, remedy="use another --out, or a larger --count")
             fresh = generate_programs(
                 count, seed, family, workers, start=reused, earlier_ids={str(r["id"]) for r in records}, runs=runs,
                 policy=policy, engine=engine, languages=languages,
@@ -101,8 +97,8 @@ def generate_into(
     return GenerateSummary(str(out), len(records), seed, reused, dict(sorted(families.items())))
 
 
-def _finished_records(out: Path, run: dict[str, Any]) -> list[ProgramRecord]:
-    """The records of this run whose programs are complete on disk, in order."""
+def _finished_records(out: Path, run: dict[str, Any], languages: int) -> list[ProgramRecord]:
+    """The records of this run whose programs are complete on disk, each in every language, in order."""
     partial, index, run_file = out / PARTIAL, out / INDEX, out / RUN
     source = partial if partial.exists() else index
     if not source.exists():
@@ -129,7 +125,7 @@ def _finished_records(out: Path, run: dict[str, Any]) -> list[ProgramRecord]:
             if text_id(text) != record["id"]:
                 break
             records.append(record)
-    return records
+    return records[: len(records) // languages * languages]
 
 
 def _write_programs(

@@ -64,23 +64,55 @@ def _write_log(row: Mapping[str, float], path: Path, board: SummaryWriter | None
             board.add_scalar(name, value, int(row["step"]))
 
 
-def training_monitor(out: Path, progress: Progress | None, throughput: Throughput) -> TrainerCallback:
-    """A Trainer callback: appends each log to LOG, and to TensorBoard's files if that package is installed, and reports
-    steps, the latest loss and the time left to `progress`."""
+class TrainingLog:
+    """What a training run writes down: each log to LOG and TensorBoard's files, and steps, the latest loss and the time
+    left to `progress`."""
+
+    def __init__(self, out: Path, progress: Progress | None, throughput: Throughput) -> None:
+        self.out, self.progress, self.throughput = out, progress, throughput
+        self.begun, self.first_step, self.loss = 0.0, 0, ""
+        self.board: SummaryWriter | None = None
+
+    def begin(self, step: int, *, writes: bool) -> None:
+        """Starts at `step`, beyond the first if a run goes on: later lines of LOG are dropped. `writes`: this process
+        writes the files."""
+        self.begun, self.first_step = time.monotonic(), step
+        if writes:
+            self.out.mkdir(parents=True, exist_ok=True)
+            keep_lines(self.out / LOG, step)
+            self.board = _open_tensorboard(self.out / BOARD)
+
+    def add_row(self, step: int, logs: Mapping[str, float]) -> None:
+        """Writes what the trainer logs at a step."""
+        row = {"step": step, **logs, "tokens_per_second": round(self.throughput.tokens_per_second, 1)}
+        _write_log(row, self.out / LOG, self.board)
+        if "loss" in logs:
+            self.loss = f"loss {float(logs['loss']):.3f}"
+
+    def report_step(self, step: int, steps: int) -> None:
+        """Tells `progress` that `step` of `steps` is done."""
+        if self.progress is not None:
+            self.progress(step, steps, self.loss + self._time_left(step, steps))
+
+    def end(self) -> None:
+        """Closes TensorBoard's files."""
+        if self.board is not None:
+            self.board.close()
+
+    def _time_left(self, step: int, steps: int) -> str:
+        left = (time.monotonic() - self.begun) / max(1, step - self.first_step) * (steps - step)
+        return f"  {left / 60:.0f} min left" if left >= 60 else f"  {left:.0f} s left"
+
+
+def training_monitor(log: TrainingLog) -> TrainerCallback:
+    """A Trainer callback that keeps `log`."""
     from transformers import TrainerCallback
 
     class Monitor(TrainerCallback):  # type: ignore[misc, unused-ignore]
-        note, begun, first = "", 0.0, 0
-        board: SummaryWriter | None = None
-
         def on_train_begin(
             self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
         ) -> None:
-            self.begun, self.first = time.monotonic(), state.global_step
-            if state.is_world_process_zero:
-                out.mkdir(parents=True, exist_ok=True)
-                keep_lines(out / LOG, state.global_step)
-                self.board = _open_tensorboard(out / BOARD)
+            log.begin(state.global_step, writes=state.is_world_process_zero)
 
         def on_log(
             self,
@@ -90,29 +122,19 @@ def training_monitor(out: Path, progress: Progress | None, throughput: Throughpu
             logs: dict[str, float] | None = None,
             **_: object,
         ) -> None:
-            if not logs or not state.is_world_process_zero:
-                return
-            row = {"step": state.global_step, **logs, "tokens_per_second": round(throughput.tokens_per_second, 1)}
-            _write_log(row, out / LOG, self.board)
-            if "loss" in logs:
-                self.note = f"loss {float(logs['loss']):.3f}"
+            if logs and state.is_world_process_zero:
+                log.add_row(state.global_step, logs)
 
         def on_step_end(
             self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
         ) -> None:
-            if state.is_world_process_zero and progress is not None:
-                progress(state.global_step, state.max_steps, self.note + self._left(state))
+            if state.is_world_process_zero:
+                log.report_step(state.global_step, state.max_steps)
 
         def on_train_end(
             self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
         ) -> None:
-            if self.board is not None:
-                self.board.close()
-
-        def _left(self, state: TrainerState) -> str:
-            steps = state.global_step - self.first
-            left = (time.monotonic() - self.begun) / max(1, steps) * (state.max_steps - state.global_step)
-            return f"  {left / 60:.0f} min left" if left >= 60 else f"  {left:.0f} s left"
+            log.end()
 
     return Monitor()
 

@@ -17,7 +17,14 @@ from hipsynth.core.errors import MissingDependency
 from hipsynth.core.installation import install_command
 from hipsynth.training.data.encode import TokenRow, TrainingExample, pad_batch
 from hipsynth.training.models.model_record import ModelRecord
-from hipsynth.training.models.monitor import FLOPS_PER_TOKEN, Progress, Throughput, peak_flops, training_monitor
+from hipsynth.training.models.monitor import (
+    FLOPS_PER_TOKEN,
+    Progress,
+    Throughput,
+    TrainingLog,
+    peak_flops,
+    training_monitor,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -52,7 +59,7 @@ def fit_model(
         train_dataset=train,
         eval_dataset=valid if config.patience else None,
         data_collator=batch_collator(tokenizer.pad_token_id, throughput),
-        callbacks=[training_monitor(out, progress, throughput), *early_stop(config)],
+        callbacks=[training_monitor(TrainingLog(out, progress, throughput)), *early_stop(config)],
     )
     trainer.remove_callback(PrinterCallback)  # it writes to stdout
     first: bool = trainer.is_world_process_zero()
@@ -70,8 +77,8 @@ def fit_model(
         "tokens_per_second": round(speed, 1),
         "train_loss": result.training_loss,
         "valid_loss": losses.get("eval_loss"),
+        **sample_facts(parts[0]),
     }
-    facts.update(sample_facts(parts[0]))
     return facts, first
 
 
