@@ -30,9 +30,11 @@ from hipsynth.tuning.optimize.documents import (
 )
 from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.evaluate import RUN_TIME_S, CandidateMeasurement, Evaluator
-from hipsynth.tuning.optimize.program_model import read_program
+from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
 from hipsynth.tuning.optimize.search import GAIN, Search
 from hipsynth.tuning.optimize.shape_dispatch import SizeGuard, choose_guard
+from hipsynth.tuning.optimize.statements import NotUnderstood
+from hipsynth.tuning.optimize.text_guard import find_changed_kernel
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.verification_sizes import Arguments
 from hipsynth.tuning.optimize.verify import Verification, Verifier
@@ -200,22 +202,36 @@ def _guard_sizes(
 ) -> Gain | None:
     """The program that launches the original kernel for sizes at which the changed one loses; None if it loses, too."""
     state, timed, drawn = gain
-    planned = [kernel for kernel in search.program.kernels if state.plans.get(kernel.name, UNCHANGED) != UNCHANGED]
-    blocks = launch_blocks(search.program, origin.found)
-    if len(planned) != 1 or emit_program(search.program, state.plans, blocks) != state.text:
-        return None
     shape = ShapeSpeedup(timed[0].arguments, "timed", 0.0, 0.0, timed[0].duration_ns / timed[1].duration_ns)
-    guard = choose_guard(search.program, planned[0], (shape, *drawn))
-    if guard is None:
+    try:
+        text, guards = _write_guarded(search.program, origin, state, (shape, *drawn))
+    except NotUnderstood:
         return None
-    guards = {planned[0].name: guard}
-    text = emit_program(search.program, state.plans, blocks, guards)
     guarded = replace(state, text=text, found=search.evaluator(text), guards=guards, unguarded=state.text)
     if not guarded.found.ok:
         return None
     again = timings.confirm_pair(verifier.original, origin.found, guarded)
     shapes = time_drawn_shapes(verifier, text, again, timings.clock)
     return None if is_slower_somewhere(shapes) or not shapes else (guarded, again, shapes)
+
+
+def _write_guarded(
+    program: ParsedProgram, origin: SearchState, state: SearchState, shapes: Sequence[ShapeSpeedup]
+) -> tuple[str, dict[str, SizeGuard]]:
+    """The program of a state with the original kernel for the sizes at which it loses, and the guard of the kernel.
+    Raises NotUnderstood where more than one kernel is changed, or no size tells."""
+    planned = [kernel for kernel in program.kernels if state.plans.get(kernel.name, UNCHANGED) != UNCHANGED]
+    blocks = launch_blocks(program, origin.found)
+    is_planned = len(planned) == 1 and emit_program(program, state.plans, blocks) == state.text
+    changed = None if is_planned else find_changed_kernel(program, read_program(state.text, program.arch))
+    kernel = planned[0] if changed is None else changed.kernel
+    guard = choose_guard(program, kernel, shapes)
+    if guard is None:
+        raise NotUnderstood("no size separates where the changed kernel gains from where it loses")
+    guards = {kernel.name: guard}
+    if changed is None:
+        return emit_program(program, state.plans, blocks, guards), guards
+    return changed.write_guarded(program, guard), guards
 
 
 def _build_result(

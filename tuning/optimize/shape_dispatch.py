@@ -78,21 +78,24 @@ def guard_edits(
     definition = written.pop((kernel.start, kernel.end))
     both = definition.startswith(original)  # the changed kernel has a name of its own
     if not both:
-        definition = f"{original}\n\n{_rename_kernel(definition, name)}"
+        definition = f"{original}\n\n{rename_kernel(definition, name)}"
     guarded = [Edit(kernel.start, kernel.end, definition)]
     for launch in kernel.launches:
         before = unit[launch.start : launch.end].decode(errors="surrogateescape")
         after = written.pop((launch.start, launch.end), before)
-        after = after if both else _rename_kernel(after, name)
-        guarded.append(Edit(launch.start, launch.end, _write_choice(guard, after, before)))
+        after = after if both else rename_kernel(after, name)
+        guarded.append(Edit(launch.start, launch.end, write_choice(guard, after, before)))
     return [*guarded, *(Edit(start, end, text) for (start, end), text in written.items())]
 
 
-def _write_choice(guard: SizeGuard, after: str, before: str) -> str:
+def write_choice(guard: SizeGuard, after: str, before: str) -> str:
+    """The statement that launches the changed kernel for the guard's sizes, and the original for others."""
     note = "// for other sizes, the first kernel is faster"
-    return f"if ({guard.condition}) {{  {note}\n    {after}\n  }} else {{\n    {before}\n  }}"
+    is_block = after.startswith("{") and after.endswith("}")
+    inside = after[1:-1].rstrip() if is_block else f"\n    {after}"
+    return f"if ({guard.condition}) {{  {note}{inside}\n  }} else {{\n    {before}\n  }}"
 
 
-def _rename_kernel(text: str, name: str) -> str:
-    """The text with the changed kernel's own name, at its definition and launches."""
-    return re.sub(rf"\b{re.escape(name)}\b(?=\s*[(<,)])", f"{name}_tuned", text)
+def rename_kernel(text: str, name: str, renamed: str = "") -> str:
+    """The text with the changed kernel's own name, at its definition and launches; "": NAME_tuned."""
+    return re.sub(rf"\b{re.escape(name)}\b(?=\s*[(<,)])", renamed or f"{name}_tuned", text)
