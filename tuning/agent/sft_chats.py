@@ -189,7 +189,8 @@ def number_moves(state: ValuedState, copy: int) -> list[int]:
 
 
 def _try_move(chat: PathChat, state: ValuedState, row: ExecutedMove, number: int) -> bool:
-    """Applies a move, which is listed by `number`, and compares; whether the changed program is kept. Raises NotTeachable if it does not run."""
+    """Applies a move, which is listed by `number`, and compares; whether the changed program is kept. Raises
+    NotTeachable if it does not run."""
     move, mistake = state.moves[row.move], is_mistake(state, row)
     expected = "" if mistake or move.gain is None else f" promises most: gain={round(move.gain, 2):g}"
     chat.made += 1
