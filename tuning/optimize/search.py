@@ -18,7 +18,7 @@ from hipsynth.tuning.optimize.kernel_fusion import find_fusions
 from hipsynth.tuning.optimize.move_order import describe_move, shipped_order, take_turns
 from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
 from hipsynth.tuning.optimize.register_sums import keep_sums_in_registers
-from hipsynth.tuning.optimize.source_changes import SOURCE_CHANGES, list_source_changes
+from hipsynth.tuning.optimize.source_changes import MOST_CHANGES, SOURCE_CHANGES, list_source_changes
 from hipsynth.tuning.optimize.source_changes.source_change import SourceChanger
 from hipsynth.tuning.optimize.transformation_plan import Move, TransformationPlan
 from hipsynth.tuning.trial.search_clock import Clock
@@ -31,7 +31,6 @@ MOST_PREDICTED = 16
 PREDICTIONS = 0.25  # of the time that a round leaves: what its predictions may take
 ORDERS = 0.25  # of the budget: what other orders of work-groups may take at most
 CHANGES = 0.2  # of the budget: what changes of the fastest program's source may take at most
-MOST_CHANGES = 4  # of each kind that are tried
 GAIN = 0.01  # least relative gain of a step
 
 T = TypeVar("T")

@@ -22,6 +22,8 @@ from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumpti
 from hipsynth.tuning.optimize.evaluate import KernelTime, changed_metrics, kernel_of, sum_durations
 from hipsynth.tuning.optimize.move_order import describe_move, order_moves
 from hipsynth.tuning.optimize.move_values import PREVIEWED, diff_texts
+from hipsynth.tuning.optimize.source_changes import SOURCE_CHANGES
+from hipsynth.tuning.optimize.transformation_plan import Move
 from hipsynth.tuning.swizzle import report
 from hipsynth.tuning.swizzle.search import SwizzleSettings
 from hipsynth.tuning.swizzle.search import search_mappings as swizzled
@@ -263,13 +265,19 @@ def propose(
     """List the transformations that can be applied to a program, by number: those with the largest previewed gain
     first, then the others, the likeliest to help first."""
     version = session.version(program)
-    moves = session.moves(version)[:MOST_MOVES]
+    moves = _list_moves(session, version)
     state, arch = session.state(version), session.target.arch
     ordered = order_moves([describe_move(move, state, arch) for move, _ in moves])
     gains = {number: session.expected_gain(version, moves[number][1]) for number in ordered[:preview]}
     rows = [ProposedMove(n, m.transformation, m.kernel, m.plan.decisions(), m.why) for n, (m, _) in enumerate(moves)]
     fixed = {k.name: k.together or k.fixed for k in session.parsed(version).kernels if not k.independent}
     return ProposedMoves(list_proposals(rows, ordered, gains), fixed or None)
+
+
+def _list_moves(session: ToolSession, version: Version) -> list[tuple[Move, str]]:
+    """What `propose` numbers: the transformations, then the changes of the source, which are fewer."""
+    changes = session.source_changes(version)
+    return [*session.moves(version)[: max(0, MOST_MOVES - len(changes))], *changes][:MOST_MOVES]
 
 
 def list_proposals(
@@ -292,16 +300,17 @@ def apply(
 ) -> ChangedProgram:
     """Apply one proposed transformation; answers with the changed program's name and the change as a diff."""
     version = session.version(program)
-    moves = session.moves(version)[:MOST_MOVES]
+    moves = _list_moves(session, version)
     if not 0 <= move < len(moves):
         problem = f"{program} has {len(moves)} moves; there is no move {move}"
         raise ToolRefusal(problem, remedy="call propose", reason=Reason.UNKNOWN_MOVE)
     chosen, text = moves[move]
-    plans = {**version.plans, chosen.kernel: chosen.plan}
+    is_source = chosen.transformation in SOURCE_CHANGES  # then later moves read the changed text
+    plans = {} if is_source else {**version.plans, chosen.kernel: chosen.plan}
     changed = session.add(
         text,
         root=version.root,
-        base=version.base,
+        base="" if is_source else version.base,
         plans=plans,
         arguments=version.arguments,
         made=chosen.transformation,

@@ -17,6 +17,7 @@ from hipsynth.tuning.optimize.candidates import SearchState, make_candidates
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator
 from hipsynth.tuning.optimize.optimize import duration_predictor
 from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
+from hipsynth.tuning.optimize.source_changes import list_some_changes
 from hipsynth.tuning.optimize.transformation_plan import Move, Plans, TransformationPlan
 from hipsynth.tuning.optimize.verification_sizes import Arguments
 from hipsynth.tuning.optimize.verify import Verification, Verifier
@@ -160,7 +161,9 @@ class ToolSession:
 
     def parsed(self, version: Version) -> ParsedProgram:
         """The program whose text a version's plans change. Raises BadInput if it cannot be parsed."""
-        text = self.versions[version.base].text
+        return self._parse(self.versions[version.base].text)
+
+    def _parse(self, text: str) -> ParsedProgram:
         if text not in self._parsed:
             self._parsed[text] = read_program(text, self.target.arch)
         return self._parsed[text]
@@ -172,6 +175,17 @@ class ToolSession:
         """The moves that apply to a program, in a fixed order, each with the program text after it."""
         origin = self.state(self.versions[version.base])
         return make_candidates(self.parsed(version), self.state(version), origin, (version.text,), self.allow)
+
+    def source_changes(self, version: Version) -> list[tuple[Move, str]]:
+        """The changes of a program's source that apply to it, as moves without a plan, each with the text after it."""
+        try:
+            program = self._parse(version.text)
+        except HipsynthError:  # a text that a move wrote
+            return []
+        return [
+            (Move(name, change.kernel, TransformationPlan(), change.why), change.text)
+            for name, change in list_some_changes(program, self.ran(version), self.target)
+        ]
 
     def expected_gain(self, version: Version, changed: str) -> float | None:
         """The speed-up of a version by a changed text, as previews of both expect; None where one has no preview."""

@@ -140,6 +140,26 @@ def test_a_program_is_improved_with_the_tools(session: ToolSession) -> None:
     assert run_tool(session, "apply", {"program": "v0", "move": 999}).document["error"] == "unknown_move"
 
 
+def test_a_change_of_the_source_is_a_move() -> None:
+    """Two groups of 256 rows do not fill the device: the loop over a row is split between groups."""
+    session = ToolSession(target_of("gfx942"), sizes=(("96",), ("70",)))
+    session.add(PROGRAM, made="source")
+    moves = run_tool(session, "propose", {"program": "v0", "preview": 0}).document["moves"]
+    [first, *_] = [row for row in moves if row["transformation"] == "split_k"]
+    assert (
+        first["kernel"] == "scale"
+        and "do not fill" in first["why"]
+        and sorted(r["move"] for r in moves) == [*range(len(moves))]
+    )
+    made = run_tool(session, "apply", {"program": "v0", "move": first["move"]}).document
+    assert "scale_parts" in made["diff"]
+    version = session.versions[made["program"]]
+    assert version.made == "split_k" and version.root == "v0" and version.base == version.name and not version.plans
+    assert run_tool(session, "run_and_verify", {"program": version.name}).document["passed"]
+    later = run_tool(session, "propose", {"program": version.name, "preview": 0}).document["moves"]
+    assert {row["kernel"] for row in later} >= {"scale_parts"}, "later moves read the changed text"
+
+
 def test_a_program_is_read_and_edited(session: ToolSession) -> None:
     text = run_tool(session, "read", {"program": "v0", "first": 8, "most": 1}).document["text"]
     assert text == "8\t  for (int k = 0; k < n; ++k) sum += in[i * n + k];"

@@ -5,6 +5,7 @@ They read the text as it is then, so that they compose with every transformation
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 
 from hipsynth.profiling.backends.protocol import Target
@@ -21,10 +22,22 @@ SOURCE_CHANGES: Mapping[str, SourceChanger] = {
 }
 
 
+MOST_CHANGES = 4  # of each kind that are tried
+
+
 def list_source_changes(
     program: ParsedProgram, timed: CandidateMeasurement, target: Target
 ) -> Iterator[tuple[str, SourceChange]]:
     """All changes of a program, each with the name of its kind."""
     for name, changer in SOURCE_CHANGES.items():
         for change in changer.list_changes(program, timed, target):
+            yield name, change
+
+
+def list_some_changes(
+    program: ParsedProgram, timed: CandidateMeasurement, target: Target
+) -> Iterator[tuple[str, SourceChange]]:
+    """The first changes of each kind, as many as a search tries."""
+    for name, changer in SOURCE_CHANGES.items():
+        for change in itertools.islice(changer.list_changes(program, timed, target), MOST_CHANGES):
             yield name, change
