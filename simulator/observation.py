@@ -41,9 +41,10 @@ class MemoryChanges:
     are drawn again once more. `poison_results`: before the first launch, also fill device memory that no input was
     copied to. `scatter`: not 0, a seed by which device memory is allocated at other places. `watch`: also report
     how often the host had written device memory directly; `guard`: end the program where the host reads or writes
-    it. `races`: warn of accesses to one word that nothing puts in order. `one_in`: where nothing is counted, about
-    one in so many work-groups of a grid runs, in windows of equal parts that begin `which` / `one_in` into each; as
-    many as `one_in`: only the first one.
+    it. `races`: warn of accesses to one word that nothing puts in order. `exact_sums`: atomics that add floating-point
+    numbers carry what rounding loses, so that sums do not depend on their order. `one_in`: where nothing is counted,
+    about one in so many work-groups of a grid runs, in windows of equal parts that begin `which` / `one_in` into each;
+    as many as `one_in`: only the first one.
     """
 
     record_bytes: int = 0
@@ -58,6 +59,7 @@ class MemoryChanges:
     scatter: int = 0
     guard: bool = False
     races: bool = False
+    exact_sums: bool = False
     one_in: int = 1
     which: int = 0
 
@@ -86,6 +88,7 @@ class Observation(MemoryChanges):
             ("lds_fill", LDS_FILL if self.poison else 0),
             ("guard", self.guard),
             ("races", self.races),
+            ("exact_sums", self.exact_sums),
             ("one_in", self.one_in if self.one_in > 1 else 0),
             ("which", self.which),
         ]

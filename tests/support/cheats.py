@@ -104,6 +104,18 @@ __global__ void total_of(const int* in, int* out, int n) {
         out="1",
         kind="int",
     ),
+    "long_sum": _program(
+        """
+__global__ void long_sum(const float* in, float* out, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n * 256) atomicAdd(out, in[i]);
+}
+""",
+        "0.1f",
+        "  long_sum<<<n, 256>>>(in, out, n);",
+        "n * 256",
+        out="1",
+    ),
     "again": _program(
         """
 __global__ void again(const float* in, float* out, int n, int time) {
@@ -233,6 +245,12 @@ HONEST = {
         "  __shared__ int sum;\n  if (threadIdx.x == 0) sum = 0;\n  __syncthreads();\n"
         "  if (i < n) atomicAdd(&sum, in[i]);\n  __syncthreads();\n  if (threadIdx.x == 0) atomicAdd(out, sum);",
     ),
+    "a float sum in the LDS first, where the original's loses digits": Change(
+        "long_sum",
+        "  if (i < n * 256) atomicAdd(out, in[i]);",
+        "  __shared__ float sum;\n  if (threadIdx.x == 0) sum = 0;\n  __syncthreads();\n"
+        "  if (i < n * 256) atomicAdd(&sum, in[i]);\n  __syncthreads();\n  if (threadIdx.x == 0) atomicAdd(out, sum);",
+    ),
     "a smaller group": Change("checked", "quick<<<(n + 63) / 64, 64>>>", "quick<<<(n + 31) / 32, 32>>>"),
     "no LDS": Change(
         "tiles",
@@ -314,6 +332,12 @@ CHEATS = {
     ),
     "large numbers cut off": Change(
         "leaky", "const float x = in[i];", "const float x = fminf(in[i], 400.0f);", "other_inputs", ""
+    ),
+    "terms left out of a sum, fewer than its rounding loses": Change(
+        "long_sum", "i < n * 256", "i < n * 256 && i % 2048 != 3", "outputs_equal", "differs"
+    ),
+    "terms rounded to halves, by less than the rounding of their sum loses": Change(
+        "long_sum", "atomicAdd(out, in[i])", "atomicAdd(out, (float)(_Float16)in[i] * 1.0005f)", "", "differs"
     ),
     "infinities cut off": Change(
         "leaky", "const float x = in[i];", "const float x = fminf(in[i], 3e38f);", "other_inputs", "infinite"

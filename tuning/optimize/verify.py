@@ -13,6 +13,7 @@ from hipsynth.tuning.optimize.documents import CheckedProgram, VerificationCheck
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.verification_checks import CHECKS
 from hipsynth.tuning.optimize.verification_sizes import Arguments
+from hipsynth.tuning.optimize.verification_sums import compare_exact_sums, nudged_trials
 from hipsynth.tuning.optimize.verification_timed import check_timed_size
 from hipsynth.tuning.trial import (
     BIT_FOR_BIT,
@@ -31,7 +32,6 @@ MOST_SIZES = 3
 MOST_CANDIDATES = 4  # whose runs are kept
 TIME_S = 20.0  # processor time of one exact run
 RUNS, RUNS_PER_SIZE = 40, 2  # of the original and of a candidate in a full verification
-NUDGES = (21, 22)  # seeds by which the last bits of inputs move
 MOST_EXACT_S = 5.0  # price up to which outputs are also compared at the timed size
 
 
@@ -158,20 +158,20 @@ class Verifier:
             unordered=self._unordered_outputs(conditions),
         )
         comparison = compare()
-        if self.tolerance.kind and before.ok and after.ok and not comparison.exact:
-            comparison = compare(nudged=self._nudged_trials(conditions))
+        why = self.tolerance.reason
+        are_numbers = comparison.equal or comparison.error > 0  # that differ, and nothing else does
+        if self.tolerance.kind and before.ok and after.ok and are_numbers and not comparison.exact:
+            unordered = self._unordered_outputs(conditions)
+            exact = compare_exact_sums(self, text, conditions, of_candidate or conditions, unordered)
+            why = why if exact is None else "sums by atomics, no further from exact ones than the original's"
+            comparison = compare(nudged=nudged_trials(self, conditions)) if exact is None else exact
         size = " ".join(conditions.arguments) or "none"
         reason = comparison.reason or (
-            "bit for bit" if comparison.exact else self._why_not_exact(conditions, comparison.error)
+            "bit for bit" if comparison.exact else self._why_not_exact(conditions, comparison.error, why)
         )
         if comparison.equal and not same_allocations(before, after):
             reason += "; only what is copied to the host, as it allocates memory otherwise"
         return VerificationCheck(name, comparison.equal, f"arguments {size}: {reason}", comparison.error)
-
-    def _nudged_trials(self, conditions: Conditions) -> list[Trial]:
-        """The original with inputs whose last bits were moved."""
-        trials = [self.reference_trial(replace(conditions, nudge=seed)) for seed in NUDGES]
-        return [trial for trial in trials if trial.ok]
 
     def _unordered_outputs(self, conditions: Conditions) -> frozenset[tuple[str, int]]:
         """The outputs whose order the original leaves to its atomics: they differ when its groups run in the order of
@@ -186,10 +186,10 @@ class Verifier:
             )
         return self._orders[conditions]
 
-    def _why_not_exact(self, conditions: Conditions, error: float) -> str:
+    def _why_not_exact(self, conditions: Conditions, error: float, why: str) -> str:
         if self._unordered_outputs(conditions) and not error:
             return "the same words, where the original leaves their order to its atomics"
-        return f"within {error:.2g}: {self.tolerance.reason}"
+        return f"within {error:.2g}: {why}"
 
     def full(
         self,

@@ -12,6 +12,8 @@ from hipsynth.tuning.trial.run import Trial
 
 _UNCOMPARED = frozenset({"host_writes"})  # a number without contents
 
+Nudged = tuple[Sequence[Trial], float | None]  # trials, and how often a number may differ by what they change in it
+
 
 @dataclass(frozen=True)
 class Tolerance:
@@ -47,6 +49,7 @@ def compare_trials(
     texts: bool = True,
     unordered: Container[tuple[str, int]] = (),
     nudged: Sequence[Trial] = (),
+    roundings: float | None = None,
     more_allocations: bool = True,
 ) -> TrialComparison:
     """Compares exit codes, texts, launches and outputs of two exact trials.
@@ -55,7 +58,8 @@ def compare_trials(
     what is copied to the host is. `texts=False` leaves out exit codes and texts, for inputs drawn again: a program's
     own check compares with the inputs that it made. `unordered`: outputs, by kind and index, whose words may be in
     another order. `nudged`: the first program with inputs whose last bits were moved, so that each number is allowed
-    what such a bit may change in it. `more_allocations=False`: where `after` makes more, they are not all at its end.
+    what such a bit may change in it, `roundings` times (None: as often as its type allows). `more_allocations=False`:
+    where `after` makes more, they are not all at its end.
     """
     for name, trial in (("the original", before), ("the changed program", after)):
         if not trial.ok:
@@ -67,7 +71,7 @@ def compare_trials(
     if before.kernels and not after.kernels:
         return TrialComparison(False, False, reason="it launches no kernel")
     alike = same_allocations(before, after, more_allocations)
-    return _compare_outputs(before, after, tolerance, unordered, nudged, alike)
+    return _compare_outputs(before, after, tolerance, unordered, (nudged, roundings), alike)
 
 
 def _compare_outputs(
@@ -75,7 +79,7 @@ def _compare_outputs(
     after: Trial,
     tolerance: Tolerance,
     unordered: Container[tuple[str, int]],
-    nudged: Sequence[Trial],
+    nudged: Nudged,
     alike: bool,
 ) -> TrialComparison:
     ours, theirs = _by_name(before), _by_name(after)
@@ -113,14 +117,15 @@ def same_allocations(before: Trial, after: Trial, more: bool = True) -> bool:
 
 
 def _compare_recorded(
-    before: Trial, after: Trial, mine: int, other: int, tolerance: Tolerance, nudged: Sequence[Trial]
+    before: Trial, after: Trial, mine: int, other: int, tolerance: Tolerance, nudged: Nudged
 ) -> NumberDifference:
     ours, theirs = (before.recorded or {}).get(mine), (after.recorded or {}).get(other)
     if ours is None or theirs is None:
         return NumberDifference(0.0, f"differs, and its numbers of type {tolerance.kind} were not kept")
-    same = [trial for trial in nudged if [o.bytes for o in trial.outputs] == [o.bytes for o in before.outputs]]
+    trials, roundings = nudged
+    same = [trial for trial in trials if [o.bytes for o in trial.outputs] == [o.bytes for o in before.outputs]]
     moved = [(trial.recorded or {}).get(mine, b"") for trial in same]
-    return compare_numbers(ours, theirs, tolerance.kind, tolerance.relative, moved)
+    return compare_numbers(ours, theirs, tolerance.kind, tolerance.relative, moved, roundings)
 
 
 def differing_outputs(one: Trial, other: Trial) -> frozenset[tuple[str, int]]:

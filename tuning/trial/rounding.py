@@ -29,10 +29,15 @@ class NumberDifference:
 
 
 def compare_numbers(
-    before: bytes, after: bytes, kind: str, relative: float, nudged: Sequence[bytes] = ()
+    before: bytes,
+    after: bytes,
+    kind: str,
+    relative: float,
+    nudged: Sequence[bytes] = (),
+    roundings: float | None = None,
 ) -> NumberDifference:
     """Compares numbers of a kind. `nudged`: the first ones as they become when the inputs' last bits are moved: then
-    each number has an allowance of its own."""
+    each number has an allowance of its own, `roundings` times what that changed in it (None: as ROUNDINGS says)."""
     if len(before) != len(after) or len(before) % np.dtype(TYPES[kind]).itemsize:
         return NumberDifference(0.0, f"differs, and not only in numbers of type {kind}")
     ours, theirs = (np.frombuffer(data, TYPES[kind]) for data in (before, after))
@@ -48,7 +53,7 @@ def compare_numbers(
     scale = _response(ours, kind, nudged)
     if scale is None:
         return NumberDifference(error, _normwise_reason(x, y, error, relative))
-    return NumberDifference(error, _elementwise_reason(x, y, scale[finite], relative, ROUNDINGS[kind]))
+    return NumberDifference(error, _elementwise_reason(x, y, scale[finite], relative, roundings or ROUNDINGS[kind]))
 
 
 def _same_words(ours: Array, theirs: Array, kind: str) -> Array:

@@ -23,6 +23,7 @@ from hipsynth.toolchain import check_flags, sandbox
 from hipsynth.tuning.trial.repeated_main import repeat_main
 
 OUTPUT_BYTES = 1 << 20  # of stdout
+AS_INSTRUCTIONS = "-munsafe-fp-atomics"  # additions by atomics are instructions, not loops of compare-and-swap
 
 
 def target_of(arch: str, flags: str = "-O3", device: str = "") -> Target:
@@ -125,7 +126,8 @@ def run_trial(text: str, target: Target, conditions: Conditions | None = None) -
     with scratch_folder() as scratch, sandbox.job_folder() as job:
         built = scratch / "build"
         try:
-            artefacts, _ = build_text(text, "program", target.arch, target.flags, built, compile_limits(limits))
+            flags = f"{target.flags} {AS_INSTRUCTIONS}" if conditions.exact_sums else target.flags
+            artefacts, _ = build_text(text, "program", target.arch, flags, built, compile_limits(limits))
         except (CompileFailed, BadInput) as error:
             words = [str(error), getattr(error, "diagnostics", "")]
             message = "\n".join(filter(None, words)).replace(f"{scratch}/", "")

@@ -86,7 +86,7 @@ void Device::Impl::offer_services(const KernelInfo& kernel) {
 
 const Program& Device::Impl::program(const Module& module) {
   std::unique_ptr<Program>& p = programs[module.serial()];
-  if (!p) p = make_program(module, spec);
+  if (!p) p = make_program(module, spec, options.exact_sums);
   return *p;
 }
 

@@ -156,6 +156,7 @@ struct DeviceOptions {
   double largest_error = 0;
   bool strict_bounds = true;  // false: out-of-bounds accesses to memory that hardware has mapped only give a warning
   bool races = false;         // look for accesses to one word that nothing puts in order (core/access_log.h)
+  bool exact_sums = false;    // atomics that add floating-point numbers carry what rounding loses (execute/atomics.h)
   uint32_t one_in = 1;        // functional runs execute a share of the work-groups (GroupShare); 1: all
   uint32_t which = 0;
   uint8_t lds_fill = 0;     // the byte that fills a work-group's LDS when it begins

@@ -17,11 +17,11 @@ bool writes_exec(const Inst& inst) {
 }
 
 // If the L2 flushes denormals in float additions, its atomics differ from the LDS's.
-AtomicFn atomic_of(const OpInfo& op, Arch arch) {
-  return find_atomic(op.mem.op, traits(arch).l2_add_f32_flushes && op.unit == Unit::vmem);
+AtomicFn atomic_of(const OpInfo& op, Arch arch, bool exact_sums) {
+  return find_atomic(op.mem.op, traits(arch).l2_add_f32_flushes && op.unit == Unit::vmem, exact_sums);
 }
 
-void resolve(const Inst& inst, Arch arch, Step* step) {
+void resolve(const Inst& inst, Arch arch, bool exact_sums, Step* step) {
   const OpInfo& op = *inst.op;
   step->fn = inst.fn;
   step->lane_bytes = static_cast<uint8_t>(op.mem.elem_bytes * op.mem.count);
@@ -32,7 +32,7 @@ void resolve(const Inst& inst, Arch arch, Step* step) {
   }
   if (op.action == Action::alu && writes_exec(inst)) step->action = Action::alu_exec;
   if (op.action == Action::trap && inst.imm > kAbortTrap) step->action = Action::skip;  // meant for a debugger
-  if (op.mem.kind == MemKind::atomic) step->atomic = atomic_of(op, arch);
+  if (op.mem.kind == MemKind::atomic) step->atomic = atomic_of(op, arch, exact_sums);
 }
 
 uint32_t issue_cycles(const Spec& spec, Arch arch, const Inst& inst) {
@@ -50,7 +50,7 @@ uint32_t issue_cycles(const Spec& spec, Arch arch, const Inst& inst) {
 
 }  // namespace
 
-std::unique_ptr<Program> make_program(const Module& module, const Spec& spec) {
+std::unique_ptr<Program> make_program(const Module& module, const Spec& spec, bool exact_sums) {
   auto program = std::make_unique<Program>();
   program->module = &module;
   const Code& code = module.code();
@@ -61,7 +61,7 @@ std::unique_ptr<Program> make_program(const Module& module, const Spec& spec) {
     step.inst = &inst;
     step.action = Action::refused;
     const auto index = static_cast<uint32_t>(program->steps.size());
-    if (!code.refused.contains(index)) resolve(inst, code.arch, &step);
+    if (!code.refused.contains(index)) resolve(inst, code.arch, exact_sums, &step);
     program->steps.push_back(step);
     program->issued.push_back(cycles);
     cycles += issue_cycles(spec, code.arch, inst);

@@ -31,6 +31,7 @@ struct Program {
 };
 
 // Instructions that the engine cannot execute become Action::refused; reach() tells which kernels can reach them.
-std::unique_ptr<Program> make_program(const Module& module, const Spec& spec);
+// `exact_sums`: as in find_atomic.
+std::unique_ptr<Program> make_program(const Module& module, const Spec& spec, bool exact_sums = false);
 
 }  // namespace hipsynth

@@ -4,6 +4,8 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
+#include <unordered_map>
 #include <utility>
 
 namespace hipsynth {
@@ -123,6 +125,34 @@ uint64_t apply(void* p, uint64_t data, uint64_t compare) {
   return modify<T>(p, data, compare, op);
 }
 
+// A sum in memory as it was left there, and what rounding it lost.
+template <class T, class Wide>
+struct ExactSum {
+  T left{};
+  Wide lost = 0;
+};
+
+template <class T, bool flushes = false>
+T add_exactly(void* p, T old, T more) {
+  using Wide = std::conditional_t<sizeof(T) == 4, double, long double>;
+  thread_local std::unordered_map<const void*, ExactSum<T, Wide>> sums;
+  auto& sum = sums[p];
+  if (sum.left != old) sum.lost = 0;  // something else was stored there
+  const Wide exact = static_cast<Wide>(old) + sum.lost + static_cast<Wide>(more);
+  sum.left = static_cast<T>(exact);
+  if constexpr (flushes) sum.left = flushed(sum.left);
+  sum.lost = std::isfinite(sum.left) ? exact - static_cast<Wide>(sum.left) : 0;
+  return sum.left;
+}
+
+template <class T, bool flushes = false>
+uint64_t apply_exactly(void* p, uint64_t data, uint64_t) {
+  return modify<T>(p, data, 0, [p](T old, T more, T) {
+    if constexpr (flushes) return add_exactly<T, true>(p, flushed(old), flushed(more));
+    return add_exactly<T>(p, old, more);
+  });
+}
+
 using Row = std::pair<MemOp, AtomicFn>;
 
 constexpr Row kRows[] = {
@@ -172,7 +202,9 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-AtomicFn find_atomic(MemOp op, bool flushes) {
+AtomicFn find_atomic(MemOp op, bool flushes, bool exact_sums) {
+  if (exact_sums && op == MemOp::add_f32) return flushes ? apply_exactly<float, true> : apply_exactly<float>;
+  if (exact_sums && op == MemOp::add_f64) return apply_exactly<double>;
   if (flushes && op == MemOp::add_f32) return apply<float, add_flushed>;
   for (const auto& [name, fn] : kRows) {
     if (name == op) return fn;

@@ -11,8 +11,10 @@ namespace hipsynth {
 // operand; compare-and-swap also uses `compare`.
 using AtomicFn = uint64_t (*)(void* p, uint64_t data, uint64_t compare);
 
-// Null if `op` is not an atomic. `flushes`: add_f32 treats denormal inputs and results as zeros.
-AtomicFn find_atomic(MemOp op, bool flushes);
+// Null if `op` is not an atomic. `flushes`: add_f32 treats denormal inputs and results as zeros. `exact_sums`:
+// additions to a float or double in memory carry what rounding loses, so that memory holds the rounded sum in whatever
+// order.
+AtomicFn find_atomic(MemOp op, bool flushes, bool exact_sums = false);
 
 // Whether memory holds the same after several of these operations in any order.
 bool commutes(MemOp op);

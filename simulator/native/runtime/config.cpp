@@ -80,6 +80,7 @@ const std::map<std::string, Setter>& setters() {
        [](Config& c, const std::string& v) { c.trial.poison_every = static_cast<uint32_t>(number(v)); }},
       {"guard", [](Config& c, const std::string& v) { c.trial.guard = number(v) != 0; }},
       {"races", [](Config& c, const std::string& v) { c.options.races = number(v) != 0; }},
+      {"exact_sums", [](Config& c, const std::string& v) { c.options.exact_sums = number(v) != 0; }},
       {"one_in", [](Config& c, const std::string& v) { c.options.one_in = static_cast<uint32_t>(number(v)); }},
       {"which", [](Config& c, const std::string& v) { c.options.which = static_cast<uint32_t>(number(v)); }},
       {"poison_results", [](Config& c, const std::string& v) { c.trial.poison_results = number(v) != 0; }},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -158,6 +159,21 @@ def test_memory_lies_elsewhere_and_programs_do_the_same(original: Trial) -> None
     places = "out[i] = float((unsigned long long)(in) >> 12 & 0xfffff);"
     seen = [numbers(run(places, replace(EXACT, scatter=seed)), 0)[0] for seed in (0, 7, 7, 8)]
     assert seen[1] == seen[2] and len(set(seen)) == 3
+
+
+def test_exact_sums_by_atomics_are_those_of_wider_numbers() -> None:
+    body = (
+        "{ atomicAdd(&out[i % 2], 0.013f * in[i]); "
+        "atomicAdd(reinterpret_cast<double*>(out) + 1 + i % 2, in[i] > 0 ? 1.0 : 0x1p53); }"
+    )
+    plain = replace(EXACT, arguments=("4096",))
+    values = np.float32(0.5) * np.arange(4096, dtype=np.float32)
+    terms = (np.float32(0.013) * values).astype(np.float64)
+    floats = [np.float32(math.fsum(terms[parity::2])) for parity in (0, 1)]
+    double = float(2**53 + 2047)
+    rounded, exact = run(body, plain), run(body, replace(plain, exact_sums=True))
+    assert [*numbers(exact, 0)[:2]] == floats and numbers(exact, 0, np.float64)[1] == double
+    assert [*numbers(rounded, 0)[:2]] != floats and numbers(rounded, 0, np.float64)[1] != double
 
 
 def test_only_windows_of_a_grid_run() -> None:
