@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.program_model import ParsedProgram
-from hipsynth.tuning.optimize.source_changes import one_pass, retile, split_k
+from hipsynth.tuning.optimize.source_changes import one_pass, reciprocal_root, retile, split_k
 from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, SourceChanger
 
 # By the name of its file, in the order in which a search tries them.
@@ -19,6 +19,7 @@ SOURCE_CHANGES: Mapping[str, SourceChanger] = {
     "retile": retile.CHANGER,
     "one_pass": one_pass.CHANGER,
     "split_k": split_k.CHANGER,
+    "reciprocal_root": reciprocal_root.CHANGER,
 }
 
 
