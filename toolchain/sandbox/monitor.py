@@ -125,7 +125,7 @@ class Watch:
             pause = min(POLL_S if self.next_look - time.monotonic() <= POLL_S else LONGEST_POLL_S, pause * 2)
 
     def _time_until_look(self) -> float:
-        """Seconds until the job may exceed its memory, within bounds: looking takes a millisecond each time."""
+        """Seconds until the job may exceed its memory, within bounds: looking takes 0.4 ms each time."""
         room = max(0, self.limits.memory_bytes - self.memory)
         return min(LONGEST_POLL_S, max(POLL_S, room / MEMORY_GROWTH))
 
