@@ -35,7 +35,7 @@ class ProcessTimeMeter:
             return
         self.cpu_s = max(self.cpu_s, sum(cpu_seconds(pid) for pid in pids) - self.cpu_before)
         worked = self.cpu_s + sum(_queued_seconds(pid) for pid in pids) - self.queued_before
-        if worked - self.worked < _BUSY_SHARE * (now - self.last):
+        if worked - self.worked < _BUSY_SHARE * (now - self.last) and not any(map(_is_runnable, pids)):
             self.idle_s += now - self.last
         self.worked, self.last = worked, now
 
@@ -68,6 +68,18 @@ def _queued_seconds(pid: int) -> float:
     except (OSError, IndexError, ValueError):
         pass
     return total / 1e9
+
+
+def _is_runnable(pid: int) -> bool:
+    """Whether a thread of a process runs, or waits for a processor: such a wait is counted only when it ends."""
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
+            with open(f"/proc/{pid}/task/{task}/stat") as file:  # noqa: PTH123
+                if file.read().rpartition(")")[2].split()[0] == "R":
+                    return True
+    except (OSError, IndexError):
+        pass
+    return False
 
 
 def is_running(pid: int) -> bool:

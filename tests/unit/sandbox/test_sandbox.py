@@ -207,6 +207,23 @@ def test_waiting_for_a_cpu_does_not_count_as_idle(tmp_path: Path) -> None:
     assert (result.status, result.reason) == ("timeout", "cpu_time")
 
 
+def test_a_process_that_hardly_gets_a_cpu_is_not_idle() -> None:
+    """Beside a loop at normal priority, one at the lowest waits for seconds, and its waits are counted as they end."""
+    one = str(min(os.sched_getaffinity(0)))
+    loop = ["/usr/bin/taskset", "-c", one, "/bin/sh", "-c", "while :; do :; done"]
+    with subprocess.Popen(loop) as other, subprocess.Popen(loop) as starved:
+        try:
+            os.sched_setscheduler(starved.pid, os.SCHED_IDLE, os.sched_param(0))
+            meter = processes.ProcessTimeMeter()
+            for _ in range(20):
+                time.sleep(processes.SAMPLE_S + 0.001)
+                meter.sample([starved.pid])
+        finally:
+            other.kill()
+            starved.kill()
+    assert meter.idle_s < 0.5
+
+
 @needs_python
 def test_output_is_truncated_and_excessive_output_is_killed(tmp_path: Path) -> None:
     much = python("print('x' * 5000)", tmp_path)
