@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.reasons import Reason
+from hipsynth.simulator.autotunings import Autotuning
 from hipsynth.simulator.budget_outcome import Spending, count_uncomputed
 from hipsynth.simulator.instructions import KernelInstructions
 from hipsynth.simulator.observation import Output
@@ -44,6 +45,7 @@ class RunResult:
     outputs: tuple[Output, ...] = ()  # with an Observation
     transfers: tuple[Transfer, ...] = ()  # copies and fills, by kind
     host_operators: Mapping[str, int] = field(default_factory=dict)  # of PyTorch, on device tensors: run on the CPU
+    autotunings: tuple[Autotuning, ...] = ()  # of a script; read where its run is in a copy of its folder
     device_s: float = 0.0  # processor time in launches; the rest of `cpu_s` is the program's own code
     warnings: tuple[str, ...] = ()  # errors that hardware would not detect, such as an out-of-bounds access
     wall_s: float = 0.0

@@ -12,6 +12,7 @@ from hipsynth.core.languages import HIP
 from hipsynth.core.program import Program
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.lines.line_records import KernelLines
+from hipsynth.simulator.autotunings import Autotuning
 from hipsynth.simulator.budget_outcome import Spending
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.simulator.transfers import Transfer
@@ -50,6 +51,7 @@ class TargetResult:
     spending: tuple[Spending, ...] = ()
     transfers: tuple[Transfer, ...] = ()  # copies and fills; a program of nothing else is "ok" without kernels
     host_operators: Mapping[str, int] = field(default_factory=dict)  # of PyTorch, on the CPU; they take no GPU time
+    autotunings: tuple[Autotuning, ...] = ()  # of a script with Triton kernels
     clock_ns: float = 0.0  # simulated time from the first operation to the end of the last; host code takes none
     lines: tuple[KernelLines, ...] = ()  # with RunLimits.lines: of the kernels that were compiled with the program
     times: Mapping[str, float] = field(

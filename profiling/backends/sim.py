@@ -29,6 +29,7 @@ from hipsynth.simulator.opcodes import count_opcodes
 from hipsynth.simulator.run_folder import place_program
 from hipsynth.simulator.scripts.compiled_kernels import read_compiled, reuse_compiled
 from hipsynth.simulator.scripts.prepare import missing_packages, package_versions
+from hipsynth.simulator.scripts.tuning_file import read_autotunings
 from hipsynth.toolchain import CompileLimits, sandbox
 
 USAGE_LINES = 8
@@ -164,6 +165,7 @@ class SimBackend:
             spending=result.spending,
             transfers=result.transfers,
             host_operators=result.host_operators,
+            autotunings=result.autotunings,
             clock_ns=result.clock_ns,
         )
 
@@ -220,6 +222,8 @@ def run_in_copy(
         arguments = placed.arguments if program.project else program.arguments
         with reuse_compiled(program.project, placed.artefacts, folder) as runnable:
             result = api.run_program(runnable, device, folder, limits, arguments, mounts=placed.mounts)
+            if artefacts.interpreter is not None:
+                result = replace(result, autotunings=read_autotunings(folder))
             if limits.lines or (program.project is None and program.is_script):
                 result = replace(result, code_objects=read_compiled(folder))
     hide = sandbox.hide_job_folders

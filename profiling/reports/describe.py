@@ -13,6 +13,7 @@ from hipsynth.profiling.backends.protocol import TargetResult
 from hipsynth.profiling.lines.line_records import KernelLines
 from hipsynth.profiling.metrics import roofline, uncertainty
 from hipsynth.profiling.metrics.bottleneck import describe_bottleneck
+from hipsynth.profiling.reports.autotunings import describe_autotunings
 from hipsynth.profiling.reports.documents import (
     ExecutedDispatch,
     ExecutedKernel,
@@ -54,6 +55,7 @@ def result_document(result: TargetResult, what_if: bool = False) -> ProfileResul
         transfers=result.transfers or None,
         clock_ns=result.clock_ns if result.transfers else None,
         host_operators=result.host_operators or None,
+        autotunings=describe_autotunings(result),
         arch=result.arch,
         flags=result.flags,
         status=result.status,
@@ -125,7 +127,7 @@ def _instruction_costs(kernel: KernelLines) -> tuple[InstructionCost, ...]:
 def run_document(result: RunResult, path: str, arch: str, flags: str, files: Sequence[str]) -> RunDocument:
     """What `synth run --json` prints of a run of the program at `path`, which wrote `files`."""
     symbols = [kernel.symbol for kernel in result.kernels]
-    left_out = ("instructions", "code_objects", "kernels", "shapes", "dispatches")
+    left_out = ("instructions", "code_objects", "autotunings", "kernels", "shapes", "dispatches")
     run = {name: value for name, value in vars(result).items() if name not in left_out}
     return RunDocument(
         path=path,

@@ -167,16 +167,40 @@ class ProfiledKernel:
     meta: Mapping[str, bool | int | str] | None = None
 
 
+@dataclass(frozen=True)
+class TunedConfiguration:
+    """A `triton.Config` that was tried. `time_ns`: simulated time of a launch from empty caches, null if it does not
+    compile; `times_chosen`: relative to the chosen one's. `limited_by`: the two units that need most of the time."""
+
+    meta: Mapping[str, bool | int | str]
+    time_ns: float | None
+    chosen: bool
+    times_chosen: float | None
+    limited_by: str
+    occupancy: str
+
+
+@dataclass(frozen=True)
+class KernelTuning:
+    """What `triton.autotune` tried for a kernel and one `key`, fastest first."""
+
+    kernel: str
+    key: Mapping[str, bool | int | str]
+    configurations: tuple[TunedConfiguration, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProfileResult:
     """A program on one target. `budget`: what became of all launches of a run within one; `transfers`: copies and
     fills, with `clock_ns`, the simulated time from the first operation to the end of the last. `host_operators`: calls
-    of PyTorch's own operators that made or changed device tensors; they ran on the CPU, and are in no time here."""
+    of PyTorch's own operators that made or changed device tensors; they ran on the CPU, and are in no time here.
+    `autotunings`: what `triton.autotune` tried; those launches are in `kernels`, too."""
 
     budget: tuple[Spending, ...] | None = None
     transfers: tuple[Transfer, ...] | None = None
     clock_ns: float | None = None
     host_operators: Mapping[str, int] | None = None
+    autotunings: tuple[KernelTuning, ...] | None = None
     arch: str
     flags: str
     status: str

@@ -11,6 +11,7 @@ from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import TargetResult, describe_target
 from hipsynth.profiling.metrics import bottleneck, roofline, uncertainty
+from hipsynth.profiling.reports.autotunings import tuning_lines
 from hipsynth.profiling.reports.filters import matches_name
 from hipsynth.profiling.reports.numbers import format_number, format_percent, format_quantity, unit_prefix
 from hipsynth.profiling.reports.rates import level_rates
@@ -83,6 +84,8 @@ def render_results(
     names = dict.fromkeys(kernel.name for result in results for kernel in result.kernels)
     if len(names) > 1:
         lines += ["", *_overview_lines(results, list(names))]
+    for result in results:
+        lines += tuning_lines(result)
     full = len(names) <= FEW if counters is None else counters
     for name in names:
         columns = [Column(result, kernel) for result in results for kernel in result.kernels if kernel.name == name]

@@ -25,6 +25,7 @@ from hipsynth.simulator.artefacts import Artefacts
 from hipsynth.simulator.scripts.prepare import package_versions
 
 CACHE, VARIABLE = ".hipsynth-triton", "TRITON_CACHE_DIR"
+TUNINGS, TUNINGS_VARIABLE = "autotunings.jsonl", "HIPSYNTH_AUTOTUNINGS"  # in the cache, not kept with it
 MOST_BYTES, MOST_OBJECTS = 64 << 20, 1000
 KEPT_BYTES, KEPT_FILES = 128 << 20, 5000  # of one script
 ENTRIES, ALL_BYTES = 64, 1 << 30  # of all scripts; the oldest go
@@ -54,7 +55,8 @@ def reuse_entry(entry: Path | None, stored: Path | None, artefacts: Artefacts, f
     remove_tree(cache)
     cache.mkdir()
     restored = _copy_files(stored, cache) if stored is not None and stored.is_dir() else set()
-    places = dict(artefacts.interpreter.places) | {VARIABLE: str(cache)}
+    variables = {VARIABLE: str(cache), TUNINGS_VARIABLE: str(cache / TUNINGS)}
+    places = dict(artefacts.interpreter.places) | variables
     try:
         yield replace(artefacts, interpreter=replace(artefacts.interpreter, places=tuple(places.items())))
         if entry is not None:

@@ -12,6 +12,7 @@ from hipsynth.core.program import Project, SourceFile, project_program
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.backends.protocol import Target, TargetResult
 from hipsynth.profiling.backends.sim import SimBackend
+from hipsynth.profiling.reports.autotunings import tuning_lines
 from hipsynth.simulator import api, devices
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.simulator.scripts import compiled_kernels
@@ -267,6 +268,26 @@ def test_benchmarks_and_autotuning_use_simulated_time(tmp_path: Path) -> None:
     assert result.status == "ok" and result.exit_code == 0, result.message
     assert result.stdout.startswith("slowest block 64 time of PyTorch nan\n")
     assert [kernel.meta["BLOCK"] for kernel in result.kernels] == [64, 1024, 2048]
+    assert [tuning.key for tuning in result.autotunings] == [{"n": 1 << 20}, {"n": 1 << 12}]
+
+
+def test_the_autotuner_chooses_what_the_simulator_finds_fastest(tmp_path: Path) -> None:
+    result = profile(FOLDER / "tuned_matmul.py", tmp_path, "256")
+    assert (result.status, result.stdout) == ("ok", "passed\n"), result.message
+    [tuning] = result.autotunings
+    assert (tuning.kernel, tuning.key) == ("matmul_kernel", {"M": 256, "N": 256, "K": 256})
+    times = {row.meta["BLOCK_M"]: row.time_ns for row in tuning.configurations}
+    assert list(times) == [32, 64, 128, 256] and times[256] is None
+    # With 64 work-groups of 32 x 32 on 304 CUs, and at most 16 of larger blocks, the smallest win.
+    assert tuning.chosen.meta["BLOCK_M"] == 32 and tuning.chosen.time_ns == min(filter(None, times.values()))
+    assert [kernel.dispatches for kernel in result.kernels] == [2, 1, 1]  # timed once each, without warm-ups
+    durations = {kernel.meta["BLOCK_M"]: kernel.duration_ns for kernel in result.kernels}
+    assert sorted(durations, key=durations.__getitem__) == [32, 64, 128]
+    assert durations[32] - times[32] == pytest.approx(durations[128] - times[128])  # the same outside the events
+    text = list(tuning_lines(result))
+    assert text[1] == "matmul_kernel autotuned for M=256, N=256, K=256  gfx942 (mi300x)"
+    assert "BLOCK_M=32" in text[3] and "chosen" in text[3] and "only 64 of 304 CUs" in text[3]
+    assert "does not compile" in text[-1] and "BLOCK_M=256" in text[-1]
 
 
 LISTENING = """

@@ -15,7 +15,7 @@ from triton.compiler.errors import CompilationError
 from triton.runtime.errors import OutOfResources
 from triton.runtime.jit import _triton_jit_function_registry
 
-from . import benchmark, hip, torch_cuda, trial, triton_driver
+from . import autotuning, benchmark, hip, torch_cuda, trial, triton_driver
 from .device_mode import DeviceMode, activate_backward
 from .placement import Placement, keep_places_of_files
 
@@ -30,6 +30,7 @@ def activate_device() -> DeviceMode:
     triton_driver.activate_triton(placement.report_operators)
     atexit.register(placement.report_operators)
     benchmark.activate_benchmarks()
+    autotuning.activate_autotuning()
     activate_backward(mode)
     keep_places_of_files()
     run = threading.Thread.run

@@ -60,14 +60,15 @@ def kernel_meta(src: Any, metadata: Any) -> dict[str, bool | int | str]:
     for path, value in getattr(src, "constants", {}).items():
         parameter = src.fn.params[path[0]] if isinstance(path, tuple) else None
         if parameter is not None and parameter.is_constexpr:
-            meta[parameter.name] = _plain(value)
+            meta[parameter.name] = plain_value(value)
     for name in OPTIONS:
         if hasattr(metadata, name):
-            meta[name] = _plain(getattr(metadata, name))
+            meta[name] = plain_value(getattr(metadata, name))
     return meta
 
 
-def _plain(value: object) -> bool | int | str:
+def plain_value(value: object) -> bool | int | str:
+    """A parameter as the result has it: other values than small numbers and truths as text."""
     if isinstance(value, bool) or (isinstance(value, int) and 0 <= value <= LARGEST):
         return value
     return str(getattr(value, "__name__", value))
