@@ -2,9 +2,9 @@
 
 Generates programs for two problem sizes each, augments them, simulates their machine code for both architectures and
 three flag sets, stores the corpus, fine-tunes the small base that ships, scores it against baselines, predicts one of
-the handwritten programs with it, with the shipped predictor and with a model that calls tools, and writes an HTML
-report. Every stage is one `synth` command, printed before it runs. When restarted, it skips finished stages and resumes
-an interrupted one.
+the handwritten programs with it, with the shipped predictor and with a model that calls tools, lets Triton's autotuner
+choose a kernel's configuration, if Triton is installed, and writes an HTML report. Every stage is one `synth` command,
+printed before it runs. When restarted, it skips finished stages and resumes an interrupted one.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hipsynth.core.errors import MissingDependency
 from hipsynth.core.files import write_whole
 from hipsynth.simulator.devices import recorded_architectures
 from hipsynth.toolchain import sandbox
@@ -30,6 +31,7 @@ SYNTH = Path(sys.executable).with_name("synth")
 FLAG_SETS = ("-O3", "-O3 -ffast-math", "-O3 -munsafe-fp-atomics")
 HANDWRITTEN = "corpus/handwritten/reduction"  # all of them would take ten minutes
 LISTING = "corpus/handwritten/grid_stride/vector_add.hip"
+TRITON = "tests/kernels/scripts/tuned_matmul.py"
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,11 @@ def stages(out: Path, programs: int) -> list[Stage]:
         Stage(
             "a model that decides which tools to call",
             ("predict", LISTING, "--arch", "gfx942", "--flags=-O3 -ffast-math", "--tools"),
+        ),
+        Stage(
+            "a Triton kernel, whose autotuner chooses its blocks in simulated time",
+            ("profile", TRITON, "--arch", "gfx942", "--no-counters", "--", "256"),
+            (0, MissingDependency.exit_code),
         ),
         Stage("write the report", ("report", corpus, "--model", model, "--out", str(out / "report.html"))),
     ]
