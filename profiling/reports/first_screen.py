@@ -8,11 +8,13 @@ from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import TargetResult, describe_target
 from hipsynth.profiling.metrics import bottleneck
+from hipsynth.profiling.reports.autotunings import tuning_lines
 from hipsynth.profiling.reports.terminal import Column, verdict_lines
 
 MOST_LINES = 25
 LEAST_LINES = 3  # of a kernel: its name, its duration, its verdict
 MOST_UNITS = 6
+MOST_TUNED = 8  # lines of what an autotuner tried
 BAR = 24  # characters
 SMALLEST = 0.005  # share of the duration of a unit that is printed
 FULL, EMPTY, PARTS = "█", "░", "▏▎▍▌▋▊▉"  # PARTS: eighths
@@ -26,7 +28,8 @@ def plain_style(text: str, _role: str) -> str:
 
 
 def render_screen(results: Sequence[TargetResult], width: int = 120, style: Style = plain_style) -> str:
-    """At most MOST_LINES lines of at most `width` characters, the kernels that take most time first."""
+    """At most MOST_LINES lines of at most `width` characters: what an autotuner chose, then the kernels that take most
+    time first."""
     lines = [
         f"{describe_target(result.arch, result.device, result.flags)}  {result.status}: {result.reason}"[:width]
         for result in results
@@ -38,6 +41,9 @@ def render_screen(results: Sequence[TargetResult], width: int = 120, style: Styl
     ordered = [column for name in names for column in columns if column.kernel.name == name]
     room, printed = MOST_LINES - 2 - len(lines[: MOST_LINES // 2]), 0
     lines = lines[: MOST_LINES // 2]
+    tuned = [_shorten_line(line, width) for result in results for line in tuning_lines(result) if line]
+    lines += tuned[:MOST_TUNED]
+    room -= len(tuned[:MOST_TUNED])
     share = room // max(1, len(ordered))  # of the lines, for each kernel on each target
     for column in ordered:
         if room < LEAST_LINES:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 import pytest
 from profiling_samples import failure, kernel, result, target
 
 from hipsynth.profiling.reports.first_screen import BAR, EMPTY, FULL, MOST_LINES, draw_bar, render_screen
 from hipsynth.profiling.reports.terminal import render_results
+from hipsynth.simulator.autotunings import Autotuning, TriedConfiguration
 
 
 @pytest.mark.parametrize("kernels", [1, 2, 3, 9, 40])
@@ -20,6 +23,20 @@ def test_it_fits_whatever_ran(kernels: int, width: int) -> None:
     assert max(map(len, lines)) <= width
     assert "--counters" in lines[-1] or width < 60
     assert any(f"kernel_{kernels - 1}" in line for line in lines), "the slowest comes first"
+
+
+@pytest.mark.parametrize("width", [40, 200])
+def test_what_an_autotuner_chose_comes_first(width: int) -> None:
+    rows = [
+        TriedConfiguration({"BLOCK": 64 << n, "num_warps": 4}, 100.0 + n if n < 20 else None, n == 0) for n in range(21)
+    ]
+    tuned = replace(result(target(), kernel()), autotunings=(Autotuning("k", {"n": 8}, tuple(rows)),))
+    lines = render_screen([tuned], width).splitlines()
+    assert lines[0].startswith("k autotuned for n=8") and "num_warps=4" in lines[1] and "BLOCK=64" in lines[2]
+    assert len(lines) <= MOST_LINES and max(map(len, lines)) <= width
+    assert any(line.startswith(kernel().name) for line in lines), "and then the kernel"
+    full = render_results([tuned], 400)
+    assert "1.05 x  BLOCK=2048" in full and full.count("BLOCK=") == 21
 
 
 def test_kernels_that_are_left_out_are_counted() -> None:
