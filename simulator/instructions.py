@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-# The events of one instruction, in the order of kTallyNames.
+# The events of one instruction, in the order of kInstructionEventNames.
 EVENTS = (
     "times", "lanes", "issue_cycles", "bytes", "accesses", "misses", "l1_cycles", "l2_requests", "l2_misses",
     "fabric_bytes", "lds_bytes", "lds_cycles", "bank_conflicts", "stall_cycles", "barrier_cycles",

@@ -24,7 +24,8 @@ void AccessLog::clear() {
   time_ = 0;
 }
 
-void AccessLog::device(const Context& c, const Resident& r, const Step& s, Use use, uint64_t address, uint32_t bytes) {
+void AccessLog::use_device_memory(const Context& c, const Resident& r, const Step& s, Use use, uint64_t address,
+                                  uint32_t bytes) {
   const auto* at = reinterpret_cast<const uint8_t*>(address);
   if (use == Use::atomic) atomics_[number_of(r.group->id)] = time_ + 1;
   if (bytes < 4 || address % 4 != 0) {
@@ -34,7 +35,7 @@ void AccessLog::device(const Context& c, const Resident& r, const Step& s, Use u
   for (uint32_t i = 0; i < bytes; i += 4) use_word(c, r, s, use, address + i, at + i, 4);
 }
 
-void AccessLog::lds(const Context& c, const Resident& r, const Step& s, Use use, uint64_t offset, uint32_t bytes) {
+void AccessLog::use_lds(const Context& c, const Resident& r, const Step& s, Use use, uint64_t offset, uint32_t bytes) {
   const uint64_t own = lds_keys_.try_emplace(number_of(r.group->id), kLds + lds_keys_.size() * kMostLds).first->second;
   const uint8_t* data = r.group->lds.data();
   const bool single = bytes < 4 || offset % 4 != 0;
@@ -44,7 +45,7 @@ void AccessLog::lds(const Context& c, const Resident& r, const Step& s, Use use,
 }
 
 // Whether nothing puts two accesses in order: no barrier between waves of a group, no atomics by both groups.
-bool AccessLog::unordered(const Touch& earlier, const Touch& now) const {
+bool AccessLog::is_unordered(const Touch& earlier, const Touch& now) const {
   if (!earlier.done || (earlier.atomic && now.atomic)) return false;
   if (earlier.group == now.group && ((earlier.wave == now.wave && !earlier.shared) || earlier.phase != now.phase)) {
     return false;
@@ -61,8 +62,8 @@ void AccessLog::use_word(const Context& c, const Resident& r, const Step& s, Use
   const Touch now{number_of(r.group->id), ++time_, r.index, r.group->phase, true, use == Use::atomic, false};
   // Who reads a word that atomics change finds what was there before or after one of them.
   const bool tests = use == Use::read && word.write.atomic;
-  if (!tests && unordered(word.write, now)) {
-    found(c, s, word.write, now, use == Use::read ? "" : "both write", at, bytes);
+  if (!tests && is_unordered(word.write, now)) {
+    add_race(c, s, word.write, now, use == Use::read ? "" : "both write", at, bytes);
   }
   if (use == Use::read) {
     const bool more = word.read.done && word.read.group == now.group && word.read.phase == now.phase &&
@@ -71,14 +72,14 @@ void AccessLog::use_word(const Context& c, const Resident& r, const Step& s, Use
     word.read.shared = more;
     return;
   }
-  if (use == Use::write && unordered(word.read, now)) {
-    found(c, s, word.read, now, "one reads, the other writes", at, bytes);
+  if (use == Use::write && is_unordered(word.read, now)) {
+    add_race(c, s, word.read, now, "one reads, the other writes", at, bytes);
   }
   word.write = now;
 }
 
-void AccessLog::found(const Context& c, const Step& s, const Touch& earlier, const Touch& now, const char* what,
-                      const uint8_t* at, uint32_t bytes) {
+void AccessLog::add_race(const Context& c, const Step& s, const Touch& earlier, const Touch& now, const char* what,
+                         const uint8_t* at, uint32_t bytes) {
   if (!first_.empty()) return;
   const Code& code = c.program.module->code();
   const auto index = static_cast<size_t>(s.inst - code.insts.data());
@@ -95,7 +96,7 @@ void AccessLog::found(const Context& c, const Step& s, const Touch& earlier, con
   std::memcpy(one.before, at, bytes);
 }
 
-void AccessLog::settle() {
+void AccessLog::confirm_writes() {
   for (Pending& one : pending_) {
     if (first_.empty() && std::memcmp(one.at, one.before, one.bytes) != 0) first_ = std::move(one.text);
   }

@@ -19,11 +19,11 @@ class AccessLog {
   // Call when a launch begins, and where all of its waves meet.
   void clear();
   // One lane's access to device memory. Accesses that other groups are to see (sc1, glc) count as atomic.
-  void device(const Context& c, const Resident& r, const Step& s, Use use, uint64_t address, uint32_t bytes);
+  void use_device_memory(const Context& c, const Resident& r, const Step& s, Use use, uint64_t address, uint32_t bytes);
   // The same in the work-group's LDS.
-  void lds(const Context& c, const Resident& r, const Step& s, Use use, uint64_t offset, uint32_t bytes);
+  void use_lds(const Context& c, const Resident& r, const Step& s, Use use, uint64_t offset, uint32_t bytes);
   // Call after an instruction has moved its data: writes of what was there already are no race.
-  void settle();
+  void confirm_writes();
   // The first race since `take` was called last, in words; "" if there is none.
   std::string take();
 
@@ -44,9 +44,9 @@ class AccessLog {
   };
   void use_word(const Context& c, const Resident& r, const Step& s, Use use, uint64_t key, const uint8_t* at,
                 uint32_t bytes);
-  bool unordered(const Touch& earlier, const Touch& now) const;
-  void found(const Context& c, const Step& s, const Touch& earlier, const Touch& now, const char* what,
-             const uint8_t* at, uint32_t bytes);
+  bool is_unordered(const Touch& earlier, const Touch& now) const;
+  void add_race(const Context& c, const Step& s, const Touch& earlier, const Touch& now, const char* what,
+                const uint8_t* at, uint32_t bytes);
 
   std::unordered_map<uint64_t, Word> words_;
   std::unordered_map<uint64_t, uint64_t> atomics_;   // by group: when it used an atomic last

@@ -36,10 +36,10 @@ void sort_by(Key key, std::vector<uint32_t>* numbers) {
 
 void run_sampled(Context* c, Sampler* sampler, Resident* r, const Step& s, uint32_t pc) {
   if (c->tally) [[unlikely]]
-    c->tally->before(*r, c->counts);
+    c->tally->begin_access(*r, c->counts);
   sampler->run_site(*r, s);
   if (c->tally) [[unlikely]]
-    c->tally->after(*r, s, pc, c->counts);
+    c->tally->end_access(*r, s, pc, c->counts);
 }
 
 }  // namespace
@@ -99,7 +99,7 @@ bool Engine::take_wait(Resident* r, WaitLimits limits, uint32_t now) {
   const uint32_t clock = r->clock;
   c_.model->count_wait(c_, r, limits, now);
   if (c_.tally) [[unlikely]]
-    c_.tally->waited(*r, limits, r->clock - clock);
+    c_.tally->add_wait(*r, limits, r->clock - clock);
   if (r->outstanding_vm > vm) {
     if (r->vm_level != Level::none) wake = c_.model->vector_back(*r, vm);  // no wave waits for stores alone
     r->outstanding_vm = vm;
@@ -107,7 +107,7 @@ bool Engine::take_wait(Resident* r, WaitLimits limits, uint32_t now) {
   }
   if (r->outstanding_lgkm > lgkm) {
     if (r->smem_level != Level::none) {
-      wake = std::max(wake, c_.model->scalar_back(r->smem_level));
+      wake = std::max(wake, c_.model->scalar_return_round(r->smem_level));
     }
     r->outstanding_lgkm = lgkm;
     if (lgkm == 0) {
@@ -165,9 +165,9 @@ uint32_t Engine::next_pc(Resident* r, const Step& s, uint32_t pc) {
 
 // True if the CU's vector memory unit accepts nothing more in this round; the wave then waits for it.
 bool Engine::port_is_closed(Resident* r) {
-  const uint64_t opens = c_.model->port_opens(r->group->cu);
+  const uint64_t opens = c_.model->next_issue_round(r->group->cu);
   if (opens <= round_) return false;
-  r->wake_round = port_opens_ = opens;
+  r->wake_round = next_issue_round_ = opens;
   r->at_port = true;
   return true;
 }
@@ -177,7 +177,7 @@ template <Event::Kind kKind>
 [[gnu::always_inline]] inline void Engine::execute_memory(Resident* r, const Step& s, uint32_t pc, uint32_t in_run) {
   r->now = r->clock + issued_[pc + 1];
   if (c_.tally) [[unlikely]]
-    c_.tally->before(*r, c_.counts);
+    c_.tally->begin_access(*r, c_.counts);
   if constexpr (kKind == Event::Kind::lds) {
     if (recorder_) recorder_->before_lds(c_.counts);
     execute_lds(c_, *r, s);
@@ -187,7 +187,7 @@ template <Event::Kind kKind>
     if (recorder_) recorder_->add(kKind, r->now, in_run);
   }
   if (c_.tally) [[unlikely]]
-    c_.tally->after(*r, s, pc, c_.counts);
+    c_.tally->end_access(*r, s, pc, c_.counts);
 }
 
 // Continues at `to` after `pc`; false if the time slice is used up.
@@ -327,8 +327,9 @@ void Engine::prefetch(const ScheduledWave& scheduled) {
   ask(state + kVccLine, kHot - kVccLine);
   constexpr size_t kRowBytes = kLanes * sizeof(uint32_t);
   const auto* rows = reinterpret_cast<const char*>(WavePool::registers(scheduled.wave));
-  if (!scheduled.started) return begins_scalar_ ? void() : ask(rows, std::min(plan_.vgprs, kFirstRows) * kRowBytes);
-  const Foresight::Rows& first = foresight_.from(scheduled.pc);
+  if (!scheduled.started)
+    return starts_without_vgprs_ ? void() : ask(rows, std::min(plan_.vgprs, kFirstRows) * kRowBytes);
+  const RegisterLookahead::Rows& first = lookahead_.rows_used_from(scheduled.pc);
   for (size_t i = 0; i < first.n; ++i) ask(rows + first.row[i] * kRowBytes, kRowBytes);
 }
 
@@ -376,8 +377,8 @@ void Engine::step_wave(size_t position, size_t i) {
   Cu* cu = &cus_[used_cus_[position]];
   ScheduledWave& scheduled = cu->waves[i];
   const bool queued = scheduled.at_port;
-  if (queued && port_opens_ > round_) {  // an earlier one has just found it busy
-    cu->wakes[i] = port_opens_;
+  if (queued && next_issue_round_ > round_) {  // an earlier one has just found it busy
+    cu->wakes[i] = next_issue_round_;
     return;
   }
   if (position > ahead_cu_ || (position == ahead_cu_ && i >= ahead_wave_)) {  // woken after prefetching
@@ -400,7 +401,7 @@ bool Engine::step_cu(size_t position) {
     next_wake_ = std::min(next_wake_, cu->next_wake);
     return false;
   }
-  port_opens_ = 0;
+  next_issue_round_ = 0;
   if (queue_first(*cu)) {
     for (const uint32_t i : queue_) step_wave(position, i);
   }
@@ -449,8 +450,8 @@ void Engine::run() {
   try {
     for (bool placed = admit(); live_ > 0 || placed; placed = admit()) {
       bool ran = placed;
-      foresight_.look_at(c_.steps, c_.program.steps.size(), plan_.initial.accum_offset);
-      begins_scalar_ = foresight_.begins_scalar(plan_.entry);
+      lookahead_.set_steps(c_.steps, c_.program.steps.size(), plan_.initial.accum_offset);
+      starts_without_vgprs_ = lookahead_.starts_without_vgprs(plan_.entry);
       c_.model->set_round(round_);
       next_wake_ = ~0ull;
       ahead_cu_ = ahead_wave_ = 0;

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/counters.h"
-#include "core/foresight.h"
 #include "core/launch.h"
+#include "core/register_lookahead.h"
 #include "core/state.h"
 #include "core/waits.h"
 #include "core/wave_pool.h"
@@ -151,11 +151,11 @@ class Engine {
   uint64_t round_ = 0, next_wake_ = 0, live_ = 0, peak_waves_ = 0;
   uint32_t cus_per_xcd_, groups_per_round_;
   bool queued_;  // interleave.queued
-  Foresight foresight_;
-  bool begins_scalar_ = false;            // of the running steps: see Foresight
+  RegisterLookahead lookahead_;
+  bool starts_without_vgprs_ = false;     // of the running steps: see RegisterLookahead
   size_t ahead_cu_ = 0, ahead_wave_ = 0;  // prefetching has reached this position in used_cus_ and in its waves
   std::vector<uint32_t> queue_;           // of the current CU: waves for the vector memory unit
-  uint64_t port_opens_ = 0;               // round in which the current CU accepts vector memory again; 0: not blocked
+  uint64_t next_issue_round_ = 0;         // round in which the current CU accepts vector memory again; 0: not blocked
   double start_s_ = processor_seconds();
 };
 

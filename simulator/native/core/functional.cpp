@@ -255,16 +255,16 @@ void FunctionalEngine::check_limits(uint64_t instructions) const {
   }
 }
 
-uint64_t FunctionalEngine::begin_of(uint64_t part) const {
+uint64_t FunctionalEngine::first_group_of(uint64_t part) const {
   const uint64_t each = (plan_.total_groups / kParts + kNeighbours - 1) / kNeighbours * kNeighbours;
   return std::min(plan_.total_groups, part * std::max(each, kNeighbours));
 }
 
 // Runs the parts of the grid in ascending order until none is left; the last one is the rest. After a failure, parts
 // behind it are no longer begun.
-void FunctionalEngine::work(WavePool& pool) {
+void FunctionalEngine::run_parts(WavePool& pool) {
   Worker worker(*this, pool, next_worker_++);
-  for (uint64_t part; (part = next_part_++) < kParts && begin_of(part) < end_;) run_part(&worker, part);
+  for (uint64_t part; (part = next_part_++) < kParts && first_group_of(part) < end_;) run_part(&worker, part);
   const std::lock_guard<std::mutex> lock(mutex_);
   const Context& c = worker.context();
   add_counts(c.counts, &counts_);
@@ -280,8 +280,8 @@ void FunctionalEngine::work(WavePool& pool) {
 }
 
 void FunctionalEngine::run_part(Worker* worker, uint64_t part) {
-  uint64_t number = begin_of(part);
-  const uint64_t last = part + 1 == kParts ? plan_.total_groups : begin_of(part + 1);
+  uint64_t number = first_group_of(part);
+  const uint64_t last = part + 1 == kParts ? plan_.total_groups : first_group_of(part + 1);
   try {
     for (; number < last; ++number) {
       if (!limits_.share.includes(number, plan_.total_groups)) continue;
@@ -295,12 +295,12 @@ void FunctionalEngine::run_part(Worker* worker, uint64_t part) {
     end_ = std::min<uint64_t>(end_, number);
   }
   if (freedom_ != Freedom::order) return;
-  compare(worker->footprint(), part);
+  check_overlap(worker->footprint(), part);
   if (context_.footprint) merge(worker->footprint(), context_.footprint);
   worker->footprint().clear();
 }
 
-void FunctionalEngine::compare(const Footprint& footprint, uint64_t part) {
+void FunctionalEngine::check_overlap(const Footprint& footprint, uint64_t part) {
   apart_ &= footprint.complete();
   for (const uint8_t uses : {Footprint::decides | Footprint::reads, +Footprint::writes}) {
     const bool writes = uses == Footprint::writes;
@@ -315,7 +315,7 @@ void FunctionalEngine::compare(const Footprint& footprint, uint64_t part) {
   }
 }
 
-uint32_t FunctionalEngine::threads() const {
+uint32_t FunctionalEngine::thread_count() const {
   if (freedom_ != Freedom::threads) return 1;
   const uint64_t waves = plan_.total_groups * plan_.occupancy.waves_per_group;
   const uint64_t cores = std::min(std::max(1u, std::thread::hardware_concurrency()), kMostThreads);
@@ -325,13 +325,13 @@ uint32_t FunctionalEngine::threads() const {
 void FunctionalEngine::run() {
   {
     std::vector<std::jthread> helpers;
-    for (uint32_t i = 1; i < threads(); ++i) {
+    for (uint32_t i = 1; i < thread_count(); ++i) {
       helpers.emplace_back([this] {
         WavePool pool;
-        work(pool);
+        run_parts(pool);
       });
     }
-    work(pool_);
+    run_parts(pool_);
   }
   if (failure_.error) std::rethrow_exception(failure_.error);
 }

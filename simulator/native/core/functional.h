@@ -52,12 +52,12 @@ class FunctionalEngine {
     std::exception_ptr error;
   };
 
-  void work(WavePool& pool);
+  void run_parts(WavePool& pool);
   void run_part(Worker* worker, uint64_t part);
-  void compare(const Footprint& footprint, uint64_t part);
-  uint64_t begin_of(uint64_t part) const;
+  void check_overlap(const Footprint& footprint, uint64_t part);
+  uint64_t first_group_of(uint64_t part) const;
   void check_limits(uint64_t instructions) const;
-  uint32_t threads() const;
+  uint32_t thread_count() const;
 
   const Context& context_;
   const EngineLimits limits_;

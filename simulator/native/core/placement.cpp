@@ -76,10 +76,10 @@ bool Engine::admit() {
 void Engine::start(ScheduledWave* scheduled) {
   Resident* r = scheduled->wave;
   start_wave(c_.arch, plan_, launch_, c_.scratch_base, {scheduled->group, scheduled->index, scheduled->slot}, r);
-  if (!begins_scalar_) set_up_rows(plan_, r);
+  if (!starts_without_vgprs_) set_up_rows(plan_, r);
   r->wake_round = r->began = round_;
   scheduled->started = true;
-  if (c_.tally) c_.tally->started(*r);
+  if (c_.tally) c_.tally->add_wave(*r);
 }
 
 void Engine::retire(Cu* cu) {

@@ -43,14 +43,14 @@ uint32_t words(uint32_t first, uint32_t last) { return static_cast<uint32_t>((2u
 
 }  // namespace
 
-bool Sharing::keeps(uint32_t line) const { return hash_of(line) % one_in_ == 0; }
+bool Sharing::samples_line(uint32_t line) const { return hash_of(line) % one_in_ == 0; }
 
-void Sharing::add(Access kind, uint64_t first, uint64_t bytes) {
+void Sharing::add_touches(Access kind, uint64_t first, uint64_t bytes) {
   const uint64_t from = (first - start_) / 4, to = (first + bytes - 1 - start_) / 4;
   for (uint64_t line = from / kWords; line <= to / kWords; ++line) {
     const auto number = static_cast<uint32_t>(line);
-    if (keeps_contents_ && kind != Access::load) keep(line);
-    if (one_in_ > 1 && !keeps(number)) continue;
+    if (keeps_contents_ && kind != Access::load) save_line(line);
+    if (one_in_ > 1 && !samples_line(number)) continue;
     if (open_.empty() || open_.back().line != number) {
       if (open_.size() > 2 * merged_ + kLeastMerged) {
         merge(&open_);
@@ -65,7 +65,7 @@ void Sharing::add(Access kind, uint64_t first, uint64_t bytes) {
   }
 }
 
-void Sharing::keep(uint64_t line) {
+void Sharing::save_line(uint64_t line) {
   const auto [at, fresh] = contents_.try_emplace(line);
   if (fresh) std::memcpy(at->second.data(), reinterpret_cast<const void*>(start_ + line * kSharingLine), kSharingLine);
 }
@@ -76,7 +76,7 @@ void Sharing::put_back() {
   contents_.clear();
 }
 
-void Sharing::begin(const WorkGroup& group) {
+void Sharing::begin_group(const WorkGroup& group) {
   const auto number = static_cast<uint32_t>((uint64_t{group.id.z} * grid_.y + group.id.y) * grid_.x + group.id.x);
   if (number == group_) return;
   end_group();
@@ -88,28 +88,28 @@ void Sharing::end_group() {
   kept_.insert(kept_.end(), open_.begin(), open_.end());
   open_.clear();
   merged_ = 0;
-  while (kept_.size() > most_) thin();
+  while (kept_.size() > most_) halve_sample();
 }
 
-void Sharing::thin() {
+void Sharing::halve_sample() {
   one_in_ *= 2;
-  std::erase_if(kept_, [this](const Touch& t) { return !keeps(t.line); });
+  std::erase_if(kept_, [this](const Touch& t) { return !samples_line(t.line); });
 }
 
 void Sharing::access(Resident& r, const WaveAccess& a) {
-  begin(*r.group);
-  if (a.contiguous) return add(a.kind, a.address[0], uint64_t{a.bytes} * kLanes);
-  for (uint64_t rest = a.exec; rest; rest &= rest - 1) add(a.kind, a.address[std::countr_zero(rest)], a.bytes);
+  begin_group(*r.group);
+  if (a.contiguous) return add_touches(a.kind, a.address[0], uint64_t{a.bytes} * kLanes);
+  for (uint64_t rest = a.exec; rest; rest &= rest - 1) add_touches(a.kind, a.address[std::countr_zero(rest)], a.bytes);
 }
 
 void Sharing::scalar_load(Resident& r, uint64_t address, uint32_t bytes) {
-  begin(*r.group);
-  add(Access::load, address, bytes);
+  begin_group(*r.group);
+  add_touches(Access::load, address, bytes);
 }
 
 void Sharing::scalar_write(Resident& r, uint64_t address, uint32_t bytes) {
-  begin(*r.group);
-  add(Access::store, address, bytes);
+  begin_group(*r.group);
+  add_touches(Access::store, address, bytes);
 }
 
 Observed observe(const Context& context, const KernelTraits& traits, KernelSlice& slice, const Launch& launch,

@@ -56,12 +56,12 @@ class Sharing final : public MemoryModel {
   uint32_t one_in() const { return one_in_; }
 
  private:
-  void begin(const WorkGroup& group);
-  void add(Access kind, uint64_t first, uint64_t bytes);
+  void begin_group(const WorkGroup& group);
+  void add_touches(Access kind, uint64_t first, uint64_t bytes);
   void end_group();
-  void keep(uint64_t line);
-  bool keeps(uint32_t line) const;
-  void thin();
+  void save_line(uint64_t line);
+  bool samples_line(uint32_t line) const;
+  void halve_sample();
 
   uint64_t most_, start_;
   Dim3 grid_;

@@ -12,12 +12,13 @@ constexpr size_t kMostPending = 64;
 
 constexpr std::array kUnits = {"valu", "salu", "flow", "smem", "vmem", "lds"};  // by Unit
 
-double& at(InstructionTally::Row& row, Tallied what) { return row[static_cast<size_t>(what)]; }
+double& at(InstructionTally::Row& row, InstructionEvent what) { return row[static_cast<size_t>(what)]; }
 
-// What InstructionTally::now reads, in its order.
-constexpr std::array kCountedEvents = {Tallied::accesses,    Tallied::misses,        Tallied::l1_cycles,
-                                       Tallied::l2_requests, Tallied::l2_misses,     Tallied::fabric_bytes,
-                                       Tallied::lds_cycles,  Tallied::bank_conflicts};
+// What InstructionTally::read_counts reads, in its order.
+constexpr std::array kCountedEvents = {InstructionEvent::accesses,   InstructionEvent::misses,
+                                       InstructionEvent::l1_cycles,  InstructionEvent::l2_requests,
+                                       InstructionEvent::l2_misses,  InstructionEvent::fabric_bytes,
+                                       InstructionEvent::lds_cycles, InstructionEvent::bank_conflicts};
 
 }  // namespace
 
@@ -29,7 +30,7 @@ void InstructionTally::begin(const Launch& launch, const Program& program, const
   pending_.clear();
 }
 
-InstructionTally::Counts InstructionTally::now(const Resident& r, const EngineCounts& engine) const {
+InstructionTally::Counts InstructionTally::read_counts(const Resident& r, const EngineCounts& engine) const {
   static_assert(kCountedEvents.size() + 1 == std::tuple_size_v<Counts>);
   const MemoryCounts& n = hierarchy_->counts();
   return {n.l1_lookups,
@@ -43,9 +44,9 @@ InstructionTally::Counts InstructionTally::now(const Resident& r, const EngineCo
           n.scalar_requests};
 }
 
-void InstructionTally::after(const Resident& r, const Step& s, uint32_t pc, const EngineCounts& engine) {
+void InstructionTally::end_access(const Resident& r, const Step& s, uint32_t pc, const EngineCounts& engine) {
   Observed& o = observed_[pc];
-  const Counts counts = now(r, engine);
+  const Counts counts = read_counts(r, engine);
   ++o.seen;
   o.modelled += counts != before_ || r.wave.exec() == 0;
   for (size_t i = 0; i < counts.size(); ++i) o.counts[i] += counts[i] - before_[i];
@@ -58,7 +59,7 @@ void InstructionTally::after(const Resident& r, const Step& s, uint32_t pc, cons
 }
 
 // The accesses that a wait ends share its cycles in proportion to their latencies.
-void InstructionTally::share(std::vector<Access>* accesses, size_t leaves, uint64_t cycles, uint64_t latency) {
+void InstructionTally::attribute_wait(std::vector<Access>* accesses, size_t leaves, uint64_t cycles, uint64_t latency) {
   if (accesses->size() <= leaves) return;
   const auto end = accesses->end() - static_cast<std::ptrdiff_t>(leaves);
   for (auto access = accesses->begin(); latency && access != end; ++access) {
@@ -67,7 +68,7 @@ void InstructionTally::share(std::vector<Access>* accesses, size_t leaves, uint6
   accesses->erase(accesses->begin(), end);
 }
 
-void InstructionTally::waited(const Resident& r, WaitLimits limits, uint32_t cycles) {
+void InstructionTally::add_wait(const Resident& r, WaitLimits limits, uint32_t cycles) {
   Pending& pending = pending_[&r];
   const auto latency = [](const std::vector<Access>& list, size_t leaves) {
     uint64_t sum = 0;
@@ -75,11 +76,13 @@ void InstructionTally::waited(const Resident& r, WaitLimits limits, uint32_t cyc
     return sum;
   };
   const uint64_t all = latency(pending.vector, limits.vm) + latency(pending.scalar, limits.lgkm);
-  share(&pending.vector, limits.vm, cycles, all);
-  share(&pending.scalar, limits.lgkm, cycles, all);
+  attribute_wait(&pending.vector, limits.vm, cycles, all);
+  attribute_wait(&pending.scalar, limits.lgkm, cycles, all);
 }
 
-void InstructionTally::met(const Resident& r, uint32_t cycles) { observed_[r.wave.pc - 1].barriers += cycles; }
+void InstructionTally::add_barrier_wait(const Resident& r, uint32_t cycles) {
+  observed_[r.wave.pc - 1].barriers += cycles;
+}
 
 void InstructionTally::restart() {
   observed_.assign(observed_.size(), {});
@@ -99,19 +102,20 @@ void InstructionTally::end(const std::vector<Executed>& executed) {
     all[pc].address = inst.address;
     all[pc].unit = op.rate == Rate::mfma ? "mfma" : kUnits[static_cast<size_t>(op.unit)];
     Row& row = all[pc].row;
-    at(row, Tallied::times) += static_cast<double>(times);
-    at(row, Tallied::lanes) += static_cast<double>(lanes);
-    at(row, Tallied::issue_cycles) += static_cast<double>(times) * (program_->issued[pc + 1] - program_->issued[pc]);
+    at(row, InstructionEvent::times) += static_cast<double>(times);
+    at(row, InstructionEvent::lanes) += static_cast<double>(lanes);
+    at(row, InstructionEvent::issue_cycles) +=
+        static_cast<double>(times) * (program_->issued[pc + 1] - program_->issued[pc]);
     const double bytes = static_cast<double>(lanes) * moved_bytes(op);
-    at(row, op.mem.space == MemSpace::lds ? Tallied::lds_bytes : Tallied::bytes) += bytes;
+    at(row, op.mem.space == MemSpace::lds ? InstructionEvent::lds_bytes : InstructionEvent::bytes) += bytes;
     const auto scale = [&](uint64_t of) {
       return o.seen == times || of == 0 ? 1.0 : static_cast<double>(times) / static_cast<double>(of);
     };
     for (size_t i = 0; i < kCountedEvents.size(); ++i) {
       at(row, kCountedEvents[i]) += static_cast<double>(o.counts[i]) * scale(o.modelled);
     }
-    at(row, Tallied::stall_cycles) += static_cast<double>(o.stalls) * scale(o.seen);
-    at(row, Tallied::barrier_cycles) += static_cast<double>(o.barriers);
+    at(row, InstructionEvent::stall_cycles) += static_cast<double>(o.stalls) * scale(o.seen);
+    at(row, InstructionEvent::barrier_cycles) += static_cast<double>(o.barriers);
   }
 }
 

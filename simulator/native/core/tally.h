@@ -15,8 +15,8 @@
 
 namespace hipsynth {
 
-// Events of one instruction; kTallyNames has their names.
-enum class Tallied : uint8_t {
+// Events of one instruction; kInstructionEventNames has their names.
+enum class InstructionEvent : uint8_t {
   times,           // wave instructions
   lanes,           // active lanes, summed over them
   issue_cycles,    // that the waves need to issue them
@@ -33,15 +33,15 @@ enum class Tallied : uint8_t {
   stall_cycles,    // that waves wait for its data, each as if alone on the device
   barrier_cycles,  // that waves wait at this barrier for the others
 };
-inline constexpr std::array kTallyNames = {"times",          "lanes",        "issue_cycles",  "bytes",
-                                           "accesses",       "misses",       "l1_cycles",     "l2_requests",
-                                           "l2_misses",      "fabric_bytes", "lds_bytes",     "lds_cycles",
-                                           "bank_conflicts", "stall_cycles", "barrier_cycles"};
-inline constexpr size_t kTallied = kTallyNames.size();
+inline constexpr std::array kInstructionEventNames = {"times",          "lanes",        "issue_cycles",  "bytes",
+                                                      "accesses",       "misses",       "l1_cycles",     "l2_requests",
+                                                      "l2_misses",      "fabric_bytes", "lds_bytes",     "lds_cycles",
+                                                      "bank_conflicts", "stall_cycles", "barrier_cycles"};
+inline constexpr size_t kInstructionEvents = kInstructionEventNames.size();
 
 class InstructionTally {
  public:
-  using Row = std::array<double, kTallied>;
+  using Row = std::array<double, kInstructionEvents>;
   struct Instruction {
     uint64_t address = 0;        // in the code object
     const char* unit = nullptr;  // that executes it: "valu", "mfma" ...; null: it never ran
@@ -56,12 +56,12 @@ class InstructionTally {
   void restart();
 
   // Around one memory or LDS instruction. `r.now` is set.
-  void before(const Resident& r, const EngineCounts& engine) { before_ = now(r, engine); }
-  void after(const Resident& r, const Step& s, uint32_t pc, const EngineCounts& engine);
-  void started(const Resident& r) { pending_[&r] = {}; }
+  void begin_access(const Resident& r, const EngineCounts& engine) { before_ = read_counts(r, engine); }
+  void end_access(const Resident& r, const Step& s, uint32_t pc, const EngineCounts& engine);
+  void add_wave(const Resident& r) { pending_[&r] = {}; }
   // The wave has waited so many cycles at an s_waitcnt.
-  void waited(const Resident& r, WaitLimits limits, uint32_t cycles);
-  void met(const Resident& r, uint32_t cycles);  // at the barrier before the wave's next instruction
+  void add_wait(const Resident& r, WaitLimits limits, uint32_t cycles);
+  void add_barrier_wait(const Resident& r, uint32_t cycles);  // at the barrier before the wave's next instruction
 
   const std::map<Kernel, std::vector<Instruction>>& kernels() const { return kernels_; }
 
@@ -80,8 +80,8 @@ class InstructionTally {
   struct Pending {
     std::vector<Access> vector, scalar;
   };
-  Counts now(const Resident& r, const EngineCounts& engine) const;
-  void share(std::vector<Access>* accesses, size_t leaves, uint64_t cycles, uint64_t latency);
+  Counts read_counts(const Resident& r, const EngineCounts& engine) const;
+  void attribute_wait(std::vector<Access>* accesses, size_t leaves, uint64_t cycles, uint64_t latency);
 
   const Launch* launch_ = nullptr;
   const Program* program_ = nullptr;

@@ -37,12 +37,12 @@ Counting Budget::counting(const ShapeHistory& shape) const {
   return shape.exact && affordable ? Counting::again : Counting::none;
 }
 
-Fineness Budget::fineness(const DeviceOptions& asked, bool apart) const {
+Fineness Budget::fineness(const DeviceOptions& asked, bool counted_alone) const {
   const double share = left_ns_ / total_ns_;
   const uint32_t divisor = share > 0.5 ? 1 : share > 0.25 ? 2 : 4;
   const auto affordable = static_cast<uint64_t>(kExact * left_ns_ / kPrices.any);
   Fineness f{asked.sampling_units, std::min(asked.sample_above, affordable), affordable < asked.sample_above};
-  if (!apart)
+  if (!counted_alone)
     f.sample_above = std::max(f.sample_above, static_cast<uint64_t>(kExactForResults * left_ns_ / kPrices.any));
   if (f.units == 0 || divisor == 1) return f;
   f.units = std::max(kFewestUnits, f.units / divisor);

@@ -74,8 +74,9 @@ class Budget {
   void spend_on_repeats(double ns) { repeats_ns_ += ns; }
 
   Counting counting(const ShapeHistory& shape) const;
-  // `apart`: a sampled launch can still run for its results afterwards; others are sampled only if they are longer.
-  Fineness fineness(const DeviceOptions& asked, bool apart) const;
+  // `counted_alone`: a sampled launch can still run for its results afterwards; others are sampled only if they are
+  // longer.
+  Fineness fineness(const DeviceOptions& asked, bool counted_alone) const;
   // The most that counting one launch may cost.
   double counting_limit_ns() const;
   // Whether a launch of this shape may run without the memory model; one of unknown cost may try.

@@ -68,7 +68,7 @@ bool move_block(Resident& r, const Step& s, uint32_t bytes, uint64_t offset, uin
 
 void log_lanes(Context& c, const Resident& r, const Step& s, uint64_t exec, const uint64_t* offset, uint32_t bytes) {
   const auto use = s.inst->op->mem.kind == MemKind::load ? AccessLog::Use::read : AccessLog::Use::write;
-  for_lanes(exec, [&](uint32_t lane) { c.accesses->lds(c, r, s, use, offset[lane], bytes); });
+  for_lanes(exec, [&](uint32_t lane) { c.accesses->use_lds(c, r, s, use, offset[lane], bytes); });
 }
 
 // Bits of an element of a read that transposes, else 0.
@@ -130,15 +130,15 @@ void access_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
       uint32_t loaded[3 * kLanes] = {};
       move_lanes(c, r, s, bytes, offset, loaded);
       transpose_rows(width, bytes / 4, exec, loaded, row);
-      if (c.accesses) c.accesses->settle();
+      if (c.accesses) c.accesses->confirm_writes();
       continue;
     }
     if (difference == 0 && move_block(r, s, bytes, offset[0], row)) {
-      if (c.accesses) c.accesses->settle();
+      if (c.accesses) c.accesses->confirm_writes();
       continue;
     }
     move_lanes(c, r, s, bytes, offset, row);
-    if (c.accesses) c.accesses->settle();
+    if (c.accesses) c.accesses->confirm_writes();
   }
 }
 
@@ -168,7 +168,7 @@ void atomic_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
       const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
       uint64_t data = lane_value(first, lane, bytes), other = second ? lane_value(second, lane, bytes) : 0;
       if (compare_first) std::swap(data, other);
-      if (c.accesses) c.accesses->lds(c, r, s, AccessLog::Use::atomic, offset[lane], bytes);
+      if (c.accesses) c.accesses->use_lds(c, r, s, AccessLog::Use::atomic, offset[lane], bytes);
       const uint64_t old = s.atomic(lds_pointer(c, r, s, lane, offset[lane], bytes), data, other);
       if (result) set_lane_value(result, lane, bytes, old);
     }

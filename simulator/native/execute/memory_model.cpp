@@ -15,9 +15,9 @@ uint32_t through_vl1d(Resident& r, uint32_t cycles) {
 
 }  // namespace
 
-void CountedMemory::book(Resident& r, Access kind, Level level) {
-  const uint64_t back = pace_.book(r.group->cu, level);
-  const uint32_t turn = through_vl1d(r, static_cast<uint32_t>(pace_.vl1d_cycles()));
+void CountedMemory::record_access(Resident& r, Access kind, Level level) {
+  const uint64_t back = access_timing_.record_access(r.group->cu, level);
+  const uint32_t turn = through_vl1d(r, static_cast<uint32_t>(access_timing_.vl1d_cycles()));
   if (kind == Access::store) {  // no wave waits for a store alone, but its answer returns in order with the others
     r.issue_vm(0, Answer::at(turn + latency_.vector[0], Level::none));
   } else {
@@ -39,7 +39,7 @@ void CountedMemory::swizzled_access(Resident& r, const WaveAccess& a, uint64_t s
     for (int i = 0; i < kLanes; ++i) shifted[i] = a.address[i] + uint64_t{k} * stride;
     deepest = std::max(deepest, hierarchy_.access(r.group->cu, dword));
   }
-  book(r, a.kind, deepest);
+  record_access(r, a.kind, deepest);
 }
 
 void CountedMemory::image_access(Resident& r, Access kind, std::span<const WaveAccess> texels) {
@@ -49,7 +49,7 @@ void CountedMemory::image_access(Resident& r, Access kind, std::span<const WaveA
   if (kind == Access::store) return r.issue_vm(0, Answer::at(r.now + latency_.vector[0], Level::none));
   r.vm_level = std::max(r.vm_level, deepest);
   const uint32_t latency = latency_.vector[static_cast<size_t>(deepest)];
-  r.issue_vm(pace_.typical_back(), Answer::at(r.now + latency, deepest));
+  r.issue_vm(access_timing_.typical_return_round(), Answer::at(r.now + latency, deepest));
 }
 
 void CountedMemory::scalar_load(Resident& r, uint64_t address, uint32_t bytes) {

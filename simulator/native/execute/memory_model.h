@@ -6,7 +6,7 @@
 
 #include "core/state.h"
 #include "core/waits.h"
-#include "memory/pace.h"
+#include "memory/access_timing.h"
 
 namespace hipsynth {
 
@@ -40,13 +40,13 @@ class MemoryModel {
   // Rounds are the engine's time slices.
   virtual void set_round(uint64_t round) { round_ = round; }
   // The first round in which the vector memory unit of a CU accepts an instruction.
-  virtual uint64_t port_opens(uint32_t /*cu*/) { return 0; }
+  virtual uint64_t next_issue_round(uint32_t /*cu*/) { return 0; }
   // Counts the cycles that the wave would wait here if it ran alone on the device; see hipsynth::count_wait.
   virtual void count_wait(Context&, Resident*, WaitLimits, uint32_t /*now*/) {}
   // The round in which all but the last `pending` vector memory instructions are back; the round in which scalar data
   // is back.
   virtual uint64_t vector_back(const Resident&, uint32_t /*pending*/) const { return round_ + 1; }
-  virtual uint64_t scalar_back(Level) const { return round_ + 1; }
+  virtual uint64_t scalar_return_round(Level) const { return round_ + 1; }
 
   // The host's work for the look-ups of the dispatch so far, in units of simulation_work().
   virtual uint64_t look_up_work() const { return 0; }
@@ -61,17 +61,17 @@ class MemoryModel {
   bool counts_lds_ = false;
 };
 
-// Accesses go through the caches and are counted; Pace determines when their data is back.
+// Accesses go through the caches and are counted; AccessTiming determines when their data is back.
 class CountedMemory final : public MemoryModel {
  public:
   CountedMemory(const Spec& spec, Hierarchy& hierarchy)
-      : MemoryModel(true), hierarchy_(hierarchy), pace_(spec, hierarchy), latency_(latencies_of(spec)) {}
+      : MemoryModel(true), hierarchy_(hierarchy), access_timing_(spec, hierarchy), latency_(latencies_of(spec)) {}
 
   void begin_dispatch() override { hierarchy_.begin_dispatch(); }
   void end_dispatch() override { hierarchy_.end_dispatch(); }
   void access(Resident& r, const WaveAccess& a) override {
     set_time(r);
-    book(r, a.kind, hierarchy_.access(r.group->cu, a));
+    record_access(r, a.kind, hierarchy_.access(r.group->cu, a));
   }
   void swizzled_access(Resident& r, const WaveAccess& a, uint64_t stride) override;
   void image_access(Resident& r, Access kind, std::span<const WaveAccess> texels) override;
@@ -82,13 +82,13 @@ class CountedMemory final : public MemoryModel {
     hierarchy_.scalar(r.group->cu, address, bytes);
   }
   void invalidate_l1(const Resident& r) override { hierarchy_.invalidate_l1(r.group->cu); }
-  void set_round(uint64_t round) override { pace_.set_round(round); }
-  uint64_t port_opens(uint32_t cu) override { return pace_.opens(cu); }
+  void set_round(uint64_t round) override { access_timing_.set_round(round); }
+  uint64_t next_issue_round(uint32_t cu) override { return access_timing_.next_issue_round(cu); }
   void count_wait(Context& c, Resident* r, WaitLimits limits, uint32_t now) override {
     hipsynth::count_wait(c, r, limits, now);
   }
   uint64_t vector_back(const Resident& r, uint32_t pending) const override { return r.back_of(pending); }
-  uint64_t scalar_back(Level level) const override { return pace_.scalar_back(level); }
+  uint64_t scalar_return_round(Level level) const override { return access_timing_.scalar_return_round(level); }
   uint64_t look_up_work() const override {
     return kLookUpWork * (hierarchy_.counts().l1_lookups + hierarchy_.counts().scalar_requests);
   }
@@ -96,19 +96,19 @@ class CountedMemory final : public MemoryModel {
   // A vector load that is already coalesced.
   void load(Resident& r, const LoadShape& shape, uint64_t first_address) {
     set_time(r);
-    book(r, Access::load, hierarchy_.load(r.group->cu, shape, first_address));
+    record_access(r, Access::load, hierarchy_.load(r.group->cu, shape, first_address));
   }
   // The round in which the data of a typical vector load would be back.
-  uint64_t typical_back() const { return pace_.typical_back(); }
+  uint64_t typical_back() const { return access_timing_.typical_return_round(); }
   Hierarchy& hierarchy() { return hierarchy_; }
 
  private:
-  void set_time(const Resident& r) { hierarchy_.channels().at(r.began * pace_.round_cycles() + r.now); }
+  void set_time(const Resident& r) { hierarchy_.channels().set_time(r.began * access_timing_.round_cycles() + r.now); }
   // Updates what is outstanding, and when its answer arrives, after an access that went as deep as `level`.
-  void book(Resident& r, Access kind, Level level);
+  void record_access(Resident& r, Access kind, Level level);
 
   Hierarchy& hierarchy_;
-  Pace pace_;
+  AccessTiming access_timing_;
   Latencies latency_;
 };
 

@@ -61,7 +61,7 @@ void load(Context& c, Resident& r, const Step& s) {
   if (p.valid == 0) return;
   check(c, r, s, p.address, p.valid, "scalar read");
   if (c.footprint) c.footprint->add(s.decides ? Footprint::decides : Footprint::reads, p.address, p.valid);
-  if (c.accesses) c.accesses->device(c, r, s, AccessLog::Use::read, p.address, p.valid);
+  if (c.accesses) c.accesses->use_device_memory(c, r, s, AccessLog::Use::read, p.address, p.valid);
   std::memcpy(&w.sgpr[dst], reinterpret_cast<const void*>(p.address), p.valid);
   c.model->scalar_load(r, p.address, p.valid);
 }

@@ -6,7 +6,7 @@
 #include "core/state.h"
 #include "execute/lane_data.h"
 #include "isa/alu.h"
-#include "memory/pace.h"
+#include "memory/access_timing.h"
 #include "sampling/trace.h"
 
 namespace hipsynth {
@@ -217,7 +217,7 @@ void log_access(Context& c, const Resident& r, const Step& s, const Lanes& l) {
   const auto use = seen ? AccessLog::Use::atomic : kind == MemKind::load ? AccessLog::Use::read : AccessLog::Use::write;
   for_lanes(l.exec | l.partial, [&](uint32_t lane) {
     const uint64_t address = l.contiguous ? l.address[0] + uint64_t{lane} * s.lane_bytes : l.address[lane];
-    c.accesses->device(c, r, s, use, address, l.partial >> lane & 1 ? 4 * l.inside[lane] : s.lane_bytes);
+    c.accesses->use_device_memory(c, r, s, use, address, l.partial >> lane & 1 ? 4 * l.inside[lane] : s.lane_bytes);
   });
 }
 
@@ -409,7 +409,7 @@ void execute_flat(Context& c, Resident& r, const Step& s) {
     check_bounds(c, r, s, &global);
     count_access(c, r, s, global);
     move_data(c, r, s, o, global);
-    if (c.accesses) c.accesses->settle();
+    if (c.accesses) c.accesses->confirm_writes();
   }
 }
 
@@ -443,7 +443,7 @@ void execute_vector_memory(Context& c, Resident& r, const Step& s) {
   if (s.idle_data) return;
   move_data(c, r, s, o, l);
   if (l.partial) move_partial(c, r, s, o, l);
-  if (c.accesses) c.accesses->settle();
+  if (c.accesses) c.accesses->confirm_writes();
 }
 
 }  // namespace hipsynth

@@ -16,10 +16,10 @@ constexpr double kChance = 3;  // standard deviations
 Channels::Channels(uint32_t channels, uint32_t l2s, uint32_t lines)
     : channels_(channels), lines_(lines), width_(channels * l2s) {
   if (std::has_single_bit(channels)) hash_ = SetHash(Hash::polynomial, std::countr_zero(channels));
-  begin();
+  clear();
 }
 
-void Channels::begin() {
+void Channels::clear() {
   span_bits_ = kFirstBits;
   spans_ = 1;
   now_ = 0;
@@ -27,7 +27,7 @@ void Channels::begin() {
 }
 
 // The span of a time beyond the last one: adds spans, or joins neighbours until few suffice.
-uint64_t Channels::reach(uint64_t cycle) {
+uint64_t Channels::span_from(uint64_t cycle) {
   while (cycle >> span_bits_ >= kMostSpans) {
     for (uint64_t span = 0; span < spans_; ++span) {
       const auto from = requests_.begin() + static_cast<std::ptrdiff_t>(span * width_);

@@ -16,12 +16,12 @@ class Channels {
   // 2^n channels: no stride of a power of two crowds a few of them.
   Channels(uint32_t channels, uint32_t l2s, uint32_t lines);
 
-  void begin();  // forgets all requests
+  void clear();  // forgets all requests
   // Time of the next requests. It is that of the wave that makes them, as if it ran alone, from the time at which it
   // began: waves that the engine lets run late would not be late if a channel were in the way of the others.
-  void at(uint64_t cycle) {
+  void set_time(uint64_t cycle) {
     const uint64_t span = cycle >> span_bits_;
-    now_ = (span < spans_ ? span : reach(cycle)) * width_;
+    now_ = (span < spans_ ? span : span_from(cycle)) * width_;
   }
   void add(uint32_t l2, uint64_t line, uint32_t requests) {
     const uint64_t block = line / lines_;
@@ -40,7 +40,7 @@ class Channels {
   static constexpr uint32_t kFirstBits = 12;  // spans of 4096 cycles, doubled when there are too many
   static constexpr uint64_t kMostSpans = 2048;
 
-  uint64_t reach(uint64_t cycle);
+  uint64_t span_from(uint64_t cycle);
 
   Divisor channels_, lines_;
   uint32_t width_, span_bits_ = kFirstBits;

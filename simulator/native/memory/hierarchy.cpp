@@ -70,7 +70,7 @@ void Hierarchy::begin_dispatch() {
   if (!keep_l2_) empty_l2();
   early_.clear();
   std::fill(l1_cycles_.begin(), l1_cycles_.end(), 0);
-  channels_.begin();
+  channels_.clear();
   atomic_chain_.clear();
   before_dispatch_ = cycle_ + kLongAgo;
   cycle_ = before_dispatch_;

@@ -158,7 +158,7 @@ uint32_t checksum_of(const std::vector<uint8_t>& data) {
   return ~crc;
 }
 
-// A kernel's instructions that ran: address, unit, then the events in the order of kTallyNames.
+// A kernel's instructions that ran: address, unit, then the events in the order of kInstructionEventNames.
 std::string instructions_of(const std::string& symbol, uint32_t checksum,
                             const std::vector<InstructionTally::Instruction>& kernel) {
   std::string out =
@@ -297,7 +297,7 @@ void Results::render() {
     for (const auto& [kernel, instructions] : tally_->kernels()) {
       const auto launched = builds_.find(kernel);
       if (launched == builds_.end()) continue;  // it has not ended yet
-      const TalliedBuild& build = launched->second;
+      const LaunchedBuild& build = launched->second;
       instructions_ +=
           (instructions_.empty() ? "\n" : ",\n") + instructions_of(build.symbol, build.checksum, instructions);
     }

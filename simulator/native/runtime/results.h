@@ -128,13 +128,13 @@ class Results {
   std::map<std::string, size_t> spending_index_;            // kernel symbol -> position in spending_
   std::vector<Spending> spending_;
   const InstructionTally* tally_ = nullptr;
-  struct TalliedBuild {
+  struct LaunchedBuild {
     std::string symbol;     // in the document
     uint32_t checksum = 0;  // of the code object, if it was loaded at run time
   };
-  std::map<std::pair<std::string, uint64_t>, TalliedBuild> builds_;  // InstructionTally::Kernel -> what was launched
-  std::string instructions_;                                         // rendered: kernels with their instructions
-  std::vector<std::string> first_;                                   // rendered dispatches, at most kKeptDispatches
+  std::map<std::pair<std::string, uint64_t>, LaunchedBuild> builds_;  // InstructionTally::Kernel -> what was launched
+  std::string instructions_;                                          // rendered: kernels with their instructions
+  std::vector<std::string> first_;                                    // rendered dispatches, at most kKeptDispatches
 };
 
 }  // namespace hipsynth::runtime

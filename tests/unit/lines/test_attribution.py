@@ -45,7 +45,7 @@ def test_loops_are_the_backward_branches() -> None:
 
 def test_events_and_classes_are_the_cores() -> None:
     header, source = (NATIVE / "core" / name for name in ("tally.h", "tally.cpp"))
-    names = re.search(r"kTallyNames = \{(.*?)\}", header.read_text(), re.DOTALL)
+    names = re.search(r"kInstructionEventNames = \{(.*?)\}", header.read_text(), re.DOTALL)
     units = re.search(r"kUnits = \{(.*?)\}", source.read_text())
     assert names and units
     assert tuple(re.findall(r'"(\w+)"', names[1])) == EVENTS

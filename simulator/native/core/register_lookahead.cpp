@@ -1,4 +1,4 @@
-#include "core/foresight.h"
+#include "core/register_lookahead.h"
 
 #include <algorithm>
 
@@ -12,14 +12,14 @@ constexpr uint32_t kNoLimit = 63;    // vector memory instructions in flight
 
 }  // namespace
 
-void Foresight::look_at(const Step* steps, size_t n, uint32_t accum_offset) {
+void RegisterLookahead::set_steps(const Step* steps, size_t n, uint32_t accum_offset) {
   if (steps == steps_) return;
   steps_ = steps;
   accum_offset_ = accum_offset;
   rows_.assign(n, {});
 }
 
-void Foresight::add(const Step& s, Rows* rows) const {
+void RegisterLookahead::add_rows(const Step& s, Rows* rows) const {
   const Inst& in = *s.inst;
   for (const Operand* o : {&in.src[0], &in.src[1], &in.src[2], &in.src[3], &in.src[4], &in.dst}) {
     if (o->kind != OperandKind::vgpr && o->kind != OperandKind::agpr) continue;
@@ -31,7 +31,7 @@ void Foresight::add(const Step& s, Rows* rows) const {
   }
 }
 
-Foresight::Rows Foresight::find(uint32_t pc) const {
+RegisterLookahead::Rows RegisterLookahead::find_rows(uint32_t pc) const {
   Rows rows;
   rows.known = true;
   for (uint32_t steps = 0; steps < kLookAhead && pc < rows_.size() && rows.n < kRows; ++steps) {
@@ -41,10 +41,10 @@ Foresight::Rows Foresight::find(uint32_t pc) const {
       case Action::alu_exec:
       case Action::vector_memory:
       case Action::lds:
-        add(s, &rows);
+        add_rows(s, &rows);
         break;
       case Action::sampled:  // LDS instructions are rarely modelled in a sample, so they need no registers
-        if (s.inst->op->unit == Unit::vmem) add(s, &rows);
+        if (s.inst->op->unit == Unit::vmem) add_rows(s, &rows);
         break;
       case Action::hop:
       case Action::branch:
@@ -73,14 +73,14 @@ Foresight::Rows Foresight::find(uint32_t pc) const {
   return rows;
 }
 
-bool Foresight::begins_scalar(uint32_t pc) const {
+bool RegisterLookahead::starts_without_vgprs(uint32_t pc) const {
   Rows rows;
   for (; pc < rows_.size() && rows.n == 0; ++pc) {
     const Step& s = steps_[pc];
     switch (s.action) {
       case Action::alu:
       case Action::alu_exec:
-        add(s, &rows);
+        add_rows(s, &rows);
         break;
       case Action::scalar_memory:
       case Action::clock:

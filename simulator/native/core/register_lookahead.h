@@ -9,7 +9,7 @@
 
 namespace hipsynth {
 
-class Foresight {
+class RegisterLookahead {
  public:
   static constexpr size_t kRows = 12;
   struct Rows {
@@ -19,21 +19,21 @@ class Foresight {
   };
 
   // Sets the `n` steps that run now. Cheap if they are those of the last call.
-  void look_at(const Step* steps, size_t n, uint32_t accum_offset);
+  void set_steps(const Step* steps, size_t n, uint32_t accum_offset);
   // The register rows that instructions from `pc` on use first, up to the next wait for vector memory. Backward
   // branches are assumed taken.
-  const Rows& from(uint32_t pc) {
+  const Rows& rows_used_from(uint32_t pc) {
     Rows& rows = rows_[pc];
-    if (!rows.known) rows = find(pc);
+    if (!rows.known) rows = find_rows(pc);
     return rows;
   }
 
   // Whether a wave that starts at `pc` reaches its first wait without using a vector register.
-  bool begins_scalar(uint32_t pc) const;
+  bool starts_without_vgprs(uint32_t pc) const;
 
  private:
-  Rows find(uint32_t pc) const;
-  void add(const Step& s, Rows* rows) const;
+  Rows find_rows(uint32_t pc) const;
+  void add_rows(const Step& s, Rows* rows) const;
 
   const Step* steps_ = nullptr;
   uint32_t accum_offset_ = 0;
