@@ -15,6 +15,7 @@ from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import measured_kernels
 from hipsynth.simulator import api, devices
+from hipsynth.simulator.autotunings import Autotuning
 from hipsynth.simulator.build import build_text, compile_limits
 from hipsynth.simulator.limits import SAMPLING_UNITS, RunLimits
 from hipsynth.simulator.observation import RECORD_FILE, MemoryChanges, Observation, Output
@@ -87,6 +88,7 @@ class Trial:
     sampled: bool = False
     cpu_s: float = 0.0
     transfers: tuple[Transfer, ...] = ()
+    autotunings: tuple[Autotuning, ...] = ()  # of a script
 
     @property
     def ok(self) -> bool:

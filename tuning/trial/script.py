@@ -19,6 +19,7 @@ from hipsynth.simulator.run_folder import place_program
 from hipsynth.simulator.scripts.compiled_kernels import reuse_entry
 from hipsynth.simulator.scripts.prepare import prepare_script
 from hipsynth.simulator.scripts.trial import TensorBytes, observe_script, read_tensors
+from hipsynth.simulator.scripts.tuning_file import read_autotunings
 from hipsynth.toolchain import sandbox
 from hipsynth.tuning.trial.run import Conditions, Trial
 
@@ -91,6 +92,7 @@ def _to_trial(conditions: Conditions, target: Target) -> Callable[[api.RunResult
         return Trial(
             status, reason, message, result.exit_code, result.stdout, measured_kernels(result.kernels, target.arch),
             outputs, recorded, result.warnings, result.sampled, result.cpu_s, result.transfers,
+            read_autotunings(folder),
         )  # fmt: skip
 
     return read

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from profiling_samples import kernel
 
 from hipsynth.core.reasons import Reason
 from hipsynth.simulator.observation import Output
 from hipsynth.source.triton_source import read_triton_source
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
-from hipsynth.tuning.optimize.scripts.meta_parameters import MetaParameter, list_parameters, write_values
+from hipsynth.tuning.optimize.scripts.meta_parameters import (
+    MetaParameter,
+    list_parameters,
+    shared_options,
+    write_values,
+)
 from hipsynth.tuning.optimize.scripts.optimize_script import ScriptRequest, choose_sizes
 from hipsynth.tuning.optimize.scripts.verify_script import compare_scripts
 from hipsynth.tuning.trial import Trial, target_of
@@ -53,6 +61,7 @@ def changed_text(body: str, decorator: str = "", **values: int) -> str:
             {"BLOCK_M": 32},
             "k[(cdiv(N, 64) * cdiv(M, 32),)](p, n, BLOCK=1, BLOCK_M=32, GROUP_M=64)\n",
         ),
+        ("k[(n // 4,)](p, n, num_warps=4)\n", {"num_warps": 8}, "k[(n // 4,)](p, n, num_warps=8)\n"),
         ("k[g](p, BLOCK=64)\nk[h](q, BLOCK=64)\n", {"BLOCK": 32}, "k[g](p, BLOCK=32)\nk[h](q, BLOCK=32)\n"),
     ],
 )  # fmt: skip
@@ -81,6 +90,37 @@ def test_the_only_configuration_of_an_autotuner_changes() -> None:
 )
 def test_what_is_no_choice_of_the_author_stays(body: str) -> None:
     assert not {"BLOCK", "HEAD"} & parameters_of(body)[0].keys()
+
+
+def test_an_option_that_is_computed_changes_where_a_run_showed_its_value() -> None:
+    text = (
+        HEAD.format(decorator="")
+        + "w = min(max(n // 256, 1), 8)\nk[g](p, n, BLOCK=n, num_warps=w)\nk[g](p, num_warps=f(n))\n"
+    )
+    source = read_triton_source(text)
+    one = replace(kernel("gfx942"), name="k", meta={"num_warps": 4, "num_stages": 2, "BLOCK": 64})
+    records = [one, replace(one, meta={**one.meta, "num_stages": 3}), replace(one, name="other", meta={})]
+    options = shared_options(records, "k")
+    assert options == {"num_warps": 4}, "launches differ in num_stages"
+    [warps] = [row for row in list_parameters(source, source.functions[0], options)[0] if row.name == "num_warps"]
+    assert warps.value == 4
+    changed = write_values(source, {warps: 8})
+    assert "w = min(max(n // 256, 1), 8)" in changed, "what else depends on the variable stays"
+    assert changed.endswith("k[g](p, n, BLOCK=n, num_warps=8)\nk[g](p, num_warps=8)\n")
+    assert not [row for row in list_parameters(source, source.functions[0])[0] if row.name == "num_warps"]
+
+
+def test_a_kernel_that_is_compiled_beforehand_changes_there() -> None:
+    body = "W = 8\nc = k.warmup(p, n, BLOCK=n, num_warps=W, grid=(1,))\nc[(8,)](p, n)\n"
+    assert changed_text(body, num_warps=4, waves_per_eu=2) == body.replace("W = 8", "W = 4").replace(
+        "grid=(1,)", "grid=(1,), waves_per_eu=2"
+    )
+
+
+def test_a_parameter_named_as_an_option_is_no_option() -> None:
+    text = HEAD.format(decorator="").replace("BLOCK_M:", "num_stages:") + "k[g](p, n, num_stages=4)\n"
+    source = read_triton_source(text)
+    assert "num_stages" not in {row.name for row in list_parameters(source, source.functions[0])[0]}
 
 
 def test_variables_that_are_passed_twice_are_one_parameter() -> None:

@@ -1,16 +1,18 @@
 """Where a script writes the meta-parameters of its Triton kernels, and the script with other ones.
 
 A parameter is a number at a launch, in the only `triton.Config` of a kernel, or in the only assignment or default of
-the variable that is passed. Nothing of the script is executed.
+the variable that is passed; a compile option also an expression whose value a run has shown. Nothing of the script is
+executed here.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.reasons import Reason
 from hipsynth.source.edits import Edit, apply_edits, join_insertions
 from hipsynth.source.triton_source import JitFunction, TritonSource, called_name, list_configurations
@@ -50,8 +52,11 @@ class MetaParameter:
         return [value for value in (now * 2, now // 2) if least <= value <= most]
 
 
-def list_parameters(source: TritonSource, kernel: JitFunction) -> tuple[list[MetaParameter], KernelRefusal | None]:
-    """The parameters of a kernel that can be changed; why there are none."""
+def list_parameters(
+    source: TritonSource, kernel: JitFunction, options: Mapping[str, int] | None = None
+) -> tuple[list[MetaParameter], KernelRefusal | None]:
+    """The parameters of a kernel that can be changed; why there are none. `options`: the compile options that all its
+    launches had in a run (shared_options())."""
     if kernel.configurations not in (0, 1):
         text = "it is autotuned: `synth run` times its configurations; give it one to search from there"
         return [], KernelRefusal(Reason.AUTOTUNED, text)
@@ -61,8 +66,12 @@ def list_parameters(source: TritonSource, kernel: JitFunction) -> tuple[list[Met
     if not launches:
         return [], KernelRefusal(Reason.NOT_IN_SCRIPT, "the script does not launch it by its name")
     calls = configs or launches
-    names = [name for name in _parameters_of(kernel.node) if _BLOCK.search(name)]
-    readable = [_read_parameter(source, kernel, name, calls, launches) for name in [*names, *OPTIONS]]
+    constexprs = _parameters_of(kernel.node)
+    names = [
+        *(name for name in constexprs if _BLOCK.search(name)),
+        *(name for name in OPTIONS if name not in constexprs),
+    ]
+    readable = [_read_parameter(source, kernel, name, calls, launches, options or {}) for name in names]
     parameters = list[MetaParameter]()
     for parameter in readable:  # several may be passed one variable
         taken = {place for other in parameters for place in other.places if place[0] < place[1]}
@@ -81,10 +90,23 @@ def write_values(source: TritonSource, values: Mapping[MetaParameter, int]) -> s
     return apply_edits(source.data, join_insertions(edits)).decode()
 
 
+def shared_options(records: Iterable[KernelRecord], kernel: str) -> dict[str, int]:
+    """The compile options with which a run launched a kernel, as far as all its launches had the same."""
+    values_of = {name: {record.meta.get(name) for record in records if record.name == kernel} for name in OPTIONS}
+    return {
+        name: value
+        for name, values in values_of.items()
+        if len(values) == 1 and type(value := next(iter(values))) is int
+    }
+
+
 def _is_launch(call: ast.Call, kernel: str) -> bool:
-    return (
-        isinstance(call.func, ast.Subscript) and isinstance(call.func.value, ast.Name) and call.func.value.id == kernel
-    )
+    """Whether a call launches a kernel, `kernel[grid](...)`, or compiles it for a launch, `kernel.warmup(...)`."""
+    function = call.func
+    if not isinstance(function, ast.Subscript | ast.Attribute):
+        return False
+    is_one = isinstance(function, ast.Subscript) or function.attr == "warmup"
+    return is_one and isinstance(function.value, ast.Name) and function.value.id == kernel
 
 
 def _parameters_of(node: ast.FunctionDef) -> list[str]:
@@ -97,9 +119,10 @@ def _parameters_of(node: ast.FunctionDef) -> list[str]:
 
 
 def _read_parameter(
-    source: TritonSource, kernel: JitFunction, name: str, calls: list[ast.Call], launches: list[ast.Call]
-) -> MetaParameter | None:
-    """A parameter that every call writes as the same number, or an option that none writes."""
+    source: TritonSource, kernel: JitFunction, name: str, calls: list[ast.Call], launches: list[ast.Call],
+    options: Mapping[str, int],
+) -> MetaParameter | None:  # fmt: skip
+    """A parameter that every call writes as the same number, or an option that none writes, or whose value is known."""
     written = [_written_value(call, name) for call in calls]
     if not any(written):
         takes_all = any(keyword.arg is None for call in calls for keyword in call.keywords)
@@ -110,7 +133,7 @@ def _read_parameter(
     numbers = [_find_number(source, value) for value in written if value is not None]
     constants = [number for number in numbers if number is not None]
     if len(constants) != len(calls) or len({number.value for number in constants}) != 1:
-        return None
+        return _take_expressions(source, kernel, name, written, options)
     [value] = {number.value for number in constants}
     assert isinstance(value, int)
     if name not in OPTIONS and (value < 1 or value & (value - 1)):
@@ -119,6 +142,17 @@ def _read_parameter(
     in_grids = [number for call in launches for number in _grid_numbers(call, name, value) if is_written_there]
     places = {(source.start_of(number), source.end_of(number)) for number in [*constants, *in_grids]}
     return MetaParameter(kernel.name, name, value, tuple(sorted(places)))
+
+
+def _take_expressions(
+    source: TritonSource, kernel: JitFunction, name: str, written: list[ast.expr | None], options: Mapping[str, int]
+) -> MetaParameter | None:
+    """An option that every call computes, and that was the same at all launches: a number can stand there."""
+    expressions = [value for value in written if value is not None]
+    if len(expressions) != len(written) or name not in OPTIONS or name not in options:
+        return None
+    places = tuple(sorted({(source.start_of(value), source.end_of(value)) for value in expressions}))
+    return MetaParameter(kernel.name, name, options[name], places)
 
 
 def _written_value(call: ast.Call, name: str) -> ast.expr | None:
@@ -170,8 +204,7 @@ def _bindings_of(source: TritonSource, name: str) -> Iterator[ast.Constant | Non
 def _grid_numbers(launch: ast.Call, name: str, value: int) -> list[ast.Constant]:
     """The numbers by which a launch's grid is divided and that are a parameter's: the only one that is equal, or the
     one whose dividend has the letter of the parameter's name (M of BLOCK_M)."""
-    assert isinstance(launch.func, ast.Subscript)
-    if _COUNT.search(name):
+    if _COUNT.search(name) or name in OPTIONS or not isinstance(launch.func, ast.Subscript):
         return []
     divisions = [(node.args[0], node.args[1]) for node in ast.walk(launch.func.slice)
                  if isinstance(node, ast.Call) and called_name(node) == "cdiv" and len(node.args) == 2]  # fmt: skip

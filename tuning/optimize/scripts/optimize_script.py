@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -22,11 +23,23 @@ from hipsynth.tuning.optimize.evaluate import (
 )
 from hipsynth.tuning.optimize.group_order import count_chiplets, list_mappings, worthwhile_kernels
 from hipsynth.tuning.optimize.optimize import OptimizeResult
-from hipsynth.tuning.optimize.scripts.meta_parameters import MetaParameter, list_parameters, write_values
+from hipsynth.tuning.optimize.scripts.chosen_configuration import (
+    AUTOTUNE,
+    PinnedScript,
+    list_choices,
+    offer_configurations,
+    pin_choices,
+)
+from hipsynth.tuning.optimize.scripts.meta_parameters import (
+    MetaParameter,
+    list_parameters,
+    shared_options,
+    write_values,
+)
 from hipsynth.tuning.optimize.scripts.verify_script import AT_ONCE, ScriptVerifier
 from hipsynth.tuning.optimize.verify import Verification
 from hipsynth.tuning.swizzle import script_edits
-from hipsynth.tuning.trial import Conditions
+from hipsynth.tuning.trial import Conditions, Trial
 from hipsynth.tuning.trial.refusal import KernelRefusal
 from hipsynth.tuning.trial.script import ScriptTrials
 from hipsynth.tuning.trial.search_clock import LATEST, Clock
@@ -89,25 +102,40 @@ class ScriptSearch:
 
     def time_script(self, text: str) -> CandidateMeasurement:
         """The measured run of a variant with the arguments that were asked for."""
+        return self._run_timed(text)[0]
+
+    def _run_timed(self, text: str) -> tuple[CandidateMeasurement, Trial]:
         begin = self.clock.spent_s
         conditions = Conditions(self.request.arguments, effort=EFFORT, exact=self.exact, time_s=RUN_TIME_S)
-        measured = measurement_of_trial(self.trials.run(text, self.request.target, conditions))
+        trial = self.trials.run(text, self.request.target, conditions)
+        measured = measurement_of_trial(trial)
         self._slowest_s = max(self._slowest_s, self.clock.spent_s - begin)
-        return replace(measured, price=measured.price + START_S, arguments=self.request.arguments)
+        return replace(measured, price=measured.price + START_S, arguments=self.request.arguments), trial
 
-    def time_original(self) -> ScriptState:
-        """The original. Raises HipsynthError if it does not run, or launches nothing."""
-        timed = self.time_script(self.trials.text)
+    def time_original(self) -> tuple[ScriptState, Trial]:
+        """The original, and its run. Raises HipsynthError if it does not run, or launches nothing."""
+        timed, trial = self._run_timed(self.trials.text)
         if timed.ok and timed.exit_code:  # its check needs results, which sampling does not compute
             self.exact = True
-            timed = self.time_script(self.trials.text)
+            timed, trial = self._run_timed(self.trials.text)
         if not timed.ok or timed.exit_code:
             cause = f"{timed.reason or f'exit code {timed.exit_code}'}: {timed.message[:500]}"
             raise BadInput("the script does not run", cause=cause, reason=timed.reason or Reason.EXIT_CODE)
         if not timed.kernels:
             raise BadInput("the script launches no kernel", reason=Reason.NO_DISPATCH)
         self.spent_s += timed.price / AT_ONCE
-        return ScriptState(self.trials.text, timed)
+        return ScriptState(self.trials.text, timed), trial
+
+    def pin_choices(self, trial: Trial) -> PinnedScript:
+        """From here on, autotuned kernels have the configuration alone that they chose in a run of the original."""
+        choice = pin_choices(self.source, trial.autotunings)
+        for step in list_choices(trial.autotunings, trial.kernels):
+            self.steps.append(step)
+            self.say(_describe_step(step))
+        if choice.pinned:
+            self.source = read_triton_source(choice.text)
+            self.trials = self.verifier.trials = replace(self.trials, text=choice.text)
+        return choice
 
     def run(self, origin: ScriptState) -> list[ScriptState]:
         """What was kept, fastest first, without the original."""
@@ -188,10 +216,16 @@ class ScriptSearch:
             changed_metrics(before, after) if before and after else {},
         )  # fmt: skip
         self.steps.append(step)
-        values = ", ".join(f"{name}={value}" for name, value in move.plan.items())
-        self.say(f"{move.transformation} on {move.kernel} ({values}): {timed.duration_ns / 1e3:.1f} us  "
-                 f"{'kept' if is_kept else reason}")  # fmt: skip
+        self.say(_describe_step(replace(step, after_ns=timed.duration_ns)))
         return ScriptState(move.text, timed, move.values, number) if is_kept else None
+
+
+def _describe_step(step: SearchStep) -> str:
+    values = ", ".join(f"{name}={value}" for name, value in step.plan.items())
+    time = f"{step.after_ns / 1e3:.1f} us" if step.after_ns else "-"
+    why = "kept" if step.kept and step.transformation != AUTOTUNE else step.reason
+    chosen = "chosen; " if step.kept and step.transformation == AUTOTUNE else ""
+    return f"{step.transformation} on {step.kernel} ({values}): {time}  {chosen}{why}"
 
 
 def _in_batches(moves: Iterator[ScriptMove]) -> Iterator[list[ScriptMove]]:
@@ -215,34 +249,36 @@ def optimize_script(
     source = read_triton_source(trials.text)
     verifier = ScriptVerifier(trials, request.target, [request.arguments])
     search = ScriptSearch(trials, source, request, verifier, clock, say)
-    origin = search.time_original()
+    origin, trial = search.time_original()
+    choice = search.pin_choices(trial)
+    if choice.pinned:
+        origin, trial = search.time_original()
     refusals = dict[str, KernelRefusal]()
     for name in dict.fromkeys(kernel.name for kernel in origin.timed.kernels):
-        search.parameters[name], refusal = _parameters_of(source, name)
+        search.parameters[name], refusal = _parameters_of(search.source, name, trial)
         if refusal is not None:
-            refusals[name] = refusal
+            refusals[name] = choice.refusals.get(name, refusal)
     block = max((row.value for rows in search.parameters.values() for row in rows if row.is_block), default=1)
     verifier.sizes = choose_sizes(request, read_default_arguments(source), origin.timed, block)
     unusable = verifier.why_unusable()
+    result = functools.partial(_build_result, search, source, choice, refusals, origin)
     if unusable or not any(search.parameters.values()):
         reason = unusable or "; ".join(f"{name}: {refusal.text}" for name, refusal in refusals.items())
-        return _build_result(search, "refused", reason, origin, origin, Verification(()), refusals)
-    states = search.run(origin)
-    for state in states:
+        return result("refused", reason, origin, Verification(()))
+    for state in search.run(origin):
         verification = verifier.full(state.text)
         say(f"verified: {verification.failure or 'every check passed'}")
         if verification.passed:
-            return _build_result(search, "improved", "", origin, state, verification, refusals)
-    reason = "nothing that was tried is faster and correct"
-    return _build_result(search, "unchanged", reason, origin, origin, Verification(()), refusals)
+            return result("improved", "", state, verification)
+    return result("unchanged", "nothing that was tried is faster and correct", origin, Verification(()))
 
 
-def _parameters_of(source: TritonSource, name: str) -> tuple[list[MetaParameter], KernelRefusal | None]:
+def _parameters_of(source: TritonSource, name: str, trial: Trial) -> tuple[list[MetaParameter], KernelRefusal | None]:
     functions = source.functions_named(name)
     if len(functions) != 1:
         text = "several functions have its name" if functions else "the script does not define it"
         return [], KernelRefusal(Reason.UNSUPPORTED if functions else Reason.NOT_IN_SCRIPT, text)
-    return list_parameters(source, functions[0])
+    return list_parameters(source, functions[0], shared_options(trial.kernels, name))
 
 
 def choose_sizes(
@@ -274,11 +310,12 @@ def _odd_multiples(size: tuple[str, ...], block: int) -> tuple[str, ...]:
 
 
 def _build_result(
-    search: ScriptSearch, status: str, reason: str, origin: ScriptState, best: ScriptState, verification: Verification,
-    refusals: Mapping[str, KernelRefusal],
+    search: ScriptSearch, source: TritonSource, choice: PinnedScript, refusals: Mapping[str, KernelRefusal],
+    origin: ScriptState, status: str, reason: str, best: ScriptState, verification: Verification,
 ) -> OptimizeResult:  # fmt: skip
     before, after = origin.timed, best.timed
-    lines = difflib.unified_diff(origin.text.splitlines(True), best.text.splitlines(True), "original", "optimized")
+    text = offer_configurations(source, choice, best.text) if best is not origin else source.text
+    lines = difflib.unified_diff(source.text.splitlines(True), text.splitlines(True), "original", "optimized")
     gains = tuple(
         KernelGain(
             kernel.name, kernel.dispatches, kernel.duration_ns, other.duration_ns,
@@ -289,7 +326,7 @@ def _build_result(
     )  # fmt: skip
     unsure = (before.error**2 + after.error**2) ** 0.5 if best is not origin else 0.0
     return OptimizeResult(
-        status, reason, before.duration_ns, after.duration_ns, verification, tuple(search.steps), best.text,
+        status, reason, before.duration_ns, after.duration_ns, verification, tuple(search.steps), text,
         "".join(lines), search.spent_s, {name: refusal.text for name, refusal in refusals.items()}, unsure, best.step,
         search.ended, language="triton", gains=gains if status == "improved" else (),
         refusals={name: refusal.code for name, refusal in refusals.items()},
