@@ -12,6 +12,9 @@ from pathlib import Path
 from hipsynth.core.scratch import PREFIX, process_folder, scratch_folder
 from hipsynth.toolchain.sandbox import bubblewrap
 
+INCLUDED = frozenset(  # suffixes of what programs include
+    (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inc", ".inl", ".ipp", ".def", ".c", ".cc", ".cpp", ".cxx", ".cu", ".hip")
+)
 JOBS = "jobs"  # below the process's scratch folder: the folders that jobs write to
 _JOB = re.compile(rf"(?:/[\w.+@~-]+)*/{PREFIX}[^/\s]+/{JOBS}/[\w.-]+")
 
@@ -60,7 +63,7 @@ def view_of(scratch: Path, writable_bytes: int, read_only: Iterable[Path], mount
     own_folder = process_folder().resolve()
     jobs = own_folder / JOBS
     shared = scratch.is_relative_to(jobs) and not any(Path(inside).is_relative_to(jobs) for inside in mounts)
-    pairs = {path.resolve(): path.resolve() for path in read_only if path.exists()}
+    pairs = {path.resolve(): path.resolve() for path in _list_readable(read_only) if path.exists()}
     if shared:
         bubblewrap.hand_over_below(own_folder, pairs)
         pairs = {inside: outside for inside, outside in pairs.items() if not outside.is_relative_to(own_folder)}
@@ -73,6 +76,16 @@ def view_of(scratch: Path, writable_bytes: int, read_only: Iterable[Path], mount
     statuses = [path.stat() for path in paths_shown.values()]
     identities = tuple((entry.st_dev, entry.st_ino) for entry in statuses)
     return SandboxView(tuple(paths_shown.items()), jobs if shared else scratch, writable_bytes, identities)
+
+
+def _list_readable(paths: Iterable[Path]) -> Iterator[Path]:
+    """The paths, but of a folder for temporary files, which belongs to everybody and is written to, only the files that
+    a program in it may include."""
+    for path in paths:
+        if str(path.resolve()) not in bubblewrap.TEMPORARY_FOLDERS:
+            yield path
+            continue
+        yield from (file for file in sorted(path.iterdir()) if file.suffix in INCLUDED and file.is_file())
 
 
 def _is_covered(inside: Path, outside: Path, paths_shown: Mapping[Path, Path]) -> bool:

@@ -7,6 +7,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -287,3 +288,23 @@ def test_a_job_whose_sandbox_is_killed_from_outside_is_a_result_and_runs_once(tm
     result = sandbox.run_sandboxed(command, tmp_path, TIGHT, on_output=end)
     assert (result.status, result.reason, result.stdout) == ("killed", "lost", "begun\n")
     assert (tmp_path / "runs").read_text() == "x\n"
+
+
+@needs_bubblewrap
+@needs_python
+def test_of_a_folder_for_temporary_files_only_what_programs_include_is_shown(tmp_path: Path) -> None:
+    """A program may lie in /tmp, beside what others have there."""
+    with (
+        tempfile.NamedTemporaryFile("w", dir="/tmp", suffix=".h") as header,
+        tempfile.NamedTemporaryFile("w", dir="/tmp", suffix=".txt") as other,
+    ):
+        for file in (header, other):
+            print("seen", file=file, flush=True)
+            Path(file.name).chmod(0o644)
+        code = (
+            f"import os; print(open({header.name!r}).read(), os.path.exists({other.name!r}));"
+            "open('/tmp/own', 'w').write('x')"
+        )
+        command = [PYTHON, "-I", "-S", "-c", code]
+        result = sandbox.run_sandboxed(command, tmp_path, TIGHT, read_only=[Path("/tmp")])
+    assert (result.status, result.stdout) == ("ok", "seen\n False\n") and not Path("/tmp/own").exists()
