@@ -147,7 +147,7 @@ def format_row(row: OptimizedProgram) -> list[str]:
     return [row.problem, f"`{row.program}`", *times, by_hand, name_path(answer)]
 
 
-def summarise(rows: Sequence[OptimizedProgram]) -> str:
+def summarise_results(rows: Sequence[OptimizedProgram]) -> str:
     """Shares and means over the programs of an architecture."""
     improved = sum(row.speedup >= IMPROVED for row in rows)
     mean, hand = (geometric_mean(values) for values in ([row.speedup for row in rows], [row.by_hand for row in rows]))
@@ -171,7 +171,9 @@ def format_tables(results: Sequence[OptimizedProgram]) -> str:
     for arch in ARCHS:
         rows = sorted((row for row in results if row.arch == arch), key=lambda row: row.problem)
         if rows:
-            text += f"\n## {arch}\n\n{summarise(rows)}\n\n" + format_table(HEAD, [format_row(row) for row in rows])
+            text += f"\n## {arch}\n\n{summarise_results(rows)}\n\n" + format_table(
+                HEAD, [format_row(row) for row in rows]
+            )
     return text
 
 

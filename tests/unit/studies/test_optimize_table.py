@@ -21,7 +21,7 @@ from studies.optimize_table import (
     open_results,
     read_results,
     steps_by_problem,
-    summarise,
+    summarise_results,
 )
 
 PASSED = CheckedProgram(
@@ -52,7 +52,7 @@ def test_a_row_has_the_steps_that_led_to_the_answer() -> None:
 
 
 def test_a_gain_beyond_the_version_by_hand_makes_up_for_nothing() -> None:
-    text = summarise([make_result("a", 4.0, 2.0), make_result("b", 1.0, 2.0)])
+    text = summarise_results([make_result("a", 4.0, 2.0), make_result("b", 1.0, 2.0)])
     assert "1 of 2 programs are faster, in geometric mean 2.00 times" in text
     assert (
         "by hand 2.00 times" in text and "50 % of that log-gain" in text and "2 times at the end of its budget" in text
