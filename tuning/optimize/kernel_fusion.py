@@ -15,6 +15,8 @@ from hipsynth.source.declarations import FunctionParameter
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.tokens import find_closing, split_at
 from hipsynth.tuning.optimize.kernel_body import Body
+from hipsynth.tuning.optimize.kernel_fusion_scan import find_scans
+from hipsynth.tuning.optimize.kernel_fusion_text import Fusion, choose_free_name
 from hipsynth.tuning.optimize.program_model import (
     KernelDefinition,
     LaunchStatement,
@@ -32,17 +34,10 @@ _MEMBERS = frozenset({".", "->", "::"})
 MOST_NAME = 60
 
 
-@dataclass(frozen=True)
-class Fusion:
-    """The program with launches joined: of these kernels, as a new one called `name`."""
-
-    text: str
-    name: str
-    kernels: tuple[str, ...]
-
-
 def find_fusions(program: ParsedProgram) -> Iterator[Fusion]:
-    """Every run of launches that can be joined, the longest first."""
+    """Every scan by doubling distances as two launches, then every run of launches that can be joined, the longest
+    first."""
+    yield from find_scans(program)
     launches = sorted(((launch, k) for k in program.kernels for launch in k.launches), key=lambda pair: pair[0].start)
     fusions: list[tuple[int, Fusion]] = []
     at = 0
@@ -236,13 +231,13 @@ def _join_launches(program: ParsedProgram, run: Sequence[_Call]) -> Fusion:
         for parameter in call.kernel.parameters:
             key = _parameter_key(call, parameter)
             if key not in parameters:
-                parameters[key] = name = _free_name(parameter.name, texts)
+                parameters[key] = name = choose_free_name(parameter.name, texts)
                 texts[name] = re.sub(rf"\b{parameter.name}\b(?!.*\b{parameter.name}\b)", name, parameter.text)
             elif parameter.base and not parameter.constant:
                 texts[parameters[key]] = re.sub(r"\bconst\s+", "", texts[parameters[key]])
             names[parameter.name] = parameters[key]
         blocks.append(f"  {{  // {call.kernel.name}\n{call.text(names)}\n  }}\n")
-    name = _free_name("_".join(dict.fromkeys(call.kernel.name for call in run))[:MOST_NAME], program.text)
+    name = choose_free_name("_".join(dict.fromkeys(call.kernel.name for call in run))[:MOST_NAME], program.text)
     arguments = ", ".join(key[0] for key in parameters)
     kernel = f"\n\n__global__ void {name}({', '.join(texts.values())}) {{\n{''.join(blocks)}}}"
     end = max(call.kernel.end for call in run)
@@ -260,12 +255,3 @@ def _parameter_key(call: _Call, parameter: FunctionParameter) -> tuple[str, ...]
         return (passed, parameter.base)
     kind = parameter.text.removesuffix(parameter.name).replace("const", "").strip()
     return (passed, kind) if _PLAIN.fullmatch(passed) else (passed, kind, str(call.launch.start), parameter.name)
-
-
-def _free_name(name: str, taken: Mapping[str, str] | str) -> str:
-    """A name that does not occur in `taken`."""
-    words = set(re.findall(r"\w+", taken)) if isinstance(taken, str) else taken
-    candidate, number = name, 2
-    while candidate in words:
-        candidate, number = f"{name}_{number}", number + 1
-    return candidate
