@@ -263,3 +263,12 @@ def test_nothing_runs_without_permission() -> None:
 def test_a_text_without_main_launches_nothing() -> None:
     made = run(HEAD)
     assert (made.launches, made.reason) == ((), "no_host_code")
+
+
+def test_two_numbers_that_look_like_an_address_tell_launches_apart() -> None:
+    """A word of two numbers of four bytes may be the address of an allocation."""
+    text = sized("for (int span = 1; span < 8; span *= 2) step<<<1, 64>>>(a, span, 8192);").replace(
+        "int main", "__global__ void step(float* a, int span, unsigned groups) { a[span] = groups; }\nint main"
+    )
+    made = run(text)
+    assert [launch.times for launch in made.launches] == [1, 1, 1]

@@ -36,6 +36,13 @@ std::pair<uint64_t, uint64_t> hash(const uint8_t* p, uint64_t bytes) {
   return {a, mixed(b, a)};
 }
 
+// Whether eight bytes of a launch's arguments may be an address: not if two smaller arguments share them.
+bool may_be_address(const KernelInfo& kernel, size_t at) {
+  return kernel.args.empty() || std::any_of(kernel.args.begin(), kernel.args.end(), [at](const KernelArg& arg) {
+           return arg.offset <= at && at + 8 <= arg.offset + arg.size;
+         });
+}
+
 // The length without zeros at the end.
 uint64_t trimmed(const uint8_t* p, uint64_t bytes) {
   while (bytes >= 8 && load(p + bytes - 8) == 0) bytes -= 8;
@@ -132,7 +139,9 @@ std::vector<RecordedContents> LaunchRecorder::write_contents(bool by_data) {
 LaunchRecorder::Identity LaunchRecorder::identity_of(const Launch& launch, const Memory& memory) const {
   std::vector<uint8_t> args = launch.args;
   for (size_t at = 0; at + 8 <= args.size(); at += 8) {
-    if (memory.find(load(args.data() + at), 1) != nullptr) std::memset(args.data() + at, 0, 8);
+    if (may_be_address(*launch.kernel, at) && memory.find(load(args.data() + at), 1) != nullptr) {
+      std::memset(args.data() + at, 0, 8);
+    }
   }
   const Dim3 &g = launch.grid, &b = launch.block;
   return {launch.module->serial(),
