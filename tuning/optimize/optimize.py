@@ -263,7 +263,9 @@ def duration_predictor(target: Target, arguments: Arguments) -> Callable[[str], 
             )
         except HipsynthError:
             return None
-        times = [kernel.duration_ns for kernel in prediction.kernels]
-        return sum(t for t in times if t) if times and all(t is not None for t in times) else None
+        times = [
+            kernel.launches * kernel.duration_ns for kernel in prediction.kernels if kernel.duration_ns is not None
+        ]
+        return sum(times) if times and len(times) == len(prediction.kernels) else None
 
     return predict

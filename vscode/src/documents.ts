@@ -101,6 +101,7 @@ export interface KernelPrediction {
   reason_code: Reason;
   grid: [number, number, number] | null;
   block: [number, number, number] | null;
+  launches: number;
   bottleneck: string;
   verdict: string;
   why: string[];

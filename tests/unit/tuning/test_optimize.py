@@ -9,12 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.document_samples import KERNEL
 
 from hipsynth.core.errors import BadInput, HipsynthError
+from hipsynth.training.analytic.predict import AnalyticPrediction, AnalyticPredictor
 from hipsynth.tuning.optimize import transformations
 from hipsynth.tuning.optimize.documents import VerificationCheck
 from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, KernelTime, original_name
+from hipsynth.tuning.optimize.optimize import duration_predictor
 from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
 from hipsynth.tuning.optimize.search import MOST_PREDICTED, PREDICTION_S, Search
 from hipsynth.tuning.optimize.source_changes import SOURCE_CHANGES
@@ -402,3 +405,13 @@ def test_a_program_that_fails_is_an_error(program: ParsedProgram) -> None:
 
 def test_names_of_kernels() -> None:
     assert original_name("ns::axpy_tuned<float>") == "axpy" and original_name("axpy") == "axpy"
+
+
+def test_a_launch_that_is_made_often_counts_as_often_in_what_is_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernels = (replace(KERNEL, duration_ns=500.0, launches=9), replace(KERNEL, duration_ns=100.0))
+    expected = AnalyticPrediction("gfx942", "-O3", "mi300x", kernels, 0.0, "")
+    monkeypatch.setattr(AnalyticPredictor, "predict", lambda *args: expected)
+    predict = duration_predictor(target_of("gfx942"), ())
+    assert predict(TEXT) == 4600.0
+    expected = replace(expected, kernels=(*kernels, replace(KERNEL, duration_ns=None)))
+    assert predict(TEXT) is None
