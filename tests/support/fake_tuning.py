@@ -83,7 +83,7 @@ def without_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"hipsynth.tuning.optimize.{module}.shipped_order", UnlearnedOrder)
     monkeypatch.setattr(Verifier, "full", full)
     monkeypatch.setattr(Verifier, "quick", lambda self, text: full(self, text).checks[0])
-    monkeypatch.setattr(Verifier, "_is_usable", lambda self, size: True)
+    monkeypatch.setattr(Verifier, "try_size", lambda self, size, share=0.0: True)
     monkeypatch.setattr("hipsynth.tuning.tools.tool_session.read_program", parsed)
     for module in ("optimize", "move_paths"):
         monkeypatch.setattr(f"hipsynth.tuning.optimize.{module}.read_program", parsed)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,9 +13,10 @@ from hipsynth.source.arguments import default_arguments
 from hipsynth.tuning.optimize.candidates import SearchState
 from hipsynth.tuning.optimize.documents import ShapeSpeedup
 from hipsynth.tuning.optimize.evaluate import RUN_TIME_S, CandidateMeasurement, Evaluator
-from hipsynth.tuning.optimize.search import AT_ONCE, GAIN
+from hipsynth.tuning.optimize.search import GAIN
 from hipsynth.tuning.optimize.verification_sizes import Arguments
 from hipsynth.tuning.optimize.verify import MOST_EXACT_S, Verifier
+from hipsynth.tuning.trial import map_at_once
 from hipsynth.tuning.trial.search_clock import Clock
 
 SETTLED = 0.05  # relative uncertainty of a speed-up below which runs are not repeated
@@ -53,7 +53,7 @@ class ConfirmedTimings:
             settled = ratio_uncertainty(*pair) <= SETTLED or self.clock.late
             if settled or max(timed.exact_s for timed in pair) > most_s:
                 return pair
-            before, after = _measure_together(measure, (original, state.text))
+            before, after = map_at_once(measure, (original, state.text))
             pair = (before, after) if before.ok and after.ok else pair
         return pair
 
@@ -66,15 +66,10 @@ class ConfirmedTimings:
         if len(unsure) < 2 or max(state.found.error for state in unsure) <= SETTLED:
             return list(states)
         unsure = unsure[:MOST_RETIMED]
-        again = _measure_together(self.precise, [state.text for state in unsure])
+        again = map_at_once(self.precise, [state.text for state in unsure])
         again_by_id = {id(state): timed for state, timed in zip(unsure, again, strict=True) if timed.ok}
         ranked = [replace(state, found=again_by_id.get(id(state), state.found)) for state in states]
         return sorted(ranked, key=lambda state: state.found.duration_ns)
-
-
-def _measure_together(measure: Measure, texts: Sequence[str]) -> list[CandidateMeasurement]:
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(measure, texts))
 
 
 def ratio_uncertainty(measurement: CandidateMeasurement, other: CandidateMeasurement) -> float:
@@ -100,7 +95,7 @@ def time_drawn_shapes(verifier: Verifier, text: str, timed: Pair, clock: Clock) 
         if clock.late:
             break
         measure = Evaluator(verifier.target, arguments, RUN_TIME_S, None, clock)
-        ran, other = _measure_together(measure, (verifier.original, text))
+        ran, other = map_at_once(measure, (verifier.original, text))
         if ran.ok and other.ok and ran.exit_code == 0 and other.duration_ns:
             shapes.append(_shape(arguments, DRAWN, ran.duration_ns, other.duration_ns))
     return tuple(shapes)

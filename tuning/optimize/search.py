@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -21,10 +20,10 @@ from hipsynth.tuning.optimize.register_sums import keep_sums_in_registers
 from hipsynth.tuning.optimize.source_changes import MOST_CHANGES, SOURCE_CHANGES, list_source_changes
 from hipsynth.tuning.optimize.source_changes.source_change import SourceChanger
 from hipsynth.tuning.optimize.transformation_plan import Move, TransformationPlan
+from hipsynth.tuning.trial import AT_ONCE, map_at_once
 from hipsynth.tuning.trial.search_clock import Clock
 
 BEAM = 2
-AT_ONCE = 2  # candidates that run at the same time; on every machine, so that all try the same ones
 PER_ROUND = 6  # candidates of a round that are executed
 PREDICTION_S = 0.4  # price of a prediction, which compiles the device code
 MOST_PREDICTED = 16
@@ -209,9 +208,8 @@ class Search:
     ) -> Iterator[tuple[T, R]]:
         """Each item with its result, in order; AT_ONCE are worked on together. Ends early when it is over."""
         waiting = iter(items)
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            while not over() and (batch := list(itertools.islice(waiting, AT_ONCE))):
-                yield from zip(batch, list(pool.map(work, batch)), strict=True)
+        while not over() and (batch := list(itertools.islice(waiting, AT_ONCE))):
+            yield from zip(batch, map_at_once(work, batch), strict=True)
 
     def _run_round(self, beam: list[SearchState], tried: set[str], origin: SearchState) -> list[SearchState]:
         """Executes the most promising new candidates of the states in the beam; returns those that are faster."""

@@ -24,9 +24,9 @@ from hipsynth.tuning.optimize.verification_support import (
     TrialSource,
     copies_of,
     first_size,
+    run_both,
     seed_of,
     sum_counters,
-    trials_of,
 )
 from hipsynth.tuning.trial import Conditions, Trial
 
@@ -39,7 +39,7 @@ EXACT_ONLY = frozenset({Family.SMALL, Family.INFINITE})
 def check_precision(source: TrialSource, text: str) -> VerificationCheck:
     """No arithmetic in a narrower type than the original's."""
     conditions = first_size(source)
-    before, after = source.reference_trial(conditions), source.candidate_trial(text, conditions)
+    before, after = run_both(source, text, conditions)
     if _count_operations(after, "F16") > _count_operations(before, "F16"):
         return VerificationCheck("precision", False, "it calculates with halves where the original does not")
     if _count_doubles(after) < 0.5 * _count_doubles(before) and _count_floats(after) > _count_floats(before):
@@ -65,7 +65,7 @@ def _watched(source: TrialSource) -> Conditions:
 
 def check_outside_kernels(source: TrialSource, text: str) -> VerificationCheck:
     """The work is done by kernels: not by the host in device memory, nor by more copies and fills on the device."""
-    before, after = (trial_of(_watched(source)) for trial_of in trials_of(source, text))
+    before, after = run_both(source, text, _watched(source))
     if not before.ok:
         return VerificationCheck("outside_kernels", None, "the original itself reads memory that it has not written")
     for count, label in (
@@ -77,7 +77,7 @@ def check_outside_kernels(source: TrialSource, text: str) -> VerificationCheck:
                 "outside_kernels", False, f"{label}: {count(after):g} instead of {count(before):g}"
             )
     guarded = replace(first_size(source), guard=True)
-    before, after = (trial_of(guarded) for trial_of in trials_of(source, text))
+    before, after = run_both(source, text, guarded)
     if before.ok and after.reason == Reason.HOST_CRASH:
         return VerificationCheck("outside_kernels", False, "the host reads or writes device memory")
     return VerificationCheck("outside_kernels", True)
@@ -86,7 +86,7 @@ def check_outside_kernels(source: TrialSource, text: str) -> VerificationCheck:
 def check_races(source: TrialSource, text: str) -> VerificationCheck:
     """No two waves use one word, one of them to change it, unless a barrier or atomics put them in order."""
     conditions = replace(first_size(source), races=True)
-    before, after = (_race_of(trial_of(conditions)) for trial_of in trials_of(source, text))
+    before, after = map(_race_of, run_both(source, text, conditions))
     if before:
         return VerificationCheck("races", None, f"the original's own waves race: {before}")
     return VerificationCheck("races", not after, after)
@@ -101,7 +101,7 @@ def check_other_inputs(source: TrialSource, text: str) -> VerificationCheck:
     checked: list[tuple[Family, VerificationCheck]] = []
     failed = False
     for family, conditions in _drawn_inputs(source):
-        usable = next((drawn for drawn in conditions if source.reference_trial(drawn).ok), None)
+        usable = next((drawn for drawn in conditions if run_both(source, text, drawn)[0].ok), None)
         failed |= usable is None
         plain = source.reference_trial(first_size(source))
         if usable is None or copies_of(source.reference_trial(usable)) == copies_of(plain):
@@ -142,8 +142,7 @@ def check_other_sizes(source: TrialSource, text: str) -> VerificationCheck:
 def _unknown_sizes(source: TrialSource, text: str) -> Iterator[Arguments]:
     """The first of the drawn sizes at which the original runs."""
     for size in draw_sizes(source.sizes[0], seed_of(source.original + text)):
-        trial = source.reference_trial(source.run_conditions(size))
-        if size not in source.sizes and trial.ok and trial.exit_code == 0 and trial.kernels:
+        if size not in source.sizes and source.try_size(size):
             yield size
             return
 

@@ -14,6 +14,7 @@ from hipsynth.tuning.optimize.verification_support import (
     copies_of,
     first_size,
     makes_same_copies,
+    run_both,
     seed_of,
 )
 from hipsynth.tuning.trial import Conditions, Trial, same_allocations
@@ -58,12 +59,13 @@ def check_repeated_calls(source: TrialSource, text: str) -> VerificationCheck:
     """A second call of main() in the same process, with other inputs: nothing may be left over from the first one."""
     name = "repeated_calls"
     plain = replace(first_size(source), calls=2, poison=POISON)
-    if not source.reference_trial(plain).ok:
+    first, changed = run_both(source, text, plain)
+    if not first.ok:
         return VerificationCheck(name, None, "the original cannot be called twice, or reads what it has not written")
     drawn = replace(plain, redraw=SEEDS[1])
-    inputs = _count_inputs(source.reference_trial(plain)), _count_inputs(source.candidate_trial(text, plain))
+    inputs = _count_inputs(first), _count_inputs(changed)
     for conditions in (plain, drawn):
-        before, after = source.reference_trial(conditions), source.candidate_trial(text, conditions)
+        before, after = run_both(source, text, conditions)
         if conditions.redraw and (inputs[0] != inputs[1] or not before.ok):
             continue
         copies = any(output.kind == "copy" for output in before.outputs)
@@ -82,7 +84,7 @@ def _count_inputs(trial: Trial) -> int:
 def check_moved_memory(source: TrialSource, text: str) -> VerificationCheck:
     """Every allocation lies elsewhere, with other neighbours, at places that nobody can know."""
     conditions = replace(first_size(source), scatter=seed_of(source.original + text))
-    before = source.run_once(source.original, conditions)
+    before, _ = run_both(source, text, conditions)
     if not before.ok or copies_of(before) != copies_of(source.reference_trial(first_size(source))):
         return VerificationCheck("moved_memory", None, "the original's own results depend on where memory lies")
     return source.check_equal("moved_memory", text, first_size(source), conditions)

@@ -18,7 +18,7 @@ _ADDS = re.compile(r"\b(unsafeAtomicAdd|atomicAdd(?:_system)?|fetch_add|__(?:hip
 
 def nudged_trials(source: TrialSource, conditions: Conditions) -> list[Trial]:
     """The original with inputs whose last bits were moved."""
-    trials = [source.reference_trial(replace(conditions, nudge=seed)) for seed in NUDGES]
+    trials = source.run_together((source.original, replace(conditions, nudge=seed)) for seed in NUDGES)
     return [trial for trial in trials if trial.ok]
 
 
@@ -35,10 +35,11 @@ def compare_exact_sums(
     if not source.tolerance.kind or not _ADDS.search(source.original):
         return None
     exact = replace(conditions, exact_sums=True, count=False)
-    rounded, before = source.reference_trial(conditions), source.reference_trial(exact)
+    changed = replace(of_candidate, exact_sums=True, count=False)
+    rounded = source.reference_trial(conditions)
+    before, after = source.run_together([(source.original, exact), (text, changed)])
     if not before.ok or [o.digest for o in before.outputs] == [o.digest for o in rounded.outputs]:
         return None
-    after = source.candidate_trial(text, replace(of_candidate, exact_sums=True, count=False))
     compare = functools.partial(
         compare_trials,
         before,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from hipsynth.core.program import text_id
@@ -31,6 +31,8 @@ class TrialSource(Protocol):
     def run_conditions(self, size: Arguments) -> Conditions: ...
     def reference_trial(self, conditions: Conditions) -> Trial: ...
     def candidate_trial(self, text: str, conditions: Conditions) -> Trial: ...
+    def try_size(self, size: Arguments) -> bool: ...
+    def run_together(self, wanted: Iterable[tuple[str, Conditions]]) -> list[Trial]: ...
     def run_once(self, text: str, conditions: Conditions) -> Trial: ...
     def check_equal(
         self, name: str, text: str, conditions: Conditions, of_candidate: Conditions | None = None
@@ -42,9 +44,10 @@ def first_size(source: TrialSource) -> Conditions:
     return source.run_conditions(source.sizes[0])
 
 
-def trials_of(source: TrialSource, text: str) -> tuple[Callable[[Conditions], Trial], Callable[[Conditions], Trial]]:
-    """(trial of the original, trial of the changed text), each a function of the conditions."""
-    return source.reference_trial, lambda conditions: source.candidate_trial(text, conditions)
+def run_both(source: TrialSource, text: str, conditions: Conditions) -> tuple[Trial, Trial]:
+    """The trial of the original and that of the changed text."""
+    before, after = source.run_together([(source.original, conditions), (text, conditions)])
+    return before, after
 
 
 def copies_of(trial: Trial) -> list[str]:

@@ -12,11 +12,11 @@ from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.verification_support import (
     POISON,
     TrialSource,
+    run_both,
     seed_of,
     sum_counters,
-    trials_of,
 )
-from hipsynth.tuning.trial import Conditions, Trial
+from hipsynth.tuning.trial import Conditions, Trial, map_at_once
 from hipsynth.tuning.trial.rounding import TYPES, Array, compare_numbers
 
 LEAST_GROWTH = 0.5  # of work from a checked size to the timed one, relative to the original's
@@ -41,10 +41,9 @@ def check_timed_size(
     plain = source.run_conditions(before.arguments)
     full = replace(plain, count=False, time_s=max(plain.time_s, 2 * source.most_exact_s))
     short = max(before.exact_s, after.exact_s) <= source.most_exact_s and not source.clock.late
-    if short and source.reference_trial(full).ok:
-        outputs = source.reference_trial(full).outputs
+    if short and (reference := run_both(source, text, full)[0]).ok:
         check = source.check_equal("timed_size", text, full)
-        if check.passed or all(output.recorded == output.bytes for output in outputs):
+        if check.passed or all(output.recorded == output.bytes for output in reference.outputs):
             return check
     if before.copied_bytes != after.copied_bytes:
         copied = f"{after.copied_bytes} bytes instead of {before.copied_bytes}"
@@ -63,8 +62,9 @@ def _find_missing_growth(
     conditions = max(
         map(source.run_conditions, source.sizes), key=lambda size: source.reference_trial(size).duration_ns
     )
+    trials = run_both(source, text, conditions)
     for work, names in WORK.items():
-        small = [sum_counters(trial_of(conditions), names) for trial_of in trials_of(source, text)]
+        small = [sum_counters(trial, names) for trial in trials]
         large = before.counted(names), after.counted(names)
         if min(*small, *large) > 0 and large[1] / large[0] < LEAST_GROWTH * min(1.0, small[1] / small[0]):
             return f"{large[1] / small[1]:.3g} times as many, the original {large[0] / small[0]:.3g} times {work}"
@@ -88,8 +88,9 @@ def _compare_windows(
         full, record_bytes=WINDOW_BYTES, poison=POISON, poison_results=True, one_in=one_in,
         which=seed_of(source.original + text) % one_in,
     )  # fmt: skip
-    nothing = source.run_once(source.original, replace(window, which=one_in))  # but its first work-group
-    before, after = (source.run_once(program, window) for program in (source.original, text))
+    only_first = replace(window, which=one_in)  # of the work-groups
+    wanted = ((source.original, only_first), (source.original, window), (text, window))
+    nothing, before, after = map_at_once(lambda run: source.run_once(*run), wanted)
     if not nothing.ok or not before.ok:
         return VerificationCheck("timed_size", True, grows)
     if not after.ok:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from hipsynth.core.reasons import Reason
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.simulator import devices
 from hipsynth.tuning.optimize.documents import CheckedProgram, VerificationCheck
@@ -16,22 +17,25 @@ from hipsynth.tuning.optimize.verification_sizes import Arguments
 from hipsynth.tuning.optimize.verification_sums import compare_exact_sums, nudged_trials
 from hipsynth.tuning.optimize.verification_timed import check_timed_size
 from hipsynth.tuning.trial import (
+    AT_ONCE,
     BIT_FOR_BIT,
     Conditions,
     Tolerance,
     Trial,
+    TrialCache,
     compare_trials,
     differing_outputs,
     run_trial,
     same_allocations,
 )
-from hipsynth.tuning.trial.search_clock import Clock
+from hipsynth.tuning.trial.search_clock import LEAST_RUN_S, Clock
 
 RECORD_BYTES = 64 << 20
 MOST_SIZES = 3
 MOST_CANDIDATES = 4  # whose runs are kept
 TIME_S = 20.0  # processor time of one exact run
-RUNS, RUNS_PER_SIZE = 40, 2  # of the original and of a candidate in a full verification
+FIRST_SIZE, OTHER_SIZE = 1 / 3, 1 / 20  # of a budget: processor time that trying the original at a size may take
+RUNS, RUNS_PER_SIZE = 40, 2  # of the original and of a candidate in a full verification, AT_ONCE of them together
 MOST_EXACT_S = 5.0  # price up to which outputs are also compared at the timed size
 
 
@@ -85,21 +89,28 @@ class Verifier:
     ordered_by_atomics: bool = False  # the original uses results of atomics
     joined: dict[str, int] = field(default_factory=dict)  # kernels made of several -> of how many
     most_exact_s: float = MOST_EXACT_S
-    _known: dict[Conditions, Trial] = field(default_factory=dict)
     _orders: dict[Conditions, frozenset[tuple[str, int]]] = field(default_factory=dict)
     _took: tuple[float, float] = (math.inf, 0.0)  # on the clock: the fastest and the slowest run
-    _candidates: dict[str, dict[Conditions, Trial]] = field(default_factory=dict)
+    _trials: TrialCache = field(init=False)
 
     def __post_init__(self) -> None:
+        self._trials = TrialCache(self._run_trial, MOST_CANDIDATES)
         usable: list[Arguments] = []
         for size in self.sizes:
-            if len(usable) < MOST_SIZES and (not usable or not self.clock.hurry) and self._is_usable(size):
+            share = OTHER_SIZE if usable else FIRST_SIZE
+            if len(usable) < MOST_SIZES and (not usable or not self.clock.hurry) and self.try_size(size, share):
                 usable.append(size)
         self.sizes = usable
 
-    def _is_usable(self, size: Arguments) -> bool:
-        reference = self.reference_trial(self.run_conditions(size))
-        return reference.ok and reference.exit_code == 0 and bool(reference.kernels)
+    def try_size(self, size: Arguments, share: float = OTHER_SIZE) -> bool:
+        """Whether the original runs at a size and is right there, within `share` of the budget: at a size that it is
+        not made for, it may run without end."""
+        conditions = self.run_conditions(size)
+        time_s = min(conditions.time_s, max(LEAST_RUN_S, share * self.clock.budget_s))
+        trial = self._run_trial(self.original, replace(conditions, time_s=time_s))
+        if trial.ok:
+            self._trials.put(self.original, conditions, trial)
+        return trial.ok and trial.exit_code == 0 and bool(trial.kernels)
 
     def run_conditions(self, size: Arguments) -> Conditions:
         """An exact run at one size, with bytes of results recorded where results may differ within a tolerance."""
@@ -113,25 +124,24 @@ class Verifier:
     def _run_trial(self, text: str, conditions: Conditions) -> Trial:
         begin = self.clock.spent_s
         trial = run_trial(text, self.target, replace(conditions, time_s=self.clock.run_s(conditions.time_s)))
+        if trial.reason == Reason.TIMEOUT:  # this says nothing about other runs
+            return trial
         took = self.clock.spent_s - begin
         self._took = min(took, self._took[0]), max(took, self._took[1])
-        runs = RUNS + RUNS_PER_SIZE * len(self.sizes)
+        runs = (RUNS + RUNS_PER_SIZE * len(self.sizes)) / AT_ONCE
         self.clock.reserve_s = runs * self._took[0] + self._took[1]  # the slowest one compiles
         return trial
 
     def reference_trial(self, conditions: Conditions) -> Trial:
-        if conditions not in self._known:
-            self._known[conditions] = self._run_trial(self.original, conditions)
-        return self._known[conditions]
+        return self._trials.get(self.original, conditions)
 
     def candidate_trial(self, text: str, conditions: Conditions) -> Trial:
         """A candidate's run. Those of the latest candidates are kept."""
-        candidates = self._candidates.setdefault(text, {})
-        for other in list(self._candidates)[:-MOST_CANDIDATES]:
-            self._candidates.pop(other, None)  # another thread may have done so
-        if conditions not in candidates:
-            candidates[conditions] = self._run_trial(text, conditions)
-        return candidates[conditions]
+        return self._trials.get(text, conditions)
+
+    def run_together(self, wanted: Iterable[tuple[str, Conditions]]) -> list[Trial]:
+        """Runs of texts under their conditions, some at the same time; kept like those of single ones."""
+        return self._trials.run_together(wanted)
 
     def run_once(self, text: str, conditions: Conditions) -> Trial:
         """A run that is not kept."""
@@ -147,7 +157,7 @@ class Verifier:
         self, name: str, text: str, conditions: Conditions, of_candidate: Conditions | None = None
     ) -> VerificationCheck:
         """Whether a candidate leaves behind what the original does; `of_candidate`: its conditions, if they differ."""
-        before, after = self.reference_trial(conditions), self.candidate_trial(text, of_candidate or conditions)
+        before, after = self.run_together([(self.original, conditions), (text, of_candidate or conditions)])
         compare = functools.partial(
             compare_trials,
             before,

@@ -15,15 +15,19 @@ from hipsynth.tuning.trial.compare import (
     same_allocations,
 )
 from hipsynth.tuning.trial.run import Conditions, Trial, run_trial, target_of
+from hipsynth.tuning.trial.trial_cache import AT_ONCE, TrialCache, map_at_once
 
 __all__ = [
+    "AT_ONCE",
     "BIT_FOR_BIT",
     "Conditions",
     "Tolerance",
     "Trial",
+    "TrialCache",
     "TrialComparison",
     "compare_trials",
     "differing_outputs",
+    "map_at_once",
     "run_trial",
     "same_allocations",
     "target_of",

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from hipsynth.cli.main import main
+from hipsynth.tuning.optimize.program_model import read_program
+from hipsynth.tuning.optimize.verify_change import prepare_verifier
 from hipsynth.tuning.tools import ToolSession, run_tool
 from hipsynth.tuning.trial import target_of
+from hipsynth.tuning.trial.search_clock import Clock
 
 PROGRAM = r"""
 #include <hip/hip_runtime.h>
@@ -87,3 +90,13 @@ def test_the_tool_compares_any_two_programs() -> None:
     assert run_tool(session, "verify", {"original": "v0", "changed": "v1"}).document["passed"]
     assert not run_tool(session, "verify", {"original": "v0", "changed": "v2"}).document["passed"]
     assert run_tool(session, "verify", {"original": "v0", "changed": "v9"}).document["error"] == "unknown_program"
+
+
+def test_a_size_at_which_the_original_never_ends_takes_a_small_part_of_the_budget() -> None:
+    """As a hash table's probing at sizes that are no power of two: the other sizes are left for the search."""
+    endless = PROGRAM.replace("  const int i =", "  for (int at = 0; n % 64; ++at) out[at % n] = 0;\n  const int i =")
+    clock = Clock(40.0)
+    sizes = [("64",), ("65",), ("128",)]
+    verifier = prepare_verifier(read_program(endless, "gfx942"), target_of("gfx942"), sizes, clock=clock)
+    assert verifier.sizes == [("64",), ("128",)] or (verifier.sizes == [("64",)] and clock.hurry)
+    assert not verifier.try_size(("66",)) and clock.reserve_s < 30

@@ -6,7 +6,6 @@ import difflib
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from hipsynth.core.errors import BadInput
@@ -36,10 +35,10 @@ from hipsynth.tuning.optimize.scripts.meta_parameters import (
     shared_options,
     write_values,
 )
-from hipsynth.tuning.optimize.scripts.verify_script import AT_ONCE, ScriptVerifier
+from hipsynth.tuning.optimize.scripts.verify_script import ScriptVerifier
 from hipsynth.tuning.optimize.verify import Verification
 from hipsynth.tuning.swizzle import script_edits
-from hipsynth.tuning.trial import Conditions, Trial
+from hipsynth.tuning.trial import AT_ONCE, Conditions, Trial, map_at_once
 from hipsynth.tuning.trial.refusal import KernelRefusal
 from hipsynth.tuning.trial.script import ScriptTrials
 from hipsynth.tuning.trial.search_clock import LATEST, Clock
@@ -186,8 +185,7 @@ class ScriptSearch:
                 yield ScriptMove(kernel.name, SWIZZLE, {}, state.values, text)
 
     def _try_moves(self, state: ScriptState, batch: list[ScriptMove]) -> list[ScriptState]:
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            timings = list(pool.map(lambda move: self._time_move(state, move), batch))
+        timings = map_at_once(lambda move: self._time_move(state, move), batch)
         judged = [self._judge_move(state, move, *timing) for move, timing in zip(batch, timings, strict=True)]
         return [kept_state for kept_state in judged if kept_state is not None]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -14,11 +13,10 @@ from hipsynth.tuning.optimize.documents import VerificationCheck
 from hipsynth.tuning.optimize.verification_support import POISON, SEEDS
 from hipsynth.tuning.optimize.verify import Verification
 from hipsynth.tuning.optimize.verify_change import REASON, TOLERANCES
-from hipsynth.tuning.trial import Conditions, Trial, TrialComparison
+from hipsynth.tuning.trial import Conditions, Trial, TrialComparison, map_at_once
 from hipsynth.tuning.trial.rounding import compare_numbers
 from hipsynth.tuning.trial.script import KIND, ScriptTrials
 
-AT_ONCE = 2
 TIME_S = 60.0  # processor time of one exact run
 # PyTorch's name of a type -> the name that comparisons have for it, and the relative tolerance.
 KINDS = {
@@ -81,8 +79,7 @@ class ScriptVerifier:
         plain = self.conditions()
         work = [("other_inputs", replace(plain, redraw=SEEDS[0])), ("stale_memory", replace(plain, poison=POISON))]
         work += [("other_sizes", replace(plain, arguments=size)) for size in self.sizes[1:]]
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            checks = list(pool.map(lambda row: self.check_equal(row[0], text, row[1]), work))
+        checks = map_at_once(lambda row: self.check_equal(row[0], text, row[1]), work)
         redrawn = self.reference_trial(work[0][1])
         if checks[0].passed and redrawn.outputs == self.reference_trial(plain).outputs:
             checks[0] = VerificationCheck("other_inputs", None, "no result depends on a random generator")
