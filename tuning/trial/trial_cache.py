@@ -36,18 +36,18 @@ class TrialCache:
             trials = self._trials.setdefault(text, {})
             for other in list(self._trials)[1 : -self._most_texts]:
                 del self._trials[other]
-            known = trials.get(conditions)
-            future = trials[conditions] = known or Future()
-        if known is None:
+            is_new = conditions not in trials
+            future = trials.setdefault(conditions, Future())
+        if is_new:
             self._fill(future, text, conditions)
         return future.result()
 
     def put(self, text: str, conditions: Conditions, trial: Trial) -> None:
         """Keeps a trial that was run elsewhere."""
-        done: Future[Trial] = Future()
-        done.set_result(trial)
+        future: Future[Trial] = Future()
+        future.set_result(trial)
         with self._lock:
-            self._trials.setdefault(text, {})[conditions] = done
+            self._trials.setdefault(text, {})[conditions] = future
 
     def _fill(self, future: Future[Trial], text: str, conditions: Conditions) -> None:
         try:
@@ -58,4 +58,4 @@ class TrialCache:
 
     def run_together(self, wanted: Iterable[tuple[str, Conditions]]) -> list[Trial]:
         """The trials of several texts under their conditions, run AT_ONCE together."""
-        return map_at_once(lambda one: self.get(*one), wanted)
+        return map_at_once(lambda pair: self.get(*pair), wanted)
