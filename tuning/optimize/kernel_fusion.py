@@ -2,209 +2,70 @@
 
 Two launches are joined if they have the same shape, no work-item of either depends on its group, and each array that
 one of them writes and the other one uses is accessed at the work-item's own element alone: the same subscript in both,
-one for each work-item. Arrays are told apart by the expressions that the launches pass.
+one for each work-item. Arrays are told apart by the expressions that the launches pass. kernel_fusion_groups joins
+launches of the same work-groups, kernel_fusion_scan scans by doubling distances.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
-from hipsynth.source.declarations import FunctionParameter
-from hipsynth.source.edits import Edit, apply_edits
-from hipsynth.source.tokens import find_closing, split_at
-from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.kernel_fusion_scan import find_scans
-from hipsynth.tuning.optimize.kernel_fusion_text import Fusion, choose_free_name
-from hipsynth.tuning.optimize.program_model import (
-    KernelDefinition,
-    LaunchStatement,
-    ParsedProgram,
-    is_dim3_variable,
+from hipsynth.tuning.optimize.kernel_fusion_groups import BARRIER, GroupLaunch, can_join_groups
+from hipsynth.tuning.optimize.kernel_fusion_launches import (
+    FusedLaunch,
+    come_together,
+    has_one_axis,
+    join_launches,
+    shared_subscripts,
 )
-from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
+from hipsynth.tuning.optimize.kernel_fusion_scan import find_scans
+from hipsynth.tuning.optimize.kernel_fusion_text import Fusion
+from hipsynth.tuning.optimize.program_model import ParsedProgram
 from hipsynth.tuning.optimize.transformation_plan import AXES
 
 _OWN = {a: {f"blockIdx.{a}*blockDim.{a}+threadIdx.{a}", f"threadIdx.{a}+blockIdx.{a}*blockDim.{a}"} for a in AXES}
-_BETWEEN = re.compile(rb"\s*(//[^\n]*\n\s*|/\*.*?\*/\s*)*", re.S)
-_PLAIN = re.compile(r"[A-Za-z_]\w*")
-_NAME = re.compile(r"[A-Za-z_]\w*((\.data\(\))?\.get\(\))?")
-_MEMBERS = frozenset({".", "->", "::"})
-MOST_NAME = 60
 
 
 def find_fusions(program: ParsedProgram) -> Iterator[Fusion]:
-    """Every scan by doubling distances as two launches, then every run of launches that can be joined, the longest
-    first."""
+    """Every scan by doubling distances as two launches, then every run of launches that can be joined by work-items,
+    then by work-groups, the longest first."""
     yield from find_scans(program)
-    launches = sorted(((launch, k) for k in program.kernels for launch in k.launches), key=lambda pair: pair[0].start)
-    fusions: list[tuple[int, Fusion]] = []
-    at = 0
-    while at < len(launches):
-        run = [_Call(program, *launches[at])]
-        while at + len(run) < len(launches) and _can_join(program, run, _Call(program, *launches[at + len(run)])):
-            run.append(_Call(program, *launches[at + len(run)]))
-        if len(run) > 1:
-            fusions.append((-len(run), _join_launches(program, run)))
-        at += len(run)
-    yield from (fusion for _, fusion in sorted(fusions, key=lambda pair: pair[0]))
+    pairs = sorted(((launch, k) for k in program.kernels for launch in k.launches), key=lambda pair: pair[0].start)
+    for run in _find_runs([FusedLaunch(program, *pair) for pair in pairs]):
+        yield join_launches(program, run)
+    for groups in _find_runs([GroupLaunch(program, *pair) for pair in pairs]):
+        yield join_launches(program, groups, BARRIER)
 
 
-@dataclass(frozen=True)
-class _Uses:
-    """How a kernel uses an array: the canonical subscripts of its accesses, None for any other use."""
-
-    subscripts: frozenset[str | None]
-    written: bool
-
-
-class _Call:
-    """A launch of a kernel: its arrays by what is passed, and its body."""
-
-    def __init__(self, program: ParsedProgram, launch: LaunchStatement, kernel: KernelDefinition) -> None:
-        self.program, self.launch, self.kernel = program, launch, kernel
-        self.body = Body(program, kernel)
-        self.passed = dict(zip((parameter.name for parameter in kernel.parameters), launch.arguments, strict=True))
-
-    def fits(self) -> bool:
-        """Whether the kernel can be part of another one at all."""
-        kernel = self.kernel
-        if not kernel.independent or kernel.template or self.launch.template or self.launch.rest:
-            return False
-        if any(not parameter.base and re.search(r"[*&]", parameter.text) for parameter in kernel.parameters):
-            return False
-        try:
-            self.body.check_plain()
-            self.text()
-        except NotUnderstood:
-            return False
-        words = {t.text for t in self.program.tokens[kernel.first : kernel.last]}
-        return not words & self.program.macros.keys()
-
-    def uses(self) -> dict[str, _Uses]:
-        """By the expression that is passed for an array."""
-        uses_by_name: dict[str, _Uses] = {}
-        for parameter in self.kernel.parameters:
-            if parameter.base:
-                places = [i for i in range(self.kernel.first, self.kernel.last) if self._is_name(i, parameter.name)]
-                subscripts = frozenset(self._read_subscript(i) for i in places)
-                written = not parameter.constant and any(self._is_written(i) for i in places)
-                before = uses_by_name.get(self.passed[parameter.name], _Uses(frozenset(), False))
-                uses_by_name[self.passed[parameter.name]] = _Uses(
-                    before.subscripts | subscripts, before.written or written
-                )
-        return uses_by_name
-
-    def _is_name(self, at: int, name: str) -> bool:
-        token, before = self.program.tokens[at], self.program.tokens[at - 1].text
-        return token.text == name and before not in _MEMBERS and self.body.local(token) < 0
-
-    def _is_written(self, at: int) -> bool:
-        """Anything but a read of an element counts as a write."""
-        subscripted = self.program.tokens[at + 1].text == "["
-        return not subscripted or self.program.tokens[at - 1].text == "&" or self.body.assigns(at, self.kernel.last)
-
-    def _read_subscript(self, at: int) -> str | None:
-        tokens = self.program.tokens
-        if tokens[at + 1].text != "[" or tokens[at - 1].text == "&":
-            return None
-        return self._canonical_expression(at + 2, find_closing(tokens, at + 1))
-
-    def _canonical_expression(self, start: int, end: int, depth: int = 0) -> str | None:
-        """The expression with local constants replaced by their values; None if it has other local variables."""
-        pieces = []
-        for i in range(start, end):
-            token = self.program.tokens[i]
-            place = self.body.local(token)
-            if place < 0:
-                member = self.program.tokens[i - 1].text in _MEMBERS
-                pieces.append(token.text if member else self.passed.get(token.text, token.text))
-                continue
-            value = self._initial_value(place) if depth < 8 else None
-            inner = self._canonical_expression(*value, depth + 1) if value else None
-            if inner is None:
-                return None
-            pieces.append(inner if end - start == 1 else f"({inner})")
-        return "".join(pieces)
-
-    def _initial_value(self, place: int) -> tuple[int, int] | None:
-        """The tokens of the initial value of a local variable that is never changed."""
-        tokens, kernel = self.program.tokens, self.kernel
-        at = next(i for i in range(kernel.first, kernel.last) if tokens[i].start == place)
-        again = (i for i in range(at + 1, kernel.last) if self.body.local(tokens[i]) == place)
-        if tokens[at + 1].text != "=" or any(
-            self.body.assigns(i, kernel.last) or tokens[i - 1].text == "&" for i in again
-        ):
-            return None
-        stop = next(i for i in range(at, kernel.last) if tokens[i].text == ";")
-        _, end = split_at(tokens, at + 2, stop, ",")[0]
-        return at + 2, end
-
-    def text(self, names: Mapping[str, str] | None = None) -> str:
-        """The body as a block without returns. `names`: of its parameters there. Raises NotUnderstood."""
-        tokens = self.program.tokens
-        tree = parse_statements(tokens, self.kernel.first, self.kernel.last)
-        used = {t.text for t in tokens[self.kernel.first : self.kernel.last] if self.body.local(t) >= 0}
-        if names and used & (set(names.values()) - names.keys()):
-            raise NotUnderstood("a local variable has the name of a parameter")
-        return self._write_block(tree, names or {})
-
-    def _write_block(self, tree: Sequence[Statement], names: Mapping[str, str]) -> str:
-        lines: list[str] = []
-        for number, statement in enumerate(tree):
-            words = [t.text for t in self.program.tokens[statement.start : statement.end]]
-            if statement.kind == "if" and _only_returns(words[statement.head[1] + 1 - statement.start :]):
-                rest = self._write_block(tree[number + 1 :], names)
-                return "\n".join([*lines, f"if (!({self._rename_tokens(*statement.head, names)})) {{\n{rest}\n}}"])
-            if "return" in words:
-                raise NotUnderstood("a return among other statements")
-            lines.append(self._rename_tokens(statement.start, statement.end, names))
-        return "\n".join(lines)
-
-    def _rename_tokens(self, start: int, end: int, names: Mapping[str, str]) -> str:
-        tokens = self.program.tokens
-        base, last = tokens[start].start, tokens[end - 1].end
-        edits = [
-            Edit(t.start - base, t.end - base, names[t.text])
-            for i, t in enumerate(tokens[start:end], start)
-            if t.text in names and self._is_name(i, t.text)
-        ]
-        return apply_edits(self.program.unit.text[base:last], edits).decode(errors="surrogateescape")
+def _find_runs(launches: Sequence[FusedLaunch]) -> list[list[FusedLaunch]]:
+    """The runs of two and more launches that can be joined, the longest first."""
+    runs: list[list[FusedLaunch]] = []
+    for launch in launches:
+        if runs and _can_join(runs[-1], launch):
+            runs[-1].append(launch)
+        else:
+            runs.append([launch])
+    return sorted((run for run in runs if len(run) > 1), key=len, reverse=True)
 
 
-def _only_returns(words: Sequence[str]) -> bool:
-    """Whether the body of an `if` is `return;` alone."""
-    return list(words) in (["return", ";"], ["{", "return", ";", "}"])
-
-
-def _can_join(program: ParsedProgram, run: Sequence[_Call], after: _Call) -> bool:
+def _can_join(run: Sequence[FusedLaunch], after: FusedLaunch) -> bool:
     """Whether a launch can become part of a run of launches that comes right before it."""
-    last = run[-1].launch
-    between = program.unit.text[last.end : after.launch.start]
-    if not (run[0].fits() and after.fits()) or not _BETWEEN.fullmatch(between):
+    if not (run[0].fits() and after.fits()) or not come_together(after.program, run[-1], after):
         return False
-    if (last.grid, last.block) != (after.launch.grid, after.launch.block):
-        return False
-    flat = _has_one_axis(program, last.grid) and _has_one_axis(program, last.block)
-    uses = after.uses()
-    if not all(_NAME.fullmatch(array) for call in (*run, after) for array in call.uses()):
-        return False  # `a + 1` may be part of what `a` is
-    for call in run:
-        for array, before in call.uses().items():
-            now = uses.get(array)
-            if now is None or not (before.written or now.written):
-                continue
-            places = before.subscripts | now.subscripts
-            if len(places) != 1 or not _has_own_element(next(iter(places)), flat):
-                return False
-    return True
+    if isinstance(after, GroupLaunch):
+        return all(can_join_groups(before, after) for before in run)
+    return all(_keeps_elements(before, after) for before in run)
 
 
-def _has_one_axis(program: ParsedProgram, shape: str) -> bool:
-    """Whether a launch shape has one axis: it is a number, and names no dim3."""
-    names = re.findall(r"[A-Za-z_]\w*", shape)
-    return "dim3" not in names and not any(is_dim3_variable(program.text, name) for name in names)
+def _keeps_elements(before: FusedLaunch, after: FusedLaunch) -> bool:
+    """Whether what one launch leaves for the other one is a work-item's own element."""
+    shape = after.launch.grid, after.launch.block
+    flat = all(has_one_axis(after.program, part) for part in shape)
+    return all(
+        len(subscripts) == 1 and _has_own_element(next(iter(subscripts)), flat)
+        for subscripts in shared_subscripts(before, after)
+    )
 
 
 def _has_own_element(subscript: str | None, flat: bool) -> bool:
@@ -219,39 +80,3 @@ def _has_own_element(subscript: str | None, flat: bool) -> bool:
             if re.fullmatch(rf"\({re.escape(y)}\)\*\w+\+\({re.escape(x)}\)", subscript):
                 return True
     return False
-
-
-def _join_launches(program: ParsedProgram, run: Sequence[_Call]) -> Fusion:
-    """The program with one kernel for the run, defined after the last of its kernels."""
-    parameters: dict[tuple[str, ...], str] = {}  # what is passed, and what tells it from the same passed elsewhere
-    texts: dict[str, str] = {}  # name -> declaration
-    blocks = []
-    for call in run:
-        names = {}
-        for parameter in call.kernel.parameters:
-            key = _parameter_key(call, parameter)
-            if key not in parameters:
-                parameters[key] = name = choose_free_name(parameter.name, texts)
-                texts[name] = re.sub(rf"\b{parameter.name}\b(?!.*\b{parameter.name}\b)", name, parameter.text)
-            elif parameter.base and not parameter.constant:
-                texts[parameters[key]] = re.sub(r"\bconst\s+", "", texts[parameters[key]])
-            names[parameter.name] = parameters[key]
-        blocks.append(f"  {{  // {call.kernel.name}\n{call.text(names)}\n  }}\n")
-    name = choose_free_name("_".join(dict.fromkeys(call.kernel.name for call in run))[:MOST_NAME], program.text)
-    arguments = ", ".join(key[0] for key in parameters)
-    kernel = f"\n\n__global__ void {name}({', '.join(texts.values())}) {{\n{''.join(blocks)}}}"
-    end = max(call.kernel.end for call in run)
-    first, last = run[0].launch, run[-1].launch
-    launch = f"{name}<<<{first.grid}, {first.block}>>>({arguments});"
-    edits = [Edit(end, end, kernel), Edit(first.start, last.end, launch)]
-    text = apply_edits(program.unit.text, edits).decode(errors="surrogateescape")
-    return Fusion(text, name, tuple(call.kernel.name for call in run))
-
-
-def _parameter_key(call: _Call, parameter: FunctionParameter) -> tuple[str, ...]:
-    """Parameters of two kernels with the same key are one: the same array, or the same variable of the same type."""
-    passed = call.passed[parameter.name]
-    if parameter.base:
-        return (passed, parameter.base)
-    kind = parameter.text.removesuffix(parameter.name).replace("const", "").strip()
-    return (passed, kind) if _PLAIN.fullmatch(passed) else (passed, kind, str(call.launch.start), parameter.name)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hipsynth.tuning.optimize.kernel_fusion import Fusion, find_fusions
+from hipsynth.tuning.optimize.kernel_fusion import find_fusions
+from hipsynth.tuning.optimize.kernel_fusion_text import Fusion
 from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.trial import Conditions, compare_trials, run_trial, target_of
 
@@ -46,7 +47,8 @@ def test_launches_of_the_same_elements_are_joined() -> None:
     assert found.kernels == ("scale", "shift")
     assert "scale_shift<<<(n + 255) / 256, 256>>>(b, a, 2.0f, n, c, 3.0f);" in found.text
     assert "void scale_shift(float* out, const float* x, float a, int n, float* y, float a_2)" in found.text
-    assert "if (!(i >= n)) {\nout[i] = a * x[i];\n}" in found.text and "y[i] = out[i] + a_2" in found.text
+    assert "    if (!(i >= n)) {\n      out[i] = a * x[i];\n    }\n" in found.text
+    assert "y[i] = out[i] + a_2" in found.text
 
 
 @pytest.mark.parametrize("text", [SAME, SAME.replace("(b, c, 3.0f, n)", "(b, b, 3.0f, n)")])

@@ -1,0 +1,232 @@
+"""A launch that is to be joined with others: the arrays that its kernel uses, and its body as a part of another one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hipsynth.source.declarations import FunctionParameter
+from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.tokens import find_closing, split_at
+from hipsynth.tuning.optimize.kernel_body import Body
+from hipsynth.tuning.optimize.kernel_fusion_text import Fusion, choose_free_name
+from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram, is_dim3_variable
+from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
+
+_BETWEEN = re.compile(rb"\s*(//[^\n]*\n\s*|/\*.*?\*/\s*)*", re.S)
+_NAME = re.compile(r"[A-Za-z_]\w*((\.data\(\))?\.get\(\))?")
+_PLAIN = re.compile(r"[A-Za-z_]\w*")
+_MEMBERS = frozenset({".", "->", "::"})
+MOST_NAME = 60
+INDENT = "    "
+
+
+@dataclass(frozen=True)
+class ArrayUses:
+    """How a kernel uses an array: the canonical subscripts of its accesses, None for any other use."""
+
+    subscripts: frozenset[str | None]
+    written: bool
+
+
+class FusedLaunch:
+    """A launch of a kernel: its arrays by what is passed, and its body."""
+
+    def __init__(self, program: ParsedProgram, launch: LaunchStatement, kernel: KernelDefinition) -> None:
+        self.program, self.launch, self.kernel = program, launch, kernel
+        self.body = Body(program, kernel)
+        self.passed = dict(zip((parameter.name for parameter in kernel.parameters), launch.arguments, strict=True))
+
+    def fits(self) -> bool:
+        """Whether the kernel can be part of another one, a work-item of it for each of its own."""
+        words = {t.text for t in self.program.tokens[self.kernel.first : self.kernel.last]}
+        return self.kernel.independent and self._is_plain() and not words & self.program.macros.keys()
+
+    def _is_plain(self) -> bool:
+        """Whether the body can stand in another kernel, and the launch says no more than shape and arguments."""
+        if self.kernel.template or self.launch.template or self.launch.rest:
+            return False
+        if any(not parameter.base and re.search(r"[*&]", parameter.text) for parameter in self.kernel.parameters):
+            return False
+        try:
+            self.body.check_plain()
+            self.text()
+        except NotUnderstood:
+            return False
+        return True
+
+    def uses(self) -> dict[str, ArrayUses]:
+        """By the expression that is passed for an array."""
+        uses_by_name: dict[str, ArrayUses] = {}
+        for parameter in self.kernel.parameters:
+            if parameter.base:
+                places = [i for i in range(self.kernel.first, self.kernel.last) if self._is_name(i, parameter.name)]
+                subscripts = frozenset(self._read_subscript(i) for i in places)
+                written = not parameter.constant and any(self._is_written(i) for i in places)
+                before = uses_by_name.get(self.passed[parameter.name], ArrayUses(frozenset(), False))
+                uses_by_name[self.passed[parameter.name]] = ArrayUses(
+                    before.subscripts | subscripts, before.written or written
+                )
+        return uses_by_name
+
+    def _is_name(self, at: int, name: str) -> bool:
+        token, before = self.program.tokens[at], self.program.tokens[at - 1].text
+        return token.text == name and before not in _MEMBERS and self.body.local(token) < 0
+
+    def _is_written(self, at: int) -> bool:
+        """Anything but a read of an element counts as a write."""
+        subscripted = self.program.tokens[at + 1].text == "["
+        return not subscripted or self.program.tokens[at - 1].text == "&" or self.body.assigns(at, self.kernel.last)
+
+    def _read_subscript(self, at: int) -> str | None:
+        tokens = self.program.tokens
+        if tokens[at + 1].text != "[" or tokens[at - 1].text == "&":
+            return None
+        return self._canonical_expression(at + 2, find_closing(tokens, at + 1))
+
+    def _canonical_expression(self, start: int, end: int, depth: int = 0) -> str | None:
+        """The expression with local constants replaced by their values; None if it has other local variables."""
+        pieces = []
+        for i in range(start, end):
+            token = self.program.tokens[i]
+            place = self.body.local(token)
+            if place < 0:
+                member = self.program.tokens[i - 1].text in _MEMBERS
+                pieces.append(token.text if member else self.passed.get(token.text, token.text))
+                continue
+            value = self._initial_value(place) if depth < 8 else None
+            inner = self._canonical_expression(*value, depth + 1) if value else self._describe_variable(place)
+            if inner is None:
+                return None
+            pieces.append(inner if end - start == 1 else f"({inner})")
+        return "".join(pieces)
+
+    def _describe_variable(self, place: int) -> str | None:
+        """What stands in a subscript for a local variable that changes; None if nothing is known of it."""
+        return None
+
+    def _initial_value(self, place: int) -> tuple[int, int] | None:
+        """The tokens of the initial value of a local variable that is never changed."""
+        tokens, kernel = self.program.tokens, self.kernel
+        at = next(i for i in range(kernel.first, kernel.last) if tokens[i].start == place)
+        again = (i for i in range(at + 1, kernel.last) if self.body.local(tokens[i]) == place)
+        if tokens[at + 1].text != "=" or any(
+            self.body.assigns(i, kernel.last) or tokens[i - 1].text == "&" for i in again
+        ):
+            return None
+        stop = next(i for i in range(at, kernel.last) if tokens[i].text == ";")
+        _, end = split_at(tokens, at + 2, stop, ",")[0]
+        return at + 2, end
+
+    def text(self, names: Mapping[str, str] | None = None) -> str:
+        """The body as a block without returns. `names`: of its parameters there. Raises NotUnderstood."""
+        tokens = self.program.tokens
+        tree = parse_statements(tokens, self.kernel.first, self.kernel.last)
+        used = {t.text for t in tokens[self.kernel.first : self.kernel.last] if self.body.local(t) >= 0}
+        if names and used & (set(names.values()) - names.keys()):
+            raise NotUnderstood("a local variable has the name of a parameter")
+        return self._write_block(tree, names or {}, INDENT)
+
+    def _write_block(self, tree: Sequence[Statement], names: Mapping[str, str], indent: str) -> str:
+        lines: list[str] = []
+        for number, statement in enumerate(tree):
+            words = [t.text for t in self.program.tokens[statement.start : statement.end]]
+            if statement.kind == "if" and _only_returns(words[statement.head[1] + 1 - statement.start :]):
+                rest = self._write_block(tree[number + 1 :], names, f"{indent}  ")
+                condition = self._rename_tokens(*statement.head, names)
+                return "\n".join([*lines, f"{indent}if (!({condition})) {{\n{rest}\n{indent}}}"])
+            if "return" in words:
+                raise NotUnderstood("a return among other statements")
+            text = self._rename_tokens(statement.start, statement.end, names)
+            lines.append(_indent_lines(text, self._column(statement.start), indent))
+        return "\n".join(lines)
+
+    def _column(self, at: int) -> int:
+        """How far a token's line is indented."""
+        line = self.program.unit.text[: self.program.tokens[at].start].rpartition(b"\n")[2]
+        return len(line) - len(line.lstrip())
+
+    def _rename_tokens(self, start: int, end: int, names: Mapping[str, str]) -> str:
+        tokens = self.program.tokens
+        base, last = tokens[start].start, tokens[end - 1].end
+        edits = [
+            Edit(t.start - base, t.end - base, names[t.text])
+            for i, t in enumerate(tokens[start:end], start)
+            if t.text in names and self._is_name(i, t.text)
+        ]
+        return apply_edits(self.program.unit.text[base:last], edits).decode(errors="surrogateescape")
+
+
+def _indent_lines(text: str, column: int, indent: str) -> str:
+    """Code whose first line stood at a column, with that line at an indent, and the others moved as far."""
+    first, *others = text.split("\n")
+    moved = [line[min(column, len(line) - len(line.lstrip())) :] for line in others]
+    return "\n".join(f"{indent}{line}".rstrip() for line in (first, *moved))
+
+
+def _only_returns(words: Sequence[str]) -> bool:
+    """Whether the body of an `if` is `return;` alone."""
+    return list(words) in (["return", ";"], ["{", "return", ";", "}"])
+
+
+def join_launches(program: ParsedProgram, run: Sequence[FusedLaunch], between: str = "") -> Fusion:
+    """The program with one kernel for the run, defined after the last of its kernels; `between`: a line of code between
+    the bodies."""
+    parameters: dict[tuple[str, ...], str] = {}  # what is passed, and what tells it from the same passed elsewhere
+    texts: dict[str, str] = {}  # name -> declaration
+    blocks = []
+    for call in run:
+        names = {}
+        for parameter in call.kernel.parameters:
+            key = _parameter_key(call, parameter)
+            if key not in parameters:
+                parameters[key] = name = choose_free_name(parameter.name, texts)
+                texts[name] = re.sub(rf"\b{parameter.name}\b(?!.*\b{parameter.name}\b)", name, parameter.text)
+            elif parameter.base and not parameter.constant:
+                texts[parameters[key]] = re.sub(r"\bconst\s+", "", texts[parameters[key]])
+            names[parameter.name] = parameters[key]
+        blocks.append(f"  {{  // {call.kernel.name}\n{call.text(names)}\n  }}\n")
+    name = choose_free_name("_".join(dict.fromkeys(call.kernel.name for call in run))[:MOST_NAME], program.text)
+    arguments = ", ".join(key[0] for key in parameters)
+    kernel = f"\n\n__global__ void {name}({', '.join(texts.values())}) {{\n{between.join(blocks)}}}"
+    end = max(call.kernel.end for call in run)
+    first, last = run[0].launch, run[-1].launch
+    launch = f"{name}<<<{first.grid}, {first.block}>>>({arguments});"
+    edits = [Edit(end, end, kernel), Edit(first.start, last.end, launch)]
+    text = apply_edits(program.unit.text, edits).decode(errors="surrogateescape")
+    return Fusion(text, name, tuple(call.kernel.name for call in run))
+
+
+def _parameter_key(call: FusedLaunch, parameter: FunctionParameter) -> tuple[str, ...]:
+    """Parameters of two kernels with the same key are one: the same array, or the same variable of the same type."""
+    passed = call.passed[parameter.name]
+    if parameter.base:
+        return (passed, parameter.base)
+    kind = parameter.text.removesuffix(parameter.name).replace("const", "").strip()
+    return (passed, kind) if _PLAIN.fullmatch(passed) else (passed, kind, str(call.launch.start), parameter.name)
+
+
+def come_together(program: ParsedProgram, before: FusedLaunch, after: FusedLaunch) -> bool:
+    """Whether nothing is between two launches of the same shape, and their arrays are told apart by their names."""
+    between = program.unit.text[before.launch.end : after.launch.start]
+    if (before.launch.grid, before.launch.block) != (after.launch.grid, after.launch.block):
+        return False
+    named = all(_NAME.fullmatch(array) for call in (before, after) for array in call.uses())
+    return named and _BETWEEN.fullmatch(between) is not None  # `a + 1` may be part of what `a` is
+
+
+def has_one_axis(program: ParsedProgram, shape: str) -> bool:
+    """Whether a launch shape has one axis: it is a number, and names no dim3."""
+    names = re.findall(r"[A-Za-z_]\w*", shape)
+    return "dim3" not in names and not any(is_dim3_variable(program.text, name) for name in names)
+
+
+def shared_subscripts(before: FusedLaunch, after: FusedLaunch) -> list[frozenset[str | None]]:
+    """The subscripts of each array that both launches use and one of them writes."""
+    uses = after.uses()
+    return [
+        array_uses.subscripts | uses[array].subscripts
+        for array, array_uses in before.uses().items()
+        if array in uses and (array_uses.written or uses[array].written)
+    ]
