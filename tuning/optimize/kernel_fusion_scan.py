@@ -154,22 +154,22 @@ class _Host:
         """The bytes of the text that says how much memory the second array has. Raises NotUnderstood unless both are
         allocated in the same function, the second one is used for nothing else, and no other name is one of them."""
         first, second = (self._list_uses(name, loop) for name in (loop.first, loop.second))
-        found: list[tuple[int, int]] = []
+        sizes: list[tuple[int, int]] = []
         for i in second:
             size = self._read_allocation(i)
             if size:
-                found.append(size)
+                sizes.append(size)
             elif not self._is_declared(i) and self._text(i - 2, i + 2) != f"hipFree({loop.second})":
                 raise NotUnderstood(f"{loop.second} is used elsewhere")
         allocated = [i for i in first if self._read_allocation(i)]
-        if len(found) != 1 or len(allocated) != 1:
+        if len(sizes) != 1 or len(allocated) != 1:
             raise NotUnderstood("arrays that are not allocated once, in the same function")
         for i in first:
             before, after = self._tokens[i - 1].text, self._tokens[i + 1].text
             aliased = before in ("=", "&") or (after == "=" and not self._is_declared(i))
             if aliased and i not in allocated:
                 raise NotUnderstood(f"another name for {loop.first}")
-        return found[0]
+        return sizes[0]
 
     def _list_uses(self, name: str, loop: _HostLoop) -> list[int]:
         """The tokens that name a variable of the loop, outside it."""
@@ -208,8 +208,8 @@ class _Host:
     def _is_declared(self, at: int) -> bool:
         """Whether a token declares a variable, which nothing or a null pointer is assigned to."""
         tokens = self._tokens
-        own = any(entity.place[1] == tokens[at].start for entity in self.program.entities(tokens[at]))
-        return own and self._text(at + 1, at + 3) not in ("(", ")") and (
+        is_declaration = any(entity.place[1] == tokens[at].start for entity in self.program.entities(tokens[at]))
+        return is_declaration and self._text(at + 1, at + 3) not in ("(", ")") and (
             tokens[at + 1].text in (",", ";", "{") or self._text(at + 1, at + 3) in ("=nullptr", "=NULL", "=0")
         )  # fmt: skip
 
@@ -222,8 +222,8 @@ def _read_swap(statements: list[str]) -> tuple[str, str] | None:
     match = re.fullmatch(r"(?:auto|\w+)\s*\*?\s*(?:const )?(\w+)=(\w+);(\w+)=(\w+);(\w+)=(\w+);", text)
     if match is None:
         return None
-    kept, one, assigned, other, last, of_kept = match.groups()
-    return (one, other) if (assigned, last, of_kept) == (one, other, kept) else None
+    saved, first, assigned, second, last, from_saved = match.groups()
+    return (first, second) if (assigned, last, from_saved) == (first, second, saved) else None
 
 
 def _find_opening(tokens: tuple[Token, ...], at: int) -> int:
