@@ -31,7 +31,7 @@ SYNTH = Path(sys.executable).with_name("synth")
 FLAG_SETS = ("-O3", "-O3 -ffast-math", "-O3 -munsafe-fp-atomics")
 HANDWRITTEN = "corpus/handwritten/reduction"  # all of them would take ten minutes
 LISTING = "corpus/handwritten/grid_stride/vector_add.hip"
-TRITON = "tests/kernels/scripts/tuned_matmul.py"
+TRITON = "examples/tuned_matmul.py"
 
 
 @dataclass(frozen=True)

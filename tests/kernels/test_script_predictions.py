@@ -15,6 +15,7 @@ from hipsynth.profiling.preview import script_launches
 from hipsynth.training.models.documents import PredictionResult, SimulatedKernel
 
 FOLDER = Path(__file__).with_name("scripts")
+EXAMPLES = FOLDER.parents[2] / "examples"
 HEAD = DOUBLE + '\nx = torch.ones(1 << 24, device="cuda")\n'
 
 needs.package("triton")
@@ -33,7 +34,7 @@ def predict_text(text: str, folder: Path) -> PredictionResult:
 
 @pytest.fixture(scope="module")
 def matmul() -> PredictionResult:
-    return predict(FOLDER / "matmul.py", "1024", check=True)
+    return predict(EXAMPLES / "matmul.py", "1024", check=True)
 
 
 def test_a_prediction_is_near_what_executes(matmul: PredictionResult) -> None:
@@ -97,4 +98,4 @@ def test_scripts_without_launches_fail_with_a_reason(text: str, reason: Reason, 
 
 def test_options_of_hip_programs_are_refused() -> None:
     with pytest.raises(UsageError, match="grid: only for HIP programs"):
-        hipsynth.predict(FOLDER / "matmul.py", arch="gfx942", grid=4)
+        hipsynth.predict(EXAMPLES / "matmul.py", arch="gfx942", grid=4)

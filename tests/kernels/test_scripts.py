@@ -19,6 +19,7 @@ from hipsynth.simulator.scripts import compiled_kernels
 from hipsynth.simulator.scripts.prepare import prepare_script
 
 FOLDER = Path(__file__).with_name("scripts")
+EXAMPLES = FOLDER.parents[2] / "examples"
 
 needs.package("triton")
 
@@ -160,7 +161,7 @@ def test_softmax_asks_the_driver_and_passes_its_own_check(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx942"])
 def test_a_matrix_product_passes_its_own_check(arch: str, tmp_path: Path) -> None:
-    result = profile(FOLDER / "matmul.py", tmp_path, "256", arch=arch, exact=True)
+    result = profile(EXAMPLES / "matmul.py", tmp_path, "256", arch=arch, exact=True)
     assert (result.status, result.stdout) == ("ok", "passed\n"), result.message
     (kernel,) = result.kernels
     assert kernel.meta["matrix_instr_nonkdim"] == 16
@@ -272,7 +273,7 @@ def test_benchmarks_and_autotuning_use_simulated_time(tmp_path: Path) -> None:
 
 
 def test_the_autotuner_chooses_what_the_simulator_finds_fastest(tmp_path: Path) -> None:
-    result = profile(FOLDER / "tuned_matmul.py", tmp_path, "256")
+    result = profile(EXAMPLES / "tuned_matmul.py", tmp_path, "256")
     assert (result.status, result.stdout) == ("ok", "passed\n"), result.message
     [tuning] = result.autotunings
     assert (tuning.kernel, tuning.key) == ("matmul_kernel", {"M": 256, "N": 256, "K": 256})

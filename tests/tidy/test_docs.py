@@ -16,7 +16,7 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-TOP_FOLDERS = (*ROOMS, "studies", "tools", "benchmarks", "tests", "templates", "corpus", "vscode")
+TOP_FOLDERS = (*ROOMS, "studies", "tools", "benchmarks", "tests", "templates", "corpus", "examples", "vscode")
 COMMAND = re.compile(r"python -m ([\w.]+)")
 NAMED_FILE = re.compile(rf"`((?:{'|'.join(TOP_FOLDERS)})/[\w./-]+)`")
 MAX_ARCHITECTURE_LINES = 145
@@ -97,6 +97,14 @@ def test_the_architecture_stays_short() -> None:
     assert len((ROOT / "ARCHITECTURE.md").read_text().splitlines()) <= MAX_ARCHITECTURE_LINES
 
 
+def expand_braces(path: str) -> list[str]:
+    """`a/{b,c}.py` -> a/b.py and a/c.py, as a shell does."""
+    parts = re.fullmatch(r"(.*?)\{([^}]*)\}(.*)", path)
+    if parts is None:
+        return [path]
+    return [whole for one in parts[2].split(",") for whole in expand_braces(f"{parts[1]}{one}{parts[3]}")]
+
+
 def test_paths_in_the_architecture_exist() -> None:
     """Every `folder/...` in backticks of ARCHITECTURE.md; braces and stars are patterns, capitals stand for names."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
@@ -104,8 +112,8 @@ def test_paths_in_the_architecture_exist() -> None:
     missing = []
     folders = "|".join((*ROOMS, "studies", "templates", "corpus", "tests", "benchmarks", "tools", "docs"))
     for path in re.findall(rf"`((?:{folders})/[^`\s]*)`", (ROOT / "ARCHITECTURE.md").read_text()):
-        pattern = re.escape(path.rstrip("/")).replace(r"\{", "(").replace(r"\}", ")").replace(",", "|")
-        pattern = pattern.replace(r"\*", "[^/]*")
-        if not any(re.match(f"{pattern}(/|$)", file) for file in files):
-            missing.append(path)
+        for named in expand_braces(path.rstrip("/")):
+            pattern = re.escape(named).replace(r"\*", "[^/]*")
+            if not any(re.match(f"{pattern}(/|$)", file) for file in files):
+                missing.append(named)
     assert not missing

@@ -1,6 +1,7 @@
 """Matrix product with a grouped order of programs, after Triton's third tutorial: matmul.py [SIZE]."""
 
 import sys
+from collections.abc import Callable
 
 import torch
 import triton
@@ -51,11 +52,16 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return c
 
 
-size = int(sys.argv[1]) if len(sys.argv) > 1 else 512
-torch.manual_seed(0)
-a = torch.randn((size, size), device="cuda", dtype=torch.float16)
-b = torch.randn((size, size), device="cuda", dtype=torch.float16)
-c = matmul(a, b)
-if size <= 512:
-    torch.testing.assert_close(c, torch.matmul(a, b), atol=1e-2, rtol=1e-2)
-print("passed")
+def check(product: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], size: int) -> None:
+    """Multiplies random matrices; small ones are compared with PyTorch's product."""
+    torch.manual_seed(0)
+    a = torch.randn((size, size), device="cuda", dtype=torch.float16)
+    b = torch.randn((size, size), device="cuda", dtype=torch.float16)
+    c = product(a, b)
+    if size <= 512:
+        torch.testing.assert_close(c, torch.matmul(a, b), atol=1e-2, rtol=1e-2)
+    print("passed")
+
+
+if __name__ == "__main__":
+    check(matmul, int(sys.argv[1]) if len(sys.argv) > 1 else 512)
