@@ -2,7 +2,7 @@
 
     python -m tools.code_figures [--revision REV] [--json]
 
-Product code is all Python outside tests/, tools/, studies/ and benchmarks/. A name counts as one word if it has no
+Product code is all Python outside tests/, tools/, studies/, benchmarks/ and examples/. A name is one word if it has no
 underscore inside; a class name as doubled if two modules define it; an import as upward if its room comes after the
 importing one; a variable as vague if its name (VAGUE_NAMES) says nothing about its value.
 """
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 ROOMS = (
     "core", "toolchain", "source", "simulator", "profiling", "synth", "training", "tuning", "serving", "library", "cli",
 )  # fmt: skip
-NO_PRODUCT = ("tests/", "tools/", "studies/", "benchmarks/", "hipsynth/", "corpus/", "docs/", "vscode/")
+NO_PRODUCT = ("tests/", "tools/", "studies/", "benchmarks/", "hipsynth/", "corpus/", "examples/", "docs/", "vscode/")
 
 VAGUE_NAMES = frozenset(
     "found one made known own told held seen what whole way done kept shown given asked said".split()  # noqa: SIM905

@@ -24,19 +24,23 @@ def draw_figures(
 
     `predicted` maps a predictor's name ("model" and the baselines) to split to normalised predictions.
     """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    # Text elements instead of paths, and reproducible ids.
-    matplotlib.rcParams.update({"svg.hashsalt": "hipsynth", "svg.fonttype": "none", "font.size": 8})
+    set_style()
     folder.mkdir(parents=True, exist_ok=True)
     for split, samples in parts.items():
         if samples:
             truths = [sample.true_metrics() for sample in samples]
             _save_figure(_draw_scatter(split, truths, predicted["model"][split]), folder / f"scatter_{split}")
             _save_figure(
-                _draw_within(split, truths, {n: by[split] for n, by in predicted.items()}), folder / f"within_{split}"
+                draw_shares(split, truths, {n: by[split] for n, by in predicted.items()}), folder / f"within_{split}"
             )
+
+
+def set_style() -> None:
+    """Makes matplotlib draw into files: small print, text elements instead of paths, and reproducible ids."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams.update({"svg.hashsalt": "hipsynth", "svg.fonttype": "none", "font.size": 8})
 
 
 def _save_figure(figure: Any, stem: Path) -> None:
@@ -75,7 +79,8 @@ def _draw_scatter(split: str, truths: Predicted, predictions: Predicted) -> Any:
     return figure
 
 
-def _draw_within(split: str, truths: Predicted, predicted: Mapping[str, Predicted]) -> Any:
+def draw_shares(split: str, truths: Predicted, predicted: Mapping[str, Predicted]) -> Any:
+    """A figure: the share of values whose relative error is at most so many percent, for each metric and predictor."""
     figure, axes = _make_grid(share=True)
     bounds = np.linspace(0, 50, 101)
     for metric, axis in zip(table.paper_ids(), axes.flat, strict=True):
@@ -86,9 +91,12 @@ def _draw_within(split: str, truths: Predicted, predicted: Mapping[str, Predicte
             axis.plot(bounds, shares, label=name.replace("_", " "), color=COLOURS.get(name), linewidth=1.2)
         axis.set_title(table.metric_table().metrics[metric].title)
         axis.grid(alpha=0.3)
-    # Beside the title, where it hides no curve.
-    figure.legend(*axes.flat[0].get_legend_handles_labels(), fontsize=7, loc="upper right", ncols=2)
+    # One row between the figure's title and the plots', where it hides neither them nor a curve.
+    figure.legend(
+        *axes.flat[0].get_legend_handles_labels(), fontsize=7, loc="upper center", bbox_to_anchor=(0.5, 0.972),
+        ncols=len(predicted), frameon=False,
+    )  # fmt: skip
     figure.supxlabel("relative error, %")
     figure.supylabel("share of samples within, %", x=0.005)
-    figure.suptitle(f"Share within an error bound: model and baselines; split: {split}")
+    figure.suptitle(f"Share within an error bound: model and baselines; split: {split}", y=0.99)
     return figure
