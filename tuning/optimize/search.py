@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TypeVar
 
 from hipsynth.core.errors import HipsynthError
@@ -31,6 +32,9 @@ PREDICTIONS = 0.25  # of the time that a round leaves: what its predictions may 
 ORDERS = 0.25  # of the budget: what other orders of work-groups may take at most
 CHANGES = 0.2  # of the budget: what changes of the fastest program's source may take at most
 GAIN = 0.01  # least relative gain of a step
+SLOWER = (
+    1.25  # ratio of predictions from which a candidate is not executed: ten times what most of these ratios are off
+)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -218,7 +222,8 @@ class Search:
             for move, text in make_candidates(self.program, state, origin, tried, self.allow):
                 options.append((0.0, len(options), state, move, text))
         evident = [option for option in options if option[3].evident]
-        ranked = self._rank_options(self._order_options([option for option in options if not option[3].evident]))
+        others = [option for option in options if not option[3].evident and not self._is_known_slower(option)]
+        ranked = self._rank_options(self._order_options(others))
         kept_states = []
         for option, (timed, check, took_s) in self._run_batches(
             (evident + ranked)[:PER_ROUND], self._try_candidate, self._is_over
@@ -239,9 +244,11 @@ class Search:
         return [options[number] for number in take_turns(sorted(numbers, key=times.__getitem__), numbers)]
 
     def _rank_options(self, options: list[Option]) -> list[Option]:
-        """By predicted time relative to the prediction of the state; where nothing is predicted, in their order."""
+        """By predicted time relative to the prediction of the state, without those that are much slower by it. What is
+        not predicted comes last, in its order; in a later round if a prediction takes less time than a run."""
+        began = self.clock.spent_s
         runs_s = PER_ROUND / AT_ONCE * self._slowest_s  # what the round will need for its candidates
-        until = self.clock.spent_s + PREDICTIONS * max(0.0, self.clock.budget_s - self.clock.spent_s - runs_s)
+        until = began + PREDICTIONS * max(0.0, self.clock.budget_s - began - runs_s)
         states = {id(option[2]): option[2] for option in options[:MOST_PREDICTED]}
         predictions = {id(state): self._predict_duration(state.text) for state in states.values()}
         worth = [option for option in options[:MOST_PREDICTED] if predictions[id(option[2])]]
@@ -254,8 +261,16 @@ class Search:
             before = predictions[id(state)]
             ratio = after / before if after and before else 1.0
             ranked.append((ratio * state.found.duration_ns, number, state, move, text))
-        texts_ranked = {option[1] for option in ranked}
-        return sorted(ranked, key=lambda one: one[:2]) + [option for option in options if option[1] not in texts_ranked]
+        numbers = {option[1] for option in ranked}
+        unranked = [option for option in options if option[1] not in numbers]
+        promising = [option for option in sorted(ranked, key=itemgetter(0, 1)) if not self._is_known_slower(option)]
+        is_cheap = self.clock.spent_s - began < len(ranked) * self._slowest_s
+        return promising if promising and is_cheap else promising + unranked
+
+    def _is_known_slower(self, option: Option) -> bool:
+        """Whether predictions that were made say that a candidate is much slower than its state."""
+        before, after = (self._predictions.get(text) for text in (option[2].text, option[4]))
+        return before is not None and after is not None and after > SLOWER * before
 
     def _predict_duration(self, text: str) -> float | None:
         if text not in self._predictions:

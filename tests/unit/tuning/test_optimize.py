@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pkgutil
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -386,6 +386,25 @@ def test_slow_predictions_give_way_to_runs(program: ParsedProgram) -> None:
     found = Search(program, Fake(), lambda text: VerificationCheck("x", True), predict, 60.0, clock=clock)
     found.run()
     assert len(found.steps) >= 5 and now[0] <= 72.0 + 10.0
+
+
+def test_what_is_predicted_to_be_much_slower_is_not_executed(program: ParsedProgram) -> None:
+    executed: list[str] = []
+
+    class Counting(Fake):
+        def __call__(self, text: str) -> CandidateMeasurement:
+            executed.append(text)
+            return super().__call__(text)
+
+    def predict(text: str) -> float:
+        return 200.0 if "coarsen" in text or "item_x" in text else 100.0
+
+    def run(predict: Callable[[str], float | None]) -> set[str]:
+        executed.clear()
+        Search(program, Counting(), lambda text: VerificationCheck("x", True), predict, 40.0).run()
+        return {text for text in executed if "item_x" in text}
+
+    assert run(lambda text: None) and not run(predict)
 
 
 def test_a_wrong_candidate_is_never_kept(program: ParsedProgram) -> None:
