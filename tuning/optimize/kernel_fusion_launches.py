@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -210,10 +211,18 @@ def _parameter_key(call: FusedLaunch, parameter: FunctionParameter) -> tuple[str
 def come_together(program: ParsedProgram, before: FusedLaunch, after: FusedLaunch) -> bool:
     """Whether nothing is between two launches of the same shape, and their arrays are told apart by their names."""
     between = program.unit.text[before.launch.end : after.launch.start]
+    if _is_conditional(program, before.launch):
+        return False
     if (before.launch.grid, before.launch.block) != (after.launch.grid, after.launch.block):
         return False
     named = all(_NAME.fullmatch(array) for call in (before, after) for array in call.uses())
     return named and _BETWEEN.fullmatch(between) is not None  # `a + 1` may be part of what `a` is
+
+
+def _is_conditional(program: ParsedProgram, launch: LaunchStatement) -> bool:
+    """Whether a launch alone is the body of an `if`, an `else` or a loop, so that what follows it is not."""
+    at = bisect_left(program.tokens, launch.start, key=lambda token: token.start)
+    return program.tokens[at - 1].text in (")", "else", "do")
 
 
 def has_one_axis(program: ParsedProgram, shape: str) -> bool:

@@ -72,6 +72,9 @@ def test_a_joined_program_leaves_the_same_memory(text: str) -> None:
         ("  shift<<<", "  hipDeviceSynchronize();\n  shift<<<"),
         ("y[i] = x[i] + a;", "{ __shared__ float s; if (threadIdx.x == 0) s = a; __syncthreads(); y[i] = x[i] + s; }"),
         ("(b, c, 3.0f, n)", "(b, b + 1, 3.0f, n)"),
+        ("  scale<<<", "  if (n > 7) scale<<<"),
+        ("  scale<<<", "  for (int i = 0; i < 2; ++i)\n    scale<<<"),
+        ("  scale<<<", "  if (n < 7) return 1; else scale<<<"),
         ("  const int n = 1000;", "  const int n = 1000; dim3 grid(4, 2);"),
     ],
 )
