@@ -201,7 +201,9 @@ class _Writer:
         """The body of the kernel: which work-items a lane executes."""
         plan, block, names = self.plan, self.block, self._hardware_axes()
         assert plan.shape is not None
-        lines = [f"  {statement}" for transformation in list_planned(plan) for statement in transformation.first]
+        planned = list(list_planned(plan))
+        begin = [statement for transformation in planned for statement in transformation.first]
+        lines = [f"  {statement.replace('PER_LANE', str(plan.coarsen))}" for statement in begin]
         shape = ", ".join(map(str, block))
         lines.append(f"  const dim3 lane_block({shape}), lane_groups(lane_groups_x, lane_groups_y, lane_groups_z);")
         for axis in range(3):
@@ -227,8 +229,10 @@ class _Writer:
             if a not in plan.copies and block[a] % self._items_per_group(a)
         ]
         run = self._write_items()
-        lines.append(f"  if ({' && '.join(guards)}) {{\n{run}  }}" if guards else run.rstrip("\n"))
-        lines += [f"  {statement}" for transformation in list_planned(plan) for statement in transformation.last]
+        items = f"  if ({' && '.join(guards)}) {{\n{run}  }}" if guards else run.rstrip("\n")
+        again = [f"  {statement}" for transformation in planned for statement in transformation.again]
+        lines += [items, *again, items] if again else [items]
+        lines += [f"  {statement}" for transformation in planned for statement in transformation.last]
         return "\n".join(lines) + "\n"
 
     def _items_per_group(self, axis: int) -> int:

@@ -209,9 +209,8 @@ class _Host:
         """Whether a token declares a variable, which nothing or a null pointer is assigned to."""
         tokens = self._tokens
         is_declaration = any(entity.place[1] == tokens[at].start for entity in self.program.entities(tokens[at]))
-        return is_declaration and self._text(at + 1, at + 3) not in ("(", ")") and (
-            tokens[at + 1].text in (",", ";", "{") or self._text(at + 1, at + 3) in ("=nullptr", "=NULL", "=0")
-        )  # fmt: skip
+        is_null = self._text(at + 1, at + 3) in ("=nullptr", "=NULL", "=0")
+        return is_declaration and (is_null or tokens[at + 1].text in (",", ";", "{"))
 
 
 def _read_swap(statements: list[str]) -> tuple[str, str] | None:

@@ -28,7 +28,8 @@ class TransformationPlan:
     one axis and stores along the other one; a plan with it has nothing else. `halo`: results of a lane of groups that
     stage the windows of their work-items in the LDS; a plan with it has nothing else. `matrix`: results of a group
     along x and y that its wavefronts compute with matrix instructions, and iterations of the loop that are staged at a
-    time; a plan with it has nothing else.
+    time; a plan with it has nothing else. `places`: a group counts the places that its work-items take by an atomic
+    addition, and adds to memory once.
     """
 
     shape: Shape | None = None  # None: the launch is unchanged
@@ -50,6 +51,7 @@ class TransformationPlan:
     transpose: int = 0
     halo: int = 0
     matrix: Shape | None = None
+    places: bool = False
 
     @property
     def is_complete(self) -> bool:

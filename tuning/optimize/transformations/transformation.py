@@ -34,7 +34,8 @@ class Transformation:
     helps. `edit_body`: edits within the kernel's body; raises
     NotUnderstood. `edit_jammed`: the same for the text of work-items that are executed together. `helper`: source
     before the first kernel. `parameter`: what the function of one work-item is passed, (declaration, value). `first`
-    and `last`: statements of the kernel before and after its work-items.
+    and `last`: statements of the kernel before and after its work-items, PER_LANE of which a lane executes. `again`:
+    statements after which they are executed once more.
     """
 
     helps: tuple[str, ...]
@@ -48,3 +49,4 @@ class Transformation:
     parameter: tuple[str, str] | None = None
     first: tuple[str, ...] = ()
     last: tuple[str, ...] = ()
+    again: tuple[str, ...] = ()
