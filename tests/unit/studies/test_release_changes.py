@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ def label(program: str, **changes: Any) -> dict[str, Any]:
     return one | {"TCC_MISS": 100, "L1_Cache_Hit_Rate": 0.0, "L2_Cache_Hit_Rate": 50.0} | changes
 
 
-def release(folder: Path, *labels: dict[str, Any]) -> Path:
+def release(folder: Path, *labels: dict[str, Any], version: str = "labels-1") -> Path:
     (folder / "labels").mkdir(parents=True)
     pq.write_table(pa.Table.from_pylist(list(labels)), folder / "labels" / "train-0000-0019.parquet")
+    (folder / "release.json").write_text(json.dumps({"shards": {"0000": {"tools": {"version": version}}}}))
     return folder
 
 
@@ -29,9 +31,10 @@ def test_labels_that_both_have_are_compared(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(release_changes, "ROOT", tmp_path)
     old = release(tmp_path / "old", label("a"), label("b"), label("gone"))
     slower = label("b", duration_ns=2000.0, bottleneck="l2", TCC_MISS=250, L2_Cache_Hit_Rate=20.0)
-    new = release(tmp_path / "new", label("a"), slower, label("more"))
+    new = release(tmp_path / "new", label("a"), slower, label("more"), version="labels-2")
     assert release_changes.main([str(old), str(new)]) == 0
     text = (tmp_path / "page.md").read_text()
+    assert "labelled by `labels-1`, and again by `labels-2`" in text
     assert "2 of 3 before" in " ".join(text.split()) and "3 now" in " ".join(text.split())
     (whole,) = [line for line in text.splitlines() if line.startswith("| all |")]
     assert [cell.strip() for cell in whole.split("|")[2:-1]] == ["2", "+41.4%", "41.4%", "50%", "0%", "50%", "50%"]
