@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import functools
 import math
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,14 +34,16 @@ PAGE = Path(__file__).parents[1] / "docs" / "reference" / "optimize.md"
 ARCHS = ("gfx90a", "gfx942")
 BUDGET_S = 60.0  # what `synth optimize` takes unasked
 IMPROVED = 1.02  # speed-up from which a program counts as improved
-HEAD = ("problem", "program", "before, us", "after, us", "speed-up", "by hand", "steps")
+HEAD = ("problem", "program", "before, us", "after, us", "speed-up", "by hand", "by hand in halves", "steps")
+HALVES = re.compile(r"\b(_Float16|__half2?|half2?|__hip_bfloat16)\b")
 ENDS = {"budget": "at the end of its budget", "clock": "by the clock", "nothing left": "with nothing left to try"}
 
 
 @dataclass(frozen=True)
 class OptimizedProgram:
     """What the search made of the first step of a problem. `by_hand`: how many times as fast the fastest step of the
-    problem is, `hand_step`; `answer`: None where the search refused, because of `refusal`."""
+    problem is, `hand_step`, without those in half precision, which no search may choose; `in_halves`: the fastest of
+    these, 0 without any. `answer`: None where the search refused, because of `refusal`."""
 
     problem: str
     program: str
@@ -50,6 +53,7 @@ class OptimizedProgram:
     hand_step: str
     answer: OptimizeDocument | None
     refusal: str = ""
+    in_halves: float = 0.0
 
     @property
     def speedup(self) -> float:
@@ -88,15 +92,19 @@ def optimize_job(folder: Path, job: OptimizeJob) -> OptimizedProgram:
     steps = steps_by_problem()[job.problem]
     first = steps[0]
     durations = {step.name: handwritten.figures(step, job.arch).total("Duration") for step in steps}
-    fastest = min(durations, key=lambda name: durations[name])
-    by_hand = durations[first.name] / durations[fastest]
+    gains = {name: durations[first.name] / duration for name, duration in durations.items()}
+    in_halves = [step.name for step in steps if HALVES.search(step.path.read_text())]
+    fastest = max(gains.keys() - in_halves, key=lambda name: gains[name])
+    half_gain = max((gains[name] for name in in_halves), default=0.0)
     answer, refusal = None, ""
     try:
         request = OptimizeRequest(first.path.read_text(), target_of(job.arch), job.budget_s, journal=folder / "runs")
         answer = optimize_program(request).document(Path(first.path.name), job.arch, request.target.flags)
     except HipsynthError as error:
         refusal = f"{error.what}: {error.cause}"
-    return OptimizedProgram(job.problem, first.name, job.arch, job.budget_s, by_hand, fastest, answer, refusal)
+    return OptimizedProgram(
+        job.problem, first.name, job.arch, job.budget_s, gains[fastest], fastest, answer, refusal, half_gain
+    )
 
 
 def open_results(folder: Path) -> ResultJournal[JsonObject]:
@@ -138,13 +146,16 @@ def name_path(answer: OptimizeDocument) -> str:
 
 def format_row(row: OptimizedProgram) -> list[str]:
     answer = row.answer
-    by_hand = f"{row.by_hand:.2f} `{row.hand_step}`" if row.by_hand >= IMPROVED else "1.00"
+    by_hand = [
+        f"{row.by_hand:.2f} `{row.hand_step}`" if row.by_hand >= IMPROVED else "1.00",
+        f"{row.in_halves:.2f}" if row.in_halves else "",
+    ]
     if answer is None or answer.status != "improved":
         why = row.refusal if answer is None else answer.reason
-        return [row.problem, f"`{row.program}`", "", "", "1.00", by_hand, why.rstrip(".")]
+        return [row.problem, f"`{row.program}`", "", "", "1.00", *by_hand, why.rstrip(".")]
     sizes = "" if answer.holds else " (not at all sizes)"
     times = [f"{answer.before_ns / 1e3:.1f}", f"{answer.after_ns / 1e3:.1f}", f"{answer.speedup:.2f}{sizes}"]
-    return [row.problem, f"`{row.program}`", *times, by_hand, name_path(answer)]
+    return [row.problem, f"`{row.program}`", *times, *by_hand, name_path(answer)]
 
 
 def summarise_results(rows: Sequence[OptimizedProgram]) -> str:

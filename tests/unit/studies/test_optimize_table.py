@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -46,9 +47,10 @@ def make_result(problem: str, speedup: float, by_hand: float, *, holds: bool = T
 
 def test_a_row_has_the_steps_that_led_to_the_answer() -> None:
     row = format_row(make_result("gemm", 4.0, 16.0))
-    assert row == ["gemm", "`gemm_naive`", "4.0", "1.0", "4.00", "16.00 `gemm_best`", "jam k, hints k"]
+    assert row == ["gemm", "`gemm_naive`", "4.0", "1.0", "4.00", "16.00 `gemm_best`", "", "jam k, hints k"]
     assert format_row(make_result("gemm", 4.0, 16.0, holds=False))[4] == "4.00 (not at all sizes)"
-    assert format_row(make_result("fft", 1.0, 1.0))[4:] == ["1.00", "1.00", "nothing is faster"]
+    assert format_row(make_result("fft", 1.0, 1.0))[4:] == ["1.00", "1.00", "", "nothing is faster"]
+    assert format_row(replace(make_result("gemm", 4.0, 16.0), in_halves=32.0))[6] == "32.00"
 
 
 def test_a_gain_beyond_the_version_by_hand_makes_up_for_nothing() -> None:
