@@ -30,11 +30,14 @@ class TensorBytes:
         return hashlib.blake2b(self.data, digest_size=16).hexdigest()
 
 
-def observe_script(artefacts: Artefacts, folder: Path, *, seed: int = 0, tensors: bool = True) -> Artefacts:
+def observe_script(
+    artefacts: Artefacts, folder: Path, *, seed: int = 0, tensors: bool = True, still: bool = False
+) -> Artefacts:
     """The script, to be run in `folder`, which also leaves what its kernels wrote in a file there (`tensors`). `seed`:
-    not 0, its random generators give other numbers. Generators without a seed always get one."""
+    not 0, its random generators give other numbers. Generators without a seed always get one. `still`: whatever it
+    times takes the same time, so that runs whose kernels are not equally fast print the same."""
     assert artefacts.interpreter is not None
-    settings = {"seed": seed, "tensors": str(folder.resolve() / FILE) if tensors else ""}
+    settings = {"seed": seed, "tensors": str(folder.resolve() / FILE) if tensors else "", "still": still}
     places = dict(artefacts.interpreter.places) | {VARIABLE: json.dumps(settings)}
     return replace(artefacts, interpreter=replace(artefacts.interpreter, places=tuple(places.items())))
 

@@ -33,7 +33,8 @@ class ScriptTrials:
     compiled kernels, which a later run of the same variant finds, and each variant those of the script itself.
 
     Conditions mean what they do for HIP programs, but `redraw` is the number by which random generators are seeded
-    otherwise, and the outputs of exact runs are the tensors that kernels wrote.
+    otherwise, and the outputs of exact runs are the tensors that kernels wrote. In those that count nothing, whatever
+    the script times takes the same time.
     """
 
     project: Project
@@ -64,7 +65,10 @@ class ScriptTrials:
             entry, original = self.compiled / text_id(text), self.compiled / text_id(self.text)
             stored = entry if entry.is_dir() else original
             with reuse_entry(entry, stored, placed.artefacts, placed.folder) as runnable:
-                watched = observe_script(runnable, placed.folder, seed=conditions.redraw, tensors=conditions.exact)
+                watched = observe_script(
+                    runnable, placed.folder, seed=conditions.redraw, tensors=conditions.exact,
+                    still=conditions.exact and not conditions.count,
+                )  # fmt: skip
                 result = api.run_program(
                     watched, devices.load_device(target.device), placed.folder, conditions.limits(), placed.arguments,
                     mounts=placed.mounts, observation=observation,

@@ -54,6 +54,9 @@ def changed_text(body: str, decorator: str = "", **values: int) -> str:
             "k[g](p, n, BLOCK=64, num_warps=8, waves_per_eu=2,)\n",
         ),
         ("B = 64\nk[(n // B,)](p, n, BLOCK=B)\n", {"BLOCK": 32}, "B = 32\nk[(n // B,)](p, n, BLOCK=B)\n"),
+        ("k[(8,)](p, n, 64, 16)\n", {"BLOCK": 128, "BLOCK_M": 32}, "k[(8,)](p, n, 128, 32)\n"),
+        ("B, c = 64, n\nk[g](p, n, B)\n", {"BLOCK": 32}, "B, c = 32, n\nk[g](p, n, B)\n"),
+        ("B: int = 64\nk[g](p, n, BLOCK=B)\n", {"BLOCK": 32}, "B: int = 32\nk[g](p, n, BLOCK=B)\n"),
         ("def f(x, b=64): k[g](p, x, BLOCK=b)\n", {"BLOCK": 32}, "def f(x, b=32): k[g](p, x, BLOCK=b)\n"),
         ("k[(cdiv(n, 64),)](p, n, BLOCK=64)\n", {"BLOCK": 32}, "k[(cdiv(n, 32),)](p, n, BLOCK=32)\n"),
         (
@@ -73,6 +76,20 @@ def test_the_only_configuration_of_an_autotuner_changes() -> None:
     decorator = "@triton.autotune(configs=[triton.Config({'BLOCK': 64}, num_warps=2)], key=['N'])\n"
     text = changed_text("k[g](p, n)\n", decorator, BLOCK=128, num_warps=4, num_stages=1)
     assert "triton.Config({'BLOCK': 128}, num_warps=4, num_stages=1)" in text and text.endswith("k[g](p, n)\n")
+
+
+@pytest.mark.parametrize(
+    ("config", "after"),
+    [
+        ("triton.Config({'BLOCK': 64,})", "triton.Config({'BLOCK': 64, \"waves_per_eu\": 2,}, num_stages=1)"),
+        ("triton.Config({}, num_warps=2)", 'triton.Config({"waves_per_eu": 2}, num_warps=2, num_stages=1)'),
+        ("triton.Config({'waves_per_eu': 1})", "triton.Config({'waves_per_eu': 2}, num_stages=1)"),
+    ],
+)
+def test_compiler_options_of_a_configuration_stand_in_its_dictionary(config: str, after: str) -> None:
+    decorator = f"@triton.autotune(configs=[{config}], key=['N'])\n"
+    text = changed_text("k[g](p, n)\n", decorator, waves_per_eu=2, num_stages=1)
+    assert after in text, text
 
 
 @pytest.mark.parametrize(
@@ -175,6 +192,12 @@ def test_integers_texts_and_missing_tensors_must_be_the_same() -> None:
     assert compare_scripts(before, before).exact
     assert "differs" in compare_scripts(before, trial_of("int32", b"\2\0\0\0")).reason
     assert "prints" in compare_scripts(before, trial_of("int32", b"\1\0\0\0", stdout="x")).reason
+    maximum, other, failed, count = (
+        trial_of("int32", b"\1\0\0\0", stdout=text)
+        for text in ("error 1.5e-08 PASS 3", "error 0.0 PASS 3", "error 0.0 FAIL 3", "error 0.0 PASS 2")
+    )
+    assert compare_scripts(maximum, other).exact and not compare_scripts(maximum, maximum).reason
+    assert all("prints" in compare_scripts(maximum, one).reason for one in (failed, count))
     assert "other tensors" in compare_scripts(before, trial_of("int64", b"\1\0\0\0")).reason
     assert "other tensors" in compare_scripts(Trial("ok", exit_code=0), Trial("ok", exit_code=0)).reason
 

@@ -20,6 +20,9 @@ from hipsynth.tuning.trial.refusal import KernelRefusal
 
 # Compile options, with the values that Triton takes where none is written; all are tried, written or not.
 OPTIONS = {"num_warps": 4, "num_stages": 2, "waves_per_eu": 0, "matrix_instr_nonkdim": 0}
+CONFIG_OPTIONS = frozenset(
+    {"num_warps", "num_stages"}
+)  # what triton.Config takes by name; others are in its dictionary
 _BLOCK = re.compile(r"BLOCK|TILE|CHUNK|SPLIT|GROUP", re.IGNORECASE)
 _COUNT = re.compile(r"SPLIT|GROUP", re.IGNORECASE)
 BLOCKS, COUNTS, WARPS, STAGES = (16, 8192), (1, 32), (1, 16), (1, 4)
@@ -28,12 +31,13 @@ BLOCKS, COUNTS, WARPS, STAGES = (16, 8192), (1, 32), (1, 16), (1, 4)
 @dataclass(frozen=True)
 class MetaParameter:
     """A parameter of a kernel: its value, and the bytes [start, end) that hold it; where start is end, it is not
-    written, and an argument is added there."""
+    written, and an argument is added there, or (`is_item`) an item of a configuration's dictionary."""
 
     kernel: str
     name: str
     value: int
     places: tuple[tuple[int, int], ...]
+    is_item: bool = False
 
     @property
     def is_block(self) -> bool:
@@ -85,8 +89,10 @@ def write_values(source: TritonSource, values: Mapping[MetaParameter, int]) -> s
     """The script with other values."""
     edits = []
     for parameter, value in values.items():
+        added = f'"{parameter.name}": {value}' if parameter.is_item else f"{parameter.name}={value}"
         for start, end in parameter.places:
-            edits.append(Edit(start, end, str(value) if start < end else f", {parameter.name}={value}"))
+            is_first = source.data[:start].endswith(b"{")
+            edits.append(Edit(start, end, str(value) if start < end else added if is_first else f", {added}"))
     return apply_edits(source.data, join_insertions(edits)).decode()
 
 
@@ -109,6 +115,10 @@ def _is_launch(call: ast.Call, kernel: str) -> bool:
     return is_one and isinstance(function.value, ast.Name) and function.value.id == kernel
 
 
+def _positions_of(node: ast.FunctionDef) -> dict[str, int]:
+    return {argument.arg: number for number, argument in enumerate([*node.args.posonlyargs, *node.args.args])}
+
+
 def _parameters_of(node: ast.FunctionDef) -> list[str]:
     arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
     return [
@@ -123,8 +133,11 @@ def _read_parameter(
     options: Mapping[str, int],
 ) -> MetaParameter | None:  # fmt: skip
     """A parameter that every call writes as the same number, or an option that none writes, or whose value is known."""
-    written = [_written_value(call, name) for call in calls]
+    places = _positions_of(kernel.node) if calls is launches else {}
+    written = [_written_value(call, name, places.get(name)) for call in calls]
     if not any(written):
+        if calls is not launches and name not in CONFIG_OPTIONS:
+            return _add_items(source, kernel.name, name, calls)
         takes_all = any(keyword.arg is None for call in calls for keyword in call.keywords)
         if name not in OPTIONS or takes_all or not all(call.args or call.keywords for call in calls):
             return None
@@ -144,6 +157,23 @@ def _read_parameter(
     return MetaParameter(kernel.name, name, value, tuple(sorted(places)))
 
 
+def _add_items(source: TritonSource, kernel: str, name: str, configs: list[ast.Call]) -> MetaParameter | None:
+    """A compile option that the dictionary of no configuration has, and each can take."""
+    if name not in OPTIONS:
+        return None
+    tables = [table for config in configs for table in _tables_of(config)]
+    if len(tables) != len(configs):
+        return None
+    ends = [source.end_of(table.values[-1]) if table.values else source.start_of(table) + 1 for table in tables]
+    return MetaParameter(kernel, name, OPTIONS[name], tuple((end, end) for end in ends), is_item=True)
+
+
+def _tables_of(call: ast.Call) -> list[ast.Dict]:
+    """The dictionaries of parameters that a configuration is given."""
+    named = [keyword.value for keyword in call.keywords if keyword.arg == "kwargs"]
+    return [part for part in [*call.args, *named] if isinstance(part, ast.Dict)]
+
+
 def _take_expressions(
     source: TritonSource, kernel: JitFunction, name: str, written: list[ast.expr | None], options: Mapping[str, int]
 ) -> MetaParameter | None:
@@ -155,13 +185,16 @@ def _take_expressions(
     return MetaParameter(kernel.name, name, options[name], places)
 
 
-def _written_value(call: ast.Call, name: str) -> ast.expr | None:
-    """What a launch, or a configuration's dictionary or keywords, gives a parameter."""
+def _written_value(call: ast.Call, name: str, position: int | None) -> ast.expr | None:
+    """What a launch, or a configuration's dictionary or keywords, gives a parameter; `position`: its place among the
+    arguments of a launch."""
+    if position is not None and position < len(call.args):
+        is_clear = not any(isinstance(part, ast.Starred) for part in call.args[: position + 1])
+        return call.args[position] if is_clear else None
     pairs: list[tuple[object, ast.expr]] = [(keyword.arg, keyword.value) for keyword in call.keywords]
-    for part in [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "kwargs")]:
-        if isinstance(part, ast.Dict):
-            pairs += [(key.value, value) for key, value in zip(part.keys, part.values, strict=True)
-                      if isinstance(key, ast.Constant)]  # fmt: skip
+    for part in _tables_of(call):
+        pairs += [(key.value, value) for key, value in zip(part.keys, part.values, strict=True)
+                  if isinstance(key, ast.Constant)]  # fmt: skip
     return next((value for key, value in pairs if key == name), None)
 
 
@@ -185,8 +218,8 @@ def _bindings_of(source: TritonSource, name: str) -> Iterator[ast.Constant | Non
     kernels = {function.node for function in source.functions}
     numbers = dict[ast.AST, ast.Constant]()
     for node in ast.walk(source.tree):
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and _is_number(node.value):
-            numbers |= dict.fromkeys(node.targets, node.value)
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            numbers |= _assigned_numbers(node)
         elif isinstance(node, ast.FunctionDef | ast.Lambda) and node not in kernels:
             arguments = [*node.args.posonlyargs, *node.args.args]
             defaults = zip(arguments[::-1], node.args.defaults[::-1], strict=False)
@@ -199,6 +232,18 @@ def _bindings_of(source: TritonSource, name: str) -> Iterator[ast.Constant | Non
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load):
             yield numbers.get(node)
+
+
+def _assigned_numbers(node: ast.Assign | ast.AnnAssign) -> dict[ast.AST, ast.Constant]:
+    """The numbers that an assignment gives to its targets, each or (`a, b = 1, 2`) one by one."""
+    pairs = list[tuple[ast.expr, ast.expr | None]]()
+    for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+        value = node.value
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+            pairs += zip(target.elts, value.elts, strict=True)
+        else:
+            pairs.append((target, value))
+    return {target: value for target, value in pairs if isinstance(value, ast.Constant) and _is_number(value)}
 
 
 def _grid_numbers(launch: ast.Call, name: str, value: int) -> list[ast.Constant]:

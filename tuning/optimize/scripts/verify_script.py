@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -17,6 +18,8 @@ from hipsynth.tuning.trial import Conditions, Trial, TrialComparison, map_at_onc
 from hipsynth.tuning.trial.rounding import compare_numbers
 from hipsynth.tuning.trial.script import KIND, ScriptTrials
 
+# A printed number that follows from tensors, which may differ in their last bits: a maximum error, a sum.
+FRACTION = re.compile(r"[-+ ]?(\d+\.\d*|\.\d+|\d+(?=[eE][-+]?\d))([eE][-+]?\d+)?")
 TIME_S = 60.0  # processor time of one exact run
 # PyTorch's name of a type -> the name that comparisons have for it, and the relative tolerance.
 KINDS = {
@@ -87,11 +90,11 @@ class ScriptVerifier:
 
 
 def compare_scripts(before: Trial, after: Trial) -> TrialComparison:
-    """Compares exit codes, what is printed, and each tensor within the tolerance of its type."""
+    """Compares exit codes, what is printed but for fractions, and each tensor within the tolerance of its type."""
     if not after.ok or after.exit_code != before.exit_code:
         why = f"{after.reason}: " if after.reason not in (Reason.NONE, "") else f"exit code {after.exit_code}: "
         return TrialComparison(False, False, reason=f"the changed script fails: {why}{after.message[:300]}")
-    if before.stdout != after.stdout:
+    if FRACTION.sub("", before.stdout) != FRACTION.sub("", after.stdout):
         return TrialComparison(False, False, reason="it prints something else")
     shapes = [[(output.kind, output.bytes) for output in trial.outputs] for trial in (before, after)]
     if shapes[0] != shapes[1] or not before.outputs:
