@@ -19,11 +19,11 @@ def swizzle_program(file: Path, question: SwizzleSettings, say: Callable[[str], 
     Raises CompileFailed or BadInput for a program that does not compile or run, or launches nothing; UsageError for bad
     options, MissingDependency if nothing can run here.
     """
-    from hipsynth.tuning.swizzle.mappable import ScriptProgram
-    from hipsynth.tuning.swizzle.search import map_program, search_mappings
+    from hipsynth.tuning.optimize.scripts.map_script import map_script
+    from hipsynth.tuning.swizzle.search import search_mappings
 
     if not is_script(file):
         text = read_nonempty(file)
         return text, search_mappings(text, question, say)
     with open_script_trials(file, question.arguments, question.target.arch) as trials:
-        return trials.text, map_program(ScriptProgram(trials, question.target), question, say)
+        return trials.text, map_script(trials, question, say)

@@ -71,12 +71,15 @@ def unified_diff(before: str, after: str, name: str) -> str:
 
 
 def report_text(result: ProgramSwizzle) -> str:
-    """For a terminal: a paragraph for each kernel."""
-    return "\n\n".join(_kernel_paragraph(answer) for answer in result.answers)
+    """For a terminal: a paragraph for each kernel; one for several builds of which the same is to be said."""
+    return "\n\n".join(dict.fromkeys(map(_kernel_paragraph, result.answers)))
 
 
 def _kernel_paragraph(answer: KernelSwizzle) -> str:
     lines = [f"{answer.name}: {answer.status}", f"  {answer.reason}"]
+    if answer.status != "refused" and answer.before and answer.before.meta:
+        values = ", ".join(f"{name}={value}" for name, value in answer.before.meta.items())
+        lines.append(f"  {answer.before.language:<10} {values}")
     if answer.status == "improved" and answer.before and answer.after:
         then, now = answer.before, answer.after
         proof = "for every grid" if answer.proof.kind == "symbolic" else "for this grid"

@@ -7,7 +7,7 @@ compared with the original's bit for bit. Everything is deterministic.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hipsynth.core.errors import BadInput, UsageError, suggest_name
@@ -39,7 +39,8 @@ Say = Callable[[str], None]
 @dataclass(frozen=True)
 class SwizzleSettings:
     """What to search. `executed`: mappings per kernel that run; `formula`: only this one; `kernels`: only these;
-    `check_arguments`: those of the runs whose outputs are compared, by default `arguments`, or smaller ones."""
+    `check_arguments`: those of the runs whose outputs are compared, by default `arguments`, or smaller ones; `grids`:
+    others than a kernel is launched with here, which its mapping has to fit too."""
 
     target: Target
     arguments: tuple[str, ...] = ()
@@ -49,6 +50,7 @@ class SwizzleSettings:
     kernels: tuple[str, ...] = ()
     time_s: float = 60.0
     budget_s: float = 60.0  # on the clock: no mapping is executed that would end later
+    grids: Mapping[str, Sequence[Grid]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -191,7 +193,7 @@ def _prepare_work(
         if answer.reason or launch is None:
             continue
         reuse = reuse_of(launch)
-        grids = tuple(recorded.grid for recorded in observed.launches_of(record))
+        grids = (*(recorded.grid for recorded in observed.launches_of(record)), *question.grids.get(base, ()))
         work = _Work(answer, base, record, reuse, _xcd_caches(question, record), launch.grid, grids)
         _set_ceiling(work, launch)
         work.ranked = _rank_mappings(work, question)
@@ -201,7 +203,7 @@ def _prepare_work(
 
 def _kernel_refusal(source: MappableProgram, base: str, launch: LineSharing | None) -> KernelRefusal | None:
     if launch is None:
-        return KernelRefusal(Reason.UNSUPPORTED, "its launches were not seen")
+        return source.find_refusal(base) or KernelRefusal(Reason.UNSUPPORTED, "its launches were not seen")
     if launch.cooperative:
         text = "it is cooperative: its groups wait for each other and know their places"
         return KernelRefusal(Reason.UNSUPPORTED, text)
