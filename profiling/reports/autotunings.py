@@ -80,9 +80,27 @@ def find_record(records: Sequence[KernelRecord], kernel: str, row: TriedConfigur
     time_ns = row.time_ns
     if time_ns is None:
         return None
-    fitting = [
+    return min(_fitting(records, kernel, row), key=lambda record: abs(record.duration_ns - time_ns), default=None)
+
+
+def list_used(result: TargetResult) -> list[KernelRecord]:
+    """A run's kernels without the builds that an autotuner tried and never chose, which its table has."""
+    tried = [(tuning.kernel, row) for tuning in result.autotunings for row in tuning.configurations]
+    unused, used = (
+        {
+            id(record)
+            for kernel, row in tried
+            if row.chosen == chosen
+            for record in _fitting(result.kernels, kernel, row)
+        }
+        for chosen in (False, True)
+    )
+    return [record for record in result.kernels if id(record) not in unused - used]
+
+
+def _fitting(records: Sequence[KernelRecord], kernel: str, row: TriedConfiguration) -> list[KernelRecord]:
+    return [
         record
         for record in records
         if record.name == kernel and all(record.meta.get(name, value) == value for name, value in row.meta.items())
     ]
-    return min(fitting, key=lambda record: abs(record.duration_ns - time_ns), default=None)

@@ -8,7 +8,7 @@ from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import TargetResult, describe_target
 from hipsynth.profiling.metrics import bottleneck
-from hipsynth.profiling.reports.autotunings import tuning_lines
+from hipsynth.profiling.reports.autotunings import list_used, tuning_lines
 from hipsynth.profiling.reports.terminal import Column, verdict_lines
 
 MOST_LINES = 25
@@ -35,7 +35,7 @@ def render_screen(results: Sequence[TargetResult], width: int = 120, style: Styl
         for result in results
         if result.status != "ok"
     ]
-    columns = [Column(result, kernel) for result in results for kernel in result.kernels]
+    columns = [Column(result, kernel) for result in results for kernel in list_used(result)]
     columns.sort(key=lambda column: -column.kernel.duration_ns * column.kernel.dispatches)
     names = list(dict.fromkeys(column.kernel.name for column in columns))
     ordered = [column for name in names for column in columns if column.kernel.name == name]

@@ -11,7 +11,7 @@ from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import TargetResult, describe_target
 from hipsynth.profiling.metrics import bottleneck, roofline, uncertainty
-from hipsynth.profiling.reports.autotunings import tuning_lines
+from hipsynth.profiling.reports.autotunings import list_used, tuning_lines
 from hipsynth.profiling.reports.filters import matches_name
 from hipsynth.profiling.reports.numbers import format_number, format_percent, format_quantity, unit_prefix
 from hipsynth.profiling.reports.rates import level_rates
@@ -88,8 +88,11 @@ def render_results(
         lines += tuning_lines(result)
     full = len(names) <= FEW if counters is None else counters
     for name in names:
-        columns = [Column(result, kernel) for result in results for kernel in result.kernels if kernel.name == name]
+        columns = [Column(result, kernel) for result in results for kernel in list_used(result) if kernel.name == name]
         lines += ["", *_kernel_lines(name, columns, width, full or bool(pattern), pattern)]
+    unused = sum(len(result.kernels) - len(list_used(result)) for result in results)
+    if unused:
+        lines += ["", f"{unused} builds that were tried and not chosen: the table above; their metrics: --json, --html"]
     for result in results:
         if result.transfers:
             lines += ["", *_transfer_lines(result)]

@@ -8,6 +8,7 @@ import click
 import pytest
 from profiling_samples import failure, kernel, result, target
 
+from hipsynth.profiling.reports.autotunings import list_used
 from hipsynth.profiling.reports.first_screen import BAR, EMPTY, FULL, MOST_LINES, draw_bar, render_screen
 from hipsynth.profiling.reports.terminal import render_results
 from hipsynth.simulator.autotunings import Autotuning, TriedConfiguration
@@ -37,6 +38,16 @@ def test_what_an_autotuner_chose_comes_first(width: int) -> None:
     assert any(line.startswith(kernel().name) for line in lines), "and then the kernel"
     full = render_results([tuned], 400)
     assert "1.05 x  BLOCK=2048" in full and full.count("BLOCK=") == 21
+
+
+def test_builds_that_were_not_chosen_are_in_the_table_alone() -> None:
+    rows = [TriedConfiguration({"BLOCK": block}, 100.0 + block, block == 64) for block in (64, 128)]
+    builds = [replace(kernel(name="k"), meta={"BLOCK": block, "N": 7}) for block in (128, 64, 128)]
+    ran = replace(result(target(), *builds, kernel(name="other")), autotunings=(Autotuning("k", {}, tuple(rows)),))
+    assert [one.meta.get("BLOCK") for one in list_used(ran)] == [64, None]
+    screen, full = render_screen([ran], 100), render_results([ran], 100)
+    assert screen.count("N=7") == full.count("N=7") == 1 and "BLOCK=64, N=7" in screen
+    assert "2 builds that were tried and not chosen" in full
 
 
 def test_kernels_that_are_left_out_are_counted() -> None:

@@ -133,8 +133,8 @@ def _read_parameter(
     options: Mapping[str, int],
 ) -> MetaParameter | None:  # fmt: skip
     """A parameter that every call writes as the same number, or an option that none writes, or whose value is known."""
-    places = _positions_of(kernel.node) if calls is launches else {}
-    written = [_written_value(call, name, places.get(name)) for call in calls]
+    positions = _positions_of(kernel.node) if calls is launches else {}
+    written = [_written_value(call, name, positions.get(name)) for call in calls]
     if not any(written):
         if calls is not launches and name not in CONFIG_OPTIONS:
             return _add_items(source, kernel.name, name, calls)
