@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hipsynth.source.declarations import FunctionParameter
@@ -19,8 +19,9 @@ _BETWEEN = re.compile(rb"\s*(//[^\n]*\n\s*|/\*.*?\*/\s*)*", re.S)
 _NAME = re.compile(r"[A-Za-z_]\w*((\.data\(\))?\.get\(\))?")
 _PLAIN = re.compile(r"[A-Za-z_]\w*")
 _MEMBERS = frozenset({".", "->", "::"})
-MOST_NAME = 60
+MOST_NAME, COLUMNS = 60, 116
 INDENT = "    "
+_COMMENT_LINE = re.compile(rb"(?:^|\n)([ \t]*//[^\n]*\n)\Z")
 
 
 @dataclass(frozen=True)
@@ -172,11 +173,12 @@ def _only_returns(words: Sequence[str]) -> bool:
 
 
 def join_launches(program: ParsedProgram, run: Sequence[FusedLaunch], between: str = "") -> Fusion:
-    """The program with one kernel for the run, defined after the last of its kernels; `between`: a line of code between
-    the bodies."""
+    """The program with one kernel for the run, defined after the last of its kernels, of which those that nothing else
+    uses are gone; `between`: a line of code between the bodies."""
     parameters: dict[tuple[str, ...], str] = {}  # what is passed, and what tells it from the same passed elsewhere
     texts: dict[str, str] = {}  # name -> declaration
     blocks = []
+    replaced = {call.kernel.name: call.kernel for call in run if _is_used_only_by(run, call.kernel)}
     for call in run:
         names = {}
         for parameter in call.kernel.parameters:
@@ -187,16 +189,69 @@ def join_launches(program: ParsedProgram, run: Sequence[FusedLaunch], between: s
             elif parameter.base and not parameter.constant:
                 texts[parameters[key]] = re.sub(r"\bconst\s+", "", texts[parameters[key]])
             names[parameter.name] = parameters[key]
-        blocks.append(f"  {{  // {call.kernel.name}\n{call.text(names)}\n  }}\n")
+        comment = _read_comment(program, call.kernel) if call.kernel.name in replaced else ""
+        blocks.append(f"  {{  // {call.kernel.name}\n{comment}{call.text(names)}\n  }}\n")
     name = choose_free_name("_".join(dict.fromkeys(call.kernel.name for call in run))[:MOST_NAME], program.text)
     arguments = ", ".join(key[0] for key in parameters)
-    kernel = f"\n\n__global__ void {name}({', '.join(texts.values())}) {{\n{between.join(blocks)}}}"
-    end = max(call.kernel.end for call in run)
+    kernel = f"{_write_head(name, texts.values())} {{\n{between.join(blocks)}}}"
     first, last = run[0].launch, run[-1].launch
     launch = f"{name}<<<{first.grid}, {first.block}>>>({arguments});"
-    edits = [Edit(end, end, kernel), Edit(first.start, last.end, launch)]
+    edits = [*_replace_kernels(program, run, replaced, kernel), Edit(first.start, last.end, launch)]
     text = apply_edits(program.unit.text, edits).decode(errors="surrogateescape")
     return Fusion(text, name, tuple(call.kernel.name for call in run))
+
+
+def _write_head(name: str, parameters: Iterable[str]) -> str:
+    """The head of a kernel, its parameters in lines below each other."""
+    head = f"__global__ void {name}("
+    lines = [head]
+    for number, parameter in enumerate(parameters):
+        if number and len(lines[-1]) + len(parameter) > COLUMNS:
+            lines.append(" " * len(head))
+        lines[-1] += f"{parameter}, "
+    return "\n".join(line.rstrip() for line in lines).removesuffix(",") + ")"
+
+
+def _is_used_only_by(run: Sequence[FusedLaunch], kernel: KernelDefinition) -> bool:
+    """Whether the program names a kernel nowhere but in its definition and in the launches of a run."""
+    launched = [call for call in run if call.kernel is kernel]
+    names = sum(token.text == kernel.name for token in launched[0].program.tokens)
+    return len(kernel.launches) == len(launched) and names == 1 + len(launched)
+
+
+def _replace_kernels(
+    program: ParsedProgram, run: Sequence[FusedLaunch], replaced: Mapping[str, KernelDefinition], text: str
+) -> list[Edit]:
+    """The edits that put a kernel behind the last one of a run, and take out those that it replaces."""
+    last = max((call.kernel for call in run), key=lambda kernel: kernel.end)
+    edits = [
+        Edit(_find_comment(program, kernel), _find_next_line(program, kernel.end), "")
+        for kernel in replaced.values()
+        if kernel is not last
+    ]
+    if last.name in replaced:
+        return [*edits, Edit(_find_comment(program, last), last.end, text)]
+    return [*edits, Edit(last.end, last.end, f"\n\n{text}")]
+
+
+def _find_comment(program: ParsedProgram, kernel: KernelDefinition) -> int:
+    """Where the lines of comment right above a kernel begin; the kernel's own beginning without any."""
+    start = kernel.start
+    while (match := _COMMENT_LINE.search(program.unit.text[:start])) is not None:
+        start = match.start(1)
+    return start
+
+
+def _read_comment(program: ParsedProgram, kernel: KernelDefinition) -> str:
+    """The lines of comment right above a kernel, for the block that replaces it."""
+    lines = program.unit.text[_find_comment(program, kernel) : kernel.start].decode(errors="surrogateescape")
+    return "".join(f"{INDENT}{line.strip()}\n" for line in lines.splitlines())
+
+
+def _find_next_line(program: ParsedProgram, end: int) -> int:
+    """Where the first line behind a definition begins that is not blank."""
+    match = re.compile(rb"[ \t]*\n(?:[ \t]*\n)*").match(program.unit.text, end)
+    return match.end() if match else end
 
 
 def _parameter_key(call: FusedLaunch, parameter: FunctionParameter) -> tuple[str, ...]:

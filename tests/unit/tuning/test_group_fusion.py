@@ -30,6 +30,9 @@ __global__ void sum_rows(const float* x, float* sums, int columns) {
   sum = sum_of_group(sum);
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
+
+// Takes the mean of each row
+// from its elements.
 __global__ void centre_rows(const float* x, const float* sums, float* y, int n) {
   const int row = blockIdx.x;
   for (int i = threadIdx.x; i < n; i += kThreads) {
@@ -75,6 +78,19 @@ def test_launches_with_a_group_for_each_row_are_joined() -> None:
     assert fusion.kernels == ("sum_rows", "centre_rows", "square_rows")
     assert f"{fusion.name}<<<rows, kThreads>>>(x, sums, columns, y, squares);" in fusion.text
     assert fusion.text.count("\n  __syncthreads();\n  {  // ") == 2
+    assert "  {  // centre_rows\n    // Takes the mean of each row\n    // from its elements.\n" in fusion.text
+
+
+def test_kernels_that_nothing_else_uses_are_gone() -> None:
+    (fusion,) = list_joined(ROWS)
+    assert fusion.text.count("__global__") == 1 and "\n\n\n" not in fusion.text
+    again = ROWS.replace("  return 0;", "  sum_rows<<<rows, kThreads>>>(x, sums, columns);\n  return 0;")
+    (fusion,) = list_joined(again)
+    assert "__global__ void sum_rows(" in fusion.text and "void centre_rows(" not in fusion.text
+
+
+def test_statements_keep_their_indentation() -> None:
+    (fusion,) = list_joined(ROWS)
     assert "\n    for (int i = threadIdx.x; i < columns; i += kThreads) {\n      // the mean" in fusion.text
 
 
