@@ -12,7 +12,7 @@ never stored twice. The bytes of the shards depend only on the set of items, not
 """
 
 from hipsynth.core.store.corpus import Corpus, CorpusWriter
-from hipsynth.core.store.schema import SCHEMA_VERSION, CorpusItem, Row, StoredRow, measurement_id
+from hipsynth.core.store.schema import SCHEMA_VERSION, CorpusItem, MeasurementKey, Row, StoredRow
 from hipsynth.core.store.splits import held_out_device, held_out_family, split_names, splits, splits_of
 
 __all__ = [
@@ -20,11 +20,11 @@ __all__ = [
     "Corpus",
     "CorpusItem",
     "CorpusWriter",
+    "MeasurementKey",
     "Row",
     "StoredRow",
     "held_out_device",
     "held_out_family",
-    "measurement_id",
     "split_names",
     "splits",
     "splits_of",

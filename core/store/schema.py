@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field, fields
 from typing import Any
 
 import pyarrow as pa
@@ -24,8 +24,6 @@ KINDS = ("programs", "measurements", "failures")
 # The id column by which the rows of each kind of shard are sorted and found.
 KEY = {"programs": "id", "measurements": "measurement_id", "failures": "measurement_id"}
 
-# Everything that determines a result, in hashing order.
-_IDENTITY = ("program_id", "arguments", "arch", "flags", "device", "backend", "backend_version", "compiler", "headers")
 _NOT_STORED = ("metrics", "language", "meta")  # of a kernel: metrics and the language are columns, `meta` is JSON text
 _COMMON = ("lineage", "origin", "family", "language")
 KERNEL_FIELDS = {name: kind for name, kind in types_of(KernelRecord).items() if name not in _NOT_STORED}
@@ -37,20 +35,26 @@ ADDED_COLUMNS = {
 }
 
 
-def measurement_id(
-    program_id: str,
-    arguments: str,
-    arch: str,
-    flags: str,
-    device: str,
-    backend: str,
-    backend_version: str,
-    compiler: str,
-    headers: str,
-) -> str:
-    """The id of one item: 16 hex digits of a hash over everything that determines its result."""
-    parts = (program_id, arguments, arch, flags, device, backend, backend_version, compiler, headers)
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+@dataclass(frozen=True, kw_only=True)
+class MeasurementKey:
+    """Everything that determines the result of one run on one target, in hashing order."""
+
+    program_id: str
+    arguments: str
+    arch: str
+    flags: str
+    device: str
+    backend: str
+    backend_version: str
+    compiler: str
+    headers: str
+
+    def measurement_id(self) -> str:
+        """16 hex digits of a hash over all of it."""
+        return hashlib.sha256(json.dumps(astuple(self)).encode()).hexdigest()[:16]
+
+
+_IDENTITY = tuple(part.name for part in fields(MeasurementKey))
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,7 @@ class CorpusItem:
 
     @property
     def id(self) -> str:
-        return measurement_id(*(getattr(self, name) for name in _IDENTITY))
+        return MeasurementKey(**{name: getattr(self, name) for name in _IDENTITY}).measurement_id()
 
     def record(self) -> Row:
         """The JSON object stored in the journal."""

@@ -13,7 +13,7 @@ from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import Program, ProgramRun
 from hipsynth.core.reasons import Reason
-from hipsynth.core.store import CorpusItem, CorpusWriter, measurement_id
+from hipsynth.core.store import CorpusItem, CorpusWriter, MeasurementKey
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Backend, Target, TargetResult
@@ -210,8 +210,11 @@ class _Context:
 
     def _item_id(self, program: Program, run: ProgramRun, target: Target, version: str) -> str:
         env = self._target_environment(target, program.language)
-        tools = (self.tool.name, version, env.get("compiler", ""), env.get("headers", ""))
-        return measurement_id(program.id, shlex.join(run.arguments), target.arch, target.flags, target.device, *tools)
+        return MeasurementKey(
+            program_id=program.id, arguments=shlex.join(run.arguments), arch=target.arch, flags=target.flags,
+            device=target.device, backend=self.tool.name, backend_version=version,
+            compiler=env.get("compiler", ""), headers=env.get("headers", ""),
+        ).measurement_id()  # fmt: skip
 
     def _record_failure(self, program: Program, run: ProgramRun, target: Target, reason: str, message: str) -> None:
         cell = {"arguments": shlex.join(run.arguments), "arch": target.arch, "device": target.device}

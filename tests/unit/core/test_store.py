@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from profiling_samples import VCOPY_GFX90A, program
 from hipsynth.core.errors import BadInput
 from hipsynth.core.journal import Journal, read_records
 from hipsynth.core.kernel_record import Work
-from hipsynth.core.store import Corpus, CorpusWriter, corpus, measurement_id, shards, splits
+from hipsynth.core.store import Corpus, CorpusWriter, MeasurementKey, corpus, shards, splits
 from hipsynth.core.store.schema import KINDS, schema_of
 
 
@@ -48,11 +48,14 @@ def test_stored_items_read_back(tmp_path: Path) -> None:
 
 
 def test_the_id_covers_everything_that_affects_a_result() -> None:
-    parts = ["p", "4096 'a b'", "gfx90a", "-O3", "mi250", "sim", "1", "clang", "7.1"]
-    ids = {measurement_id(*parts)}
-    for index in range(len(parts)):
-        ids.add(measurement_id(*(part + ("x" if place == index else "") for place, part in enumerate(parts))))
-    assert len(ids) == len(parts) + 1
+    key = MeasurementKey(
+        program_id="p", arguments="4096 'a b'", arch="gfx90a", flags="-O3", device="mi250", backend="sim",
+        backend_version="1", compiler="clang", headers="7.1",
+    )  # fmt: skip
+    assert key.measurement_id() == "78050c7d043cd4ac", "corpora name their items by it"
+    parts = asdict(key)
+    others = {replace(key, **{name: f"{value}x"}).measurement_id() for name, value in parts.items()}
+    assert len(others | {key.measurement_id()}) == len(parts) + 1 == 10
 
 
 def test_bytes_do_not_depend_on_order_or_on_interruptions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
