@@ -6,7 +6,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hipsynth.core.folders import copy_folder
@@ -35,29 +35,33 @@ _MAY_LACK_DATA = frozenset({Reason.EXIT_CODE, Reason.HOST_CRASH})
 _LITERAL = re.compile(r"-{0,2}\d[\w.x,]*|--?[a-zA-Z][\w-]*(=[\w.-]+)?")
 
 
+@dataclass(frozen=True)
+class RunConditions:
+    """What a program runs on and within. `root`: the surveyed folder, of which it sees a read-only view."""
+
+    device: devices.DeviceTable
+    root: Path
+    limits: RunLimits
+
+
 def try_calls(
-    program: SurveyedProgram,
-    built: BuildResult,
-    device: devices.DeviceTable,
-    root: Path,
-    scratch: Path,
-    limits: RunLimits,
+    program: SurveyedProgram, built: BuildResult, conditions: RunConditions, scratch: Path
 ) -> tuple[RunVerdict, api.RunResult, Invocation]:
     """Runs a program with the arguments from its build files, else none, else those from scripts and READMEs.
 
     Because programs read paths such as `../data`, the run folder is mounted inside a read-only view of the surveyed
-    folder `root`, at the program's own relative path. Returns the best verdict with its run and call.
+    folder, at the program's own relative path. Returns the best verdict with its run and call.
     """
     tries: list[tuple[RunVerdict, api.RunResult, Invocation]] = []
     calls = _program_calls(program, built)
     while len(tries) < min(len(calls), ATTEMPTS):
         call, view = calls[len(tries)], scratch / f"run{len(tries)}"
-        verdict, result = try_call(program, built, device, root, view, limits, call)
-        tries.append((_advise_on_timeout(verdict, call, limits), result, call))
+        verdict, result = try_call(program, built, conditions, view, call)
+        tries.append((_advise_on_timeout(verdict, call, conditions.limits), result, call))
         lost = verdict.reason == Reason.HOST_CRASH and program.reads_arguments and not call.arguments
         if verdict.reason not in _RETRY and not lost:
             return tries[-1]
-        examples = _own_examples(result, built, view / _folder_inside(built, root))
+        examples = _own_examples(result, built, view / _folder_inside(built, conditions.root))
         calls += [call for call in examples if call not in calls]
     return (
         tries[-1] if tries[-1][0].reason == Reason.NEEDS_DATA else tries[0]
@@ -70,17 +74,11 @@ def _folder_inside(built: BuildResult, root: Path) -> Path:
 
 
 def try_call(
-    program: SurveyedProgram,
-    built: BuildResult,
-    device: devices.DeviceTable,
-    root: Path,
-    view: Path,
-    limits: RunLimits,
-    call: Invocation,
+    program: SurveyedProgram, built: BuildResult, conditions: RunConditions, view: Path, call: Invocation
 ) -> tuple[RunVerdict, api.RunResult]:
     """Runs a program once, in a copy of its folder below the new folder `view`, and judges it."""
-    folder = view / _folder_inside(built, root)
-    result = _run_call(built, device, folder, limits, call, {str(view): root})
+    folder = view / _folder_inside(built, conditions.root)
+    result = _run_call(built, conditions, folder, call, {str(view): conditions.root})
     verdict = judge_run(result, unasked=program.reads_arguments and not call.arguments)
     before_kernels = not result.dispatch_count
     return (explain_by_absent_file(verdict, call, folder) if before_kernels else verdict), result
@@ -124,18 +122,14 @@ def _own_examples(result: api.RunResult, built: BuildResult, folder: Path) -> li
 
 
 def _run_call(
-    built: BuildResult,
-    device: devices.DeviceTable,
-    folder: Path,
-    limits: RunLimits,
-    call: Invocation,
-    around: Mapping[str, Path],
+    built: BuildResult, conditions: RunConditions, folder: Path, call: Invocation, around: Mapping[str, Path]
 ) -> api.RunResult:
     assert built.artefacts is not None
     copy_folder(built.plan.folder, folder)
     artefacts = _put_program(built, folder)
     _run_setup_commands(call, folder, around)
     streams = api.ProgramStreams(_standard_input(call, built.plan.folder, folder))
+    device, limits = conditions.device, conditions.limits
     return api.run_program(artefacts, device, folder, limits, call.arguments, mounts=around, streams=streams)
 
 

@@ -12,12 +12,11 @@ from hipsynth.core.reasons import Reason
 from hipsynth.core.store import CorpusItem
 from hipsynth.profiling.survey.build import BuildResult, try_plans
 from hipsynth.profiling.survey.build_plan import Invocation, SurveyedProgram
-from hipsynth.profiling.survey.execute import USAGE_CHARS, try_call
+from hipsynth.profiling.survey.execute import USAGE_CHARS, RunConditions, try_call
 from hipsynth.profiling.survey.further_sizes import ResizedInvocation, other_sizes
 from hipsynth.profiling.survey.labels import item_of, label_identity, program_record
-from hipsynth.simulator import devices
 from hipsynth.simulator.api import RunResult
-from hipsynth.simulator.limits import CORPUS_UNITS, RunLimits
+from hipsynth.simulator.limits import CORPUS_UNITS
 
 Labels = tuple[ProgramRecord, CorpusItem]  # the program's record with its text, and the item
 
@@ -35,15 +34,14 @@ class SurveyRun:
 
     program: SurveyedProgram
     built: BuildResult
-    root: Path
-    device: devices.DeviceTable
-    limits: RunLimits
+    conditions: RunConditions
     call: Invocation
     done: RunResult
 
     def labels(self, base: str = "", change: str = "") -> Labels:
-        record = program_record(self.program, self.built.plan, self.root, self.call.arguments, base=base, change=change)
-        return record, item_of(record, self.built.plan, self.call, self.done, self.device, self.limits)
+        plan, where = self.built.plan, self.conditions
+        record = program_record(self.program, plan, where.root, self.call.arguments, base=base, change=change)
+        return record, item_of(record, plan, self.call, self.done, where.device, where.limits)
 
 
 def all_labels(survey_run: SurveyRun, scratch: Path) -> Iterator[Labels]:
@@ -51,7 +49,8 @@ def all_labels(survey_run: SurveyRun, scratch: Path) -> Iterator[Labels]:
     same sizes."""
     first = survey_run.labels()
     yield first
-    identities = {label_identity(kernel, survey_run.device.name) for kernel in first[1].kernels}
+    device = survey_run.conditions.device.name
+    identities = {label_identity(kernel, device) for kernel in first[1].kernels}
     finished_ladders: set[int] = set()  # ladders
     idle = 0
     for number, size in enumerate(
@@ -64,8 +63,8 @@ def all_labels(survey_run: SurveyRun, scratch: Path) -> Iterator[Labels]:
             finished_ladders.add(size.ladder)
             continue
         record, item = run.labels(first[0]["id"] if size.change else "", size.change)
-        fresh = [kernel for kernel in item.kernels if label_identity(kernel, survey_run.device.name) not in identities]
-        identities |= {label_identity(kernel, survey_run.device.name) for kernel in fresh}
+        fresh = [kernel for kernel in item.kernels if label_identity(kernel, device) not in identities]
+        identities |= {label_identity(kernel, device) for kernel in fresh}
         idle = 0 if fresh else idle + 1
         if fresh:
             yield record, replace(item, kernels=tuple(fresh))
@@ -78,33 +77,30 @@ def _print_usage(survey_run: SurveyRun, scratch: Path) -> str:
     text = f"{survey_run.done.stdout}\n{survey_run.done.stderr}"[:USAGE_CHARS]
     if not survey_run.program.reads_arguments:
         return text
-    limits = replace(survey_run.limits, time_s=SIZE_TIME_S, budget_s=SIZE_BUDGET_S, caches=False, counters=False)
+    conditions = survey_run.conditions
+    limits = replace(conditions.limits, time_s=SIZE_TIME_S, budget_s=SIZE_BUDGET_S, caches=False, counters=False)
     _, help_run = try_call(
-        survey_run.program, survey_run.built, survey_run.device, survey_run.root, scratch / "help", limits, HELP
+        survey_run.program, survey_run.built, replace(conditions, limits=limits), scratch / "help", HELP
     )
     return text if help_run.dispatch_count else f"{help_run.stdout}\n{help_run.stderr}"[:USAGE_CHARS] + text
 
 
 def _run_resized(survey_run: SurveyRun, size: ResizedInvocation, scratch: Path) -> SurveyRun | None:
     """The run in another size; None if it fails there."""
-    built = survey_run.built
+    built, conditions = survey_run.built, survey_run.conditions
     if size.plan is not None:
-        compiling = toolchain.CompileLimits(isolate=survey_run.limits.isolate)
+        compiling = toolchain.CompileLimits(isolate=conditions.limits.isolate)
         wanted = replace(survey_run.program, plans=(size.plan,))
-        built = try_plans(wanted, survey_run.device.arch, scratch / "build", [survey_run.root], compiling)
+        built = try_plans(wanted, conditions.device.arch, scratch / "build", [conditions.root], compiling)
         if built.artefacts is None:
             return None
     limits = replace(
-        survey_run.limits, time_s=SIZE_TIME_S, budget_s=SIZE_BUDGET_S, sampling_units=CORPUS_UNITS,
+        conditions.limits, time_s=SIZE_TIME_S, budget_s=SIZE_BUDGET_S, sampling_units=CORPUS_UNITS,
         settled_launches=SETTLED_LAUNCHES, caches=True, counters=True,
     )  # fmt: skip
-    verdict, run_result = try_call(
-        survey_run.program, built, survey_run.device, survey_run.root, scratch / "view", limits, size.call
-    )
+    conditions = replace(conditions, limits=limits)
+    verdict, run_result = try_call(survey_run.program, built, conditions, scratch / "view", size.call)
     if verdict.status in ("passed", "ran") or run_result.reason == Reason.SETTLED:
-        return (
-            SurveyRun(survey_run.program, built, survey_run.root, survey_run.device, limits, size.call, run_result)
-            if run_result.kernels
-            else None
-        )
+        resized_run = SurveyRun(survey_run.program, built, conditions, size.call, run_result)
+        return resized_run if run_result.kernels else None
     return None

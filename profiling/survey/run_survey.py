@@ -19,17 +19,16 @@ from hipsynth.core.scratch import scratch_folder
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling.backends.sim import build_identity
 from hipsynth.profiling.survey.build import BuildResult, try_plans
-from hipsynth.profiling.survey.build_plan import Invocation, SurveyedProgram
+from hipsynth.profiling.survey.build_plan import SurveyedProgram
 from hipsynth.profiling.survey.collections_page import folder_provenance
 from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.profiling.survey.documents import SurveyConditions, SurveyRow
-from hipsynth.profiling.survey.execute import ATTEMPTS, USAGE_CHARS, try_call, try_calls
+from hipsynth.profiling.survey.execute import ATTEMPTS, USAGE_CHARS, RunConditions, try_call, try_calls
 from hipsynth.profiling.survey.measure import Labels, SurveyRun, all_labels
 from hipsynth.profiling.survey.report import SurveyReport, row_of
 from hipsynth.profiling.survey.scripts import find_scripts, is_script_plan, prepare_plan
 from hipsynth.profiling.survey.shrink import command_line, propose_smaller, with_defines
 from hipsynth.simulator import devices
-from hipsynth.simulator.api import RunResult
 from hipsynth.simulator.budget_outcome import count_uncomputed
 from hipsynth.simulator.limits import SAMPLING_UNITS, RunLimits
 from hipsynth.toolchain import sandbox
@@ -210,9 +209,9 @@ def _survey_one(task: _Task, scratch: Path) -> tuple[SurveyRow, tuple[Labels, ..
     if built.artefacts is None:
         return row, ()
     limits = options.run_limits(in_full=is_script)
-    verdict, result, call = try_calls(
-        program, built, options.table, task.root, scratch, replace(limits, counters=options.labels)
-    )
+    conditions = RunConditions(options.table, task.root, replace(limits, counters=options.labels))
+    verdict, result, call = try_calls(program, built, conditions, scratch)
+    survey_run = SurveyRun(program, built, replace(conditions, limits=limits), call, result)
     row = replace(
         row, status=verdict.status, reason=verdict.reason, message=verdict.message, evidence=verdict.evidence,
         compiled=True, exit_code=result.exit_code, arguments=call.arguments, dispatches=result.dispatch_count,
@@ -225,11 +224,11 @@ def _survey_one(task: _Task, scratch: Path) -> tuple[SurveyRow, tuple[Labels, ..
     if is_script:
         return row, ()
     if not fits and options.shrink:
-        row = _shrink_run(task, row, built, limits, result, call, scratch)
+        row = _shrink_run(row, survey_run, task.options, scratch)
     if not (options.labels and options.count and row.completed and result.kernels):
         return row, ()
     start = time.monotonic()
-    labels = tuple(all_labels(SurveyRun(program, built, task.root, options.table, limits, call, result), scratch))
+    labels = tuple(all_labels(survey_run, scratch))
     stored = sum(len(item.kernels) for _, item in labels)
     return replace(row, labels=stored, label_s=round(time.monotonic() - start, 2)), labels
 
@@ -239,34 +238,27 @@ def _build_program(task: _Task, folder: Path) -> BuildResult:
     return try_plans(task.program, task.options.arch, folder, [task.root], compiling)
 
 
-def _shrink_run(
-    task: _Task,
-    row: SurveyRow,
-    built: BuildResult,
-    limits: RunLimits,
-    result: RunResult,
-    call: Invocation,
-    scratch: Path,
-) -> SurveyRow:
+def _shrink_run(row: SurveyRow, survey_run: SurveyRun, options: SurveyOptions, scratch: Path) -> SurveyRow:
     """The row with a smaller start of the program that fits its budget, if one of a few proposals does."""
-    program, options = task.program, task.options
+    program, built, result = survey_run.program, survey_run.built, survey_run.done
+    root = survey_run.conditions.root
     printed = f"{result.stdout}\n{result.stderr}"[:USAGE_CHARS]
-    for number, proposal in enumerate(propose_smaller(built.plan, call, printed, result.spending)):
+    for number, proposal in enumerate(propose_smaller(built.plan, survey_run.call, printed, result.spending)):
         smaller_build = built
         if proposal.defines:
             smaller = replace(program, plans=(with_defines(built.plan, proposal.defines),))
             compiling = toolchain.CompileLimits(isolate=options.isolate)
-            smaller_build = try_plans(smaller, options.arch, scratch / f"smaller{number}", [task.root], compiling)
+            smaller_build = try_plans(smaller, options.arch, scratch / f"smaller{number}", [root], compiling)
             if smaller_build.artefacts is None:
                 continue
         view = scratch / f"shrunk{number}"
-        verdict, smaller_run = try_call(program, smaller_build, options.table, task.root, view, limits, proposal.call)
+        verdict, smaller_run = try_call(program, smaller_build, survey_run.conditions, view, proposal.call)
         if (
             verdict.status in ("passed", "ran")
             and smaller_run.dispatch_count
             and not count_uncomputed(smaller_run.spending)
         ):
-            command = command_line(program.main, built.plan, task.root, proposal, options.budget_s)
+            command = command_line(program.main, built.plan, root, proposal, options.budget_s)
             return replace(
                 row, shrunk=verdict.status, command=command, kernels=max(row.kernels, len(smaller_run.kernels))
             )

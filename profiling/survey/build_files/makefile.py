@@ -6,7 +6,7 @@ import functools
 import re
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hipsynth.core.scratch import scratch_folder
@@ -38,14 +38,15 @@ def make_plans(makefile: Path, root: Path, arch: str, shows: Sequence[Path] = ()
     """
     if not make_available():
         return []
+    view = MakeView(root, arch, tuple(shows))
     plans: dict[str, BuildPlan] = {}
     for goals in ((), *((goal,) for goal in _further_goals(makefile))):
-        text = dry_run(makefile, root, arch, goals, shows=shows)
+        text = dry_run(makefile, view, goals)
         if not text:
             return []
         for plan in _plans_of_text(text, makefile):
             plans.setdefault(plan.name, plan)
-    calls = _goal_calls(makefile, root, arch, list(plans), shows) if plans else {}
+    calls = _goal_calls(makefile, view, list(plans)) if plans else {}
     return [replace(plan, calls=tuple(calls.get(plan.name, ()))) for plan in plans.values()]
 
 
@@ -56,21 +57,24 @@ def _plans_of_text(text: str, makefile: Path) -> list[BuildPlan]:
 _Run = tuple[Path, tuple[str, ...]]
 
 
+@dataclass(frozen=True)
+class MakeView:
+    """What dry runs of make see: the folder `root`, and further folders `shows`; programs are built for `arch`."""
+
+    root: Path
+    arch: str
+    shows: tuple[Path, ...] = ()
+
+
 def dry_run(
-    makefile: Path,
-    root: Path,
-    arch: str,
-    goals: tuple[str, ...],
-    depth: int = 2,
-    visited: set[_Run] | None = None,
-    shows: Sequence[Path] = (),
+    makefile: Path, view: MakeView, goals: tuple[str, ...], depth: int = 2, visited: set[_Run] | None = None
 ) -> str:
     """Output of `make -n` for `goals`, including recursive makes up to `depth` levels; "" if it exceeds a limit.
 
     `visited`: the recursive makes that have run, each of which runs once.
     """
     with scratch_folder() as scratch:
-        tools = rocm.stand_in(scratch / "rocm", arch)
+        tools = rocm.stand_in(scratch / "rocm", view.arch)
         command = ["make", "-n", "-B", "-k", "-w", "-C", str(makefile.parent), "-f", makefile.name, *goals]
         environment = {
             **rocm.ENVIRONMENT,
@@ -79,24 +83,21 @@ def dry_run(
         }
         (scratch / "work").mkdir()
         process = sandbox.run_sandboxed(
-            command, scratch / "work", _LIMITS, read_only=[root, *shows], env=environment, mounts={rocm.PLACE: tools}
-        )
+            command, scratch / "work", _LIMITS, read_only=[view.root, *view.shows], env=environment,
+            mounts={rocm.PLACE: tools},
+        )  # fmt: skip
     if process.status in ("timeout", "killed"):
         return ""
     if depth == 0:
         return process.stdout
     visited = {(makefile, goals)} if visited is None else visited
-    return process.stdout + "".join(
-        _run_recursive_makes(process.stdout, makefile, root, arch, depth - 1, visited, shows)
-    )
+    return process.stdout + "".join(_run_recursive_makes(process.stdout, makefile, view, depth - 1, visited))
 
 
-def _run_recursive_makes(
-    text: str, makefile: Path, root: Path, arch: str, depth: int, visited: set[_Run], shows: Sequence[Path]
-) -> Iterator[str]:
+def _run_recursive_makes(text: str, makefile: Path, view: MakeView, depth: int, visited: set[_Run]) -> Iterator[str]:
     """Dry runs of recursive makes called as plain `make`; unlike $(MAKE), `make -n` prints but does not enter them."""
     for folder, words, *_ in simple_commands(text, makefile.parent):
-        if words[0] != "make" or not folder.is_relative_to(root):
+        if words[0] != "make" or not folder.is_relative_to(view.root):
             continue
         place, goals, rest = folder / makefile.name, list[str](), iter(words[1:])
         for word in rest:
@@ -107,9 +108,9 @@ def _run_recursive_makes(
             elif not word.startswith("-"):
                 goals.append(word)
         run = (place.resolve(), tuple(goals))
-        if run not in visited and len(visited) < MOST_RUNS and run[0].is_file() and run[0].is_relative_to(root):
+        if run not in visited and len(visited) < MOST_RUNS and run[0].is_file() and run[0].is_relative_to(view.root):
             visited.add(run)
-            yield dry_run(run[0], root, arch, run[1], depth, visited, shows)
+            yield dry_run(run[0], view, run[1], depth, visited)
 
 
 def _further_goals(makefile: Path) -> list[str]:
@@ -130,13 +131,11 @@ def _run_goals(makefile: Path) -> list[str]:
     return list(dict.fromkeys(goals))[:4]
 
 
-def _goal_calls(
-    makefile: Path, root: Path, arch: str, names: Sequence[str], shows: Sequence[Path]
-) -> dict[str, list[Invocation]]:
+def _goal_calls(makefile: Path, view: MakeView, names: Sequence[str]) -> dict[str, list[Invocation]]:
     """Program name -> calls found in goals such as `run` and `test`."""
     invocations: dict[str, list[Invocation]] = {}
     for goal in _run_goals(makefile):
-        text = dry_run(makefile, root, arch, (goal,), shows=shows)
-        for name, call in calls_of(text, makefile.parent, names, root):
+        text = dry_run(makefile, view, (goal,))
+        for name, call in calls_of(text, makefile.parent, names, view.root):
             invocations.setdefault(name, []).append(call)
     return invocations
