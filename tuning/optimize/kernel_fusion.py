@@ -3,7 +3,8 @@
 Two launches are joined if they have the same shape, no work-item of either depends on its group, and each array that
 one of them writes and the other one uses is accessed at the work-item's own element alone: the same subscript in both,
 one for each work-item. Arrays are told apart by the expressions that the launches pass. kernel_fusion_groups joins
-launches of the same work-groups, kernel_fusion_scan scans by doubling distances.
+launches of the same work-groups, kernel_fusion_scan scans by doubling distances, kernel_fusion_steps steps of halving
+distances.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from hipsynth.tuning.optimize.kernel_fusion_launches import (
     shared_subscripts,
 )
 from hipsynth.tuning.optimize.kernel_fusion_scan import find_scans
+from hipsynth.tuning.optimize.kernel_fusion_steps import find_steps
 from hipsynth.tuning.optimize.kernel_fusion_text import Fusion
 from hipsynth.tuning.optimize.program_model import ParsedProgram
 from hipsynth.tuning.optimize.transformation_plan import AXES
@@ -28,9 +30,10 @@ _OWN = {a: {f"blockIdx.{a}*blockDim.{a}+threadIdx.{a}", f"threadIdx.{a}+blockIdx
 
 
 def find_fusions(program: ParsedProgram) -> Iterator[Fusion]:
-    """Every scan by doubling distances as two launches, then every run of launches that can be joined by work-items,
-    then by work-groups, the longest first."""
+    """Every scan by doubling distances as two launches, the last steps of halving distances as one, then every run of
+    launches that can be joined by work-items, then by work-groups, the longest first."""
     yield from find_scans(program)
+    yield from find_steps(program)
     pairs = sorted(((launch, k) for k in program.kernels for launch in k.launches), key=lambda pair: pair[0].start)
     for run in _find_runs([FusedLaunch(program, *pair) for pair in pairs]):
         yield join_launches(program, run)
