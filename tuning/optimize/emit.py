@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from hipsynth.source.declarations import KERNEL_MARK
 from hipsynth.source.edits import Edit, apply_edits, join_insertions
 from hipsynth.source.outline import outline_macros
+from hipsynth.tuning.optimize.kernel_fusion_text import choose_free_name, wrap_parameters
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.shape_dispatch import SizeGuard, guard_edits
 from hipsynth.tuning.optimize.transformation_plan import AXES, Plans, Shape, TransformationPlan
@@ -22,8 +23,11 @@ from hipsynth.tuning.optimize.transformations.matrix_cores.matrix_source import 
 from hipsynth.tuning.optimize.transformations.occupancy import launch_bounds
 from hipsynth.tuning.optimize.transformations.split_loops.shared_loops import LANE
 
-_COORDINATES = "const dim3 threadIdx, const dim3 blockIdx, const dim3 blockDim, const dim3 gridDim"
-_GROUPS = "unsigned lane_groups_x, unsigned lane_groups_y, unsigned lane_groups_z"  # of the original launch
+_COORDINATES = tuple(f"const dim3 {name}" for name in ("threadIdx", "blockIdx", "blockDim", "gridDim"))
+_COORDINATE_NAMES = {
+    "threadIdx": "thread_idx", "blockIdx": "block_idx", "blockDim": "block_dim", "gridDim": "grid_dim",
+}  # fmt: skip
+_GROUPS = tuple(f"unsigned lane_groups_{axis}" for axis in AXES)  # of the original launch
 _DEFINITION_END = re.compile(r"(?<=\n}\n)|(?<=\n};\n)")
 _DEFINED = re.compile(r"^(?:struct (\w+) \{|__device__ __forceinline__ \w+ (\w+)\()", re.M)
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -80,6 +84,12 @@ def _join_insertions(edits: Sequence[Edit]) -> list[Edit]:
     if at is None:
         return list(edits)
     return [Edit(e.start, e.end, first.text + e.text) if e is at else e for e in others]
+
+
+def _name_coordinates(function: str, program: str) -> str:
+    """A function whose parameters stand for the built-in coordinates, with names that do not hide these."""
+    names = {name: choose_free_name(parameter, program) for name, parameter in _COORDINATE_NAMES.items()}
+    return _WORD.sub(lambda word: names.get(word[0], word[0]), function)
 
 
 @dataclass(frozen=True)
@@ -141,18 +151,17 @@ class _Writer:
         kernel, plan = self.kernel, self.plan
         head = f"{kernel.template}\n" if kernel.template else ""
         more = [transformation.parameter[0] for transformation in list_planned(plan) if transformation.parameter]
+        item = f"{head}static __device__ __forceinline__ void {kernel.name}_item("
         parts = [
             f"// One work-item of `{kernel.name}`; the last parameters stand for the built-in coordinates.\n"
-            f"{head}static __device__ __forceinline__ void {kernel.name}_item("
-            f"{', '.join([*self._write_parameters(), *more, _COORDINATES])}) {{{self._write_body()}}}\n"
+            f"{wrap_parameters(item, [*self._write_parameters(), *more, *_COORDINATES])} {{{self._write_body()}}}\n"
         ]
         if plan.jam:
             parts.append(self._write_jammed(head, more))
+        parts = [_name_coordinates(part, self.program.text) for part in parts]
         assert plan.shape is not None
-        parts.append(
-            f"{head}__global__ {launch_bounds(plan.shape, plan.waves)} void {self._name}("
-            f"{', '.join([*self._write_parameters(), _GROUPS])}) {{\n{self._write_lanes()}}}"
-        )
+        lanes = f"{head}__global__ {launch_bounds(plan.shape, plan.waves)} void {self._name}("
+        parts.append(f"{wrap_parameters(lanes, [*self._write_parameters(), *_GROUPS])} {{\n{self._write_lanes()}}}")
         return "\n".join(parts)
 
     def _write_body(self) -> str:
@@ -187,14 +196,13 @@ class _Writer:
                 lines.append(f"  const unsigned {item} = first_{x} + {k} * step_{x};")
                 lines.append(f"  const unsigned thread_{x}{k} = {item} % {size}, block_{x}{k} = {item} / {size};")
         places = [f"const unsigned {name}_{AXES[axis]}" for axis in copies for name in ("first", "step")]
-        parameters = [*self._write_parameters(), *more, _COORDINATES, *places]
+        parameters = [*self._write_parameters(), *more, *_COORDINATES, *places]
+        items = f"{head}static __device__ __forceinline__ bool {kernel.name}_items("
         shape = " x ".join(f"{count} along {AXES[axis]}" for axis, count in copies.items())
         return (
             f"// Work-items of `{kernel.name}` together, {shape}.\n"
             f"// Returns false, and does nothing, if a condition does not hold for all of them.\n"
-            f"{head}static __device__ __forceinline__ bool {kernel.name}_items({', '.join(parameters)}) {{\n"
-            + "\n".join(lines)
-            + f"\n  {text}\n  return true;\n}}\n"
+            f"{wrap_parameters(items, parameters)} {{\n" + "\n".join(lines) + f"\n  {text}\n  return true;\n}}\n"
         )
 
     def _write_lanes(self) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hipsynth.source.declarations import FunctionParameter
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.tokens import find_closing, split_at
 from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.kernel_fusion_text import Fusion, choose_free_name
+from hipsynth.tuning.optimize.kernel_fusion_text import Fusion, choose_free_name, wrap_parameters
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram, is_dim3_variable
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 
@@ -19,7 +19,7 @@ _BETWEEN = re.compile(rb"\s*(//[^\n]*\n\s*|/\*.*?\*/\s*)*", re.S)
 _NAME = re.compile(r"[A-Za-z_]\w*((\.data\(\))?\.get\(\))?")
 _PLAIN = re.compile(r"[A-Za-z_]\w*")
 _MEMBERS = frozenset({".", "->", "::"})
-MOST_NAME, COLUMNS = 60, 116
+MOST_NAME = 60
 INDENT = "    "
 _COMMENT_LINE = re.compile(rb"(?:^|\n)([ \t]*//[^\n]*\n)\Z")
 
@@ -193,23 +193,12 @@ def join_launches(program: ParsedProgram, run: Sequence[FusedLaunch], between: s
         blocks.append(f"  {{  // {call.kernel.name}\n{comment}{call.text(names)}\n  }}\n")
     name = choose_free_name("_".join(dict.fromkeys(call.kernel.name for call in run))[:MOST_NAME], program.text)
     arguments = ", ".join(key[0] for key in parameters)
-    kernel = f"{_write_head(name, texts.values())} {{\n{between.join(blocks)}}}"
+    kernel = f"{wrap_parameters(f'__global__ void {name}(', texts.values())} {{\n{between.join(blocks)}}}"
     first, last = run[0].launch, run[-1].launch
     launch = f"{name}<<<{first.grid}, {first.block}>>>({arguments});"
     edits = [*_replace_kernels(program, run, replaced, kernel), Edit(first.start, last.end, launch)]
     text = apply_edits(program.unit.text, edits).decode(errors="surrogateescape")
     return Fusion(text, name, tuple(call.kernel.name for call in run))
-
-
-def _write_head(name: str, parameters: Iterable[str]) -> str:
-    """The head of a kernel, its parameters in lines below each other."""
-    head = f"__global__ void {name}("
-    lines = [head]
-    for number, parameter in enumerate(parameters):
-        if number and len(lines[-1]) + len(parameter) > COLUMNS:
-            lines.append(" " * len(head))
-        lines[-1] += f"{parameter}, "
-    return "\n".join(line.rstrip() for line in lines).removesuffix(",") + ")"
 
 
 def _is_used_only_by(run: Sequence[FusedLaunch], kernel: KernelDefinition) -> bool:

@@ -1,10 +1,12 @@
-"""The result of a kernel fusion, and names for what it defines."""
+"""The result of a kernel fusion, and the names and heads of what changed programs define."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+
+COLUMNS = 116  # of a line, without what closes it
 
 
 @dataclass(frozen=True)
@@ -23,3 +25,15 @@ def choose_free_name(name: str, taken: Mapping[str, str] | str) -> str:
     while candidate in words:
         candidate, number = f"{name}_{number}", number + 1
     return candidate
+
+
+def wrap_parameters(head: str, parameters: Iterable[str]) -> str:
+    """A function's head up to its opening parenthesis with its parameters, in lines below each other, and the closing
+    one."""
+    indent = " " * len(head.rpartition("\n")[2])
+    lines = [head]
+    for number, parameter in enumerate(parameters):
+        if number and len(lines[-1].rpartition("\n")[2]) + len(parameter) > COLUMNS:
+            lines.append(indent)
+        lines[-1] += f"{parameter}, "
+    return "\n".join(line.rstrip() for line in lines).removesuffix(",") + ")"
