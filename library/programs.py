@@ -44,10 +44,10 @@ def read_nonempty(path: Path) -> str:
 
 
 def check_has_kernel(path: Path, text: str) -> None:
-    """Raises BadInput, which names the file, for a HIP source without a kernel."""
-    from hipsynth.source.outline import kernel_names
+    """Raises BadInput, which names the file, for a HIP source without a kernel, unless it loads some when it runs."""
+    from hipsynth.source.outline import kernel_names, loads_kernels
 
-    if not kernel_names(text):
+    if not kernel_names(text) and not loads_kernels(text):
         cause = "no __global__ function" if text.strip() else "the file is empty"
         raise BadInput(f"{path}: no kernel in the file", cause=cause, remedy="give a HIP source file")
 

@@ -14,6 +14,7 @@ from hipsynth.core.reasons import Reason
 from hipsynth.simulator.api import Artefacts, library_path
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.simulator.scripts.prepare import package_versions, prepare_script
+from hipsynth.source.outline import loads_kernels
 from hipsynth.toolchain import CompileLimits, legacy_headers
 from hipsynth.toolchain.diagnostics import read_messages
 from hipsynth.toolchain.project import CompileUnit, compile_project
@@ -114,8 +115,15 @@ def write_text(text: str, name: str, folder: Path, suffix: str = SUFFIXES[HIP]) 
 def build_file(
     source: Path, arch: str, flags: str, folder: Path, limits: CompileLimits | None = None
 ) -> tuple[Artefacts, dict[str, str]]:
-    """As build_text, for a source file; quoted includes are searched in its folder."""
-    device = toolchain.compile_device(source, arch, flags, folder, limits=limits)
+    """As build_text, for a source file; quoted includes are searched in its folder. It may have no kernel if its host
+    code loads some."""
+    try:
+        device = toolchain.compile_device(source, arch, flags, folder, limits=limits)
+    except BadInput as error:
+        if error.reason != Reason.NO_KERNEL or not loads_kernels(text := source.read_text()):
+            raise
+        identity = {"arch": arch, "flags": flags, "source_sha256": hashlib.sha256(text.encode()).hexdigest()}
+        return _build_host(source, flags, folder, limits), toolchain.find_toolchain().provenance() | identity
     host = toolchain.compile_host(source, flags, folder, runtime=library_path(), limits=limits)
     artefacts = Artefacts(host.executable, device.code_object, device.disassembly, toolchain.find_toolchain().objdump)
     return artefacts, dict(device.provenance)
@@ -128,5 +136,10 @@ def build_runnable(source: Path, arch: str, flags: str, folder: Path, limits: Co
     except BadInput as error:
         if error.reason != Reason.NO_KERNEL:
             raise
+    return _build_host(source, flags, folder, limits)
+
+
+def _build_host(source: Path, flags: str, folder: Path, limits: CompileLimits | None) -> Artefacts:
+    """The artefacts of a program without device code of its own."""
     host = toolchain.compile_host(source, flags, folder, runtime=library_path(), limits=limits)
     return Artefacts(host.executable, objdump=toolchain.find_toolchain().objdump)

@@ -37,6 +37,7 @@ _SPELLED = re.compile(
 _MARKS = re.compile(r"[{};]")
 _SIGN = re.compile(r"\w<|[,()\[\]{}>]")
 _ARGUMENT_LIST = re.compile(r"<[\w\s,<>:*&]{0,300}>")
+_LOADING_CALL = re.compile(r"\bhip(?:rtcCompileProgram|Module(?:Load|Launch)\w*)\s*\(")
 _OPENING = re.compile(r"\s*\(")
 _PARENTHESES = re.compile(r"[()]")
 # Bounds of what is looked at, so that no text takes more than linear time.
@@ -74,6 +75,11 @@ def count_kernel_marks(text: str) -> int:
 def kernel_names(text: str) -> list[str]:
     """The names of the kernels that a text defines or begins to define, each once, in source order."""
     return list(dict.fromkeys(kernel.name for kernel in outline_kernels(text)))
+
+
+def loads_kernels(text: str) -> bool:
+    """Whether host code in a text loads kernels, or compiles them, while it runs."""
+    return bool(_LOADING_CALL.search(text))
 
 
 def declared_kernels(text: str) -> frozenset[str]:

@@ -66,7 +66,8 @@ BUSIEST = "l1_cycles_busiest_cu"  # of the work: the one count that is of one CU
 
 @dataclass(frozen=True)
 class Code:
-    """Compiled device code: the code object's bytes, its disassembly, and the flags that it was compiled with."""
+    """Compiled device code: the code object's bytes, its disassembly, and the flags that it was compiled with; no
+    bytes for a program whose kernels are all loaded while it runs."""
 
     elf: bytes
     disassembly: str
@@ -144,8 +145,10 @@ class Interpreter:
         self.table, self.spec = table, table.spec()
         self.small = self.spec | {"topology.cus": float(small_cus(self.spec))}
         self.code = code
-        core = self._native_device(self.small)
-        self.kernels: list[KernelDescriptor] = core.kernels(core.load(code.elf, code.disassembly))
+        self.kernels: list[KernelDescriptor] = []
+        if code.elf:
+            core = self._native_device(self.small)
+            self.kernels = core.kernels(core.load(code.elf, code.disassembly))
         self._by_data: dict[str, bool] = {}
         self._modules: dict[tuple[bytes, bytes], Interpreter] = {}
         self.by_symbol: Mapping[str, KernelDescriptor] = {kernel["symbol"]: kernel for kernel in self.kernels}

@@ -29,6 +29,7 @@ from hipsynth.profiling.preview.record import (
 from hipsynth.simulator.devices import load_device
 from hipsynth.simulator.errors import SimError
 from hipsynth.source.arguments import stated_arguments
+from hipsynth.source.outline import loads_kernels
 from hipsynth.toolchain import CompileLimits, compile_device
 
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b", re.MULTILINE)
@@ -80,9 +81,14 @@ def write_source(text: str, folder: Path) -> Path:
 
 
 def compile_device_code(path: Path, arch: str, flags: str, out: Path, limits: CompileLimits | None = None) -> Code:
-    """Compiles the device side of `path` for one architecture, in the folder `out`. Raises CompileError, and
-    MissingDependency without a compiler."""
-    build = compile_device(path, arch, flags, out, limits=limits)
+    """Compiles the device side of `path` for one architecture, in the folder `out`; it may have no kernel if the host
+    side loads some. Raises CompileError, BadInput without a kernel, and MissingDependency without a compiler."""
+    try:
+        build = compile_device(path, arch, flags, out, limits=limits)
+    except BadInput as error:
+        if error.reason != Reason.NO_KERNEL or not loads_kernels(path.read_text()):
+            raise
+        return Code(b"", "", flags)
     return Code(build.code_object.read_bytes(), build.disassembly.read_text(), flags)
 
 

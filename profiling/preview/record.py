@@ -147,7 +147,10 @@ def record_launches(run: HostRun, signatures: Mapping[str, str]) -> Recording:
         return Recording(
             (), Reason.NO_HOST_CODE, f"its host code does not compile and link: {why[0] if why else error}"
         )
-    artefacts = api.Artefacts(built.executable, run.code_object, run.disassembly, toolchain.find_toolchain().objdump)
+    objdump = toolchain.find_toolchain().objdump
+    artefacts = api.Artefacts(built.executable, objdump=objdump)
+    if run.code_object.stat().st_size:
+        artefacts = replace(artefacts, code_object=run.code_object, disassembly=run.disassembly)
     with sandbox.job_folder() as job:
         folder = job / "run"
         project = replace(run.project, arguments=run.arguments) if run.project else None

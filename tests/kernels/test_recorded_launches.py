@@ -9,7 +9,9 @@ from pathlib import Path
 import needs
 import pytest
 
+import hipsynth
 from hipsynth.core.errors import BadInput
+from hipsynth.core.reasons import Reason
 from hipsynth.profiling.preview import programs, record
 from hipsynth.profiling.preview.interpret import Interpreter
 from hipsynth.profiling.preview.launch import DeviceLaunch
@@ -176,6 +178,43 @@ def test_code_that_is_loaded_while_the_program_runs_is_previewed() -> None:
     found = interpret_all(find_launches(text, interpreter).launches, interpreter)
     assert [one.launch.kernel for one in found.previews] == ["add", "twice"] and not found.failures
     assert found.previews[1].counters["TCC_REQ"] > 0
+
+
+COMPILED_AT_RUN_TIME = """#include <hip/hip_runtime.h>
+#include <hip/hiprtc.h>
+#include <vector>
+int main() { float* a; if (hipMalloc(&a, 4 << 20)) return 1;
+  const char* code = "extern \\"C\\" __global__ void twice(float* a) { a[blockIdx.x * 256 + threadIdx.x] *= 2; }";
+  hiprtcProgram made; hiprtcCreateProgram(&made, code, "twice.hip", 0, nullptr, nullptr);
+  if (hiprtcCompileProgram(made, 0, nullptr) != HIPRTC_SUCCESS) return 2;
+  size_t size; hiprtcGetCodeSize(made, &size); std::vector<char> object(size); hiprtcGetCode(made, object.data());
+  hipModule_t module; hipFunction_t f; void* args[] = {&a};
+  if (hipModuleLoadData(&module, object.data()) || hipModuleGetFunction(&f, module, "twice")) return 3;
+  return hipModuleLaunchKernel(f, 4096, 1, 1, 256, 1, 1, 0, nullptr, args, nullptr); }
+"""
+LOADED_FROM_A_MISSING_FILE = """#include <hip/hip_runtime.h>
+int main() { hipModule_t module; return hipModuleLoad(&module, "module.co") != hipSuccess; }
+"""
+
+
+def test_a_program_without_kernels_of_its_own_is_predicted_and_executed(tmp_path: Path) -> None:
+    program = tmp_path / "program.hip"
+    program.write_text(COMPILED_AT_RUN_TIME)
+    [result] = hipsynth.predict(program, arch="gfx942", check=True).results
+    [kernel] = result.kernels
+    assert (kernel.name, kernel.grid) == ("twice", (4096, 1, 1)) and not kernel.abstained
+    assert isinstance(result.executed, tuple), result.executed
+    [executed] = result.executed
+    assert executed.name == "twice" and kernel.duration_ns == pytest.approx(executed.duration_ns, rel=0.2)
+
+
+def test_a_program_that_loads_no_kernel_after_all_has_no_prediction(tmp_path: Path) -> None:
+    program = tmp_path / "program.hip"
+    program.write_text(LOADED_FROM_A_MISSING_FILE)
+    [result] = hipsynth.predict(program, arch="gfx942").results
+    [kernel] = result.kernels
+    assert kernel.abstained and kernel.reason == "its host code launches no kernel"
+    assert kernel.reason_code == Reason.NO_DISPATCH
 
 
 HOSTILE = {

@@ -52,7 +52,7 @@ from hipsynth.source.harness import (
     lacks_main,
 )
 from hipsynth.source.names import base_name
-from hipsynth.source.outline import kernel_names, parameter_names
+from hipsynth.source.outline import kernel_names, loads_kernels, parameter_names
 from hipsynth.toolchain import check_flags
 from hipsynth.training.analytic.features import launch_features, preview_quantities
 from hipsynth.training.analytic.model import DURATION, AnalyticModel
@@ -226,7 +226,7 @@ def compile_for_preview(
     """The device code of a program, which may include headers of its project's folder, and the table of the device.
     Raises as AnalyticPredictor.predict."""
     chosen = device_of(arch, device)
-    if not kernel_names(source):
+    if not kernel_names(source) and not loads_kernels(source):
         raise BadInput("no kernel in the file", cause="no __global__ function", remedy="give a HIP source file")
     return device_code(source, arch, check_flags(flags), project=project), chosen
 
@@ -316,6 +316,9 @@ def find_previews(
         launches, notes = launches_of(source, interpreter, question, launches_found)
     except OutOfTime:
         return ProgramPreviews([], [out_of_time(name) for name in kernel_names(source)]), LaunchNotes()
+    if not launches and not interpreter.kernels:
+        why = launches_found.message or "its host code launches no kernel"
+        return ProgramPreviews([], [PreviewFailure("", why, launches_found.reason or Reason.NO_DISPATCH)]), notes
     return interpret_all(launches, interpreter), notes
 
 
