@@ -23,9 +23,11 @@ from hipsynth.core.errors import BadInput, HipsynthError
 from hipsynth.core.program import Project, SourceFile
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling.preview.programs import ProgramPreviews
+from hipsynth.profiling.survey.build import unit_flags
 from hipsynth.profiling.survey.build_plan import SurveyedProgram
 from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.source.names import base_name
+from hipsynth.toolchain.flags import OPENMP
 from hipsynth.training.analytic.examples import (
     JOB_SECONDS,
     BuildSamples,
@@ -119,7 +121,9 @@ def place_of(program: SurveyedProgram) -> ProgramPlace:
     """The place of a program, by its most reliable plan; its macros are in the labels' text."""
     plan = program.plans[0]
     unit = replace(plan.units[0], options=(), defines=(), undefines=())
-    return ProgramPlace(Project((SourceFile(program.main),), plan.folder), unit.flags())
+    needs_openmp = OPENMP in unit_flags(unit, plan).split()
+    flags = f"{unit.flags()} {OPENMP}" if needs_openmp else unit.flags()
+    return ProgramPlace(Project((SourceFile(program.main),), plan.folder), flags)
 
 
 def rows_of(job: PreviewJob) -> list[PreviewRow]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from hipsynth.profiling.survey.build_plan import BuildPlan, SourceUnit, SurveyedProgram
@@ -14,6 +15,8 @@ def test_a_program_is_asked_about_in_its_folder_with_what_its_build_adds(tmp_pat
     program = SurveyedProgram("sum/main.hip", main, (BuildPlan("sum", (unit,), main.parent, "cmake"),))
     place = place_of(program)
     assert place.flags == f"-std=c++20 -I {tmp_path / 'include'}", "-O2 is in the label, N in its text"
+    linked = BuildPlan("sum", (unit,), main.parent, "make", libraries=("omp",))
+    assert place_of(replace(program, plans=(linked,))).flags == f"{place.flags} -fopenmp"
     assert place.project.folder == main.parent and place.project.sources[0].path == main
 
 
