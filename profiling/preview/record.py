@@ -104,7 +104,8 @@ class HostRun:
             return None
         text = host_text(whole_text)
         identity = api.core_version(), toolchain.find_toolchain().identity
-        parts = [*identity, KERNEL_SECONDS, self.flags, self.device.name, text, self.arguments, files]
+        limits = [KERNEL_SECONDS, HOST_SECONDS, MEMORY_BYTES]
+        parts = [*identity, limits, self.flags, self.device.name, text, self.arguments, files]
         return cache_dir() / "launches" / hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
