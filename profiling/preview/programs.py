@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from hipsynth.core.errors import BadInput, TimeLimitReached
+from hipsynth.core.errors import BadInput, CompileFailed, TimeLimitReached
+from hipsynth.core.languages import HIP
 from hipsynth.core.program import Project, text_id
 from hipsynth.core.reasons import Reason
 from hipsynth.core.scratch import scratch_folder
@@ -30,7 +31,7 @@ from hipsynth.simulator.devices import load_device
 from hipsynth.simulator.errors import SimError
 from hipsynth.source.arguments import stated_arguments
 from hipsynth.source.outline import loads_kernels
-from hipsynth.toolchain import CompileLimits, compile_device
+from hipsynth.toolchain import CompileLimits, compile_device, legacy_headers
 
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b", re.MULTILINE)
 FRAGMENT = "#include <hip/hip_runtime.h>\n#line 1\n"
@@ -59,11 +60,20 @@ def device_code(
     text: str, arch: str, flags: str, limits: CompileLimits | None = None, project: Project | None = None
 ) -> Code:
     """Compiles the device code of a program in the sandbox, or takes it from the build cache; a fragment without any
-    #include gets HIP's header. `project`: the folder whose headers the text includes. Raises CompileFailed, and
-    BadInput without a kernel."""
+    #include gets HIP's header. `project`: the folder whose headers the text includes. If it lacks headers that HIP's
+    headers included before release 7, it is compiled with them. Raises CompileFailed, and BadInput without a kernel."""
     flags = add_include_folder(flags, text, project)
     with scratch_folder() as scratch:
-        return compile_device_code(write_source(text, scratch), arch, flags, scratch / "out", limits)
+        source, out = write_source(text, scratch), scratch / "out"
+        try:
+            return compile_device_code(source, arch, flags, out, limits)
+        except CompileFailed as error:
+            if not legacy_headers.needs_older_headers(error.diagnostics):
+                raise
+            try:
+                return compile_device_code(source, arch, f"{flags} {legacy_headers.older_flags(HIP)}", out, limits)
+            except CompileFailed:
+                raise error from None  # the first attempt's diagnostics are of the program as it is
 
 
 def add_include_folder(flags: str, text: str, project: Project | None) -> str:

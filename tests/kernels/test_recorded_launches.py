@@ -10,7 +10,7 @@ import needs
 import pytest
 
 import hipsynth
-from hipsynth.core.errors import BadInput
+from hipsynth.core.errors import BadInput, CompileFailed
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.preview import programs, record
 from hipsynth.profiling.preview.interpret import Interpreter
@@ -215,6 +215,19 @@ def test_a_program_that_loads_no_kernel_after_all_has_no_prediction(tmp_path: Pa
     [kernel] = result.kernels
     assert kernel.abstained and kernel.reason == "its host code launches no kernel"
     assert kernel.reason_code == Reason.NO_DISPATCH
+
+
+def test_a_program_that_lacks_headers_of_older_releases_is_previewed() -> None:
+    text = """#include <hip/hip_runtime.h>
+      __global__ void check(const float* a) { assert(a[threadIdx.x] == 0); }
+      int main() { float* a; if (hipMalloc(&a, 4096) || hipMemset(a, 0, 4096)) return 1;
+        check<<<4, 256>>>(a); assert(!hipDeviceSynchronize()); printf("done\\n"); return 0; }
+    """
+    interpreter = interpreter_of(text)
+    recording = find_launches(text, interpreter)
+    assert [launch.kernel for launch in recording.launches] == ["check"] and not recording.reason
+    with pytest.raises(CompileFailed, match="does not compile"):
+        interpreter_of(text.replace("threadIdx.x", "thread"))
 
 
 HOSTILE = {
