@@ -248,10 +248,12 @@ def _out_of_time(reason: str, limits: RunLimits) -> str:
 
 
 def _program_environment(artefacts: Artefacts, library: Path, scratch: Path, channel_fd: int) -> dict[str, str]:
+    own = dict(artefacts.interpreter.environment if artefacts.interpreter else ())
+    folders = [*filter(None, [own.get("LD_LIBRARY_PATH")]), str(library.parent)]
     environment = {
-        **dict(artefacts.interpreter.environment if artefacts.interpreter else ()),
+        **own,
         channel.VARIABLE: str(channel_fd),
-        "LD_LIBRARY_PATH": str(library.parent),
+        "LD_LIBRARY_PATH": ":".join(folders),
         "TMPDIR": str(scratch.resolve()),
     }
     preload = os.environ.get("HIPSYNTH_PRELOAD")  # a sanitized simulator's runtime: see tools/sanitize.py

@@ -53,6 +53,7 @@ def prepare_script(script: Path) -> Artefacts:
     launcher = build_launcher()
     environment = {
         **device_environment(launcher),
+        "LD_LIBRARY_PATH": str(launcher.parent),  # where other bindings of HIP look for the runtime library
         "MPLBACKEND": "Agg",
         "PYTEST_ADDOPTS": "-p no:hipsynth",  # a script that calls pytest has the device already
         "PYTHONDONTWRITEBYTECODE": "1",
