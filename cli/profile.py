@@ -377,6 +377,7 @@ def _note_failures(results: Sequence[TargetResult], limits: RunLimits, options: 
 def _exit_note(result: TargetResult) -> str:
     """The note for a program that was measured but ended with a nonzero exit code."""
     text = f"the program ended with exit code {result.exit_code}"
+    text += f": {result.message}" if result.message else ""
     if not result.spending and any(kernel.sampled for kernel in result.kernels):
         return f"{text}; of a large grid only a part ran, so its results are not computed (--exact runs all)"
     return text

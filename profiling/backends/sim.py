@@ -149,6 +149,8 @@ class SimBackend:
             reason, message = Reason.NO_DISPATCH, f"the program launched no kernel\n{words}".strip()
         if reason:
             message = "\n".join([message, *_own_words(result.stderr, message)]).strip()
+        elif result.exit_code and program.is_script:
+            message = next(reversed(_own_words(result.stderr, "")), "").strip()
         kernels = measured_kernels(result.kernels, target.arch)
         return TargetResult(
             target.arch,

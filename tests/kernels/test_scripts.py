@@ -245,13 +245,41 @@ def test_an_access_out_of_bounds_names_kernel_program_and_line(tmp_path: Path) -
         ("import no_such_module", Reason.NEEDS_LIBRARY),
         ("torch.empty(1 << 50, device='cuda')", Reason.OUT_OF_MEMORY),
         ("torch.cuda.CUDAGraph()", Reason.UNSUPPORTED_SERVICE),
-        ("double[(1,)](torch.ones(64), BLOCK=64)", Reason.NO_DISPATCH),  # Triton's own error: no device tensor
+        ("double[(1,)](torch.ones(64), BLOCK=64)", Reason.ILLEGAL_ACCESS),  # Triton's own error: no device tensor
+        ("double[(1,)](torch.ones(64, device='cuda'), BLOCK=64, num_warps=3)", Reason.BAD_CONFIGURATION),
+        ("double[(1,)](torch.ones(64, device='cuda'), BLOCK=64, num_wraps=4)", Reason.BAD_CONFIGURATION),
+        (
+            "import multiprocessing\nmultiprocessing.get_context('spawn').Process(target=print).start()",
+            Reason.UNSUPPORTED_SERVICE,
+        ),
+        (
+            "import multiprocessing\nx = torch.ones(64, device='cuda')\n"
+            "p = multiprocessing.get_context('fork').Process(target=lambda: double[(1,)](x, BLOCK=64))\n"
+            "p.start(); p.join(); assert p.exitcode == 1; raise SystemExit('as it should')",
+            Reason.NO_DISPATCH,
+        ),
+        (
+            "@triton.jit\ndef ptx(p):\n    v = tl.inline_asm_elementwise('cvt.rna.tf32.f32 $0, $1;', '=r,r', "
+            "[tl.load(p)], dtype=tl.float32, is_pure=True, pack=1)\n    tl.store(p, v)\n"
+            "ptx[(1,)](torch.ones(64, device='cuda'))",
+            Reason.COMPILE_FAILED,
+        ),
         ("import os\nos.fork() or os._exit(0)\nimport socket\nsocket.socket()", Reason.NO_DISPATCH),
     ],
 )
 def test_scripts_fail_with_a_reason(text: str, reason: Reason, tmp_path: Path) -> None:
     result = profile_text(text, tmp_path)
     assert (result.status, result.reason) == ("failed", reason), result.message
+
+
+def test_other_bindings_of_hip_find_the_library_under_its_name(tmp_path: Path) -> None:
+    result = profile_text(
+        "import ctypes\ncount, hip = ctypes.c_int(), ctypes.CDLL('libamdhip64.so')\n"
+        "assert hip.hipGetDeviceCount(ctypes.byref(count)) == 0 and count.value == 1\n"
+        "double[(1,)](torch.ones(64, device='cuda'), BLOCK=64)\n",
+        tmp_path,
+    )
+    assert (result.status, result.exit_code) == ("ok", 0), result.message
 
 
 def test_an_endless_script_is_stopped(tmp_path: Path) -> None:

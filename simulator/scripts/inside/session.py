@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import multiprocessing.popen_spawn_posix
+import os
 import runpy
 import sys
 import threading
@@ -19,6 +21,7 @@ from . import autotuning, benchmark, hip, torch_cuda, trial, triton_driver
 from .device_mode import DeviceMode, activate_backward
 from .placement import Placement, keep_places_of_files
 
+ONE_PROCESS = "launch kernels in the script's own process; its threads may, too"
 FOLDER = str(Path(__file__).resolve().parent)
 
 
@@ -45,10 +48,25 @@ def activate_device() -> DeviceMode:
     return mode
 
 
+def _refuse_launches() -> None:
+    """In a forked process, whose threads and results are not the device's."""
+
+    def refuse() -> None:
+        raise torch_cuda.UnsupportedOnDevice(f"a forked process has no virtual device: {ONE_PROCESS}")
+
+    triton_driver.Launcher.before_launch = staticmethod(refuse)
+
+
+def _refuse_processes(*_: object) -> None:
+    raise torch_cuda.UnsupportedOnDevice(f"a new Python process would have no virtual device: {ONE_PROCESS}")
+
+
 def run_script(path: str) -> None:
     """Runs the script. An uncaught error ends the process as Python would, or with its reason in the result."""
     sys.excepthook = report_error
     activate_device()
+    os.register_at_fork(after_in_child=_refuse_launches)
+    multiprocessing.popen_spawn_posix.Popen._launch = _refuse_processes  # type: ignore[attr-defined]
     trial.activate_trial()
     runpy.run_path(path, run_name="__main__")
 
@@ -80,6 +98,20 @@ def failure_of(error: BaseException) -> tuple[str, str]:
         return "needs_library", f"{error}"
     if isinstance(error, torch_cuda.UnsupportedOnDevice):
         return "unsupported_service", str(error)
+    return _failure_in_triton(error)
+
+
+def _failure_in_triton(error: BaseException) -> tuple[str, str]:
+    """(reason, message) of an error that Triton raises without a type of its own, by the function that raised it."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "triton" in Path(frame.filename).parts]
+    functions = {frame.name for frame in frames}
+    text = str(error.args[0]) if error.args else type(error).__name__  # a KeyError's own text has quotes
+    if "_pack_args" in functions:
+        return "bad_configuration", f"a launch has options or arguments that Triton does not take: {text}"
+    if "_do_compile" in functions:
+        return "compile_failed", f"Triton's compiler fails: {type(error).__name__}: {text}"
+    if "cannot be accessed from Triton" in text:
+        return "illegal_access", f"a kernel gets a tensor that is not on the device (tensor.cuda() is): {text}"
     return "", ""
 
 
