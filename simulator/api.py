@@ -248,10 +248,10 @@ def _out_of_time(reason: str, limits: RunLimits) -> str:
 
 
 def _program_environment(artefacts: Artefacts, library: Path, scratch: Path, channel_fd: int) -> dict[str, str]:
-    own = dict(artefacts.interpreter.environment if artefacts.interpreter else ())
-    folders = [*filter(None, [own.get("LD_LIBRARY_PATH")]), str(library.parent)]
+    given_by_interpreter = dict(artefacts.interpreter.environment if artefacts.interpreter else ())
+    folders = [*filter(None, [given_by_interpreter.get("LD_LIBRARY_PATH")]), str(library.parent)]
     environment = {
-        **own,
+        **given_by_interpreter,
         channel.VARIABLE: str(channel_fd),
         "LD_LIBRARY_PATH": ":".join(folders),
         "TMPDIR": str(scratch.resolve()),

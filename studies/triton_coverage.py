@@ -76,8 +76,8 @@ def list_programs(sources: Path) -> Iterator[TrialProgram]:
         for row in project.get("collection", ()):
             tasks = sorted(folder.glob(row["folders"]), key=lambda path: path.name)
             programs += [(task.name, task, row["code"]) for task in tasks]
-        found = [program for program in programs if program[1].is_dir()]
-        for number, (name, place, code) in enumerate(found):
+        present_programs = [program for program in programs if program[1].is_dir()]
+        for number, (name, place, code) in enumerate(present_programs):
             yield TrialProgram(project["title"], number, name, place, prelude + code)
 
 

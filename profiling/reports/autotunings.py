@@ -86,7 +86,7 @@ def find_record(records: Sequence[KernelRecord], kernel: str, row: TriedConfigur
 def list_used(result: TargetResult) -> list[KernelRecord]:
     """A run's kernels without the builds that an autotuner tried and never chose, which its table has."""
     tried = [(tuning.kernel, row) for tuning in result.autotunings for row in tuning.configurations]
-    unused, used = (
+    unchosen_ids, chosen_ids = (
         {
             id(record)
             for kernel, row in tried
@@ -95,7 +95,7 @@ def list_used(result: TargetResult) -> list[KernelRecord]:
         }
         for chosen in (False, True)
     )
-    return [record for record in result.kernels if id(record) not in unused - used]
+    return [record for record in result.kernels if id(record) not in unchosen_ids - chosen_ids]
 
 
 def _fitting(records: Sequence[KernelRecord], kernel: str, row: TriedConfiguration) -> list[KernelRecord]:
