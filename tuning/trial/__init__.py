@@ -12,6 +12,7 @@ from hipsynth.tuning.trial.compare import (
     TrialComparison,
     compare_trials,
     differing_outputs,
+    permuted_outputs,
     same_allocations,
 )
 from hipsynth.tuning.trial.run import Conditions, Trial, run_trial, target_of
@@ -28,6 +29,7 @@ __all__ = [
     "compare_trials",
     "differing_outputs",
     "map_at_once",
+    "permuted_outputs",
     "run_trial",
     "same_allocations",
     "target_of",

@@ -138,6 +138,14 @@ def differing_outputs(one: Trial, other: Trial) -> frozenset[tuple[str, int]]:
     )
 
 
+def permuted_outputs(one: Trial, other: Trial) -> frozenset[tuple[str, int]]:
+    """Those of differing_outputs() that hold the same words of 4 bytes in another order."""
+    ours, theirs = _by_name(one), _by_name(other)
+    return frozenset(
+        name for name in differing_outputs(one, other) if _same_words(one, other, ours[name], theirs[name])
+    )
+
+
 def _same_words(before: Trial, after: Trial, mine: int, other: int) -> bool:
     """Whether two outputs hold the same words of 4 bytes, in any order."""
     words_before, two = (before.recorded or {}).get(mine), (after.recorded or {}).get(other)

@@ -11,7 +11,7 @@ import pytest
 from hipsynth.simulator.observation import Output
 from hipsynth.tuning.optimize.verification_support import POISON
 from hipsynth.tuning.optimize.verification_timed import _find_written
-from hipsynth.tuning.trial import Conditions, Tolerance, Trial, compare_trials, run_trial, target_of
+from hipsynth.tuning.trial import Conditions, Tolerance, Trial, compare_trials, permuted_outputs, run_trial, target_of
 from hipsynth.tuning.trial.repeated_main import repeat_main
 
 PROGRAM = r"""
@@ -230,3 +230,12 @@ def test_what_no_window_writes_is_not_compared() -> None:
     after = recorded([5, 6], poison, [7, 8], poison)
     ours, theirs = _find_written(nothing, before, after, 0)
     assert ours.tolist() == [True, False, False, False] and theirs.tolist() == [True, False, True, False]
+
+
+def test_outputs_that_hold_the_same_words_in_another_order() -> None:
+    def trial(*words: int) -> Trial:
+        data = np.array(words, np.uint32).tobytes()
+        return Trial("ok", outputs=(Output("copy", 0, len(data), len(data), data.hex()),), recorded={0: data})
+
+    assert permuted_outputs(trial(1, 2, 3), trial(3, 1, 2)) == {("copy", 0)}
+    assert not permuted_outputs(trial(1, 2, 3), trial(1, 2, 3)) and not permuted_outputs(trial(1, 2, 3), trial(1, 2, 2))
