@@ -35,7 +35,7 @@ ARCHS = ("gfx90a", "gfx942")
 BUDGET_S = 60.0  # what `synth optimize` takes unasked
 IMPROVED = 1.02  # speed-up from which a program counts as improved
 HEAD = ("problem", "program", "before, us", "after, us", "speed-up", "by hand", "by hand in halves", "steps")
-HALVES = re.compile(r"\b(_Float16|__half2?|half2?|__hip_bfloat16)\b")
+HALVES = re.compile(r"\b(_Float16|__half2?|half2|__hip_bfloat16)\b")  # `half` alone is also a name of variables
 ENDS = {"budget": "at the end of its budget", "clock": "by the clock", "nothing left": "with nothing left to try"}
 
 
