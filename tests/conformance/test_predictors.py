@@ -41,6 +41,7 @@ KERNEL: dict[str, type | tuple[type, ...]] = {
     "assumed": str,
     "grid": (list, type(None)),
     "block": (list, type(None)),
+    "launches": int,
     "bottleneck": str,
     "verdict": str,
     "why": list,
