@@ -144,7 +144,7 @@ def optimize_program(request: OptimizeRequest, say: Callable[[str], None] = lamb
     )
     refused = {k.name: k.together or k.fixed for k in program.kernels if not k.independent}
     if not verifier.sizes:
-        why = "the original fails, or runs too long in full, at every size that was tried; name one with --check-args"
+        why = f"{verifier.why_no_size}; name a size with --check-args"
         verification = Verification((verifier.quick(request.text),))
         return _build_result("refused", why, None, search, verification, request.text, refused)
     states = search.run()

@@ -90,6 +90,7 @@ class Verifier:
     clock: Clock = field(default_factory=Clock)
     ordered_by_atomics: bool = False  # the original uses results of atomics
     joined: dict[str, int] = field(default_factory=dict)  # kernels made of several -> of how many
+    launches_nothing: bool = field(default=False, init=False)  # at a size that was tried
     most_exact_s: float = MOST_EXACT_S
     _orders: dict[Conditions, frozenset[tuple[str, int]]] = field(default_factory=dict)
     _took: tuple[float, float] = (math.inf, 0.0)  # on the clock: the fastest and the slowest run
@@ -104,6 +105,13 @@ class Verifier:
                 usable.append(size)
         self.sizes = usable
 
+    @property
+    def why_no_size(self) -> str:
+        """Why the original can be compared at no size."""
+        if self.launches_nothing:
+            return "the original launches no kernel"
+        return "the original fails, or runs too long in full, at every size that was tried"
+
     def try_size(self, size: Arguments, share: float = OTHER_SIZE) -> bool:
         """Whether the original runs at a size and is right there, within `share` of the budget: at a size that it is
         not made for, it may run without end."""
@@ -112,6 +120,7 @@ class Verifier:
         trial = self._run_trial(self.original, replace(conditions, time_s=time_s))
         if trial.ok:
             self._trials.put(self.original, conditions, trial)
+        self.launches_nothing |= trial.ok and not trial.kernels
         return trial.ok and trial.exit_code == 0 and bool(trial.kernels)
 
     def run_conditions(self, size: Arguments) -> Conditions:

@@ -82,7 +82,7 @@ def verify_change(request: VerifyRequest, on_stage: Callable[[str], None] = lamb
     verifier = prepare_verifier(program, request.target, request.sizes, request.allow, most_exact_s=PATIENT_S)
     if not verifier.sizes:
         raise BadInput(
-            "the original fails, or runs too long in full, at every size that was tried",
+            verifier.why_no_size,
             remedy="name a small size with --check-args",
         )
     on_stage("timing the changed program")

@@ -100,3 +100,9 @@ def test_a_size_at_which_the_original_never_ends_takes_a_small_part_of_the_budge
     verifier = prepare_verifier(read_program(endless, "gfx942"), target_of("gfx942"), sizes, clock=clock)
     assert verifier.sizes == [("64",), ("128",)] or (verifier.sizes == [("64",)] and clock.hurry)
     assert not verifier.try_size(("66",)) and clock.reserve_s < 30
+
+
+def test_an_original_that_launches_nothing_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    idle = PROGRAM.replace("  twice<<<", "  if (n < 0) twice<<<")
+    assert verify(tmp_path, idle, idle, "--check-args", "64") == 3
+    assert "the original launches no kernel" in capsys.readouterr().err
