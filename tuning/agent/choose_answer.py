@@ -46,10 +46,7 @@ def choose_answer(session: ToolSession, refused: dict[str, str], say: Callable[[
     steps = _search_steps(session, measured, reasons)
     status, reason = ("improved", "") if best else ("unchanged", "nothing that the model made is faster and correct")
     if not verifier.sizes:
-        status, reason = (
-            "refused",
-            "the original fails, or runs too long in full, at every size; name one with --check-args",
-        )
+        status, reason = "refused", f"{verifier.why_no_size}; name a size with --check-args"
     text, after = (best[0].text, best[1].duration_ns) if best else (original.text, before.duration_ns)
     lines = difflib.unified_diff(original.text.splitlines(True), text.splitlines(True), "original", "optimized")
     last = [version.name for version, _ in measured].index(best[0].name) if best else -1
