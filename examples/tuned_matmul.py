@@ -7,16 +7,16 @@ import triton
 from matmul import check, matmul_kernel
 
 
-def config(m: int, n: int, k: int, warps: int) -> triton.Config:
+def make_config(m: int, n: int, k: int, warps: int) -> triton.Config:
     blocks = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "GROUP_M": 4}
     return triton.Config(blocks | {"matrix_instr_nonkdim": 16}, num_warps=warps, num_stages=2)
 
 
 CONFIGS = [
-    config(32, 32, 64, 4),
-    config(64, 64, 64, 4),
-    config(128, 128, 64, 8),
-    config(256, 256, 128, 8),  # needs more LDS than there is
+    make_config(32, 32, 64, 4),
+    make_config(64, 64, 64, 4),
+    make_config(128, 128, 64, 8),
+    make_config(256, 256, 128, 8),  # needs more LDS than there is
 ]
 
 tuned_kernel = triton.autotune(configs=CONFIGS, key=["M", "N", "K"])(matmul_kernel)

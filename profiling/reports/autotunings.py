@@ -80,7 +80,7 @@ def find_record(records: Sequence[KernelRecord], kernel: str, row: TriedConfigur
     time_ns = row.time_ns
     if time_ns is None:
         return None
-    return min(_fitting(records, kernel, row), key=lambda record: abs(record.duration_ns - time_ns), default=None)
+    return min(_list_fitting(records, kernel, row), key=lambda record: abs(record.duration_ns - time_ns), default=None)
 
 
 def list_used(result: TargetResult) -> list[KernelRecord]:
@@ -91,14 +91,14 @@ def list_used(result: TargetResult) -> list[KernelRecord]:
             id(record)
             for kernel, row in tried
             if row.chosen == chosen
-            for record in _fitting(result.kernels, kernel, row)
+            for record in _list_fitting(result.kernels, kernel, row)
         }
         for chosen in (False, True)
     )
     return [record for record in result.kernels if id(record) not in unchosen_ids - chosen_ids]
 
 
-def _fitting(records: Sequence[KernelRecord], kernel: str, row: TriedConfiguration) -> list[KernelRecord]:
+def _list_fitting(records: Sequence[KernelRecord], kernel: str, row: TriedConfiguration) -> list[KernelRecord]:
     return [
         record
         for record in records

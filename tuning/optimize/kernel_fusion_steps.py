@@ -138,7 +138,7 @@ class _SteppedLaunch:
                 "lane": np.arange(lanes)[None, :],
                 "group": np.array(GROUPS)[:, None],
             }
-            places = [np.broadcast_to(_evaluate(tree, names), (len(GROUPS), lanes)) for tree in trees]
+            places = [np.broadcast_to(_evaluate_subscript(tree, names), (len(GROUPS), lanes)) for tree in trees]
             smallest, largest = np.min(places, axis=(0, 2)), np.max(places, axis=(0, 2))
             elements = elements or int(largest[0]) + 1
             starts = np.array(GROUPS) * elements
@@ -189,11 +189,11 @@ def _parse_subscript(text: str | None) -> ast.expr:
         raise NotUnderstood("a subscript of another form") from None
 
 
-def _evaluate(tree: ast.expr, names: Mapping[str, Integers]) -> Integers:
+def _evaluate_subscript(tree: ast.expr, names: Mapping[str, Integers]) -> Integers:
     if isinstance(tree, ast.Constant) and isinstance(tree.value, int):
         return np.asarray(tree.value, np.int64)
     if isinstance(tree, ast.Name) and tree.id in names:
         return names[tree.id]
     if isinstance(tree, ast.BinOp) and type(tree.op) in _OPERATORS:
-        return _OPERATORS[type(tree.op)](_evaluate(tree.left, names), _evaluate(tree.right, names))
+        return _OPERATORS[type(tree.op)](_evaluate_subscript(tree.left, names), _evaluate_subscript(tree.right, names))
     raise NotUnderstood("a subscript of another form")
