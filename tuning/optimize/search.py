@@ -32,7 +32,7 @@ PREDICTIONS = 0.25  # of the time that a round leaves: what its predictions may 
 ORDERS = 0.25  # of the budget: what other orders of work-groups may take at most
 CHANGES = 0.2  # of the budget: what changes of the fastest program's source may take at most
 GAIN = 0.01  # least relative gain of a step
-SLOWER = 1.25  # predicted time relative to the state's from which a candidate is not executed
+SLOWER = 2.0  # predicted time over that of the state, from which a candidate is not executed
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pkgutil
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -389,22 +389,18 @@ def test_slow_predictions_give_way_to_runs(program: ParsedProgram) -> None:
 
 
 def test_what_is_predicted_to_be_much_slower_is_not_executed(program: ParsedProgram) -> None:
-    executed: list[str] = []
+    def list_coarsened(predicted: float) -> list[str]:
+        measure = Fake()
+        Search(
+            program,
+            measure,
+            lambda text: VerificationCheck("x", True),
+            lambda text: predicted if "item_x" in text else 100.0,
+            400.0,
+        ).run()
+        return [text for text in measure.seen if "item_x" in text]
 
-    class Counting(Fake):
-        def __call__(self, text: str) -> CandidateMeasurement:
-            executed.append(text)
-            return super().__call__(text)
-
-    def predict(text: str) -> float:
-        return 200.0 if "coarsen" in text or "item_x" in text else 100.0
-
-    def run(predict: Callable[[str], float | None]) -> set[str]:
-        executed.clear()
-        Search(program, Counting(), lambda text: VerificationCheck("x", True), predict, 40.0).run()
-        return {text for text in executed if "item_x" in text}
-
-    assert run(lambda text: None) and not run(predict)
+    assert list_coarsened(190.0) and not list_coarsened(210.0)
 
 
 def test_a_wrong_candidate_is_never_kept(program: ParsedProgram) -> None:
