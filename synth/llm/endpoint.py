@@ -100,7 +100,9 @@ class Client:
     def __init__(self, url: str, key: str = "", timeout_s: float = 120.0) -> None:
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
-            raise UsageError(f"--url {url}", remedy="for example --url http://127.0.0.1:8080/v1")
+            cause = "not http or https with a host, or it holds a user or a query"
+            remedy = "give for example http://127.0.0.1:8080/v1"
+            raise UsageError("no address of a server of models", cause=cause, remedy=remedy)
         if not key.isascii() or not key.isprintable():
             raise UsageError("the API key holds characters that no HTTP header may have", remedy="check the variable")
         self.parts, self.key, self.timeout_s = parts, key, timeout_s
