@@ -384,7 +384,7 @@ def _exit_note(result: TargetResult) -> str:
 
 
 def _suggest_remedy(failed: TargetResult, options: MeasurementOptions) -> str:
-    """A suggested remedy, "" if none is known."""
+    """What may help, "" if that is not known."""
     if failed.reason == Reason.TIMEOUT:
         sampling = ", or no --exact" if options["exact"] else ""
         return f"more than --timeout {options['timeout']:g}, or less to do by its arguments{sampling}"
@@ -392,7 +392,7 @@ def _suggest_remedy(failed: TargetResult, options: MeasurementOptions) -> str:
         return (
             f"more than --timeout {options['timeout']:g}, or smaller arguments (synth survey --shrink looks for them)"
         )
-    return missing_file_hint(failed.message)
+    return missing_file_hint(failed.message) or failed.reason.remedy
 
 
 def _profile_folder(

@@ -225,8 +225,11 @@ def _failure_notes(result: RunResult, sandboxed: bool, timeout: float) -> Iterat
     """How the program failed, if it did."""
     if result.status != "ok":
         yield f"error: {result.reason}: {result.message}"
+        remedy = result.reason.remedy
         if result.reason == Reason.TIMEOUT:
-            yield f"  try:   more than --timeout {timeout:g}, or less to do by its arguments"
+            remedy = f"more than --timeout {timeout:g}, or less to do by its arguments"
+        if remedy:
+            yield f"  try:   {remedy}"
     elif sandboxed and result.exit_code:
         yield f"note: it ended with exit code {result.exit_code} where it had {CONFINED}"
 

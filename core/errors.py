@@ -18,7 +18,8 @@ def suggest_name(name: str, known: Iterable[str]) -> str:
 class HipsynthError(Exception):
     """Base of every error a user may see.
 
-    `what` went wrong, its likely `cause`, and a `remedy`; `reason` is the short code stored in corpora.
+    `what` went wrong, its likely `cause`, and a `remedy` (else the reason's); `reason` is the short code stored in
+    corpora.
     """
 
     exit_code = 3
@@ -28,7 +29,7 @@ class HipsynthError(Exception):
         super().__init__(what)
         self.what = what
         self.cause = cause
-        self.remedy = remedy
+        self.remedy = remedy or (reason.remedy if reason is not None else "")
         if reason is not None:
             self.reason = reason
 

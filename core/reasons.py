@@ -6,13 +6,14 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """A code, and what it means."""
+    """A code, what it means, and what may help where no error says more; "" where nothing does in general."""
 
     meaning: str
+    remedy: str
 
-    def __new__(cls, code: str, meaning: str) -> Reason:
+    def __new__(cls, code: str, meaning: str, remedy: str = "") -> Reason:
         reason = str.__new__(cls, code)
-        reason._value_, reason.meaning = code, meaning
+        reason._value_, reason.meaning, reason.remedy = code, meaning, remedy
         return reason
 
     @classmethod
@@ -56,7 +57,7 @@ class Reason(StrEnum):
     SEVERAL_PROGRAMS = "several_programs", "a folder has more than one program"
     NO_MAIN = "no_main", "sources without a main() that uses them"
     NO_KERNEL = "no_kernel", "the program has no kernel"
-    SYNTAX_ERROR = "syntax_error", "the source cannot be parsed"
+    SYNTAX_ERROR = "syntax_error", "the source cannot be parsed", "mend the line that is named"
     MISSING_INCLUDE = "missing_include", "a file that the source includes is not there"
     NEEDS_STANDARD = "needs_standard", "the source wants another version of C++"
     EDIT_CONFLICT = "edit_conflict", "two edits of a source overlap"
@@ -67,32 +68,72 @@ class Reason(StrEnum):
     CUDA_SOURCE = "cuda_source", "CUDA source, not HIP"
 
     # Programs that run.
-    NO_DISPATCH = "no_dispatch", "the program launched no kernel"
+    NO_DISPATCH = (
+        "no_dispatch",
+        "the program launched no kernel",
+        "arguments with which it launches a kernel, behind --",
+    )
     WRONG_RESULT = "wrong_result", "the output is not the expected one"
     SELF_CHECK_FAILED = "self_check_failed", "the program's own check failed"
     EXIT_CODE = "exit_code", "the program ended with an exit code that says failure"
-    TIMEOUT = "timeout", "a limit on time was reached"
+    TIMEOUT = "timeout", "a limit on time was reached", "more time, or less to do by its arguments"
     BUDGET = "budget", "a run within a budget was ended before its end"
-    INSTRUCTION_LIMIT = "instruction_limit", "a kernel executed more instructions than allowed"
-    OUT_OF_MEMORY = "out_of_memory", "a limit on memory was reached"
-    OUTPUT_LIMIT = "output_limit", "the program wrote more than allowed"
-    FORBIDDEN_CALL = "forbidden_call", "a system call that the sandbox forbids"
-    HOST_CRASH = "host_crash", "the host program died of a signal"
-    ILLEGAL_ACCESS = "illegal_access", "a kernel accessed memory that it does not own"
-    ASSERTION = "assertion", "an assertion in a kernel failed"
-    TRAP = "trap", "a kernel executed a trap"
-    DEADLOCK = "deadlock", "a kernel waits for what cannot happen"
+    INSTRUCTION_LIMIT = (
+        "instruction_limit",
+        "a kernel executed more instructions than allowed",
+        "a loop that ends, or less to do by its arguments",
+    )
+    OUT_OF_MEMORY = (
+        "out_of_memory",
+        "a limit on memory was reached",
+        "smaller sizes by its arguments: device memory lies in this machine's",
+    )
+    OUTPUT_LIMIT = "output_limit", "the program wrote more than allowed", "print less"
+    FORBIDDEN_CALL = (
+        "forbidden_call",
+        "a system call that the sandbox forbids",
+        "leave out the call, or trust it with --no-sandbox",
+    )
+    HOST_CRASH = "host_crash", "the host program died of a signal", "run it in a debugger, with --no-sandbox"
+    ILLEGAL_ACCESS = (
+        "illegal_access",
+        "a kernel accessed memory that it does not own",
+        "a mask or condition at the line that is named, and arrays that are still allocated",
+    )
+    ASSERTION = (
+        "assertion",
+        "an assertion in a kernel failed",
+        "data for which the assertion holds, or another condition",
+    )
+    TRAP = "trap", "a kernel executed a trap", "data that do not lead there"
+    DEADLOCK = "deadlock", "a kernel waits for what cannot happen", "launch what is waited for first"
     UNSUPPORTED_OPCODE = "unsupported_opcode", "an instruction that the simulator cannot run"
-    UNSUPPORTED_SERVICE = "unsupported_service", "a host service that the simulator does not have"
-    UNSUPPORTED_CALL = "unsupported_call", "a call of the HIP API that the simulator does not have"
+    UNSUPPORTED_SERVICE = (
+        "unsupported_service",
+        "a host service that the simulator does not have",
+        "leave out what is named",
+    )
+    UNSUPPORTED_CALL = (
+        "unsupported_call",
+        "a call of the HIP API that the simulator does not have",
+        "leave out the call",
+    )
     BAD_CODE_OBJECT = "bad_code_object", "code that cannot be loaded"
-    BAD_CONFIGURATION = "bad_configuration", "the runtime library does not take the configuration"
+    BAD_CONFIGURATION = (
+        "bad_configuration",
+        "the runtime library does not take the configuration",
+        "options and a grid that the device takes: warps are a power of two, a group has at most 1024 threads",
+    )
     BAD_RESULT = "bad_result", "the result that a program left behind is malformed"
     SETTLED = "settled", "the program repeats its launches, and was ended"
     RECORDED = "recorded", "as many launches as wanted were recorded"
-    NEEDS_LIBRARY = "needs_library", "a library that is not installed"
+    NEEDS_LIBRARY = (
+        "needs_library",
+        "a library that is not installed",
+        "install it for the Python or compiler that runs hipsynth, or leave out what needs it",
+    )
     NEEDS_MEMORY = "needs_memory", "more memory than it was given"
-    NEEDS_DEVICES = "needs_devices", "another GPU, or more than one"
+    NEEDS_DEVICES = "needs_devices", "another GPU, or more than one", "use device 0 alone"
     NEEDS_ARGUMENTS = "needs_arguments", "command-line arguments that are not known"
     NEEDS_DATA = "needs_data", "a file that is not in its folder"
     UNTRUSTED = "untrusted", "a program of a language model, which runs in the simulator alone"

@@ -179,10 +179,10 @@ def render_page() -> str:
         "",
         "What `reason`, `reason_code` and `error` hold.",
         "",
-        "| code | meaning |",
-        "|---|---|",
+        "| code | meaning | what to try where no error says more |",
+        "|---|---|---|",
     ]
-    lines += [f"| `{reason}` | {reason.meaning} |" for reason in Reason if reason]
+    lines += [f"| `{reason}` | {reason.meaning} | {reason.remedy} |" for reason in Reason if reason]
     return "\n".join(lines) + "\n"
 
 

@@ -68,6 +68,7 @@ def result_document(result: TargetResult, what_if: bool = False) -> ProfileResul
         ),
         device=result.device,
         message=result.message,
+        remedy=result.reason.remedy or None,
         plot=roofline.plot_kernels(result.device, plotted),
     )
 
@@ -139,6 +140,7 @@ def run_document(result: RunResult, path: str, arch: str, flags: str, files: Seq
             for dispatch in result.dispatches
         ),
         files=tuple(files),
+        remedy=result.reason.remedy or None,
         **run,
     )
 

@@ -194,13 +194,15 @@ class ProfileResult:
     """A program on one target. `budget`: what became of all launches of a run within one; `transfers`: copies and
     fills, with `clock_ns`, the simulated time from the first operation to the end of the last. `host_operators`: calls
     of PyTorch's own operators that made or changed device tensors; they ran on the CPU, and are in no time here.
-    `autotunings`: what `triton.autotune` tried; those launches are in `kernels`, too."""
+    `autotunings`: what `triton.autotune` tried; those launches are in `kernels`, too. `remedy`: what may help where the
+    program failed."""
 
     budget: tuple[Spending, ...] | None = None
     transfers: tuple[Transfer, ...] | None = None
     clock_ns: float | None = None
     host_operators: Mapping[str, int] | None = None
     autotunings: tuple[KernelTuning, ...] | None = None
+    remedy: str | None = None
     arch: str
     flags: str
     status: str
@@ -279,8 +281,10 @@ class ExecutedDispatch(ExecutedKernel):
 
 @dataclass(frozen=True, kw_only=True)
 class RunDocument:
-    """The document of `synth run --json`. `dispatches` holds the first launches; `files`: those that it wrote."""
+    """The document of `synth run --json`. `dispatches` holds the first launches; `files`: those that it wrote;
+    `remedy`: what may help where it failed."""
 
+    remedy: str | None = None
     path: str
     arch: str
     flags: str
