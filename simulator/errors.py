@@ -8,8 +8,9 @@ from hipsynth.core.reasons import Reason
 # Reasons of the core (SimError and Runtime::stop): those that have the names of ours, and the others.
 _SAME = (
     Reason.ASSERTION, Reason.BAD_CODE_OBJECT, Reason.BAD_CONFIGURATION, Reason.COMPILE_FAILED, Reason.DEADLOCK,
-    Reason.ILLEGAL_ACCESS, Reason.INSTRUCTION_LIMIT, Reason.INTERNAL_ERROR, Reason.NEEDS_LIBRARY, Reason.OUT_OF_MEMORY,
-    Reason.RECORDED, Reason.SETTLED, Reason.TRAP, Reason.UNSUPPORTED_OPCODE, Reason.UNSUPPORTED_SERVICE,
+    Reason.ILLEGAL_ACCESS, Reason.INSTRUCTION_LIMIT, Reason.INTERNAL_ERROR, Reason.NEEDS_DEVICES, Reason.NEEDS_LIBRARY,
+    Reason.OUT_OF_MEMORY, Reason.RECORDED, Reason.SETTLED, Reason.SYNTAX_ERROR, Reason.TRAP, Reason.UNSUPPORTED_OPCODE,
+    Reason.UNSUPPORTED_SERVICE,
 )  # fmt: skip
 CORE_REASONS: dict[str, Reason] = {
     **{str(reason): reason for reason in _SAME},

@@ -21,6 +21,24 @@ _Tensor: Any = torch.Tensor
 _NATIVE = (BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType, MethodWrapperType)
 
 
+class InvalidDevice(RuntimeError):
+    """A GPU that the virtual machine does not have."""
+
+
+def check_device(device: object) -> None:
+    """Raises InvalidDevice for another GPU than the only one; `device`: an index, a name, a torch.device or None."""
+    index = device if isinstance(device, int) else torch.device(str(device)).index if device is not None else 0
+    if index not in (0, None):
+        raise InvalidDevice("HIP error: invalid device ordinal (the virtual machine has one GPU, number 0)")
+
+
+def _names_gpu(device: object) -> bool:
+    is_gpu = isinstance(device, int) or torch.device(str(device)).type == "cuda"
+    if is_gpu:
+        check_device(device)
+    return is_gpu
+
+
 class DeviceMode(TorchFunctionMode):
     """The layer above PyTorch's functions; `placement` is the one below."""
 
@@ -34,9 +52,7 @@ class DeviceMode(TorchFunctionMode):
             _Tensor.is_cpu.__get__: lambda t: not is_on_device(t) and _Tensor.is_cpu.__get__(t),
             _Tensor.get_device: lambda t: 0 if is_on_device(t) else _Tensor.get_device(t),
             _Tensor.to: self._convert,
-            _Tensor.cuda: lambda t, device=None, non_blocking=False, memory_format=torch.preserve_format: self._convert(
-                t, CUDA, memory_format=memory_format
-            ),
+            _Tensor.cuda: self._move_to_device,
             _Tensor.cpu: lambda t, memory_format=torch.preserve_format: self._convert(
                 t, CPU, memory_format=memory_format
             ),
@@ -66,12 +82,12 @@ class DeviceMode(TorchFunctionMode):
             kwargs = {**kwargs, "device": device}
         explicit: bool | None = None
         if device is not None:
-            explicit = isinstance(device, int) or torch.device(str(device)).type == "cuda"
+            explicit = _names_gpu(device)
             kwargs = {**kwargs, "device": CPU} if explicit else kwargs
         else:
             named = [value for value in args if isinstance(value, torch.device)]
             if named:
-                explicit = named[0].type == "cuda"
+                explicit = _names_gpu(named[0])
                 args = tuple(CPU if explicit and isinstance(value, torch.device) else value for value in args)
         wanted = explicit
         if wanted is None and any_on_device(args, kwargs):
@@ -111,12 +127,24 @@ class DeviceMode(TorchFunctionMode):
         device, dtype, _, _ = torch._C._nn._parse_to(*args, **kwargs)
         here = is_on_device(tensor)
         there = here if device is None else device.type == "cuda"
+        if there:
+            check_device(device)
         if device is not None and device.type not in ("cuda", "cpu"):
             raise RuntimeError(f"the virtual machine has no device of type {device.type}")
         with self.results_on_device(there):
             copy = copy or here != there
             result: torch.Tensor = _Tensor.to(tensor, CPU, dtype or tensor.dtype, copy=copy, memory_format=form)
         return result
+
+    def _move_to_device(
+        self,
+        tensor: torch.Tensor,
+        device: object = None,
+        non_blocking: bool = False,
+        memory_format: torch.memory_format = torch.preserve_format,
+    ) -> torch.Tensor:
+        check_device(device)
+        return self._convert(tensor, CUDA, memory_format=memory_format)
 
     def _describe(self, tensor: torch.Tensor, *, tensor_contents: str | None = None) -> str:
         with self:  # which device it is on is asked there

@@ -11,6 +11,7 @@ from collections.abc import Callable
 OUT_OF_MEMORY = 2  # hipErrorOutOfMemory
 MEMORY_BYTES = 1 << 40  # address space of a device; kSlotBytes of native/core/arena.cpp
 _PCI_TITLE_BYTES = 256
+_DEVICE_POINTER = 3  # HIP_POINTER_ATTRIBUTE_DEVICE_POINTER
 
 
 class HipError(RuntimeError):
@@ -58,6 +59,13 @@ class Hip:
 
     def release_memory(self, address: int) -> None:
         self._library.hipFree(ctypes.c_void_p(address))
+
+    def has_allocated(self, address: int) -> bool:
+        """Whether an address is in device memory that is allocated."""
+        start, pointer = ctypes.c_void_p(), ctypes.c_void_p(address)
+        number: int = self._library.hipPointerGetAttribute(ctypes.byref(start), _DEVICE_POINTER, pointer)
+        self._library.hipGetLastError()
+        return number == 0
 
     def read_attribute(self, number: int) -> int:
         """An attribute of the device, by its number in hipDeviceAttribute_t."""

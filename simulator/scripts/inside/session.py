@@ -5,24 +5,32 @@ from __future__ import annotations
 import atexit
 import multiprocessing.popen_spawn_posix
 import os
+import re
 import runpy
 import sys
 import threading
 import traceback
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import torch
+from triton.backends.amd import driver
 from triton.compiler.errors import CompilationError
+from triton.runtime import jit
 from triton.runtime.errors import OutOfResources
 from triton.runtime.jit import _triton_jit_function_registry
 
 from . import autotuning, benchmark, hip, torch_cuda, trial, triton_driver
-from .device_mode import DeviceMode, activate_backward
+from .device_mode import DeviceMode, InvalidDevice, activate_backward
 from .placement import Placement, keep_places_of_files
 
 ONE_PROCESS = "launch kernels in the script's own process; its threads may, too"
 FOLDER = str(Path(__file__).resolve().parent)
+# What Triton's launching functions themselves raise is of their arguments and grid.
+_LAUNCHING_FILES = (jit.__file__, driver.__file__)
+_NVIDIA = re.compile(r"inline_asm_elementwise|\bextra\.cuda\b|\blibdevice\b")
+_REFUSALS = (TypeError, IndexError, OverflowError)
 
 
 def activate_device() -> DeviceMode:
@@ -76,8 +84,7 @@ def report_error(kind: type[BaseException], error: BaseException, trace: Traceba
     reason, message = failure_of(error)
     frames = [frame for frame in traceback.extract_tb(trace) if not _is_ours(frame.filename)]
     if not reason:
-        lines = traceback.format_list(frames)
-        sys.stderr.write("".join(["Traceback (most recent call last):\n", *lines]))
+        sys.stderr.write("".join(["Traceback (most recent call last):\n", *traceback.format_list(frames)]))
         sys.stderr.write("".join(traceback.format_exception_only(kind, error)))
         return
     script = [frame for frame in frames if not _is_library(frame.filename)]
@@ -88,14 +95,20 @@ def report_error(kind: type[BaseException], error: BaseException, trace: Traceba
 
 def failure_of(error: BaseException) -> tuple[str, str]:
     """(reason, message) of an error that has a reason of ours, else two empty texts."""
+    if isinstance(error, SyntaxError):
+        return "syntax_error", "".join(traceback.format_exception_only(error)).strip()
+    if isinstance(error, triton_driver.UnreachablePointer):
+        return "illegal_access", str(error)
     if isinstance(error, CompilationError):
         return "compile_failed", f"Triton cannot compile a kernel{_kernel_line(error)}: {error}"
     if isinstance(error, OutOfResources):
         return "compile_failed", f"a kernel does not fit the device: {error}"
     if isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator: can't allocate memory" in str(error):
         return "out_of_memory", str(error)
-    if isinstance(error, ModuleNotFoundError):
+    if isinstance(error, ModuleNotFoundError) or (isinstance(error, ImportError) and _is_library(error.path or "")):
         return "needs_library", f"{error}"
+    if isinstance(error, InvalidDevice):
+        return "needs_devices", str(error)
     if isinstance(error, torch_cuda.UnsupportedOnDevice):
         return "unsupported_service", str(error)
     return _failure_in_triton(error)
@@ -103,16 +116,29 @@ def failure_of(error: BaseException) -> tuple[str, str]:
 
 def _failure_in_triton(error: BaseException) -> tuple[str, str]:
     """(reason, message) of an error that Triton raises without a type of its own, by the function that raised it."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "triton" in Path(frame.filename).parts]
-    functions = {frame.name for frame in frames}
+    frames = list(traceback.extract_tb(error.__traceback__))
+    functions = {frame.name for frame in frames if "triton" in Path(frame.filename).parts}
     text = str(error.args[0]) if error.args else type(error).__name__  # a KeyError's own text has quotes
-    if "_pack_args" in functions:
-        return "bad_configuration", f"a launch has options or arguments that Triton does not take: {text}"
+    kernel = _launched_kernel(error)
+    name = kernel.__name__ if kernel else "a kernel"
     if "_do_compile" in functions:
-        return "compile_failed", f"Triton's compiler fails: {type(error).__name__}: {text}"
-    if "cannot be accessed from Triton" in text:
-        return "illegal_access", f"a kernel gets a tensor that is not on the device (tensor.cuda() is): {text}"
+        where = f" ({kernel.file_name}:{kernel.def_file_line_number})" if kernel else ""
+        hint = "; PTX and the functions of tl.extra.cuda are NVIDIA's" if kernel and _NVIDIA.search(kernel.src) else ""
+        return "compile_failed", f"Triton cannot compile {name}{where}: {type(error).__name__}: {text}{hint}"
+    refused_by_triton = isinstance(error, _REFUSALS) and frames and frames[-1].filename in _LAUNCHING_FILES
+    if "_pack_args" in functions or refused_by_triton:
+        text = text.replace("dynamic_func()", name)  # Triton's wrapper of every kernel
+        return "bad_configuration", f"{name} is launched with options, arguments or a grid that it cannot take: {text}"
     return "", ""
+
+
+def _launched_kernel(error: BaseException) -> Any:
+    """The JITFunction whose launch raised the error; None if no launch did."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        launched = frame.f_locals.get("self")
+        if isinstance(launched, jit.JITFunction):
+            return launched
+    return None
 
 
 def _kernel_line(error: CompilationError) -> str:

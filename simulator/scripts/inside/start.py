@@ -17,8 +17,10 @@ def main() -> None:
     sys.modules[PACKAGE] = package
     spec.loader.exec_module(package)
     sys.argv = sys.argv[1:]
-    sys.path[0] = str(Path(sys.argv[0]).resolve().parent)
-    importlib.import_module(f"{PACKAGE}.session").run_script(sys.argv[0])
+    del sys.path[0]  # neither this folder's modules nor the script's stand for those that the device imports
+    session = importlib.import_module(f"{PACKAGE}.session")
+    sys.path.insert(0, str(Path(sys.argv[0]).resolve().parent))
+    session.run_script(sys.argv[0])
 
 
 if __name__ == "__main__":

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from . import hip
-from .device_mode import CUDA
+from .device_mode import CUDA, check_device
 
 HIP_VERSION = "7.1.0"
+NCCL_FUNCTIONS = (
+    "all_gather",
+    "all_reduce",
+    "broadcast",
+    "init_rank",
+    "reduce",
+    "reduce_scatter",
+    "unique_id",
+    "version",
+)
 _ARCHS = {0: "gfx90a", 4: "gfx942", 5: "gfx950"}  # minor version of the instruction set -> architecture
 # hipDeviceAttribute_t
 _CLOCK_KHZ, _L2_BYTES, _MAJOR, _THREADS_PER_GROUP, _THREADS_PER_CU = 5, 19, 23, 56, 57
@@ -46,7 +58,7 @@ class DeviceProperties:
 
 def device_properties(device: object = None) -> DeviceProperties:
     """The properties of the only device."""
-    _check_device(device)
+    check_device(device)
     ask = hip.library().read_attribute
     lds = ask(_LDS_BYTES)
     return DeviceProperties(
@@ -68,12 +80,6 @@ def device_properties(device: object = None) -> DeviceProperties:
         memory_clock_rate=ask(_MEMORY_KHZ),
         memory_bus_width=ask(_BUS_BITS),
     )
-
-
-def _check_device(device: object) -> None:
-    index = device if isinstance(device, int) else torch.device(str(device)).index if device is not None else 0
-    if index not in (0, None):
-        raise RuntimeError("HIP error: invalid device ordinal (the virtual machine has one GPU, number 0)")
 
 
 class DeviceStream:
@@ -157,7 +163,7 @@ class DeviceGuard:
     """torch.cuda.device, which PyTorch's own functions ask for by type: the only device."""
 
     def __init__(self, device: object) -> None:
-        _check_device(device)
+        check_device(device)
         self.idx, self.prev_idx = 0, -1
 
     def __enter__(self) -> None:
@@ -212,6 +218,24 @@ def _refuse(name: str) -> type:
     return Refused
 
 
+def _refuse_call(name: str) -> Callable[..., object]:
+    def refuse(*_: object, **__: object) -> object:
+        raise UnsupportedOnDevice(f"the virtual device has no {name}")
+
+    return refuse
+
+
+_notes: set[str] = set()
+
+
+def _leave_uncompiled(model: Any = None, **_: object) -> Any:
+    """torch.compile: PyTorch's operators run on the CPU in any case."""
+    if not _notes:
+        sys.stderr.write("note: torch.compile leaves functions as they are here; Inductor's kernels are not profiled\n")
+        _notes.add("torch.compile")
+    return (lambda function: function) if model is None else model
+
+
 def _synchronize(device: object = None) -> None:
     hip.library().call_function("hipDeviceSynchronize")
 
@@ -225,7 +249,7 @@ def _device_answers() -> dict[str, object]:
         "_lazy_init": lambda: None,
         "device_count": lambda: 1,
         "current_device": lambda: 0,
-        "set_device": _check_device,
+        "set_device": check_device,
         "device": DeviceGuard,
         "device_of": TensorGuard,
         "get_device_name": lambda device=None: device_properties(device).name,
@@ -297,8 +321,8 @@ def _accelerator_answers(peak: _Peak) -> dict[str, object]:
         "current_accelerator": lambda check_available=False: torch.device("cuda"),
         "current_device_index": lambda: 0,
         "current_device_idx": lambda: 0,
-        "set_device_index": _check_device,
-        "set_device_idx": _check_device,
+        "set_device_index": check_device,
+        "set_device_idx": check_device,
         "current_stream": current_stream,
         "synchronize": _synchronize,
         "empty_cache": lambda: None,
@@ -311,8 +335,14 @@ def activate_torch() -> None:
     """Puts the virtual device in the place of PyTorch's own."""
     peak = _Peak()
     answers = _device_answers() | _stream_answers() | _memory_answers(peak) | _random_answers()
+    no_peers = {name: _refuse_call(f"NCCL (torch.cuda.nccl.{name}): it is the only GPU") for name in NCCL_FUNCTIONS}
+    no_group = _refuse_call("process group (torch.distributed): it is the only GPU, without a network")
     ranges: dict[str, object] = {name: lambda *_, **__: 0 for name in ("range_push", "range_pop", "mark")}
-    tables = ((torch.cuda, answers), (torch.accelerator, _accelerator_answers(peak)), (torch.cuda.nvtx, ranges))
+    tables = (
+        (torch.cuda, answers), (torch.accelerator, _accelerator_answers(peak)), (torch.cuda.nvtx, ranges),
+        (torch.cuda.nccl, no_peers), (torch.distributed, {"init_process_group": no_group}),
+        (torch, {"compile": _leave_uncompiled}), (torch.nn.Module, {"compile": lambda module, *_, **__: None}),
+    )  # fmt: skip
     for module, functions in tables:
         for name, answer in functions.items():
             setattr(module, name, answer)

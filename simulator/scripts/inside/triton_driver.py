@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+import torch
 import triton
 from triton.backends.amd import driver
 
@@ -15,6 +16,10 @@ from . import hip
 
 LARGEST = 2**63 - 1  # of a number in the result document
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "waves_per_eu", "matrix_instr_nonkdim", "kpack")
+
+
+class UnreachablePointer(ValueError):
+    """A launch has a pointer that is no device memory."""
 
 
 class Launcher(driver.HIPLauncher):  # type: ignore[misc]
@@ -32,6 +37,7 @@ class Launcher(driver.HIPLauncher):  # type: ignore[misc]
         super().__init__(src, metadata)
         members = {"language": "triton", "meta": kernel_meta(src, metadata)}
         self._name = str(getattr(metadata, "name", ""))
+        self._parameters = tuple(str(name) for name in src.signature)
         self._members: str | None = json.dumps(members, sort_keys=True)[1:-1] + ", "
 
     def __call__(self, grid_x: int, grid_y: int, grid_z: int, stream: int, function: int, *args: object) -> None:
@@ -52,6 +58,25 @@ class Launcher(driver.HIPLauncher):  # type: ignore[misc]
             if failure is None:
                 raise
             raise failure from None
+        except ValueError as error:
+            problem = self._describe_pointer(args[-len(self._parameters) :])
+            raise (UnreachablePointer(problem) if problem else error) from None
+
+    def _describe_pointer(self, arguments: Sequence[Any]) -> str:
+        """Which argument of a launch points elsewhere than to device memory, and where to; "" if none does."""
+        device = hip.library()
+        for name, argument in zip(self._parameters, arguments, strict=False):
+            if not hasattr(argument, "data_ptr"):
+                continue
+            with torch._C.DisableTorchFunction():
+                address = int(argument.data_ptr())
+            if address and not device.has_allocated(address):
+                is_on_device = device.memory_start <= address < device.memory_end
+                place = (
+                    "device memory that was freed" if is_on_device else "host memory (tensor.cuda() is on the device)"
+                )
+                return f"argument {name} of kernel {self._name} is at {address:#x}, in {place}"
+        return ""
 
 
 def kernel_meta(src: Any, metadata: Any) -> dict[str, bool | int | str]:
