@@ -21,9 +21,11 @@ Examples:
   synth verify gemm.hip faster.hip --arch gfx90a -- 2048
   synth verify gemm.hip faster.hip --check-args 96 --check-args 100
   synth verify gemm.hip faster.hip --json
+  synth verify softmax.py faster.py --arch gfx942 -- 2048    # Python scripts with Triton kernels
 
 Both programs run in the sandbox, on the simulator. What they compute is compared at small sizes, where every work-group
-runs: with their own inputs, inputs drawn again, poisoned memory, other sizes; and at the size that is timed.
+runs: with their own inputs, inputs drawn again, poisoned memory, other sizes; and at the size that is timed. In scripts
+that is what kernels leave in tensors, and PyTorch's operators may not be called more often.
 
 Exits with 0 if every check that could be made passed, 5 if one failed (the reason is printed), and 3 if nothing can be
 compared, because a file cannot be read or the original does not run.

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from hipsynth.library.programs import read_source
+from hipsynth.core.errors import BadInput
+from hipsynth.library.programs import check_hip_only, is_script, read_source
+from hipsynth.library.scripts import open_script_trials
 from hipsynth.simulator.devices import choose_arch
 from hipsynth.tuning.optimize.documents import VerifyDocument
+
+if TYPE_CHECKING:
+    from hipsynth.tuning.optimize.scripts.optimize_script import ScriptRequest
+    from hipsynth.tuning.optimize.verify_change import VerifyResult
 
 
 def verify(
@@ -22,24 +29,48 @@ def verify(
     allow_fast_math: bool = False,
     on_stage: Callable[[str], None] = lambda _: None,
 ) -> VerifyDocument:
-    """Check that the program `changed` does the same as `original`, and say how much faster it is.
+    """Check that the program `changed` does the same as `original`, and say how much faster it is: both HIP, or both
+    Python scripts with Triton kernels (`flags` and `allow_fast_math` are for HIP).
 
     `args`: the programs' arguments in the runs that are timed; `check_args`: argument lists of small runs whose
     outputs are compared, by default found. `on_stage` is told what is done next. Raises BadInput if the original does
     not run.
     """
     from hipsynth.toolchain import sandbox
+    from hipsynth.tuning.optimize.scripts.optimize_script import ScriptRequest
     from hipsynth.tuning.optimize.verify_change import VerifyRequest, verify_change
     from hipsynth.tuning.trial import target_of
 
     sandbox.require_sandbox()
-    target_arch = choose_arch(arch, device)
+    target_arch, files = choose_arch(arch, device), (Path(original), Path(changed))
+    checks = tuple(tuple(words) for words in check_args)
+    if _are_scripts(files):
+        check_hip_only(files[0], {"flags": flags != "-O3", "allow_fast_math": allow_fast_math})
+        script_request = ScriptRequest(target_of(target_arch, flags, device), tuple(args), checks)
+        return _verify_scripts(files, script_request, on_stage).document(*files, target_arch, "")
     request = VerifyRequest(
-        read_source(Path(original)),
-        read_source(Path(changed)),
+        read_source(files[0]),
+        read_source(files[1]),
         target_of(target_arch, flags, device),
         tuple(args),
-        [tuple(words) for words in check_args],
+        checks,
         frozenset({"fast-math"} if allow_fast_math else ()),
     )
-    return verify_change(request, on_stage).document(Path(original), Path(changed), target_arch, flags)
+    return verify_change(request, on_stage).document(*files, target_arch, flags)
+
+
+def _are_scripts(files: tuple[Path, Path]) -> bool:
+    """Whether both are Python scripts. Raises BadInput if only one is."""
+    kinds = set(map(is_script, files))
+    if len(kinds) > 1:
+        problem = f"{files[1]}: not in the language of {files[0]}"
+        raise BadInput(problem, remedy="give two HIP sources or two Python scripts")
+    return kinds == {True}
+
+
+def _verify_scripts(files: tuple[Path, Path], request: ScriptRequest, on_stage: Callable[[str], None]) -> VerifyResult:
+    from hipsynth.tuning.optimize.scripts.verify_changed import verify_changed_script
+
+    changed = read_source(files[1])
+    with open_script_trials(files[0], request.arguments, request.target.arch) as trials:
+        return verify_changed_script(trials, changed, request, on_stage)

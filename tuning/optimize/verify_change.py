@@ -80,11 +80,7 @@ def verify_change(request: VerifyRequest, on_stage: Callable[[str], None] = lamb
     program = read_program(request.original, request.target.arch)
     on_stage("running the original at small sizes")
     verifier = prepare_verifier(program, request.target, request.sizes, request.allow, most_exact_s=PATIENT_S)
-    if not verifier.sizes:
-        raise BadInput(
-            verifier.why_no_size,
-            remedy="name a small size with --check-args",
-        )
+    check_comparable("" if verifier.sizes else verifier.why_no_size)
     on_stage("timing the changed program")
     after = evaluate(request.changed)
     if not after.ok:
@@ -92,6 +88,12 @@ def verify_change(request: VerifyRequest, on_stage: Callable[[str], None] = lamb
         return VerifyResult(Verification((VerificationCheck("outputs_equal", False, cause),)), None)
     verification = verifier.full(request.changed, (before, after), on_stage)
     return VerifyResult(verification, speedup_of(before, after) if verification.passed else None)
+
+
+def check_comparable(problem: str) -> None:
+    """Raises BadInput if there is a reason why outputs of the original cannot be compared."""
+    if problem:
+        raise BadInput(problem, remedy="name a small size with --check-args")
 
 
 def speedup_of(before: CandidateMeasurement, after: CandidateMeasurement) -> float:

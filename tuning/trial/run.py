@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +89,7 @@ class Trial:
     cpu_s: float = 0.0
     transfers: tuple[Transfer, ...] = ()
     autotunings: tuple[Autotuning, ...] = ()  # of a script
+    host_operators: Mapping[str, int] = field(default_factory=dict)  # of PyTorch, on the CPU
 
     @property
     def ok(self) -> bool:

@@ -96,7 +96,7 @@ def _to_trial(conditions: Conditions, target: Target) -> Callable[[api.RunResult
         return Trial(
             status, reason, message, result.exit_code, result.stdout, measured_kernels(result.kernels, target.arch),
             outputs, recorded, result.warnings, result.sampled, result.cpu_s, result.transfers,
-            read_autotunings(folder),
+            read_autotunings(folder), result.host_operators,
         )  # fmt: skip
 
     return read

@@ -101,9 +101,10 @@ class ScriptSearch:
 
     def time_script(self, text: str) -> CandidateMeasurement:
         """The measured run of a variant with the arguments that were asked for."""
-        return self._run_timed(text)[0]
+        return self.run_timed(text)[0]
 
-    def _run_timed(self, text: str) -> tuple[CandidateMeasurement, Trial]:
+    def run_timed(self, text: str) -> tuple[CandidateMeasurement, Trial]:
+        """As time_script(), with the trial."""
         begin = self.clock.spent_s
         conditions = Conditions(self.request.arguments, effort=EFFORT, exact=self.exact, time_s=RUN_TIME_S)
         trial = self.trials.run(text, self.request.target, conditions)
@@ -113,10 +114,10 @@ class ScriptSearch:
 
     def time_original(self) -> tuple[ScriptState, Trial]:
         """The original, and its run. Raises HipsynthError if it does not run, or launches nothing."""
-        timed, trial = self._run_timed(self.trials.text)
+        timed, trial = self.run_timed(self.trials.text)
         if timed.ok and timed.exit_code:  # its check needs results, which sampling does not compute
             self.exact = True
-            timed, trial = self._run_timed(self.trials.text)
+            timed, trial = self.run_timed(self.trials.text)
         if not timed.ok or timed.exit_code:
             cause = f"{timed.reason or f'exit code {timed.exit_code}'}: {timed.message[:500]}"
             raise BadInput("the script does not run", cause=cause, reason=timed.reason or Reason.EXIT_CODE)
