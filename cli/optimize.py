@@ -11,7 +11,7 @@ import click
 
 from hipsynth.cli.options import Duration, NamedPath, check_args_option, json_option, one_target_options
 from hipsynth.cli.output import print_json
-from hipsynth.cli.programs import split_run_arguments
+from hipsynth.cli.programs import include_option, split_run_arguments
 from hipsynth.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ folder, and an interrupted search goes on where it was.
 In a Python script with Triton kernels, the numbers that set meta-parameters change (blocks, num_warps, num_stages,
 waves_per_eu, matrix_instr_nonkdim) where they are written, and the order of programs.
 
-Kernels without main() get one, made from their signatures; the patched program has it, too.
+Kernels without main() get one, made from their signatures; the patched program has it, too. Headers that lie beside
+FILE or in a folder of -I are found; one that is changed is written into the patched program.
 
 With --llm, a language model drives the tools of `synth mcp` instead; what it finds is verified in the same way. Its run
 is kept in --trace, and the same command goes on with it.
@@ -56,6 +57,7 @@ MODEL_S = 900.0  # of a model's run, where --clock is not given
 @click.argument("arguments", nargs=-1, metavar="[-- ARGS...]")
 @one_target_options
 @click.option("--flags", default=DEFAULT_FLAGS, show_default=True, help="Compiler flags.")
+@include_option
 @click.option(
     "--budget", type=Duration(1.0, 24 * 3600.0), default=60.0, show_default="60s", metavar="30s|2m",
     help="Work of the search, in seconds at fixed prices.",
@@ -90,6 +92,7 @@ def command(
     arch: str,
     device: str,
     flags: str,
+    includes: tuple[str, ...],
     budget: float,
     clock: float,
     check_args: tuple[str, ...],
@@ -121,11 +124,12 @@ def command(
     say: Callable[[str], None] = (lambda line: None) if as_json else click.echo
     if is_script(file):
         options = {"--flags": flags != DEFAULT_FLAGS, "--allow": bool(allowed), "--llm": url is not None,
-                   "--journal": journal is not None, "--trace": trace is not None, "--model": bool(model)}  # fmt: skip
+                   "--journal": journal is not None, "--trace": trace is not None, "--model": bool(model),
+                   "-I": bool(includes)}  # fmt: skip
         check_hip_only(file, options)
         question = ScriptRequest(target, arguments, tuple(sizes), budget, clock)
         return print_answer(search_script(file, question, say), file, (arch, ""), out, as_json)
-    text, notes = read_runnable(file)
+    text, notes = read_runnable(file, includes)
     for note in notes:
         click.echo(f"note: {note}", err=True)
     request = OptimizeRequest(text, target, budget, arguments, sizes, journal, clock, frozenset(allowed))

@@ -42,11 +42,14 @@ def _options_of(command: click.Command, ctx: click.Context) -> set[str]:
     return {name for option in command.get_params(ctx) for name in option.opts if name.startswith("--")}
 
 
+include_option = click.option("-I", "includes", multiple=True, metavar="FOLDER", help="Look for headers there too.")
+
+
 def source_options(function: F) -> F:
     """The options -I and -D, as of a compiler, and --project."""
     for option in (
         click.option("-D", "defines", multiple=True, metavar="NAME[=VALUE]", help="Define a macro, like a compiler."),
-        click.option("-I", "includes", multiple=True, metavar="FOLDER", help="Look for headers there too."),
+        include_option,
         click.option(
             "--project", type=NamedPath(path_type=Path), help="Folder whose build files define how PATH is built."
         ),

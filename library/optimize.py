@@ -29,6 +29,7 @@ def optimize(
     budget_s: float = 60.0,
     clock_s: float = 0.0,
     allow_fast_math: bool = False,
+    includes: Sequence[str] = (),
     out: str | Path | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> OptimizeDocument:
@@ -36,9 +37,9 @@ def optimize(
     kernels, for other meta-parameters (`flags` and `allow_fast_math` are for HIP).
 
     `budget_s` is work at fixed prices, the same on every machine, `clock_s` the longest time on the clock (0: 1.2 times
-    the budget). A faster program is written to `out`, by default NAME.optimized.hip (or .py) in the current folder;
-    `say` is told each step. Raises BadInput for a source without a kernel, HipsynthError for a program that does not
-    run.
+    the budget). `includes`: folders with headers of the program, beside its own. A faster program is written to `out`,
+    by default NAME.optimized.hip (or .py) in the current folder; `say` is told each step. Raises BadInput for a source
+    without a kernel, HipsynthError for a program that does not run.
     """
     from hipsynth.toolchain import sandbox
     from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
@@ -49,11 +50,11 @@ def optimize(
     file, target_arch = Path(path), choose_arch(arch, device)
     sizes = [tuple(words) for words in check_args]
     if is_script(file):
-        check_hip_only(file, {"flags": flags != "-O3", "allow_fast_math": allow_fast_math})
+        check_hip_only(file, {"flags": flags != "-O3", "allow_fast_math": allow_fast_math, "includes": bool(includes)})
         target = target_of(target_arch, flags, device)
         result = search_script(file, ScriptRequest(target, tuple(args), tuple(sizes), budget_s, clock_s), say)
         return result.document(file, target_arch, "", write_optimized(result, file, out))
-    text, notes = read_runnable(file)
+    text, notes = read_runnable(file, includes)
     for note in notes:
         warnings.warn(note, stacklevel=2)
     request = OptimizeRequest(
@@ -78,11 +79,13 @@ def search_script(file: Path, request: ScriptRequest, say: Callable[[str], None]
 
 
 def write_optimized(result: OptimizeResult, file: Path, out: str | Path | None) -> Path | None:
-    """Writes a faster program, by default as NAME.optimized.hip (or .py) in the current folder; returns its path."""
+    """Writes a faster program, by default as NAME.optimized.hip (or .py) in the current folder; returns its path.
+    Headers of the program's own that were written in, and are as they were, are included again."""
     if result.status != "improved":
         return None
     from hipsynth.core.files import write_whole
+    from hipsynth.source.own_headers import take_out_headers
 
     patched = Path(out or f"{file.stem}.optimized{'.py' if is_script(file) else '.hip'}")
-    write_whole(patched, result.text)
+    write_whole(patched, take_out_headers(result.text))
     return patched

@@ -1,0 +1,79 @@
+"""The headers of a program's own folders, written into its text for whatever looks at one text alone, and taken out."""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from hipsynth.core.files import SOURCE_BYTES, read_regular
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">][^\n]*$', re.MULTILINE)
+_PRAGMA_ONCE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once\b[^\n]*$", re.MULTILINE)
+_BEGIN, _END = "// own header {} begins: {}", "// own header {} ends"  # a checksum; the line that includes it
+_WRITTEN_IN = re.compile(
+    r"^// own header (?P<sum>[0-9a-f]{8}) begins: (?P<line>[^\n]*)\n(?P<header>.*?)\n// own header (?P=sum) ends$",
+    re.MULTILINE | re.DOTALL,
+)
+MOST_HEADERS = 400  # that are written in
+
+
+def write_in_headers(text: str, folder: Path, include_folders: Sequence[Path] = ()) -> str:
+    """A text with each header that lies in `folder` or an include folder in place of the line that includes it, between
+    marks; a header that says `#pragma once` gets a guard. What is found nowhere stays as it is.
+
+    Raises BadInput for a header that cannot be read, or is too large.
+    """
+    return _HeaderWriter(tuple(include_folders)).write_in(text, folder, ())
+
+
+def take_out_headers(text: str) -> str:
+    """A text whose headers were written in, with the lines that include them instead; headers that were changed since
+    stay written in."""
+
+    def replace_header(match: re.Match[str]) -> str:
+        return match["line"] if _checksum(match["header"]) == match["sum"] else match[0]
+
+    return _WRITTEN_IN.sub(replace_header, text)
+
+
+def _checksum(header: str) -> str:
+    return f"{zlib.crc32(header.encode()):08x}"
+
+
+class _HeaderWriter:
+    def __init__(self, include_folders: tuple[Path, ...]) -> None:
+        self.include_folders = include_folders
+        self.guards: dict[Path, str] = {}  # of headers that say `#pragma once`
+        self.written = 0
+
+    def write_in(self, text: str, folder: Path, inside: tuple[Path, ...]) -> str:
+        """`inside`: the headers that the text lies in; one that includes itself is left out there."""
+
+        def replace_line(match: re.Match[str]) -> str:
+            path = self._find_header(match[1], folder)
+            if path is None or path in inside or self.written >= MOST_HEADERS:
+                return match[0]
+            self.written += 1
+            header = self._guard_header(path, read_regular(path, SOURCE_BYTES).decode(errors="replace"))
+            header = self.write_in(header, path.parent, (*inside, path)).rstrip()
+            checksum = _checksum(header)
+            return f"{_BEGIN.format(checksum, match[0].strip())}\n{header}\n{_END.format(checksum)}"
+
+        return _INCLUDE.sub(replace_line, text)
+
+    def _guard_header(self, path: Path, header: str) -> str:
+        """A header's text with a guard in place of `#pragma once`, which does not work inside another file."""
+        if not _PRAGMA_ONCE.search(header):
+            return header
+        guard = self.guards.setdefault(path, f"HIPSYNTH_OWN_HEADER_{len(self.guards)}")
+        return f"#ifndef {guard}\n#define {guard}\n{_PRAGMA_ONCE.sub('', header).rstrip()}\n#endif"
+
+    def _find_header(self, name: str, folder: Path) -> Path | None:
+        for place in (folder, *self.include_folders):
+            path = Path(os.path.normpath(place / name))
+            if path.is_file():
+                return path
+        return None

@@ -1,0 +1,37 @@
+"""Headers of a program's own folders, written into its text and taken out again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hipsynth.source.own_headers import take_out_headers, write_in_headers
+
+PROGRAM = '#include <vector>\n#include "sizes.hpp"\n  #  include "sizes.hpp"  // again\nint main() { return COUNT; }\n'
+
+
+def write_header_files(folder: Path) -> Path:
+    (folder / "common").mkdir()
+    (folder / "common" / "sizes.hpp").write_text('#pragma once\n#include "units.hpp"\n#define COUNT UNIT\n')
+    (folder / "common" / "units.hpp").write_text('#ifndef UNIT\n#include "sizes.hpp"\n#define UNIT 3\n#endif\n')
+    return folder / "common"
+
+
+def test_headers_are_written_in_where_they_are_included(tmp_path: Path) -> None:
+    text = write_in_headers(PROGRAM, tmp_path, [write_header_files(tmp_path)])
+    assert "#include <vector>" in text and "#pragma once" not in text and text.count("#define UNIT 3") == 2
+    guard = "#ifndef HIPSYNTH_OWN_HEADER_0\n#define HIPSYNTH_OWN_HEADER_0\n"
+    assert text.count(guard) == 2, "each place has the guard of the one header that says #pragma once"
+
+
+def test_headers_that_were_not_changed_are_included_again(tmp_path: Path) -> None:
+    text = write_in_headers(PROGRAM, tmp_path, [write_header_files(tmp_path)])
+    changed = text.replace("return COUNT", "return COUNT + 1")
+    again = PROGRAM.replace("return COUNT", "return COUNT + 1").replace("  #  inc", "#  inc")
+    assert take_out_headers(changed) == again
+    other = take_out_headers(text.replace("#define UNIT 3", "#define UNIT 4", 1))
+    assert other.count("#define UNIT 4") == 1 and "#define UNIT 3" not in other, "what was changed stays written in"
+
+
+def test_a_header_that_is_nowhere_stays_included(tmp_path: Path) -> None:
+    assert write_in_headers(PROGRAM, tmp_path) == PROGRAM
+    assert take_out_headers(PROGRAM) == PROGRAM
