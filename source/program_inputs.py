@@ -1,6 +1,6 @@
 """Numbers that a program takes from outside, as its text reads them: arguments, options, macros; and its constants.
 
-Found by the usual ways to write them. What they mean, and which are sizes, is for the caller to judge.
+Found by the usual ways to write them. What they mean is for the caller to judge; names tell which constants are sizes.
 """
 
 from __future__ import annotations
@@ -38,6 +38,17 @@ _CONSTANT = re.compile(
     r"|\b(?:int|unsigned|long|size_t|auto|u?int(?:32|64)_t)[ \t]+(?:const[ \t]+)?(\w+)[ \t]*(?:=|\{)[ \t]*"
     rf"{_VALUE}[ \t]*\}}?[ \t]*[;,]",
     re.MULTILINE,
+)
+LEAST_CONSTANT = 32  # of those that may be sizes
+_SIZE_NAME = re.compile(
+    r"(?:[NnMmKkLlWwHh]|[nN]?_?[xyzXYZ]|nx|ny|nz)\d?_?|.*(?:size|len|num|count|width|height|rows?|col(?:umn)?s?|dim|"
+    r"elem|points|particles|bod(?:y|ies)|samples|vertices|nodes|edges|items|batch|volume|total|max|order).*",
+    re.IGNORECASE,
+)
+_NO_SIZE = re.compile(
+    r"block|thread|tile|wave|warp|lane|group|wg_|local|grid|cache|flush|register|distance|dev(?:ice)?|seed|name|str(?:ing)?|path|buf|line|char|iter|rep|step|"
+    r"times|loop|version|argc|radius|mask|bin|digit|radix|unroll|per_|align|pad|lds|shared",
+    re.IGNORECASE,
 )
 
 
@@ -151,3 +162,14 @@ def named_constants(text: str) -> list[NamedConstant]:
         if value > 0:
             constants.append(NamedConstant(match[at], value, *match.span(at + 1)))
     return constants
+
+
+def size_constants(text: str) -> list[NamedConstant]:
+    """The constants of a source that look like sizes."""
+    return [
+        constant
+        for constant in named_constants(text)
+        if constant.value >= LEAST_CONSTANT
+        and _SIZE_NAME.fullmatch(constant.name)
+        and not _NO_SIZE.search(constant.name)
+    ]

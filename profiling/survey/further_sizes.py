@@ -13,7 +13,7 @@ from hipsynth.profiling.survey.shrink import GUESSED_SIZE, start_with
 from hipsynth.profiling.survey.size_parameters import Knob, knobs_of
 from hipsynth.profiling.survey.sources import read_text
 from hipsynth.source.outline import without_comments
-from hipsynth.source.program_inputs import NamedConstant, named_constants
+from hipsynth.source.program_inputs import NamedConstant, size_constants
 
 # Factors of all sizes together; each row is tried until sizes stop working. Half steps, so that sizes are not only
 # powers of two.
@@ -28,20 +28,9 @@ ONE_AT_A_TIME = (1 / 4, 2, 1 / 16)  # of one size where there are several
 CONSTANT_LADDERS = ((1 / 2, 1 / 4, 1 / 8, 1 / 16), (2,), (3 / 4, 3 / 8))
 MOST_BY_ARGUMENT, MOST_BY_CONSTANT = 28, 7
 LEAST_SIZE, MOST_SIZE = 2, 1 << 28
-LEAST_CONSTANT = 32
 STEP = 16  # sizes that are multiples of it stay so, since blocks often have to divide them
 # Knobs whose value is an exponent: one step halves or doubles the size.
 _EXPONENT = re.compile(r"log|exp|pow|bits|scale", re.IGNORECASE)
-_SIZE_NAME = re.compile(
-    r"(?:[NnMmKkLlWwHh]|[nN]?_?[xyzXYZ]|nx|ny|nz)\d?_?|.*(?:size|len|num|count|width|height|rows?|col(?:umn)?s?|dim|"
-    r"elem|points|particles|bod(?:y|ies)|samples|vertices|nodes|edges|items|batch|volume|total|max|order).*",
-    re.IGNORECASE,
-)
-_NO_SIZE = re.compile(
-    r"block|thread|tile|wave|warp|lane|group|wg_|local|grid|cache|flush|register|distance|dev(?:ice)?|seed|name|str(?:ing)?|path|buf|line|char|iter|rep|step|"
-    r"times|loop|version|argc|radius|mask|bin|digit|radix|unroll|per_|align|pad|lds|shared",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True)
@@ -99,17 +88,6 @@ def _by_argument(call: Invocation, knobs: Sequence[Knob]) -> Iterator[ResizedInv
             if resized not in seen_calls:
                 seen_calls.add(resized)
                 yield ResizedInvocation(resized, None, ladder)
-
-
-def size_constants(text: str) -> list[NamedConstant]:
-    """The constants of a source that look like sizes."""
-    return [
-        constant
-        for constant in named_constants(text)
-        if constant.value >= LEAST_CONSTANT
-        and _SIZE_NAME.fullmatch(constant.name)
-        and not _NO_SIZE.search(constant.name)
-    ]
 
 
 def _by_constant(plan: BuildPlan, call: Invocation) -> Iterator[ResizedInvocation]:

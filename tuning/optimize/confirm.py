@@ -9,12 +9,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.source.arguments import default_arguments
 from hipsynth.tuning.optimize.candidates import SearchState
 from hipsynth.tuning.optimize.documents import ShapeSpeedup
 from hipsynth.tuning.optimize.evaluate import RUN_TIME_S, CandidateMeasurement, Evaluator
 from hipsynth.tuning.optimize.search import GAIN
-from hipsynth.tuning.optimize.verification_sizes import Arguments
+from hipsynth.tuning.optimize.verification_sizes import Arguments, default_words, size_of, with_size
 from hipsynth.tuning.optimize.verify import MOST_EXACT_S, Verifier
 from hipsynth.tuning.trial import map_at_once
 from hipsynth.tuning.trial.search_clock import Clock
@@ -114,8 +113,8 @@ def _shape(arguments: Arguments, kind: str, before_ns: float, after_ns: float) -
 def draw_shapes(text: str, arguments: Arguments) -> list[Arguments]:
     """Other shapes for about as much work: longer along one axis and shorter along another; shorter where there is only
     one."""
-    defaults = default_arguments(text)
-    values = [int(word) if word.isdecimal() else 0 for word in arguments] or list(defaults)
+    words = arguments or default_words(text)
+    values = [size_of(word) for word in words]
     large = [place for place, value in enumerate(values) if value >= 16 * STRETCH]
     drawn: list[Arguments] = []
     for place, other in zip(large, large[1:] + large[:1], strict=True):
@@ -123,6 +122,5 @@ def draw_shapes(text: str, arguments: Arguments) -> list[Arguments]:
         changed[place] = values[place] // STRETCH
         if other != place:
             changed[other] = values[other] * STRETCH
-        words = [str(changed[at]) if changed[at] else arguments[at] for at in range(len(values))]
-        drawn.append(tuple(words))
+        drawn.append(tuple(with_size(word, changed[at]) if values[at] else word for at, word in enumerate(words)))
     return drawn[:MOST_DRAWN]

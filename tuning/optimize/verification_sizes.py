@@ -8,12 +8,38 @@ import shlex
 from collections.abc import Sequence
 
 from hipsynth.source.arguments import default_arguments
+from hipsynth.source.outline import without_comments
+from hipsynth.source.program_inputs import option_inputs
+from hipsynth.tuning.trial.source_constants import ConstantSetting, list_constants
 
 _CHECK = re.compile(r"^// check:[ \t]*(.*)$", re.M)
 SCALES = (16, 64)
 LARGE = 256
 LEAST_DRAWN = 16  # smaller numbers may be modes, or numbers of repetitions
 Arguments = tuple[str, ...]
+
+
+def default_words(text: str) -> Arguments:
+    """The arguments that set a program's sizes to what they are without arguments: by position, else by options, else
+    constants of its source."""
+    if values := default_arguments(text):
+        return tuple(map(str, values))
+    options = {option.place: option.value for option in option_inputs(without_comments(text)) if option.value}
+    if options:
+        return tuple(word for place, value in options.items() for word in (place, str(value)))
+    return list_constants(text)
+
+
+def size_of(word: str) -> int:
+    """The size that a word of a run's arguments sets; 0 if it sets none."""
+    if isinstance(word, ConstantSetting):
+        return word.value
+    return int(word) if word.isdecimal() else 0
+
+
+def with_size(word: str, size: int) -> str:
+    """The word that sets another size."""
+    return ConstantSetting(word.name, word.usual, size) if isinstance(word, ConstantSetting) else str(size)
 
 
 def _scaled_down(values: Sequence[int], scale: int) -> list[int]:
@@ -26,7 +52,7 @@ def _scaled_down(values: Sequence[int], scale: int) -> list[int]:
 
 def draw_sizes(arguments: Arguments, seed: int) -> list[Arguments]:
     """Sizes of half to one and a half times those of `arguments`; then rounded, for programs that need it."""
-    if not any(word.isdecimal() and int(word) > LEAST_DRAWN for word in arguments):
+    if not any(size_of(word) > LEAST_DRAWN for word in arguments):
         return []
     draws = random.Random(seed)
     factors = [draws.uniform(0.5, 1.5) for _ in arguments]
@@ -37,19 +63,23 @@ def draw_sizes(arguments: Arguments, seed: int) -> list[Arguments]:
 
 
 def _draw_size(word: str, factor: float, step: int) -> str:
-    if not word.isdecimal() or int(word) <= LEAST_DRAWN:
+    if size_of(word) <= LEAST_DRAWN:
         return word
-    return str(max(step, round(int(word) * factor / step) * step))
+    return with_size(word, max(step, round(size_of(word) * factor / step) * step))
 
 
 def candidate_arguments(text: str) -> list[Arguments]:
     """Argument lists to try, most useful first; () runs the program as it is."""
     sizes_found: list[Arguments] = [tuple(shlex.split(line)) for line in _CHECK.findall(text)]
-    values = default_arguments(text)
-    if values:
+    words = default_words(text)
+    if any(map(size_of, words)):
         for scale in SCALES:
-            small = _scaled_down(values, scale)
-            sizes_found.append(tuple(map(str, small)))
-            sizes_found.append(tuple(str(value + 3 if value > 16 else value) for value in small))
+            small = _scaled_down([size_of(word) for word in words], scale)
+            sizes_found.append(_with_sizes(words, small))
+            sizes_found.append(_with_sizes(words, [value + 3 if value > 16 else value for value in small]))
     sizes_found.append(())
     return list(dict.fromkeys(sizes_found))
+
+
+def _with_sizes(words: Arguments, sizes: Sequence[int]) -> Arguments:
+    return tuple(with_size(word, size) if size_of(word) else word for word, size in zip(words, sizes, strict=True))

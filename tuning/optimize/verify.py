@@ -30,6 +30,7 @@ from hipsynth.tuning.trial import (
     same_allocations,
 )
 from hipsynth.tuning.trial.search_clock import LEAST_RUN_S, Clock
+from hipsynth.tuning.trial.source_constants import sets_constants
 
 RECORD_BYTES = 64 << 20
 MOST_SIZES = 3
@@ -138,9 +139,10 @@ class Verifier:
         if trial.reason == Reason.TIMEOUT:  # this says nothing about other runs
             return trial
         took = self.clock.spent_s - begin
-        self._took = min(took, self._took[0]), max(took, self._took[1])
+        self._took = min(took - trial.build_s, self._took[0]), max(took, self._took[1])
         runs = (RUNS + RUNS_PER_SIZE * len(self.sizes)) / AT_ONCE
-        self.clock.reserve_s = runs * self._took[0] + self._took[1]  # the slowest one compiles
+        builds = 1 + sum(sets_constants(size) for size in self.sizes) / AT_ONCE
+        self.clock.reserve_s = runs * self._took[0] + builds * self._took[1]  # the slowest one compiles
         return trial
 
     def reference_trial(self, conditions: Conditions) -> Trial:

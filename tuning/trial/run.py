@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from hipsynth.simulator.observation import RECORD_FILE, MemoryChanges, Observati
 from hipsynth.simulator.transfers import Transfer
 from hipsynth.toolchain import check_flags, sandbox
 from hipsynth.tuning.trial.repeated_main import repeat_main
+from hipsynth.tuning.trial.source_constants import apply_settings
 
 OUTPUT_BYTES = 1 << 20  # of stdout
 AS_INSTRUCTIONS = "-munsafe-fp-atomics"  # additions by atomics are instructions, not loops of compare-and-swap
@@ -36,10 +38,11 @@ def target_of(arch: str, flags: str = "-O3", device: str = "") -> Target:
 class Conditions(MemoryChanges):
     """How a trial runs: the program's `arguments`, and what is changed and observed.
 
-    `exact`: every work-group runs, so that results are valid; otherwise large grids are sampled, for their times.
-    `effort` multiplies the work that sampling a large grid may take, `units` is how many pieces of it are counted.
-    `time_s` is processor time. `count=False` leaves out caches and counters, for outputs alone; then `one_in` and
-    `which` choose windows of work-groups. `calls`: how often main() is called, 1 or 2.
+    Some of the `arguments` may set constants of the source (ConstantSetting). `exact`: every work-group runs, so that
+    results are valid; otherwise large grids are sampled, for their times. `effort` multiplies the work that sampling a
+    large grid may take, `units` is how many pieces of it are counted. `time_s` is processor time. `count=False` leaves
+    out caches and counters, for outputs alone; then `one_in` and `which` choose windows of work-groups. `calls`: how
+    often main() is called, 1 or 2.
     """
 
     arguments: tuple[str, ...] = ()
@@ -90,6 +93,7 @@ class Trial:
     transfers: tuple[Transfer, ...] = ()
     autotunings: tuple[Autotuning, ...] = ()  # of a script
     host_operators: Mapping[str, int] = field(default_factory=dict)  # of PyTorch, on the CPU
+    build_s: float = 0.0  # on the clock: what compiling it took; next to nothing the next time
 
     @property
     def ok(self) -> bool:
@@ -123,28 +127,28 @@ def run_trial(text: str, target: Target, conditions: Conditions | None = None) -
     """
     conditions = conditions or Conditions()
     device, limits = devices.load_device(target.device), conditions.limits()
-    text = text if conditions.calls == 1 else repeat_main(text)
-    if conditions.calls > 1 and not text:
-        return Trial("failed", Reason.UNSUPPORTED, "main() was not found, so it cannot be called twice")
+    try:
+        text, arguments = _prepare_text(text, conditions)
+    except ValueError as error:
+        return Trial("failed", Reason.UNSUPPORTED, str(error))
     with scratch_folder() as scratch, sandbox.job_folder() as job:
-        built = scratch / "build"
+        built, began = scratch / "build", time.monotonic()
         try:
             flags = f"{target.flags} {AS_INSTRUCTIONS}" if conditions.exact_sums else target.flags
             artefacts, _ = build_text(text, "program", target.arch, flags, built, compile_limits(limits))
         except (CompileFailed, BadInput) as error:
-            words = [str(error), getattr(error, "diagnostics", "")]
-            message = "\n".join(filter(None, words)).replace(f"{scratch}/", "")
-            return Trial("failed", error.reason, message)
+            message = "\n".join(filter(None, [str(error), getattr(error, "diagnostics", "")]))
+            return Trial("failed", error.reason, message.replace(f"{scratch}/", ""))
+        build_s = time.monotonic() - began
         folder = job / "run"
         folder.mkdir()
         observation = conditions.observation()
-        result = api.run_program(artefacts, device, folder, limits, conditions.arguments, observation=observation)
+        result = api.run_program(artefacts, device, folder, limits, arguments, observation=observation)
         recorded = _recorded_bytes(result.outputs, folder / RECORD_FILE) if conditions.record_bytes else None
-        result = replace(result, message=result.message.replace(str(job), "<scratch>"))
     return Trial(
         result.status,
         result.reason,
-        result.message,
+        result.message.replace(str(job), "<scratch>"),
         result.exit_code,
         result.stdout,
         measured_kernels(result.kernels, target.arch),
@@ -154,7 +158,18 @@ def run_trial(text: str, target: Target, conditions: Conditions | None = None) -
         result.sampled,
         result.cpu_s,
         result.transfers,
+        build_s=build_s,
     )
+
+
+def _prepare_text(text: str, conditions: Conditions) -> tuple[str, tuple[str, ...]]:
+    """(What is compiled, the program's own arguments). Raises ValueError if the text has no main() or constant that the
+    conditions change."""
+    if conditions.calls > 1:
+        text = repeat_main(text)
+        if not text:
+            raise ValueError("main() was not found, so it cannot be called twice")
+    return apply_settings(text, conditions.arguments)
 
 
 def _recorded_bytes(outputs: tuple[Output, ...], path: Path) -> dict[int, bytes]:

@@ -12,9 +12,9 @@ from hipsynth.profiling.survey.further_sizes import (
     MOST_BY_CONSTANT,
     other_sizes,
     scale_size,
-    size_constants,
 )
 from hipsynth.profiling.survey.size_parameters import knobs_of
+from hipsynth.source.program_inputs import size_constants
 
 POSITIONAL = "int main(int argc, char** argv) { int n = argc > 1 ? atoi(argv[1]) : 4096; run(n); }\n"
 CONSTANT = """
