@@ -25,7 +25,7 @@ _BARRIERS = re.compile(r"__sync\w*|__threadfence\w*|__builtin_amdgcn_\w+")  # wh
 _STATEMENT_ENDS = frozenset({";", "{", "}", ")", "else"})
 _LAUNCH_CALL = "hipLaunchKernelGGL"
 _BEFORE_NAME = frozenset({"(", "HIP_KERNEL_NAME"})
-_NOTHING = frozenset({"0", "nullptr", "NULL"})  # no LDS bytes, the default stream
+_NOTHING = frozenset({"0", "nullptr", "NULL", "hipStreamDefault"})  # no LDS bytes, the default stream
 
 
 @dataclass(frozen=True)

@@ -127,6 +127,7 @@ int main() {
   hipLaunchKernelGGL(HIP_KERNEL_NAME(fill<float>), dim3(4), dim3(64), 0, 0, a, 7);
   hipLaunchKernelGGL((fill<float>), dim3(4), dim3(64), 256, nullptr, a, 7);
   hipLaunchKernelGGL(clear, dim3(4), dim3(64), 0, 0, a);
+  clear<<<dim3(4), dim3(64), 0, hipStreamDefault>>>(a);
   return 0;
 }
 """
@@ -140,6 +141,7 @@ def test_launches_by_a_call_are_read_and_changed() -> None:
         ("<float>", (), ("a", "7")),
         ("<float>", ("256", "nullptr"), ("a", "7")),
     ]
+    assert [one.rest for one in clear.launches] == [(), ()], "no LDS, and the default stream by any name"
     text = emit_program(found, {"clear": TransformationPlan((32, 1, 1))}, {"clear": (64, 1, 1)})
     assert "hipLaunchKernelGGL(clear" not in text and "clear<<<" in text
     assert "hipLaunchKernelGGL((fill<float>), dim3(4), dim3(64), 256, nullptr, a, 7);" in text
