@@ -2,8 +2,10 @@
 of docs/reference/optimize.md.
 
     python -m studies.optimize_table FOLDER [--only PROBLEM ...] [--arch A ...] [--budget S] [--workers N] [--page]
+    python -m studies.optimize_table FOLDER --programs CHECKOUT [...]
 
-FOLDER/optimized.jsonl keeps the results, and a second call goes on; --page writes the page.
+With --programs, it takes the HIP programs of a folder instead. FOLDER/optimized.jsonl keeps the results, and a second
+call goes on; --page writes the page, else the tables are printed.
 """
 
 from __future__ import annotations
@@ -23,10 +25,13 @@ from hipsynth.core.documents import JsonObject, document_json, from_json
 from hipsynth.core.errors import HipsynthError
 from hipsynth.core.journal import ResultJournal
 from hipsynth.core.workers import map_unordered
+from hipsynth.library.harness import read_runnable
+from hipsynth.tuning.optimize.confirm import DRAWN
 from hipsynth.tuning.optimize.documents import OptimizeDocument
 from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
 from hipsynth.tuning.trial import target_of
 from studies import handwritten
+from studies.found_programs import Collection, FoundProgram, find_programs
 from studies.handwritten import Step
 from studies.markdown import format_table, write_tables
 
@@ -36,6 +41,7 @@ BUDGET_S = 60.0  # what `synth optimize` takes unasked
 IMPROVED = 1.02  # speed-up from which a program counts as improved
 HEAD = ("problem", "program", "before, us", "after, us", "speed-up", "by hand", "by hand in halves", "steps")
 HALVES = re.compile(r"\b(_Float16|__half2?|half2|__hip_bfloat16)\b")  # `half` alone is also a name of variables
+OWN_COMMAND, COLLECTION_COMMAND = "optimize_table FOLDER --page", "--programs"  # as the page's places name them
 ENDS = {"budget": "at the end of its budget", "clock": "by the clock", "nothing left": "with nothing left to try"}
 
 
@@ -54,6 +60,12 @@ class OptimizedProgram:
     answer: OptimizeDocument | None
     refusal: str = ""
     in_halves: float = 0.0
+    collection: str = ""  # the name of the folder of programs, which have no version by hand
+
+    @property
+    def ran(self) -> bool:
+        """Whether the original runs, and can be compared."""
+        return self.answer is not None and self.answer.status != "refused"
 
     @property
     def speedup(self) -> float:
@@ -62,15 +74,19 @@ class OptimizedProgram:
 
 @dataclass(frozen=True)
 class OptimizeJob:
-    """The first step of a problem, to be optimized on an architecture."""
+    """The first step of a problem, or a program of a collection, to be optimized on an architecture. `clock_s`: the
+    longest time on the clock, 0 for the usual one."""
 
     problem: str
     arch: str
     budget_s: float
+    clock_s: float = 0.0
+    program: FoundProgram | None = None
 
     @property
     def key(self) -> str:
-        return f"{self.problem} {self.arch} {self.budget_s:g}"
+        name = self.problem if self.program is None else f"{self.program.collection}/{self.problem}"
+        return f"{name} {self.arch} {self.budget_s:g}"
 
 
 def steps_by_problem() -> dict[str, list[Step]]:
@@ -87,8 +103,23 @@ def naive() -> Iterator[tuple[str, Path]]:
         yield problem, steps[0].path
 
 
+def search_program(folder: Path, job: OptimizeJob, path: Path, text: str) -> tuple[OptimizeDocument | None, str]:
+    """(The answer of the search, or None; why it was refused)."""
+    request = OptimizeRequest(text, target_of(job.arch), job.budget_s, journal=folder / "runs", clock_s=job.clock_s)
+    try:
+        return optimize_program(request).document(Path(path.name), job.arch, request.target.flags), ""
+    except HipsynthError as error:
+        return None, f"{error.what}: {error.cause}"
+
+
 def optimize_job(folder: Path, job: OptimizeJob) -> OptimizedProgram:
-    """Searches, and profiles all steps of the problem."""
+    """Searches; for a problem written by hand, profiles all steps of it, too."""
+    if job.program is not None:
+        answer, refusal = optimize_found(folder, job, job.program)
+        name, collection = job.program.path.stem, job.program.collection
+        return OptimizedProgram(
+            job.problem, name, job.arch, job.budget_s, 1.0, "", answer, refusal, collection=collection
+        )
     steps = steps_by_problem()[job.problem]
     first = steps[0]
     durations = {step.name: handwritten.figures(step, job.arch).total("Duration") for step in steps}
@@ -96,15 +127,19 @@ def optimize_job(folder: Path, job: OptimizeJob) -> OptimizedProgram:
     in_halves = [step.name for step in steps if HALVES.search(step.path.read_text())]
     fastest = max(gains.keys() - in_halves, key=lambda name: gains[name])
     half_gain = max((gains[name] for name in in_halves), default=0.0)
-    answer, refusal = None, ""
-    try:
-        request = OptimizeRequest(first.path.read_text(), target_of(job.arch), job.budget_s, journal=folder / "runs")
-        answer = optimize_program(request).document(Path(first.path.name), job.arch, request.target.flags)
-    except HipsynthError as error:
-        refusal = f"{error.what}: {error.cause}"
+    answer, refusal = search_program(folder, job, first.path, first.path.read_text())
     return OptimizedProgram(
         job.problem, first.name, job.arch, job.budget_s, gains[fastest], fastest, answer, refusal, half_gain
     )
+
+
+def optimize_found(folder: Path, job: OptimizeJob, program: FoundProgram) -> tuple[OptimizeDocument | None, str]:
+    """(The answer of the search for a program of a collection, or None; why it was refused)."""
+    try:
+        text, _ = read_runnable(program.path, program.includes)
+    except HipsynthError as error:
+        return None, f"{error.what}: {error.cause}"
+    return search_program(folder, job, program.path, text)
 
 
 def open_results(folder: Path) -> ResultJournal[JsonObject]:
@@ -176,11 +211,63 @@ def summarise_results(rows: Sequence[OptimizedProgram]) -> str:
     )
 
 
+COLLECTION_HEAD = ("program", "before, us", "after, us", "speed-up", "at shapes not seen", "ended", "steps")
+
+
+def format_collection(collection: Collection, results: Sequence[OptimizedProgram]) -> str:
+    """The tables of a folder of programs by architecture, each with its summary; what is left out, and why."""
+    text = f"\n{datetime.now(UTC):%-d %B %Y}.\n"
+    rows = [row for row in results if row.collection == collection.name]
+    for arch in ARCHS:
+        ran = sorted((row for row in rows if row.arch == arch and row.ran), key=lambda row: row.problem)
+        if ran:
+            table = format_table(COLLECTION_HEAD, [format_found(row) for row in ran])
+            text += f"\n### {collection.name}, {arch}\n\n{summarise_collection(ran)}\n\n{table}"
+    reasons = {row.problem: explain_refusal(row) for row in rows if not row.ran}
+    lines = [f"- `{problem}`: {reason}" for problem, reason in sorted(reasons.items())]
+    lines += [f"- {why}: {', '.join(f'`{name}`' for name in names)}" for why, names in collection.left_out.items()]
+    return text + ("\nLeft out:\n\n" + "\n".join(lines) + "\n" if lines else "")
+
+
+def explain_refusal(row: OptimizedProgram) -> str:
+    """Why a program does not run, or cannot be compared: the first line, without the compiler's paths."""
+    reason = row.refusal if row.answer is None else row.answer.reason
+    line = re.sub(r"\S*/", "", reason.strip().splitlines()[0])
+    return line[:160].rstrip(" .:")
+
+
+def format_found(row: OptimizedProgram) -> list[str]:
+    """A row of a collection's table."""
+    answer = row.answer
+    if answer is None or answer.status != "improved":
+        reason, ended = ("", "") if answer is None else (answer.reason, str(answer.ended))
+        return [f"`{row.problem}`", "", "", "1.00", "", ended, reason.rstrip(".")]
+    others = ", ".join(f"{shape.speedup:.2f}" for shape in answer.shapes if shape.kind == DRAWN)
+    times = [f"{answer.before_ns / 1e3:.1f}", f"{answer.after_ns / 1e3:.1f}", f"{answer.speedup:.2f}"]
+    return [f"`{row.problem}`", *times, others, str(answer.ended), name_path(answer)]
+
+
+def summarise_collection(rows: Sequence[OptimizedProgram]) -> str:
+    """Shares and means over the programs of a collection that run."""
+    answers = [row.answer for row in rows if row.answer is not None and row.speedup >= IMPROVED]
+    verified = sum(answer.verified.outputs_equal is True for answer in answers)
+    unseen = [shape.speedup for answer in answers for shape in answer.shapes if shape.kind == DRAWN]
+    share, mean = 100 * len(answers) / len(rows), geometric_mean([row.speedup for row in rows])
+    text = (
+        f"{len(answers)} of {len(rows)} programs are faster ({share:.0f} %), in geometric mean {mean:.2f} times; "
+        f"{verified} of the {len(answers)} passed every check."
+    )
+    if unseen:
+        least, mean = min(unseen), geometric_mean(unseen)
+        text += f" At {len(unseen)} shapes that no search saw: {mean:.2f} times, {least:.2f} at least."
+    return text
+
+
 def format_tables(results: Sequence[OptimizedProgram]) -> str:
     """The tables of all architectures, each with its summary."""
     text = f"\n{datetime.now(UTC):%-d %B %Y}.\n"
     for arch in ARCHS:
-        rows = sorted((row for row in results if row.arch == arch), key=lambda row: row.problem)
+        rows = sorted((row for row in results if row.arch == arch and not row.collection), key=lambda row: row.problem)
         if rows:
             text += f"\n## {arch}\n\n{summarise_results(rows)}\n\n" + format_table(
                 HEAD, [format_row(row) for row in rows]
@@ -194,18 +281,29 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--arch", nargs="*", default=ARCHS)
     parser.add_argument("--budget", type=float, default=BUDGET_S)
+    parser.add_argument("--clock", type=float, default=0.0, help="seconds, on a machine with other work")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--programs", type=Path, help="a folder of HIP programs")
     parser.add_argument("--page", action="store_true")
     options = parser.parse_args()
+    collection = None if options.programs is None else find_programs(options.programs)
+    programs = dict.fromkeys(problem for problem, _ in naive()) if collection is None else collection.programs
     jobs = [
-        OptimizeJob(problem, arch, options.budget)
-        for problem, _ in naive()
+        OptimizeJob(problem, arch, options.budget, options.clock, program)
+        for problem, program in programs.items()
         for arch in options.arch
         if not options.only or problem in options.only
     ]
     collect_results(options.folder, jobs, options.workers)
+    results = read_results(options.folder)
+    if collection is None:
+        text, command = format_tables(results), OWN_COMMAND
+    else:
+        text, command = format_collection(collection, results), COLLECTION_COMMAND
     if options.page:
-        write_tables(PAGE, format_tables(read_results(options.folder)))
+        write_tables(PAGE, text, command)
+    else:
+        print(text)
 
 
 if __name__ == "__main__":
