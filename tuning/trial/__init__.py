@@ -12,6 +12,7 @@ from hipsynth.tuning.trial.compare import (
     TrialComparison,
     compare_trials,
     differing_outputs,
+    differs_in_times,
     permuted_outputs,
     same_allocations,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "TrialComparison",
     "compare_trials",
     "differing_outputs",
+    "differs_in_times",
     "map_at_once",
     "permuted_outputs",
     "run_trial",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ import numpy as np
 from hipsynth.tuning.trial.rounding import NumberDifference, compare_numbers
 from hipsynth.tuning.trial.run import Trial
 
+_NUMBER = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)")
 _UNCOMPARED = frozenset({"host_writes"})  # a number without contents
 
 Nudged = tuple[Sequence[Trial], float | None]  # trials, and how often a number may differ by what they change in it
@@ -72,6 +74,18 @@ def compare_trials(
         return TrialComparison(False, False, reason="it launches no kernel")
     alike = same_allocations(before, after, more_allocations)
     return _compare_outputs(before, after, tolerance, unordered, (nudged, roundings), alike)
+
+
+def differs_in_times(text: str, other: str, retimed: str) -> bool:
+    """Whether two printed texts differ in measured times alone: in numbers that are others in `retimed`, too, which is
+    what the first program prints where its kernels take other times."""
+    rows = [_NUMBER.split(printed) for printed in (text, other, retimed)]
+    if len({len(row) for row in rows}) > 1:
+        return False
+    return all(
+        ours == theirs or (place % 2 == 1 and ours != again)
+        for place, (ours, theirs, again) in enumerate(zip(*rows, strict=True))
+    )
 
 
 def _compare_outputs(
