@@ -1,0 +1,141 @@
+"""What Python scripts with Triton kernels cost: start, launches, one large product, and a sweep by triton.autotune
+
+    python benchmarks/script_speed.py [--sweep N]
+
+`processor` is time of all threads, `clock` what passed; on a busy machine they differ. Launches: of a kernel with one
+program, its simulation included. The sweep: N configurations (40) of a product of 2048 x 2048 matrices, with the
+effort and the sampling units that corpora have.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hipsynth.core.program import Project, SourceFile, project_program
+from hipsynth.profiling.backends.protocol import Target, TargetResult
+from hipsynth.profiling.backends.sim import SimBackend
+from hipsynth.simulator.limits import RunLimits
+
+MATMUL = Path(__file__).resolve().parents[1] / "examples" / "matmul.py"
+TARGET = Target("gfx942", "-O3", "mi300x")
+TIME_S, TIMES = 600.0, 1000
+SWEEP_EFFORT, SWEEP_UNITS = 0.03, 2
+LAUNCHES = """
+import sys, time, torch, triton, triton.language as tl
+@triton.jit
+def double(x_ptr, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + offsets, 2 * tl.load(x_ptr + offsets))
+x = torch.zeros(64, device="cuda")
+double[(1,)](x, BLOCK=64)
+start = time.process_time()
+for _ in range(int(sys.argv[1])):
+    double[(1,)](x, BLOCK=64)
+print(time.process_time() - start)
+"""
+SWEEP = """
+import sys, torch, triton
+from matmul import matmul_kernel
+SHAPES = [(m, n, k, w) for k in (32, 64) for w in (4, 8) for m in (64, 128, 256) for n in (32, 64, 128, 256)]
+tuned = triton.autotune(configs=[
+    triton.Config(dict(BLOCK_M=m, BLOCK_N=n, BLOCK_K=k, GROUP_M=8, matrix_instr_nonkdim=16), num_warps=w, num_stages=2)
+    for m, n, k, w in SHAPES[: int(sys.argv[1])]], key=["M"])(matmul_kernel)
+M = 2048
+a, b = (torch.randn((M, M), device="cuda", dtype=torch.float16) for _ in range(2))
+c = torch.empty((M, M), device="cuda", dtype=torch.float16)
+tuned[lambda meta: (triton.cdiv(M, meta["BLOCK_M"]) * triton.cdiv(M, meta["BLOCK_N"]),)](
+    a, b, c, M, M, M, M, 1, M, 1, M, 1)
+"""
+IMPORTS = "import torch, triton\n"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds of processor time and on the clock."""
+
+    processor_s: float
+    clock_s: float
+
+
+def measure(action: Callable[[], object]) -> Cost:
+    def spent() -> float:
+        return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+    before, start = spent(), time.perf_counter()
+    action()
+    return Cost(spent() - before, time.perf_counter() - start)
+
+
+def profile_script(script: Path, *arguments: str, limits: RunLimits | None = None) -> TargetResult:
+    """The profile of a script. Raises RuntimeError if it fails."""
+    limits = limits or RunLimits(TIME_S)
+    project = Project((SourceFile(script, "python"),), script.parent, arguments)
+    result = SimBackend().profile(project_program(project), TARGET, script.parent.parent / "scratch", limits)
+    if result.status != "ok" or result.exit_code:
+        raise RuntimeError(f"{script.name}: {result.reason} {result.message}")
+    return result
+
+
+def print_start(folder: Path) -> None:
+    """A script that launches nothing, beside plain Python."""
+    script = folder / "imports.py"
+    script.write_text(IMPORTS)
+    synth = [str(Path(sys.executable).with_name("synth")), "run", str(script), "--arch", TARGET.arch]
+    plain = measure(lambda: subprocess.run([sys.executable, str(script)], check=True))
+    started = measure(lambda: subprocess.run(synth, check=True))
+    print_cost("start above plain Python", started.processor_s - plain.processor_s, started.clock_s - plain.clock_s)
+
+
+def print_launches(folder: Path) -> None:
+    script = folder / "launches.py"
+    script.write_text(LAUNCHES)
+    print_cost(f"{TIMES} launches of one program", float(profile_script(script, str(TIMES)).stdout))
+
+
+def print_product(folder: Path) -> None:
+    """Its kernels alone: a small one, with which the device is warm, and that of 4096."""
+    print_cost("product of 4096, with counters", profile_script(folder / MATMUL.name, "4096").times["kernels"])
+
+
+def print_sweep(folder: Path, configurations: int) -> None:
+    script, results = folder / "sweep.py", list[TargetResult]()
+    script.write_text(SWEEP)
+    limits = RunLimits(TIME_S, effort=SWEEP_EFFORT, sampling_units=SWEEP_UNITS)
+    clock_s = measure(lambda: results.append(profile_script(script, str(configurations), limits=limits))).clock_s
+    processor_s = sum(results[0].times.values())  # of the script, in a sandbox that goes on
+    [tuning] = results[0].autotunings
+    timed = sum(row.time_ns is not None for row in tuning.configurations)
+    print_cost(f"sweep of {len(tuning.configurations)}, {timed} of which fit", processor_s, clock_s)
+
+
+def print_cost(title: str, processor_s: float, clock_s: float | None = None) -> None:
+    clock = "" if clock_s is None else f"{clock_s:9.2f} s clock"
+    print(f"{title:34} {processor_s:8.2f} s processor {clock}", flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--sweep", type=int, default=40, metavar="N")
+    configurations = parser.parse_args().sweep
+    with tempfile.TemporaryDirectory(prefix="hipsynth-scripts-") as scratch:
+        folder = Path(scratch) / "code"
+        folder.mkdir()
+        shutil.copy(MATMUL, folder)
+        print_start(folder)
+        print_launches(folder)
+        print_product(folder)
+        print_sweep(folder, configurations)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
