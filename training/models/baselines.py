@@ -173,9 +173,9 @@ class GradientBoosting:
 
     def _make_features(self, samples: Sequence[LabelledSample]) -> list[dict[str, float]]:
         def one(sample: LabelledSample) -> dict[str, float]:
-            return build_features(
-                sample.text, sample.arch, sample.flags, self.disassemble(sample.text, sample.arch, sample.flags)
-            )
+            program = sample.program_text or sample.text  # its sizes are the host's: one build for all of them
+            disassembly = self.disassemble(program, sample.arch, sample.flags)
+            return build_features(sample.text, sample.arch, sample.flags, disassembly)
 
         # Threads suffice because the compiler runs in child processes.
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
