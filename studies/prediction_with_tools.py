@@ -39,6 +39,7 @@ from hipsynth.tuning.prediction.agent import SHIPPED_AGENT, PredictionAgent, lik
 from hipsynth.tuning.prediction.chat import ANSWER, Question
 from hipsynth.tuning.prediction.outcomes import collect_outcomes, read_outcomes, sample_id
 from hipsynth.tuning.prediction.policy import WITHIN, best_plan, reward_of, share_within
+from hipsynth.tuning.prediction.preview_error import PREVIEW_ERROR, PreviewErrorModel
 from hipsynth.tuning.prediction.tools import DURATION, VALUES, RecordedTools, label_values, price_table
 from studies.markdown import format_table, write_tables
 
@@ -46,7 +47,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RELEASE = ROOT / "corpus" / "release" / "v1"
 PAGE = ROOT / "docs" / "explanation" / "prediction-with-tools.md"
 PICTURE = ROOT / "docs" / "images" / "prediction-with-tools.svg"
-SHIPPED_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "README.md", RECORD)
+SHIPPED_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "README.md", PREVIEW_ERROR, RECORD)
 LEANS = (-6.0, -4.0, -3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0)
 TITLES = {
     "lineage": "unseen lineages",
@@ -54,13 +55,14 @@ TITLES = {
     "handwritten": "handwritten programs",
     "real": "surveyed programs",
 }
-MODEL, DIGITS, ALONE, PREVIEW, EXECUTE, DEFER, HINDSIGHT = (
+MODEL, DIGITS, ALONE, PREVIEW, EXECUTE, DEFER, EXPECTING, HINDSIGHT = (
     "model with tools",
     "the same, every digit its own",
     "same weights, no tools",
     "always preview",
     "always execute",
     "preview, and execute as `--defer` does",
+    "preview, and execute where it expects too little",
     "cheapest right plan, known afterwards",
 )
 
@@ -84,6 +86,12 @@ class TestSample:
     sample: LabelledSample
     preview: PreviewFeatures | None
     unsure: bool  # `--defer` would execute it
+    expected_share: float | None  # of the preview's values within 10 %, as the model's folder has learned it
+
+    @property
+    def tools(self) -> RecordedTools:
+        """The tools, replayed."""
+        return RecordedTools(self.sample, self.preview, self.expected_share)
 
 
 @dataclass(frozen=True)
@@ -112,27 +120,27 @@ def answered(test: TestSample, values: Mapping[str, float], calls: tuple[str, ..
 
 def follow(test: TestSample, calls: tuple[str, ...]) -> Answered:
     """The answer of these calls: the values of the last one that measured."""
-    tools = RecordedTools(test.sample, test.preview)
-    replies = [tools.call(name).values for name in calls]
+    replies = [test.tools.call(name).values for name in calls]
     values = next((values for values in reversed(replies) if values is not None), dict.fromkeys(VALUES, 0.0))
     return answered(test, values, calls, None)
 
 
 def fixed_plans() -> dict[str, Callable[[TestSample], tuple[str, ...]]]:
     """The calls of each plan to use the tools that no model chose."""
+    table = price_table()
+    threshold = 1 - table.price_weight * table.execute.price_s  # where an execution's gain is its price
     return {
         PREVIEW: lambda test: ("preview",),
         EXECUTE: lambda test: ("execute",),
         DEFER: lambda test: ("preview", "execute") if test.unsure else ("preview",),
+        EXPECTING: lambda test: ("preview",) if (test.expected_share or 0.0) >= threshold else ("preview", "execute"),
         HINDSIGHT: lambda test: best_plan(test.sample, test.preview).calls,
     }
 
 
 def ask(agent: PredictionAgent, tests: Sequence[TestSample], with_tools: bool, repeat: bool = True) -> list[Answered]:
     """The model's answers."""
-    questions = [
-        (Question.of(test.sample), RecordedTools(test.sample, test.preview) if with_tools else None) for test in tests
-    ]
+    questions = [(Question.of(test.sample), test.tools if with_tools else None) for test in tests]
     answers = agent.answer(questions, repeat=repeat)
     return [
         answered(test, answer.values, answer.calls, answer.sure if with_tools else None)
@@ -161,8 +169,7 @@ class Leanings:
     def _probabilities(self, number: int, calls: tuple[str, ...]) -> Mapping[str, float]:
         if (number, calls) not in self.states:
             test = self.tests[number]
-            tools = RecordedTools(test.sample, test.preview)
-            self.states[number, calls] = self.agent.probabilities(Question.of(test.sample), tools, calls)
+            self.states[number, calls] = self.agent.probabilities(Question.of(test.sample), test.tools, calls)
         return self.states[number, calls]
 
 
@@ -184,7 +191,7 @@ def scores_of(plan: str, answers: Sequence[Answered]) -> PlanScores:
 
 
 def collect_tests(
-    parts: Mapping[str, Sequence[LabelledSample]], outcomes: Path, most: int
+    parts: Mapping[str, Sequence[LabelledSample]], outcomes: Path, most: int, preview_error: PreviewErrorModel
 ) -> dict[str, list[TestSample]]:
     """The test sets, `most` samples of each, with their previews."""
     model, tests, previewed = AnalyticModel.load(SHIPPED), {}, set(read_outcomes(outcomes))
@@ -192,10 +199,16 @@ def collect_tests(
         chosen = sorted(part, key=lambda s: (sample_id(s) not in previewed, hash_share(sample_id(s))))[:most]
         previews = collect_outcomes(chosen, outcomes, 2, lambda line: print(line, file=sys.stderr))
         tests[name] = [
-            TestSample(sample, previews[sample_id(sample)], _is_unsure(model, sample, previews[sample_id(sample)]))
+            TestSample(sample, preview, _is_unsure(model, sample, preview), expect_share(preview_error, preview))
             for sample in chosen
+            for preview in (previews[sample_id(sample)],)
         ]
     return tests
+
+
+def expect_share(preview_error: PreviewErrorModel, preview: PreviewFeatures | None) -> float | None:
+    """The share of a preview's values that is expected to be within 10 %; None without a preview."""
+    return None if preview is None else preview_error.expect_shares([preview.features])[0]
 
 
 def _is_unsure(model: AnalyticModel, sample: LabelledSample, preview: PreviewFeatures | None) -> bool:
@@ -220,7 +233,7 @@ def draw(curves: Mapping[str, Sequence[PlanScores]], fixed: Mapping[str, Sequenc
     """Accuracy over price: the model as it leans to answering or to further calls, beside the fixed plans."""
     plt.rcParams.update({"svg.hashsalt": "hipsynth", "svg.fonttype": "none", "font.family": "sans-serif"})
     figure, axes = plt.subplots(1, len(curves), figsize=(4.2 * len(curves), 3.6), sharey=True, squeeze=False)
-    marks = {PREVIEW: "s", EXECUTE: "^", DEFER: "D", HINDSIGHT: "*"}
+    marks = {PREVIEW: "s", EXECUTE: "^", DEFER: "D", EXPECTING: "P", HINDSIGHT: "*"}
     for axis, (name, curve) in zip(axes[0], curves.items(), strict=True):
         ordered = sorted(curve, key=lambda row: row.price_s)
         axis.plot([row.price_s for row in ordered], [100 * row.within for row in ordered], "o-", ms=3, label=MODEL)
@@ -297,8 +310,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parts["handwritten"] = load_samples(options.handwritten)
     if options.surveyed:
         parts["real"] = load_samples(options.surveyed)
-    tests = collect_tests(parts, options.outcomes, options.most)
     agent = PredictionAgent.load(options.model)
+    tests = collect_tests(parts, options.outcomes, options.most, PreviewErrorModel.load(options.model / PREVIEW_ERROR))
     sets: dict[str, list[PlanScores]] = {}
     curves, all_answers = {}, []
     for name, part in tests.items():

@@ -23,6 +23,7 @@ from hipsynth.tuning.prediction.chat import (
     move_texts,
     tool_text,
 )
+from hipsynth.tuning.prediction.preview_error import PREVIEW_ERROR, PreviewErrorModel
 from hipsynth.tuning.prediction.tools import (
     EXECUTE,
     FORMAT,
@@ -55,8 +56,9 @@ class Decision:
 
 @dataclass(frozen=True)
 class ToolPrediction:
-    """An answer. `values`: milliseconds, and metrics as shares of their range; `sure`: the share of them that the model
-    expects to be within 10 %; `price_s`: of its calls; `measured`: whether a tool measured, else values are a guess."""
+    """An answer. `values`: milliseconds, and metrics as shares of their range; `sure`: the share of them that is
+    expected to be within 10 %; `price_s`: of its calls; `measured`: whether a tool measured, else values are a
+    guess."""
 
     values: Mapping[str, float]
     sure: float
@@ -127,8 +129,15 @@ def open_moves(tools_left: Sequence[str], measured_by: Collection[str]) -> list[
 class PredictionAgent:
     """A model folder of `synth train --config predict-tools-tiny`, or another recipe with its task."""
 
-    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, record: ModelRecord) -> None:
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        record: ModelRecord,
+        preview_error: PreviewErrorModel | None = None,
+    ) -> None:
         self.model, self.tokenizer, self.context = model, tokenizer, record["context"]
+        self.preview_error = preview_error
         self.decoder = AnswerDecoder(model, Encoder(tokenizer, FORMAT, self.context, "kernels"))
         self.moves = {name: self._tokens(text) for name, text in move_texts().items()}
         self.literals = [self._tokens(text) for text in answer_literals()]
@@ -143,7 +152,7 @@ class PredictionAgent:
                 cause=f"no file {RECORD} with the task {TASK}",
                 remedy="run `synth traces --task predict` and `synth train TRACES --config predict-tools-tiny`",
             )
-        return cls(*load_trained(path, record), record)
+        return cls(*load_trained(path, record), record, PreviewErrorModel.load(path / PREVIEW_ERROR))
 
     def answer(
         self,
@@ -152,15 +161,17 @@ class PredictionAgent:
         repeat: bool = True,
     ) -> list[ToolPrediction]:
         """Answers questions with their tools, or from the source alone where there are none. `lean` makes answering
-        likelier (or, if negative, further calls): the model's trade of price for accuracy. With `repeat`, values are
-        those of the last reply that measured; else, and where none did, the model writes every digit itself."""
+        likelier (or, if negative, further calls): the model's trade of price for accuracy. With `repeat`, values, and
+        how sure they are, are those of the last reply that measured; else, and where none did, or a reply does not say
+        how sure it is, the model writes every digit itself."""
         chats = [self.discuss(question, tools, likeliest(lean)) for question, tools in questions]
         encoded = [self._begin_answer(chat, repeat) for chat in chats]
         answers = []
         for chat, decoded in zip(chats, self.decoder.complete(encoded), strict=True):
             texts = {**repeated_texts(chat, repeat), **decoded.values}
             values = {name: float(texts[name]) for name in VALUES}
-            sure = min(1.0, float(texts[SURE]))
+            expected = chat.last.expected_share if chat.last is not None and repeat else None
+            sure = min(1.0, float(texts[SURE])) if expected is None else expected
             about = (chat.decisions, chat.cut_lines, chat.question_tokens, chat.last is not None)
             answers.append(ToolPrediction(values, sure, *about))
         return answers

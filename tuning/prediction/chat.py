@@ -38,7 +38,8 @@ class ToolCallResult:
 @dataclass(frozen=True)
 class PredictionChat:
     """One chat. `answer`: the texts by key; `learned_from`: calls before this one do not count in the loss;
-    `sure_learned`: whether the last key does; `with_tools`: whether tools were offered."""
+    `sure_learned`: whether the last key does; `with_tools`: whether tools were offered; `drilled`: its numbers are
+    scaled."""
 
     text: str
     arch: str
@@ -49,6 +50,7 @@ class PredictionChat:
     learned_from: int = 0
     sure_learned: bool = True
     with_tools: bool = True
+    drilled: bool = False
 
     def messages(self) -> list[ChatTurn]:
         """The chat in the form of transformers, trl and axolotl."""

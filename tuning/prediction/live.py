@@ -23,14 +23,15 @@ from hipsynth.training.data.dataset import LabelledSample
 from hipsynth.training.models.predict import Prediction, one_thread, physical_values
 from hipsynth.tuning.prediction.agent import PredictionAgent, ToolPrediction
 from hipsynth.tuning.prediction.chat import Question
+from hipsynth.tuning.prediction.preview_error import PreviewErrorModel
 from hipsynth.tuning.prediction.tools import DURATION, NS_PER_MS, ToolReply, normalised_values, reply_of
 
 
 class LiveTools:
     """The tools of one program on one target, for the kernel that takes longest. Host code runs in the sandbox."""
 
-    def __init__(self, program: Program, target: Target) -> None:
-        self.program, self.target = program, target
+    def __init__(self, program: Program, target: Target, preview_error: PreviewErrorModel | None = None) -> None:
+        self.program, self.target, self.preview_error = program, target, preview_error
         self.executed: KernelRecord | None = None
         self.problem = ""  # why the last call that failed did
 
@@ -41,12 +42,17 @@ class LiveTools:
             if name == "execute":
                 return self._execute()
             preview = self.preview
-            return ToolReply({"error": "no_preview"}) if preview is None else reply_of(name, preview, self.target.arch)
+            if preview is None:
+                return ToolReply({"error": "no_preview"})
+            return reply_of(name, preview, self.target.arch, self._expected_share(preview))
         except MissingDependency:
             raise
         except HipsynthError as error:
             self.problem = error.what
             return ToolReply({"error": str(error.reason)})
+
+    def _expected_share(self, preview: PreviewFeatures) -> float | None:
+        return self.preview_error.expect_shares([preview.features])[0] if self.preview_error else None
 
     @functools.cached_property
     def preview(self) -> PreviewFeatures | None:
@@ -86,7 +92,7 @@ def predict_program(agent: PredictionAgent, path: Path, program: Program, target
     start = time.monotonic()
     with one_thread():
         question = Question(program.text, target.arch, target.flags)
-        tools = LiveTools(program, target)
+        tools = LiveTools(program, target, agent.preview_error)
         answer = agent.answer([(question, tools)])[0]
     values = physical_values(answer.values)
     return Prediction(

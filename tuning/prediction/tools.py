@@ -68,16 +68,19 @@ def price_table() -> PriceTable:
 @dataclass(frozen=True)
 class ToolReply:
     """What a tool answers: texts by key, in their order, and the values of VALUES where it measures (normalised, and
-    milliseconds)."""
+    milliseconds). `expected_share`: of the values, expected to be within 10 %, if the tool says so."""
 
     fields: Mapping[str, str]
     values: Mapping[str, float] | None = None
+    expected_share: float | None = None
 
     @property
     def text(self) -> str:
-        """The answer as the model reads it; values as in its own answer, so that it can copy them."""
-        body = {**self.fields, **(value_texts(self.values) if self.values is not None else {})}
-        return json.dumps(body)
+        """The answer as the model reads it; values and SURE as in its own answer, so that it can copy them. SURE is
+        last, at the same distance from the move that it decides."""
+        values = value_texts(self.values) if self.values is not None else {}
+        sure = {} if self.expected_share is None else {SURE: share_text(self.expected_share)}
+        return json.dumps({**self.fields, **values, **sure})
 
 
 class PredictionTools(Protocol):
@@ -90,6 +93,11 @@ class PredictionTools(Protocol):
 def value_texts(values: Mapping[str, float]) -> dict[str, str]:
     """Values as an answer prints them."""
     return {name: format_number(min(values[name], MOST_MS), FORMAT) for name in VALUES}
+
+
+def share_text(share: float) -> str:
+    """A share of values within 10 %, in tenths, as an answer prints it."""
+    return format_number(round(share, 1), FORMAT)
 
 
 def normalised_values(metrics: Mapping[str, float | None], duration_ns: float) -> dict[str, float]:
@@ -111,22 +119,23 @@ def preview_values(preview: PreviewFeatures, arch: str) -> dict[str, float]:
 class RecordedTools:
     """Replays what the tools answered for a labelled sample; an execution's answer is the label."""
 
-    def __init__(self, sample: LabelledSample, preview: PreviewFeatures | None) -> None:
-        self.sample, self.preview = sample, preview
+    def __init__(
+        self, sample: LabelledSample, preview: PreviewFeatures | None, expected_share: float | None = None
+    ) -> None:
+        self.sample, self.preview, self.expected_share = sample, preview, expected_share
 
     def call(self, name: str) -> ToolReply:
         """As PredictionTools.call()."""
         if name == "execute":
             return ToolReply({}, label_values(self.sample))
-        return (
-            ToolReply({"error": "no_preview"})
-            if self.preview is None
-            else reply_of(name, self.preview, self.sample.arch)
-        )
+        if self.preview is None:
+            return ToolReply({"error": "no_preview"})
+        return reply_of(name, self.preview, self.sample.arch, self.expected_share)
 
 
-def reply_of(name: str, preview: PreviewFeatures, arch: str) -> ToolReply:
-    """What a tool other than an execution says, taken from a preview, which knows it all."""
+def reply_of(name: str, preview: PreviewFeatures, arch: str, expected_share: float | None) -> ToolReply:
+    """What a tool other than an execution says, taken from a preview, which knows it all, and from the share of the
+    preview's values that is expected to be within 10 % (preview_error.py), if that is known."""
     facts = preview.features
     if name == "compile":
         return ToolReply(
@@ -144,7 +153,7 @@ def reply_of(name: str, preview: PreviewFeatures, arch: str) -> ToolReply:
                 "megabytes": f"{_exp2(facts['buffers']) / 1e6:.3g}",
             }
         )
-    return ToolReply(preview_facts(preview), preview_values(preview, arch))
+    return ToolReply(preview_facts(preview), preview_values(preview, arch), expected_share)
 
 
 def preview_facts(preview: PreviewFeatures) -> dict[str, str]:

@@ -6,7 +6,7 @@ sample is also answered from the source alone, so that the same weights can be a
 
 A model that sees a sample's numbers again and again learns them by heart instead of reading what a tool replies. So
 each chat with a reply comes in DRILLS more copies whose numbers are scaled at random, in the reply and in the answer,
-and in which calls do not count in the loss.
+and in which the first call does not count in the loss.
 """
 
 from __future__ import annotations
@@ -25,12 +25,16 @@ from hipsynth.core.errors import BadInput
 from hipsynth.core.files import open_regular, write_whole
 from hipsynth.training.analytic.examples import PreviewFeatures
 from hipsynth.training.data.dataset import LabelledSample, hash_share, load_samples, split_samples
-from hipsynth.training.data.number_formats import format_number
 from hipsynth.tuning.prediction.chat import PredictionChat, ToolCallResult
 from hipsynth.tuning.prediction.outcomes import MOST_BYTES, OUTCOMES, collect_outcomes, sample_id
 from hipsynth.tuning.prediction.policy import best_plan, share_within
+from hipsynth.tuning.prediction.preview_error import (
+    PREVIEW_ERROR,
+    JudgedPreview,
+    PreviewErrorModel,
+    expect_unseen_shares,
+)
 from hipsynth.tuning.prediction.tools import (
-    FORMAT,
     SURE,
     TOOLS,
     VALUES,
@@ -38,6 +42,7 @@ from hipsynth.tuning.prediction.tools import (
     ToolReply,
     label_values,
     price_table,
+    share_text,
     value_texts,
 )
 
@@ -69,9 +74,9 @@ class RecordedQuestion:
     truth: Mapping[str, float]
 
     @classmethod
-    def of(cls, sample: LabelledSample, preview: PreviewFeatures | None) -> RecordedQuestion:
+    def of(cls, tools: RecordedTools) -> RecordedQuestion:
         """The question of a labelled sample."""
-        tools = RecordedTools(sample, preview)
+        sample = tools.sample
         replies = {name: tools.call(name) for name in TOOLS}
         return cls(sample.text, sample.arch, sample.flags, sample.lineage, replies, label_values(sample))
 
@@ -96,41 +101,39 @@ def tool_schemas() -> list[JsonObject]:
     ]
 
 
-def chats_of(sample: LabelledSample, preview: PreviewFeatures | None) -> Iterator[PredictionChat]:
+def chats_of(tools: RecordedTools) -> Iterator[PredictionChat]:
     """The training chats of a sample."""
-    tools, best = RecordedTools(sample, preview), best_plan(sample, preview)
-    chats = [make_chat(sample, tools, best.calls)]
-    if best.calls[0] != "preview" and preview is not None:
-        chats.append(make_chat(sample, tools, ("preview", *best.calls), learned_from=1))
+    sample, best = tools.sample, best_plan(tools.sample, tools.preview)
+    chats = [make_chat(tools, best.calls)]
+    if best.calls[0] != "preview" and tools.preview is not None:
+        chats.append(make_chat(tools, ("preview", *best.calls), learned_from=1))
     yield from chats
     draw = random.Random(sample.key)
     yield from (scale_numbers(chat, draw) for chat in chats for _ in range(DRILLS))
     if hash_share(f"from source:{sample.key}") < FROM_SOURCE:
-        yield make_chat(sample, tools, (), with_tools=False)
+        yield make_chat(tools, (), with_tools=False)
 
 
 def scale_numbers(chat: PredictionChat, draw: random.Random) -> PredictionChat:
-    """The chat with other numbers, each the same in the last reply and in the answer; its calls are not learned."""
+    """The chat with other numbers, each the same in the last reply and in the answer; its first call is not learned,
+    what follows a reply is."""
     factors = {name: math.exp(draw.uniform(-SCALE, SCALE)) for name in VALUES}
     scaled = value_texts({name: float(chat.answer[name]) * factor for name, factor in factors.items()})
     *before, last = chat.calls
     reply = json.dumps(json.loads(last.reply) | scaled)
     calls = (*before, ToolCallResult(last.name, reply))
-    return replace(chat, calls=calls, answer={**chat.answer, **scaled}, learned_from=len(calls), sure_learned=False)
+    return replace(chat, calls=calls, answer={**chat.answer, **scaled}, learned_from=1, drilled=True)
 
 
 def make_chat(
-    sample: LabelledSample,
-    tools: RecordedTools,
-    names: Sequence[str],
-    learned_from: int = 0,
-    with_tools: bool = True,
+    tools: RecordedTools, names: Sequence[str], learned_from: int = 0, with_tools: bool = True
 ) -> PredictionChat:
     """The chat with these calls; its answer repeats the last values, or the label's where no tool was called."""
+    sample = tools.sample
     truth = label_values(sample)
     replies = [tools.call(name) for name in names]
     values = next((reply.values for reply in reversed(replies) if reply.values is not None), truth)
-    sure = format_number(round(share_within(values, truth), 1), FORMAT)
+    sure = share_text(share_within(values, truth))
     calls = tuple(ToolCallResult(name, reply.text) for name, reply in zip(names, replies, strict=True))
     answer = {**value_texts(values), SURE: sure}
     about = (sample.text, sample.arch, sample.flags, sample.lineage)
@@ -153,21 +156,34 @@ def make_traces(
 def write_chats(
     samples: Iterable[LabelledSample], previews: Mapping[str, PreviewFeatures | None], out: Path
 ) -> TracesReport:
-    """Writes the chats of samples, whose previews are known, as JSON lines."""
+    """Writes the chats of samples, whose previews are known, as JSON lines, and PREVIEW_ERROR, learned from them. What
+    a chat's preview expects of itself comes from a model that did not see the sample's lineage."""
     rows, questions, kinds = [], [], Counter[str]()
-    for sample in samples:
-        questions.append(json.dumps(asdict(RecordedQuestion.of(sample, previews[sample_id(sample)]))))
-        for chat in chats_of(sample, previews[sample_id(sample)]):
-            drill = " (other numbers)" if chat.calls and chat.learned_from == len(chat.calls) else ""
+    for tools in judged_tools(samples, previews, out):
+        questions.append(json.dumps(asdict(RecordedQuestion.of(tools))))
+        for chat in chats_of(tools):
+            drill = " (other numbers)" if chat.drilled else ""
             kinds[(" ".join(call.name for call in chat.calls) or "from the source") + drill] += 1
-            tools = tool_schemas() if chat.with_tools else []
-            rows.append(json.dumps({**asdict(chat), "messages": chat.messages(), "tools": tools}))
-    out.mkdir(parents=True, exist_ok=True)
+            schemas = tool_schemas() if chat.with_tools else []
+            rows.append(json.dumps({**asdict(chat), "messages": chat.messages(), "tools": schemas}))
     write_whole(out / QUESTIONS, "\n".join(questions) + "\n")
     write_whole(out / CHATS, "\n".join(rows) + "\n")
     return TracesReport(
         len(questions), sum(preview is None for preview in previews.values()), dict(sorted(kinds.items()))
     )
+
+
+def judged_tools(
+    samples: Iterable[LabelledSample], previews: Mapping[str, PreviewFeatures | None], out: Path
+) -> list[RecordedTools]:
+    """The tools of each sample, whose previews expect of themselves what models without their lineage do. Writes the
+    model of all samples as PREVIEW_ERROR into the folder `out`, which is made."""
+    pairs = [(sample, previews[sample_id(sample)]) for sample in samples]
+    judged = [JudgedPreview.of(sample, preview) for sample, preview in pairs if preview is not None]
+    shares = iter(expect_unseen_shares(judged))
+    out.mkdir(parents=True, exist_ok=True)
+    PreviewErrorModel.fit(judged).save(out / PREVIEW_ERROR)
+    return [RecordedTools(sample, preview, None if preview is None else next(shares)) for sample, preview in pairs]
 
 
 def read_chats(folder: Path) -> list[PredictionChat]:

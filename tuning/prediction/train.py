@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from hipsynth.source.model_view import view_source
 from hipsynth.training.data.encode import TrainingExample
 from hipsynth.training.models.config import Config
+from hipsynth.training.models.model_card import finish_folder
 from hipsynth.training.models.model_record import ModelRecord
 from hipsynth.training.models.monitor import Progress
 from hipsynth.training.models.supervised import EncodedSamples, SupervisedSamples, train_supervised
@@ -27,6 +29,7 @@ from hipsynth.tuning.prediction.chat import (
     pieces_of,
     question_text,
 )
+from hipsynth.tuning.prediction.preview_error import PREVIEW_ERROR
 from hipsynth.tuning.prediction.traces import read_chats
 
 if TYPE_CHECKING:
@@ -50,7 +53,12 @@ def train_to_predict(traces: Path, config: Config, out: Path, progress: Progress
     texts = (chat_text(chat) for chat in chats)
     encode = partial(_encode_chats, config, chats)
     samples = SupervisedSamples(_hash_chats(config, chats), texts, answer_atoms(), encode)
-    return train_supervised(config, out, samples, progress)
+
+    def finish(folder: Path, record: ModelRecord) -> None:
+        shutil.copyfile(traces / PREVIEW_ERROR, folder / PREVIEW_ERROR)
+        finish_folder(folder, record)
+
+    return train_supervised(config, out, samples, progress, finish)
 
 
 def _encode_chats(

@@ -28,6 +28,7 @@ from hipsynth.tuning.prediction.policy import best_plan, evaluate_plans, reward_
 from hipsynth.tuning.prediction.reinforce import reinforce, roll_out
 from hipsynth.tuning.prediction.tools import (
     MEASURING,
+    SURE,
     TOOLS,
     VALUES,
     RecordedTools,
@@ -36,7 +37,14 @@ from hipsynth.tuning.prediction.tools import (
     price_table,
     value_texts,
 )
-from hipsynth.tuning.prediction.traces import RecordedQuestion, chats_of, make_chat, read_chats, write_chats
+from hipsynth.tuning.prediction.traces import (
+    RecordedQuestion,
+    chats_of,
+    judged_tools,
+    make_chat,
+    read_chats,
+    write_chats,
+)
 from hipsynth.tuning.prediction.train import train_to_predict
 
 FACTS = {"vgprs": 12.0, "lds": -40.0, "occupancy": 0.5, "groups": 10.0, "block": 8.0, "buffers": 20.0}
@@ -52,6 +60,11 @@ def preview_of(sample: LabelledSample, wrong: float = 1.0) -> PreviewFeatures:
     truth = metric_quantities(sample.metrics, sample.duration_ns, sample.arch)
     quantities = truth | {"duration": truth["duration"] * wrong}
     return PreviewFeatures(FACTS | TRUST, quantities, "hbm", 0.9 * quantities["duration"])
+
+
+def tools_of(sample: LabelledSample, wrong: float = 1.0, expected_share: float | None = 0.95) -> RecordedTools:
+    """What the tools say of a sample; the preview expects of itself `expected_share`."""
+    return RecordedTools(sample, preview_of(sample, wrong), expected_share)
 
 
 def test_the_preview_is_best_where_it_is_right_and_executing_where_it_is_not() -> None:
@@ -71,23 +84,28 @@ def test_rewards_are_shares_less_prices() -> None:
 
 def test_tools_say_what_a_preview_knows() -> None:
     sample = labelled()
-    tools = RecordedTools(sample, preview_of(sample))
+    tools = tools_of(sample, expected_share=0.875)
     assert json.loads(tools.call("compile").text) == {"vgprs": "12", "lds_bytes": "0", "occupancy": "0.50"}
     assert json.loads(tools.call("launches").text) == {"groups": "1024", "items": "256", "megabytes": "1.05"}
     preview = json.loads(tools.call("preview").text)
     assert (preview["data_decides"], preview["other_data"], preview["explains"]) == ("yes", "2.0", "0.90")
+    assert list(preview.items())[-1] == (SURE, "0.900"), "the last one, beside the move that it decides"
     assert {name: preview[name] for name in VALUES} == value_texts(label_values(sample))
     assert json.loads(RecordedTools(sample, None).call("preview").text) == {"error": "no_preview"}
 
 
 def test_a_losing_first_call_and_a_guess_of_the_source_are_not_learned() -> None:
     sample = labelled()
-    straight, detour = list(chats_of(sample, preview_of(sample, wrong=3.0)))[:2]
+    straight, detour = list(chats_of(tools_of(sample, wrong=3.0)))[:2]
     assert [call.name for call in straight.calls] == ["execute"]
     assert [call.name for call in detour.calls] == ["preview", "execute"]
     moves = [piece for piece in pieces_of(detour) if piece.text.startswith("<tool_call>")]
     assert [piece.learned for piece in moves] == [False, True]
-    alone = make_chat(sample, RecordedTools(sample, None), (), with_tools=False)
+    drills = [chat for chat in chats_of(tools_of(sample, wrong=3.0)) if chat.drilled and len(chat.calls) == 2]
+    assert drills and all(drill.learned_from == 1 for drill in drills), (
+        "to go on after a preview is learned in them, too"
+    )
+    alone = make_chat(RecordedTools(sample, None), (), with_tools=False)
     learned = {piece.text: piece.learned for piece in pieces_of(alone)}
     assert not pieces_of(alone)[-2].learned  # how sure it is: nothing tells
     assert learned[alone.answer[VALUES[0]]]
@@ -101,7 +119,8 @@ def test_chats_are_read_as_they_were_written(tmp_path: Path) -> None:
     report = write_chats(samples, previews, tmp_path)
     chats = read_chats(tmp_path)
     assert sum(report.chats.values()) == len(chats)
-    assert chats == [chat for sample in samples for chat in chats_of(sample, previews[sample_id(sample)])]
+    tools = judged_tools(samples, previews, tmp_path)
+    assert chats == [chat for row in tools for chat in chats_of(row)]
     row = json.loads((tmp_path / "chats.jsonl").read_text().splitlines()[0])
     assert row["messages"][0]["role"] == "user" and row["messages"][1]["tool_calls"][0]["function"]["name"] in TOOLS
     assert set(json.loads(row["messages"][-1]["content"])) == set(ANSWER_KEYS)
@@ -165,7 +184,7 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> PredictionAgent:
 def test_every_answer_is_valid_whatever_the_weights_say(agent: PredictionAgent) -> None:
     """The model made two steps, so its answers mean nothing; their form is held."""
     samples = [labelled(i) for i in range(4)]
-    answers = agent.answer([(Question.of(s), RecordedTools(s, preview_of(s))) for s in samples])
+    answers = agent.answer([(Question.of(s), tools_of(s)) for s in samples])
     for answer in answers:
         assert set(answer.values) == set(VALUES) and all(math.isfinite(v) and v >= 0 for v in answer.values.values())
         assert 0 <= answer.sure <= 1
@@ -176,7 +195,7 @@ def test_every_answer_is_valid_whatever_the_weights_say(agent: PredictionAgent) 
 
 def test_leaning_moves_the_trade_of_price_for_accuracy(agent: PredictionAgent) -> None:
     sample = labelled()
-    question = Question.of(sample), RecordedTools(sample, preview_of(sample))
+    question = Question.of(sample), tools_of(sample)
     hurried = agent.answer([question], lean=1e6)[0]
     assert hurried.measured and hurried.calls[-1] in MEASURING and not MEASURING & set(hurried.calls[:-1])
     patient = agent.answer([question], lean=-1e6)[0]
@@ -194,18 +213,29 @@ def test_no_answer_comes_before_every_tool_that_measures_has_failed(agent: Predi
     assert not answer.measured and set(answer.calls) >= MEASURING
 
 
+def test_an_answer_behind_a_preview_is_as_sure_as_the_preview(agent: PredictionAgent) -> None:
+    tools = tools_of(labelled(), expected_share=0.95)
+
+    class PreviewAlone:
+        def call(self, name: str) -> ToolReply:
+            return ToolReply({"error": "timeout"}) if name == "execute" else tools.call(name)
+
+    answer = agent.answer([(Question.of(labelled()), PreviewAlone())], lean=1e6)[0]
+    assert answer.measured and answer.sure == 0.95
+
+
 def test_training_and_answering_read_the_same_tokens(agent: PredictionAgent) -> None:
     """Up to the first value of an answer without tools, and up to the reply of a first call."""
     sample = labelled()
-    question, tools = Question.of(sample), RecordedTools(sample, preview_of(sample))
-    alone = make_chat(sample, tools, (), with_tools=False)
+    question, tools = Question.of(sample), tools_of(sample)
+    alone = make_chat(tools, (), with_tools=False)
     row = encode_chat(agent.tokenizer, question, pieces_of(alone), 1024, False)
     asked = agent.discuss(question, None, likeliest(0.0)).ids
     assert row["input_ids"][: len(asked)] == asked
     assert row["labels"][len(asked) - 1] != IGNORED
     called = agent.discuss(question, tools, likeliest(-1e6))
     order = calls_of(called.decisions)
-    row = encode_chat(agent.tokenizer, question, pieces_of(make_chat(sample, tools, order)), 1024, True)
+    row = encode_chat(agent.tokenizer, question, pieces_of(make_chat(tools, order)), 1024, True)
     assert row["input_ids"][: len(called.ids)] == called.ids
 
 
@@ -214,7 +244,7 @@ def test_reinforcement_rewards_right_values_less_their_price(agent: PredictionAg
     from random import Random
 
     sample = labelled()
-    question = RecordedQuestion.of(sample, preview_of(sample, wrong=3.0))
+    question = RecordedQuestion.of(tools_of(sample, wrong=3.0))
     for seed in range(6):
         rollout = roll_out(agent, question, Random(seed))
         calls = tuple(rollout.ended.split()[:-1])
@@ -255,13 +285,13 @@ def test_the_shipped_model_calls_a_tool_and_repeats_its_reply() -> None:
     needs.package("torch")
     shipped = PredictionAgent.load(SHIPPED_AGENT)
     samples = [labelled(i) for i in range(6)]
-    answers = shipped.answer([(Question.of(s), RecordedTools(s, preview_of(s))) for s in samples])
+    answers = shipped.answer([(Question.of(s), tools_of(s)) for s in samples])
     for sample, answer in zip(samples, answers, strict=True):
         assert answer.calls  # a program that it does not know is not guessed
-        reply = RecordedTools(sample, preview_of(sample)).call(answer.calls[-1]).values
+        reply = tools_of(sample).call(answer.calls[-1]).values
         assert reply is not None
         assert answer.values == {name: float(text) for name, text in value_texts(reply).items()}
-    written = shipped.answer([(Question.of(s), RecordedTools(s, preview_of(s))) for s in samples], repeat=False)
+    written = shipped.answer([(Question.of(s), tools_of(s)) for s in samples], repeat=False)
     same = sum(a.values[name] == b.values[name] for a, b in zip(answers, written, strict=True) for name in VALUES)
     assert same >= 0.7 * len(VALUES) * len(samples)  # what it has learned of reading numbers
 
