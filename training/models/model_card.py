@@ -46,7 +46,7 @@ def card_text(name: str, record: ModelRecord, date: str) -> str:
             f"# {name}\n",
             f"{PURPOSES[task]} Trained on {date} by `synth train --config {record['config']['name']}` of hipsynth.\n",
             "```python",
-            "from transformers import AutoModelForCausalLM, AutoTokenizer",
+            "from transformers import AutoModelForCausalLM, AutoTokenizer\n",
             f'model, tokenizer = (kind.from_pretrained("{name}") for kind in (AutoModelForCausalLM, AutoTokenizer))',
             "```\n",
             f"With its prompts, its tools and answers held to their form: `{USES[task]}`.\n",
