@@ -12,6 +12,7 @@ import pytest
 from support.document_samples import KERNEL
 
 from hipsynth.core.errors import BadInput, HipsynthError
+from hipsynth.core.reasons import Reason
 from hipsynth.training.analytic.predict import AnalyticPrediction, AnalyticPredictor
 from hipsynth.tuning.optimize import transformations
 from hipsynth.tuning.optimize.documents import VerificationCheck
@@ -414,7 +415,7 @@ def test_a_wrong_candidate_is_never_kept(program: ParsedProgram) -> None:
 def test_a_program_that_fails_is_an_error(program: ParsedProgram) -> None:
     class Failing(Fake):
         def __call__(self, text: str) -> CandidateMeasurement:
-            return CandidateMeasurement("failed", "trap", "it trapped", 1, (), 1.0)
+            return CandidateMeasurement("failed", Reason.TRAP, "it trapped", 1, (), 1.0)
 
     with pytest.raises(HipsynthError, match="does not run"):
         Search(program, Failing(), lambda text: VerificationCheck("x", True), lambda text: None, 5.0).run()
