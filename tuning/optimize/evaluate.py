@@ -23,6 +23,7 @@ RUN_TIME_S = 120.0  # processor time of one measured run
 COMPILE_S = 0.8  # price of one compile
 EFFORT = 0.3  # of sampling a large grid: a run takes hardly longer than with less, and its time is a third as uncertain
 PER_WAVE_INSTRUCTION_S = 5e-8
+REUSED_SHARE = 0.25  # of that, for a launch that is run for its results alone, as its counters are an earlier one's
 _WORK = (
     "valu_full", "valu_packed", "valu_trans", "valu_f64", "valu_int64_mul", "salu", "smem", "vmem", "lds", "flow",
 )  # fmt: skip
@@ -171,14 +172,17 @@ def _launch_instructions(kernel: KernelRecord) -> float:
 
 
 def _execution_price(kernel: KernelRecord) -> float:
-    """Seconds for the groups that were executed, at a fixed price of a wave instruction."""
+    """Seconds for the groups that were executed, at a fixed price of a wave instruction. A launch that repeats an
+    earlier one costs nothing where results are not needed."""
     if kernel.work is None or not kernel.work.groups:
         return 0.0
-    share = 1.0
+    reused = kernel.sampling.reused if kernel.sampling else 0
+    launches = kernel.dispatches - (1 - REUSED_SHARE) * reused
     if kernel.sampling and kernel.sampled:
         executed = kernel.sampling.groups_simulated + kernel.sampling.groups_recorded
         share = min(1.0, executed / (kernel.work.groups * kernel.dispatches))
-    return _launch_instructions(kernel) * kernel.dispatches * share * PER_WAVE_INSTRUCTION_S
+        launches = share * (kernel.dispatches - reused)
+    return _launch_instructions(kernel) * launches * PER_WAVE_INSTRUCTION_S
 
 
 def changed_metrics(before: KernelTime, after: KernelTime, least: float = 0.05) -> dict[str, tuple[float, float]]:

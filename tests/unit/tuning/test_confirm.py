@@ -7,13 +7,21 @@ from dataclasses import replace
 import pytest
 from fake_tuning import TEXT, parsed, without_simulator
 
+from hipsynth.core.kernel_record import KernelRecord, Sampling, Work
 from hipsynth.tuning.optimize.candidates import SearchState
 from hipsynth.tuning.optimize.confirm import DRAWN, ConfirmedTimings, draw_shapes
 from hipsynth.tuning.optimize.documents import SearchEnd, ShapeSpeedup
-from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, KernelTime
+from hipsynth.tuning.optimize.evaluate import (
+    COMPILE_S,
+    PER_WAVE_INSTRUCTION_S,
+    REUSED_SHARE,
+    CandidateMeasurement,
+    KernelTime,
+    measurement_of_trial,
+)
 from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
 from hipsynth.tuning.optimize.search import Search
-from hipsynth.tuning.trial import target_of
+from hipsynth.tuning.trial import Trial, target_of
 from hipsynth.tuning.trial.search_clock import Clock
 
 
@@ -47,6 +55,22 @@ def test_a_gain_that_sampling_leaves_open_is_timed_in_full_where_that_is_cheap()
     assert timings(dear, sure).confirm_pair("old", first, state) == (dear["old"], dear["new"])
     settled = SearchState({}, "new", timed(100.0, 0.01))
     assert timings({}, {}).confirm_pair("old", timed(500.0, 0.01), settled)[0].duration_ns == 500.0
+
+
+@pytest.mark.parametrize(
+    ("sampling", "launches"),
+    [
+        (Sampling("exact", groups_simulated=800), 100),
+        (Sampling("exact", groups_simulated=800, reused=98), 2 + 98 * REUSED_SHARE),
+        (Sampling("sampled", groups_simulated=200, reused=98), 2 / 4),
+    ],
+)
+def test_launches_that_repeat_an_earlier_one_are_not_charged_as_executed(sampling: Sampling, launches: float) -> None:
+    """As in a program that times its kernel a hundred times."""
+    work = Work(groups=8, valu_full=1e6)
+    kernel = KernelRecord("k", 100, (8, 1, 1), (64, 1, 1), 1e3, {}, work=work, sampling=sampling)
+    price = measurement_of_trial(Trial("ok", exit_code=0, kernels=(kernel,))).price
+    assert price == pytest.approx(COMPILE_S + launches * 1e6 * PER_WAVE_INSTRUCTION_S)
 
 
 def test_drawn_shapes_are_longer_along_one_axis_and_shorter_along_another() -> None:
