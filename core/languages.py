@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+
+from hipsynth.core.errors import UsageError
 
 HIP, TRITON = "hip", "triton"
 SUFFIXES = {HIP: ".hip", TRITON: ".py"}
@@ -14,3 +17,11 @@ _KERNEL = re.compile(r"^[ \t]*@(?:triton\.)?jit\b", re.MULTILINE)
 def language_of(text: str) -> str:
     """The language of a program's text: TRITON for a Python script that imports Triton and has a kernel, else HIP."""
     return TRITON if _IMPORTS.search(text) and _KERNEL.search(text) else HIP
+
+
+def refuse_hip_options(options: Mapping[str, bool]) -> None:
+    """Raises UsageError if an option that is for HIP programs was given for a Python script. `options`: name -> whether
+    it was given."""
+    if wrong := [option for option, is_given in options.items() if is_given]:
+        problem = f"{' and '.join(wrong)}: only for HIP programs, not for a Python script"
+        raise UsageError(problem, remedy="leave it out; the script itself sets compile options and launches")

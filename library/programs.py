@@ -60,10 +60,10 @@ def is_script(path: Path) -> bool:
 def check_hip_only(path: Path, options: Mapping[str, bool]) -> None:
     """Raises UsageError if an option that is for HIP programs was given and the program is a Python script. `options`:
     name -> whether it was given."""
-    wrong = [option for option, is_given in options.items() if is_given]
-    if is_script(path) and wrong:
-        problem = f"{' and '.join(wrong)}: only for HIP programs, not for a Python script"
-        raise UsageError(problem, remedy="leave it out; the script itself sets compile options and launches")
+    from hipsynth.core.languages import refuse_hip_options
+
+    if is_script(path):
+        refuse_hip_options(options)
 
 
 def locate_program(

@@ -71,6 +71,10 @@ def predict(request: ProgramRequest) -> PredictDocument:
     from hipsynth.training.analytic.documents import document_of, predict_each
     from hipsynth.training.analytic.predict import LaunchAssumptions, LaunchNotes
 
+    if request.is_script:
+        from hipsynth.serving.scripts import predict_triton
+
+        return predict_triton(request, target_of(request), load_predictor())
     program, target = program_of(request), target_of(request)
     _check_values(program.text, request.values)
     choices = launch_choices(request)
@@ -111,9 +115,13 @@ def _to_shape(dimensions: Sequence[int] | None) -> tuple[int, int, int] | None:
 def profile(request: ProgramRequest) -> ProfileDocument:
     """The document of `synth profile --json`, with `lines` that of --lines. A program that fails or takes too long is a
     result with a reason."""
-    program, target = program_of(request), target_of(request)
     sandbox.require_sandbox()
     open_backend("sim")
+    if request.is_script:
+        from hipsynth.serving.scripts import profile_triton
+
+        return profile_triton(request, target_of(request))
+    program, target = program_of(request), target_of(request)
     limits = RunLimits(time_s=request.limit_s, lines=request.lines)
     choices = launch_choices(request)
     with contextlib.ExitStack() as scratch:
@@ -140,6 +148,10 @@ def verify(request: VerificationRequest) -> VerifyDocument:
     """The document of `synth verify --json`. Raises BadInput for an original that has no kernel or does not run."""
     from hipsynth.tuning.optimize.verify_change import VerifyRequest, verify_change
 
+    if request.is_script:
+        from hipsynth.serving.scripts import verify_triton
+
+        return verify_triton(request, target_of(request))
     program, target = program_of(request), target_of(request)
     sandbox.require_sandbox()
     original, changed = (ensure_main(text).text for text in (request.original, program.text))

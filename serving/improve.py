@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.matrix.without_main import refuse_choices
+from hipsynth.serving import scripts
 from hipsynth.serving.documents import ImprovedProgram
 from hipsynth.serving.limits import OWN_LIMIT_FACTOR
 from hipsynth.serving.requests import SearchRequest
@@ -26,12 +27,16 @@ def improve_program(
     kind: str, request: SearchRequest, choices: HarnessChoices, target: Target, say: Say
 ) -> ImprovedProgram:
     """The faster program that a search of this kind ("optimize" or "swizzle") finds; kernels without main() are
-    launched as `choices` say.
+    launched as `choices` say. Also for Python scripts.
 
     Raises BadInput for a source without a kernel, HipsynthError for a program that does not run, UsageError for choices
     that a main() has made.
     """
     sandbox.require_sandbox()
+    if request.is_script:
+        script_search = scripts.search_moves if kind == "optimize" else scripts.search_mappings
+        report, improved = script_search(request, target, say)
+        return _state_changes(request, report, improved)
     text = request.source
     harnessed = add_harness(text, choices) if lacks_main(text) else None
     assumed = refuse_choices(choices) if harnessed is None else harnessed.notes
@@ -41,8 +46,15 @@ def improve_program(
     report, improved = search(request, text if harnessed is None else harnessed.text, target, say)
     if harnessed is not None:
         improved = text if improved == harnessed.text else remove_harness(improved, harnessed)
-    lines = difflib.unified_diff(text.splitlines(True), improved.splitlines(True), request.name, request.name)
-    return ImprovedProgram(report=report, source=improved, diff="".join(lines), assumed=assumed)
+    return _state_changes(request, report, improved, assumed)
+
+
+def _state_changes(
+    request: SearchRequest, report: OptimizeDocument | SwizzleDocument, improved: str, assumed: tuple[str, ...] = ()
+) -> ImprovedProgram:
+    before, after = (text.splitlines(True) for text in (request.source, improved))
+    diff = "".join(difflib.unified_diff(before, after, request.name, request.name))
+    return ImprovedProgram(report=report, source=improved, diff=diff, assumed=assumed)
 
 
 def _search_moves(request: SearchRequest, text: str, target: Target, say: Say) -> tuple[OptimizeDocument, str]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from hipsynth.core.languages import SUFFIXES, TRITON, language_of
 from hipsynth.core.time_limit import PREDICTION_SECONDS
 
 
@@ -38,6 +40,11 @@ class ProgramRequest(BuildRequest):
     lines: bool = False
     run_host: bool = True
     last_compiled: str = ""
+
+    @property
+    def is_script(self) -> bool:
+        """Whether it is a Python script: its name says so, or its text has Triton kernels."""
+        return Path(self.name).suffix == SUFFIXES[TRITON] or language_of(self.source) == TRITON
 
 
 @dataclass(frozen=True, kw_only=True)

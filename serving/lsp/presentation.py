@@ -57,9 +57,11 @@ def kernel_hover(facts: KernelFacts, target: str, model: str) -> str:
     from hipsynth.profiling.metrics.definitions import EQUAL_TO_THROUGHPUT, display_name, metric_table
 
     units = metric_table().metrics
+    meta = ", ".join(f"{name}={value}" for name, value in sorted((facts.document.meta or {}).items()))
     lines = [
         f"**{facts.name}** {lens_title(facts, '')}",
         "",
+        *([f"Triton: {meta}", ""] if meta else []),
         target,
         "",
         "| metric | value | interval |",

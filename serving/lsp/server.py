@@ -163,7 +163,8 @@ def _end_with_request(server: LanguageServer) -> None:
 
 def hover_at(document: OpenDocument, line: int, options: EditorOptions) -> types.Hover | None:
     """The kernel at its name's line; elsewhere in a kernel the line, if it has been executed."""
-    target = f"{options.arch}{f' ({options.device})' if options.device else ''}, `{options.flags}`"
+    flags = "" if document.is_script else f", `{options.flags}`"
+    target = f"{options.arch}{f' ({options.device})' if options.device else ''}{flags}"
     for kernel in document.found:
         facts = document.facts(kernel.name)
         if kernel.line == line and facts:

@@ -14,6 +14,7 @@ from lsprotocol import types
 from pygls.workspace import PositionCodec
 
 from hipsynth.core.documents import from_json
+from hipsynth.core.languages import TRITON, language_of
 from hipsynth.core.reasons import Reason
 from hipsynth.serving.limits import SOURCE_BYTES
 from hipsynth.serving.lsp import kernel_results, presentation
@@ -36,6 +37,7 @@ HALF_WRITTEN = {
     "last_compiled": "does not compile; of the text that compiled last",
     "text": "does not compile; of its words",
 }
+SCRIPT_FLAGS = "-O3"  # a script sets its own
 SEARCH_S = 60.0  # of work, for a faster version
 NOT_TRUSTED = 'execution is off: set the initialization option "execute" for folders that you trust'
 
@@ -139,6 +141,11 @@ class OpenDocument:
         return self.buffer.text
 
     @property
+    def is_script(self) -> bool:
+        """Whether it is a Python script with Triton kernels, which is run to predict them, so not for every edit."""
+        return language_of(self.text) == TRITON
+
+    @property
     def found(self) -> list[KernelOutline]:
         """The kernels of the text, looked for when they are asked for; none in a text that is too long to predict."""
         if self._outlined is not self.text:
@@ -159,7 +166,9 @@ class OpenDocument:
         if self.problem:
             return self.problem
         current = self.predicted is not None and self.predicted.text == self.text
-        return "" if current or (self.executed and self.executed.text == self.text) else "…"
+        if current or (self.executed and self.executed.text == self.text):
+            return ""
+        return "of the saved text" if self.is_script and self.predicted else "…"
 
     def lines(self) -> dict[int, tuple[LineCost, str]]:
         """Line (from 0) -> its executed entry and the kernel that it costs most, for lines unchanged since then."""
@@ -211,18 +220,24 @@ class EditorSession:
         changes: Iterable[types.TextDocumentContentChangeEvent],
         codec: PositionCodec,
     ) -> None:
-        """Changes a document's text. Only the version that is left after a pause is looked at, or asked for."""
+        """Changes a document's text. Only the version that is left after a pause is looked at, or asked for; scripts
+        when they are saved."""
         document = self.documents[uri]
         document.version = version
         for change in changes:
             document.buffer.apply(change, codec)
-        self._predict_after_pause(document)
+        if document.is_script:
+            document.problem = ""
+        else:
+            self._predict_after_pause(document)
 
     def save(self, uri: str) -> None:
         document = self.documents[uri]
         document.saved = document.text
         if document.predicted and document.predicted.text == document.text:
             document.baseline = document.predicted
+        elif document.is_script:
+            self._predict_after_pause(document)
 
     def configure(self, options: EditorOptions) -> None:
         """Takes new options; what was found out for another target or launch is forgotten."""
@@ -252,6 +267,9 @@ class EditorSession:
         await asyncio.sleep(self.options.debounce_ms / 1000)
         document.problem = ""
         if document.found:
+            if document.is_script and self.options.execute:
+                document.busy = "running the script …"
+                await self.changed(document)
             try:
                 answer = await self.source.predict(self.query(document, document.text))
                 document.problem = HALF_WRITTEN.get(answer.source, "")
@@ -264,12 +282,18 @@ class EditorSession:
                     document.baseline = document.predicted
             except QueryFailed as error:
                 document.problem = _short_failure(error)
+            document.busy = ""
         await self.changed(document)
 
     def query(self, document: OpenDocument, text: str) -> Query:
         """The question about a document's text under the editor's settings; host code runs only if `execute` is set,
         and then makes its own launches."""
         o = self.options
+        if document.is_script:
+            path = str(document.path) if text == document.saved and document.path.is_file() else ""
+            return Query(
+                text, o.arch, SCRIPT_FLAGS, o.device, document.path.name, path, limit_s=o.seconds, run_host=o.execute
+            )
         query = Query(
             text, o.arch, o.flags, o.device, document.path.name, limit_s=o.seconds, run_host=o.execute,
             last_compiled=document.compiled,

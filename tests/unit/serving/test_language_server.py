@@ -43,6 +43,31 @@ __global__ __launch_bounds__(256) void scale(const T* a, T* b) {
 extern "C" __global__ void half_written(float* a) {
   if (a) {
 """
+SCRIPT = """import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def helper(x):
+    return x * 2
+
+
+@triton.autotune(
+    configs=[triton.Config({"BLOCK": 64})], key=["n"],
+)
+@triton.jit
+def scale(
+    x, n,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    at = tl.arange(0, BLOCK)
+
+    tl.store(x + at, helper(tl.load(x + at)))
+
+
+scale[(1,)](torch.ones(64, device="cuda"), 64)
+"""
 LINE = LineCost(
     file="k.hip", line=7, instructions=300.0, classes={"vmem": 100.0, "lds": 10.0}, bytes=25600.0,
     accesses=3200.0, misses=1600.0, l2_misses=5.0, lds_bytes=0.0, bank_conflicts=310.0,
@@ -126,6 +151,46 @@ def test_kernels_are_found_while_they_are_written() -> None:
     assert [k.name for k in locate_kernels("__global__ void f(")] == [
         "f"
     ]  # half a token: its parameters are being typed
+
+
+def test_kernels_of_a_script_are_found_while_they_are_written() -> None:
+    found = locate_kernels(SCRIPT)
+    assert [(k.name, k.line, k.column, k.last) for k in found] == [("scale", 14, 4, 20)]
+    half = SCRIPT[: SCRIPT.index("at = tl")]
+    assert [(k.name, k.last) for k in locate_kernels(half)] == [("helper", 7), ("scale", 17)]  # not launched yet
+    assert locate_kernels(SCRIPT.replace("import triton\n", "").replace("import triton.language as tl", "")) == []
+
+
+def test_a_script_is_run_when_it_is_opened_or_saved(tmp_path: Path) -> None:
+    path = tmp_path / "scale.py"
+    path.write_text(SCRIPT)
+
+    async def follow() -> None:
+        source = FakeSource()
+        made, _ = session(source, execute=True, flags="-O1", values={"n": 4})
+        made.open("u", path, 1, SCRIPT)
+        await finish(made)
+        made.edit("u", 2, [whole(SCRIPT + "# 2\n")], PositionCodec())
+        assert made.documents["u"].task is None or made.documents["u"].task.done()
+        [lens] = server.lenses_of(made.documents["u"], made.options)
+        assert lens.command and lens.command.title.endswith("of the saved text")
+        path.write_text(SCRIPT + "# 2\n")
+        made.save("u")
+        await finish(made)
+        first, second = source.predictions
+        assert (first.path, second.path) == (str(path), str(path)) and second.source == SCRIPT + "# 2\n"
+        assert first.run_host and first.flags == "-O3" and not first.values  # those are for HIP
+        [lens] = server.lenses_of(made.documents["u"], made.options)
+        assert lens.command and lens.command.title.endswith("predicted")
+        await made.profile("u")
+        assert source.profiles[0].path == str(path)
+
+    async def finish(made: EditorSession) -> None:
+        task = made.documents["u"].task
+        assert task
+        await task
+
+    asyncio.run(follow())
 
 
 def test_options_of_a_wrong_type_have_their_defaults() -> None:
