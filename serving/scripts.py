@@ -46,8 +46,8 @@ def predict_triton(request: ProgramRequest, target: Target, predictor: AnalyticP
     from hipsynth.training.analytic.documents import document_of, predict_script
 
     if not request.run_host:
-        what = "the launches of a script are those that it makes"
-        raise BadInput(what, cause="it is not run here", remedy="trust its folder", reason=Reason.NOT_RUN)
+        problem = "the launches of a script are those that it makes"
+        raise BadInput(problem, cause="it is not run here", remedy="trust its folder", reason=Reason.NOT_RUN)
     with ExitStack() as scratch:
         program = project_program(locate_script(request, scratch.enter_context))
         targets = [(target.arch, "", target.device)]

@@ -232,6 +232,7 @@ class EditorSession:
             self._predict_after_pause(document)
 
     def save(self, uri: str) -> None:
+        """Takes the text for the saved one. A script that was edited since is run again."""
         document = self.documents[uri]
         document.saved = document.text
         if document.predicted and document.predicted.text == document.text:
@@ -270,15 +271,16 @@ class EditorSession:
             if document.is_script and self.options.execute:
                 document.busy = "running the script …"
                 await self.changed(document)
+            text = document.text  # that of a script may change meanwhile
             try:
-                answer = await self.source.predict(self.query(document, document.text))
+                answer = await self.source.predict(self.query(document, text))
                 document.problem = HALF_WRITTEN.get(answer.source, "")
                 if answer.source == "program":
-                    document.compiled = document.text
+                    document.compiled = text
                 document.predicted = DocumentKernels(
-                    version, document.text, kernel_results.predicted_facts(answer), Path(answer.model).name
+                    version, text, kernel_results.predicted_facts(answer), Path(answer.model).name
                 )
-                if document.text == document.saved:
+                if text == document.saved:
                     document.baseline = document.predicted
             except QueryFailed as error:
                 document.problem = _short_failure(error)

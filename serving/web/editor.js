@@ -1,9 +1,10 @@
-// The source editor: CodeMirror with C++, each line's share of the time beside its number, and the compiler's messages.
+// The source editor: CodeMirror with C++ or Python, each line's share of the time beside its number, and the compiler's messages.
 
 import {
-  Decoration, EditorState, EditorView, GutterMarker, HighlightStyle, RangeSet, StateEffect, StateField, basicSetup, cpp, gutter,
-  indentUnit, indentWithTab, keymap, placeholder, setDiagnostics, syntaxHighlighting, tags,
+  Compartment, Decoration, EditorState, EditorView, GutterMarker, HighlightStyle, RangeSet, StateEffect, StateField, basicSetup, cpp,
+  gutter, indentUnit, indentWithTab, keymap, placeholder, python, setDiagnostics, syntaxHighlighting, tags,
 } from "./codemirror.js";
+import { isScript } from "./language.js";
 
 const LEAST_SHARE = 0.005; // of the time, to be shown
 const mono = 'ui-monospace, "DejaVu Sans Mono", monospace';
@@ -65,6 +66,7 @@ function ranges(effect, provide) {
   });
 }
 
+const grammar = new Compartment();
 const setShares = StateEffect.define(), setMarked = StateEffect.define();
 const shares = ranges(setShares, (field) => gutter({ class: "cm-share", markers: (view) => view.state.field(field) }));
 const marked = ranges(setMarked, (field) => EditorView.decorations.from(field));
@@ -76,15 +78,19 @@ export class Editor {
     const root = host.attachShadow({ mode: "open" });
     host.editor = this;
     this.line = 1;
+    this.script = false;
     this.view = new EditorView({
       parent: root, root,
       extensions: [
-        shares, marked, basicSetup, cpp(), keymap.of([indentWithTab]), indentUnit.of("  "), theme, syntaxHighlighting(colours),
-        placeholder("Paste a HIP kernel, open a file, or choose an example"),
+        shares, marked, basicSetup, grammar.of(cpp()), keymap.of([indentWithTab]), indentUnit.of("  "), theme, syntaxHighlighting(colours),
+        placeholder("Paste a HIP kernel or a Triton script, open a file, or choose an example"),
         EditorState.tabSize.of(2),
         EditorView.contentAttributes.of(() => ({ "aria-label": this.label ?? "Source", tabindex: "0" })),
         EditorView.updateListener.of((update) => {
-          if (update.docChanged) changed();
+          if (update.docChanged) {
+            this.#follow();
+            changed();
+          }
           const { number } = update.state.doc.lineAt(update.state.selection.main.head);
           if (number !== this.line && update.selectionSet) moved(this.line = number);
         }),
@@ -99,6 +105,15 @@ export class Editor {
   /** Replaces the text in one step that can be undone. */
   set text(text) {
     this.view.dispatch({ changes: { from: 0, to: this.view.state.doc.length, insert: text } });
+  }
+
+  /** Takes the grammar of the text's language. */
+  #follow() {
+    const script = isScript(this.text);
+    if (script === this.script) return;
+    this.script = script;
+    const effects = grammar.reconfigure(script ? python() : cpp());
+    queueMicrotask(() => this.view.dispatch({ effects })); // not while the view takes another change
   }
 
   name(label) {
@@ -135,10 +150,14 @@ export class Editor {
   }
 }
 
-/** The places in what clang printed ("kernel.hip:5:3: error: ..."), or in a note ("the compiler, line 5: ..."). */
+/** The places in what clang printed ("kernel.hip:5:3: error: ..."), in a note ("the compiler, line 5: ..."), and in what Python
+ * printed: the last line that it names of the script. */
 export function readProblems(text) {
   const found = [];
-  for (const row of text.split("\n")) {
+  const rows = text.split("\n");
+  const named = [...text.matchAll(/File "(?:[^"]*\/)?kernel\.py", line (\d+)/g)].at(-1);
+  if (named) found.push({ line: Number(named[1]), column: 0, message: rows.findLast((row) => /^\s*\w*(?:Error|Exception)\b/.test(row))?.trim() ?? "" });
+  for (const row of rows) {
     const printed = /:(\d+):(\d+): (?:fatal )?error: (.*)/.exec(row);
     const told = /line (\d+)(?:, column (\d+))?: (.*)/.exec(row);
     const [, line, column, message] = printed ?? told ?? [];

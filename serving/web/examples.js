@@ -57,4 +57,22 @@ ${main("sum<<<n / 256, 256>>>(x, y, n);", "n", "1 << 20")}`],
   y[at] = 0.2f * (x[at] + x[at - 1] + x[at + 1] + x[at - width] + x[at + width]);
 }
 `],
+  ["Triton: a softmax of rows", `import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def softmax(x_ptr, y_ptr, columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0) * columns
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row + at, mask=at < columns, other=-float("inf"))
+    e = tl.exp(x - tl.max(x, axis=0))
+    tl.store(y_ptr + row + at, e / tl.sum(e, axis=0), mask=at < columns)
+
+
+x = torch.randn(4096, 1000, device="cuda")
+y = torch.empty_like(x)
+softmax[(x.shape[0],)](x, y, x.shape[1], BLOCK=1024)
+`],
 ];

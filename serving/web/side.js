@@ -7,7 +7,8 @@ import { Proposal } from "./proposal.js";
 
 const PAUSE_MS = 40; // after a keystroke; the server drops what a newer version replaces
 const SETTINGS = ["device", "flags", "arguments"];
-const QUIET_MS = 900; // without a keystroke before a program is executed
+const QUIET_MS = 900; // without a keystroke before a program is executed, or a script is run to predict it
+const SCRIPT = "kernel.py"; // what a script is called
 const BROWSER = Array.from(crypto.getRandomValues(new Uint32Array(4)), (n) => n.toString(16)).join("");
 
 export class Side {
@@ -100,8 +101,9 @@ export class Side {
   /** The program and how it is compiled. */
   question() {
     const words = this.parts.arguments.value.trim();
-    const flags = this.parts.flags.value.trim() || "-O3";
-    return { source: this.source, arch: this.device.arch, device: this.device.name, flags, arguments: words ? words.split(/\s+/) : [] };
+    const own = this.editor.script ? { name: SCRIPT } : {}; // and the script sets its own flags
+    const flags = (!this.editor.script && this.parts.flags.value.trim()) || "-O3";
+    return { ...own, source: this.source, arch: this.device.arch, device: this.device.name, flags, arguments: words ? words.split(/\s+/) : [] };
   }
 
   body() {
@@ -124,13 +126,14 @@ export class Side {
       return this.changed();
     }
     this.typed = performance.now();
-    this.soon = setTimeout(() => this.predict(), PAUSE_MS);
+    this.parts.flags.disabled = this.parts["flag-set"].disabled = this.editor.script;
+    this.soon = setTimeout(() => this.predict(), this.editor.script ? QUIET_MS : PAUSE_MS);
   }
 
   async predict(attempt = 0) {
     const version = this.version;
     this.asked = new AbortController();
-    this.say("predicting", true);
+    this.say(this.editor.script ? "running the script for its launches" : "predicting", true);
     try {
       this.predicted = await call("/v1/predict", { method: "POST", body: this.body(), signal: this.asked.signal });
       if (version !== this.version) return;
@@ -208,7 +211,8 @@ export class Side {
   costs() {
     const costs = new Map();
     for (const kernel of this.executed?.results[0].kernels ?? []) {
-      for (const { line, share } of kernel.lines ?? []) costs.set(line, Math.max(costs.get(line) ?? 0, share));
+      const own = (kernel.lines ?? []).filter(({ file }) => !this.editor.script || file.split("/").at(-1) === SCRIPT);
+      for (const { line, share } of own) costs.set(line, Math.max(costs.get(line) ?? 0, share));
     }
     this.editor.setShares(costs);
   }

@@ -136,6 +136,26 @@ def test_two_versions_side_by_side_by_keyboard(page: Any) -> None:
     assert page.locator("#roofline .point:focus").count() == 1
 
 
+def test_a_triton_script_from_its_text_to_executed_lines(page: Any) -> None:
+    needs.package("triton")
+    executed(page)
+    choose(page, "A", "Example", "Triton: a softmax of rows")
+    page.locator("#durations", has_text="predicted").filter(has_text="softmax").wait_for()
+    flags = page.get_by_label("Program A", exact=True).get_by_label("Flags")
+    assert flags.is_disabled(), "a script sets its own"
+    page.get_by_role("button", name="Execute").click()
+    executed(page)
+    assert "us executed" in page.locator("#durations").inner_text()
+    page.locator(".cm-share .cm-gutterElement[class*=cm-heat]").first.wait_for()
+    if os.environ.get("HIPSYNTH_UPDATE_GOLDEN") and page.scheme == "light":
+        page.screenshot(path=PICTURES / "workbench-triton.png")
+    write(page, text_of(page).replace("e = tl.exp(", "e = (tl.exp("))
+    messages = page.get_by_label("Messages of the compiler")
+    messages.wait_for()
+    assert "SyntaxError" in messages.inner_text()
+    page.locator(".cm-lintRange-error").first.wait_for()
+
+
 def test_programs_are_kept_over_a_reload(page: Any) -> None:
     executed(page)
     write(page, text_of(page).replace("saxpy", "kept_kernel"))

@@ -77,6 +77,6 @@ def test_a_changed_script_is_verified() -> None:
 @pytest.mark.parametrize("kind", ["optimize", "swizzle"])
 def test_a_search_answers_with_the_changed_script(kind: str) -> None:
     body = {"arch": "gfx942", "source": EXAMPLE.read_text(), "name": "product.py", "budget_s": 30.0}
-    found = answer(kind, body)
-    assert isinstance(found, ImprovedProgram)
-    assert bool(found.diff) == (found.source != EXAMPLE.read_text())
+    improved = answer(kind, body)
+    assert isinstance(improved, ImprovedProgram)
+    assert bool(improved.diff) == (improved.source != EXAMPLE.read_text())

@@ -85,7 +85,7 @@ ALLOWED |= {
         "tuning.agent",
         "synth.llm",
     ),
-    "serving": (*_TRAINING, "training", "tuning.optimize", "tuning.swizzle"),
+    "serving": (*_TRAINING, "training", "tuning.trial", "tuning.optimize", "tuning.swizzle"),
     "serving.mcp": ("core", "tuning.tools"),
     "library": tuple(room for room in ROOMS[:-2] if room != "serving"),
     "cli": ROOMS[:-1],

@@ -4,7 +4,7 @@ import * as vscode from "vscode";
 import { CloseAction, ErrorAction, ExecuteCommandRequest, LanguageClient, State as ClientState, type CloseHandlerResult } from "vscode-languageclient/node";
 import { options, Restarts, type Panel, type PredictionNotice, type Targets } from "./model";
 
-export const LANGUAGES = ["hip", "cuda-cpp", "cpp"];
+export const LANGUAGES = ["hip", "cuda-cpp", "cpp", "python"];
 const SECTION = "hipsynth";
 
 export type State = "stopped" | "starting" | "running" | "failed";

@@ -16,6 +16,10 @@ const PANEL: Panel = {
 test("a kernel begins with a whole word", () => {
   expect(hasKernel("template <class T> __global__ void f()")).toBe(true);
   expect(hasKernel("int my__global__x; __globa")).toBe(false);
+  expect(hasKernel("import triton\n@triton.jit\ndef f(x):\n")).toBe(true);
+  expect(hasKernel("from triton import jit\n@jit\ndef f(x):\n")).toBe(true);
+  expect(hasKernel("import numba\n@numba.jit\ndef f(x):\n")).toBe(false);
+  expect(hasKernel("# import triton\nprint('@triton.jit')\n")).toBe(false);
   expect(hasKernel("")).toBe(false);
   expect(hasKernel("\u0000\ufffd".repeat(2_500_000))).toBe(false); // 5 MB of a binary file
 });

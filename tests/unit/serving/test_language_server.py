@@ -154,8 +154,8 @@ def test_kernels_are_found_while_they_are_written() -> None:
 
 
 def test_kernels_of_a_script_are_found_while_they_are_written() -> None:
-    found = locate_kernels(SCRIPT)
-    assert [(k.name, k.line, k.column, k.last) for k in found] == [("scale", 14, 4, 20)]
+    kernels = locate_kernels(SCRIPT)
+    assert [(k.name, k.line, k.column, k.last) for k in kernels] == [("scale", 14, 4, 20)]
     half = SCRIPT[: SCRIPT.index("at = tl")]
     assert [(k.name, k.last) for k in locate_kernels(half)] == [("helper", 7), ("scale", 17)]  # not launched yet
     assert locate_kernels(SCRIPT.replace("import triton\n", "").replace("import triton.language as tl", "")) == []
