@@ -99,6 +99,27 @@ def test_errors_have_reasons_and_name_their_cause(tmp_path: Path) -> None:
     assert [(kernel.name, kernel.dispatches) for kernel in result.kernels] == [("double", 1)]
 
 
+ASSERTED = """
+@triton.jit(debug=True)
+def check_index(x_ptr, n, BLOCK: tl.constexpr):
+    index = tl.load(x_ptr + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK))
+    tl.device_assert(index < n, "index too large")
+
+x = torch.arange(256, device="cuda", dtype=torch.int32)
+check_index[(2,)](x, 256, BLOCK=128)
+check_index[(2,)](x, 200, BLOCK=128)
+"""
+
+
+def test_a_failed_assertion_has_its_message_and_line(tmp_path: Path) -> None:
+    result = profile_text(ASSERTED, tmp_path)
+    assert (result.status, result.reason) == ("failed", Reason.ASSERTION), result.message
+    line = (DOUBLE + LAUNCH + ASSERTED).splitlines().index('    tl.device_assert(index < n, "index too large")') + 1
+    assert result.message.startswith("device assertion failed: 'index too large', in "), result.message
+    assert f"script.py:{line} In kernel check_index, " in result.message and "work-group (1, 0, 0)" in result.message
+    assert {kernel.name: kernel.dispatches for kernel in result.kernels} == {"double": 1, "check_index": 1}
+
+
 def test_kernels_before_an_error_of_the_script_are_kept(tmp_path: Path) -> None:
     result = profile_text("double[(2,)](x, BLOCK=2048)\nraise ValueError('my own')\n", tmp_path)
     assert (result.status, result.exit_code, result.message) == ("ok", 1, "ValueError: my own")

@@ -43,12 +43,13 @@ std::string neighbourhood(const Context& c, const Fault& f) {
 
 // Throws SimError "assertion" if a failed assertion printed its message before the trap.
 void check_assertion(const Context& c, const std::string& where) {
-  static const std::string kMark = "Device-side assertion `";
   const std::string& text = c.host.errors();
-  const size_t mark = text.rfind(kMark);
-  if (mark == std::string::npos) return;
-  const size_t start = text.rfind('\n', mark) + 1;  // npos + 1 == 0: start of the text
-  throw SimError("assertion", text.substr(start, text.find('\n', mark) - start) + " In " + where);
+  for (const char* words : {"Device-side assertion `", "device assertion failed: '"}) {  // of HIP's headers, of Triton
+    const size_t mark = text.rfind(words);
+    if (mark == std::string::npos) continue;
+    const size_t start = text.rfind('\n', mark) + 1;  // npos + 1 == 0: start of the text
+    throw SimError("assertion", text.substr(start, text.find('\n', mark) - start) + " In " + where);
+  }
 }
 
 std::string describe(const Context& c, const Resident& r, const Step& s, const Fault& f) {
