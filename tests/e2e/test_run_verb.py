@@ -49,8 +49,17 @@ def test_simulator_failure_exits_with_3(tmp_path: Path) -> None:
     done = synth_run(str(PROGRAMS / "out_of_bounds.hip"), "--arch", "gfx942", cwd=tmp_path)
     assert done.returncode == 3
     assert done.stdout == "before\n"
-    assert "error: illegal_access: " in done.stderr
+    assert done.stderr.startswith("error: illegal_access: ") and done.stderr.count("illegal_access") == 1
     assert "Traceback" not in done.stderr
+
+
+def test_a_failure_of_a_script_is_printed_once(tmp_path: Path) -> None:
+    needs.package("triton")
+    script = tmp_path / "script.py"
+    script.write_text("print('before')\nimport cupy\n")
+    done = synth_run(str(script), "--arch", "gfx942", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (3, "before\n")
+    assert done.stderr.startswith("error: needs_library: ") and done.stderr.count("No module named 'cupy'") == 1
 
 
 def test_json_is_one_document(tmp_path: Path) -> None:

@@ -224,9 +224,7 @@ void Runtime::stop(const std::string& reason, const std::string& message) {
   results.fail(reason, message);
   std::fflush(nullptr);
   results.render();
-  results.write(true, 0);
-  std::fprintf(stderr, "hipsynth: %s: %s\n", reason.c_str(), message.c_str());
-  std::fflush(stderr);
+  results.write(true, 0);  // whoever started the program says it
   _exit(kStopExit);
 }
 
