@@ -15,6 +15,9 @@ namespace hipsynth {
 
 namespace {
 
+// Of launches that are compared with each other first: as of a corpus (simulator/limits.py).
+constexpr SamplingOptions kCoarse{2, 1'800'000};
+
 constexpr uint32_t kSystemSgprs = 5;  // at most: three work-group ids, an unused one and the scratch offset
 
 std::vector<uint64_t> shape_of(const Launch& l) {
@@ -36,6 +39,8 @@ void Device::observe_launches(uint32_t sampling_units, bool lines) {
   impl_->options.sampling_units = sampling_units;
   impl_->tally = lines && impl_->options.count ? std::make_unique<InstructionTally>() : nullptr;
 }
+
+bool Device::sample_coarsely(bool coarse) { return impl_->sample_coarsely(coarse); }
 
 void Device::reset() { impl_->reset(); }
 
@@ -74,6 +79,23 @@ void Device::Impl::reset() {
   constexpr uint32_t kMostWaves = 40;  // per CU, for any architecture
   host =
       std::make_unique<HostServices>(memory, static_cast<uint32_t>(spec.topology.cus) * kMostWaves, options.host_calls);
+}
+
+bool Device::Impl::sample_coarsely(bool coarse) {
+  if (coarse == usual.has_value()) return coarse;
+  if (!coarse) {
+    options.sampling_units = usual->units;
+    options.sample_above = usual->exact_work;
+    usual.reset();
+  } else {
+    if (!hierarchy || budget.limited() || options.sampling_units == 0) return false;
+    if (options.sampling_units <= kCoarse.units && options.sample_above <= kCoarse.exact_work) return false;
+    usual = SamplingOptions{options.sampling_units, options.sample_above};
+    options.sampling_units = std::min(options.sampling_units, kCoarse.units);
+    options.sample_above = std::min(options.sample_above, kCoarse.exact_work);
+  }
+  reset_caches();
+  return true;
 }
 
 // Sets up the host services that the kernel's hidden arguments refer to.
@@ -169,7 +191,7 @@ Execution Device::Impl::execute(const Launch& launch, const LaunchPlan& plan, Fo
                                 .duration_error = [&](const Execution& e) {
                                   return duration_error(spec, timed_work(launch, plan, e), e.sampling.error);
                                 }};
-  Execution e = chooser.execute(prepared, count ? hierarchy.get() : nullptr);
+  Execution e = chooser().execute(prepared, count ? hierarchy.get() : nullptr);
   if (initial.tally) tally->end(e.executed);
   instructions = e.counts.wave_instructions;
   if (budget.limited()) instruction_ns = price_of(issue_counts(prepared.context.program, e.executed));
@@ -234,6 +256,7 @@ Dispatch Device::Impl::record(const Launch& launch, const LaunchPlan& plan, Exec
   d.first_race = accesses.take();
   d.first_out_of_bounds = std::move(e->out_of_bounds.first);
   d.sampling = std::move(e->sampling);
+  d.treatment.coarse = usual && d.sampling.strategy == Strategy::sampled;
   count_and_time(launch, plan, *e, &d);
   return d;
 }
@@ -241,7 +264,7 @@ Dispatch Device::Impl::record(const Launch& launch, const LaunchPlan& plan, Exec
 // Counts a dispatch; remembers it in `repeat` unless that is null.
 Dispatch Device::Impl::run(const Launch& launch, const LaunchPlan& plan, Repeat* repeat) {
   footprint.clear();
-  Counted counted = repeats.begin(repeat, chooser.memory_of(launch), hierarchy.get());
+  Counted counted = repeats.begin(repeat, chooser().memory_of(launch), hierarchy.get());
   const uint64_t start = clock;
   Execution e = execute(launch, plan, repeat ? &footprint : nullptr, true);
   if (!repeat) {
@@ -309,7 +332,7 @@ Dispatch Device::Impl::run_or_reuse(const Launch& launch, const LaunchPlan& plan
   for (const Extents* pages : {&repeat.decisive, &repeat.touched}) {
     for (const Extent& e : *pages) compared += 2 * e.bytes;  // before the launch and after it
   }
-  const Counted* counted = repeats.match(repeat, chooser.memory_of(launch), hierarchy.get());
+  const Counted* counted = repeats.match(repeat, chooser().memory_of(launch), hierarchy.get());
   return counted ? reuse(launch, plan, &repeat, *counted) : run(launch, plan, &repeat);
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/access_log.h"
@@ -35,8 +36,9 @@ struct Device::Impl {
   MemoryModel functional;
   BankCosts bank_costs;
   WavePool waves;
-  Chooser chooser;
-  uint64_t clock = 0;  // value of s_memtime at the start of the next dispatch
+  Chooser usual_chooser, coarse_chooser;
+  std::optional<SamplingOptions> usual;  // while launches are sampled coarsely
+  uint64_t clock = 0;                    // value of s_memtime at the start of the next dispatch
 
   using KernelKey = std::pair<uint64_t, uint32_t>;        // module serial number and entry
   std::map<uint64_t, std::unique_ptr<Program>> programs;  // by module serial number
@@ -69,7 +71,8 @@ struct Device::Impl {
         memory(o.memory_bytes, o.sampling_units > 0),
         runtime(memory),
         bank_costs(static_cast<uint32_t>(s.lds.banks), static_cast<uint32_t>(s.lds.bytes_per_cycle)),
-        chooser(options),
+        usual_chooser(options),
+        coarse_chooser(options),
         footprint(memory),
         budget(o.budget_s),
         asked(o),
@@ -80,6 +83,8 @@ struct Device::Impl {
 
   void reset();
   void reset_caches();
+  Chooser& chooser() { return usual ? coarse_chooser : usual_chooser; }
+  bool sample_coarsely(bool coarse);
   void offer_services(const KernelInfo& kernel);
   const Program& program(const Module& module);
   void check_code(const Launch& launch, LaunchPlan* plan);

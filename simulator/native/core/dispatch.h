@@ -99,7 +99,8 @@ struct Sampling {
   uint64_t reused = 0;                  // dispatches whose counters and duration are those of an earlier one
 };
 
-// What became of a launch under DeviceOptions::budget_s. Prices are those of dispatch/budget.h.
+// What became of a launch under DeviceOptions::budget_s, or Device::sample_coarsely. Prices are those of
+// dispatch/budget.h.
 struct Treatment {
   bool counted = true;  // it has counters: its own, or (Sampling::reused) those of an earlier launch of its shape
   bool coarse = false;  // sampled in fewer parts than the options ask for

@@ -189,6 +189,9 @@ class Device {
   const InstructionTally* tally() const;  // null without DeviceOptions::lines
   // From here on: DeviceOptions::sampling_units and, from nothing, DeviceOptions::lines.
   void observe_launches(uint32_t sampling_units, bool lines);
+  // Whether launches from here on are sampled coarsely, to compare them, or as DeviceOptions say; either way from empty
+  // caches. False, and nothing changes, where grids are not sampled, or no more finely than that.
+  bool sample_coarsely(bool coarse);
   // Follows which lines each work-group of the launch would use, without running it (core/sharing.h). Throws SimError.
   Observed observe(const Launch& launch, const SharingOptions& options, Sharing* out);
   void empty_l2();  // as a copy by the host does; with keep_l2, as it is empty without

@@ -84,6 +84,8 @@ hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
   rt.occupy(Timeline::Engine::compute, static_cast<double>(g.x) * g.y * g.z / std::max(room, 1.0),
             std::max(0.0, done.duration_ns + rt.launch_gap()));
   rt.leave_modified(done);
+  const auto error = done.sampling.error.find("Duration");
+  if (error != done.sampling.error.end()) rt.uncertain_ns += error->second * done.duration_ns;
   rt.results.add_device_time(processor_seconds() - start);
   rt.results.add(kernel, {request.kernel->variant, launch.module->serial(), request.kernel->elf}, done);
   rt.trial.after_launch();

@@ -245,6 +245,7 @@ void Results::record(const KernelInfo& kernel, const std::string& symbol, const 
   auto [slot, added] = index_.try_emplace(symbol, totals_.size());
   if (added) totals_.emplace_back();
   KernelTotal& total = totals_[slot->second];
+  if (!added && !replace_coarse(slot->second, dispatch)) return;
   const bool new_shape = record_shape(slot->second, dispatch);
   if (added) {
     total.heading = "{";
@@ -252,6 +253,9 @@ void Results::record(const KernelInfo& kernel, const std::string& symbol, const 
     v.text("symbol", symbol);
     v.text("signature", kernel.name);
     total.heading += variant;
+  }
+  total.coarse = (total.coarse || total.dispatches == 0) && dispatch.treatment.coarse;
+  if (total.dispatches == 0) {
     total.sum = dispatch;
     total.sum.printf_output.clear();
   } else {
@@ -266,6 +270,17 @@ void Results::record(const KernelInfo& kernel, const std::string& symbol, const 
   } else if (new_shape) {
     render();
   }
+}
+
+bool Results::replace_coarse(size_t kernel, const Dispatch& dispatch) {
+  KernelTotal& total = totals_[kernel];
+  const bool coarse = dispatch.treatment.coarse;
+  if (tally_ || limited_ || total.coarse == coarse) return true;  // a tally and a budget count both
+  if (!total.same_shape || shape_of(total.sum) != shape_of(dispatch)) return true;
+  if (coarse) return false;
+  total.dispatches = 0;
+  std::ranges::find(shapes_, kernel, &ShapeTotal::kernel)->dispatches = 0;
+  return true;
 }
 
 bool Results::record_shape(size_t kernel, const Dispatch& dispatch) {

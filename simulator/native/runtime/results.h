@@ -70,7 +70,8 @@ class Results {
     std::string heading;  // start of its JSON object: static facts about the kernel
     uint64_t dispatches = 0;
     bool same_shape = true;
-    Dispatch sum;  // grid and block of the first dispatch
+    bool coarse = false;  // all dispatches were, see Treatment
+    Dispatch sum;         // grid and block of the first dispatch
     bool stale = false;
     std::string rendered;  // its JSON object
   };
@@ -99,6 +100,9 @@ class Results {
   Spending& spending_of(const KernelInfo& kernel, const std::string& symbol);
   void record(const KernelInfo& kernel, const std::string& symbol, const std::string& variant,
               const Dispatch& dispatch);
+  // Forgets a kernel's launches that were sampled coarsely, if this is the same one, sampled as usual. False: this is
+  // the coarse one, to be left out.
+  bool replace_coarse(size_t kernel, const Dispatch& dispatch);
   // Comes before the dispatch is added to the total of its kernel. True if its shape is new.
   bool record_shape(size_t kernel, const Dispatch& dispatch);
 

@@ -116,6 +116,7 @@ class Runtime {
   std::map<const void*, ihipModuleSymbol_t> kernels;  // host stub -> resolved kernel
   const char* volatile running = nullptr;             // the kernel being simulated, for crash messages
   std::string failure;                                // of an embedded process: reason, new line, message; "" if none
+  double uncertain_ns = 0;                            // of launches since their caches were cleared (scripts.cpp)
 
   Memory& memory() { return device->memory(); }
   const Spec& spec() const { return config.spec; }  // zeros without a configuration

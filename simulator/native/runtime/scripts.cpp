@@ -35,8 +35,26 @@ HIPSYNTH_EXPORT hipError_t hipsynthClearCaches() {
   return call([](Runtime& rt) {
     rt.device->reset();
     rt.queue_behind_clearing();
+    rt.uncertain_ns = 0;
     return hipSuccess;
   });
+}
+
+// See Device::sample_coarsely.
+HIPSYNTH_EXPORT bool hipsynthSampleCoarsely(bool coarse) {
+  bool changed = false;
+  call([&](Runtime& rt) {
+    changed = rt.device->sample_coarsely(coarse);
+    return hipSuccess;
+  });
+  return changed;
+}
+
+// By how many ns the durations of all launches since hipsynthClearCaches may be wrong because of sampling.
+HIPSYNTH_EXPORT double hipsynthUncertainty() {
+  Runtime& rt = Runtime::get();
+  const std::lock_guard<std::recursive_mutex> lock(rt.mutex);
+  return rt.uncertain_ns;
 }
 
 // Ends the program with a failure that the script itself caused, such as a kernel that does not compile.

@@ -1,6 +1,7 @@
-"""What `triton.autotune` tried, and what it chose: a line of JSON for each kernel and key, for simulator.scripts.
+"""How `triton.autotune` times configurations, and what it tried and chose: a line of JSON for each kernel and key.
 
-Written beside the script, which may damage it: whoever reads the file checks its form (simulator.scripts.tuning_file).
+The lines are written beside the script, which may damage them: whoever reads the file checks its form
+(simulator.scripts.tuning_file).
 """
 
 from __future__ import annotations
@@ -9,18 +10,21 @@ import contextlib
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from triton.runtime.autotuner import Autotuner, Config
 
+from . import benchmark, hip
+from .benchmark import NS_IN_MS
+from .sweep import Timing, bound_error, time_finalists
 from .triton_driver import plain_value
-
-NS_IN_MS = 1e6
 
 
 def activate_autotuning() -> None:
-    """Writes what is tuned into the file that the environment names."""
+    """Times configurations coarsely first, and writes what is tuned into the file that the environment names."""
+    _time_sweeps()
     path = os.environ.get("HIPSYNTH_AUTOTUNINGS")
     if not path:
         return
@@ -37,6 +41,53 @@ def activate_autotuning() -> None:
                     _append_line(Path(path), _describe_tuning(tuner, arguments, tuner.cache[key]))
 
     Autotuner.run = run_and_record
+
+
+def _time_sweeps() -> None:
+    """Lets a tuner's first benchmark time all configurations that it will ask for."""
+    prune_configs, bench = Autotuner.prune_configs, Autotuner._bench
+
+    def prune_and_note(tuner: Autotuner, kwargs: Mapping[str, object]) -> list[Config]:
+        configurations: list[Config] = prune_configs(tuner, kwargs)
+        tuner.untimed, tuner.sweep_answers = list(configurations), {}
+        return configurations
+
+    def answer_bench(tuner: Autotuner, *args: object, config: Config, **meta: object) -> object:
+        def measure(configuration: Config) -> object:
+            return bench(tuner, *args, config=configuration, **meta)
+
+        configurations = getattr(tuner, "untimed", ())
+        if any(config is configuration for configuration in configurations):
+            tuner.untimed = ()
+            timings = _time_configurations(configurations, measure)
+            tuner.sweep_answers = {
+                id(configuration): timing.answer for configuration, timing in zip(configurations, timings, strict=True)
+            }
+        answers = getattr(tuner, "sweep_answers", {})
+        return answers.pop(id(config)) if id(config) in answers else measure(config)
+
+    Autotuner.prune_configs, Autotuner._bench = prune_and_note, answer_bench
+
+
+def _time_configurations(configurations: Sequence[Config], measure: Callable[[Config], object]) -> list[Timing[object]]:
+    device = hip.library()
+    with benchmark.time_once():
+        is_coarse = device.sample_coarsely(True)
+        try:
+            timings = [_time_configuration(configuration, measure) for configuration in configurations]
+        finally:
+            device.sample_coarsely(False)
+        if is_coarse:
+            timings = time_finalists(
+                configurations, timings, lambda configuration: _time_configuration(configuration, measure)
+            )
+        return timings
+
+
+def _time_configuration(configuration: Config, measure: Callable[[Config], object]) -> Timing[object]:
+    answer = measure(configuration)
+    time_ms = _median_ms(answer)
+    return Timing(answer, time_ms, bound_error(time_ms, hip.library().read_uncertainty() / NS_IN_MS))
 
 
 def _describe_tuning(tuner: Autotuner, arguments: Mapping[str, object], chosen: Config) -> dict[str, object]:
@@ -58,10 +109,15 @@ def describe_config(config: Config) -> dict[str, bool | int | str]:
     return {name: plain_value(value) for name, value in config.all_kwargs().items()}
 
 
+def _median_ms(answer: Any) -> float:
+    """The time in what a benchmark answered; infinite for a configuration that does not compile."""
+    return float(answer[0] if isinstance(answer, Sequence) else answer)
+
+
 def _shortest_time(times: Sequence[float] | float) -> float | None:
     """Nanoseconds; None of a configuration that does not compile."""
-    first = float(times[0] if isinstance(times, Sequence) else times)
-    return first * NS_IN_MS if math.isfinite(first) else None
+    time_ms = _median_ms(times)
+    return time_ms * NS_IN_MS if math.isfinite(time_ms) else None
 
 
 def _append_line(path: Path, row: Mapping[str, object]) -> None:

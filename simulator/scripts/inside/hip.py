@@ -42,6 +42,9 @@ class Hip:
         self._library.hipsynthDescribeKernel.argtypes = (ctypes.c_void_p, ctypes.c_char_p)
         self._library.hipsynthTakeFailure.restype = ctypes.c_char_p
         self._library.hipsynthBeginResults.argtypes = (ctypes.c_uint32, ctypes.c_bool)
+        self._library.hipsynthSampleCoarsely.argtypes = (ctypes.c_bool,)
+        self._library.hipsynthSampleCoarsely.restype = ctypes.c_bool
+        self._library.hipsynthUncertainty.restype = ctypes.c_double
         self.memory_start: int = self._library.hipsynthMemoryStart()
         self.memory_end = self.memory_start + MEMORY_BYTES
 
@@ -103,6 +106,15 @@ class Hip:
     def clear_caches(self) -> None:
         """Empties the simulated caches."""
         self.call_function("hipsynthClearCaches")
+
+    def sample_coarsely(self, coarse: bool) -> bool:
+        """Samples large grids coarsely from here on, or as the profile has it. False, and nothing changes, if coarsely
+        would be no faster."""
+        return bool(self._library.hipsynthSampleCoarsely(coarse))
+
+    def read_uncertainty(self) -> float:
+        """By how many ns sampling may have changed the durations of the launches since clear_caches()."""
+        return float(self._library.hipsynthUncertainty())
 
     def begin_results(self, sampling_units: int, lines: bool) -> None:
         """What follows is in a new document, from empty caches; only in a process with its own channel."""

@@ -32,12 +32,15 @@ class Launcher(driver.HIPLauncher):  # type: ignore[misc]
         lambda kernel, arguments, launch: launch()
     )
     code_objects: ClassVar[set[bytes]] = set()  # that were loaded, where they are kept
+    # Names and arguments, without constexpr ones, of the launches in a benchmark; None outside of benchmarks.
+    problems: ClassVar[list[tuple[object, ...]] | None] = None
 
     def __init__(self, src: Any, metadata: Any) -> None:
         super().__init__(src, metadata)
         members = {"language": "triton", "meta": kernel_meta(src, metadata)}
         self._name = str(getattr(metadata, "name", ""))
         self._parameters = tuple(str(name) for name in src.signature)
+        self._constant = tuple(kind == "constexpr" for kind in src.signature.values())
         self._members: str | None = json.dumps(members, sort_keys=True)[1:-1] + ", "
 
     def __call__(self, grid_x: int, grid_y: int, grid_z: int, stream: int, function: int, *args: object) -> None:
@@ -46,6 +49,8 @@ class Launcher(driver.HIPLauncher):  # type: ignore[misc]
             self._members = None
         Launcher.before_launch()
         Launcher.launches += 1
+        if Launcher.problems is not None:
+            Launcher.problems.append((self._name, *self._describe_problem(args)))
         if grid_x * grid_y * grid_z > 0:  # an empty grid launches nothing, as on the device
             launch = functools.partial(self._launch_kernel, grid_x, grid_y, grid_z, stream, function, *args)
             Launcher.watch_launch(self._name, args, launch)
@@ -61,6 +66,16 @@ class Launcher(driver.HIPLauncher):  # type: ignore[misc]
         except ValueError as error:
             problem = self._describe_pointer(args[-len(self._parameters) :])
             raise (UnreachablePointer(problem) if problem else error) from None
+
+    def _describe_problem(self, args: Sequence[Any]) -> list[object]:
+        """The arguments that are not constants of the build: addresses of tensors, and plain values."""
+        values = args[len(args) - len(self._parameters) :]
+        with torch._C.DisableTorchFunction():
+            return [
+                int(value.data_ptr()) if hasattr(value, "data_ptr") else repr(value)
+                for value, is_constant in zip(values, self._constant, strict=False)
+                if not is_constant
+            ]
 
     def _describe_pointer(self, arguments: Sequence[Any]) -> str:
         """Which argument of a launch points elsewhere than to device memory, and where to; "" if none does."""
