@@ -58,6 +58,7 @@ Examples:
   synth profile kernel.hip --value n=65536           # no main(): one is made from the kernels' signatures
   synth profile solver.hip --budget 30s              # whatever it does: what does not fit is estimated or left out
   synth profile vcopy.hip --lines                    # what each source line and loop costs
+  synth profile matmul.py --arch gfx942 --lines --ttgir --asm     # the compiler's IR and the instructions, too
   synth profile solver.hip --top 3 --metric "L2*"    # some kernels, some metrics and counters
   synth profile solver.hip --csv --kernel jacobi
   synth profile vcopy.hip --html vcopy.html          # one page: limits, memory chart, roofline, source lines
@@ -98,6 +99,8 @@ class MeasurementOptions(TypedDict):
     top: int | None
     metric_pattern: str
     as_csv: bool
+    asm: bool
+    ttgir: bool
     what_if: bool
     html: Path | None
     retry_failed: bool
@@ -150,6 +153,8 @@ class MeasurementOptions(TypedDict):
 )
 @budget_option
 @click.option("--lines", is_flag=True, help="Attribute counters and time to source lines and loops.")
+@click.option("--asm", is_flag=True, help="With --lines: also the instructions, each with what it costs.")
+@click.option("--ttgir", is_flag=True, help="With --lines: also the TTGIR of Triton kernels, beside the lines' costs.")
 @click.option("--grid", type=ShapeType(), help="Work-groups of each launch of kernels without main().")
 @click.option("--block", type=ShapeType(), help="Work-items of a work-group of kernels without main().")
 @click.option("--value", "values", multiple=True, metavar="NAME=N", help="An argument of kernels without main().")
@@ -293,6 +298,8 @@ def _profile_program(
     from hipsynth.source.harness import HarnessChoices
 
     check_metric_pattern(options["metric_pattern"])
+    if (options["asm"] or options["ttgir"]) and not lines:
+        raise UsageError("--asm and --ttgir are for --lines", remedy="add --lines: they show what each line costs, too")
     if options["as_csv"] and options["as_json"]:
         raise UsageError("--csv excludes --json", remedy="give one of them")
     choices = HarnessChoices(options["grid"], options["block"], parse_values(options["values"]))
@@ -321,6 +328,7 @@ def _print_profile(document: ExecutedProfile, lines: bool, options: MeasurementO
     """Prints a profile as JSON, CSV or text, and writes its page."""
     from hipsynth.core.files import write_whole
     from hipsynth.profiling.backends.protocol import describe_target
+    from hipsynth.profiling.reports.code_listing import assembly_listing, ttgir_listing
     from hipsynth.profiling.reports.filters import write_csv
     from hipsynth.profiling.reports.lines import lines_listing
     from hipsynth.profiling.reports.what_if import what_if_listing
@@ -336,6 +344,10 @@ def _print_profile(document: ExecutedProfile, lines: bool, options: MeasurementO
         _print_text(results, options["counters"], options["metric_pattern"])
         if lines:
             click.echo("\n" + lines_listing(results, terminal_width()))
+        if options["ttgir"]:
+            click.echo("\n" + ttgir_listing(results))
+        if options["asm"]:
+            click.echo("\n" + assembly_listing(results))
         if options["what_if"]:
             click.echo("\n" + what_if_listing(results))
         for result in results if options["output"] else ():

@@ -42,6 +42,7 @@ class RunResult:
     spending: tuple[Spending, ...] = ()  # with a budget: every kernel that was launched
     instructions: tuple[KernelInstructions, ...] = ()  # with RunLimits.lines
     code_objects: tuple[bytes, ...] = ()  # with RunLimits.lines: those that a script compiled
+    ttgir: Mapping[int, str] = field(default_factory=dict)  # likewise: Triton's last IR, by the object's CRC-32
     outputs: tuple[Output, ...] = ()  # with an Observation
     transfers: tuple[Transfer, ...] = ()  # copies and fills, by kind
     host_operators: Mapping[str, int] = field(default_factory=dict)  # of PyTorch, on device tensors: run on the CPU

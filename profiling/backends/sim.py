@@ -21,13 +21,14 @@ from hipsynth.profiling import metrics
 from hipsynth.profiling.backends import equal_builds
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
 from hipsynth.profiling.lines import attribute_to_lines, own_files
+from hipsynth.profiling.lines.intermediate import add_intermediate_code
 from hipsynth.profiling.lines.line_table import FLAG
 from hipsynth.simulator import api, devices, label_model
 from hipsynth.simulator.build import build_program, compile_limits
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.simulator.opcodes import count_opcodes
 from hipsynth.simulator.run_folder import place_program
-from hipsynth.simulator.scripts.compiled_kernels import read_compiled, reuse_compiled
+from hipsynth.simulator.scripts.compiled_kernels import read_compiled, read_intermediate, reuse_compiled
 from hipsynth.simulator.scripts.prepare import missing_packages, package_versions
 from hipsynth.simulator.scripts.tuning_file import read_autotunings
 from hipsynth.toolchain import CompileLimits, sandbox
@@ -132,8 +133,9 @@ class SimBackend:
         if not limits.lines:
             return result
         own_name, modules = own_files(program), (*built.artefacts.modules, *loaded)
-        lines = attribute_to_lines(result.kernels, finished_run.instructions, modules, own_name, device, bounds)
-        return replace(result, lines=lines)
+        counted = finished_run.instructions
+        lines = attribute_to_lines(result.kernels, counted, modules, own_name, device, bounds)
+        return replace(result, lines=add_intermediate_code(lines, counted, finished_run.ttgir, own_name))
 
     def _judge_run(
         self, program: Program, target: Target, result: api.RunResult, provenance: Mapping[str, str]
@@ -227,7 +229,7 @@ def run_in_copy(
             if artefacts.interpreter is not None:
                 result = replace(result, autotunings=read_autotunings(folder))
             if limits.lines or (program.project is None and program.is_script):
-                result = replace(result, code_objects=read_compiled(folder))
+                result = replace(result, code_objects=read_compiled(folder), ttgir=read_intermediate(folder))
     hide = sandbox.hide_job_folders
     return replace(result, message=hide(result.message), stdout=hide(result.stdout), stderr=hide(result.stderr))
 

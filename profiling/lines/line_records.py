@@ -81,11 +81,21 @@ class MachineInstruction:
 
 
 @dataclass(frozen=True)
+class IntermediateOperation:
+    """One line of a Triton kernel's TTGIR, with its source line as of SourceLine."""
+
+    file: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
 class KernelLines:
     """One kernel's lines in the order of files and lines, its loops, and its instructions in the order of addresses.
     Sums over lines, and over instructions, are the kernel's counters.
 
     `outside`: names of the kernel's counters that could not be matched, because no instruction was seen to cause them.
+    `operations`: the TTGIR of a Triton kernel, as its compiler left it.
     """
 
     symbol: str
@@ -93,3 +103,4 @@ class KernelLines:
     loops: tuple[SourceLoop, ...]
     outside: tuple[str, ...] = ()
     instructions: tuple[MachineInstruction, ...] = ()
+    operations: tuple[IntermediateOperation, ...] = ()

@@ -104,6 +104,7 @@ def kernel_document(
         lines=tuple(LineCost(line.file, line.line, **vars(line.amounts)) for line in lines.lines) if lines else None,
         loops=_loops(lines) if lines else None,
         instructions=_instruction_costs(lines) if lines else None,
+        ttgir=lines.operations or None if lines else None,
         lines_without=lines.outside if lines else None,
         what_if=answer_what_if(kernel, device) if what_if else None,
         language=kernel.language or None,
@@ -128,7 +129,7 @@ def _instruction_costs(kernel: KernelLines) -> tuple[InstructionCost, ...]:
 def run_document(result: RunResult, path: str, arch: str, flags: str, files: Sequence[str]) -> RunDocument:
     """What `synth run --json` prints of a run of the program at `path`, which wrote `files`."""
     symbols = [kernel.symbol for kernel in result.kernels]
-    left_out = ("instructions", "code_objects", "autotunings", "kernels", "shapes", "dispatches")
+    left_out = ("instructions", "code_objects", "ttgir", "autotunings", "kernels", "shapes", "dispatches")
     run = {name: value for name, value in vars(result).items() if name not in left_out}
     return RunDocument(
         path=path,

@@ -11,7 +11,7 @@ from hipsynth.core.documents import json_name
 from hipsynth.core.kernel_record import Dim, Occupancy, Registers, TimingBounds, Traffic, Work
 from hipsynth.core.reasons import Reason
 from hipsynth.core.tabular import Row, TabularDocument, shape_text
-from hipsynth.profiling.lines.line_records import Amounts
+from hipsynth.profiling.lines.line_records import Amounts, IntermediateOperation
 from hipsynth.profiling.metrics.bottleneck import Bottleneck
 from hipsynth.profiling.metrics.roofline import RooflinePlot
 from hipsynth.simulator.budget_outcome import Spending
@@ -134,8 +134,9 @@ class ProfiledKernel:
     `reused` dispatches repeated earlier ones (docs/explanation/repeated-launches.md). With --lines: `registers`,
     `lines`, `loops`, the `instructions` that ran, and in `lines_without` the events that no instruction was seen to
     cause; they are of the kernel's launches in all shapes. With --what-if: `what_if`, the most first. For kernels of
-    a Triton script, `language` is "triton" and `meta` holds the values of constexpr parameters and the compile
-    options; builds that differ in them are kernels of their own.
+    a Triton script, `language` is "triton", `meta` holds the values of constexpr parameters and the compile
+    options (builds that differ in them are kernels of their own), and with --lines `ttgir` the lines of the kernel's
+    TTGIR, with the source lines that they come from.
     """
 
     name: str
@@ -161,6 +162,7 @@ class ProfiledKernel:
     lines: tuple[LineCost, ...] | None = None
     loops: tuple[LoopCost, ...] | None = None
     instructions: tuple[InstructionCost, ...] | None = None
+    ttgir: tuple[IntermediateOperation, ...] | None = None
     lines_without: tuple[str, ...] | None = None
     what_if: tuple[WhatIf, ...] | None = None
     language: str | None = None

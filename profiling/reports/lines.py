@@ -50,26 +50,27 @@ def _kernel_lines(kernel: KernelLines, width: int) -> Iterator[str]:
     if kernel.outside:
         yield f"  not attributed, since no instruction was seen to cause it: {', '.join(kernel.outside)}"
     yield ""
-    yield "  " + _table_head()
+    yield "  " + table_head()
     for file in dict.fromkeys(line.file for line in kernel.lines if line.line):
         yield f"  {file}"
         yield from _file_lines([line for line in kernel.lines if line.file == file], source_lines(file), width)
     for line in kernel.lines:
         if not line.line:
-            yield f"  {_line_cells(line.amounts)}        (no line)"
+            yield f"  {line_cells(line.amounts)}        (no line)"
     if kernel.loops:
         yield "  loops, inner ones included"
     for loop in kernel.loops:
         inner = "  " * (loop.depth - 1)
-        place = f"{inner}{_place_text(loop.file, loop.line)}"
-        yield f"  {_line_cells(loop.amounts)}  {place}  {format_number(loop.passes)} passes of waves"
+        place = f"{inner}{place_text(loop.file, loop.line)}"
+        yield f"  {line_cells(loop.amounts)}  {place}  {format_number(loop.passes)} passes of waves"
 
 
 def _short_place(line: SourceLine) -> str:
-    return _place_text(line.file, line.line)
+    return place_text(line.file, line.line)
 
 
-def _place_text(file: str, line: int) -> str:
+def place_text(file: str, line: int) -> str:
+    """ "kernel.hip:12", without folders."""
     return f"{Path(file).name}:{line}" if line else "(no line)"
 
 
@@ -83,7 +84,7 @@ def source_lines(file: str) -> list[str]:
 
 def _file_lines(lines: Sequence[SourceLine], text: Sequence[str], width: int) -> Iterator[str]:
     costs = {line.line: line.amounts for line in lines}
-    blank = " " * len(_table_head())
+    blank = " " * len(table_head())
     line_numbers = sorted({n for line in costs for n in range(line - CONTEXT, line + CONTEXT + 1) if n > 0})
     before = line_numbers[0] if line_numbers else 0
     for n in line_numbers:
@@ -92,23 +93,30 @@ def _file_lines(lines: Sequence[SourceLine], text: Sequence[str], width: int) ->
         if n > before + 1:
             yield f"  {blank}    ..."
         before = n
-        cells = _line_cells(costs[n]) if n in costs else blank
+        cells = line_cells(costs[n]) if n in costs else blank
         source = text[n - 1].expandtabs(4) if n <= len(text) else ""
         yield f"  {cells}  {n:>5} {source}".rstrip()[:width]
 
 
-def _table_head() -> str:
+def table_head() -> str:
+    """The titles above line_cells()."""
     return f"{'share':>7} {'':<{HEAT}}" + "".join(f" {name:>{size}}" for name, size in COLUMNS)
 
 
-def _line_cells(a: Amounts) -> str:
+def line_cells(a: Amounts) -> str:
+    """The share of the time with its bar, and a column for each count."""
     missed = f"{100 * a.misses / a.accesses:.0f} %" if a.accesses else ""
     values = (a.instructions, a.bytes + a.lds_bytes, a.accesses, missed, a.l2_misses, a.bank_conflicts, a.stall_cycles)
     texts: Iterable[str] = (
         value if isinstance(value, str) else compact_count(value) if value else "" for value in values
     )
     columns = "".join(f" {text:>{size}}" for text, (_, size) in zip(texts, COLUMNS, strict=True))
-    return f"{100 * a.share:5.1f} % {heat_bar(a.share):<{HEAT}}{columns}"
+    return share_cells(a.share) + columns
+
+
+def share_cells(share: float) -> str:
+    """A share of the time, with its bar."""
+    return f"{100 * share:5.1f} % {heat_bar(share):<{HEAT}}"
 
 
 def compact_count(value: float) -> str:

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import sys
+import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from hipsynth.simulator.scripts.prepare import package_versions
 CACHE, VARIABLE = ".hipsynth-triton", "TRITON_CACHE_DIR"
 TUNINGS, TUNINGS_VARIABLE = "autotunings.jsonl", "HIPSYNTH_AUTOTUNINGS"  # in the cache, not kept with it
 MOST_BYTES, MOST_OBJECTS = 64 << 20, 1000
+MOST_IR_BYTES = 4 << 20
 KEPT_BYTES, KEPT_FILES = 128 << 20, 5000  # of one script
 ENTRIES, ALL_BYTES = 64, 1 << 30  # of all scripts; the oldest go
 MOST_BESIDE = 500  # files that a script may read, beyond which nothing is kept
@@ -75,6 +77,18 @@ def read_compiled(folder: Path) -> tuple[bytes, ...]:
         except BadInput:
             continue
     return tuple(sorted(objects))
+
+
+def read_intermediate(folder: Path) -> dict[int, str]:
+    """The TTGIR of the code objects of read_compiled(), by their CRC-32."""
+    texts: dict[int, str] = {}
+    for path in sorted((folder / CACHE).glob("*/*.ttgir"))[:MOST_OBJECTS]:
+        try:
+            checksum = zlib.crc32(read_regular(path.with_suffix(".hsaco"), MOST_BYTES, inside=folder))
+            texts[checksum] = read_regular(path, MOST_IR_BYTES, inside=folder).decode(errors="replace")
+        except BadInput:
+            continue
+    return texts
 
 
 def _entry_of(project: Project) -> Path | None:

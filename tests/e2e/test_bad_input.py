@@ -95,6 +95,7 @@ BAD_REQUESTS = [
     ("profile good.hip --timeout 0", 2, "--timeout"),
     ("profile good.hip --engine spark", 2, "local, ray"),
     ("profile good.hip --effort 0", 2, "--effort"),
+    ("profile good.hip --asm", 2, "--lines"),
     ("profile good.hip --effort 2 --exact", 2, "--exact"),
     ("profile good.hip --arch gfx1100", 2, "gfx942"),
     ("profile good.hip --flags=-O9", 2, "-ffast-math"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import needs
@@ -13,6 +14,8 @@ from hipsynth.core.reasons import Reason
 from hipsynth.profiling.backends.protocol import Target, TargetResult
 from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.profiling.reports.autotunings import tuning_lines
+from hipsynth.profiling.reports.code_listing import assembly_listing, ttgir_listing
+from hipsynth.profiling.reports.describe import result_document
 from hipsynth.simulator import api, devices
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.simulator.scripts import compiled_kernels
@@ -64,6 +67,15 @@ def test_lines_are_those_of_the_python_function(tmp_path: Path) -> None:
     assert lines[loads[0]].bytes + lines[stores[0]].bytes == pytest.approx(
         sum(kernel.counters[name] for name in ("EXACT_READ_BYTES", "EXACT_WRITE_BYTES"))
     )
+    places = {word: {row.line for row in attributed.operations if word in row.text} for word in ("max", "buffer_store")}
+    assert places["buffer_store"] == {stores[0]} and sums[0] in places["max"]
+    written = [row for row in result_document(found).kernels[0].ttgir or () if "amdg.buffer_store" in row.text]
+    assert {(row.file, row.line) for row in written} == {(str(FOLDER / "softmax.py"), stores[0])}
+    ttgir, machine_code = ttgir_listing([found]), assembly_listing([found])
+    assert re.search(rf" {stores[0]} +amdg\.buffer_store", ttgir)
+    assert re.search(rf"^ +\d+\.\d % \S* +{sums[0]} .*tt\.reduce", ttgir, re.MULTILINE), "with the line's share"
+    assert f"softmax.py:{stores[0]}  {text[stores[0] - 1].strip()}" in machine_code
+    assert "buffer_store_dword" in machine_code and "s_endpgm" in machine_code
     assert lines[sums[0]].classes["valu"] > 0  # of Triton's own maximum, at the line that asks for it
     assert sum(line.amounts.instructions for line in attributed.lines) == pytest.approx(kernel.counters["SQ_INSTS"])
     [loop] = [loop for loop in attributed.loops if loop.depth == 1]

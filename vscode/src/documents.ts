@@ -90,6 +90,12 @@ export interface InstructionCost {
   share: number;
 }
 
+export interface IntermediateOperation {
+  file: string;
+  line: number;
+  text: string;
+}
+
 export interface KernelPrediction {
   name: string;
   instance: string;
@@ -249,6 +255,7 @@ export interface ProfiledKernel {
   lines?: LineCost[];
   loops?: LoopCost[];
   instructions?: InstructionCost[];
+  ttgir?: IntermediateOperation[];
   lines_without?: string[];
   what_if?: WhatIf[];
   language?: string;
